@@ -17,6 +17,9 @@ from hangtop.diagnosis.phrasing import duration, size
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 
+ASCII_TERMINALS = frozenset({"linux", "vt52", "vt100", "vt102", "vt220", "vt320", "ansi", "cons25", "sun"})
+"""Consoles with a font of 256 or 512 signs: no braille, and of blocks and circles few or none."""
+
 
 def watch(options: SessionOptions, choices: ScreenChoices, *, record: str | None = None, keep: bool = True) -> None:
     """Watch the nodes that the options name; what is seen is also written to the file ``record``.
@@ -46,7 +49,7 @@ def show(session: Session, choices: ScreenChoices, *, keep: bool = False) -> Non
         session,
         ScreenOptions(
             theme=choices.theme,
-            ascii=choices.ascii,
+            ascii=choices.ascii or shows_ascii_alone(os.environ.get("TERM", ""), sys.stderr.encoding),
             no_color=choices.no_color or bool(os.environ.get("NO_COLOR")),
             keymap=choices.keymap,
             refresh=choices.refresh,
@@ -76,6 +79,11 @@ def show(session: Session, choices: ScreenChoices, *, keep: bool = False) -> Non
         sys.stderr = None  # the terminal is gone: nobody is there to be told, now or when Python flushes it
     if app.never_began is not None:
         raise app.never_began
+
+
+def shows_ascii_alone(term: str, encoding: str | None) -> bool:
+    """True of a terminal whose font, or whose encoding, has none of the signs that the screen draws with."""
+    return term in ASCII_TERMINALS or not (encoding or "utf-8").lower().replace("-", "").startswith("utf8")
 
 
 def kept(session: Session) -> str:

@@ -7,6 +7,7 @@ from collectors.samples.location import Location
 from collectors.samples.logs import StepCount
 from tests.support.piloted import Screen, screen
 from tests.support.screens import NOW, Paper, PaperSession, hung
+from tui.app import ScreenOptions
 from tui.panels.overview import OverviewPanel
 
 LEAF = 16
@@ -53,6 +54,18 @@ async def test_a_lost_node_is_named_with_its_leaf() -> None:
     async with screen(session, size=(120, 36)) as shown:
         await shown.draw()
         assert "gpu100 leaf6 lost the link was cut" in shown.text()
+
+
+async def test_in_sixteen_colours_nodes_that_are_alike_look_alike_in_either_half() -> None:
+    session = grouped(known=False)
+    for place in range(0, 160, 3):
+        session.link(LinkChange(f"gpu{place:03d}", "connecting", "", NOW))
+    session.publish(hung(11, "gpu005"))
+    async with screen(session, ScreenOptions(theme="hangtop-16"), size=(120, 36)) as shown:
+        await shown.draw()
+        halves = overview(shown).mosaic.halves
+        assert halves.deep == 2
+        assert all(hue.color is not None for hue in halves._shown)
 
 
 async def test_keys_go_from_group_to_group_and_a_click_finds_the_node() -> None:

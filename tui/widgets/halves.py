@@ -32,6 +32,7 @@ ABOVE, BELOW = "▲", "▼"
 """The cursor on a node that is blamed: in the upper half of a cell, or in the lower one."""
 _CALM = 3
 """Heat of what is no news."""
+_GREY = Color.parse("bright_black")
 _UNDER = Style(underline=True)
 _NONE = BayPlan((), 1, 0, None, {})
 
@@ -213,7 +214,7 @@ class Halves:
         if node.link == "lost" or node.link == "stale" or self.scene.stale(node):
             return Hue(ink.of(Tone.WARN).color, Tone.WARN)
         if node.link == "connecting":
-            return Hue(ink.of(Tone.DIM).color, Tone.DIM)
+            return Hue(_dim(ink), Tone.DIM)
         if place is not None:
             # where most wait is no news; where others wait is
             most = max(len(box.ranks) for box in self.scene.waits)
@@ -221,7 +222,12 @@ class Halves:
             return Hue(ink.heat[_CALM].bgcolor if calm else ink.hue(place).color, Tone.DIM)
         share = self._share(node)
         heat = None if share is None else ink.heat[round(share * (HEAT_STEPS - 1))]
-        return Hue(ink.of(Tone.DIM).color if heat is None else heat.bgcolor, Tone.DIM)
+        return Hue(_dim(ink) if heat is None else heat.bgcolor, Tone.DIM)
+
+
+def _dim(ink: Ink) -> Color:
+    """A colour of what is dim: of sixteen none is, and without one an upper half would be bright, a lower one dark."""
+    return ink.of(Tone.DIM).color or _GREY
 
 
 @lru_cache(4096)

@@ -122,3 +122,19 @@ def test_a_session_that_cannot_begin_says_why_in_one_line(tmp_path: Path) -> Non
     with Tmux(["sh", "-c", command], env={"XDG_STATE_HOME": str(tmp_path)}, size=(200, 30)) as terminal:
         said = terminal.wait_for(LEFT)
     assert f"config:1: '/etc/nonsense' does not begin with a keyword\n{LEFT} 3" in said
+
+
+@pytest.mark.parametrize(
+    ("term", "encoding", "ascii_alone"),
+    [
+        ("xterm-256color", "utf-8", False), ("tmux", "UTF-8", False), ("dumb", None, False), ("", "utf8", False),
+        ("linux", "utf-8", True), ("vt100", "utf-8", True), ("xterm", "iso8859-1", True),
+        ("screen", "ANSI_X3.4-1968", True),
+    ],
+)  # fmt: skip
+def test_a_console_without_the_signs_of_the_screen_gets_ascii(
+    term: str, encoding: str | None, ascii_alone: bool
+) -> None:
+    from hangtop.cli.screen import shows_ascii_alone
+
+    assert shows_ascii_alone(term, encoding) is ascii_alone
