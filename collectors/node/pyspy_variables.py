@@ -10,8 +10,12 @@ from __future__ import annotations
 
 import json
 import time
-from hashlib import blake2b
 from typing import Dict, List, NamedTuple, Optional
+
+try:
+    from _blake2 import blake2b  # where hashlib has it from, without the 4 MB of OpenSSL that it loads as well
+except ImportError:
+    from hashlib import blake2b
 
 _HIDES = ("<", "...", "+bigint", "-bigint")
 """In the text of a value that is not told whole."""
