@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Dict, FrozenSet, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Dict, FrozenSet, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from collectors.node.logs.numbered import ToldRank
-from collectors.node.nccl_conf import ConfLine
-from collectors.samples.control import Settings
-from collectors.samples.ranks import RankProcess
+if TYPE_CHECKING:  # every program that runs another one imports this module, for its exceptions
+    from collectors.node.logs.numbered import ToldRank
+    from collectors.node.nccl_conf import ConfLine
+    from collectors.samples.control import Settings
+    from collectors.samples.ranks import RankProcess
 
 
 class Absent(Exception):

@@ -13,15 +13,18 @@ import os
 import select
 import time
 from collections import deque
-from typing import Deque, Dict, List, NamedTuple, Optional, Sequence, Set
+from typing import TYPE_CHECKING, Deque, Dict, List, NamedTuple, Optional, Sequence, Set
 
-from collectors.node import asking, own_stacks, process_state, pyspy_output, served_stacks, signalled_stacks
+from collectors.node import asking, process_state, pyspy_output
 from collectors.node.child import Child
 from collectors.node.dump_request import DumpRequest
 from collectors.node.look import LookUnderWay, Manner, Sudo
 from collectors.node.say import say
 from collectors.node.source import Absent
 from collectors.samples.stacks import StackDump
+
+if TYPE_CHECKING:
+    from collectors.node.other_stacks import OtherStacks
 
 _PARENTAL = ("torch/utils/data/dataloader.py", "/multiprocessing/", "/concurrent/futures/", "/subprocess.py")
 """A main thread with one of these among its files may be waiting for a process that it forked."""
@@ -70,7 +73,7 @@ class StackDumper:
         self._sudo = Sudo()
         self._spy = asking.find_or_borrow(hearing, [rank_pid for _, rank_pid in request.targets], request.py_spy)
         self._asked = False
-        self._unserved = False
+        self._others: Optional[OtherStacks] = None
         self._at_once = max(2, min(16, os.cpu_count() or 2))
 
     def run(self, request: DumpRequest) -> int:
@@ -79,7 +82,8 @@ class StackDumper:
         self._manner = Manner(request.native, request.blocking)
         self._sudo.allowed = request.sudo
         self._said = 0
-        self._unserved = False
+        if self._others is not None:
+            self._others.begin()
         begun = time.monotonic()
         for number in range(self._request.samples):
             pause = begun + number * self._request.gap - time.monotonic()
@@ -138,7 +142,7 @@ class StackDumper:
             if not last:
                 return True
             result = result._replace(error=result.error.replace("unsupported", "no-py-spy", 1))
-        say(self._or_signalled(self._or_served(_or_own(result))))
+        say(result if result.threads else self._otherwise(result))
         self._said += 1
         if self._request.helpers and look.pid == look.rank_pid and _may_wait_for_children(result):
             for pid in process_state.children(look.pid):
@@ -147,33 +151,13 @@ class StackDumper:
                     waiting.append(self._look(pid, look.rank_pid))
         return False
 
-    def _or_served(self, dump: StackDump) -> StackDump:
-        """What the process's own debug server says where py-spy may not look; none is asked after one kept silent."""
-        if self._unserved:
-            return dump
-        try:
-            return served_stacks.instead(dump) or dump
-        except OSError as error:
-            self._unserved = True
-            return dump._replace(error="%s; its debug server: %s" % (dump.error, error.strerror or error))
+    def _otherwise(self, dump: StackDump) -> StackDump:
+        """What another way tells of a process of which py-spy gave no thread."""
+        if self._others is None:
+            from collectors.node.other_stacks import OtherStacks  # most nodes have no use for it
 
-    def _or_signalled(self, dump: StackDump) -> StackDump:
-        """What it writes on the signal that it named for this, where that was agreed to."""
-        if not self._request.signal:
-            return dump
-        try:
-            return signalled_stacks.instead(dump) or dump
-        except OSError as error:
-            return dump._replace(error="%s; its faulthandler: %s" % (dump.error, error.strerror or error))
-
-
-def _or_own(dump: StackDump) -> StackDump:
-    """What the process's own interpreter reads of it where py-spy knows its Python too little."""
-    try:
-        return own_stacks.instead(dump) or dump
-    except (OSError, ValueError, TypeError) as error:
-        said = getattr(error, "strerror", None) or error
-        return dump._replace(error="%s; its own Python: %s" % (dump.error, said))
+            self._others = OtherStacks()
+        return self._others.instead(dump, self._request.signal)
 
 
 def _advance(running: Dict[int, _Running]) -> List[LookUnderWay]:
