@@ -58,6 +58,8 @@ class RankStatus(NamedTuple):
     """What its own GPU does."""
     native: bool = False
     """Native frames of its own tell what its Python frames leave open."""
+    interpreted: Sequence[Activity] = NOTHING_SEEN
+    """One for each look at its native frames, which show whether the interpreter itself was running."""
     frozen: bool | None = None
     """Whether it stayed at one point over the looks; None when that cannot be told (it spins, or one look)."""
     arrived: float = inf
@@ -141,6 +143,7 @@ def status_of(
     found = RankStatus(
         number, home, "unseen", process, told or doing, readings, moves,
         load=load, native=told is not None, arrived=arrived,
+        interpreted=Readings([dump for dump in dumps if dump.method == "native"]),
     )  # fmt: skip
     return _stated(job, found, _judged(found, state, resists=resists))
 

@@ -7,28 +7,31 @@ from itertools import pairwise
 from hangtop.diagnosis.stacks.doing import HIDDEN
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
-LOOKS, RETURNS = 4, 1
-"""Looks that must tell of variables, and how often one must find the program back where it had left."""
+LOOKS = 4
+"""Looks that must tell of variables."""
 
 
 def goes_round(status: RankStatus) -> bool:
     """True for a rank that computes in one function and comes back to the same lines with the same variables.
 
     Work that gets on never does: something that it counts, or has left to do, is another each time. Only what is held
-    in plain variables is known, so the node tells nothing where there may be more (:attr:`Activity.variables`).
+    in plain variables is known, so the node tells nothing where there may be more (:attr:`Activity.variables`). Who is
+    met at one line alone may be in one call of C: there a look at native frames must have found the interpreter itself.
     """
     doing, looks = status.activity, status.readings
     if doing is None or status.state != "working" or status.load == "computing" or status.blocked:
         return False
     if not all(look.frame and look.waits == "nothing" and look.variables != HIDDEN for look in looks):
         return False
-    if len({look.frame[:2] for look in looks if look.frame}) > 1:
+    told = [look for look in looks if look.variables]  # not each is read
+    within = [look for look in status.interpreted if look.variables not in ("", HIDDEN)]
+    if len(told) < LOOKS or len({look.frame[:2] for look in (*told, *within) if look.frame}) > 1:
         return False
-    places = [(look.frame.line, look.variables) for look in looks if look.frame and look.variables]  # not each is read
-    if len(places) < LOOKS:
-        return False
+    if within and len({look.variables for look in (*told, *within)}) == 1:
+        return True
+    places = [(look.frame and look.frame.line, look.variables) for look in told]
     left = [at for at, (one, other) in enumerate(pairwise(places), 1) if one != other]
-    return sum(places[at] in places[:at] for at in left) >= RETURNS
+    return any(places[at] in places[:at] for at in left)
 
 
 def in_libraries(status: RankStatus) -> bool:

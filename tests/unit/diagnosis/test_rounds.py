@@ -11,7 +11,7 @@ from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.stacks.doing import HIDDEN
 from hangtop.diagnosis.verdict.verdict import diagnose
-from tests.support.jobs import Sketch, alarms, first
+from tests.support.jobs import Sketch, alarms, first, thread
 
 SYNCHRONIZE = ["synchronize /env/site-packages/torch/cuda/__init__.py:1083", "train loop.py:41", "main loop.py:90"]
 EVALUATES = ["synchronize /env/site-packages/torch/cuda/__init__.py:1083", "evaluate loop.py:12", "main loop.py:88"]
@@ -43,6 +43,24 @@ def test_a_loop_that_comes_back_to_the_same_lines_with_the_same_variables_is_tol
     assert "comes back to the same lines with the same variables" in found.summary
     unread = looping(["a", "a", "a", "", "a", "a", "a"], ONE, OTHER, ONE, ONE, OTHER, ONE, OTHER)
     assert first(unread).kind == "rank_stuck_in_code", "of a busy interpreter not each look can read them"
+
+
+@pytest.mark.parametrize(
+    ("top", "variables", "soon"), [([], "a", True), (["dgemm_ /usr/lib/libblas.so:0"], HIDDEN, False)]
+)
+def test_at_one_line_a_look_at_native_frames_must_have_met_the_interpreter(
+    top: list[str], variables: str, soon: bool
+) -> None:
+    job = Sketch(looks=7, watched=9.0, span=7.0, patience=4.0, stood_still=7.0)
+    job.ranks().at(SYNCHRONIZE, state="R", syscall="none").pulse(cores=1.0)
+    job.ranks(3).at(ONE, state="R", syscall="none")
+    made = with_digests(job.job(), 3, variables=["a"] * 7)
+    last = next(dump for dump in reversed(made.stacks) if dump.rank_pid == 1003)
+    told = variables.replace(HIDDEN, "")
+    native = last._replace(method="native", at=last.at - 0.5, threads=[thread([*top, *ONE], {})], variables=told)
+    verdict = diagnose(replace(made, stacks=(*made.stacks, native), stack_nodes=(*made.stack_nodes, "node2")))
+    assert (first(verdict).kind == "rank_stuck_in_code") is soon
+    assert first(verdict).ranks == (3,)
 
 
 @pytest.mark.parametrize(
