@@ -13,7 +13,7 @@ from hangtop.diagnosis.stacks.look import CHILD, StackLook, look
 from hangtop.diagnosis.stacks.reading import Reading, read
 from hangtop.diagnosis.stacks.roles import main_thread, role
 from hangtop.diagnosis.stacks.system import FILE_LOCKS, System, system
-from hangtop.diagnosis.stacks.threads import at_a_queue, second_collective
+from hangtop.diagnosis.stacks.threads import at_a_queue, may_bring, second_collective
 
 _SHORTEST_SPAN = 0.2
 """Seconds between two looks under which their CPU times (in hundredths) tell nothing."""
@@ -252,6 +252,7 @@ def _threads(seen: StackLook) -> tuple[tuple[ThreadNote, ...], Reading | None, T
         return notes, None, None  # another process keeps that one
     if judged.frame is None or not (judged.kind == "lock" or (judged.kind == "code" and dump.syscall == "futex")):
         return notes, None, None
+    others = [pair for pair in others if may_bring(dump, judged, pair[1])]
     ranked = sorted(others, key=lambda pair: _likeness(judged.frame, pair[1]), reverse=True)
     if not ranked or _likeness(judged.frame, ranked[0][1]) < needed:
         return notes, None, None

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from collectors.samples.stacks import StackDump, ThreadStack
+from collectors.samples.stacks import Frame, StackDump, ThreadStack
 from hangtop.diagnosis.stacks.doing import Kind, Role
-from hangtop.diagnosis.stacks.frames import library
+from hangtop.diagnosis.stacks.frames import function, is_in, library
 from hangtop.diagnosis.stacks.reading import Reading, read
 from hangtop.diagnosis.stacks.roles import role, started_by_python
 from hangtop.diagnosis.stacks.system import System
@@ -23,6 +23,10 @@ _SERVANTS: frozenset[Role] = frozenset(("main", "watchdog", "heartbeat", "gloo",
 """Threads that work for the libraries, whatever the job does."""
 _HANDED_OVER = ("future", "thread to end", "pool of threads", "event loop")
 """Words of the labels of waits that end when a thread has done its work."""
+_POOLED = ("waits for a future", "waits for a pool of threads")
+"""How the labels begin of waits that a pool's threads may end."""
+_POOL, _ITEM = "concurrent/futures/thread.py", "run"
+"""What a pool's thread is in while it works."""
 _SERVES = "torch/distributed/rpc/internal.py"
 """Where torch runs what another rank called (2.13)."""
 _OPEN: frozenset[Kind] = frozenset(("backward", "forward"))
@@ -45,7 +49,7 @@ def _handed_to(dump: StackDump, main: ThreadStack, reading: Reading) -> tuple[Re
     passive = reading.kind in _PASSIVE or hands_over or not reading.user
     if not (passive or reading.kind in _OPEN):
         return reading, own
-    others = list(_others(dump, main))
+    others = [pair for pair in _others(dump, main) if may_bring(dump, reading, pair[0])]
     if reading.kind == "backward":
         hooks = list(_called_by_the_engine(others))
         if hooks:
@@ -65,6 +69,20 @@ def _handed_to(dump: StackDump, main: ThreadStack, reading: Reading) -> tuple[Re
     if (hands_over or (passive and not reading.user)) and len(working) == 1:
         return working[0]
     return reading, own
+
+
+def may_bring(dump: StackDump, waits: Reading, other: Reading) -> bool:
+    """Whether another thread may end this wait: of one for a pool that is at work only that pool's threads may.
+
+    Others sleep or wait as well while they have nothing to do: trackers, heartbeats, those that prefetch.
+    """
+    if not waits.label.startswith(_POOLED) or not any(_works_in_a_pool(thread.frames) for thread in dump.threads):
+        return True
+    return _works_in_a_pool(other.frames)
+
+
+def _works_in_a_pool(frames: Sequence[Frame]) -> bool:
+    return any(function(frame.name) == _ITEM and is_in(frame.file, _POOL) for frame in frames)
 
 
 def _called_by_others(dump: StackDump, main: ThreadStack) -> tuple[Reading, Role] | None:

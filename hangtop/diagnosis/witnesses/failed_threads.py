@@ -31,6 +31,8 @@ def missing_threads(status: RankStatus, others: Iterable[RankStatus]) -> frozens
 
     Names that Python gives count up: the same thread may have another number on another rank.
     """
+    if status.activity is not None and status.activity.thread != "main":
+        return frozenset()  # one of its threads is judged: it is none of the others, and is there
     theirs = [_threads(other) for other in others if other.rank != status.rank and other.read]
     missed = set.intersection(*theirs) - _threads(status) if theirs else set()
     return frozenset(name for name in missed if not name.startswith(("Thread-", "ThreadPoolExecutor-")))
