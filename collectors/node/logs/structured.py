@@ -22,6 +22,9 @@ _HOSTS = ("host", "hostname", "node", "node_name", "nodeName", "_HOSTNAME", "HOS
 _PODS = ("pod", "pod_name", "podName")
 """A pod's name, as agents and stores of logs put it beside the message, or into one of the fields below."""
 _INSIDE = ("kubernetes", "labels", "resource", "stream", "metadata")
+_NESTED = ("content", "attributes", "jsonPayload", "_source")
+"""Fields in which Datadog, Google's and Elastic's stores put the record that they were given."""
+_OWN = ("attributes", "extra")
 _LEVELS = ("level", "levelname", "severity", "lvl", "log_level")
 _GRAVE = re.compile(r"(?i)error|fatal|critical|panic|emerg|alert|crit$|e$|f$")
 _NAME = re.compile(r"[A-Za-z0-9][\w.:-]{0,120}")
@@ -51,6 +54,11 @@ def unwrapped(text: str, now: float) -> Unwrapped:
     if not isinstance(document, dict):
         return Unwrapped(text)
     inner = _texts(document, WRAPPERS)
+    for name in _NESTED:
+        nested = document.get(name)
+        if not inner and isinstance(nested, dict):
+            document = {**document, **nested}
+            inner = _texts(document, WRAPPERS)
     if not inner:
         return Unwrapped(text)
     found = next((found for value in _texts(document, _TIMES) for found in (times.find(value, now),) if found), None)
@@ -61,7 +69,7 @@ def unwrapped(text: str, now: float) -> Unwrapped:
         message += ("\n" if "\n" in told[0] else ": ") + told[0]
     if _GRAVE.match(level) and "Traceback (" not in message:
         message = "ERROR " + message
-    ranks = [document[name] for name in _RANKS if name in document]
+    ranks = [fields[name] for fields in (document, *_attributes(document)) for name in _RANKS if name in fields]
     rank = number(str(ranks[0])) if ranks and not isinstance(ranks[0], bool) else None
     host = next((host for host in (*_pods(document), *_texts(document, _HOSTS)) if _NAME.fullmatch(host)), "")
     return Unwrapped(message, None if found is None else found.at, rank, host)
@@ -84,6 +92,11 @@ def lines(text: str) -> List[str]:
     if "Traceback (" in text and "\\n" in text:
         text = _QUOTE.sub(r"\1", _BREAK.sub("\n", text))
     return text.split("\n") if "\n" in text else [text]
+
+
+def _attributes(document: "Dict[str, object]") -> "List[Dict[str, object]]":
+    """Fields of the program's own, that a store keeps beside the message."""
+    return [value for name in _OWN for value in (document.get(name),) if isinstance(value, dict)]
 
 
 def _pods(document: "Dict[str, object]") -> List[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -27,12 +26,14 @@ from collectors.node.logs import containers, elastic, names
 from collectors.node.logs.parser import LogParser
 from collectors.node.thrift import Allocator
 from collectors.samples.logs import CommSpeed, LogEvent
+from hangtop.session.folder.binary import is_binary
 from hangtop.session.folder.contents import Contents, Recognised
 from hangtop.session.folder.logs import finished, kind_of_log
 from hangtop.session.folder.members import Member, Unreadable, members
 from hangtop.session.folder.parting import parting
 from hangtop.session.folder.passed import TAIL, passed
 from hangtop.session.folder.prompts import copied
+from hangtop.session.folder.stored import stored
 
 DOCUMENT = 64 << 20
 """Bytes of a document that is read as a whole."""
@@ -82,7 +83,7 @@ def _read(member: Member, contents: Contents) -> Recognised:
         if document.looks_like(member.head, member.name) or document.looks_like(behind, member.name):
             headed = document.others(_text(member.head)) > STRAY
             return _headed(document, member, contents) if headed else _whole(document, member, contents)
-    if _binary(member.head):
+    if is_binary(member.head):
         return Recognised(member.name, "", len(member.head), why="binary, and no kind that is known")
     return _log(member, contents)
 
@@ -120,35 +121,20 @@ def _trace(member: Member, contents: Contents) -> Recognised:
     return Recognised(member.name, "profiler trace", member.size, 0, trace.events, trace.why)
 
 
-_HOLE = re.compile(rb"\0{32,}")
-
-
-def _binary(head: bytes) -> bool:
-    """Whether a file that begins so is no text: zeros, or mostly bytes that no text has.
-
-    A row of zeros is a hole: of a log that was emptied, or cut short by a crash, while somebody wrote it.
-    """
-    text = _HOLE.sub(b"", head)
-    if len(text) < len(head) and any(byte < 9 or byte == 127 for byte in text[:4096]):
-        return True  # what has both is a program, or a core
-    sample = text[:4096] or head[:4096]
-    odd = sum(byte < 9 or 13 < byte < 27 or 27 < byte < 32 for byte in sample)
-    return sample.count(0) > len(sample) // 64 or odd * 5 > len(sample)
-
-
 def _log(member: Member, contents: Contents) -> Recognised:
     hints = names.hints(member.name)
     now = member.modified if member.modified is not None else time.time()
-    parser = LogParser(member.name, rank=hints.rank, pid=hints.pid, host=hints.host, now=now, tail=TAIL)
+    parts, turned = stored(member, now)
+    parser = LogParser(member.name + turned, rank=hints.rank, pid=hints.pid, host=hints.host, now=now, tail=TAIL)
     events: list[LogEvent] = []
-    for chunk in member.chunks():
+    for chunk in parts:
         events += parser.feed(chunk)
         if len(events) > EVENTS:
             del events[EVENTS // 2 : -EVENTS // 4]  # the beginning tells the cause, the end how it ended
     events += parser.close()
     last = parting(parser, now) if not any(event.kind.startswith("kernel.") for event in events) else None
     events += [last] if last is not None else []
-    over = passed(events, parser, hints, now, member.head)
+    over = passed(events, parser, hints, now, b"" if turned else member.head)
     contents.passed += [_cleaned(event) for event, done in zip(events, over, strict=True) if done]
     left = [event for event, done in zip(events, over, strict=True) if not done]
     events = [_cleaned(event) for event in finished(left, parser, hints)]
