@@ -62,9 +62,9 @@ class Keeping:
 
     def forget_past(self, why: str) -> None:
         """Keep it no longer."""
-        if self.past is not None:
-            self.past.close()
-        self.past, self.no_past = None, why
+        past, self.past, self.no_past = self.past, None, why
+        if past is not None:
+            past.close()
         self._state.changes.append(Change(self._now(), "", why, "hangtop"))
 
     def take(self, write: Callable[[Keeper], None]) -> None:

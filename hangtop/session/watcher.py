@@ -73,11 +73,19 @@ class Watcher:
         try:
             while True:
                 await asyncio.sleep(self._pause())
-                await self.step()
+                await self._survive()
         finally:
             self._session.witnesses.events.close()
             for look in self._looks:
                 look.cancel()
+
+    async def _survive(self) -> None:
+        """Step; a fault is the verdict then, until a step goes well: an old one would stand there as if it were new."""
+        try:
+            await self.step()
+        except Exception as error:  # noqa: BLE001 - whatever it was, somebody looks at the screen and believes it
+            why = f"watching failed: {type(error).__name__}: {error}"
+            self._session.publish(Verdict("unknown", why, unknown=(Unknown("watching", (), why),)))
 
     def _pause(self) -> float:
         """Seconds until the next look at progress: until the present wait becomes an alarm, where that is sooner."""

@@ -11,6 +11,7 @@ import os
 import pickle
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import BinaryIO, NamedTuple
 
@@ -85,9 +86,10 @@ class Ring:
         return next(frame.at for part in self._parts for frame in part.frames)
 
     def close(self) -> None:
-        """Give the room back."""
+        """Give the room back; what could not be written any more is lost with the rest."""
         for part in self._parts:
-            part.file.close()
+            with suppress(OSError):  # it writes what is left, and the disk may be full
+                part.file.close()
 
     def witness(self, at: float, said: Witness) -> None:
         """Add what a flight recorder held, or RAS answered."""

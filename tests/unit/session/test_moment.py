@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -153,6 +156,18 @@ def test_a_full_disk_ends_the_past_and_not_the_watch(monkeypatch: pytest.MonkeyP
         change.text for change in session.state.changes
     ]
     assert len(session.state.nodes["node1"].gpus[0].looks) == 3
+
+
+def test_a_disk_that_takes_nothing_more_ends_the_past_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: Path("/dev/full").open("r+b"))  # noqa: SIM115
+    paper = Paper(nodes=1, gpus=1)
+    session = kept(paper)
+    played(paper, session, 3)
+    session.tick()
+    assert session.keeping.past is None
+    assert session.keeping.no_past == "the past is no longer kept: No space left on device"
+    played(paper, session, 3)
+    asyncio.run(session.close())
 
 
 def test_of_a_job_that_is_too_large_no_past_is_kept_and_it_says_so() -> None:

@@ -473,3 +473,36 @@ async def test_progress_is_looked_at_while_a_look_at_stacks_takes_its_time(
     await watched.run(6, still=True)
     assert enough.is_set()
     assert not [change.text for change in watched.session.state.changes if "TimeoutError" in change.text]
+
+
+async def test_a_fault_while_watching_is_the_verdict_until_a_step_goes_well(
+    watch: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = watch()
+    session = watched.session
+
+    def said() -> str:
+        return "" if session.verdict is None else f"{session.verdict.outcome} {session.verdict.summary}"
+
+    await session.watcher.think()
+    assert said().startswith("healthy")
+    monkeypatch.setattr(watcher, "PERIOD", 0.01)
+    monkeypatch.setattr(watcher, "NEEDED", ())
+    ticking = session.ticking
+
+    def broken() -> Iterator[None]:
+        yield
+        raise ValueError("I/O operation on closed file")
+
+    monkeypatch.setattr(session, "ticking", broken)
+    watching = asyncio.create_task(session.watcher.run())
+    await asyncio.sleep(0.1)
+    assert said() == "unknown watching failed: ValueError: I/O operation on closed file"
+    monkeypatch.setattr(session, "ticking", ticking)
+    for _ in range(100):
+        await asyncio.sleep(0.05)
+        if said().startswith("healthy"):
+            break
+    assert said().startswith("healthy")
+    assert not watching.done()
+    watching.cancel()
