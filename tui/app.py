@@ -24,6 +24,7 @@ from tui.arrivals import ARRIVALS, Arrivals
 from tui.ascii import AsciiFilter
 from tui.due import Due
 from tui.edges import Edges
+from tui.format import reason
 from tui.garbage import REST, TURN, Garbage
 from tui.handlers.scrubbing import advance
 from tui.heap import give_back, share_heap
@@ -155,7 +156,7 @@ class HangtopApp(Host, inherit_bindings=False):
         error = event.worker.error
         if event.state is WorkerState.ERROR and error is not None:
             known = isinstance(error, (TransportError, OSError))
-            self.say(str(error) if known else f"{type(error).__name__}: {error}", "error")
+            self.say(reason(error) if known else f"{type(error).__name__}: {error}", "error")
             if event.worker.name == BEGINNING:  # a screen that stays empty for ever would tell of looks to come
                 self.never_began = error
                 self.exit()
@@ -269,7 +270,7 @@ class HangtopApp(Host, inherit_bindings=False):
                 if inspect.isawaitable(done):
                     await done
             except (TransportError, OSError) as error:  # a full disk, a node that is gone: no reason to leave the job
-                self.say(f"{action.title}: {error}", "error")
+                self.say(f"{action.title}: {reason(error)}", "error")
             if len(self.screen_stack) == 1:
                 self.edges.draw_frame()
 

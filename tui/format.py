@@ -81,6 +81,13 @@ def percent(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.0f}%"
 
 
+def reason(error: BaseException) -> str:
+    """What went wrong, for people: an error of the system without its number."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)
+
+
 def ranks_word(number: int, of: int | None) -> str:
     """``rank`` or ``ranks`` behind ``1 of 1``, ``3 of 4`` or a number alone."""
     return "rank" if (of or number) == 1 else "ranks"

@@ -45,20 +45,33 @@ class Report:
         taken = time.strftime("%F %T %Z", time.localtime(self._job.now))
         told = as_text(answer, colour=False)
         content = f"hangtop {__version__}  {taken}  {self._label}\n\n{told}\n{self._text}\n"
-        text.write_text(secrets.shapes(content), encoding="utf-8", errors="replace")
         whole = as_json(answer) | {"state": plain(self._job)}
         document = json.dumps(whole, ensure_ascii=True, allow_nan=False, default=str)
-        data.write_text(secrets.shapes(document) + "\n", encoding="utf-8")
-        return [text, data, *self._picture(folder / f"hangtop-{stamp}.svg")]
+        files = {
+            text: secrets.shapes(content),
+            data: secrets.shapes(document) + "\n",
+            **self._picture(folder / f"hangtop-{stamp}.svg"),
+        }
+        _write_all(files)
+        return [*files]
 
-    def _picture(self, path: Path) -> list[Path]:
+    def _picture(self, path: Path) -> dict[Path, str]:
         """Who waits for whom, as SVG."""
         if not self._verdict.waits:
-            return []
+            return {}
         title = f"{outcome_words(self._verdict.outcome).upper()}: {self._verdict.summary}"
-        picture = as_svg(self._verdict.waits, title, cleaned=secrets.shapes)
-        path.write_text(picture, encoding="utf-8", errors="replace")
-        return [path]
+        return {path: as_svg(self._verdict.waits, title, cleaned=secrets.shapes)}
+
+
+def _write_all(files: Mapping[Path, str]) -> None:
+    """Write all of them, or leave none: half a report looks like a whole one. Raises :class:`OSError`."""
+    for path, content in files.items():
+        try:
+            path.write_text(content, encoding="utf-8", errors="replace")
+        except OSError as error:
+            for begun in files:
+                begun.unlink(missing_ok=True)
+            raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def _sections(state: JobState, job: Job) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -101,6 +102,24 @@ async def test_a_key_that_finds_no_room_on_the_disk_is_said_and_hangtop_stays(tm
         await shown.press("x")
         assert shown.app.is_running
         assert any(notice.startswith("Report: ") and "file" in notice for notice in shown.notices())
+
+
+async def test_of_a_report_that_has_no_room_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_text = Path.write_text
+
+    def full(path: Path, *words: str, **named: str) -> int:
+        if path.suffix == ".json":
+            write_text(path, words[0][:100])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write_text(path, *words, **named)
+
+    async with screen(options=ScreenOptions(theme="hangtop", report_folder=tmp_path)) as shown:
+        monkeypatch.setattr(Path, "write_text", full)
+        await shown.press("x")
+        (notice,) = (notice for notice in shown.notices() if notice.startswith("Report: "))
+        assert notice.endswith(".json: No space left on device")
+        assert "[Errno" not in notice
+    assert os.listdir(tmp_path) == []  # noqa: PTH208 (pathlib blocks as much)
 
 
 async def test_answers_are_kept_and_can_be_read_again() -> None:
