@@ -7,17 +7,19 @@ to: other listeners of a rank (NCCL's bootstrap, gloo, a store) are no web serve
 
 from __future__ import annotations
 
-import http.client
 import json
 import re
 import socket
-from typing import List, NamedTuple, Optional
+from typing import TYPE_CHECKING, List, NamedTuple, Optional
 
 from collectors.node import netns
 from collectors.node.files import read_or_none, text
 from collectors.node.rooted import seen_by
 from collectors.node.socket_tables import LISTEN, held_sockets, read_tables, sockets
 from collectors.node.worker_server import has_server
+
+if TYPE_CHECKING:  # HTTP brings TLS and mail along: 8 MB that most ranks have no use for, as few run a server
+    from http.client import HTTPConnection
 
 SECONDS = 2.0
 """For a server of this machine to say what it has."""
@@ -70,6 +72,8 @@ def handlers(pid: int, address: netns.Address) -> List[str]:
 
     Raises :class:`socket.timeout` when nothing is said in time.
     """
+    from http.client import HTTPException
+
     try:
         connection = opened(pid, address, SECONDS)
     except socket.timeout:
@@ -82,16 +86,18 @@ def handlers(pid: int, address: netns.Address) -> List[str]:
         names = json.loads(answer.read(LISTING_LIMIT).decode("utf-8", "replace")) if answer.status == 200 else []
     except socket.timeout:
         raise
-    except (OSError, http.client.HTTPException, ValueError, RecursionError):
+    except (OSError, HTTPException, ValueError, RecursionError):
         return []
     finally:
         connection.close()
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
-def opened(pid: int, address: netns.Address, timeout: float) -> http.client.HTTPConnection:
+def opened(pid: int, address: netns.Address, timeout: float) -> HTTPConnection:
     """A connection to a server, for requests by path. Raises :class:`OSError`."""
-    connection = http.client.HTTPConnection("localhost", timeout=timeout)
+    from http.client import HTTPConnection
+
+    connection = HTTPConnection("localhost", timeout=timeout)
     connection.sock = netns.connect(pid, address, timeout)
     return connection
 
@@ -101,12 +107,14 @@ def ask(server: Server, request: str, timeout: float, limit: int) -> bytes:
 
     Raises :class:`OSError` with the reason, also where the server refuses.
     """
+    from http.client import HTTPException
+
     connection = opened(server.pid, server.address, timeout)
     try:
         connection.request("POST", "/handler/" + request)
         answer = connection.getresponse()
         data = answer.read(limit)
-    except (http.client.HTTPException, ValueError) as error:
+    except (HTTPException, ValueError) as error:
         raise OSError(0, "the debug server does not speak HTTP: %s" % error) from error
     finally:
         connection.close()
