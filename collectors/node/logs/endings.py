@@ -14,6 +14,7 @@ _FINISHED = re.compile(
     r"|(?:finished|completed|done|end|ended|end of) training\b(?! (?:epoch|step|batch|iteration|loop))"
     r"|[(\"']{0,2}final (?:validation|test|evaluation|eval) (?:metrics|results|scores?)\b ?[:=]"
     r"|training took \d{1,4}[:.\d hms]{2,24}$"
+    r"|\{'train_runtime': '?\d"
     r"|`?Trainer\.fit`? stopped: `?max_(?:epochs|steps)=)"
 )
 
@@ -32,7 +33,7 @@ FAMILY = Family(
         b"nd training", b"nded training", b"nd of training",
         b"ompleted training", b"one training", b"tuning completed", b"tuning finished", b"Job completed",
         b"Job finished", b"Run completed", b"Run finished", b"Trainer.fit",
-        b"raining took ", b"inal validation ", b"inal test ", b"inal eval",
+        b"raining took ", b"'train_runtime': ", b"inal validation ", b"inal test ", b"inal eval",
     ),
     read,
 )  # fmt: skip

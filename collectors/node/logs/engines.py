@@ -20,12 +20,22 @@ _HANG = re.compile(r"Hang detected on rank (?P<rank>\d{1,6}) in (?P<in>\w{2,40})
 _HEALTH = re.compile(
     r"Health check failed\. Server couldn't get a response from (?P<call>\w{2,40}) for last (?P<seconds>\d{1,6})"
 )
+_SILENT = re.compile(
+    r"\[RankMon(?:itor)?Server(?:\d{0,10}@(?P<host>[\w.-]{1,120}))?:(?P<rank>\d{1,7})\] "
+    r"Did not get (?:initial|subsequent) heartbeat\. Waited (?P<seconds>\d{1,7})"
+)
+"""nvidia-resiliency-ext's monitor of one rank."""
 _LABEL = re.compile(r"\b(?:TP|tp_rank=)(?P<tp>\d{1,4})\b")
 """Which tensor-parallel worker speaks: SGLang puts it into the time's brackets."""
 
 
 def read(text: str) -> Iterator[Said]:
     """Events of one line."""
+    silent = _SILENT.search(text)
+    if silent is not None:
+        data: Data = {"seconds": int(silent.group("seconds"))}
+        yield Said("monitor.silent", data, rank=int(silent.group("rank")), host=silent.group("host") or "")
+        return
     waiting = _WAITING.search(text)
     if waiting is not None:
         yield Said("engine.waiting", {"seconds": int(waiting.group("seconds"))})
@@ -44,7 +54,7 @@ def read(text: str) -> Iterator[Said]:
     if call is not None:
         yield Said("engine.timeout", {"call": call.group("call")})
     elif watchdog is not None:
-        data: Data = {"call": "scheduler", "seconds": int(watchdog.group("seconds"))}
+        data = {"call": "scheduler", "seconds": int(watchdog.group("seconds"))}
         label = _LABEL.search(text[:120])
         if label is not None:
             data["worker"] = int(label.group("tp"))
@@ -55,6 +65,7 @@ FAMILY = Family(
     "engines",
     (
         b"No available ",
+        b" heartbeat. Waited ",
         b"Dumping input data",
         b"RPC call to ",
         b"Watchdog timeout (",

@@ -39,6 +39,14 @@ _STUCK = re.compile(
     r"|Termination timeout for `(?P<ended>[^`;]{1,400})[`;][^\r\n]{0,500}? of (?P<limit>\d{1,6}) seconds exceeded"
 )
 """XLA's rendezvous of the threads that take part in one collective, or in its communicator's start."""
+_MEGASCALE = re.compile(
+    r"Megascale detects a hang (?:that is likely caused by (?P<cause>[^.\r\n]{3,100}?)(?: on the following hosts)?\."
+    r"|but cannot determine the root cause)"
+    r"|^\s{0,8}The hosts? (?:that have|with) [\w ]{3,60} (?:are|is): (?P<hosts>[A-Za-z][\w., -]{1,300})"
+    r"|^\s{0,8}Potential culprit workers: (?P<workers>[^\r\n]{3,300})"
+)
+"""The digest of several TPU slices' errors: what is likely, on which hosts, and which workers."""
+_GLOG = re.compile(r"^[IWEF]\d{4} \d\d:\d\d:\d\d[.\d]{0,8} {1,8}\d{1,10} [\w./+-]{1,200}:\d{1,6}\] {0,8}")
 _UNSTUCK = "Thread is unstuck! Warning above was a false-positive"
 _HOSTS = re.compile(
     r"TPU backend initialization is taking more than (?P<seconds>\d{1,6})(?:\.\d)? seconds\. Did you run"
@@ -58,6 +66,17 @@ _OF_JAX = re.compile(r"oordination|PjRT|jax|Connect\(\) timed out|XlaRuntimeErro
 
 def read(text: str) -> Iterator[Said]:
     """Events of one line, or of what an exception says."""
+    yield from _digested(text) or _said(text)
+
+
+def _digested(text: str) -> List[Said]:
+    """What Megascale's digest tells, a line of it."""
+    hang = _MEGASCALE.search(_GLOG.sub("", text))
+    return [] if hang is None else [Said("jax.hang", fields(hang))]
+
+
+def _said(text: str) -> Iterator[Said]:
+    """What the coordination service, XLA and libtpu say."""
     barrier = _BARRIER.search(text) or _KEY.search(text)
     if barrier is not None:
         data = fields(barrier)
@@ -120,6 +139,9 @@ FAMILY = Family(
     "jax",
     (
         b"Barrier timed out",
+        b"Megascale detects a hang",
+        b"  The host",
+        b"otential culprit workers",
         b"heartbeat timeout",
         b"sending heartbeats",
         b"has been restarted",

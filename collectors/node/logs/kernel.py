@@ -65,6 +65,11 @@ _AMD: Tuple[Tuple[str, "Pattern[str]"], ...] = tuple(
     )
 )
 """What AMD's driver says of a GPU."""
+_HABANA: Tuple[Tuple[str, "Pattern[str]"], ...] = (
+    ("habana_lost", re.compile(r"PCI link is lost|[Ff]ailed to (?:hard )?reset device|device is in an unknown state")),
+    ("habana_reset", re.compile(r"[Dd]evice heartbeat failed|[Gg]oing to (?:hard[- ])?reset device")),
+)
+"""What Intel's driver says of a Gaudi."""
 _LSPCI = re.compile(
     r"^\s{0,4}(?P<bus>(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2})\.0 (?:VGA compatible|3D) controller[^\r\n]{0,12}:"
     r" NVIDIA [^\r\n]{0,160}\(rev ff\)"
@@ -148,6 +153,9 @@ def _read(text: str) -> Iterator[Said]:
         return
     if "amdgpu" in text:
         yield from _driver(text, _AMD)
+        return
+    if "habanalabs" in text:
+        yield from _driver(text, _HABANA)
         return
     sxid = _SXID.search(text)
     if sxid is not None:
@@ -272,7 +280,7 @@ def _files(text: str) -> Optional[Said]:
 
 
 _STEMS = (
-    b"NVRM: ", b"amdgpu", b"fallen off the bus", b"SXid (", b"illed process ", b"oom-kill:constraint",
+    b"NVRM: ", b"amdgpu", b"habanalabs", b"fallen off the bus", b"SXid (", b"illed process ", b"oom-kill:constraint",
     b"invoked oom-killer", b"memory: usage ", b"blocked for more than", b" blocked on a", b" D  ", b" D f", b"state:D",
     b"XID ", b"Xid ", b"xid ", b"lockup - CPU", b"ard LOCKUP", b"nfs: server", b"segfault at",
     b"general protection", b"trap invalid opcode", b"ink down", b"ink Down", b"ink is Down", b"ink is down",

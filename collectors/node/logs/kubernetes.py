@@ -62,6 +62,11 @@ _REFUSED = re.compile(
     r"|\bCreateContainer(?:Config)?Error\b|\bRunContainerError\b"
     r"|[Ff]ailed to create containerd task: [^\r\n]{1,200})"
 )
+_GAVE_UP = re.compile(
+    r"(?:\bjob/(?P<job>[a-z0-9][\w.-]{0,120}) {1,60})?Job has reached the specified backoff limit"
+    r"|\bjobset/(?P<set>[a-z0-9][\w.-]{0,120}) {1,60}jobset failed due to [^\r\n]{4,100}"
+)
+"""A controller that starts nothing any more, as pods have failed too often."""
 _OF_PODS = re.compile(r"MountVolume\.|Unable to attach or mount|Failed to create pod sandbox")
 _POD = re.compile(r"\b[Pp]od/(?P<pod>[a-z0-9][\w.-]{0,120})")
 _RESTARTS = re.compile(
@@ -108,6 +113,10 @@ def read(text: str) -> Iterator[Said]:
         yield Said("launcher.pending", {"why": _waits(waits)})
     elif _PLACED.search(text):
         yield Said("launcher.placed", dict(_pod(text), started=True) if "Started container" in text else {})
+    elif (gave_up := _GAVE_UP.search(text)) is not None:
+        name = gave_up.group("job") or gave_up.group("set") or ""
+        why = "%s failed more often than it may" % ("job " + name if name else "its job")
+        yield Said("log.error", {"told": "exit", "message": why})
     elif _RESTARTS.search(text):
         yield Said("log.error", {"told": "exit", "message": "its container fails and is started again and again"})
 
@@ -148,7 +157,8 @@ FAMILY = Family(
         b"is dead or unavailable", b"Raylet is terminated",
         b"pull image", b"ErrImagePull", b"ImagePullBackOff", b"InvalidImageName", b"pod sandbox", b"mount volumes",
         b"MountVolume", b"Allocate failed due", b"UnexpectedAdmission", b"ContainerError", b"ContainerConfigError",
-        b"containerd task", b"restarting failed container", b"CrashLoopB",
+        b"containerd task", b"restarting failed container",
+        b"backoff limit", b"jobset failed due", b"CrashLoopB",
     ),
     read,
 )  # fmt: skip

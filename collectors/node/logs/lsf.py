@@ -49,7 +49,7 @@ def read(text: str) -> Iterator[Said]:
         return
     why = term.group("why")
     if why in _MEMORY:
-        yield Said("slurm.out_of_memory", {})
+        yield Said("slurm.out_of_memory", {"launcher": "lsf"})
     elif why in _COUNTS:
         yield Said("host.processes", {})
     elif why in _REASONS:

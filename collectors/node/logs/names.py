@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from typing import NamedTuple, Optional
+from typing import NamedTuple, Optional, Tuple
 
 _ELASTIC = re.compile(r"/attempt_(?P<attempt>\d+)/(?P<local>\d+)/(?P<stream>stdout|stderr|error)\.(?:log|json)$")
 _RANK = re.compile(r"(?:^|[^a-z])(?:rank|global_?rank|proc(?:ess)?|worker|task)[-_.= ]?(?P<rank>\d{1,6})(?!\d)", re.I)
+_ROLE = re.compile(r"(?P<job>[A-Za-z0-9][\w.-]{0,120}?)-(?P<role>master|worker)-(?P<number>\d{1,5})(?!\d)")
+_OMPI = re.compile(r"/rank\.(?P<rank>\d{1,7})/std(?P<stream>out|err)$")
+"""The folder of a rank that ``mpirun --output-filename`` makes."""
 _LOCAL = re.compile(r"(?:^|[^a-z])local_?rank[-_.= ]?(?P<local>\d{1,4})(?!\d)|^workerlog\.(?P<worker>\d{1,4})$", re.I)
 """``workerlog.1`` is Paddle's."""
 _SLURM_TASK = re.compile(r"(?:^|[-_/])(?:slurm-)?\d{3,}[-_.](?P<rank>\d{1,5})\.(?:out|err|log)$")
@@ -43,6 +46,9 @@ def hints(path: str) -> Hints:
     elastic = _ELASTIC.search(path)
     if elastic is not None:
         return Hints(local_rank=int(elastic.group("local")), host=_host(path), stream=elastic.group("stream"))
+    ompi = _OMPI.search(path)
+    if ompi is not None:
+        return Hints(rank=int(ompi.group("rank")), host=_host(path), stream="std" + ompi.group("stream"))
     name = os.path.basename(path)
     nccl = _NCCL.search(name)
     local = _LOCAL.search(name)
@@ -54,6 +60,12 @@ def hints(path: str) -> Hints:
         pid=int(nccl.group("pid")) if nccl is not None else None,
         stream=_stream(name),
     )
+
+
+def role(path: str) -> Optional[Tuple[str, str, int]]:
+    """Job, role and number of a pod of Kubeflow's or Volcano's whose log this is, by its name; None for others."""
+    match = _ROLE.search(os.path.basename(path))
+    return None if match is None else (match.group("job"), match.group("role"), int(match.group("number")))
 
 
 def _host(path: str) -> str:

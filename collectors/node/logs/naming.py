@@ -9,7 +9,17 @@ from collectors.node.logs import whose
 from collectors.node.logs.elastic_block import SCRIPT
 from collectors.node.logs.line import Line, Stream
 
-STEMS = (b" FAILED", b"-- Process ", b"Error Snippet", b"Exception in thread ", b" world_rank=", b" ray::")
+STEMS = (
+    b" FAILED",
+    b"-- Process ",
+    b"Error Snippet",
+    b"Exception in thread ",
+    b" world_rank=",
+    b" ray::",
+    b"Node:   ",
+    b"Name:   ",
+    b"executed on host(s)",
+)
 """Literals of which any line that gives such a name has one."""
 
 _SPAWNED = re.compile(
@@ -19,6 +29,13 @@ _SPAWNED = re.compile(
 _THREAD = re.compile(r"Exception in thread ([^\s:]+)")
 _WORKER = re.compile(r"\bip=(?P<ip>[\w.:-]{1,60}), pid=(?P<pid>\d{1,9})\) world_rank=(?P<rank>\d{1,6})\b")
 """``- (ip=10.0.0.7, pid=4711) world_rank=3, local_rank=1, node_rank=0``, when Ray Train started a group of workers."""
+_PLACED = re.compile(
+    r"^Node: {3,24}(?P<node>[A-Za-z0-9][\w.-]{0,120})/[\da-fA-F.:]{3,40}\s{0,4}$|^Name: {3,24}\S"
+    r"|\bJob was executed on host\(s\) <(?:\d{1,5}\*)?(?P<host>[A-Za-z][\w.-]{0,120})>, "
+)
+"""Where a pod runs, by ``kubectl describe``, and where LSF had run a job: of one node alone."""
+_OF_PLACED = ("launcher.exit", "slurm.out_of_memory")
+"""Words about the pod or job that such a line is about."""
 _MOST = 1 << 16
 """Names of a kind that are kept."""
 
@@ -33,6 +50,8 @@ class Naming:
         self._threads: Dict[Stream, str] = {}
         self._host = ("", Stream(), 0)
         """Where Ray's worker ran that a line told of, and which line that was."""
+        self._placed = ""
+        """The node of the pod or job that is described."""
         self._workers: Dict[int, Dict[str, int]] = {}
 
     def take(self, record: Line) -> None:
@@ -48,6 +67,9 @@ class Naming:
             self._host = (ran, record.stream, record.number)
         if script is not None:
             self.script = script.group("script")
+        placed = _PLACED.search(text)
+        if placed is not None:
+            self._placed = placed.group("node") or placed.group("host") or ""
         worker = _WORKER.search(text)
         if worker is not None and len(self._workers) < _MOST:
             self._workers.setdefault(int(worker.group("pid")), {})[worker.group("ip")] = int(worker.group("rank"))
@@ -64,6 +86,10 @@ class Naming:
     def thread(self, stream: Stream) -> str:
         """The thread that this stream said the next record is about; asked once."""
         return self._threads.pop(stream, "")
+
+    def placed(self, kind: str) -> str:
+        """The node of the pod or job that a word of this kind is about; empty where none is described."""
+        return self._placed if kind in _OF_PLACED else ""
 
     def worker(self, pid: int, host: str) -> Optional[int]:
         """The rank of a worker; of those of several hosts with one pid, only where the host tells."""

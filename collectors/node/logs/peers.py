@@ -24,13 +24,16 @@ _UNMADE = re.compile(
     r"|was unable to (?:establish|make) a (?:TCP )?connection to a (?:remote|peer)"
 )
 _FIELD = re.compile(
-    r"^\s{0,8}(?:to (?:another|a peer MPI) process[.:]"
-    r"|(?:Local|Remote|Peer|My|Your) ?[\w/ ]{0,24}: {0,20}\S[^\r\n]{0,120}|PID: {1,20}\d{1,10})\s{0,4}$"
+    r"^\s{0,8}(?:to (?:another|a peer MPI) process[.:]|should not happen\.|Your Open MPI job may now hang or fail\."
+    r"|(?:Local|Remote|Peer|My|Your) ?[\w/ ]{0,24}: {0,20}\S[^\r\n]{0,120}|PID: {1,20}\d{1,10}"
+    r"|(?:Message|Error): {1,20}\S[^\r\n]{0,200}|)\s{0,4}$"
 )
 _REMOTE = re.compile(
     r"^\s{0,8}(?:Remote host|Peer (?:host(?:name)?|address)): {0,20}(?P<host>[A-Za-z0-9][\w.-]{0,120})", re.MULTILINE
 )
-
+_CALLED = re.compile(r"^\s{0,8}Message: {1,20}connect\(\) to (?P<host>\d{1,3}(?:\.\d{1,3}){3}):\d", re.MULTILINE)
+_PALS = re.compile(r"^\s{0,4}ping RPC timeout from (?P<host>[A-Za-z][\w.-]{1,120}) after \d{1,6}s\b")
+"""PALS, the launcher of HPE's machines: a node that no longer answers it."""
 _SSH_TRIED = re.compile(
     r"Command '?\[?'?ssh(?:'?,? '?-\w{1,2}(?:'?,? '?[\w.=/~-]{1,80})?){0,6}'?,? '?"
     r"(?:[\w.-]{1,60}@)?(?P<host>[\w.-]{1,120})\b"
@@ -49,10 +52,13 @@ def read(text: str) -> Iterator[Said]:
         if tried is not None:
             lost: Data = {"launcher": "ssh", "why": "no login there came about"}
             yield Said("launcher.lost_node", lost, host=tried.group("host"))
+    elif (pinged := _PALS.match(text)) is not None:
+        gone: Data = {"launcher": "pals", "why": "it answered no ping"}
+        yield Said("launcher.lost_node", gone, host=pinged.group("host"))
     elif "\n" not in text and (lost_one := _LOST.search(text)) is not None:
         yield Said("peer.lost", fields(lost_one))
     elif _UNMADE.search(text):
-        remote = _REMOTE.search(text)
+        remote = _REMOTE.search(text) or _CALLED.search(text)
         data: Data = {"launcher": "mpi", "why": "no TCP connection to it came about"}
         yield Said("launcher.lost_node", data, host=remote.group("host") if remote is not None else "")
 
@@ -63,6 +69,7 @@ FAMILY = Family(
         b"Connecting to rank ",
         b"[Fatal] Socket ",
         b"Peer host",
+        b"ping RPC timeout",
         b"exit status 255",
         b"TCP connect",
         b"inbound MPI TCP",

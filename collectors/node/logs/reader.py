@@ -266,6 +266,7 @@ class Reader:
         if not fronted and not said.text:  # what its message does not tell stands before its first line
             rank, host, pid = whose.of_event(said, record.text, rank, host, pid)
         host = host or (whose.of_ray(text) if said.kind == "python.exception" else "")
+        host = host or self._naming.placed(said.kind)
         rank = self._naming.worker(pid, host) if rank is None and pid is not None else rank
         rank = rank if rank is not None and -1 <= rank <= MOST_RANK else None
         pid = pid if pid is not None and -1 <= pid <= MOST_PID else None

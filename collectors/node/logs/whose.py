@@ -44,6 +44,8 @@ _ON = re.compile(
 )
 _NAMED = re.compile(r"(?i)\b(?:on|at) (?:host|node|machine) (?P<host>[a-z][\w.-]{1,80})(?=[,;:)]|\s{0,4}$)")
 _ADDRESS = re.compile(r"(?i)\bIP(?: address)?: (?P<host>\d{1,3}(?:\.\d{1,3}){3})\b")
+_EXECUTOR = re.compile(r"\(TID \d{1,12}\) \((?P<host>[\w.-]{1,120}) executor (?:\d{1,6}|driver)\)")
+"""Spark's executor, in front of what a task of it raised."""
 _SHORT = re.compile(
     r"(?:^|[\[(|] ?)[rR](?P<bare>\d{1,5})(?=[\]):|])|(?:^|[\[(, ])r=(?P<key>\d{1,5})(?=[\]), ])"
     r"|^\[?proc (?P<proc>\d{1,5})[\]:]"
@@ -145,7 +147,7 @@ def of(text: str) -> Whose:
             number(nccls.group("pid") or nccls.group("process")),
         )
     host = _HOST.search(front) or _BESIDE.search(front[:_VERY_FRONT]) or _BRACKETED.match(front) or _ON.search(wide)
-    host = host or _NAMED.search(wide) or _ADDRESS.search(wide)
+    host = _EXECUTOR.search(front) or host or _NAMED.search(wide) or _ADDRESS.search(wide)
     pid = _PID.search(front)
     rank = rank_of(front)
     last = _LAST.search(text[-40:]) if rank is None and "\n" not in text else None

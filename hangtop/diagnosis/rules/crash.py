@@ -109,6 +109,8 @@ def killed(job_status: JobStatus) -> Iterator[Finding]:
     first = first_failure(ended)
     closed = lost_connections(job_status.job)
     if first is not None and _killed_by(first):
+        if first[0].event.kind.startswith("elastic.") and said(job_status.job, "monitor.silent"):
+            return  # a monitor ended it, and says why
         yield _killed(job_status, first)
     elif logs_behind(job_status):
         return  # who left no word is not known yet
@@ -202,12 +204,11 @@ def _told_elsewhere(job: Job, words: Sequence[Failure]) -> bool:
 
 def _killed(job_status: JobStatus, words: Sequence[Failure]) -> Finding:
     rank = words[0].rank
-    memory = any(word.manner in MEMORY for word in words)
-    by = (
-        "by the kernel: out of memory"
-        if memory
-        else "by SIGKILL from outside (out of memory, a batch system, somebody)"
-    )
+    memory = any(word.manner in MEMORY or text_of(word.event, "reason") == "OOMKilled" for word in words)
+    by_lsf = any(text_of(word.event, "launcher") == "lsf" for word in words if word.manner == "memory")
+    by = "by SIGKILL from outside (out of memory, a batch system, somebody)"
+    if memory:
+        by = "by LSF: it reached its limit of memory" if by_lsf else "by the kernel: out of memory"
     ranks = () if rank is None else (rank,)
     return Finding(
         "rank_killed", "critical", 0.95 if memory else 0.88,

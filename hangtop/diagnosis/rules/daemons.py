@@ -19,6 +19,7 @@ def lost(job: Job) -> Iterator[Finding]:
     """
     events = said(job, "launcher.lost_node")
     hosts = tuple(sorted({event.host for event in events} - {""}))
+    hosts = hosts or tuple(sorted({text_of(event, "peer") for event in said(job, "peer.lost")} - {""}))
     if events:
         ranks = tuple(sorted({rank for host in hosts for rank in ranks_on_node(job, host)}))
         where = listed(hosts) if hosts else "a node"

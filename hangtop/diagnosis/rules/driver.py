@@ -23,6 +23,8 @@ PROBLEMS: dict[str, tuple[str, str]] = {
     "amd_lost": ("gpu_lost", "{gpu} is lost"),
     "amd_page_fault": ("gpu_xid", "a kernel on {gpu} touched an address that is not mapped (page fault)"),
     "amd_shader": ("gpu_xid", "a kernel on {gpu} ran into an error of its shaders"),
+    "habana_lost": ("gpu_lost", "{gpu} is lost, says its driver (habanalabs)"),
+    "habana_reset": ("gpu_needs_reset", "{gpu} does not answer, and its driver resets it (habanalabs)"),
     "amd_reset": ("gpu_needs_reset", "{gpu} hangs, and its driver resets it"),
 }
 """Words of ``kernel.gpu`` → kind and summary."""

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import duration, folded
+from hangtop.diagnosis.phrasing import duration, folded, listed, ranks_text
+from hangtop.diagnosis.verdict.aftermath import finished
 from hangtop.diagnosis.witnesses.event_fields import number_of, text_of
-from hangtop.diagnosis.witnesses.messages import hosts_in, lines, said
+from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 
 OFTEN = 3
 """Lines of a minute each: compiling and quantizing take one or two."""
@@ -48,3 +49,21 @@ def waiting(job: Job) -> Iterator[Finding]:
             "collective_stalled", "critical", 0.6, f"workers of the engine have taken nothing for {long} or more",
             nodes=hosts_in(job, events), evidence=lines(events), advice=LOOK,
         )  # fmt: skip
+
+
+def unheard(job: Job) -> Iterator[Finding]:
+    """watchdog_timeout by nvidia-resiliency-ext: ranks told their monitors nothing for so long that it ended them.
+
+    Needs the monitors' words, of a job that is over and did not go on. Whoever hangs keeps the others, too: the first
+    that were not heard are named, and not blamed.
+    """
+    events = said(job, "monitor.silent")
+    if not events or job.live or finished(job):
+        return
+    ranks, nodes = ranks_in(events), hosts_in(job, events)
+    yield Finding(
+        "watchdog_timeout", "critical", 0.7,
+        f"the monitor of {ranks_text(ranks)}{f' on {listed(nodes)}' if nodes else ''} got no heartbeat for "
+        f"{duration(number_of(events[0], 'seconds') or 0)}, and the job was ended",
+        ranks=ranks, nodes=nodes, evidence=lines(events), advice=LOOK,
+    )  # fmt: skip

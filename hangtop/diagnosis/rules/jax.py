@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from hangtop.diagnosis.finding import Finding
@@ -12,6 +13,15 @@ from hangtop.diagnosis.witnesses.event_fields import number_of, numbers_of, text
 from hangtop.diagnosis.witnesses.failures import by_rank, failures
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 
+HANGS = {
+    "data": "rank_stuck_in_data",
+    "inconsistent": "collective_mismatch",
+    "different": "collective_mismatch",
+    "chip": "collective_stalled",
+    "network": "collective_stalled",
+}
+"""Words of the likely causes of Megascale's digest, and the kinds of finding."""
+_HOST = re.compile(r"[A-Za-z0-9][\w.-]{1,120}")
 LATELY = 5
 """Lines behind a warning, some of its own, from which on the start was only slow."""
 CONNECT = ("PjRT_Client_Connect", "RegisterTask", "CoordinationServiceConnect")
@@ -76,6 +86,31 @@ def device(job: Job) -> Iterator[Finding]:
             ranks=ranks_in(events), nodes=hosts_in(job, events), evidence=lines(events),
             advice="Hardware, as a rule: restart on another slice, and report the node.",
         )  # fmt: skip
+
+
+def hang(job: Job) -> Iterator[Finding]:
+    """What Megascale makes of a hang of TPU slices: data that do not come, programs that differ, chips, the network.
+
+    Needs its digest, which says likely causes: rank_stuck_in_data, collective_mismatch, collective_stalled for what
+    is below the programs, and job_stalled where it names no cause.
+    """
+    events = said(job, "jax.hang")
+    if not events:
+        return
+    cause = next((text for event in events if (text := text_of(event, "cause"))), "")
+    workers = next((text for event in events if (text := text_of(event, "workers"))), "")
+    named = [word.rpartition(":")[2] for word in workers.replace(",", " ").split()]
+    named += [word for event in events for word in text_of(event, "hosts").replace(",", " ").split()]
+    nodes = tuple(sorted({name for name in named if _HOST.fullmatch(name)}))
+    kind = next((kind for word, kind in HANGS.items() if word in cause), "job_stalled")
+    at = f" (workers {workers[:120]})" if workers else f" ({listed(nodes)})" if nodes else ""
+    yield Finding(
+        kind, "critical", 0.6,
+        f"Megascale tells of a hang, likely caused by {cause}{at}" if cause
+        else f"Megascale tells of a hang, and of no cause{at}",
+        nodes=nodes, evidence=lines(events),
+        advice="Look at those hosts: input pipelines, chips, network; at the programs where they differ.",
+    )  # fmt: skip
 
 
 def no_coordinator(job: Job) -> Iterator[Finding]:

@@ -55,5 +55,7 @@ class Contents:
     counters: dict[str, list[PortBlock]] = field(default_factory=dict)
     """Counters of perfquery by node, in the order of the files: growth shows between two of one port."""
     traces: list[RankTrace] = field(default_factory=list)
+    masters: set[str] = field(default_factory=set)
+    """Jobs of which a master's log was read: the ranks of their workers are one more than their numbers."""
     newest: float | None = None
     """When the newest file was written."""

@@ -14,6 +14,8 @@ Process = tuple[str, int]
 
 COUNTED_UP = 2
 """Ranks of a host at least that show how far ranks are from local ranks there."""
+OF_A_NODE = 8
+"""Ranks that a node has, as a rule: of a larger job one agent alone is not all."""
 _REPORTS = ("elastic.failed", "elastic.failure", "launcher.exit")
 """Words of agents about their own node's ranks."""
 
@@ -66,6 +68,12 @@ def _ranked(
 def _one_node(events: list[LogEvent]) -> list[LogEvent]:
     """Where one agent alone speaks, and nothing tells of other nodes, its local ranks are the ranks."""
     reports = [e for e in events if e.kind in _REPORTS and ("local_rank" in e.data or e.kind != "launcher.exit")]
+    size = max(
+        (size for e in events if e.kind == "job.size" and isinstance(size := e.data.get("size"), int)), default=0
+    )
+    most = max((local for e in events if isinstance(local := e.data.get("local_rank"), int)), default=0)
+    if size > OF_A_NODE and most < OF_A_NODE:
+        return events  # there are other nodes
     unlike = any(e.data.get("failed_rank", e.data.get("local_rank")) != e.data.get("local_rank") for e in reports)
     if unlike or len({e.source for e in reports}) != 1 or len({e.host for e in reports if e.host}) > 1:
         return events

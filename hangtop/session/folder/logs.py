@@ -19,6 +19,8 @@ ORDINARY = 40
 """Lines after a logged exception that show that the run went on; shutting down prints fewer."""
 LONG, WENT_ON = 200, 5
 """Lines since an exception, and steps among the last lines, that show that the run went on, or was begun anew."""
+UNDER = 12
+"""Lines below a help text of Open MPI's on a peer that has hung up, in which the one who lost it aborts."""
 _OF_SCRIPTS = re.compile(r"(?:Conda\w{0,30}Error|CommandNotFoundError|Environment(?:Name|Location)NotFound\w{0,6})$")
 """Errors of conda's command line: a job's script goes on after them, and runs what it was to run."""
 _GLOG_SIGNAL = re.compile(r"\bSIG[A-Z]{3,4} \(@0x")
@@ -41,6 +43,7 @@ def finished(events: Sequence[LogEvent], parser: LogParser, hints: Hints) -> lis
     steps = _steps(parser)
     step = steps[-1] if steps else 0
     named = {event.line for event in events if event.kind == "process.signal" and _GLOG_SIGNAL.search(event.text)}
+    hung_up = [event.line for event in events if event.kind == "peer.lost" and event.data.get("peer")]
     told = []
     for event in events[len(_earlier(events, steps, last_line)) :]:
         if event.rank is None and owner is not None and _own(event):
@@ -61,6 +64,8 @@ def finished(events: Sequence[LogEvent], parser: LogParser, hints: Hints) -> lis
         scripts = _OF_SCRIPTS.match(str(event.data.get("type", ""))) and last_line - event.line > ORDINARY
         if event.kind.startswith(_ENDS) and (scripts or (event.line < step and event.data.get("cut") is True)):
             event = event._replace(data={**event.data, "survived": True})  # noqa: PLW2901 - as above
+        if event.data.get("spoken") is True and any(0 < event.line - at <= UNDER for at in hung_up):
+            event = event._replace(data={**event.data, "consequence": True})  # noqa: PLW2901 - as above
         if event.kind == "process.signal" and (event.line + 1 in named or event.line + 2 in named):
             event = event._replace(data={**event.data, "survived": True})  # noqa: PLW2901 - as above
         told.append(event)

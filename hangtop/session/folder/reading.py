@@ -121,8 +121,20 @@ def _trace(member: Member, contents: Contents) -> Recognised:
     return Recognised(member.name, "profiler trace", member.size, 0, trace.events, trace.why)
 
 
+def _hints(member: Member, contents: Contents) -> names.Hints:
+    """What a log's name tells; where the job has a master, that is rank 0, and the first worker is rank 1."""
+    hints, role = names.hints(member.name), names.role(member.name)
+    if role is None:
+        return hints
+    job, what, number = role
+    if what == "master":
+        contents.masters.add(job)
+        return hints._replace(rank=0) if number == 0 and hints.rank is None else hints
+    return hints._replace(rank=number + 1) if job in contents.masters and hints.rank == number else hints
+
+
 def _log(member: Member, contents: Contents) -> Recognised:
-    hints = names.hints(member.name)
+    hints = _hints(member, contents)
     now = member.modified if member.modified is not None else time.time()
     parts, turned = stored(member, now)
     parser = LogParser(member.name + turned, rank=hints.rank, pid=hints.pid, host=hints.host, now=now, tail=TAIL)

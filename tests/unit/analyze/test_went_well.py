@@ -169,3 +169,12 @@ def _elastic(rest: int) -> str:
 def test_a_rank_that_goes_on_without_another_one(tmp_path: Path) -> None:
     assert not _loud(tmp_path, _elastic(300))
     assert "rank_left_early" not in [found.kind for found in _loud(tmp_path, _elastic(20))]
+
+
+ENGINE = "ERROR 03-02 10:00:03 [core_client.py:564] Engine core proc X died unexpectedly, shutting down.\n"
+
+
+def test_an_engine_that_ends_behind_the_trainer_s_summary(tmp_path: Path) -> None:
+    assert not _loud(tmp_path, STEPS + "{'train_runtime': 1311.2, 'train_loss': 0.01, 'epoch': 1.0}\n" + ENGINE)
+    assert _loud(tmp_path, STEPS + ENGINE)
+    assert _loud(tmp_path, STEPS + "{'train_runtime': 1311.2, 'train_loss': 0.01, 'epoch': 1.0}\n" + RAISED)
