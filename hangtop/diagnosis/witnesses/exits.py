@@ -9,6 +9,8 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.witnesses.failures import CLOCKS_S, by_rank, failures
 from hangtop.diagnosis.witnesses.messages import said
 
+SOON = 40
+"""Lines behind the word that a run is done, within which what is said follows from it."""
 AT_EXIT = "torch.program_exit"
 """torch's warning that process groups were not destroyed; of the first rank of each node's GPUs, from 2.4 on
 (ProcessGroupNCCL.cpp). Whoever was killed does not write it; whoever raised does as well."""
@@ -46,6 +48,8 @@ def follow_from_the_end(job: Job, events: Iterable[LogEvent]) -> bool:
 
 def _follows(event: LogEvent, end: LogEvent) -> bool:
     its_own = end.kind == "job.finished" and end.rank in (None, event.rank)
+    if its_own and event.source == end.source and event.line - end.line > SOON:
+        return False
     if not its_own and end.rank != event.data.get("from_rank", 0):
         return False
     if event.at is not None and end.at is not None:

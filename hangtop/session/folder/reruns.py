@@ -15,10 +15,12 @@ _LONGEST = 400
 _COMMAND = re.compile(
     r"^\s{0,4}(?:\([\w.-]{1,40}\) ?)?(?:\[?[\w.-]{1,40}@[\w.-]{1,80}[: ]?[^\r\n$#>%]{0,80}\]?\s?)?[$#] {1,2}"
     r"(?:[A-Z][A-Z0-9_]{1,60}=\S{0,200} {1,4}){0,12}"
-    r"(?P<program>torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|horovodrun|composer|colossalai|(?:\S{1,200}/)?python[\d.]{0,5}"
-    r"|(?:bash|sh) \S{1,200}|\./\S{1,200})(?= |$)"
+    r"(?:torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|horovodrun|composer|colossalai|(?:\S{1,200}/)?python[\d.]{0,5}"
+    r"|bash|sh|(?=\./\S))(?P<words>[^\r\n]{1,300})$"
 )
 """A program that somebody started at a shell's prompt; what looks at files is none of them."""
+_SCRIPT = re.compile(r"(?:^|[ /])(?P<script>[\w.-]{1,100}\.(?:py|sh))(?= |$)|(?:^| )-m (?P<module>[\w.]{1,100})(?= |$)")
+"""What is run: two commands that run the same are two runs."""
 _STAMP = re.compile(r"^[\[(]?\d{1,4}[-/]\d{1,2}[-/]\d{1,4}[T ][\d:.,]{5,20}Z?[\])]? {0,4}")
 _DIGITS = re.compile(r"\d+")
 _LETTER = re.compile(r"[A-Za-z]")
@@ -34,19 +36,21 @@ def begun(events: Sequence[LogEvent], head: bytes, parser: LogParser) -> int:
 
 def _at_a_prompt(head: bytes, rows: Sequence[bytes], first: int) -> int:
     """The last command at a prompt, of a program that had been started at one before."""
-    told = [(first + at, match.group("program")) for at, row in enumerate(rows) if (match := _command(row)) is not None]
-    above = head.split(b"\n")[: max(0, first - 1)]
-    opening = [match.group("program") for row in above if (match := _command(row)) is not None]
+    told = [(first + at, script) for at, row in enumerate(rows) if (script := _command(row))]
+    opening = [script for row in head.split(b"\n")[: max(0, first - 1)] if (script := _command(row))]
     if not told:
         return 0
-    line, program = told[-1]
+    line, script = told[-1]
     before = [*opening, *(other for _, other in told[:-1])]
     ended = sum(1 for row in rows[line - first + 1 :] if row.strip())
-    return line if program in before and ended >= BEHIND else 0
+    return line if script in before and ended >= BEHIND else 0
 
 
-def _command(row: bytes) -> re.Match[str] | None:
-    return _COMMAND.match(row[:_LONGEST].decode("utf-8", "replace"))
+def _command(row: bytes) -> str:
+    """The script or module that a command at a prompt runs; empty for other lines."""
+    command = _COMMAND.match(row[:_LONGEST].decode("utf-8", "replace"))
+    script = None if command is None else _SCRIPT.search(command.group("words"))
+    return "" if script is None else script.group("script") or script.group("module")
 
 
 def _behind_an_end(events: Sequence[LogEvent], head: bytes, rows: Sequence[bytes], first: int) -> int:

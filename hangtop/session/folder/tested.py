@@ -17,16 +17,27 @@ _NEAR = 3
 """Lines below in which unittest says how it went."""
 
 
-def sessions(parser: LogParser) -> list[tuple[int, int]]:
-    """First and last line of each run of pytest or unittest at the end of a log of which every test passed."""
+def sessions(head: bytes, parser: LogParser) -> list[tuple[int, int]]:
+    """First and last line of each run of pytest or unittest at the end of a log of which every test passed.
+
+    ``head`` are the first bytes of the log, in which a long one may have begun.
+    """
     rows = parser.tail.split(b"\n")
     first = parser.line - parser.tail.count(b"\n")
     found: list[tuple[int, int]] = []
-    begun = 0
+    begun = _first(head) if first > 1 else 0
     for at, row in enumerate(rows):
         if _BEGUN.search(row):
             begun = first + at
-        elif _PASSED.search(row) or (_RAN.match(row) and any(map(_OK.match, rows[at + 1 : at + 1 + _NEAR]))):
+        elif (begun and _PASSED.search(row)) or (
+            _RAN.match(row) and any(map(_OK.match, rows[at + 1 : at + 1 + _NEAR]))
+        ):
             found.append((begun, first + at))
-            begun = first + at + 1
+            begun = 0
     return found
+
+
+def _first(head: bytes) -> int:
+    """The line of the log's beginning on which a session began; 0 where none did."""
+    rows = head.split(b"\n")
+    return next((at + 1 for at, row in enumerate(rows) if _BEGUN.search(row)), 0)

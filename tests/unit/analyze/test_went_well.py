@@ -43,6 +43,16 @@ def test_what_is_raised_behind_tests_that_pass_counts(tmp_path: Path) -> None:
     assert found.kind == "rank_crashed"
 
 
+def test_what_is_raised_before_tests_begin_counts(tmp_path: Path) -> None:
+    (found,) = _loud(tmp_path, RAISED + SESSION.format(bar="=" * 20, raised="", told="2 passed"))
+    assert found.kind == "rank_crashed"
+
+
+def test_a_session_that_is_longer_than_what_is_kept(tmp_path: Path) -> None:
+    rows = RAISED + "".join(f"tests/test_a.py::test_{number} passed\n" for number in range(4000)) + RAISED
+    assert not _loud(tmp_path, SESSION.format(bar="=" * 20, raised=rows, told="4000 passed"))
+
+
 def test_unittest_that_says_ok(tmp_path: Path) -> None:
     assert not _loud(tmp_path, RAISED + "..\n" + "-" * 70 + "\nRan 2 tests in 1.002s\n\nOK\n")
     assert _loud(tmp_path, RAISED + "..\n" + "-" * 70 + "\nRan 2 tests in 1.002s\n\nFAILED (errors=1)\n")
@@ -79,7 +89,16 @@ def test_the_last_of_several_commands_at_a_prompt_counts(tmp_path: Path) -> None
     assert [found.kind for found in _loud(tmp_path, good + bad)] == ["rank_crashed"]
 
 
-@pytest.mark.parametrize("command", ["cat train.log\n", "nvidia-smi\n", "python check.py\n"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat train.log\n",
+        "nvidia-smi\n",
+        "python check.py\n",
+        "python -c 'import torch'\n",
+        "python -m torch.utils.collect_env\n",
+    ],
+)
 def test_who_looks_at_what_failed_starts_no_other_run(command: str, tmp_path: Path) -> None:
     text = PROMPT + "torchrun train.py\nstep 1\n" + RAISED + PROMPT + command + "one\ntwo\nthree\nfour\n"
     assert [found.kind for found in _loud(tmp_path, text)] == ["rank_crashed"]
