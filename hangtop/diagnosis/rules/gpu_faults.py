@@ -40,6 +40,8 @@ SEVERITY: dict[str, Severity] = {
     "info": "info",
 }
 NO_ACTION = frozenset({"none", "n/a", "unknown", "not supported"})
+CROWD = 4
+"""Processes a core that want to run: with more of them whatever is asked answers late."""
 DRIVER_SILENCE = 10.0
 """Seconds of silence of nvidia-smi that are no slow start any more: where nothing keeps the driver loaded, every GPU
 is woken up first."""
@@ -104,8 +106,14 @@ def gpu_driver_hung(job: Job) -> Iterator[Finding]:
 
 
 def _is_starved(node: Node) -> bool:
-    """True when sources that ask no driver are late too: then it is the node that has no time, not the driver."""
-    return any(state.state == "late" for name, state in node.sources.items() if name in ("ranks", "host", "network"))
+    """True when it is the node that has no time, not the driver.
+
+    Sources that ask no driver are late too, or far more processes want to run than can: those that hang in a driver
+    are not among them.
+    """
+    crowded = node.load is not None and node.host is not None and node.load.running > CROWD * max(1, node.host.cpus)
+    others = (state for name, state in node.sources.items() if name in ("ranks", "host", "network"))
+    return crowded or any(state.state == "late" for state in others)
 
 
 def gpu_xid(job: Job) -> Iterator[Finding]:

@@ -82,6 +82,14 @@ def test_driver_hung() -> None:
     assert (found.kind, found.nodes) == ("gpu_driver_hung", ("node1",))
 
 
+@pytest.mark.parametrize(("running", "found"), [(6, True), (9, False)])
+def test_a_driver_on_a_node_whose_cores_are_overrun_is_not_said_to_hang(running: int, *, found: bool) -> None:
+    crowd = HostSample(50.0, running, GIB, None, None, None, None)
+    late = {"gpus": source("gpus", "late", "no row for 30 s")}
+    job = watched(gpu(0), sources=late, load=crowd, host=HostFacts(2, GIB, NOW - 9000, {}, {}))
+    assert ("gpu_driver_hung" in kinds(job.verdict())) is found, "load alone, as of processes in state D, is no crowd"
+
+
 def test_a_node_without_gpus_has_no_driver_that_hangs() -> None:
     assert alarms(watched(sources={"gpus": source("gpus", "absent", "no nvidia-smi")}).verdict()) == []
 
