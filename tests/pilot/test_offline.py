@@ -9,6 +9,7 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
+from collectors.samples.stream import SourceState
 from hangtop.session.folder import job_of, read
 from hangtop.session.folder.contents import Contents
 from hangtop.session.folder.shown import shown_session
@@ -60,6 +61,23 @@ async def test_in_a_recording_no_key_asks_a_node_and_the_reason_is_the_true_one(
             assert "this shows what was recorded; no node can be asked" in shown.notices()[-1], key
             assert "--read-only" not in shown.notices()[-1]
         assert session.dumped == []
+
+
+async def test_of_logs_whose_lines_nobody_had_asked_for_that_is_said() -> None:
+    async with screen(recorded(), size=(80, 24)) as shown:
+        await shown.press("5")
+        told = " ".join(shown.text().split())
+        assert "0 lines from 32 files" in told
+        assert "no line of these files had been read by then: they are read while this panel is open" in told
+
+
+async def test_sources_of_nodes_that_are_alike_stand_in_one_order() -> None:
+    session = Paper(nodes=2).session()
+    for node, names in (("node1", ("nvml", "location")), ("node2", ("location", "nvml"))):
+        session.samples(node, [SourceState(name, "absent", "not there", NOW) for name in names], 0)
+    async with screen(session, size=(200, 30)) as shown:
+        await shown.press("6")
+        assert shown.text().count("none: location, nvml") == 2
 
 
 async def test_a_recording_opens_on_its_findings_and_hides_panels_that_are_empty() -> None:

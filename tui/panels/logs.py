@@ -26,6 +26,10 @@ EVERYTHING = "*"
 """Asks the nodes for raw lines of every followed file, sampled."""
 
 EMPTY = "no line yet: logs of ranks are found through their stdout and stderr; --log names others"
+UNREAD = (
+    "no line of these files had been read by then: they are read while this panel is open, and of ranks that are blamed"
+)
+"""The same where nobody can be asked for the lines of files that are known."""
 FEW = 16
 """Nodes up to which each line stands alone at first."""
 PERIOD = 10.0
@@ -100,7 +104,8 @@ class LogsPanel(Panel):
         self.book.fold(len(self.scene.nodes) > FEW if self._folds is None else self._folds)
         new = self.book.take(self.scene.state)
         self._ask()
-        self.view.empty = self.hint(EMPTY)
+        session = self.scene.session
+        self.view.empty = UNREAD if self._files and session.live and not session.can_act else self.hint(EMPTY)
         self.view.feed(new)
         if self._wanted is not None and self._stand(self._wanted):
             self._wanted = None

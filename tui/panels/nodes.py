@@ -105,10 +105,12 @@ def sources_piece(row: NodeState) -> Piece:
     """Sources that do not answer first; what is absent is no fault."""
     if not row.sources:
         return UNKNOWN, Tone.DIM
-    wrong = [f"{s.source} {s.state}" for s in row.sources.values() if s.state in {"late", "failed"}]
-    denied = [s.source for s in row.sources.values() if s.state == "denied"]
-    absent = [s.source for s in row.sources.values() if s.state == "absent"]
-    fine = sum(s.state == "ok" for s in row.sources.values())
+    # by their names: they tell of themselves in any order, and nodes that are alike should look alike
+    sources = sorted(row.sources.values(), key=lambda state: state.source)
+    wrong = [f"{s.source} {s.state}" for s in sources if s.state in {"late", "failed"}]
+    denied = [s.source for s in sources if s.state == "denied"]
+    absent = [s.source for s in sources if s.state == "absent"]
+    fine = sum(s.state == "ok" for s in sources)
     text = f"{fine} ok"
     for word, names in (("not allowed", denied), ("none", absent)):
         if names:
