@@ -49,6 +49,8 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
         return
     if late and age < START_LONGEST_S and all(visibly_works(one) or moves_on(one) for one in late):
         return  # it imports, or builds its index of the data: a start takes as long as that
+    if late and all(graph.held < job_status.due(one) for one in late):
+        return  # it computes, or sleeps for a time of its own, and will come: new groups are made in training, too
     strangers, unlike = _other_master(coming), ""
     apart = () if late else _behind(coming)
     named = tuple(sorted({s.rank for s in late or apart} or strangers))

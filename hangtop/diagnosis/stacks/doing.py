@@ -138,6 +138,8 @@ class Activity(NamedTuple):
     whose end it waits, where they are more; None where that is not told."""
     variables: str = ""
     """Of the newest look, as in :class:`~collectors.samples.stacks.StackDump`, or :data:`HIDDEN`."""
+    in_library: bool = False
+    """Its own code calls a library there that may compute, in the newest look: none that tells of the process group."""
     ran: bool = False
     """Its main thread ran between some of the last looks: its frames hold something else, wherever they are."""
     within: float | None = None

@@ -8,7 +8,7 @@ from collectors.samples.stacks import Frame, StackDump, ThreadStack
 from hangtop.diagnosis.busy import is_blocked, is_busy
 from hangtop.diagnosis.stacks.doing import HIDDEN, Activity, Cpu, Kind, ThreadNote
 from hangtop.diagnosis.stacks.folding import folded
-from hangtop.diagnosis.stacks.frames import is_user, own, owner_class, place
+from hangtop.diagnosis.stacks.frames import is_user, library, own, owner_class, place
 from hangtop.diagnosis.stacks.look import CHILD, StackLook, look
 from hangtop.diagnosis.stacks.reading import Reading, read
 from hangtop.diagnosis.stacks.roles import main_thread, role
@@ -18,6 +18,8 @@ from hangtop.diagnosis.stacks.threads import at_a_queue, may_bring, second_colle
 _SHORTEST_SPAN = 0.2
 """Seconds between two looks under which their CPU times (in hundredths) tell nothing."""
 
+_TELLS = ("torch/distributed/distributed_c10d.py", "torch/distributed/c10d_logger.py")
+"""Files in which nothing is computed: a loop of one's own may ask there for its rank all the time."""
 _LATELY = 4
 """Looks of which two that differ show that a rank is not in one wait all the while."""
 _SAME_CLASS = 3
@@ -99,6 +101,7 @@ def _of_looks(looks: Sequence[StackLook], mine: Sequence[StackDump], child: Sequ
         carried=_most(_carried(mine), _carried(child) if child else None),
         within=reading.within,
         variables=dump.variables or (HIDDEN if dump.ran else ""),
+        in_library=_in_library(reading),
         ran=_ran(mine),
     )
 
@@ -202,6 +205,14 @@ def _cpu(mine: Sequence[StackDump]) -> Cpu:
     if is_blocked(share):
         return "unknown" if first.state == last.state == "R" else "blocked"
     return "busy" if is_busy(share) else "mixed"
+
+
+def _in_library(reading: Reading) -> bool:
+    inside = reading.frames[: reading.frames.index(reading.user[0])] if reading.user else reading.frames
+    return any(
+        (frame.native or library(frame.file) not in ("", "python")) and not frame.file.endswith(_TELLS)
+        for frame in inside
+    )
 
 
 def _ran(mine: Sequence[StackDump]) -> bool:

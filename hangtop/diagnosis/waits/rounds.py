@@ -37,5 +37,5 @@ def goes_round(status: RankStatus) -> bool:
 def in_libraries(status: RankStatus) -> bool:
     """True for a rank that moves, and of which half of the looks met it within a library that its own code calls."""
     doing, looks = status.activity, status.readings
-    inside = sum(bool(look.frames) and look.frames[-1].startswith("[") for look in looks)
+    inside = sum(look.in_library for look in looks)
     return doing is not None and bool(doing.moving) and 2 * inside >= len(looks) > 1

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hangtop.diagnosis.job import JobMotion, Node
+from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import (
     ALL_REDUCE,
     BACKWARD,
@@ -86,6 +87,18 @@ def test_groups_that_are_made_in_another_order_are_told_with_their_ranks() -> No
     made = "rank 0 waits in new_group of ranks 0-1 and ranks 1-2 wait in new_group of ranks 1-2"
     assert f"make different groups: {made}" in found.summary
     assert "in one order" in found.advice
+
+
+@pytest.mark.parametrize(("held", "said"), [(9.0, "waiting"), (30.0, "init_hang")])
+def test_who_sleeps_for_a_time_of_its_own_before_a_group_is_made_is_given_it(held: float, said: str) -> None:
+    job = Sketch(span=held, watched=held, patience=4.0, stood_still=held)
+    job.ranks().at(c10d("new_group", line=4000))
+    job.ranks(3).at(["time.sleep train.py:70", "main train.py:9"], syscall="clock_nanosleep")
+    made = job.job()
+    sleeper = made.ranks[3]
+    looks = tuple(look._replace(value=look.value._replace(idle_since=NOW - held)) for look in sleeper.looks)
+    verdict = diagnose(replace(made, ranks=(*made.ranks[:3], replace(sleeper, looks=looks))))
+    assert (first(verdict).kind, first(verdict).ranks) == (said, (3,))
 
 
 def test_most_are_missing() -> None:

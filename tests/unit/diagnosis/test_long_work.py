@@ -12,6 +12,7 @@ from tests.support.jobs import ALL_REDUCE, NOW, READING, Sketch, first
 
 SCORES = ["fold calc.py:40", "main train.py:9"]
 IN_NUMPY = "argsort /env/site-packages/numpy/core/fromnumeric.py:1133"
+GET_RANK = "get_rank /env/site-packages/torch/distributed/distributed_c10d.py:2297"
 LINALG = "svd /env/site-packages/numpy/linalg/linalg.py:1681"
 
 
@@ -22,8 +23,9 @@ LINALG = "svd /env/site-packages/numpy/linalg/linalg.py:1681"
         (([IN_NUMPY, *SCORES], SCORES, ["fold calc.py:41", *SCORES[1:]], SCORES), "critical"),
         ((SCORES, ["fold calc.py:41", *SCORES[1:]], SCORES, SCORES), "critical"),
         (([IN_NUMPY, *SCORES],), "critical"),
+        (([GET_RANK, *SCORES], SCORES, [GET_RANK, *SCORES], ["fold calc.py:41", *SCORES[1:]]), "critical"),
     ],
-    ids=["by libraries", "seldom by one", "a loop", "at one place"],
+    ids=["by libraries", "seldom by one", "a loop", "at one place", "asks for its rank"],
 )
 def test_who_computes_by_libraries_is_given_a_minute(looks: tuple[list[str], ...], severity: str) -> None:
     job = Sketch(watched=40.0, span=25.0, patience=10.0, stood_still=25.0)
