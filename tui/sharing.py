@@ -27,6 +27,8 @@ HAPPENED = 8
 RANKS_BELOW = 9
 """Lines that the map of a larger job must leave for its first ranks to stand below it: a blank one above and below, a
 title, heads, and five of them."""
+ONSET_LEAST = 28
+"""Lines beside the charts from which on each rank has a line of its own on a narrow screen, too."""
 MOST_TIME = 32
 """Lines of the charts of a small job that does not fill the rest."""
 LEAST_TIME = 8
@@ -97,7 +99,8 @@ def shares(
         return _map(width, time, left, hangs=hangs, named=named)
     if hangs:
         return _hung(width, time, left, nodes, need)
-    found = _small(width, time, left, figures, max(need, 2 * HAPPENED if crashed else HAPPENED))
+    story = 2 * HAPPENED if crashed else HAPPENED
+    found = _small(width, time, left, figures, max(need, story) if width >= BESIDE else story)
     taken = found.time + (min(found.heat, figures) if figures else found.heat) + (0 if found.beside else found.onset)
     return found._replace(lines=crashed and height - taken >= BOTH)
 
@@ -105,7 +108,7 @@ def shares(
 def _small(width: int, time: int, left: int, figures: int, below: int) -> Shares:
     """Of a job that does not hang, with so many lines ``below`` its ``figures``; what is more is the charts'."""
     filled = figures + below
-    if figures and width >= BESIDE and filled < left:
+    if figures and (width >= BESIDE or left < ONSET_LEAST) and filled < left:
         longer = min(max(time, MOST_TIME), time + left - filled)
         found = _few(width, longer, time + left - longer)
         return found._replace(heat=max(found.heat, figures))
@@ -119,7 +122,7 @@ def _small(width: int, time: int, left: int, figures: int, below: int) -> Shares
 def _few(width: int, time: int, left: int) -> Shares:
     beside = width >= BESIDE
     below = max(5, left * 2 // 5)
-    onset = 1 if beside else (below + 4 if left >= 28 else 0)
+    onset = 1 if beside else (below + 4 if left >= ONSET_LEAST else 0)
     if onset and not beside:
         below += onset
     return Shares(time, max(3, left - below), onset, beside)

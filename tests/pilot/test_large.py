@@ -29,7 +29,7 @@ async def test_a_group_of_thousands_of_ranks_has_a_space_behind_their_number() -
 
 async def test_a_chart_of_one_line_leaves_out_the_whole_that_would_touch_its_name() -> None:
     session = Paper(nodes=2).session()
-    async with screen(session, size=(80, 24)) as shown:
+    async with screen(session, size=(80, 18)) as shown:
         panel = shown.app.panel
         assert isinstance(panel, OverviewPanel)
         series = session.history.series

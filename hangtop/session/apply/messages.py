@@ -42,7 +42,10 @@ def event(here: Here, sample: LogEvent) -> None:
     here.job.events.add(here.node.name, sample)
     here.job.event_serial += 1
     # At the start of a stream the kernel tells its old stories too: those are no change.
-    if sample.kind.startswith("kernel.") and (sample.at is None or sample.at >= here.job.started):
+    if not sample.kind.startswith("kernel.") or (sample.at is not None and sample.at < here.job.started):
+        return
+    # of the kernel's report of a kill its last line is news, "Killed process …": the others lead up to it
+    if not (sample.kind == "kernel.oom" and sample.data.keys() & {"asked_by", "constraint"}):
         here.note(sample.text.partition("\n")[0][:200], "kernel")
 
 

@@ -246,6 +246,19 @@ def test_what_the_kernel_says_is_a_change_unless_it_is_old(wire: Wire) -> None:
     assert len(wire.store.state.events) == 2
 
 
+def test_of_the_kernels_report_of_a_kill_the_kill_is_the_change(wire: Wire) -> None:
+    report: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("python3 invoked oom-killer: gfp_mask=0xcc0", {"asked_by": "python3"}),
+        ("memory: usage 49152kB, limit 49152kB, failcnt 73", {"constraint": "CONSTRAINT_MEMCG"}),
+        ("oom-kill:constraint=CONSTRAINT_MEMCG,task=python3,pid=7", {"constraint": "CONSTRAINT_MEMCG", "pid": 7}),
+        ("Memory cgroup out of memory: Killed process 7 (python3)", {"pid": 7}),
+    )
+    for number, (text, data) in enumerate(report):
+        wire.say(LogEvent("kernel.oom", 1001.0, None, "", None, "kmsg", number, text, data), at=1001.0)
+    assert wire.changes == ["Memory cgroup out of memory: Killed process 7 (python3)"]
+    assert len(wire.store.state.events) == 4, "the verdict reads all of them"
+
+
 def test_links_and_bad_lines(wire: Wire) -> None:
     wire.store.link(LinkChange("node2", "connecting", "", 1000.0))
     wire.store.link(LinkChange("node2", "lost", "no route to host", 1001.0, 1005.0))

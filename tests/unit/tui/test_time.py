@@ -198,6 +198,18 @@ def test_all_nodes_of_a_small_job_are_on_view_where_charts_can_spare_the_lines()
     assert shares(80, 20, 16, figures=16) == shares(80, 20, 16), "there they cannot"
 
 
+@given(height=st.integers(15, 27), nodes=st.integers(1, 16), each=st.integers(1, 5))
+def test_on_a_narrow_screen_charts_have_what_a_small_job_leaves(height: int, nodes: int, each: int) -> None:
+    figures = nodes * each
+    before, part = shares(80, height, nodes), shares(80, height, nodes, figures=figures)
+    assert part.time >= before.time or part.heat > before.heat
+    if part.time > before.time:
+        assert part.heat >= figures
+        assert part.time + figures + HAPPENED == height
+    assert shares(80, 19, 1, figures=5).time == 6
+    assert shares(80, 60, 1, figures=5) == shares(80, 60, 1), "there the ranks have them"
+
+
 def test_beside_the_map_of_a_job_that_hangs_the_culprits_last_lines_have_what_the_picture_of_waits_leaves() -> None:
     assert shares(200, 46, 64, 1, hangs=True, waits=8).lines
     assert not shares(200, 46, 64, 1, hangs=True, waits=15).lines
