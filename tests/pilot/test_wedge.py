@@ -102,7 +102,7 @@ async def test_a_value_of_a_chart_is_told_from_its_scale() -> None:
         at = next(at for at, line in enumerate(lines) if line.startswith(" moving"))
         assert lines[at].split("┤")[0].split() == ["moving", "4"]
         assert re.split("[┤│]", lines[at + 1])[0].split()[:2] == ["now", "0"]
-    async with screen(session, size=(80, 16)) as shown:
+    async with screen(session, size=(80, 18)) as shown:
         assert any(line.startswith(" moving    0/4 ") for line in shown.lines())
 
 
