@@ -12,6 +12,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from collectors.node.late_re import LatePattern
+
 ROOT = Path(__file__).resolve().parents[2]
 OWN = re.compile(r"collectors\.fleet\.(?:ssh_\w+|hostfile|targets|patterns|known_hosts)\b|tui\.filter\b")
 """Where what the user wrote is read: command line, hostfile, SSH configuration, filters."""
@@ -60,6 +62,8 @@ def patterns() -> list[Found]:
 def _within(value: object, name: str, depth: int) -> Iterator[tuple[str, re.Pattern[Any]]]:
     if isinstance(value, re.Pattern):
         yield name, value
+    elif isinstance(value, LatePattern):
+        yield name, value.compiled
     elif depth < 5 and isinstance(value, (tuple, list, frozenset, set)):
         for place, item in enumerate(value):
             yield from _within(item, f"{name}[{place}]", depth + 1)

@@ -6,9 +6,9 @@ Formats: glog's and absl's log at level F, after which the process aborts; Rust'
 
 from __future__ import annotations
 
-import re
 from typing import Iterator, Optional
 
+from collectors.node import late_re as re
 from collectors.node.logs.exceptions import follows
 from collectors.node.logs.said import Data, Family, Said, number
 

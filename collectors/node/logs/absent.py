@@ -7,10 +7,10 @@ files open any more.
 from __future__ import annotations
 
 import os
-import re
 import stat
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
+from collectors.node import late_re as re
 from collectors.node.logs import names
 from collectors.node.logs.told import inode_of
 from collectors.node.logs.where import WantedLog

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import glob
 import os
-import re
 import stat
 from typing import Dict, Iterator, List, Set, Tuple
 
 from collectors.node import files
+from collectors.node import late_re as re
 from collectors.node.procfs import parse_stat
 from collectors.node.rooted import seen_by
 

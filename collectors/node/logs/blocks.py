@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import List, Optional, Protocol, Tuple
 
+from collectors.node import late_re as re
 from collectors.node.logs import exceptions, fatal, foreign, fronts, native, perf, tracebacks
 from collectors.node.logs.elastic_block import ENTRY, ElasticBlock
 from collectors.node.logs.elastic_block import OPENER as ELASTIC

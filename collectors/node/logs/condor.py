@@ -8,9 +8,9 @@ Format: ``012 (4711.000.000) 03/21 01:51:54 Job was held.`` and the reason on th
 
 from __future__ import annotations
 
-import re
 from typing import Iterator
 
+from collectors.node import late_re as re
 from collectors.node.logs import signals
 from collectors.node.logs.said import Family, Said, number
 

@@ -7,9 +7,9 @@ nvidia-smi.
 
 from __future__ import annotations
 
-import re
 from typing import Iterator, Tuple
 
+from collectors.node import late_re as re
 from collectors.node.logs.said import Data, Family, Said
 
 _WAYS: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(

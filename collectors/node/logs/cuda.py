@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Iterator, Optional, Tuple
 
+from collectors.node import late_re as re
 from collectors.node.logs.said import Data, Family, Said, Signature, number
 
 _MEMORY = re.compile(

@@ -6,9 +6,9 @@ running collective: REDUCE.`` (1.12). Where both sides are told in full, ``misma
 
 from __future__ import annotations
 
-import re
 from typing import Iterator
 
+from collectors.node import late_re as re
 from collectors.node.logs.said import Data, Family, Said
 
 _SIDE = re.compile(

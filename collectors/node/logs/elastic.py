@@ -6,9 +6,9 @@ The block of a ChildFailedError is read in ``elastic_block.py``.
 from __future__ import annotations
 
 import json
-import re
 from typing import Iterator, Optional
 
+from collectors.node import late_re as re
 from collectors.node.logs import exceptions, signals
 from collectors.node.logs.said import Data, Family, Said, fields, number
 

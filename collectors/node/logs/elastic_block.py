@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Dict, List, Optional
 
+from collectors.node import late_re as re
 from collectors.node.logs import exceptions, signals, times, tracebacks
 from collectors.node.logs.said import Data, Said, number
 

@@ -7,9 +7,9 @@ to the workers, SGLang's watchdog over its scheduler or its health check, or Ten
 
 from __future__ import annotations
 
-import re
 from typing import Iterator
 
+from collectors.node import late_re as re
 from collectors.node.logs.said import Data, Family, Said
 
 _WAITING = re.compile(r"No available (?:shared memory broadcast )?block found in (?P<seconds>\d{1,6}) ?second")

@@ -7,9 +7,9 @@ known by name says how a job ended.
 
 from __future__ import annotations
 
-import re
 from typing import Iterator, Optional
 
+from collectors.node import late_re as re
 from collectors.node.logs import exceptions, signals, telemetry, tracebacks
 from collectors.node.logs.said import Data, Family, Said, number
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import List, Optional, Sequence, Tuple
 
+from collectors.node import late_re as re
 from collectors.node.logs.line import seen
 from collectors.node.logs.said import Data, Signature
 from collectors.samples.values import Scalar

@@ -8,9 +8,9 @@ kernel's log has too, are read by ``kernel``. Where the files lie is said in ``f
 from __future__ import annotations
 
 import os
-import re
 from typing import Iterator, List
 
+from collectors.node import late_re as re
 from collectors.node.files import read_or_none, text
 from collectors.node.logs.said import Family, Said, number
 

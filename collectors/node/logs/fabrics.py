@@ -6,9 +6,9 @@ machines (a device that one build does not know) are left out.
 
 from __future__ import annotations
 
-import re
 from typing import Iterator, Optional, Tuple
 
+from collectors.node import late_re as re
 from collectors.node.logs.said import Data, Family, Said, number
 
 _UCX = r"UCX {1,4}(?:ERROR|FATAL) (?P<error>[^\r\n]{1,300})"

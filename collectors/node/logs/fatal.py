@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Iterator, List, Optional, Tuple
 
+from collectors.node import late_re as re
 from collectors.node.logs import exceptions, fronts, signals
 from collectors.node.logs.said import Data, Family, Said
 

@@ -7,9 +7,9 @@ ERROR:``), CMSSW's ``Begin Fatal Exception``, GROMACS's ``gmx_fatal``, AMReX's `
 
 from __future__ import annotations
 
-import re
 from typing import Iterator, Optional
 
+from collectors.node import late_re as re
 from collectors.node.logs.said import Family, Said, number
 
 _FOAM = re.compile(

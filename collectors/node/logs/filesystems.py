@@ -8,9 +8,9 @@ BeeGFS's ``MessagingTk.c``, GPFS's ``mmfs.log`` (messages 6027-…, IBM's guide 
 
 from __future__ import annotations
 
-import re
 from typing import Optional, Tuple
 
+from collectors.node import late_re as re
 from collectors.node.logs.said import Data, Said
 
 _AWAY: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(

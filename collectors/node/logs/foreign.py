@@ -6,9 +6,9 @@ is told only where it shows an abort or a signal: of a process that was merely l
 
 from __future__ import annotations
 
-import re
 from typing import Optional, Pattern, Tuple
 
+from collectors.node import late_re as re
 from collectors.node.logs.said import Data, Said
 from collectors.node.logs.stack_lines import StackLines
 

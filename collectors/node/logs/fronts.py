@@ -5,9 +5,9 @@ A logger's, a container's or a launcher's prefix that no pattern knows differs f
 
 from __future__ import annotations
 
-import re
 from typing import Optional, Pattern
 
+from collectors.node import late_re as re
 from collectors.node.logs import whose
 
 MOST = 160

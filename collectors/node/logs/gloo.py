@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Iterator, Match, Optional
 
+from collectors.node import late_re as re
 from collectors.node.logs.said import Family, Said, fields
 
 _TIMEOUT = re.compile(r"Timed out waiting (?P<ms>\d+)ms for (?P<direction>recv|send)")

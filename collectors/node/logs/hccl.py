@@ -6,9 +6,9 @@ Formats as CANN's guide on HCCL faults shows them (hiascend.com, "Fault Locating
 
 from __future__ import annotations
 
-import re
 from typing import Iterator, Optional
 
+from collectors.node import late_re as re
 from collectors.node.logs.said import Data, Family, Said, fields, number
 
 PLOG = re.compile(r"\[(?P<level>[A-Z]+)\] ?HCCL\((?P<pid>\d+),[^)]*\):")

@@ -6,9 +6,9 @@ operation) and ``stall_inspector.cc`` (from 0.17: a line a rank).
 
 from __future__ import annotations
 
-import re
 from typing import Iterator
 
+from collectors.node import late_re as re
 from collectors.node.logs.said import Data, Family, Said, numbers
 
 _OPERATION = re.compile(r"(?P<op>[\w./:-]{1,160}) ?\[(?P<which>missing|ready) ranks: ?(?P<ranks>[\d, ]{1,2000})\]")

@@ -6,9 +6,9 @@ Its report comes over several lines: ``= RANK 3 PID 4711 RUNNING AT node7`` (or 
 
 from __future__ import annotations
 
-import re
 from typing import Iterator
 
+from collectors.node import late_re as re
 from collectors.node.logs import signals
 from collectors.node.logs.said import Data, Family, Said, number
 

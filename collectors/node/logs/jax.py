@@ -6,9 +6,9 @@ Python raises from them. A task is a process: its number is JAX's process index.
 
 from __future__ import annotations
 
-import re
 from typing import Iterator, List
 
+from collectors.node import late_re as re
 from collectors.node.logs.said import Data, Family, Said, fields
 from collectors.samples.values import Scalar
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Iterator, Match, Optional, Pattern, Tuple
 
+from collectors.node import late_re as re
 from collectors.node.logs import filesystems, machine, tasks
 from collectors.node.logs.said import Data, Family, Said, fields, number
 from collectors.samples.logs import LogEvent

@@ -7,9 +7,9 @@ takes it back; ``slurm.cancelled`` and ``launcher.lost_node`` as elsewhere. Form
 
 from __future__ import annotations
 
-import re
 from typing import Iterator, Match
 
+from collectors.node import late_re as re
 from collectors.node.logs.said import Data, Family, Said
 
 _PENDING = re.compile(

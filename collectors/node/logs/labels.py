@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Optional, Tuple
+
+from collectors.node import late_re as re
 
 _ROLE = re.compile(r"\[([A-Za-z_]\w*?)[ =:]?(\d{1,7})\]:[ ]?")
 _MPI = re.compile(r"\[(?:\d+,)?(?:mpirank:)?(\d{1,7})(?:,[\w.-]{1,60})?\](?:\[[^\]]*\])?<std(?:out|err|diag)>:?[ ]?")

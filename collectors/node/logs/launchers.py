@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Iterator, List, Match
 
+from collectors.node import late_re as re
 from collectors.node.logs import exceptions, signals
 from collectors.node.logs.said import Family, Said, fields, number
 from collectors.samples.values import Scalar

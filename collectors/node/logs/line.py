@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Iterator, NamedTuple, Optional, Tuple
 
+from collectors.node import late_re as re
 from collectors.node.logs import labels, quoting, structured, times, whose
 
 LONGEST = 16384

@@ -6,9 +6,9 @@ The names are those of ``bacct``'s and ``bhist``'s termination reasons. LSF adds
 
 from __future__ import annotations
 
-import re
 from typing import Iterator
 
+from collectors.node import late_re as re
 from collectors.node.logs.said import Data, Family, Said
 
 _TERM = re.compile(r"\bTERM_(?P<why>[A-Z_]{3,30})\b(?:: (?P<words>[^\r\n]{1,160}))?")

@@ -8,9 +8,9 @@ status whose bit 61 is clear). Formats:
 
 from __future__ import annotations
 
-import re
 from typing import Optional, Tuple
 
+from collectors.node import late_re as re
 from collectors.node.logs.said import Said
 
 _PROBLEMS: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Iterator, List, Tuple
 
+from collectors.node import late_re as re
 from collectors.node.logs.said import Data, Family, Said, fields, number, numbers
 from collectors.samples.values import Scalar
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Dict, Optional
 
+from collectors.node import late_re as re
 from collectors.node.logs import whose
 from collectors.node.logs.elastic_block import SCRIPT
 from collectors.node.logs.line import Line, Stream

@@ -6,9 +6,9 @@ absl's dumps have `` @ 0x7f… name``. Of what a program calls that prints a sta
 
 from __future__ import annotations
 
-import re
 from typing import Optional, Tuple
 
+from collectors.node import late_re as re
 from collectors.node.logs.said import Data, Said
 from collectors.node.logs.stack_lines import StackLines
 

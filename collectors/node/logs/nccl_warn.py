@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Match, Optional, Tuple
 
+from collectors.node import late_re as re
 from collectors.node.logs.said import Data, Said, Signature, fields, number
 
 _HEAD = re.compile(

@@ -7,9 +7,9 @@ logs, kubelet's ``kubelet_node_status.go``, ``kubectl describe node``.
 
 from __future__ import annotations
 
-import re
 from typing import Dict, Iterator, List, Tuple
 
+from collectors.node import late_re as re
 from collectors.node.logs.said import Data, Family, Said, number
 
 DAEMONS = re.compile(

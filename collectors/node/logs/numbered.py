@@ -11,10 +11,10 @@ alone, where no other number was written into it since that process has started.
 from __future__ import annotations
 
 import os
-import re
 from itertools import islice
 from typing import Dict, Iterable, Mapping, NamedTuple, Optional, Set, Tuple
 
+from collectors.node import late_re as re
 from collectors.node.files import link, read_or_none
 from collectors.node.logs import times
 from collectors.node.procfs import parse_status

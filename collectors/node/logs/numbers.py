@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import List, Optional
+
+from collectors.node import late_re as re
 
 _END = re.compile(rb"\r?\n|\r")
 

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Iterator
 
+from collectors.node import late_re as re
 from collectors.node.logs import signals
 from collectors.node.logs.said import Data, Family, Said, number
 

@@ -8,9 +8,9 @@ has the host that went away where the words name it; of Open MPI's help texts
 
 from __future__ import annotations
 
-import re
 from typing import Iterator
 
+from collectors.node import late_re as re
 from collectors.node.logs.said import Data, Family, Said, fields
 
 _PEER = re.compile(r"Connecting to rank (?P<peer>\d{1,6}) failed, waiting for \d{1,9} milliseconds")

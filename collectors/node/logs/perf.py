@@ -7,9 +7,9 @@ the four was ``error``, a difference and no count.
 
 from __future__ import annotations
 
-import re
 from typing import Iterator, List, NamedTuple, Optional
 
+from collectors.node import late_re as re
 from collectors.node.logs.said import Data, Family, Said
 
 COLUMNS = 8

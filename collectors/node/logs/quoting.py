@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collectors.node import late_re as re
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78cDEHM])")
 _REMAINS = re.compile(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Callable, Dict, Iterable, List, Optional, Tuple
 
+from collectors.node import late_re as re
 from collectors.node.logs import blocks, exceptions, folded, line, nodes, sendable, times, unraisable, whose
 from collectors.node.logs.families import FAMILIES
 from collectors.node.logs.naming import STEMS, Naming

@@ -8,9 +8,9 @@ pdsh, Flux's shell, GNU bash.
 
 from __future__ import annotations
 
-import re
 from typing import Iterator, Tuple
 
+from collectors.node import late_re as re
 from collectors.node.logs.launchers import UNREACHED
 from collectors.node.logs.said import Data, Family, Said
 

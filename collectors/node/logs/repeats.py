@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Dict, Optional, Tuple
 
+from collectors.node import late_re as re
 from collectors.samples.logs import LogEvent
 
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")

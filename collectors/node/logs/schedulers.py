@@ -7,9 +7,9 @@ All give ``launcher.exit`` (or ``slurm.cancelled``), as the launchers that are k
 
 from __future__ import annotations
 
-import re
 from typing import Iterator, Tuple
 
+from collectors.node import late_re as re
 from collectors.node.logs import signals
 from collectors.node.logs.said import Data, Family, Said, number
 

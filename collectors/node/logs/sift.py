@@ -7,9 +7,10 @@ equal lines are counted without any Python for each: 200 to 300 MB/s.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import Dict, Iterable, List, NamedTuple, Set
+
+from collectors.node import late_re as re
 
 MARK = b"NCCL INFO "
 COUNT = b"opCount"

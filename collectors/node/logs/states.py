@@ -6,9 +6,9 @@ Formats: Slurm's ``sacct`` (also with ``-P``), ``seff``, ``scontrol show job``, 
 
 from __future__ import annotations
 
-import re
 from typing import Iterator, Optional
 
+from collectors.node import late_re as re
 from collectors.node.logs import signals
 from collectors.node.logs.said import Data, Family, Said, number
 

@@ -7,9 +7,9 @@ python-json-logger, zap and logrus ``message``, ``msg`` or ``event`` beside a le
 from __future__ import annotations
 
 import json
-import re
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
+from collectors.node import late_re as re
 from collectors.node.logs import times
 from collectors.node.logs.said import number
 

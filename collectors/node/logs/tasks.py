@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Optional
 
+from collectors.node import late_re as re
 from collectors.node.logs.nodes import DAEMONS
 from collectors.node.logs.said import Said, fields
 

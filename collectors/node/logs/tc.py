@@ -6,9 +6,9 @@ process due to timeout on rank 3 - timeout watchdog detected operation timeout``
 
 from __future__ import annotations
 
-import re
 from typing import Iterator
 
+from collectors.node import late_re as re
 from collectors.node.logs.said import Data, Family, Said
 
 _PREFIX = re.compile(r"\[TC\]\[rank=(?P<rank>\d{1,7})\](?:\[name=(?P<name>[^\]]{0,120})\])?")

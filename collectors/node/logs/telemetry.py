@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collectors.node import late_re as re
 
 LOST = (
     r"\b(?i:(?:fail|error|time|unable|could)\w{0,5}\b[^\r\n]{0,40}?\bexport(?:ing|ed|er)?"

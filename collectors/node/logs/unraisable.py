@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from collectors.node import late_re as re
 from collectors.node.logs import line, tracebacks
 
 _STEM = b"Exception ignored "

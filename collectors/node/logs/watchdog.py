@@ -8,9 +8,9 @@ numbers and several groups by one; ``b`` is the group's name, which its ranks sh
 
 from __future__ import annotations
 
-import re
 from typing import Dict, Iterator
 
+from collectors.node import late_re as re
 from collectors.node.logs.said import Data, Family, Said, fields, number
 
 _GROUP = re.compile(
