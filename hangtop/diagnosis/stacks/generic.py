@@ -13,6 +13,9 @@ _RUN = "run CPython 3.11; 3.8-3.14"
 
 PROMPT = "waits at a prompt for somebody to type"
 
+SERVER = "serves whoever asks it"
+"""What is said of a library's loop that serves, between two requests: nobody asks, and that is no fault."""
+
 GENERIC_WAITS: tuple[Wait, ...] = (
     Wait("/pdb.py", "interaction _cmdloop cmdloop", "code", "storage", PROMPT, _RUN),
     Wait("/code.py", "interact raw_input", "code", "storage", PROMPT, _STDLIB),
@@ -43,6 +46,7 @@ GENERIC_WAITS: tuple[Wait, ...] = (
          _STDLIB),
     Wait("/socket.py", "readinto recv accept create_connection getaddrinfo", "code", "storage",
          "waits for the network", _RUN),
+    Wait("/socketserver.py", "serve_forever", "code", "storage", SERVER, _RUN),
     Wait("/http/client.py", ANY, "code", "storage", "waits for the network", _RUN),
 )  # fmt: skip
 

@@ -9,6 +9,7 @@ from math import inf
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.stacks.doing import Activity
+from hangtop.diagnosis.stacks.generic import SERVER
 from hangtop.diagnosis.tables.thresholds import (
     A_LONG_SLEEP_S,
     LATE_LOOKS,
@@ -154,7 +155,7 @@ def visibly_works(status: RankStatus) -> bool:
         return False
     if status.load == "computing" or (status.motion.moves_data and not in_one_call(status)) or _carries(status):
         return True
-    if doing is not None and gets_through(doing):
+    if doing is not None and (gets_through(doing) or doing.label == SERVER):
         return True
     if doing is not None and doing.waits == "helper" and (status.motion.helped or status.motion.helpers_move_data):
         return True  # wherever it waits for them: the processes that it started compute, read or write

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hangtop.diagnosis.stacks.doing import Activity
+from hangtop.diagnosis.stacks.generic import SERVER
 from hangtop.diagnosis.stacks.system import NETWORK
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
@@ -22,4 +23,4 @@ def serves(status: RankStatus) -> bool:
 
 def _waits_for_any(doing: Activity) -> bool:
     own = doing.kind == "code" and not doing.context and doing.thread == "main"
-    return own and doing.label == NETWORK and doing.syscall in _ANY and not doing.waiting_on
+    return own and doing.label in (NETWORK, SERVER) and doing.syscall in _ANY and not doing.waiting_on

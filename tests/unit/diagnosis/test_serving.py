@@ -46,6 +46,32 @@ def test_a_look_that_met_it_while_another_one_held_it_says_nothing() -> None:
     assert "waits for whoever asks it" in found.summary
 
 
+SERVE_FOREVER = ["BaseServer.serve_forever /usr/lib/python3.11/socketserver.py:233", *SERVES]
+"""With the selector's frame further in, as its looks show it."""
+SELECTS = ["_PollLikeSelector.select /usr/lib/python3.11/selectors.py:415", *SERVE_FOREVER]
+
+
+def test_it_is_not_slow_in_a_librarys_loop_either() -> None:
+    assert alarms(trained(*SELECTS, syscall="poll").verdict()) == []
+
+
+def test_a_librarys_loop_that_serves_is_idle_while_nobody_asks() -> None:
+    job = Sketch(stood_still=30.0, span=30.0, watched=30.0)
+    job.ranks().at(ALL_REDUCE)
+    job.ranks(0).at(SELECTS, syscall="poll")
+    verdict = job.verdict()
+    assert alarms(verdict) == []
+    assert (first(verdict).kind, first(verdict).ranks) == ("waiting", (0,))
+
+
+def test_a_request_that_it_is_stuck_in_is_told() -> None:
+    job = Sketch(stood_still=30.0, span=30.0, watched=30.0)
+    job.ranks().at(ALL_REDUCE)
+    job.ranks(0).at(["Handler.do_POST serve.py:12", *SERVE_FOREVER], syscall="futex")
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("rank_stuck_on_lock", (0,))
+
+
 def test_while_another_rank_works_or_is_stuck_it_waits_for_that_one() -> None:
     """Rollouts are asked for over a queue of messages: who asked sleeps until they come."""
     job = Sketch(stood_still=30.0)
