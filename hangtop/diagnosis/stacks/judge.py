@@ -259,7 +259,11 @@ def _threads(seen: StackLook) -> tuple[tuple[ThreadNote, ...], Reading | None, T
     notes = tuple(note for note, _ in others)
     # in C code at a futex it may be a lock as well: then only a thread in the same class makes it one
     needed = 1 if judged.kind == "lock" else _SAME_CLASS
-    if dump.syscall in FILE_LOCKS or judged.waits == "time":
+    if (
+        dump.syscall in FILE_LOCKS
+        or judged.waits == "time"
+        or (judged.waits == "helper" and "queue" not in judged.label)
+    ):
         return notes, None, None  # another process keeps that one
     if judged.frame is None or not (judged.kind == "lock" or (judged.kind == "code" and dump.syscall == "futex")):
         return notes, None, None
