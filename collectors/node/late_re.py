@@ -13,7 +13,7 @@ from typing import Any, AnyStr, Union, cast
 
 
 class LatePattern:
-    """Stands for a pattern; whatever is asked of it the first time compiles it."""
+    """Stands for a pattern; whatever is asked of it the first time compiles it. ``match.re`` is the pattern itself."""
 
     def __init__(self, pattern: Any, flags: Union[int, RegexFlag]) -> None:
         self.pattern = pattern

@@ -178,7 +178,7 @@ def _exit(launcher: str, match: "Match[str]") -> Said:
             data["signal"] = named
     if data.get("reason") == "OOMKilled":
         data["signal"] = "KILL"
-    if match.re is _MPI_ABORT:
+    if match.group().startswith("MPI_ABORT"):
         data.update(signal="ABRT", reason="MPI_ABORT")
     host = data.get("host")
     worker = _RAYS_WORKER.search(match.string) if launcher == "ray" else None
