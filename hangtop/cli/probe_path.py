@@ -20,7 +20,7 @@ from hangtop.cli.status import Status
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.measured import surroundings
-from hangtop.diagnosis.shelves import BY_NAME, arrangement
+from hangtop.diagnosis.node_order import BY_NAME, arrangement
 from hangtop.session.asking.paths import PathResult, measure
 from hangtop.session.asking.probing import NEEDED, path_nodes
 from hangtop.session.options import SessionOptions

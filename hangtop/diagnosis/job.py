@@ -23,10 +23,10 @@ from collectors.samples.probes import ProbeReport
 from collectors.samples.ranks import CpuWait, Helper, IdleLauncher, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Hello, SourceState
-from hangtop.diagnosis.breath import paced
 from hangtop.diagnosis.counters import Counters
 from hangtop.diagnosis.finding import KnownSlow
 from hangtop.diagnosis.waits.patience import alarm_after
+from hangtop.diagnosis.yielding import paced
 
 if TYPE_CHECKING:
     from hangtop.diagnosis.traces.picture import TracePicture

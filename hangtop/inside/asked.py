@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List
 
 from hangtop.inside.checks.barrier import barrier
-from hangtop.inside.checks.excuse import excuse
+from hangtop.inside.checks.declining import decline
 from hangtop.inside.checks.items import whole
 from hangtop.inside.checks.meeting import group_of
 from hangtop.inside.checks.meshes import check_mesh
@@ -79,7 +79,7 @@ def _mesh(question: PageQuestion, group: Any) -> None:
 
 
 def _excuse(question: PageQuestion, group: Any, why: str) -> None:
-    excuse(question.check, why, group=group, number=question.number)
+    decline(question.check, why, group=group, number=question.number)
 
 
 def _refuse(question: PageQuestion, why: str) -> None:

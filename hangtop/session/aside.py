@@ -4,7 +4,7 @@ Python hands its interpreter from one thread to another after 5 ms. A loop that 
 away thousands of times a second, and would get it back 5 ms later each time: for as long as such a thread works,
 nothing would move. With turns of a tenth of a millisecond the loop goes on as if alone on a slower machine. And
 while a key press is on its way to the screen, or the screen is drawn, the work rests, where it can
-(:mod:`hangtop.diagnosis.breath`).
+(:mod:`hangtop.diagnosis.yielding`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from hangtop.diagnosis.breath import breathing
+from hangtop.diagnosis.yielding import giving_way
 
 T = TypeVar("T")
 
@@ -90,7 +90,7 @@ class Aside:
         return Rests(self.held, seconds)
 
     def _with_rests(self, work: Callable[[], T]) -> T:
-        with breathing(self.rests().rest):
+        with giving_way(self.rests().rest):
             return work()
 
 

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from collectors.samples.ranks import RankProcess
-from hangtop.diagnosis.breath import breathe, paced
+from hangtop.diagnosis.yielding import give_way, paced
 
 RunKey: TypeAlias = tuple[str, int | None, int | None, str]
 
@@ -81,7 +81,7 @@ def one_job(processes: Iterable[P]) -> Parted[P]:
     elif not living and processes:
         joined = ()  # a notebook beside a job that has ended
     best.update((p.process.rank, p) for p in joined)
-    breathe()
+    give_way()
     kept = {id(p) for p in best.values()}
     runs = {run_key(p.process) for p in best.values()} if gone else set()
     return Parted(

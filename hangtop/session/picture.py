@@ -12,11 +12,11 @@ from collectors.samples.gpus import GpuSample
 from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.probes import ProbeReport
 from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.breath import breathe, paced
 from hangtop.diagnosis.finding import KnownSlow
 from hangtop.diagnosis.job import Gpu, Job, JobMotion, Look, NetworkUse, Node, Port, Rank
 from hangtop.diagnosis.roster import told_size
 from hangtop.diagnosis.waits.patience import own_timeout
+from hangtop.diagnosis.yielding import give_way, paced
 from hangtop.session.one_job import one_job
 from hangtop.session.past import Past
 from hangtop.session.state import GpuState, JobState, NodeState, PortState, RankState
@@ -106,7 +106,7 @@ class Sheet:
         """Make the picture; ``probed`` and ``traces`` are what the session was told when it asked."""
         frame = self.frame
         ranks, others, bystanders, ended = one_job([rank for _, ranks in self.nodes.values() for rank in ranks])
-        breathe()
+        give_way()
         events = _of_the_job(self.events, ranks, (*others, *ended))
         return Job(
             now=frame.now,

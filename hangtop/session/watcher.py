@@ -8,9 +8,9 @@ import time
 from collections.abc import Coroutine
 from functools import partial
 
-from hangtop.diagnosis.breath import breathe
 from hangtop.diagnosis.finding import Unknown, Verdict
 from hangtop.diagnosis.waits.patience import seen_after
+from hangtop.diagnosis.yielding import give_way
 from hangtop.session.aside import aside
 from hangtop.session.changes import Change
 from hangtop.session.look_times import LookTimes
@@ -229,7 +229,7 @@ class Watcher:
             verdict = diagnose(session.pictured(sheet))
             while nodes:  # all at once, thousands of them would keep the loop from running until they are gone
                 nodes.popitem()
-                breathe()
+                give_way()
             self._cost = copying + time.thread_time() - began
             return verdict
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from collectors.samples.logs import LogFile
-from hangtop.diagnosis.breath import breathe
+from hangtop.diagnosis.yielding import give_way
 from hangtop.session import aside as resting
 from hangtop.session.aside import aside
 from tests.support.piloted import screen
@@ -74,7 +74,7 @@ async def test_a_verdict_rests_while_the_screen_is_drawn(monkeypatch: pytest.Mon
         naps: list[float] = []
         monkeypatch.setattr(resting, "RESTS", 3 * resting.NAP)
         monkeypatch.setattr(time, "sleep", naps.append)
-        await aside(breathe)
+        await aside(give_way)
         assert naps
         monkeypatch.setattr(aside, "_until", 0.0)
 

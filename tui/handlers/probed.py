@@ -98,7 +98,7 @@ def path_intent(app: Host) -> Intent:
 
 async def probe_path(app: Host) -> None:
     """Measure the path between all nodes, and show figures and findings; Escape stops it on every node."""
-    from hangtop.diagnosis.shelves import arrangement
+    from hangtop.diagnosis.node_order import arrangement
     from hangtop.session.asking.paths import measure
     from hangtop.session.asking.probing import path_nodes
     from hangtop.session.probed.path_lines import path_lines

@@ -114,7 +114,7 @@ class TablePanel(Panel, Generic[R]):
         self._explain()
 
     def _show_totals(self) -> None:
-        """Show the totals; of thousands of nodes they are counted a part at a time, with a breath between two."""
+        """Show the totals; of thousands of nodes they are counted a part at a time, with a pause between two."""
         nodes = self.scene.nodes
         if all(sums.fill(nodes) for sums in self._rolling):
             self.bar.show(self.totals())

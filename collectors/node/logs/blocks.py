@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import List, Optional, Protocol, Tuple
 
 from collectors.node import late_re as re
-from collectors.node.logs import exceptions, fatal, foreign, fronts, native, perf, tracebacks
+from collectors.node.logs import exceptions, fatal, foreign, line_prefixes, native, perf, tracebacks
 from collectors.node.logs.elastic_block import ENTRY, ElasticBlock
 from collectors.node.logs.elastic_block import OPENER as ELASTIC
 from collectors.node.logs.fatal import FatalBlock
@@ -64,7 +64,7 @@ class Exceptional:
         """Whether its own lines bear a time: where none does, one behind the message that does is a logger's."""
 
     @classmethod
-    def headless(cls, line: Line, front: Optional[fronts.Front] = None) -> "Exceptional":
+    def headless(cls, line: Line, front: Optional[line_prefixes.LinePrefix] = None) -> "Exceptional":
         """One whose beginning is missing: a log that was cut, or Python's report of a syntax error."""
         block = cls("", "")
         block._block.fronted(front)
@@ -196,8 +196,8 @@ def opened(line: Line, now: float, script: str, thread: str) -> Optional[OpenBlo
         return Exceptional(text.strip(), thread)  # the first half stands elsewhere
     error = fatal.FATAL.search(text)
     if error is not None:
-        return Plain(FatalBlock(error.group("error"), fronts.before(text, "Fatal Python error")))
-    front = fronts.before_frame(text)
+        return Plain(FatalBlock(error.group("error"), line_prefixes.before(text, "Fatal Python error")))
+    front = line_prefixes.before_frame(text)
     if exceptions.FRAME.match(text) or front is not None:
         return Exceptional.headless(line, front)
     if ELASTIC.match(text):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator, List, Optional, Tuple
 
 from collectors.node import late_re as re
-from collectors.node.logs import exceptions, fronts, signals
+from collectors.node.logs import exceptions, line_prefixes, signals
 from collectors.node.logs.said import Data, Family, Said
 
 _TERMINATE = re.compile(
@@ -141,7 +141,7 @@ def _told(text: str) -> str:
 class FatalBlock:
     """A dump of faulthandler: "Fatal Python error" and the stacks of all threads, innermost frame first."""
 
-    def __init__(self, error: str, front: Optional[fronts.Front] = None) -> None:
+    def __init__(self, error: str, front: Optional[line_prefixes.LinePrefix] = None) -> None:
         self.over = False
         self._error = error
         self._front = front

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import List, Optional, Tuple
 
 from collectors.node import late_re as re
-from collectors.node.logs import counters, exceptions, fronts
+from collectors.node.logs import counters, exceptions, line_prefixes
 from collectors.node.logs.said import Data, Said
 
 OPENER = re.compile(
@@ -77,7 +77,7 @@ class TracebackBlock:
         self._notebook = notebook.group("type") if notebook is not None else ""
         self._indent = "" if self._boxed else opener[: len(opener) - len(opener.lstrip(" \t"))]
         """In front of every line where all of it is indented, as in torchelastic's report."""
-        self._front = None if self._boxed or self._notebook else fronts.before(opener, "Traceback (")
+        self._front = None if self._boxed or self._notebook else line_prefixes.before(opener, "Traceback (")
         """What may stand in front of all its lines; the first of them tells."""
         self._fronted = False
         self._frames: List[Tuple[str, int, str]] = []
@@ -95,7 +95,7 @@ class TracebackBlock:
         """Characters of its longest line."""
         self._indented = False
 
-    def fronted(self, front: Optional[fronts.Front]) -> None:
+    def fronted(self, front: Optional[line_prefixes.LinePrefix]) -> None:
         """From now on this stands in front of each line."""
         self._front, self._fronted = front, front is not None
 

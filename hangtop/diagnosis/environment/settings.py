@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from hangtop.diagnosis.breath import paced
 from hangtop.diagnosis.job import Job, Rank
+from hangtop.diagnosis.yielding import paced
 
 Setting = tuple[str, str]
 """Name and value."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from collectors.samples.probes import ProbePair, ProbeReport
 from hangtop.diagnosis.finding import Evidence, Finding
-from hangtop.diagnosis.measured.guilt import guilty, pairs_of
+from hangtop.diagnosis.measured.culprits import culprits_of, pairs_of
 from hangtop.diagnosis.phrasing import listed
 
 SLOW_SHARE = 1 / 3
@@ -41,7 +41,7 @@ def standing_out(pairs: Sequence[ProbePair], nodes: Collection[str]) -> list[str
     A part that was measured once may owe it to the other end: both are meant, and that of a node which is not asked
     about is left out.
     """
-    names, links = guilty(pairs, {(pair.a, pair.b) for pair in _bad(pairs)})
+    names, links = culprits_of(pairs, {(pair.a, pair.b) for pair in _bad(pairs)})
     found: set[str] = set()
     for name in names:
         own = pairs_of(pairs, name)

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from collectors.samples.probes import ProbeRank, ProbeReport
 from hangtop.diagnosis.finding import Evidence, Finding, next_step
 from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.measured.culprits import accused
 from hangtop.diagnosis.measured.expected import bandwidth_low, socket_fallback
-from hangtop.diagnosis.measured.guilt import accused
 from hangtop.diagnosis.measured.parts import refined
 from hangtop.diagnosis.rules.network import mtu_mismatch
 

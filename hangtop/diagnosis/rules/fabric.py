@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterator, Mapping
 from operator import attrgetter
 from typing import NamedTuple
 
-from hangtop.diagnosis.breath import breathe
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job, Node, Port
 from hangtop.diagnosis.phrasing import listed
+from hangtop.diagnosis.yielding import give_way
 
 
 class Symptom(NamedTuple):
@@ -197,7 +197,7 @@ def roce_retransmits(job: Job) -> Iterator[Finding]:
 def _ports(job: Job) -> Iterator[tuple[Node, Port]]:
     """Every port with its node, in order: not kept, as tables of 16,384 are felt."""
     for name in sorted(job.nodes):
-        breathe()
+        give_way()
         node = job.nodes[name]
         for port in sorted(node.ports, key=_PLACE):
             yield node, port

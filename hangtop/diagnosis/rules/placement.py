@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 
-from hangtop.diagnosis.breath import paced
 from hangtop.diagnosis.finding import Evidence, Finding, next_step
 from hangtop.diagnosis.job import Gpu, Job, Node, Rank
 from hangtop.diagnosis.peers import median_without
@@ -13,6 +12,7 @@ from hangtop.diagnosis.phrasing import count, listed, ranks_on, ranks_text, size
 from hangtop.diagnosis.roster import started_twice
 from hangtop.diagnosis.tables.thresholds import MEMORY_IDLE_BYTES, MEMORY_IMBALANCE_SHARE
 from hangtop.diagnosis.witnesses.devices import gpu_name, living_on, newest, ranks_on_gpu
+from hangtop.diagnosis.yielding import paced
 
 RELEASED_S = 20.0
 """Ours: for so long after its end a process may still be listed on a GPU: its list is read seldom, and memory of

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from hangtop.diagnosis.breath import breathe
 from hangtop.diagnosis.finding import Finding, Outcome, Unknown, Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, listed
@@ -39,6 +38,7 @@ from hangtop.diagnosis.waits.job_status import JobStatus, status_of_job, visibly
 from hangtop.diagnosis.waits.standing_at import standing_at
 from hangtop.diagnosis.witnesses.failures import failures
 from hangtop.diagnosis.witnesses.log_reading import logs_behind
+from hangtop.diagnosis.yielding import give_way
 
 SOURCE_NAMES = {
     "gpus": "nvidia-smi", "fabric": "InfiniBand ports", "network": "network counters", "kernel": "kernel log",
@@ -59,14 +59,14 @@ def diagnose(job: Job) -> Verdict:
     """Judge one picture of a job. Pure: the same picture gives the same verdict, whatever the order of its parts."""
     job_status = status_of_job(job)
     found = with_survived(job_status, _found(job_status))
-    breathe()
+    give_way()
     found += job_stalled(job_status, found)
     slow = known_slow(job_status, found)
     findings = rank_findings((*found, *still_slow(job_status, slow), *hearsay(job, found)))
     findings = with_gpus(job, with_whereabouts(job, with_way_in(job_status, with_drain(job, findings))))
-    breathe()
+    give_way()
     outcome = _outcome(job_status, findings)
-    breathe()
+    give_way()
     waits = wait_boxes(job_status, findings) if outcome == "hung" else ()
     said, place = _summary(job_status, outcome, findings), standing_at(job_status.graph)
     return Verdict(outcome, said, findings, _unknown(job_status), waits, place, slow)
@@ -74,10 +74,10 @@ def diagnose(job: Job) -> Verdict:
 
 def _found(job_status: JobStatus) -> Iterable[Finding]:
     for rule in RULES:
-        breathe()
+        give_way()
         yield from rule(job_status.job)
     for status_rule in STATUS_RULES:
-        breathe()
+        give_way()
         yield from status_rule(job_status)
 
 

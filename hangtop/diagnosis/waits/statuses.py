@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
 from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.breath import breathe
 from hangtop.diagnosis.job import Job, Node, Rank
 from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, SILENT_S, STOOD_STILL_S
@@ -26,6 +25,7 @@ from hangtop.diagnosis.waits.rank_status import (
 )
 from hangtop.diagnosis.waits.same_point import told_at_same_point, told_by_gpu
 from hangtop.diagnosis.witnesses.gpu_load import lately
+from hangtop.diagnosis.yielding import give_way
 
 WAITS: tuple[State, ...] = ("waiting", "on_gpu")
 """States of ranks that wait for something which is not their own to do."""
@@ -55,7 +55,7 @@ def statuses_of(job: Job) -> Mapping[int, RankStatus]:
     loads = lately(job)
     statuses = {}
     for number in sorted(numbers):
-        breathe()
+        give_way()
         node, own = dumps.get(number, ("", []))
         process = processes.get(number)
         statuses[number] = _absent(job, number, own, process) or status_of(

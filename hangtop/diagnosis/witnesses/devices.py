@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from collectors.samples.gpus import GpuSample
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.breath import Paced, breathe, paced
 from hangtop.diagnosis.finding import Evidence
 from hangtop.diagnosis.job import Gpu, Job, Node, Rank
 from hangtop.diagnosis.witnesses.event_fields import number_of, when
+from hangtop.diagnosis.yielding import Paced, give_way, paced
 
 BEFORE_START_S = 60.0
 """A kernel line this long before the first process of the job may still be the reason why it was started anew."""
@@ -39,7 +39,7 @@ class GpuLook(NamedTuple):
 def all_gpus(job: Job) -> Iterator[tuple[Node, Gpu]]:
     """Every GPU with its node, in order."""
     for name in sorted(job.nodes):
-        breathe()
+        give_way()
         node = job.nodes[name]
         for gpu in sorted(node.gpus, key=_INDEX):
             yield node, gpu
@@ -56,7 +56,7 @@ def _newest(job: Job) -> Paced[GpuLook]:
 
 def living_on(job: Job, node: str) -> Sequence[Rank]:
     """Ranks whose process is on this node, and alive."""
-    breathe()
+    give_way()
     return job.once(_living).get(node, ())
 
 
@@ -75,7 +75,7 @@ def ranks_on_gpu(job: Job, node: Node, index: int | None) -> tuple[int, ...]:
     """
     if index is None:
         return ()
-    breathe()
+    give_way()
     ranks = job.ranks_of(node.name)
     on_it = {rank.rank for rank in ranks if index in rank.gpus}
     if not on_it:

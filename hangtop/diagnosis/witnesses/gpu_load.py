@@ -16,7 +16,6 @@ from statistics import median
 from typing import Literal, NamedTuple
 
 from collectors.samples.gpus import GpuSample
-from hangtop.diagnosis.breath import breathe
 from hangtop.diagnosis.finding import Evidence
 from hangtop.diagnosis.job import Gpu, Job, Look, Rank
 from hangtop.diagnosis.phrasing import count, ranks_text
@@ -29,6 +28,7 @@ from hangtop.diagnosis.tables.thresholds import (
     SPIN_UTILIZATION,
     STOOD_STILL_S,
 )
+from hangtop.diagnosis.yielding import give_way
 
 FEW = 256
 """GPUs whose past is read: it is kept packed."""
@@ -141,7 +141,7 @@ def _loads(job: Job) -> Mapping[int, Load]:
     apart = len(owners) // FEW | 1
     found: dict[int, Load] = {}
     for place, owner in enumerate(owners):
-        breathe()
+        give_way()
         gpus = gpus_of(job, owner)
         if gpus:
             found[owner.rank] = _together([_load(gpu, newest_only=newest_only or bool(place % apart)) for gpu in gpus])

@@ -20,9 +20,9 @@ import time
 from types import TracebackType
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Type
 
-from hangtop.inside.checks.desk import Desk
 from hangtop.inside.checks.meeting import store_of_job
 from hangtop.inside.checks.sends import SENDS, Sends
+from hangtop.inside.checks.store_queries import StoreQueries
 from hangtop.inside.checks.whereabouts import place_in_code, ranks_text
 from hangtop.inside.results import CheckResult, Noted, publish
 
@@ -53,7 +53,7 @@ class CheckCalls:
         """Of this context at the store: what an earlier one left there is none of its business."""
         self._counts: Dict[Tuple[int, ...], int] = {}
         self._mode: Any = None
-        self._desk: Optional[Desk] = None
+        self._store: Optional[StoreQueries] = None
         self._me = 0
         self._sends: Optional[Sends] = None
 
@@ -75,8 +75,8 @@ class CheckCalls:
 
         self._me = get_rank()
         self._place = "hangtop/calls/%d/" % next(_contexts)
-        self._desk = Desk(store_of_job(), float("inf"))
-        self._sends = Sends(self._desk, self._place, self._me, self.seconds, self._stop)
+        self._store = StoreQueries(store_of_job(), float("inf"))
+        self._sends = Sends(self._store, self._place, self._me, self.seconds, self._stop)
         self._sends.begin()
         self._mode = Mode()
         self._mode.__enter__()
@@ -91,8 +91,8 @@ class CheckCalls:
                 self._sends.end(settle=error is None)
                 self.compared += self._sends.compared
         finally:
-            if self._desk is not None:
-                self._desk.close()
+            if self._store is not None:
+                self._store.close()
         if not isinstance(error, CallsDiffer):
             publish(CheckResult("calls", (), "%d calls compared, all alike" % self.compared), speaks=False)
 
@@ -113,24 +113,24 @@ class CheckCalls:
         """Compare a call that is about to be made with those of the other ranks of its group."""
         group = _group_of([*args, *kwargs.values()])
         ranks = () if group is None else _ranks(group)
-        if any(part in name for part in LOCAL) or len(ranks) < 2 or self._desk is None:
+        if any(part in name for part in LOCAL) or len(ranks) < 2 or self._store is None:
             return
         number = self._counts[ranks] = self._counts.get(ranks, 0) + 1
         reduction = _reduction() if "reduce" in name else ""
         mine = {"call": _shown(name, [*args, *kwargs.values()]), "reduction": reduction, "where": place_in_code()}
         of_group = self._place + "-".join(map(str, ranks))
         base = "%s/%d/" % (of_group, number)
-        desk = self._desk
-        desk.until = time.monotonic() + self.seconds + 5.0
+        store = self._store
+        store.until = time.monotonic() + self.seconds + 5.0
         told = "%s, call %d of ranks %s" % (_told(mine), number, ",".join(map(str, ranks)))
-        desk.set("hangtop/calls/last/%d" % self._me, told.encode())
-        desk.set(base + str(self._me), json.dumps(mine).encode())
+        store.set("hangtop/calls/last/%d" % self._me, told.encode())
+        store.set(base + str(self._me), json.dumps(mine).encode())
         keys = {rank: base + str(rank) for rank in ranks if rank != self._me}
-        if not desk.wait(list(keys.values()), time.monotonic() + self.seconds):
-            self._absent([rank for rank, key in keys.items() if not desk.present([key])], ranks, mine, desk)
+        if not store.wait(list(keys.values()), time.monotonic() + self.seconds):
+            self._absent([rank for rank, key in keys.items() if not store.present([key])], ranks, mine, store)
         # whoever has come to this call has read all of the one before
-        desk.delete(["%s/%d/%d" % (of_group, number - 1, self._me)] if number > 1 else [])
-        others = {rank: json.loads(desk.get(key)) for rank, key in keys.items()}
+        store.delete(["%s/%d/%d" % (of_group, number - 1, self._me)] if number > 1 else [])
+        others = {rank: json.loads(store.get(key)) for rank, key in keys.items()}
         for rank, other in others.items():
             # one that C++ launches, as DDP does, does not say its reduction
             known = mine["reduction"] and other["reduction"]
@@ -143,11 +143,11 @@ class CheckCalls:
         self._stop("ranks %d and %d call different collectives" % (min(rank, self._me), max(rank, self._me)), lines,
                    sorted((rank, self._me)), ranks)  # fmt: skip
 
-    def _absent(self, absent: List[int], ranks: Tuple[int, ...], mine: Dict[str, str], desk: Desk) -> None:
+    def _absent(self, absent: List[int], ranks: Tuple[int, ...], mine: Dict[str, str], store: StoreQueries) -> None:
         lines = ["rank %d: %s" % (self._me, _told(mine))]
         for rank in absent[:8]:
             key = "hangtop/calls/last/%d" % rank
-            last = desk.get(key).decode() if desk.present([key]) else "nothing so far"
+            last = store.get(key).decode() if store.present([key]) else "nothing so far"
             lines.append("rank %d did not come within %g s; its last call: %s" % (rank, self.seconds, last))
         self._stop("%s did not come to %s" % (ranks_text(absent), mine["call"]), lines, absent, ranks)
 

@@ -12,7 +12,7 @@ import json
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
 
-from hangtop.inside.checks.desk import Desk, Unreachable
+from hangtop.inside.checks.store_queries import StoreQueries, Unreachable
 from hangtop.inside.checks.whereabouts import place_in_code, position, ranks_text
 from hangtop.inside.checks.words import Conclusion, Judge, More, Said, decoded, encoded
 from hangtop.inside.own_rank import distributed_now
@@ -104,7 +104,7 @@ def confer(
     except Unreachable as error:
         conclusion = Conclusion(str(error), [Noted("check_incomplete", "warning", "check %s: %s" % (check, error))])
     finally:
-        meeting.desk.close()
+        meeting.store.close()
     result = CheckResult(
         check, group.ranks, conclusion.summary, conclusion.findings, round(time.monotonic() - began, 3), number
     )
@@ -115,9 +115,9 @@ def excused(check: str, group: MeetingGroup, seconds: float, why: str, number: i
     """Leave word that this rank does not make a check that was asked from outside, and go on; all get one result."""
     meeting = Meeting(check, group, time.monotonic() + seconds, number, grace=0.0)
     try:
-        conclusion = meeting.excuse(why)
+        conclusion = meeting.decline(why)
     finally:
-        meeting.desk.close()
+        meeting.store.close()
     result = CheckResult(check, group.ranks, conclusion.summary, conclusion.findings, 0.0, number)
     return publish(result, speaks=group.me == group.leader)
 
@@ -131,7 +131,7 @@ class Meeting:
         self.until = until
         self._asked = bool(number)
         """From outside: the place is that of whatever ended the step."""
-        self.desk = Desk(store_of_job(), until + 2 * grace)
+        self.store = StoreQueries(store_of_job(), until + 2 * grace)
         count = "asked%d" % number if number else "%d" % _counts[check, group.ranks]
         ranks = "%d-%d-%08x" % (group.ranks[0], len(group.ranks), _mixed(group.ranks))
         self._at = "hangtop/%s/%s/%s" % (check, ranks, count)
@@ -141,22 +141,22 @@ class Meeting:
         where = place_in_code()
         said = {"where": where, **position(), **_saying(first)}
         for round_ in range(ROUNDS):
-            self.desk.set(self._key(round_, self.group.me), json.dumps(said).encode())
+            self.store.set(self._key(round_, self.group.me), json.dumps(said).encode())
             if round_ == 0:
-                self.desk.set("hangtop/last/%d" % self.group.me, json.dumps([self.check, where]).encode())
+                self.store.set("hangtop/last/%d" % self.group.me, json.dumps([self.check, where]).encode())
             word = self._lead(round_, judge) if self.group.me == self.group.leader else self._follow(round_)
             if isinstance(word, Conclusion):
                 return word
             said = _saying(functools.partial(reply or _nothing, word.request))
         return Conclusion("gave up after %d rounds" % ROUNDS)
 
-    def excuse(self, why: str) -> Conclusion:
+    def decline(self, why: str) -> Conclusion:
         """Leave word of why this rank says nothing; where it leads, that concludes for all."""
         said = {"where": "?", **position(), "failed": why}
-        self.desk.set(self._key(0, self.group.me), json.dumps(said).encode())
+        self.store.set(self._key(0, self.group.me), json.dumps(said).encode())
         conclusion = self._failure({self.group.me: why})
         if self.group.me == self.group.leader:
-            self.desk.set("%s/0/word" % self._at, encoded(conclusion))
+            self.store.set("%s/0/word" % self._at, encoded(conclusion))
         return conclusion
 
     def _key(self, round_: int, rank: int) -> str:
@@ -164,9 +164,9 @@ class Meeting:
 
     def _lead(self, round_: int, judge: Judge) -> Union[More, Conclusion]:
         keys = [self._key(round_, rank) for rank in self.group.ranks]
-        all_came = self.desk.wait(keys, self.until)
-        came = [rank for rank in self.group.ranks if all_came or self.desk.present([self._key(round_, rank)])]
-        told = {rank: json.loads(self.desk.get(self._key(round_, rank))) for rank in came}
+        all_came = self.store.wait(keys, self.until)
+        came = [rank for rank in self.group.ranks if all_came or self.store.present([self._key(round_, rank)])]
+        told = {rank: json.loads(self.store.get(self._key(round_, rank))) for rank in came}
         rows = {rank: row for rank, row in told.items() if row is not GONE}
         failed = {rank: row["failed"] for rank, row in rows.items() if "failed" in row}
         places = {rank: row["where"] for rank, row in rows.items()} if round_ == 0 and not self._asked else {}
@@ -184,19 +184,19 @@ class Meeting:
                 "%s; %s" % (_did_not_come(absent), concluded.summary),
                 [self._absence(absent, [rank for rank in absent if rank in told]), *concluded.findings],
             )
-        self.desk.set("%s/%d/word" % (self._at, round_), encoded(word))
-        self.desk.delete(self._key(round_, rank) for rank in came)
+        self.store.set("%s/%d/word" % (self._at, round_), encoded(word))
+        self.store.delete(self._key(round_, rank) for rank in came)
         return word
 
     def _follow(self, round_: int) -> Union[More, Conclusion]:
         word = "%s/%d/word" % (self._at, round_)
-        if self.desk.wait([word], self.until + GRACE):
-            return decoded(self.desk.get(word))
-        absent = [rank for rank in self.group.ranks if not self.desk.present([self._key(round_, rank)])]
+        if self.store.wait([word], self.until + GRACE):
+            return decoded(self.store.get(word))
+        absent = [rank for rank in self.group.ranks if not self.store.present([self._key(round_, rank)])]
         if not absent:
             absent = [self.group.leader]  # it came, and went no further
         # whoever leads here later, or comes to its next check of this kind, must not take it for an answer
-        self.desk.set(self._key(round_, self.group.me), json.dumps(GONE).encode())
+        self.store.set(self._key(round_, self.group.me), json.dumps(GONE).encode())
         return Conclusion(_did_not_come(absent), [self._absence(absent)])
 
     def _judged(self, judge: Judge, round_: int, said: Dict[int, Said]) -> Union[More, Conclusion]:
@@ -229,8 +229,8 @@ class Meeting:
                 lines.append("rank %d was here and gave up waiting" % rank)
                 continue
             key = "hangtop/last/%d" % rank
-            if self.desk.present([key]):
-                check, where = json.loads(self.desk.get(key))
+            if self.store.present([key]):
+                check, where = json.loads(self.store.get(key))
                 lines.append("rank %d was last seen in check %s at %s" % (rank, check, where))
             else:
                 lines.append("rank %d has come to no check so far" % rank)

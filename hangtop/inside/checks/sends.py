@@ -14,7 +14,7 @@ import sys
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from hangtop.inside.checks.desk import PAUSES, Desk
+from hangtop.inside.checks.store_queries import PAUSES, StoreQueries
 from hangtop.inside.checks.whereabouts import place_in_code
 
 SENDS = ("send", "recv_", "recv_any_source_")
@@ -41,8 +41,8 @@ class Post(NamedTuple):
 class Sends:
     """Those of this rank."""
 
-    def __init__(self, desk: Desk, place: str, me: int, seconds: float, stop: Stop) -> None:
-        self._desk = desk
+    def __init__(self, store: StoreQueries, place: str, me: int, seconds: float, stop: Stop) -> None:
+        self._store = store
         self._place = place
         self._me = me
         self._seconds = seconds
@@ -84,9 +84,9 @@ class Sends:
         """Leave one at the store before it is launched; None where nothing is to be compared of it later."""
         tensors, numbers = args[0], [value for value in args if type(value) is int]
         pair = "%sp2p/%s/" % (self._place, "-".join(map(str, ranks)))
-        self._desk.until = time.monotonic() + self._seconds + 5.0
+        self._store.until = time.monotonic() + self._seconds + 5.0
         if name == SENDS[2]:
-            self._desk.set("%sany/%d" % (pair, self._me), b"1")
+            self._store.set("%sany/%d" % (pair, self._me), b"1")
             return None
         peer, tag = ranks[numbers[0]], numbers[1] if len(numbers) > 1 else 0
         tagged = "nccl" not in str(getattr(group, "name", str)()).lower()
@@ -104,12 +104,12 @@ class Sends:
         }  # fmt: skip
         ours, theirs = ("s", "r") if sends else ("r", "s")
         said = json.dumps(mine).encode()
-        self._desk.set("%s%d/%s" % (channel, number, ours), said)
+        self._store.set("%s%d/%s" % (channel, number, ours), said)
         told = "%s at %s, number %d of this pair" % (mine["call"], mine["where"], number)
-        self._desk.set("hangtop/calls/last/%d" % self._me, told.encode())
+        self._store.set("hangtop/calls/last/%d" % self._me, told.encode())
         anybody = "%sany/%d" % (pair, peer if sends else self._me)
         left = Post("%s%d/%s" % (channel, number, theirs), peer, mine, ranks, anybody)
-        if not self._desk.present([left.key]):
+        if not self._store.present([left.key]):
             return left
         self._compare(left)
         return None
@@ -123,11 +123,11 @@ class Sends:
 
     def settle(self, post: Post) -> None:
         """Wait until the other side has come, ``seconds`` at most, and compare."""
-        desk, until = self._desk, time.monotonic() + self._seconds
-        desk.until = until + 5.0
+        store, until = self._store, time.monotonic() + self._seconds
+        store.until = until + 5.0
         pause = PAUSES[0]
-        while not desk.present([post.key]):
-            if desk.present([post.anybody]):
+        while not store.present([post.key]):
+            if store.present([post.anybody]):
                 return
             if time.monotonic() >= until:
                 self._absent(post)
@@ -137,7 +137,7 @@ class Sends:
         self._compare(post)
 
     def _compare(self, post: Post) -> None:
-        other = json.loads(self._desk.get(post.key))
+        other = json.loads(self._store.get(post.key))
         if other["sizes"] != post.mine["sizes"]:
             culprits = sorted((self._me, post.peer))
             lines = [_line(self._me, post.mine), _line(post.peer, other)]
@@ -147,7 +147,7 @@ class Sends:
 
     def _absent(self, post: Post) -> None:
         key = "hangtop/calls/last/%d" % post.peer
-        last = self._desk.get(key).decode() if self._desk.present([key]) else "nothing so far"
+        last = self._store.get(key).decode() if self._store.present([key]) else "nothing so far"
         does = "receive" if post.mine["call"].startswith("send") else "send"
         lines = [_line(self._me, post.mine),
                  "rank %d did not come within %g s; its last call: %s" % (post.peer, self._seconds, last)]  # fmt: skip

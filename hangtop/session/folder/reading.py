@@ -24,7 +24,7 @@ from collectors.formats import (
 from collectors.node import ibstat, perfquery
 from collectors.node.logs import containers, elastic, names
 from collectors.node.logs.parser import LogParser
-from collectors.node.thrift import Allocator
+from collectors.node.resources import Allocator
 from collectors.samples.logs import CommSpeed, LogEvent
 from hangtop.session.folder.binary import is_binary
 from hangtop.session.folder.contents import Contents, Recognised

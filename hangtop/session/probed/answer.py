@@ -15,7 +15,7 @@ from collectors.samples.probes import ProbePair, ProbeReport
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.measured import expected, probes
-from hangtop.diagnosis.shelves import BY_NAME, Arrangement, arrangement
+from hangtop.diagnosis.node_order import BY_NAME, Arrangement, arrangement
 from hangtop.session.asking.probing import Connections, allreduce_probe
 from hangtop.session.probed import kept
 

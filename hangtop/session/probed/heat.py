@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from collectors.samples.probes import ProbePair
-from hangtop.diagnosis.shelves import BY_NAME, Arrangement
+from hangtop.diagnosis.node_order import BY_NAME, Arrangement
 from hangtop.session.probed.shades import Line, Shade
 
 BARS = "▁▂▃▄▅▆▇█"

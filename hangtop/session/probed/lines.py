@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from collectors.probes.allreduce import nccl_tests
 from collectors.samples.probes import NcclTest, ProbeFigure, ProbePair
 from hangtop.diagnosis.measured import expected
-from hangtop.diagnosis.shelves import BY_NAME
+from hangtop.diagnosis.node_order import BY_NAME
 from hangtop.session.probed import kept
 from hangtop.session.probed.answer import Probed
 from hangtop.session.probed.heat import heat_map, part_maps

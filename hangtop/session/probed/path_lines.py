@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from collectors.samples.asked import PathFigure
 from hangtop.diagnosis.measured import surroundings
 from hangtop.diagnosis.measured.probes import LOST_SHARE
-from hangtop.diagnosis.shelves import BY_NAME, Arrangement
+from hangtop.diagnosis.node_order import BY_NAME, Arrangement
 from hangtop.session.asking.paths import PathResult
 from hangtop.session.probed.heat import heat_map
 from hangtop.session.probed.shades import Line, Piece, Shade

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collectors.samples.location import Location
 from collectors.samples.probes import ProbePair
 from hangtop.diagnosis.job import Job, Node
-from hangtop.diagnosis.shelves import BY_NAME, Arrangement, arrangement
+from hangtop.diagnosis.node_order import BY_NAME, Arrangement, arrangement
 from hangtop.session.probed.heat import heat_map
 from hangtop.session.probed.shades import plain
 

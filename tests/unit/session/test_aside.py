@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from hangtop.diagnosis.breath import breathe
+from hangtop.diagnosis.yielding import give_way
 from hangtop.session import aside as module
 from hangtop.session.aside import TURN, Aside
 
@@ -31,7 +31,7 @@ async def test_a_failure_is_the_callers_and_ends_the_turns() -> None:
     assert sys.getswitchinterval() == pytest.approx(usual)
 
 
-async def test_work_rests_after_a_key_where_it_breathes_and_no_longer_than_it_may(
+async def test_work_rests_after_a_key_where_it_gives_way_and_no_longer_than_it_may(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     naps: list[float] = []
@@ -45,12 +45,12 @@ async def test_work_rests_after_a_key_where_it_breathes_and_no_longer_than_it_ma
     monkeypatch.setattr(time, "monotonic", lambda: now)
     monkeypatch.setattr(time, "sleep", sleep)
     aside = Aside()
-    await aside(breathe)
+    await aside(give_way)
     assert naps == []
     assert not aside.held()
     aside.hold()
     assert aside.held()
-    await aside(breathe)
+    await aside(give_way)
     assert not aside.held()
     assert sum(naps) == pytest.approx(module.REST, abs=1.5 * module.NAP)
     naps.clear()
@@ -58,7 +58,7 @@ async def test_work_rests_after_a_key_where_it_breathes_and_no_longer_than_it_ma
     def held_down() -> None:
         for _ in range(1000):
             aside.hold()
-            breathe()
+            give_way()
 
     await aside(held_down)
     assert sum(naps) == pytest.approx(module.RESTS, abs=1.5 * module.NAP)
@@ -78,7 +78,7 @@ async def test_who_is_not_aside_does_not_rest(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(time, "sleep", lambda _seconds: pytest.fail("it rested"))
     aside = Aside()
     aside.hold()
-    breathe()
+    give_way()
     await aside(lambda: None)
 
 

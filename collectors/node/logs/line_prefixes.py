@@ -16,7 +16,7 @@ _FRAME = re.compile(r'(?P<front>[^"\r\n]{1,160}?)(?P<line>(?: {2}|\t)File "[^"\r
 _NUMBER = re.compile(r"\d+")
 
 
-class Front:
+class LinePrefix:
     """Takes the same front off each line; one that names another rank or host is not the same."""
 
     def __init__(self, front: str) -> None:
@@ -35,15 +35,15 @@ class Front:
         return "" if text.rstrip() == bare else None
 
 
-def before(text: str, opener: str) -> Optional[Front]:
+def before(text: str, opener: str) -> Optional[LinePrefix]:
     """What stands in front of a word that opens a record; None where that is indentation alone, or too long."""
     front = text[: text.find(opener)]
-    return Front(front) if front.strip() and len(front) <= MOST else None
+    return LinePrefix(front) if front.strip() and len(front) <= MOST else None
 
 
-def before_frame(text: str) -> Optional[Front]:
+def before_frame(text: str) -> Optional[LinePrefix]:
     """What stands in front of a frame of Python's, with a blank or a bracket before the frame's own indentation."""
     match = _FRAME.match(text)
     if match is None or not match.group("front").strip() or match.group("front").lstrip().startswith("File"):
         return None
-    return Front(match.group("front"))
+    return LinePrefix(match.group("front"))

@@ -25,7 +25,7 @@ class _Thread(threading.local):
 _thread = _Thread()
 
 
-def breathe() -> None:
+def give_way() -> None:
     """Let others go first, if somebody wants to."""
     pause = _thread.pause
     if pause is not None:
@@ -33,8 +33,8 @@ def breathe() -> None:
 
 
 @contextmanager
-def breathing(pause: Callable[[], None]) -> Iterator[None]:
-    """Call ``pause`` wherever work of this thread breathes."""
+def giving_way(pause: Callable[[], None]) -> Iterator[None]:
+    """Call ``pause`` wherever work of this thread gives way."""
     before, _thread.pause = _thread.pause, pause
     try:
         yield
@@ -43,15 +43,15 @@ def breathing(pause: Callable[[], None]) -> Iterator[None]:
 
 
 def paced(items: Iterable[T]) -> Iterator[T]:
-    """The same, one after the other; whoever takes them breathes now and then."""
+    """The same, one after the other; whoever takes them gives way now and then."""
     for place, one in enumerate(items):
         if not place % STRIDE:
-            breathe()
+            give_way()
         yield one
 
 
 class Paced(list[T]):
-    """A list of thousands: whoever goes through it breathes now and then."""
+    """A list of thousands: whoever goes through it gives way now and then."""
 
     __slots__ = ()
 

@@ -15,7 +15,7 @@ class Unreachable(Exception):
     """The store gives no answer, or an error; the text says which."""
 
 
-class Desk:
+class StoreQueries:
     """One store for the time of one check. Nothing that is asked here takes longer than until ``until``."""
 
     def __init__(self, store: Any, until: float) -> None:
@@ -23,7 +23,7 @@ class Desk:
         self.until = until
         self._store = store
         self._orders: "SimpleQueue[Optional[Tuple[Callable[[], Any], List[Any], threading.Event]]]" = SimpleQueue()
-        threading.Thread(target=self._serve, name="hangtop-desk", daemon=True).start()
+        threading.Thread(target=self._serve, name="hangtop-store", daemon=True).start()
 
     def set(self, key: str, value: bytes) -> None:
         """Put a value there."""

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from collectors.node.logs import fronts, structured
+from collectors.node.logs import line_prefixes, structured
 from tests.support.logs import kinds, only, parse
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "t.py", line 3, in main\n    x()\nValueError: bad shard'
 
 
 def test_the_front_may_differ_in_its_numbers_alone() -> None:
-    front = fronts.before("10:00:01 n7 trainer[77]: Traceback (most", "Traceback (")
+    front = line_prefixes.before("10:00:01 n7 trainer[77]: Traceback (most", "Traceback (")
     assert front is not None
     assert front.off("9:59:02 n7 trainer[7712]:   File") == "  File"
     assert front.off("10:00:01 m7 trainer[77]:   File") is None
-    of_rank = fronts.before("12 rank=3: Traceback (most", "Traceback (")
+    of_rank = line_prefixes.before("12 rank=3: Traceback (most", "Traceback (")
     assert of_rank is not None
     assert of_rank.off("14 rank=3:   File") == "  File"
     assert of_rank.off("14 rank=5:   File") is None
-    assert fronts.before("    Traceback (most", "Traceback (") is None
-    assert fronts.before("x" * 200 + "Traceback (most", "Traceback (") is None
+    assert line_prefixes.before("    Traceback (most", "Traceback (") is None
+    assert line_prefixes.before("x" * 200 + "Traceback (most", "Traceback (") is None
 
 
 def test_behind_a_front_that_no_pattern_knows() -> None:

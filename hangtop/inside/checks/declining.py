@@ -14,7 +14,7 @@ SECONDS = 2.0
 """For which a store that does not answer is waited for."""
 
 
-def excuse(check: str, why: str, *, group: Any, number: int) -> CheckResult:
+def decline(check: str, why: str, *, group: Any, number: int) -> CheckResult:
     """Tell those of ``group`` who come to ``check`` that this rank does not make it."""
 
     def left() -> CheckResult:

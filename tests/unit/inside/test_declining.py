@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from hangtop.inside.checks import excuse, meeting
+from hangtop.inside.checks import declining, meeting
 from hangtop.inside.checks.meeting import MeetingGroup
 
 
@@ -19,8 +19,8 @@ class Mute:
 
 def test_a_store_that_does_not_answer_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(meeting, "store_of_job", Mute)
-    monkeypatch.setattr(excuse, "group_of", lambda _group: MeetingGroup((0, 1), 1))
-    monkeypatch.setattr(excuse, "SECONDS", 0.1)
-    result = excuse.excuse("same", "it was too late", group=None, number=7)
+    monkeypatch.setattr(declining, "group_of", lambda _group: MeetingGroup((0, 1), 1))
+    monkeypatch.setattr(declining, "SECONDS", 0.1)
+    result = declining.decline("same", "it was too late", group=None, number=7)
     assert not result
     assert "the job's store does not answer" in result.summary

@@ -16,7 +16,7 @@ def pairs_of(pairs: Iterable[ProbePair], name: str) -> list[ProbePair]:
     return [pair for pair in pairs if name in (pair.a, pair.b)]
 
 
-def guilty(pairs: Sequence[ProbePair], bad: Collection[tuple[str, str]]) -> tuple[list[str], list[ProbePair]]:
+def culprits_of(pairs: Sequence[ProbePair], bad: Collection[tuple[str, str]]) -> tuple[list[str], list[ProbePair]]:
     """Names nearly all of whose pairs are bad while others are well, and the bad pairs that no such name explains.
 
     The one with most bad pairs is taken first, and what it explains is taken away: its partners have one bad pair each,
@@ -45,8 +45,8 @@ def guilty(pairs: Sequence[ProbePair], bad: Collection[tuple[str, str]]) -> tupl
 def accused(
     pairs: Sequence[ProbePair], bad: Collection[tuple[str, str]]
 ) -> Iterator[tuple[tuple[str, ...], list[ProbePair]]]:
-    """:func:`guilty`, as who is accused, one name or the two of a pair, and the pairs that speak against them."""
-    names, links = guilty(pairs, bad)
+    """:func:`culprits_of`, as who is accused, one name or the two of a pair, and the pairs that speak against them."""
+    names, links = culprits_of(pairs, bad)
     for name in names:
         yield (name,), pairs_of(pairs, name)
     for pair in links:
