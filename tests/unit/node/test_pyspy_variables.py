@@ -44,6 +44,7 @@ def test_no_value_leaves_the_node() -> None:
     "hides",
     ["<Model at 0x7f01>", "[0, 1, 2, ...]", "+bigint", f"{time.time() + 30:.6f}", f"[{time.monotonic() + 1:.6f}, 1]",
      str(time.time_ns()), f'{{"until": {time.time():.7f}}}'],
+    ids=["an object", "cut off", "a big number", "a time", "in a list", "nanoseconds", "by name"],
 )  # fmt: skip
 def test_what_may_hide_progress_tells_that_it_ran_and_not_that_it_came_back(hides: str) -> None:
     told = look({**LOOP, "more": hides})
