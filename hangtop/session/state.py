@@ -177,6 +177,8 @@ class NodeState:
     ranks: dict[int, RankState] = field(default_factory=dict)
     """By pid."""
     pulses: Growing[RankPulse] = field(default_factory=pulses)
+    told_whys: frozenset[str] = frozenset()
+    """Reasons for which its connection is lost that have been told, without their numbers."""
     unconfirmed: frozenset[int] = NOBODY
     """Pids known from before a reconnect that the new stream has not named yet."""
     held: Mapping[int, OwnPause] = field(default_factory=nothing)

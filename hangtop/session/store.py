@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from itertools import groupby
@@ -61,6 +62,10 @@ TIMES: dict[type, tuple[str, ...]] = {
 }
 """The fields of each kind that are times of the node's clock."""
 
+WHYS = 8
+"""Reasons that are told of one loss: attempts that fail now for this, now for that are no news."""
+_DIGITS = re.compile(r"\d+")
+
 CLOCKS = (Hello, Tick)
 """Kinds that are sent at once after they were made, and so show the node's clock."""
 
@@ -101,10 +106,15 @@ class Store:
 
     def link(self, change: LinkChange) -> None:
         """Take a node's new connection state."""
-        node = self.node(change.node)
-        if node.link != change.link and (node.since or change.link != "connecting"):
-            why = f": {change.why}" if change.why else ""
-            Here(self.state, node, change.at).note(change.link + why, _kind(node.link, change.link))
+        node, why = self.node(change.node), f": {change.why}" if change.why else ""
+        here, shape = Here(self.state, node, change.at), _DIGITS.sub("#", change.why)
+        if node.link != change.link:
+            node.told_whys = frozenset((shape,)) if change.link == "lost" else frozenset()
+            if node.since or change.link != "connecting":
+                here.note(change.link + why, _kind(node.link, change.link))
+        elif change.link == "lost" and shape not in node.told_whys and len(node.told_whys) < WHYS:
+            node.told_whys |= {shape}  # cut first, and then it is another machine that answers there
+            here.note(f"still lost{why}", "lost")
         if node.link != change.link or not node.since:
             node.since = change.at
         node.link, node.why, node.next_try = change.link, change.why, change.next_try

@@ -259,6 +259,22 @@ def test_of_the_kernels_report_of_a_kill_the_kill_is_the_change(wire: Wire) -> N
     assert len(wire.store.state.events) == 4, "the verdict reads all of them"
 
 
+def test_another_reason_of_one_loss_is_told_once(wire: Wire) -> None:
+    def lost(why: str) -> None:
+        wire.store.link(LinkChange("node2", "lost", why, 1001.0))
+
+    before = len(wire.changes)
+    for why in ("no answer since 4 s", "no answer since 9 s", "the host key has changed", "no answer since 12 s"):
+        lost(why)
+    assert wire.changes[before:] == ["lost: no answer since 4 s", "still lost: the host key has changed"]
+    wire.store.link(LinkChange("node2", "live", "", 1002.0))
+    lost("the host key has changed")
+    assert wire.changes[-1] == "lost: the host key has changed"
+    for letter in "abcdefghijkl":
+        lost(letter)
+    assert wire.changes[-1] == "still lost: g", "so many reasons are no news"
+
+
 def test_links_and_bad_lines(wire: Wire) -> None:
     wire.store.link(LinkChange("node2", "connecting", "", 1000.0))
     wire.store.link(LinkChange("node2", "lost", "no route to host", 1001.0, 1005.0))
