@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 
 from hangtop.diagnosis.finding import Evidence, Finding, next_step
 from hangtop.diagnosis.job import Gpu, Job, Node, Rank
+from hangtop.diagnosis.node_names import nodes_text
 from hangtop.diagnosis.peers import median_without
 from hangtop.diagnosis.phrasing import count, listed, ranks_on, ranks_text, size
 from hangtop.diagnosis.roster import started_twice
@@ -14,6 +15,8 @@ from hangtop.diagnosis.tables.thresholds import MEMORY_IDLE_BYTES, MEMORY_IMBALA
 from hangtop.diagnosis.witnesses.devices import gpu_name, living_on, newest, ranks_on_gpu
 from hangtop.diagnosis.yielding import paced
 
+APART = 4
+"""Nodes with leftovers that have a finding each; of more all have one."""
 RELEASED_S = 20.0
 """Ours: for so long after its end a process may still be listed on a GPU: its list is read seldom, and memory of
 tens of gigabytes is given back in seconds."""
@@ -130,17 +133,9 @@ def zombie_process(job: Job) -> Iterator[Finding]:
     alive = {(other.node, other.process.pid) for other in job.others} - {
         (other.node, other.process.pid) for others in by_node.values() for other in others
     }
-    for name, others in sorted(by_node.items()):
-        holds = sorted({f"{name}:{index}" for other in others for index in other.gpus})
-        pids = listed([str(other.process.pid) for other in others])
-        yield Finding(
-            "zombie_process", "warning", 0.8 if holds else 0.65,
-            f"{count(len(others), 'process', 'processes')} of another run still on {name}: pid {pids}"
-            + (f", on GPU {listed(holds)}" if holds else ""),
-            nodes=(name,), gpus=tuple(holds), evidence=tuple(_identity(other) for other in others[:4]),
-            advice=f"If that run is over, end them: kill {' '.join(str(o.process.pid) for o in others[:8])}",
-            next=(next_step("K", "repair", "orphans", name),),
-        )  # fmt: skip
+    apart = [[name] for name in sorted(by_node)] if len(by_node) <= APART else [sorted(by_node)]
+    for names in apart if by_node else ():
+        yield _left_on(names, [other for name in names for other in by_node[name]])
     for node, gpu, strangers in _all_strangers(job):
         mine = ranks_on_gpu(job, node, gpu.index)
         # bystanders live and say what they are: notebooks and servers, nobody's leftovers
@@ -158,6 +153,23 @@ def zombie_process(job: Job) -> Iterator[Finding]:
                 if all((node.name, pid) in alive for pid, _, _ in unknown)
                 else "If it is left over from an earlier run, end it.",
             )  # fmt: skip
+
+
+def _left_on(names: Sequence[str], others: Sequence[Rank]) -> Finding:
+    """Processes of another run on one node, or on many at once."""
+    holds = sorted({f"{other.node}:{index}" for other in others for index in other.gpus})
+    pids = listed([str(other.process.pid) for other in others])
+    told = f": pid {pids}" if len(names) == 1 else ""
+    kill = f": kill {' '.join(str(o.process.pid) for o in others[:8])}" if len(names) == 1 else ""
+    where = nodes_text(names)
+    return Finding(
+        "zombie_process", "warning", 0.8 if holds else 0.65,
+        f"{count(len(others), 'process', 'processes')} of another run still on {where}{told}"
+        + (f", on GPU {listed(holds)}" if holds else ""),
+        nodes=tuple(names), gpus=tuple(holds), evidence=tuple(_identity(other) for other in others[:4]),
+        advice=f"If that run is over, end them{kill}",
+        next=(next_step("K", "repair", "orphans", *(names if " " in where else (where,))),),
+    )  # fmt: skip
 
 
 def left_over(other: Rank, others: Sequence[Rank]) -> bool:

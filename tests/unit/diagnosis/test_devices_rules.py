@@ -388,6 +388,22 @@ def test_leftovers_of_an_earlier_run() -> None:
     assert "kill 77" in found.advice
 
 
+@pytest.mark.parametrize(("nodes", "findings"), [(4, 4), (5, 1), (300, 1)])
+def test_leftovers_on_many_nodes_are_told_at_once(nodes: int, findings: int) -> None:
+    job = Sketch(world=8, nodes=2)
+    old = job.job().ranks[0]
+    for number in range(nodes):
+        process = old.process._replace(pid=700 + number, run_id="yesterday")
+        job.others.append(replace(old, node=f"node{number + 1}", process=process))
+    found = [one for one in job.verdict().findings if one.kind == "zombie_process"]
+    assert len(found) == findings
+    assert len({node for one in found for node in one.nodes}) == nodes
+    if findings == 1:
+        assert found[0].summary == f"{nodes} processes of another run still on node[1-{nodes}]"
+        assert "kill" not in found[0].advice, "the command beside it ends them, and asks"
+        assert found[0].next[0].command == f"hangtop repair orphans 'node[1-{nodes}]'"
+
+
 def test_another_job_at_work_on_the_node_is_no_leftover() -> None:
     """It has a parent that lives, or is whole in its container: nothing may advise to end it."""
     job = Sketch()
