@@ -15,8 +15,10 @@ from typing import Any, NamedTuple
 from collectors.node.logs import structured, times
 from hangtop.session.folder.members import Member
 
-LARGEST = 64 << 20
+LARGEST = 32 << 20
 """Bytes of a document, and of a log whose records are turned round."""
+OBJECTS, VALUES = 200_000, 2_000_000
+"""Of one document, at the most, and lines of a log: each takes ten times the room that it has in the text."""
 PIECE = 256 << 10
 SAMPLE = 64
 """Records by which an order, or a kind of document, is known."""
@@ -56,6 +58,8 @@ def stored(member: Member, now: float) -> Stored:
         return Stored(
             _pieces(lines[::-1] if turned else lines), " (its records, oldest first)" if turned else " (its records)"
         )
+    if data.count(b"\n") > VALUES:
+        return Stored(iter(parts))
     rows = data.split(b"\n")
     return Stored(_pieces(_turned(rows, now)), " (oldest first)") if _falls(rows, now) else Stored(iter(parts))
 
@@ -89,6 +93,8 @@ def _is_record(row: bytes) -> bool:
 
 def _lines(data: bytes) -> list[bytes] | None:
     """One line a record; None where it is no document of records that have a message."""
+    if data.count(b"{") > OBJECTS or data.count(b",") > VALUES:
+        return None
     try:
         document = json.loads(data)
     except (ValueError, RecursionError):

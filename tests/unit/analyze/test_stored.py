@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -106,3 +107,22 @@ def test_elastic_s_hits(tmp_path: Path) -> None:
 )
 def test_other_documents_are_left_as_they_are(text: str, tmp_path: Path) -> None:
     assert not _findings(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    [
+        '[{"message":"a"},' + "{}," * 250_000 + "{}]",
+        '[{"message":"a","values":[' + "1," * 2_100_000 + "1]}]",
+        "".join(f"2026-01-02 03:04:{59 - number:02d} step\n" for number in range(60)) + "\n" * 2_100_000,
+    ],
+    ids=["objects", "values", "lines"],
+)
+def test_what_is_small_on_disk_and_large_in_memory_is_read_as_it_stands(tmp_path: Path, bomb: str) -> None:
+    (tmp_path / "out.json").write_text(bomb)
+    tracemalloc.start()
+    try:
+        read([tmp_path])
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        tracemalloc.stop()
