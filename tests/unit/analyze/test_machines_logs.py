@@ -77,8 +77,9 @@ def test_a_tool_s_exit_code_at_the_level_of_warnings_is_nobody_s_end() -> None:
     assert kinds(parse(line.format("E"))) == ["log.error"]
 
 
-def test_make_that_failed_with_a_long_name(tmp_path: Path) -> None:
-    (tmp_path / "make.err").write_text(f"make: *** [/usr/lib/{'x' * 90}/transform:35: x.o] Error 1\n")
+@pytest.mark.parametrize(("name", "code"), [(f"/usr/lib/{'x' * 90}/transform:35: x.o", 1), ("Makefile:12: run", 137)])
+def test_make_that_failed(tmp_path: Path, name: str, code: int) -> None:
+    (tmp_path / "make.err").write_text(f"make: *** [{name}] Error {code}\n")
     assert [finding.kind for finding in diagnose(job_of(read([tmp_path]))).findings] == ["rank_crashed"]
 
 
