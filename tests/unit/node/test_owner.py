@@ -45,7 +45,9 @@ def launched(pid: int | None, *command: str, python: str = "") -> tuple[str, str
     """Standard output and error of a command that is started with what a rank has."""
     arguments = {"pid": pid, "python": python, "env": {"EXTRA": "1"}, "command": list(command)}
     env = {**os.environ, "NCCL_MINE": "login"}
-    with subprocess.Popen(payload.command(sys.executable), stdin=-1, stdout=-1, stderr=-1, env=env) as process:
+    with subprocess.Popen(
+        payload.command(sys.executable, nice=False), stdin=-1, stdout=-1, stderr=-1, env=env
+    ) as process:
         assert process.stdin is not None
         process.stdin.write(payload.pack("collectors.node.launch", arguments))
         process.stdin.flush()
