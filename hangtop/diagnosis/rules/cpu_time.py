@@ -11,6 +11,7 @@ from typing import NamedTuple
 from collectors.samples.ranks import CpuWait
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job, Rank
+from hangtop.diagnosis.peers import median_without
 from hangtop.diagnosis.phrasing import ranks_on, ranks_text
 from hangtop.diagnosis.tables.thresholds import CPU_CROWDED, CPU_PEERS_SHARE, CPU_STOPPED_SHARE, CPU_WAITED_SHARE
 
@@ -42,8 +43,11 @@ def cpu_starved(job: Job) -> Iterator[Finding]:
     usual = median(_waited(rank) for rank in rest)
     usual_nice = min(rank.cpu_wait.nice if rank.cpu_wait else 0 for rank in rest)
     told: dict[tuple[str, _Reason], list[Rank]] = defaultdict(list)
+    on: dict[str, list[Rank]] = defaultdict(list)
     for rank in late:
-        reason = _reason(job, rank, late, usual_nice) if _waited(rank) >= CPU_PEERS_SHARE * usual else None
+        on[rank.node].append(rank)
+    for rank in late:
+        reason = _reason(job, rank, on[rank.node], usual_nice) if _waited(rank) >= CPU_PEERS_SHARE * usual else None
         if reason is not None:
             told[rank.node, reason].append(rank)
     for (node, reason), ranks in told.items():
@@ -69,6 +73,7 @@ def _waited(rank: Rank) -> int:
 
 
 def _reason(job: Job, rank: Rank, late: Sequence[Rank], usual_nice: int) -> _Reason | None:
+    """Why this one waits, of those that are ``late`` on its node."""
     wait = rank.cpu_wait
     if wait is None:
         return None
@@ -82,12 +87,12 @@ def _reason(job: Job, rank: Rank, late: Sequence[Rank], usual_nice: int) -> _Rea
             f"it runs at nice {wait.nice}, and others on the node before it",
             "Start it with the nice value of the others, and look at what else runs on its node.",
         )
-    return _shared(rank, wait, late) or _crowded(job, rank.node)
+    return _shared(wait, late) or _crowded(job, rank.node)
 
 
-def _shared(rank: Rank, wait: CpuWait, late: Sequence[Rank]) -> _Reason | None:
+def _shared(wait: CpuWait, late: Sequence[Rank]) -> _Reason | None:
     """It is bound to one CPU, or to fewer than there are starved ranks that are bound to the same."""
-    beside = [one for one in late if one.node == rank.node and one.cpu_wait and one.cpu_wait.allowed == wait.allowed]
+    beside = [one for one in late if one.cpu_wait and one.cpu_wait.allowed == wait.allowed]
     cpus = cpus_of(wait.allowed)
     if cpus is None or cpus >= max(2, len(beside)):
         return None
@@ -102,17 +107,23 @@ def _shared(rank: Rank, wait: CpuWait, late: Sequence[Rank]) -> _Reason | None:
 
 def _crowded(job: Job, name: str) -> _Reason | None:
     """More runs on its node than there are CPUs, far more for each of them than on the other nodes."""
-    loads = {node.name: node.load.load / node.host.cpus for node in job.nodes.values() if node.load and node.host}
-    own = loads.pop(name, 0.0)
-    if not loads or own < CPU_CROWDED or own < CPU_PEERS_SHARE * median(loads.values()):
+    node, loads = job.nodes[name], job.once(_loads)
+    if node.load is None or node.host is None or len(loads) < 2:
         return None
-    node = job.nodes[name]
-    load, cpus = (node.load.load, node.host.cpus) if node.load and node.host else (0.0, 0)
+    own = node.load.load / node.host.cpus
+    others = median_without(loads, own)
+    if own < CPU_CROWDED or own < CPU_PEERS_SHARE * others:
+        return None
     return _Reason(
-        f"{load:.0f} tasks want to run on its node's {cpus} CPUs, {own:.1f} a CPU; on the other nodes "
-        f"{median(loads.values()):.1f}",
+        f"{node.load.load:.0f} tasks want to run on its node's {node.host.cpus} CPUs, {own:.1f} a CPU; "
+        f"on the other nodes {others:.1f}",
         "Look at what else runs there: another job, what an earlier one left, a daemon (top, hangtop repair list).",
     )
+
+
+def _loads(job: Job) -> list[float]:
+    """Tasks that want to run for each CPU, of each node that tells, in order."""
+    return sorted(node.load.load / node.host.cpus for node in job.nodes.values() if node.load and node.host)
 
 
 def cpus_of(allowed: str) -> int | None:
