@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Dict, List, NamedTuple, Optional
 
 from collectors.node.files import read_or_none
-from collectors.node.procfs import parse_cpu_group
+from collectors.node.procfs import parse_controller, parse_unified, upward
 
 MOST = 16
 """Groups above a process that are looked at."""
@@ -26,18 +27,15 @@ class CpuGroup(NamedTuple):
 
 def groups_of(cgroup: bytes, sys: str) -> List[CpuGroup]:
     """The limited ones among a process's own group and those above it; ``cgroup`` is its /proc/PID/cgroup."""
-    path, unified = parse_cpu_group(cgroup)
+    own = parse_controller(cgroup, "cpu")
+    unified = own is None
     mount = sys + "/fs/cgroup" + ("" if unified else "/cpu")
     found: List[CpuGroup] = []
-    rest: Optional[str] = path.rstrip("/")[:4096]
-    for _ in range(MOST):
-        if rest is None:
-            break
-        cpus = _limit_v2(mount + rest) if unified else _limit_v1(mount + rest)
+    for path in islice(upward((parse_unified(cgroup) if own is None else own)[:4096]), MOST):
+        cpus = _limit_v2(mount + path) if unified else _limit_v1(mount + path)
         if cpus is not None:
-            counts = _counts(read_or_none(mount + rest + "/cpu.stat") or b"")
-            found.append(CpuGroup(rest or "/", cpus, counts.get(b"nr_periods", 0), counts.get(b"nr_throttled", 0)))
-        rest = rest.rpartition("/")[0] if rest else None
+            counts = _counts(read_or_none(mount + path + "/cpu.stat") or b"")
+            found.append(CpuGroup(path or "/", cpus, counts.get(b"nr_periods", 0), counts.get(b"nr_throttled", 0)))
     return found
 
 

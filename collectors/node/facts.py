@@ -16,6 +16,7 @@ from collectors.node.procfs import (
     parse_cgroup,
     parse_limit,
     parse_status,
+    upward,
 )
 from collectors.node.rooted import foreign_mounts, seen_by
 from collectors.node.worker_server import has_server
@@ -92,13 +93,11 @@ class FactFinder:
         name = "/memory.max" if cgroup.unified else "/memory.limit_in_bytes"
         limits = []
         seen = False
-        path: Optional[str] = cgroup.memory_path.rstrip("/")
-        while path is not None:  # the root, too: in a cgroup namespace it is the container's own group
+        for path in upward(cgroup.memory_path):
             limit = read_int(folder + path + name)
             seen = seen or limit is not None or read_text(folder + path + name) == "max"
             if limit is not None and limit < _V1_UNLIMITED:
                 limits.append(limit)
-            path = path.rpartition("/")[0] if path else None
         if limits:
             return min(limits)
         return UNLIMITED if seen else None

@@ -7,7 +7,7 @@ so that state D and a wait channel like any other are all that /proc shows: the 
 from __future__ import annotations
 
 from collectors.node.files import read_or_none, read_text
-from collectors.node.procfs import parse_freezer
+from collectors.node.procfs import parse_controller
 
 REFRIGERATOR = "__refrigerator"
 
@@ -16,7 +16,7 @@ def place(pid: int, state: str, wchan: str, proc: str = "/proc", sys: str = "/sy
     """Where a process waits in the kernel: :data:`REFRIGERATOR` for one in state D whose group is frozen."""
     if state != "D":
         return wchan
-    path = parse_freezer(read_or_none("%s/%d/cgroup" % (proc, pid)) or b"")
+    path = parse_controller(read_or_none("%s/%d/cgroup" % (proc, pid)) or b"", "freezer")
     if path is None:
         return wchan
     frozen = read_text("%s/fs/cgroup/freezer%s/freezer.state" % (sys, path.rstrip("/"))) == "FROZEN"

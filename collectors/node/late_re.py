@@ -1,7 +1,7 @@
 """The module ``re``, but that :func:`compile` waits until a pattern is used: most of what logs may say they never say.
 
 Import it in the place of ``re`` where a module holds many patterns. To compile 760 of them took half of the node side's
-start and megabytes that a node's job has a better use for; on an ordinary node a fifth of them is ever asked.
+start and megabytes that a node's job has a better use for; on an ordinary node a tenth of them is ever asked.
 """
 
 from __future__ import annotations

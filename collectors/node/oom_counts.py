@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Set
 
 from collectors.node.files import read_or_none
-from collectors.node.procfs import parse_cgroup
+from collectors.node.procfs import parse_cgroup, upward
 from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import RankProcess
 from collectors.samples.values import Value
@@ -81,12 +81,7 @@ class OomCounts:
         cgroup = parse_cgroup(read_or_none("%s/%d/cgroup" % (self._proc, pid)) or b"")
         mount = self._mount + ("" if cgroup.unified else "/memory")
         name = "/memory.events" if cgroup.unified else "/memory.oom_control"
-        found: List[_Group] = []
-        path: Optional[str] = cgroup.memory_path.rstrip("/")
-        while path is not None:
-            found.append(_Group(path, mount + path + name))
-            path = path.rpartition("/")[0] if path else None
-        return found
+        return [_Group(path, mount + path + name) for path in upward(cgroup.memory_path)]
 
 
 def _killed(path: str) -> Optional[int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from typing import List, NamedTuple, Optional, Tuple
+from typing import Iterator, List, NamedTuple, Optional
 
 from collectors.node.files import text
 
@@ -211,26 +211,27 @@ def parse_cgroup(data: bytes) -> Cgroup:
     return Cgroup(memory, unified, name)
 
 
-def parse_cpu_group(data: bytes) -> Tuple[str, bool]:
-    """Path below the controller of CPU time that /proc/PID/cgroup names, and whether that is version 2's one tree."""
-    found = "", True
-    for line in text(data).splitlines():
-        number, _, rest = line.partition(":")
-        controllers, colon, path = rest.partition(":")
-        if colon and "cpu" in controllers.split(","):
-            return path, False
-        if colon and number == "0" and not controllers:
-            found = path, True
-    return found
-
-
-def parse_freezer(data: bytes) -> Optional[str]:
-    """Path below the freezer of cgroup v1 that /proc/PID/cgroup names; None where there is none."""
+def parse_controller(data: bytes, controller: str) -> Optional[str]:
+    """Path below a controller of version 1 that /proc/PID/cgroup names; None where there is none."""
     for line in text(data).splitlines():
         controllers, colon, path = line.partition(":")[2].partition(":")
-        if colon and "freezer" in controllers.split(","):
+        if colon and controller in controllers.split(","):
             return path
     return None
+
+
+def parse_unified(data: bytes) -> str:
+    """Path in the one tree of version 2 that /proc/PID/cgroup names; empty where there is none."""
+    return next((line[3:] for line in text(data).splitlines() if line.startswith("0::")), "")
+
+
+def upward(path: str) -> Iterator[str]:
+    """A group's path and those above it, up to the root, which is empty: in a cgroup namespace a container's own."""
+    path = path.rstrip("/")
+    while path:
+        yield path
+        path = path.rpartition("/")[0]
+    yield ""
 
 
 def _cgroup_name(path: str) -> str:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from collectors.node.cpu_groups import groups_of
 from collectors.node.cpu_waits import CpuSource
-from collectors.node.procfs import parse_cpu_group, parse_nice, parse_run_delay
+from collectors.node.procfs import parse_controller, parse_nice, parse_run_delay, parse_unified, upward
 from collectors.node.source import Absent, Shared
 from collectors.samples.ranks import CpuWait, RankProcess
 from tests.support.fake_proc import FakeProc
@@ -121,18 +121,20 @@ def test_a_kernel_that_does_not_count_says_so(bench: Bench) -> None:
 
 
 def test_groups_by_their_line() -> None:
-    assert parse_cpu_group(b"9:name=systemd:/a\n3:cpuset:/b\n1:cpu,cpuacct:/c\n0::/d\n") == ("/c", False)
-    assert parse_cpu_group(b"0::/d\n") == ("/d", True)
-    assert parse_cpu_group(b"") == ("", True)
+    both = b"9:name=systemd:/a\n3:cpuset:/b\n1:cpu,cpuacct:/c\n0::/d\n"
+    assert (parse_controller(both, "cpu"), parse_unified(both)) == ("/c", "/d")
+    assert (parse_controller(b"0::/d\n", "cpu"), parse_unified(b"0::/d\n")) == (None, "/d")
+    assert (parse_controller(b"", "cpu"), parse_unified(b"")) == (None, "")
+    assert [*upward("/a/b/")] == ["/a/b", "/a", ""]
     assert parse_nice(b"7 (a) b) S 1 7 7 0 -1 0 1 0 0 0 0 0 0 0 39 19 3 0 5\n") == 19
     assert parse_run_delay(b"1 " + b"9" * 5000 + b" 3") is None
 
 
 @given(st.binary(max_size=200))
 def test_whatever_a_kernel_writes(data: bytes) -> None:
-    path, unified = parse_cpu_group(data)
-    assert isinstance(path, str)
-    assert isinstance(unified, bool)
+    path = parse_controller(data, "cpu")
+    assert path is None or isinstance(path, str)
+    assert isinstance(parse_unified(data), str)
     delay = parse_run_delay(data)
     assert delay is None or delay >= 0.0
     assert -20 <= parse_nice(data) <= 19

@@ -13,7 +13,7 @@ import pytest
 
 from collectors.node import freezer, process_state
 from collectors.node.held import Held
-from collectors.node.procfs import parse_freezer, parse_status
+from collectors.node.procfs import parse_controller, parse_status
 from collectors.node.pulse import rank_pulse, read_stat
 from tests.support.fake_proc import FakeProc
 
@@ -21,9 +21,9 @@ V1 = "9:freezer:/batch/job_7\n4:cpu,cpuacct:/\n0::/\n"
 
 
 def test_where_the_freezer_has_a_process() -> None:
-    assert parse_freezer(V1.encode()) == "/batch/job_7"
-    assert parse_freezer(b"12:freezer,foo:/\n0::/x\n") == "/"
-    assert parse_freezer(b"1:name=freezer:/x\n0::/freezer\n") is None
+    assert parse_controller(V1.encode(), "freezer") == "/batch/job_7"
+    assert parse_controller(b"12:freezer,foo:/\n0::/x\n", "freezer") == "/"
+    assert parse_controller(b"1:name=freezer:/x\n0::/freezer\n", "freezer") is None
 
 
 @pytest.mark.parametrize(
