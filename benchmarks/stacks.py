@@ -27,7 +27,7 @@ from collectors.fleet.asking import Questions
 from collectors.fleet.connector import Connector
 from collectors.fleet.ssh import Ssh
 from collectors.fleet.ssh_config import SshConfig
-from collectors.node.pyspy import dump_command
+from collectors.node.stacks.pyspy import dump_command
 from collectors.probes.stacks import dump, warm
 from collectors.probes.stacks.lender import own_py_spy
 from hangtop.cli.ask import NobodyAsker

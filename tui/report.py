@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from collectors.node import secrets
+from collectors.node.secrets import blotting
 from hangtop import __version__
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
@@ -48,8 +48,8 @@ class Report:
         whole = as_json(answer) | {"state": plain(self._job)}
         document = json.dumps(whole, ensure_ascii=True, allow_nan=False, default=str)
         files = {
-            text: secrets.shapes(content),
-            data: secrets.shapes(document) + "\n",
+            text: blotting.shapes(content),
+            data: blotting.shapes(document) + "\n",
             **self._picture(folder / f"hangtop-{stamp}.svg"),
         }
         _write_all(files)
@@ -60,7 +60,7 @@ class Report:
         if not self._verdict.waits:
             return {}
         title = f"{outcome_words(self._verdict.outcome).upper()}: {self._verdict.summary}"
-        return {path: as_svg(self._verdict.waits, title, cleaned=secrets.shapes)}
+        return {path: as_svg(self._verdict.waits, title, cleaned=blotting.shapes)}
 
 
 def _write_all(files: Mapping[Path, str]) -> None:

@@ -36,7 +36,7 @@ def shown(command: Sequence[str]) -> str:
 
 def native_commands(scene: Scene, ranks: set[int]) -> str:
     """What a native dump of these ranks runs, node by node."""
-    from collectors.node.pyspy import dump_command
+    from collectors.node.stacks.pyspy import dump_command
 
     lines = []
     for row in scene.ranks:

@@ -28,7 +28,7 @@ from benchmarks.frameworks import setup
 from benchmarks.frameworks.cases import FRAMEWORKS, MISHAPS, Case, Framework
 from benchmarks.frameworks.play import ROOT, JobOfCase, asked
 from benchmarks.held import held
-from collectors.node import pages
+from collectors.node.processes import pages
 
 NAMES = ("Lightning", "Lightning spawn", "Accelerate", "HF Trainer", "DeepSpeed ZeRO-3")
 FAULTS = ("reader", "busy")

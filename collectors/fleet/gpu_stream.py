@@ -10,9 +10,9 @@ from typing import NamedTuple
 from collectors.fleet.clean import clean, clean_value
 from collectors.fleet.interpreter import brief
 from collectors.fleet.transport import Transport
-from collectors.node.gpu_roster import Roster
-from collectors.node.nvidia_smi_fields import Columns, choose, known_fields, rejected_field
-from collectors.node.nvidia_smi_rows import gpu_row
+from collectors.node.gpus.nvidia_smi_fields import Columns, choose, known_fields, rejected_field
+from collectors.node.gpus.nvidia_smi_rows import gpu_row
+from collectors.node.gpus.roster import Roster
 from collectors.samples.stream import Hello, Tick
 
 FORMAT = "--format=csv,noheader,nounits"

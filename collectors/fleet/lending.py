@@ -13,7 +13,7 @@ import collectors
 from collectors.fleet.control import control_line
 from collectors.samples.control import Lent
 
-_WATCH = Path(collectors.__file__).parent / "node" / "nvml_watch.py"
+_WATCH = Path(collectors.__file__).parent / "node" / "gpus" / "nvml_watch.py"
 
 
 @lru_cache(maxsize=8)

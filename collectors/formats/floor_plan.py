@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from collectors.node import topology_conf
+from collectors.node.network import topology_conf
 from collectors.samples.location import Location
 
 

@@ -11,8 +11,17 @@ from typing import NamedTuple
 
 from collectors.formats import BadFormat
 from collectors.formats.loose import Loose, document, items, mapping
-from collectors.node.nvidia_smi_fields import NAMES
-from collectors.node.nvidia_smi_rows import GONE, Row, build_app, build_row, device_line, header, saved_apps, saved_rows
+from collectors.node.gpus.nvidia_smi_fields import NAMES
+from collectors.node.gpus.nvidia_smi_rows import (
+    GONE,
+    Row,
+    build_app,
+    build_row,
+    device_line,
+    header,
+    saved_apps,
+    saved_rows,
+)
 from collectors.samples.gpus import GpuFault, GpuProcess
 
 Path = tuple[str, ...]

@@ -65,7 +65,7 @@ class Child:
         """``feed`` is its standard input, written before this returns; ``limit`` bounds the bytes of one read.
 
         ``bare``: it gets nothing of our environment but :data:`BARE`. ``become`` makes it somebody else's before it
-        runs (:func:`collectors.node.owner.becoming`).
+        runs (:func:`collectors.node.processes.owner.becoming`).
         """
         self._process = _start(argv, bool(feed), bare, become)
         if feed:

@@ -10,20 +10,20 @@ from typing import Dict, Type
 from collectors.node.source import Source
 
 SOURCES: Dict[str, str] = {
-    "ranks": "collectors.node.ranks:RankSource",
-    "host": "collectors.node.host:HostSource",
-    "cpus": "collectors.node.cpu_waits:CpuSource",
-    "pages": "collectors.node.pages:PageSource",
-    "disks": "collectors.node.disks:DiskSource",
-    "software": "collectors.node.software:SoftwareSource",
-    "network": "collectors.node.network:NetworkSource",
-    "kernel": "collectors.node.kernel:KernelSource",
+    "ranks": "collectors.node.ranks.following:RankSource",
+    "host": "collectors.node.machine.host:HostSource",
+    "cpus": "collectors.node.machine.cpu_waits:CpuSource",
+    "pages": "collectors.node.processes.pages:PageSource",
+    "disks": "collectors.node.machine.disks:DiskSource",
+    "software": "collectors.node.machine.software:SoftwareSource",
+    "network": "collectors.node.network.losses:NetworkSource",
+    "kernel": "collectors.node.machine.kernel:KernelSource",
     "logs": "collectors.node.logs.source:LogSource",
-    "gpus": "collectors.node.gpus:Gpus",
-    "fabric": "collectors.node.fabric:Fabric",
-    "nvlink": "collectors.node.nvlink_services:NvlinkServices",
-    "location": "collectors.node.located:LocationSource",
-    "nvml": "collectors.node.nvml:Nvml",
+    "gpus": "collectors.node.gpus.nvidia:Gpus",
+    "fabric": "collectors.node.network.fabric:Fabric",
+    "nvlink": "collectors.node.gpus.nvlink_services:NvlinkServices",
+    "location": "collectors.node.network.located:LocationSource",
+    "nvml": "collectors.node.gpus.nvml:Nvml",
 }
 """Name → ``module:class``. To add a source, write its file and add its line."""
 

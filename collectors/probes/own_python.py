@@ -1,4 +1,4 @@
-"""What travels with programs that may run a rank's own interpreter: the source of ``collectors.node.as_rank``."""
+"""Goes along with programs that may run a rank's own interpreter: the source of ``collectors.node.stacks.as_rank``."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from functools import cache
 from pathlib import Path
 
 import collectors
-from collectors.node.own_python import PROGRAM
+from collectors.node.stacks.own_python import PROGRAM
 
 
 @cache
 def as_rank() -> bytes:
     """Its source."""
-    return (Path(collectors.__file__).parent / "node" / "as_rank.py").read_bytes()
+    return (Path(collectors.__file__).parent / "node" / "stacks" / "as_rank.py").read_bytes()
 
 
 def sent_along() -> dict[str, bytes]:

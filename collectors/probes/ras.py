@@ -1,4 +1,4 @@
-"""Asks NCCL's RAS socket, through ``collectors.node.ras`` on a node, for its report of the whole job."""
+"""Asks NCCL's RAS socket, through ``collectors.node.nccl.ras`` on a node, for its report of the whole job."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from collectors.probes.running import Limits, Running
 from collectors.samples.asked import RasAnswer, RasListening
 from collectors.samples.collectives import RasEvent, RasReport
 
-ENTRY = "collectors.node.ras"
+ENTRY = "collectors.node.nccl.ras"
 ADDRESS = ("localhost", 28028)
 """NCCL_RAS_ADDR's default."""
 SECONDS = 30.0
 """Both requests, each as long as RAS may take, and starting the program."""
-MONITOR = "collectors.node.ras_monitor"
+MONITOR = "collectors.node.nccl.ras_monitor"
 MONITOR_LIMITS = Limits(line=1 << 16)
 STARTING = 10.0
 """Seconds for a program to start on a node."""

@@ -40,7 +40,7 @@ class RankProcess(NamedTuple):
     nccl_log: str
     """Path as the node sees it, ``%h`` and ``%p`` resolved; empty when NCCL_DEBUG_FILE is not set."""
     env: Dict[str, str]
-    """Only the allow-listed names (see ``collectors.node.environ``)."""
+    """Only the allow-listed names (see ``collectors.node.processes.environ``)."""
     versions: Dict[str, str]
     """``torch``, ``nccl``, ``cuda``, as far as files beside the interpreter tell."""
     numbered_by: str = "environment"

@@ -16,7 +16,7 @@ import zstandard
 
 from collectors.fleet import bounds
 from collectors.fleet.sink import LinkChange
-from collectors.node import secrets
+from collectors.node.secrets import blotting
 from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
 from collectors.samples.fabric import PortUse
 from collectors.samples.gpus import GpuProcesses
@@ -160,7 +160,7 @@ class BlockWriter:
 
     def bad_line(self, at: float, node: str, text: str, why: str) -> None:
         """Add a line that did not decode."""
-        self.add(at, node, "bad_line", RecordedBadLine(secrets.shapes(text), why))
+        self.add(at, node, "bad_line", RecordedBadLine(blotting.shapes(text), why))
 
     def pause(self, at: float, node: str, pids: Sequence[int], *, over: bool) -> None:
         """Add that a look which pauses processes began, or is over."""
@@ -176,7 +176,7 @@ class BlockWriter:
 
     def mark(self, at: float, mark: RecordedMark) -> None:
         """Add a mark that somebody set."""
-        self.add(at, "", "mark", mark._replace(text=secrets.shapes(mark.text)))
+        self.add(at, "", "mark", mark._replace(text=blotting.shapes(mark.text)))
 
     def add(self, at: float, node: str, what: What, payload: object) -> None:
         """Add one entry. Raises :class:`OSError` when a block that is full cannot be written."""
@@ -209,7 +209,7 @@ class BlockWriter:
 def _without_secrets(value: Any) -> Any:
     """The same sample, every text in it without tokens that show by their shape: a recording is passed on."""
     if isinstance(value, str):
-        return secrets.shapes(value)
+        return blotting.shapes(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*map(_without_secrets, value))
     if isinstance(value, list):

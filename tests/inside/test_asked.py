@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from collectors.fleet.local import Local
-from collectors.node.pages import PageSource
-from collectors.node.source import Shared
+from collectors.node.processes.pages import PageSource
+from collectors.node.shared import Shared
 from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.logs import StepCount
 from collectors.samples.stream import Tick

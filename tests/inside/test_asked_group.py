@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import hangtop.inside
-from collectors.node.page_reading import facts_of
+from collectors.node.processes.page_reading import facts_of
 from collectors.probes.inside.remote.question import write
 from collectors.samples.page import OF_GROUP, TOLD_GROUPS_LIMIT, group_number
 from hangtop.inside import results
@@ -147,7 +147,7 @@ def test_a_rank_that_saw_it_too_late_says_so_and_nobody_waits_for_it(late: int) 
 
 def test_ranks_tell_their_groups_by_their_pages() -> None:
     def work(rank: int) -> list[str]:
-        from collectors.node.pages import find, memfd_device
+        from collectors.node.processes.pages import find, memfd_device
         from collectors.samples.page import SIZE
 
         torch.distributed.new_group([0, 1, 3])

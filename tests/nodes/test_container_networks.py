@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node import netns
-from collectors.node.carried import ProcessTraffic, carried
+from collectors.node.network.carried import ProcessTraffic, carried
+from collectors.node.processes import netns
 from tests.support.reached import BY_A_SHELL, Reached
 
 pytestmark = pytest.mark.nodes

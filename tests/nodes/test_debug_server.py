@@ -15,7 +15,8 @@ import pytest
 
 from collectors.fleet.local import Local
 from collectors.formats import flight_recorder
-from collectors.node import debug_server, netns
+from collectors.node.nccl import debug_server
+from collectors.node.processes import netns
 from collectors.probes.recorder.fetch import Dump, fetch
 from collectors.probes.stacks.dump import DumpManner
 from collectors.probes.stacks.dump import dump as dump_stacks

@@ -11,7 +11,7 @@ import pytest
 
 from collectors.fleet.local import Local
 from collectors.fleet.transport import TransportError
-from collectors.node import netns
+from collectors.node.processes import netns
 from collectors.probes import ras
 from collectors.samples.collectives import RasEvent
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.ray_state import ranks_of
+from collectors.node.ranks.ray_state import ranks_of
 from tests.support.reached import BY_A_SHELL, Reached
 
 JOB = Path(__file__).parents[1] / "support" / "nameless_jobs" / "ray_job.py"

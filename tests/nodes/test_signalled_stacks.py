@@ -15,8 +15,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from collectors.fleet.local import Local
-from collectors.node import signalled_stacks
-from collectors.node.pages import find, memfd_device, read_head
+from collectors.node.processes.pages import find, memfd_device, read_head
+from collectors.node.stacks import signalled_stacks
 from collectors.probes.stacks.dump import DumpManner, dump
 from collectors.samples.stacks import StackDump
 from hangtop.cli.stacks import command

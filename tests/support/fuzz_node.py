@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collectors.node import (
-    environ,
-    ibstat,
-    interfaces,
-    mounts,
-    perfquery,
-    ports,
-    procfs,
-    pyspy_output,
-    socket_tables,
-)
-from collectors.node import secrets as redaction
-from collectors.node.kmsg import parse_dmesg, parse_journal, parse_kmsg
 from collectors.node.logs import elastic, kernel, names
+from collectors.node.machine.kmsg import parse_dmesg, parse_journal, parse_kmsg
+from collectors.node.network import ibstat, interfaces, perfquery, ports
+from collectors.node.processes import environ, mounts, procfs, socket_tables
+from collectors.node.secrets import blotting as redaction
+from collectors.node.stacks import pyspy_output
 from collectors.probes.infiniband.remote import read
 from collectors.probes.path.remote.around import parse_ping, parse_route
 from collectors.probes.path.remote.iperf import parse_client

@@ -30,11 +30,11 @@ from collectors.fleet.targets import parse
 from collectors.formats import BadFormat, flight_recorder, kineto, nccl_tests, nvidia_smi_text, pickled, pyspy_text, ras
 from collectors.formats.pcap import PcapError, segments, whole_length
 from collectors.formats.tcp_flows import flows
-from collectors.node.asking import WantsPySpy
-from collectors.node.flamerecord import FlameProgress
-from collectors.node.flamerecord import FlameRecording as Recorded
+from collectors.node.gpus.nvidia_smi_fields import choose, known_fields, rejected_field
 from collectors.node.logs.parser import LogParser
-from collectors.node.nvidia_smi_fields import choose, known_fields, rejected_field
+from collectors.node.stacks.asking import WantsPySpy
+from collectors.node.stacks.flamerecord import FlameProgress
+from collectors.node.stacks.flamerecord import FlameRecording as Recorded
 from collectors.probes.allreduce import reports
 from collectors.probes.allreduce.nccl_log import network_of
 from collectors.probes.decoding import Unreadable, one_of

@@ -54,7 +54,7 @@ def rank_facts(row: RankRow, scene: Scene) -> list[Fact]:
 
 def _in_kernel(pulse: RankPulse, node: NodeState) -> str:
     """What the main thread waits for there, and in which system call."""
-    from collectors.node.process_state import call_names
+    from collectors.node.processes.process_state import call_names
 
     names = call_names("" if node.hello is None else node.hello.machine)
     call = UNKNOWN if pulse.syscall is None else names.get(pulse.syscall, str(pulse.syscall))

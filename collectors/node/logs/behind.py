@@ -13,8 +13,8 @@ from typing import Dict, Iterator, List, Set, Tuple
 
 from collectors.node import files
 from collectors.node import late_re as re
-from collectors.node.procfs import parse_stat
-from collectors.node.rooted import seen_by
+from collectors.node.processes.procfs import parse_stat
+from collectors.node.processes.rooted import seen_by
 
 SEARCH = 20.0
 """Seconds between two searches for who reads a pipe."""

@@ -12,9 +12,9 @@ import os
 from typing import Dict, Iterator, List, NamedTuple, Sequence, Tuple
 
 from collectors.node import files
-from collectors.node.family import STARTERS
-from collectors.node.procfs import split_zeros
-from collectors.node.search import ONLY
+from collectors.node.processes.procfs import split_zeros
+from collectors.node.ranks.family import STARTERS
+from collectors.node.ranks.search import ONLY
 
 RECENT = 1800.0
 """Seconds since its last line for which a log is taken for that of the job that one has come to look at."""

@@ -12,22 +12,14 @@ from __future__ import annotations
 
 import os
 from itertools import islice
-from typing import Dict, Iterable, Mapping, NamedTuple, Optional, Set, Tuple
+from typing import Dict, Iterable, Mapping, Optional, Set, Tuple
 
 from collectors.node import late_re as re
 from collectors.node.files import link, read_or_none
 from collectors.node.logs import times
-from collectors.node.procfs import parse_status
+from collectors.node.processes.procfs import parse_status
+from collectors.node.shared import ToldRank
 from collectors.samples.ranks import RankProcess
-
-
-class ToldRank(NamedTuple):
-    """A rank of the whole job, as a log tells it."""
-
-    rank: int
-    world_size: Optional[int]
-    """None where torch's label alone tells it."""
-
 
 _LABEL = re.compile(rb"^\[rank(\d{1,6})\]:(\[?[IWEF]\d{4} \d\d:\d\d:\d\d)?", re.MULTILINE)
 LABELS = 256

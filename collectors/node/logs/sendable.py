@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collectors.node import secrets
+from collectors.node.secrets import blotting
 from collectors.samples.values import Value
 
 TEXT = 4000
@@ -19,4 +19,4 @@ def value(of: Value) -> Value:
 def text(of: str) -> str:
     """A text without secrets."""
     # redacted before it is cut: half a token is none by its shape
-    return secrets.shapes(of[: 4 * TEXT])[:TEXT]
+    return blotting.shapes(of[: 4 * TEXT])[:TEXT]

@@ -12,8 +12,9 @@ from collectors.node.logs.parts import HELD, WHOLE, left_out_of
 from collectors.node.logs.told import NOWHERE, ToldFile, inode_of
 from collectors.node.logs.waiting import Waiting
 from collectors.node.logs.where import LogPlaces, WantedLog
-from collectors.node.mounts import Mounts
-from collectors.node.source import Absent, Shared, Source
+from collectors.node.processes.mounts import Mounts
+from collectors.node.shared import Shared
+from collectors.node.source import Absent, Source
 from collectors.samples.control import ENDED, Settings
 from collectors.samples.logs import CommProgress, CommSpeed, LogEvent, LogFile, LogsRead, StepCount
 from collectors.samples.ranks import RankProcess

@@ -10,7 +10,7 @@ from collectors.node import files
 from collectors.node.globbing import matches
 from collectors.node.logs import ended, fabric_manager, names
 from collectors.node.logs.behind import SEARCH, Pipes
-from collectors.node.rooted import seen_by
+from collectors.node.processes.rooted import seen_by
 from collectors.samples.ranks import RankProcess
 
 SERVICES = "services"

@@ -97,7 +97,7 @@ async def run(
         "env": {"NCCL_DEBUG": "WARN"},
         "command": shell_command(op, sizes, node.gpus),
     }
-    packed = payload.pack("collectors.node.launch", arguments)
+    packed = payload.pack("collectors.node.processes.launch", arguments)
     limits = Limits(total=MOST)
     running = Running(
         transport, launch_command(python), packed, lambda data: _keep(said, data), raw=True, limits=limits

@@ -61,7 +61,7 @@ class Worker:
             "env": environment,
             "command": payload.command("{python}", nice=device == "cpu", site=True),
         }
-        packed = payload.pack("collectors.node.launch", arguments, extra={"child": child})
+        packed = payload.pack("collectors.node.processes.launch", arguments, extra={"child": child})
         running = Running(
             transport, launch_command(python), packed, self._take, limits=Limits(line=KEPT_LOG, total=MOST)
         )

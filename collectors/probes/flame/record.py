@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from collectors.fleet.clean import clean
 from collectors.fleet.payload import command, pack
 from collectors.fleet.transport import Transport
-from collectors.node.asking import WantsPySpy
-from collectors.node.flamerecord import LIMIT, FlameProgress, FlameRecording, FlameRequest
-from collectors.node.pyspy import record_command
+from collectors.node.stacks.asking import WantsPySpy
+from collectors.node.stacks.flamerecord import LIMIT, FlameProgress, FlameRecording, FlameRequest
+from collectors.node.stacks.pyspy import record_command
 from collectors.probes.decoding import Unreadable, one_of
 from collectors.probes.running import Limits, Running
 from collectors.probes.stacks.lender import lending_once, loan
@@ -72,7 +72,7 @@ async def record(
         return False
 
     request = FlameRequest(list(pids), seconds, rate, py_spy)
-    packed = pack("collectors.node.flamerecord", list(request))
+    packed = pack("collectors.node.stacks.flamerecord", list(request))
     limits = Limits(line=2 * LIMIT, total=4 * LIMIT)
     running = Running(transport, command(python, nice=False), packed, take, limits=limits)
     async with running:

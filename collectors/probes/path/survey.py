@@ -1,4 +1,4 @@
-"""Runs ``collectors.node.path`` on all nodes: everybody listens, then every pair is measured in both directions."""
+"""Runs ``collectors.node.network.path`` on all nodes: all listen, then every pair is measured in both directions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from collectors.probes.path.around import with_iperf
 from collectors.probes.running import Running
 from collectors.samples.asked import Observation, PathFigure
 
-ENTRY = "collectors.node.path"
+ENTRY = "collectors.node.network.path"
 START_SECONDS = 10.0
 DIRECTION_SECONDS = 20.0
 """For one direction of one pair: three time-outs of a blocked path fit in."""

@@ -1,4 +1,4 @@
-"""Runs ``collectors.node.preflight`` on a node and takes its answers."""
+"""Runs ``collectors.node.machine.preflight`` on a node and takes its answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collectors.probes.decoding import answer
 from collectors.probes.running import Running
 from collectors.samples.asked import Observation
 
-ENTRY = "collectors.node.preflight"
+ENTRY = "collectors.node.machine.preflight"
 _observation = answer(Observation)
 
 

@@ -1,4 +1,4 @@
-"""Runs ``collectors.node.recorder`` on a node and takes the dumps that it finds."""
+"""Runs ``collectors.node.nccl.recorder`` on a node and takes the dumps that it finds."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from collectors.probes.gather import gather
 from collectors.probes.running import Limits
 from collectors.samples.asked import RecorderFile
 
-ENTRY = "collectors.node.recorder"
+ENTRY = "collectors.node.nccl.recorder"
 SECONDS = 20.0
 LIMITS = Limits(line=96 << 20, total=192 << 20)
-"""A dump has 64 MiB at most, those of a node 128 MiB (``collectors.node.recorder``); they come in base 64."""
+"""A dump has 64 MiB at most, those of a node 128 MiB (``collectors.node.nccl.recorder``); they come in base 64."""
 _file = answer(RecorderFile)
 
 

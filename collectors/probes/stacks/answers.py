@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from collectors.fleet.decode import Decoder
-from collectors.node.asking import WantsPySpy
+from collectors.node.stacks.asking import WantsPySpy
 from collectors.probes.decoding import Unreadable, answer
 from collectors.samples.stacks import StackDump
 

@@ -12,8 +12,8 @@ from weakref import WeakKeyDictionary
 from collectors.fleet.payload import command, pack
 from collectors.fleet.slim import Bell
 from collectors.fleet.transport import Transport
-from collectors.node.asking import WantsPySpy
-from collectors.node.dump_request import DumpRequest
+from collectors.node.stacks.asking import WantsPySpy
+from collectors.node.stacks.dump_request import DumpRequest
 from collectors.probes.own_python import sent_along
 from collectors.probes.running import Limits, Running
 from collectors.probes.stacks.answers import LINE_LIMIT, Answers
@@ -37,7 +37,7 @@ class Dumper:
         self._answers = Answers(self._dump, self._wish, self._answered.set)
         # At the lowest priority a dump would wait behind busy ranks, and a paused one with it.
         words = command(order.python, nice=False)
-        packed = pack("collectors.node.stackdump", list(order.request), extra=sent_along())
+        packed = pack("collectors.node.stacks.stackdump", list(order.request), extra=sent_along())
         self._running = Running(transport, words, packed, self._answers.line, limits=LIMITS)
 
     @classmethod

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from collectors.node.files import read_or_none
-from collectors.node.procfs import parse_stat
+from collectors.node.processes.procfs import parse_stat
 from hangtop.demo.job.device import KERNEL, RECORD, KernelKind
 
 WAITING = 2.0

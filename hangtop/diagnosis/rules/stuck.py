@@ -33,7 +33,7 @@ GOES_ON, GOES_ON_LONG = 0.6, 0.7
 """Most weight where the rank computes or sleeps for a time in code of its own, which a healthy one does, too; and once
 that has lasted. So does one that serves, until somebody connects to it, and one whose service takes its time."""
 SERVES = "a connection at "
-"""What a call on a socket that listens waits on begins with (:mod:`collectors.node.process_state`)."""
+"""What a call on a socket that listens waits on begins with (:mod:`collectors.node.processes.process_state`)."""
 IDLE = (
     "It waits for somebody to connect to it: a service that nobody asks is idle. Else find who should have connected."
 )

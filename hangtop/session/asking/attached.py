@@ -1,7 +1,8 @@
 """Python 3.14's remote attach, by consent: ranks write down their stacks, and torch's flight recorder, themselves.
 
-A look needs no consent, and the rank's own interpreter takes it where py-spy cannot (``collectors.node.own_stacks``).
-This runs code *in* the ranks: it is for the recorder of a job that armed no pipe, and for stacks as Python tells them.
+A look needs no consent, and the rank's own interpreter takes it where py-spy cannot
+(``collectors.node.stacks.own_stacks``). This runs code *in* the ranks: it is for the recorder of a job that armed no
+pipe, and for stacks as Python tells them.
 """
 
 from __future__ import annotations

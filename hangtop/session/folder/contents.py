@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from collectors.node.nvidia_smi_rows import Row
-from collectors.node.perfquery import PortBlock
+from collectors.node.gpus.nvidia_smi_rows import Row
+from collectors.node.network.perfquery import PortBlock
 from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.fabric import PortFacts
 from collectors.samples.gpus import GpuFault, GpuProcess, NvlinkCounters

@@ -6,8 +6,8 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from collectors.node.nvidia_smi_rows import Row, bus_key
-from collectors.node.perfquery import PortBlock
+from collectors.node.gpus.nvidia_smi_rows import Row, bus_key
+from collectors.node.network.perfquery import PortBlock
 from collectors.samples.gpus import NvlinkCounters
 from collectors.samples.logs import CommSpeed, LogEvent
 from collectors.samples.ranks import RankProcess

@@ -21,9 +21,9 @@ from collectors.formats import (
     smi_heading,
     verbs_text,
 )
-from collectors.node import ibstat, perfquery
 from collectors.node.logs import containers, elastic, names
 from collectors.node.logs.parser import LogParser
+from collectors.node.network import ibstat, perfquery
 from collectors.node.resources import Allocator
 from collectors.samples.logs import CommSpeed, LogEvent
 from hangtop.session.folder.binary import is_binary

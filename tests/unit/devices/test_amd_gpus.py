@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node import amd_gpus, amd_smi, amd_sysfs, rocm_smi
-from collectors.node.gpus import Gpus
-from collectors.node.source import Absent, Shared
+from collectors.node.gpus import amd, amd_smi, amd_sysfs, rocm_smi
+from collectors.node.gpus.nvidia import Gpus
+from collectors.node.shared import Shared
+from collectors.node.source import Absent
 from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuProcesses, GpuSample
 from hangtop.demo.devices.bench import Bench
 from tests.support.amd import install, metric, process, write_card, write_node, write_process
@@ -24,7 +25,7 @@ from tests.support.sent import arrived
 @pytest.fixture
 def sys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("collectors.node.tool.PLACES", ())
-    monkeypatch.setattr(amd_gpus, "PLACES", ())
+    monkeypatch.setattr(amd, "PLACES", ())
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
     monkeypatch.setenv("HANGTOP_SYS", str(tmp_path / "sys"))
     (tmp_path / "sys").mkdir()

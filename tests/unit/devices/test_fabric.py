@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node import fabric, fabric_tools
-from collectors.node.fabric import Fabric
-from collectors.node.source import Absent, Shared
+from collectors.node.network import fabric, fabric_tools
+from collectors.node.network.fabric import Fabric
+from collectors.node.shared import Shared
+from collectors.node.source import Absent
 from collectors.samples.fabric import PortCounters, PortFacts
 from collectors.samples.stream import Fault
 from hangtop.demo.devices.bench import Bench, Hardware

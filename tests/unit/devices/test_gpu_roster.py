@@ -6,8 +6,8 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node.gpu_roster import Roster
-from collectors.node.nvidia_smi_rows import Row, build_row
+from collectors.node.gpus.nvidia_smi_rows import Row, build_row
+from collectors.node.gpus.roster import Roster
 from collectors.samples.gpus import GpuFacts, GpuFault, GpuSample
 from collectors.samples.stream import Fault
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node import nvidia_smi_stream
-from collectors.node.gpus import Gpus
-from collectors.node.source import Absent, Failed, NotResponding, Shared
+from collectors.node.gpus import nvidia_smi_stream
+from collectors.node.gpus.nvidia import Gpus
+from collectors.node.shared import Shared
+from collectors.node.source import Absent, Failed, NotResponding
 from collectors.samples.control import Settings
 from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcesses, GpuSample
 from hangtop.demo.devices.bench import Bench, Hardware

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node import hca_ports
 from collectors.node.files import read
-from collectors.node.hca_counters import PAUSE, TURNS, HcaCounters
+from collectors.node.network import hca_ports
+from collectors.node.network.hca_counters import PAUSE, TURNS, HcaCounters
 from tests.support.sysfs import write_port
 
 
@@ -18,7 +18,7 @@ def watch_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         reads.append(path)
         return read(path)
 
-    monkeypatch.setattr("collectors.node.hca_counters.read", noting)
+    monkeypatch.setattr("collectors.node.network.hca_counters.read", noting)
     return reads
 
 

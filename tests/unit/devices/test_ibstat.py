@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node.ibstat import parse
+from collectors.node.network.ibstat import parse
 
 TWO = """\
 CA 'mlx5_0'

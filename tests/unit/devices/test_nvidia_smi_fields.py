@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.nvidia_smi_fields import FIELDS, choose, known_fields, rejected_field
+from collectors.node.gpus.nvidia_smi_fields import FIELDS, choose, known_fields, rejected_field
 
 HELP_590 = (Path(__file__).parents[2] / "fixtures/devices/help-query-gpu-590.txt").read_text()
 

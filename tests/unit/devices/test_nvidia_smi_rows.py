@@ -6,8 +6,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from collectors.node.nvidia_smi_fields import choose
-from collectors.node.nvidia_smi_rows import Row, app_row, device_line, gpu_row, header, lost_row, saved_apps, saved_rows
+from collectors.node.gpus.nvidia_smi_fields import choose
+from collectors.node.gpus.nvidia_smi_rows import (
+    Row,
+    app_row,
+    device_line,
+    gpu_row,
+    header,
+    lost_row,
+    saved_apps,
+    saved_rows,
+)
 from collectors.samples.gpus import GpuProcesses
 from tests.support.sent import arrived
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.nvlink_services import NvlinkServices
-from collectors.node.source import Absent, Shared
+from collectors.node.gpus.nvlink_services import NvlinkServices
+from collectors.node.shared import Shared
+from collectors.node.source import Absent
 from collectors.samples.gpus import FabricService, GpuFabric
 from collectors.samples.location import Location
 from tests.support.looks import look

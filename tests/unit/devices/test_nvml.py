@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from collectors.fleet.lending import lend
-from collectors.node import loader, nvml, nvml_watch
-from collectors.node.nvml import Nvml, xid_event
-from collectors.node.source import Absent, Failed, NotResponding, Shared
+from collectors.node import loader
+from collectors.node.gpus import nvml, nvml_watch
+from collectors.node.gpus.nvml import Nvml, xid_event
+from collectors.node.shared import Shared
+from collectors.node.source import Absent, Failed, NotResponding
 from collectors.node.wire import decode_control
 from collectors.samples.control import Lent
 from collectors.samples.gpus import NvlinkCounters

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collectors.node import nvml_watch
+from collectors.node.gpus import nvml_watch
 
 
 class NvmlError(Exception):

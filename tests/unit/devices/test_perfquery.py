@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node.perfquery import parse
+from collectors.node.network.perfquery import parse
 
 EXTENDED = (Path(__file__).parents[2] / "fixtures/devices/perfquery-x.txt").read_text()
 PLAIN = """\

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node.environ import presentable as may_leave
+from collectors.node.processes.environ import presentable as may_leave
 from hangtop.diagnosis.finding import Finding, Severity
 from hangtop.diagnosis.job import Job, Node, Rank
 from hangtop.diagnosis.tables.kinds import word_of

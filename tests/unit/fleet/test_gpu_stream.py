@@ -12,7 +12,7 @@ import pytest
 
 from collectors.fleet import gpu_stream
 from collectors.fleet.local import Local
-from collectors.node.nvidia_smi_fields import Columns
+from collectors.node.gpus.nvidia_smi_fields import Columns
 from collectors.samples.gpus import GpuFacts, GpuFault, GpuSample
 from collectors.samples.stream import Tick
 

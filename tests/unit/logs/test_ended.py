@@ -10,8 +10,9 @@ import pytest
 
 from collectors.node.logs import ended
 from collectors.node.logs.source import LogSource
-from collectors.node.search import ONLY
-from collectors.node.source import Absent, Shared
+from collectors.node.ranks.search import ONLY
+from collectors.node.shared import Shared
+from collectors.node.source import Absent
 from collectors.samples.control import ENDED, Settings
 from collectors.samples.logs import LogEvent
 from tests.support.fake_proc import FakeProc

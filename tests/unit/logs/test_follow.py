@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node import mounts
 from collectors.node.logs import follow, names, source, tail, waiting, where
 from collectors.node.logs.source import LogSource
 from collectors.node.logs.tail import Tail
-from collectors.node.source import Absent, Shared
+from collectors.node.processes import mounts
+from collectors.node.shared import Shared
+from collectors.node.source import Absent
 from collectors.samples.control import Settings
 from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, LogsRead, StepCount
 from collectors.samples.ranks import RankProcess

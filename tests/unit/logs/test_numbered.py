@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from collectors.node.logs.numbered import ToldRank, labelled_in, told_numbers
+from collectors.node.logs.numbered import labelled_in, told_numbers
 from collectors.node.logs.source import LogSource
-from collectors.node.source import Shared
+from collectors.node.shared import Shared, ToldRank
 from collectors.samples.ranks import RankProcess
 from tests.support.fake_proc import FakeProc
 from tests.support.made import process

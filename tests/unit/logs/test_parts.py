@@ -14,7 +14,7 @@ from collectors.node.logs import parts
 from collectors.node.logs.families import FAMILIES
 from collectors.node.logs.parser import LogParser
 from collectors.node.logs.source import LogSource
-from collectors.node.source import Shared
+from collectors.node.shared import Shared
 from collectors.samples.control import Settings
 from collectors.samples.logs import LogEvent, LogFile
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.commanded import CommandedNumber, numbers, ranks_by_words
+from collectors.node.ranks.commanded import CommandedNumber, numbers, ranks_by_words
 from tests.support.fake_proc import PYTHON, FakeProc
 
 COORDINATOR = 45671

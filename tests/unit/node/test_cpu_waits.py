@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node.cpu_groups import groups_of
-from collectors.node.cpu_waits import CpuSource
-from collectors.node.procfs import parse_controller, parse_nice, parse_run_delay, parse_unified, upward
-from collectors.node.source import Absent, Shared
+from collectors.node.machine.cpu_groups import groups_of
+from collectors.node.machine.cpu_waits import CpuSource
+from collectors.node.processes.procfs import parse_controller, parse_nice, parse_run_delay, parse_unified, upward
+from collectors.node.shared import Shared
+from collectors.node.source import Absent
 from collectors.samples.ranks import CpuWait, RankProcess
 from tests.support.fake_proc import FakeProc
 from tests.support.made import process

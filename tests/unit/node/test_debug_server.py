@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from collectors.node import debug_server
-from collectors.node.netns import Address
+from collectors.node.nccl import debug_server
+from collectors.node.processes.netns import Address
 
 LISTING = b'HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n["ping"]'
 

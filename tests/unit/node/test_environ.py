@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node.environ import (
+from collectors.node.processes.environ import (
     NAMES,
     NO_RANK,
     PREFIXES,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node.environ import NO_RANK, rank_of, unnumbered
-from collectors.node.family import FamilyMember, Kin, arrange, helper_role, is_python, program
+from collectors.node.processes.environ import NO_RANK, rank_of, unnumbered
+from collectors.node.ranks.family import FamilyMember, Kin, arrange, helper_role, is_python, program
 from tests.support.fake_proc import PYTHON, rank_env
 
 TRAIN = [PYTHON, "-u", "train.py", "--launcher", "torchrun"]

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node import far_ends, process_state
-from collectors.node.socket_tables import sockets
+from collectors.node.processes import far_ends, process_state
+from collectors.node.processes.socket_tables import sockets
 
 RECEIVES = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1]))).recv(9)"
 

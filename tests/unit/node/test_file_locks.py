@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node import file_locks, process_state
+from collectors.node.processes import file_locks, process_state
 
 LISTED = """\
 1: POSIX  ADVISORY  WRITE 11 08:01:99 0 EOF

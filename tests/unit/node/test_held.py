@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node import held
-from collectors.node.held import Held
-from collectors.node.procfs import parse_stat
+from collectors.node.processes import held
+from collectors.node.processes.held import Held
+from collectors.node.processes.procfs import parse_stat
 
 
 def open_files() -> int:

@@ -13,13 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node import disks, host, mounts, software
-from collectors.node.disks import DiskSource, checkpoint_folders
 from collectors.node.files import text
-from collectors.node.host import HostSource, parse_loadavg, parse_meminfo, parse_pressure
-from collectors.node.mounts import Mounts
-from collectors.node.software import SoftwareSource, cuda_toolkit, libraries, torch_versions
-from collectors.node.source import NotResponding, Shared
+from collectors.node.machine import disks, host, software
+from collectors.node.machine.disks import DiskSource, checkpoint_folders
+from collectors.node.machine.host import HostSource, parse_loadavg, parse_meminfo, parse_pressure
+from collectors.node.machine.software import SoftwareSource, cuda_toolkit, libraries, torch_versions
+from collectors.node.processes import mounts
+from collectors.node.processes.mounts import Mounts
+from collectors.node.shared import Shared
+from collectors.node.source import NotResponding
 from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.ranks import RankProcess
 from tests.support.fake_proc import FakeProc

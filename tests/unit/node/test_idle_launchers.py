@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from collectors.node import ranks, search
-from collectors.node.ranks import RankSource
-from collectors.node.source import Shared
+from collectors.node.ranks import following, search
+from collectors.node.ranks.following import RankSource
+from collectors.node.shared import Shared
 from collectors.samples.ranks import IdleLauncher
 from tests.support.fake_proc import PYTHON, FakeProc, rank_env
 
@@ -39,7 +39,7 @@ class Bench:
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     made = Bench(tmp_path)
-    for module in (ranks, search):
+    for module in (following, search):
         monkeypatch.setattr(module, "time", made)
     monkeypatch.delenv(search.ONLY, raising=False)
     return made

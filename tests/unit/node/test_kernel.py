@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node import kernel, kmsg
 from collectors.node.child import ChildEnded, run
-from collectors.node.kernel import KernelSource
-from collectors.node.kmsg import (
+from collectors.node.machine import kernel, kmsg
+from collectors.node.machine.kernel import KernelSource
+from collectors.node.machine.kmsg import (
     DmesgPoller,
     JournalReader,
     KernelLine,
@@ -27,7 +27,8 @@ from collectors.node.kmsg import (
     parse_journal,
     parse_kmsg,
 )
-from collectors.node.source import Absent, Denied, Shared
+from collectors.node.shared import Shared
+from collectors.node.source import Absent, Denied
 from collectors.samples.control import Settings
 from collectors.samples.logs import LogEvent
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node import living_env
 from collectors.node.blocking import GuardedReader
-from collectors.node.environ import parse
-from collectors.node.living_env import LivingEnvironment, address_of_environ, read_environment
+from collectors.node.processes import living_env
+from collectors.node.processes.environ import parse
+from collectors.node.processes.living_env import LivingEnvironment, address_of_environ, read_environment
 
 SETS = """
 import os, sys

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.located import LocationSource
-from collectors.node.source import Absent, Shared
+from collectors.node.network.located import LocationSource
+from collectors.node.shared import Shared
+from collectors.node.source import Absent
 from collectors.samples.location import Location
 from tests.support.made import process
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node import named_files, process_state
+from collectors.node.processes import named_files, process_state
 
 AT = 3 * 4096 - 6
 """Where the path begins: its end is on the next page."""

@@ -14,11 +14,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node import network
-from collectors.node.interfaces import InterfaceQueries, Link, describe, parse_dev, parse_if_inet6, parse_snmp_tcp
-from collectors.node.network import NetworkSource
-from collectors.node.ports import SocketOwners, Usage, usage_of
-from collectors.node.source import Shared
+from collectors.node.network import losses
+from collectors.node.network.interfaces import (
+    InterfaceQueries,
+    Link,
+    describe,
+    parse_dev,
+    parse_if_inet6,
+    parse_snmp_tcp,
+)
+from collectors.node.network.losses import NetworkSource
+from collectors.node.network.ports import SocketOwners, Usage, usage_of
+from collectors.node.shared import Shared
 from collectors.samples.fabric import Interface, InterfaceCounters, PortUse, TcpCounters
 from collectors.samples.ranks import RankProcess
 
@@ -141,7 +148,7 @@ class Fixture:
         self.write("net/dev", DEV)
         self.write("net/snmp", SNMP)
         self.write("net/tcp", HEAD)
-        monkeypatch.setattr(network, "time", self)
+        monkeypatch.setattr(losses, "time", self)
         self.shared = Shared()
         self.source = NetworkSource(self.shared, str(folder), str(folder))
 
@@ -187,7 +194,7 @@ def test_the_jobs_port_is_told_of_and_ordinary_ports_only_when_used(fixture: Fix
     fixture.write("net/tcp", HEAD)
     fixture.shared.ranks = ()
     assert {use.port for use in uses(fixture.look(30))} == {4444, 29500}
-    assert {use.port for use in uses(fixture.look(network.KEEP + 1))} == {29500}
+    assert {use.port for use in uses(fixture.look(losses.KEEP + 1))} == {29500}
 
 
 def test_a_rank_in_a_network_namespace_of_its_own_has_its_own_tables(fixture: Fixture) -> None:

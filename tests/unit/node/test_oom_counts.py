@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from collectors.node.kernel import KernelSource
-from collectors.node.oom_counts import OomCounts
-from collectors.node.source import Denied, Shared
+from collectors.node.machine.kernel import KernelSource
+from collectors.node.machine.oom_counts import OomCounts
+from collectors.node.shared import Shared
+from collectors.node.source import Denied
 from collectors.samples.logs import LogEvent
 from tests.support.fake_proc import FakeProc
 from tests.support.made import process

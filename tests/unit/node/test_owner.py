@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from collectors.fleet import payload
-from collectors.node import owner
+from collectors.node.processes import owner
 from tests.support.fake_proc import FakeProc
 from tests.support.node_agent import wait_gone
 
@@ -49,7 +49,7 @@ def launched(pid: int | None, *command: str, python: str = "") -> tuple[str, str
         payload.command(sys.executable, nice=False), stdin=-1, stdout=-1, stderr=-1, env=env
     ) as process:
         assert process.stdin is not None
-        process.stdin.write(payload.pack("collectors.node.launch", arguments))
+        process.stdin.write(payload.pack("collectors.node.processes.launch", arguments))
         process.stdin.flush()
         process.wait(20)
         out, err = process.communicate()
@@ -87,7 +87,7 @@ def test_a_ranks_process_cannot_be_left_behind(rank: Rank) -> None:
     assert process.stdin is not None
     assert process.stdout is not None
     arguments = {"pid": rank(PATH="/usr/bin:/bin"), "command": ["sh", "-c", "echo $$; exec sleep 300"]}
-    process.stdin.write(payload.pack("collectors.node.launch", arguments))
+    process.stdin.write(payload.pack("collectors.node.processes.launch", arguments))
     process.stdin.flush()
     child = int(process.stdout.readline())
     process.kill()

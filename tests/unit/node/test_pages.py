@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node import page_reading
-from collectors.node.pages import PageSource, find, memfd_device, told_pipe
-from collectors.node.source import Shared
+from collectors.node.processes import page_reading
+from collectors.node.processes.pages import PageSource, find, memfd_device, told_pipe
+from collectors.node.shared import Shared
 from collectors.samples import page as layout
 from collectors.samples.inside import InsideFacts, InsideGone, InsidePulse, InsideResult
 from collectors.samples.logs import StepCount
@@ -148,7 +148,7 @@ def test_process_groups_are_told_when_they_are_made() -> None:
 
 
 def test_the_pipe_that_a_rank_opened_itself() -> None:
-    from collectors.node import recorder
+    from collectors.node.nccl import recorder
 
     with running() as job:
         stem = told_pipe(job.process.pid)

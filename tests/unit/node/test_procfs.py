@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node import procfs
+from collectors.node.processes import procfs
 
 
 def test_this_process_reads_itself() -> None:

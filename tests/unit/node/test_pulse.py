@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.held import Held
-from collectors.node.procfs import parse_schedstat, parse_status
-from collectors.node.pulse import rank_pulse, read_stat
+from collectors.node.processes.held import Held
+from collectors.node.processes.procfs import parse_schedstat, parse_status
+from collectors.node.ranks.pulse import rank_pulse, read_stat
 from collectors.samples.ranks import RankPulse
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from collectors.node.pyspy_variables import Digests, of_main
+from collectors.node.stacks.pyspy_variables import Digests, of_main
 
 LOOP = {"lengths": "[9, 2, 4]", "budget": "8", "spread": "0.2"}
 

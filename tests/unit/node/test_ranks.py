@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from collectors.node import blocking, files, ranks, search
-from collectors.node.logs.numbered import ToldRank
-from collectors.node.nccl_conf import ConfLine
-from collectors.node.own_programs import MARK
-from collectors.node.ranks import RankSource
-from collectors.node.source import Denied, Shared
+from collectors.node import blocking, files
+from collectors.node.processes.own_programs import MARK
+from collectors.node.ranks import following, search
+from collectors.node.ranks.following import RankSource
+from collectors.node.shared import ConfLine, Shared, ToldRank
+from collectors.node.source import Denied
 from collectors.samples.control import Settings
 from collectors.samples.ranks import Helper, HelperGone, RankGone, RankProcess, RankPulse
 from collectors.samples.stream import Fault
@@ -55,7 +55,7 @@ def of(samples: list[Any], kind: type[NamedTuple]) -> list[Any]:
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     clock = Clock()
-    for module in (ranks, search):
+    for module in (following, search):
         monkeypatch.setattr(module, "time", clock)
     monkeypatch.delenv(search.ONLY, raising=False)
     return Bench(tmp_path, clock)
@@ -475,7 +475,7 @@ def test_what_computes_on_a_gpu_is_shown_also_where_it_may_not_be_read(bench: Be
 
 def test_a_number_that_is_set_later_is_found(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [b""]
-    monkeypatch.setattr("collectors.node.living_env.LivingEnvironment.read", lambda _self, _pid: now[0])
+    monkeypatch.setattr("collectors.node.processes.living_env.LivingEnvironment.read", lambda _self, _pid: now[0])
     bench.proc.add(50, rss=LARGE, mapped=[TORCH], threads=["pt_gloo_runloop"])
     assert numbers(bench.look()) == {50: -1}
     now[0] = b"RANK=3\0WORLD_SIZE=8\0AWS_SECRET_ACCESS_KEY=hunter2\0"
@@ -550,10 +550,10 @@ def test_rays_own_state_tells_a_number_until_the_environment_does(
 ) -> None:
     told: dict[int, int] = {}
     monkeypatch.setattr(
-        "collectors.node.written.ranks_of", lambda _proc, pids: {p: told[p] for p in pids & told.keys()}
+        "collectors.node.ranks.written.ranks_of", lambda _proc, pids: {p: told[p] for p in pids & told.keys()}
     )
     now = [b""]
-    monkeypatch.setattr("collectors.node.living_env.LivingEnvironment.read", lambda _self, _pid: now[0])
+    monkeypatch.setattr("collectors.node.processes.living_env.LivingEnvironment.read", lambda _self, _pid: now[0])
     bench.proc.add(50, rss=LARGE, mapped=[TORCH], argv=["my", "trainer"])
     assert numbers(bench.look()) == {50: -1}
     told[50] = 3

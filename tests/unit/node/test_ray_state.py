@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from collectors.node import ray_actors
-from collectors.node.ray_actors import Actor
-from collectors.node.ray_state import ranks_of
-from collectors.node.ray_worker import rank_in, worker_of
+from collectors.node.ranks import ray_actors
+from collectors.node.ranks.ray_actors import Actor
+from collectors.node.ranks.ray_state import ranks_of
+from collectors.node.ranks.ray_worker import rank_in, worker_of
 from tests.support.fake_proc import FakeProc
 
 NODE = "5a" * 28

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.environ import presentable_command
-from collectors.node.secret_commands import WORDS, secrets_in
+from collectors.node.processes.environ import presentable_command
+from collectors.node.secrets.commands import WORDS, secrets_in
 
 SECRET = "hunter2butlonger"
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "secrets"

@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from collectors.node.environ import presentable_command
-from collectors.node.secret_names import sounds_secret
-from collectors.node.secrets import command, shapes
+from collectors.node.processes.environ import presentable_command
+from collectors.node.secrets.blotting import command, shapes
+from collectors.node.secrets.names import sounds_secret
 
 SECRET = "hunter2butlonger"
 

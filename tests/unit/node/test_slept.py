@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.procfs import ProcessStatus
-from collectors.node.slept import WaitStart, slept
+from collectors.node.processes.procfs import ProcessStatus
+from collectors.node.processes.slept import WaitStart, slept
 
 SLEEPER = "import sys, time; sys.stdin.readline(); print(1, flush=True); time.sleep(60)"
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node import written as module
-from collectors.node.recorder_rank import ranks_by_dumps
-from collectors.node.written import WrittenRank, WrittenRanks
+from collectors.node.ranks import written as module
+from collectors.node.ranks.recorder_rank import ranks_by_dumps
+from collectors.node.ranks.written import WrittenRank, WrittenRanks
 from tests.support.fake_proc import FakeProc
 
 MAIN = {50: 0x7F7EAB86B740, 51: 0x7F0000001000}

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from collectors.fleet import payload
-from collectors.node import tcp
+from collectors.node.network import tcp
 from collectors.samples.asked import Observation
 
 
@@ -19,7 +19,7 @@ def ask(arguments: dict[str, object], home: Path) -> list[Observation]:
     )
     assert process.stdin is not None
     assert process.stdout is not None
-    process.stdin.write(payload.pack("collectors.node.preflight", arguments))
+    process.stdin.write(payload.pack("collectors.node.machine.preflight", arguments))
     process.stdin.flush()
     found: list[Observation] = []
     for line in process.stdout:

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.fleet import bounds
-from collectors.node.asking import WantsPySpy
-from collectors.node.flamerecord import FlameProgress, FlameRecording
+from collectors.node.stacks.asking import WantsPySpy
+from collectors.node.stacks.flamerecord import FlameProgress, FlameRecording
 from collectors.probes.allreduce import reports
 from collectors.probes.decoding import Unreadable, answer, one_of
 from collectors.probes.repair.remote.words import Curable, PortsInUse, Signalled

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from collectors.fleet.transport import Completed, Process, TransportError
-from collectors.node.asking import WantsPySpy
-from collectors.node.dump_request import DumpRequest
-from collectors.node.flamerecord import FlameRecording
+from collectors.node.stacks.asking import WantsPySpy
+from collectors.node.stacks.dump_request import DumpRequest
+from collectors.node.stacks.flamerecord import FlameRecording
 from collectors.probes.flame.record import record
 from collectors.probes.gather import gather
 from collectors.probes.recorder import fetch

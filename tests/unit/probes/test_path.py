@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.fleet import payload
-from collectors.node.path import bisect
+from collectors.node.network.path import bisect
 from collectors.samples.asked import PathFigure
 from hangtop.diagnosis.measured import paths
 
@@ -28,7 +28,7 @@ def test_nothing_arrives_at_all() -> None:
 def start(arguments: dict[str, object]) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(payload.command("python3"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None
-    process.stdin.write(payload.pack("collectors.node.path", arguments))
+    process.stdin.write(payload.pack("collectors.node.network.path", arguments))
     process.stdin.flush()
     return process
 

@@ -24,7 +24,8 @@ from collectors.samples.asked import Observation
 from tests.support.node_agent import alive
 
 QUICK = b"""
-from collectors.node import path, watchdog
+from collectors.node.network import path
+from collectors.node import watchdog
 def main(arguments):
     watchdog.prepare.__defaults__ = watchdog.arm.__defaults__ = (1,)
     path.main(arguments)
@@ -90,13 +91,13 @@ async def test_nothing_outlives_its_connection_by_more_than_ten_seconds(
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     me, spy = os.getpid(), str(tmp_path / "py-spy")
     programs: dict[str, Any] = {
-        "collectors.node.path": {"listen": True},
-        "collectors.node.preflight": {"listen": [0]},
+        "collectors.node.network.path": {"listen": True},
+        "collectors.node.machine.preflight": {"listen": [0]},
         "collectors.probes.infiniband.remote.tools": {"serve": ["ibping", "-S"]},
         "collectors.probes.capture.remote.dump": {"command": [], "seconds": 600},
-        "collectors.node.flamerecord": [[me], 600.0, 50, spy],
-        "collectors.node.stackdump": [[[me, me]], True, True, True, 100, 5.0, 240.0, spy],
-        "collectors.node.launch": {"pid": None, "command": ["sleep", "600"]},
+        "collectors.node.stacks.flamerecord": [[me], 600.0, 50, spy],
+        "collectors.node.stacks.stackdump": [[[me, me]], True, True, True, 100, 5.0, 240.0, spy],
+        "collectors.node.processes.launch": {"pid": None, "command": ["sleep", "600"]},
     }
     link = CutLink()
     running = [

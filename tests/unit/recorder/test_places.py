@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from collectors.fleet import payload
-from collectors.node import recorder
-from collectors.node.recorder import ask
-from collectors.node.recorder_places import places
+from collectors.node.nccl import recorder
+from collectors.node.nccl.recorder import ask
+from collectors.node.nccl.recorder_places import places
 from collectors.samples.asked import RecorderFile
 
 
@@ -66,7 +66,7 @@ def run(rows: list[list[float]], *, fresh: bool) -> list[RecorderFile]:
     process = subprocess.Popen(payload.command("python3"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None
     assert process.stdout is not None
-    process.stdin.write(payload.pack("collectors.node.recorder", {"ranks": rows, "fresh": fresh}))
+    process.stdin.write(payload.pack("collectors.node.nccl.recorder", {"ranks": rows, "fresh": fresh}))
     process.stdin.flush()
     beating = threading.Thread(target=beat, args=(process,), daemon=True)
     beating.start()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node import cuda_core
+from collectors.node.stacks import cuda_core
 from collectors.probes.cuda_core.remote import ask
 from collectors.probes.cuda_core.run import kernels
 from collectors.samples.core_dump import FLAGS, LIGHT, refusal
@@ -148,7 +148,7 @@ async def test_the_dump_of_a_rank_that_ends_is_read_and_its_end_is_told(tmp_path
 
 @pytest.mark.usefixtures("cuda_gdb")
 def test_root_reads_no_dump_of_a_container_s_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collectors.node.owner.may_be_imitated", lambda *_, within: not within)
+    monkeypatch.setattr("collectors.node.processes.owner.may_be_imitated", lambda *_, within: not within)
     with driver(tmp_path, ARMED) as rank:
         dumped = ask.ask(3, rank.pid, 10.0)
     assert dumped.size == 504

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from collectors.node.pages import PageSource
-from collectors.node.source import Shared
+from collectors.node.processes.pages import PageSource
+from collectors.node.shared import Shared
 from collectors.samples.inside import InsideFacts
 from hangtop.inside import page as pages
 from hangtop.inside.page import OwnRank, Page

@@ -11,7 +11,7 @@ import pytest
 
 from collectors.fleet.local import Local
 from collectors.fleet.transport import Transport, TransportError
-from collectors.node.ras_monitor import LIMIT, Events
+from collectors.node.nccl.ras_monitor import LIMIT, Events
 from collectors.probes import ras
 from collectors.samples.collectives import RasEvent
 from hangtop.session.ras_watch import RasWatch

@@ -17,7 +17,7 @@ import pytest
 from collectors.fleet.local import Local
 from collectors.fleet.transport import TransportError
 from collectors.formats import flight_recorder
-from collectors.node import netns
+from collectors.node.processes import netns
 from collectors.probes import ras
 from collectors.probes.recorder.fetch import Dump
 from hangtop.diagnosis.job import Rank

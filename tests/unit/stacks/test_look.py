@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from collectors.node import process_state, tracing
-from collectors.node.look import LookUnderWay, Manner, Sudo
-from collectors.node.pyspy import PySpy
+from collectors.node.processes import process_state
+from collectors.node.stacks import tracing
+from collectors.node.stacks.look import LookUnderWay, Manner, Sudo
+from collectors.node.stacks.pyspy import PySpy
 
 SPY = PySpy("/usr/bin/py-spy", False)
 DENIED = b"Permission Denied: Try running again"

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from collectors.fleet.local import Local
-from collectors.node import as_rank, loader, own_python, own_stacks, served_stacks
+from collectors.node import loader
+from collectors.node.stacks import as_rank, own_python, own_stacks, served_stacks
 from collectors.probes.attach.run import attach
 from collectors.probes.own_python import as_rank as source
 from collectors.samples.stacks import StackDump

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node import capabilities, process_state, socket_tables, tracing
+from collectors.node.processes import capabilities, process_state, socket_tables
+from collectors.node.stacks import tracing
 
 
 def make_process(folder: Path, *, stat: str, **others: str) -> Path:

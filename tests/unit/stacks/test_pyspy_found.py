@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node import pyspy
+from collectors.node.stacks import pyspy
 
 ME = os.geteuid()
 SOMEBODY = 65534

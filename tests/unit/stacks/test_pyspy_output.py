@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node.pyspy_output import failure, main_thread, threads
+from collectors.node.stacks.pyspy_output import failure, main_thread, threads
 
 C10D = "/opt/env/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
 LOGGER = "/opt/env/lib/python3.11/site-packages/torch/distributed/c10d_logger.py"

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node import debug_server, served_stacks
+from collectors.node.nccl import debug_server
+from collectors.node.stacks import served_stacks
 from collectors.samples.stacks import StackDump
 
 TEXT = """Current thread 0x00007f304dffb6c0 (most recent call first):

@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from collectors.fleet.local import Local
-from collectors.node import as_rank, inside
+from collectors.node.processes import inside
+from collectors.node.stacks import as_rank
 from collectors.probes.stacks import DumpManner, dump
 from tests.support.fake_proc import FakeProc
 

@@ -16,8 +16,8 @@ import pytest
 from collectors.fleet.local import Local
 from collectors.fleet.transport import TransportError
 from collectors.formats import kineto
-from collectors.node import debug_server
-from collectors.node.owner import ProcessOwner
+from collectors.node.nccl import debug_server
+from collectors.node.processes.owner import ProcessOwner
 from collectors.probes.trace import fetch
 from collectors.probes.trace.remote import capture, ways
 from collectors.probes.trace.remote.program import ListedTrace

@@ -11,8 +11,10 @@ import threading
 import time
 from typing import Dict, List
 
-from collectors.node import own_python, process_state, served_stacks, watchdog
+from collectors.node import watchdog
+from collectors.node.processes import process_state
 from collectors.node.say import say
+from collectors.node.stacks import own_python, served_stacks
 from collectors.samples.asked import RecorderFile
 from collectors.samples.stacks import StackDump, ThreadStack
 

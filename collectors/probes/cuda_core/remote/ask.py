@@ -11,11 +11,13 @@ import threading
 import time
 from typing import Dict, NamedTuple, Optional
 
-from collectors.node import cuda_core, environ, owner, process_state, watchdog
+from collectors.node import watchdog
 from collectors.node.child import run
 from collectors.node.files import read_or_none, text
+from collectors.node.processes import environ, owner, process_state
 from collectors.node.say import say
 from collectors.node.source import Absent
+from collectors.node.stacks import cuda_core
 from collectors.samples.core_dump import refusal
 
 READ_SECONDS = 60.0

@@ -13,8 +13,8 @@ from typing import Dict, NamedTuple, Optional
 
 from collectors.node import watchdog
 from collectors.node.files import read_or_none
-from collectors.node.pages import OpenPage, find, memfd_device, read_head
-from collectors.node.procfs import parse_status
+from collectors.node.processes.pages import OpenPage, find, memfd_device, read_head
+from collectors.node.processes.procfs import parse_status
 from collectors.node.say import say
 from collectors.samples import page as layout
 

@@ -9,8 +9,8 @@ from typing import Dict, List, Optional, Tuple
 from collectors.node import watchdog
 from collectors.node.child import run
 from collectors.node.files import text
+from collectors.node.network.served import start_server
 from collectors.node.say import say_all
-from collectors.node.served import start_server
 from collectors.node.source import Absent
 from collectors.node.tool import find
 from collectors.samples.asked import Observation

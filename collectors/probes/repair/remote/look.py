@@ -13,17 +13,17 @@ import time
 from typing import Dict, Iterator, List, NamedTuple, Optional, Set
 
 from collectors.node import watchdog
-from collectors.node.adopted import Adopters
 from collectors.node.blocking import GuardedReader
-from collectors.node.environ import presentable_command
-from collectors.node.facts import users
-from collectors.node.family import FamilyMember, Kin, arrange
 from collectors.node.files import link, read_or_none
-from collectors.node.procfs import CLOCK_TICKS, boot_time, parse_status, split_zeros
-from collectors.node.pulse import read_stat
+from collectors.node.processes.environ import presentable_command
+from collectors.node.processes.procfs import CLOCK_TICKS, boot_time, parse_status, split_zeros
+from collectors.node.processes.socket_tables import held_sockets, listening, read_tables
+from collectors.node.ranks.adopted import Adopters
+from collectors.node.ranks.facts import users
+from collectors.node.ranks.family import FamilyMember, Kin, arrange
+from collectors.node.ranks.pulse import read_stat
+from collectors.node.ranks.search import Search
 from collectors.node.say import say_all
-from collectors.node.search import Search
-from collectors.node.socket_tables import held_sockets, listening, read_tables
 from collectors.probes.repair.remote.words import Curable
 
 YOUNG = 60.0

@@ -6,8 +6,8 @@ from typing import Dict, List
 
 from collectors.node import watchdog
 from collectors.node.files import read_text
+from collectors.node.processes.socket_tables import local_ports, read_tables
 from collectors.node.say import say
-from collectors.node.socket_tables import local_ports, read_tables
 from collectors.probes.repair.remote.words import PortsInUse
 
 DEFAULT_RANGE = (32768, 60999)

@@ -7,9 +7,9 @@ import os
 import time
 from typing import Callable, Dict, List, Optional, Sequence
 
-from collectors.node import debug_server
 from collectors.node.child import run
-from collectors.node.owner import owner_of
+from collectors.node.nccl import debug_server
+from collectors.node.processes.owner import owner_of
 from collectors.node.source import Absent
 from collectors.probes.trace.remote import loose
 from collectors.probes.trace.remote.files import TraceFile, reason

@@ -1,7 +1,7 @@
 """By which way a running rank can be asked for a trace: torch's debug server, or dynolog's daemon.
 
 torch.distributed.debug (tried with torch 2.13) serves each rank's own handlers, ``torch_profile`` among them (see
-``collectors.node.debug_server``). A rank with KINETO_USE_DAEMON registers with dynolog, which
+``collectors.node.nccl.debug_server``). A rank with KINETO_USE_DAEMON registers with dynolog, which
 listens on port 1778 and is asked by ``dyno gputrace``.
 """
 
@@ -11,10 +11,11 @@ import os
 import shutil
 from typing import NamedTuple
 
-from collectors.node import debug_server, environ
 from collectors.node.files import read_or_none
-from collectors.node.socket_tables import listening, read_tables
-from collectors.node.worker_server import has_server
+from collectors.node.nccl import debug_server
+from collectors.node.processes import environ
+from collectors.node.processes.socket_tables import listening, read_tables
+from collectors.node.processes.worker_server import has_server
 
 SERVER, DYNOLOG = "debug server", "dynolog"
 HANDLER = "torch_profile"

@@ -1,0 +1,1 @@
+"""GPUs of NVIDIA and AMD: by tools, by NVML, by sysfs."""

@@ -1,0 +1,147 @@
+"""Source ``nvlink``: the daemons that NVLink fabrics need, and how far each GPU has come in joining its fabric.
+
+``nvidia-fabricmanager`` runs where NVSwitches are on this node's PCI bus (HGX A100 to H200:
+``/dev/nvidia-nvswitch0`` …), or where it configures those that are not (HGX B200); ``nvidia-imex`` where several nodes
+share memory over NVLink (GB200: ``/dev/nvidia-caps-imex-channels``). Nothing here needs rights: the list of processes
+tells, else ``systemctl is-active``; that no process is there counts only where the list is the host's, for a container
+does not see the host's daemons.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from typing import Iterator, List, NamedTuple, Optional, Tuple
+
+from collectors.node.child import ChildEnded
+from collectors.node.files import list_folder, read_or_none, read_text, text
+from collectors.node.shared import Shared
+from collectors.node.source import Absent, Source
+from collectors.node.tool import Query, find
+from collectors.samples.gpus import FabricService, GpuFabric
+from collectors.samples.location import Location
+
+EVERY = 30.0
+"""Seconds between two looks."""
+PATIENCE = 20.0
+"""Seconds that one tool may take."""
+FIELDS = ("index", "fabric.state", "fabric.status", "fabric.clusterUuid", "fabric.cliqueId", "fabric.health.summary")
+SHORT = FIELDS[:3]
+"""What drivers before 550 know."""
+NO_FABRIC = ("", "N/A", "[N/A]", "Not Supported", "[Not Supported]")
+MANAGER, IMEX = "nvidia-fabricmanager", "nvidia-imex"
+_COMMS = {MANAGER: (b"nv-fabricmanage", b"nvidia-fabricma"), IMEX: (b"nvidia-imex",)}
+"""Names of their processes, cut off at 15 characters as the kernel does."""
+CHANNELS = "nvidia-caps-imex-channels"
+_SWITCH = re.compile(r"nvidia-nvswitch\d{1,4}\Z")
+_DOWN = ("failed", "inactive", "deactivating")
+
+
+class NvlinkServices(Source):
+    """Fabric Manager, IMEX, and the fabric as the GPUs see it."""
+
+    name = "nvlink"
+    period = EVERY
+    retry = 300.0
+    deadline = 60.0
+
+    def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys", dev: str = "/dev") -> None:
+        super().__init__(shared, proc, sys)
+        self._dev = dev
+        self._fields: Tuple[str, ...] = FIELDS
+
+    def look(self, _now: float) -> Iterator[NamedTuple]:
+        """The fabric and its services. Raises :class:`Absent` on a node without NVIDIA's driver or a fabric."""
+        switches = [name for name in list_folder(self._dev) if _SWITCH.match(name)]
+        channels = [name for name in list_folder(self._dev + "/" + CHANNELS) if name.startswith("channel")]
+        if not os.path.exists(self._dev + "/nvidiactl"):
+            raise Absent("no NVIDIA driver on this node (/dev/nvidiactl)")
+        rows = self._ask()
+        gpus = [GpuFabric(int(row[0]), row[1], row[2], row[5] if len(row) > 5 else "N/A") for row in rows]
+        joined = [gpu for gpu in gpus if gpu.state not in NO_FABRIC]
+        if not switches and not channels and not joined:
+            raise Absent("the GPUs of this node are on no NVLink fabric")
+        yield from gpus
+        yield from self._domain(rows)
+        shown = "/dev/%s" % switches[0] if switches else ""
+        if switches or joined:
+            yield self._service(MANAGER, "%s%s" % (shown, " and %d more" % (len(switches) - 1) if switches[1:] else ""))
+        if channels:
+            yield self._service(IMEX, "/dev/%s/%s" % (CHANNELS, channels[0]))
+
+    def _ask(self) -> List[List[str]]:
+        """Rows of nvidia-smi, a cell each of the fields asked for; none where it tells nothing of the kind."""
+        path = find("nvidia-smi")
+        if path is None:
+            return []
+        while True:
+            query = Query([path, "--query-gpu=" + ",".join(self._fields), "--format=csv,noheader"], patience=PATIENCE)
+            ended = _answer(query)
+            said = "" if ended is None else text(ended.stdout)
+            if "is not a valid field" in said and self._fields != SHORT:
+                self._fields = SHORT
+                continue
+            rows = [[cell.strip() for cell in line.split(",")] for line in said.splitlines()]
+            return [row for row in rows if len(row) == len(self._fields) and row[0].isdecimal() and len(row[0]) < 5]
+
+    @staticmethod
+    def _domain(rows: List[List[str]]) -> Iterator[Location]:
+        """The NVLink domain of nodes that share one: a cluster's UUID and the clique within it."""
+        named = {(row[3], row[4]) for row in rows if len(row) > 5 and row[3].strip("0-") not in NO_FABRIC}
+        for cluster, clique in sorted(named)[:1]:
+            yield Location("NVLink domain", "%s.%s" % (cluster, clique), "nvidia-smi")
+
+    def _service(self, name: str, needed: str) -> FabricService:
+        pid = self._process(name)
+        if pid is not None:
+            if name == IMEX and (word := self._imex()) not in ("", "READY"):
+                return FabricService(name, "down", needed, "nvidia-imex-ctl: %s" % word)
+            return FabricService(name, "running", needed, "process %d" % pid)
+        word = self._unit(name)
+        if word == "active":
+            return FabricService(name, "running", needed, "systemctl: active")
+        if word in _DOWN:
+            return FabricService(name, "down", needed, "systemctl: %s" % word)
+        if read_text(self.proc + "/1/comm") in ("systemd", "init"):
+            return FabricService(name, "down", needed, "no process of that name runs")
+        return FabricService(name, "unknown", needed, "the host's processes are not seen from here")
+
+    def _process(self, name: str) -> Optional[int]:
+        for pid in filter(str.isdigit, list_folder(self.proc)):
+            comm = read_or_none("%s/%s/comm" % (self.proc, pid))
+            if comm is not None and comm.rstrip(b"\n") in _COMMS[name]:
+                return int(pid)
+        return None
+
+    def _unit(self, name: str) -> str:
+        """What systemd calls its state; empty where systemd cannot be asked or has no such unit file."""
+        path = find("systemctl")
+        if path is None:
+            return ""
+        ended = _answer(Query([path, "is-active", name + ".service"], patience=PATIENCE))
+        word = "" if ended is None else text(ended.stdout).strip()
+        if word != "inactive":
+            return word
+        known = _answer(Query([path, "is-enabled", name + ".service"], patience=PATIENCE))
+        return word if known is not None and text(known.stdout).strip() not in ("", "not-found") else ""
+
+    @staticmethod
+    def _imex() -> str:
+        """The state that ``nvidia-imex-ctl -q`` prints; empty where it prints none."""
+        path = find("nvidia-imex-ctl")
+        ended = None if path is None else _answer(Query([path, "-q"], patience=PATIENCE))
+        word = "" if ended is None or ended.status != 0 else text(ended.stdout).strip()
+        return word if word.replace("_", "").isalpha() and word.isupper() else ""
+
+
+def _answer(query: Query) -> Optional[ChildEnded]:
+    """Ask and wait, for as long as the question has patience; None for no answer."""
+    query.ask()
+    until = time.monotonic() + PATIENCE + 1.0
+    while time.monotonic() < until:
+        ended = query.wait(1.0)
+        if ended is not None:
+            return ended
+    query.close()
+    return None

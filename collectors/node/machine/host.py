@@ -1,0 +1,94 @@
+"""Source ``host``: load, memory, pressure, and the settings of the kernel that jobs stumble over."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Dict, Iterator, NamedTuple, Optional, Tuple
+
+from collectors.node.files import read_or_none, read_text
+from collectors.node.processes.procfs import boot_time
+from collectors.node.shared import Shared
+from collectors.node.source import Source
+from collectors.samples.host import HostFacts, HostSample
+
+SETTINGS = {
+    "ptrace_scope": "kernel/yama/ptrace_scope",
+    "dmesg_restrict": "kernel/dmesg_restrict",
+    "hung_task_timeout_secs": "kernel/hung_task_timeout_secs",
+    "pid_max": "kernel/pid_max",
+    "numa_balancing": "kernel/numa_balancing",
+    "overcommit_memory": "vm/overcommit_memory",
+    "ip_local_port_range": "net/ipv4/ip_local_port_range",
+    "tcp_tw_reuse": "net/ipv4/tcp_tw_reuse",
+    "somaxconn": "net/core/somaxconn",
+}
+"""Name → file below /proc/sys."""
+
+
+class HostSource(Source):
+    """The machine as a whole."""
+
+    name = "host"
+    period = 2.0
+
+    def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys", shm: str = "/dev/shm") -> None:
+        super().__init__(shared, proc, sys)
+        self._shm = shm
+        self._booted = round(boot_time(), 1)
+        self._settings = self._read_settings()
+
+    def look(self, _now: float) -> Iterator[NamedTuple]:
+        """Facts (the filter keeps them from being sent twice) and what moves."""
+        memory = parse_meminfo(read_or_none(self.proc + "/meminfo") or b"")
+        yield HostFacts(
+            cpus=os.cpu_count() or 1,
+            memory_total=memory.get("MemTotal", 0),
+            booted=self._booted,
+            versions=dict(self.shared.host_versions),
+            settings=self._settings,
+        )
+        load, running = parse_loadavg(read_or_none(self.proc + "/loadavg") or b"")
+        total, used = _usage(self._shm)
+        yield HostSample(
+            load=load,
+            running=running,
+            memory_available=memory.get("MemAvailable", memory.get("MemFree", 0)),
+            shm_total=total,
+            shm_used=used,
+            pressure_io=parse_pressure(read_or_none(self.proc + "/pressure/io") or b""),
+            pressure_memory=parse_pressure(read_or_none(self.proc + "/pressure/memory") or b""),
+        )
+
+    def _read_settings(self) -> Dict[str, str]:
+        found = {name: read_text("%s/sys/%s" % (self.proc, path)) for name, path in SETTINGS.items()}
+        return {name: " ".join(value.split()) for name, value in found.items() if value}
+
+
+def parse_meminfo(data: bytes) -> Dict[str, int]:
+    """Bytes by name of /proc/meminfo."""
+    return {
+        found.group(1).decode(): int(found.group(2)) * 1024
+        for found in re.finditer(rb"^(\w+):[ \t]+(\d{1,18}) kB", data, re.M)
+    }
+
+
+def parse_loadavg(data: bytes) -> Tuple[float, int]:
+    """Load of the last minute, and running tasks, of /proc/loadavg."""
+    found = re.match(rb"(\d{1,9}\.\d+) \S+ \S+ (\d{1,9})/", data)
+    return (float(found.group(1)), int(found.group(2))) if found else (0.0, 0)
+
+
+def parse_pressure(data: bytes) -> Optional[float]:
+    """Per cent of the last 10 s in which some task waited; None where the kernel does not tell."""
+    found = re.match(rb"some avg10=(\d{1,3}\.\d+)", data)
+    return float(found.group(1)) if found else None
+
+
+def _usage(path: str) -> Tuple[Optional[int], Optional[int]]:
+    """Total and used bytes of the file system at a path that is local for certain."""
+    try:
+        status = os.statvfs(path)
+    except OSError:
+        return None, None
+    return status.f_blocks * status.f_frsize, (status.f_blocks - status.f_bfree) * status.f_frsize

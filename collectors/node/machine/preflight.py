@@ -1,0 +1,155 @@
+"""One look at a node before (or without) a job: what it can listen on and reach, and the limits that ranks will meet.
+
+Prints one ``Observation`` a line and ends; when it was asked to listen, it stays as long as heartbeats come, so that
+other nodes can try to connect. Changes nothing on the node but the ports that it listens on meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import threading
+import time
+from typing import Dict, Iterator, List, Tuple
+
+from collectors.node import watchdog
+from collectors.node.files import read_or_none
+from collectors.node.network import tcp
+from collectors.node.processes import capabilities
+from collectors.node.say import say_all
+from collectors.samples.asked import Observation
+from collectors.samples.values import Value
+
+LIMITS = {
+    "nofile": resource.RLIMIT_NOFILE,
+    "memlock": resource.RLIMIT_MEMLOCK,
+    "stack": resource.RLIMIT_STACK,
+    "nproc": resource.RLIMIT_NPROC,
+}
+CONFIGURATION = ("/etc/nccl.conf", "~/.nccl.conf")
+"""Files in which NCCL finds settings that no environment shows (NCCL_CONF_FILE replaces the second since 2.23)."""
+
+
+def limits() -> Iterator[Observation]:
+    """Soft limits that a login gets here, and so a rank started by ssh; -1 is unlimited."""
+    for name, number in sorted(LIMITS.items()):
+        soft, hard = resource.getrlimit(number)
+        yield Observation("limit", name, [soft, hard], "")
+
+
+def storage(paths: List[str]) -> Iterator[Observation]:
+    """Size, free bytes and free inodes of the file systems that a job writes to."""
+    for path in paths:
+        try:
+            found = os.statvfs(path)
+        except OSError as error:
+            yield Observation("disk", path, None, tcp.reason(error))
+            continue
+        size = found.f_frsize
+        yield Observation("disk", path, [found.f_blocks * size, found.f_bavail * size, found.f_favail], "")
+
+
+def ptrace() -> Observation:
+    """Yama's scope (0 to 3; 0 where the kernel has no Yama), whether this user is root, and holds CAP_SYS_PTRACE."""
+    scope = read_or_none("/proc/sys/kernel/yama/ptrace_scope")
+    capable = capabilities.has(capabilities.SYS_PTRACE)
+    return Observation("ptrace", "", [int(scope or b"0"), os.getuid() == 0, capable], "")
+
+
+def configuration() -> Iterator[Observation]:
+    """Settings in NCCL's own files, as ``NAME=VALUE``; a file that is not there says nothing."""
+    for path in CONFIGURATION:
+        content = read_or_none(os.path.expanduser(path))
+        if content is None:
+            continue
+        lines = content.decode("utf-8", "replace").splitlines()
+        settings: List[str] = [line.strip() for line in lines if line.strip().startswith("NCCL_") and "=" in line]
+        yield Observation("file", path, list(settings), "")
+
+
+def names(master: str) -> Iterator[Observation]:
+    """What this node's own name, and the master's, resolve to here."""
+    own = socket.gethostname()
+    for name in dict.fromkeys([own, master]):
+        if name:
+            addresses, why = tcp.resolve(name)
+            yield Observation("own_name" if name == own else "resolve", name, list(addresses), why)
+
+
+def reach(targets: List[Tuple[str, int]]) -> List[Observation]:
+    """Connect to all targets at once: seconds that it took, or why not."""
+    answers: Dict[str, Observation] = {}
+
+    def attempt(host: str, port: int) -> None:
+        subject = "%s:%d" % (host, port)
+        took, why = tcp.connect(host, port)
+        answers[subject] = Observation("connect", subject, took, why)
+
+    threads = [threading.Thread(target=attempt, args=target) for target in targets]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [answers[subject] for subject in sorted(answers)]
+
+
+def listen(ports: List[int]) -> Tuple[List[socket.socket], List[Observation]]:
+    """Listen on ports (0: any free one); the sockets must be kept as long as others shall connect."""
+    sockets = []
+    observations = []
+    for port in ports:
+        listener, why = tcp.listen(port)
+        value: Value = None
+        if listener is not None:
+            sockets.append(listener)
+            value = listener.getsockname()[1]
+        observations.append(Observation("listen", str(port), value, why))
+    return sockets, observations
+
+
+def _accept(listener: socket.socket) -> None:
+    """Take connections and close them: a full backlog would look like a firewall."""
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            return
+        connection.close()
+
+
+@watchdog.program
+def main(arguments: Dict[str, object]) -> None:
+    """Entry. ``listen``: ports, ``connect``: [host, port] pairs, ``paths``, ``master``; ``look``: whether to look."""
+    ports = _list(arguments, "listen")
+    sockets, answers = listen([int(str(port)) for port in ports])
+    for listener in sockets:
+        threading.Thread(target=_accept, args=(listener,), daemon=True).start()
+    say_all([Observation("clock", "", time.time(), ""), *answers])
+    targets = [(str(pair[0]), int(pair[1])) for pair in _list(arguments, "connect") if isinstance(pair, list)]
+    looked: List[Observation] = []
+    if arguments.get("look", True):
+        looked.append(Observation("loopback", "", True, tcp.loopback()))
+        looked.extend(limits())
+        looked.extend(storage([str(path) for path in _list(arguments, "paths")]))
+        looked.append(ptrace())
+        looked.extend(configuration())
+        looked.extend(names(str(arguments.get("master", ""))))
+        looked.append(_free_port())
+    looked.extend(reach(targets))
+    say_all([*looked, Observation("done", "", True, "")])
+    if sockets:
+        watchdog.stay()
+
+
+def _free_port() -> Observation:
+    listener, why = tcp.listen(0)
+    if listener is None:
+        return Observation("free_port", "", None, why)
+    with listener:
+        return Observation("free_port", "", listener.getsockname()[1], "")
+
+
+def _list(arguments: Dict[str, object], name: str) -> List[object]:
+    value = arguments.get(name, [])
+    return value if isinstance(value, list) else []

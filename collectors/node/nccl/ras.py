@@ -1,0 +1,77 @@
+"""Asks NCCL's RAS socket from where a rank is: in a container its ``localhost`` is not the node's.
+
+Plain text over TCP (NCCL 2.24 and newer, docs/userguide troubleshooting/ras.rst): commands in lines, an answer, the
+end. JSON came with 2.28.7; an older server answers that it does not know the command, and is asked for text.
+"""
+
+from __future__ import annotations
+
+import base64
+import socket
+import time
+from typing import Dict, List, NamedTuple
+
+from collectors.node import watchdog
+from collectors.node.processes import netns
+from collectors.node.say import say
+from collectors.samples.asked import RasAnswer
+
+REQUESTS = (b"CLIENT PROTOCOL 2\nSET FORMAT json\nVERBOSE STATUS\n", b"VERBOSE STATUS\n")
+REFUSED = b"ERROR: Unknown command"
+SECONDS = 12.0
+"""RAS itself takes up to 10 s when ranks do not answer it."""
+LIMIT = 32 << 20
+
+
+class RasPlace(NamedTuple):
+    """Where RAS listens, as a rank's environment says."""
+
+    pid: int
+    """The rank whose network it is."""
+    host: str
+    port: int
+    own: bool
+    """Only an address of the rank's own machine may be asked: its user may have named any other."""
+
+
+def ask(server: RasPlace, request: bytes, seconds: float = SECONDS, line: bool = False) -> bytes:
+    """All that the server says to one request, or one ``line`` of it. Raises :class:`OSError`."""
+    deadline = time.monotonic() + seconds
+    parts: List[bytes] = []
+    size = 0
+    where = server.host, server.port
+    with netns.connect(server.pid, where, min(SECONDS, seconds), own=server.own) as connection:
+        connection.sendall(request)
+        while size < LIMIT and not (line and parts and b"\n" in parts[-1]):
+            connection.settimeout(max(0.1, deadline - time.monotonic()))
+            part = connection.recv(1 << 16)
+            if not part:
+                break
+            parts.append(part)
+            size += len(part)
+    return b"".join(parts)
+
+
+@watchdog.program
+def main(arguments: Dict[str, object]) -> None:
+    """Entry. ``pid``: the rank to ask from, ``host`` and ``port`` as it would reach them.
+
+    ``command``: what to ask for instead of its state, with ``seconds`` for the answer, of which one line is taken or,
+    with ``whole``, everything until it ends. Somebody has said yes to it, and to where it goes; its state is asked for
+    by itself, and so of this machine alone.
+    """
+    command, seconds = str(arguments.get("command", "")), float(str(arguments.get("seconds", SECONDS)))
+    pid, host, port = int(str(arguments["pid"])), str(arguments["host"]), int(str(arguments["port"]))
+    server = RasPlace(pid, host, port, not command)
+    requests = ((command + "\n").encode(),) if command else REQUESTS
+    answer, why = b"", ""
+    for request in requests:
+        try:
+            answer, why = ask(server, request, seconds, bool(command) and not arguments.get("whole")), ""
+        except socket.timeout:
+            why = "no answer in %g s" % seconds
+        except OSError as error:
+            why = error.strerror or str(error)
+        if why or REFUSED not in answer[-4096:]:
+            break
+    say(RasAnswer(base64.b64encode(answer).decode("ascii"), why))

@@ -1,0 +1,101 @@
+"""Source ``network``: interfaces and their losses, TCP retransmissions, and who is on the job's ports."""
+
+from __future__ import annotations
+
+import time
+from typing import Dict, Iterator, List, NamedTuple, Set, Tuple
+
+from collectors.node.files import link, read_or_none
+from collectors.node.network.interfaces import InterfaceQueries, describe, parse_dev, parse_if_inet6, parse_snmp_tcp
+from collectors.node.network.ports import SocketOwners, usage_of
+from collectors.node.processes.socket_tables import read_tables
+from collectors.node.shared import Shared
+from collectors.node.source import Source
+from collectors.samples.fabric import InterfaceCounters, PortUse, TcpCounters
+
+DEFAULT_PORTS = (29500, 29400)
+"""Ports of torch's store and of torchrun's rendezvous when nobody names others: told of when they are in use."""
+FACTS_EVERY = 30.0
+PORTS_EVERY = 10.0
+"""Seconds between two looks at interfaces, and at who uses the ports."""
+PORTS_SHARE = 0.0004
+"""Share of the time that reading the socket tables may take: a node with 100,000 sockets is asked less often."""
+KEEP = 600.0
+"""Seconds that the ports of ranks that are gone are watched: a restart may stumble over them."""
+INTERFACES = 48
+"""Interfaces that are told of at most; virtual ones without an address are left out before."""
+
+
+class NetworkSource(Source):
+    """What this node's network says about the job."""
+
+    name = "network"
+    period = 2.0
+
+    def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys") -> None:
+        super().__init__(shared, proc, sys)
+        self._asker = InterfaceQueries()
+        self._owners = SocketOwners(proc)
+        self._shown: Set[str] = set()
+        self._facts_at = 0.0
+        self._ports_at = 0.0
+        self._ports: Dict[Tuple[str, int], float] = {}
+        """(folder of the network tables, port) → when a rank last named it."""
+        self._told: Set[int] = set()
+
+    def look(self, _now: float) -> Iterator[NamedTuple]:
+        """Counters every time; interfaces and ports now and then."""
+        moment = time.monotonic()
+        counters = parse_dev(read_or_none(self.proc + "/net/dev") or b"")
+        if moment >= self._facts_at or not self._shown <= {counter.name for counter in counters}:
+            self._facts_at = moment + FACTS_EVERY
+            yield from self._interfaces(counters)
+        yield from [counter for counter in counters if counter.name in self._shown]
+        tcp = parse_snmp_tcp(read_or_none(self.proc + "/net/snmp") or b"")
+        if tcp is not None:
+            yield TcpCounters(*tcp)
+        if moment >= self._ports_at:
+            yield from self._port_uses(moment)
+            spent = time.monotonic() - moment
+            self._ports_at = moment + max(PORTS_EVERY, spent / PORTS_SHARE)
+
+    def _interfaces(self, counters: List[InterfaceCounters]) -> Iterator[NamedTuple]:
+        addresses = self._asker.addresses()
+        for name, more in parse_if_inet6(read_or_none(self.proc + "/net/if_inet6") or b"").items():
+            addresses.setdefault(name, []).extend(more)
+        self._shown = set()
+        for counter in counters:
+            asked = self._asker.link(counter.name)
+            if asked is None or len(self._shown) >= INTERFACES:
+                continue
+            interface = describe(counter.name, asked, sorted(set(addresses.get(counter.name, []))), self.sys)
+            if interface.kind != "virtual" or interface.addresses:
+                self._shown.add(counter.name)
+                yield interface
+
+    def _port_uses(self, moment: float) -> Iterator[PortUse]:
+        ours = link(self.proc + "/self/ns/net")
+        for rank in self.shared.ranks:
+            if rank.master_port is not None:
+                foreign = link("%s/%d/ns/net" % (self.proc, rank.pid)) not in (ours, "")
+                tables = "%s/%d/net" % (self.proc, rank.pid) if foreign else self.proc + "/net"
+                self._ports[tables, rank.master_port] = moment
+        self._ports = {key: seen for key, seen in self._ports.items() if moment - seen < KEEP}
+        named = {port for _, port in self._ports}
+        folders: Dict[str, Set[int]] = {self.proc + "/net": set(DEFAULT_PORTS) - named}
+        for tables, port in self._ports:
+            folders.setdefault(tables, set()).add(port)
+        likely = [pid for rank in self.shared.ranks for pid in (rank.pid, rank.parent)]
+        for tables, ports in folders.items():
+            for port, usage in usage_of(ports, read_tables(tables)).items():
+                used = bool(usage.listeners) or usage.established > 0 or usage.time_wait > 0
+                if used or port in named or port in self._told:
+                    self._told.add(port)
+                    listeners = self._owners.names(usage.listeners, likely) if usage.listeners else []
+                    yield PortUse(
+                        port=port,
+                        listeners=[name for name in dict.fromkeys(listeners) if name],
+                        listening=bool(usage.listeners),
+                        established=usage.established,
+                        time_wait=usage.time_wait,
+                    )

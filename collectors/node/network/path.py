@@ -1,0 +1,263 @@
+"""The path between nodes, measured with plain sockets: connect, round trip, MTU, throughput, loss.
+
+As a *listener* it takes TCP connections on a free port (the first byte says what for) and answers UDP datagrams with
+their size. As a *tester* it measures towards listeners, one after another. It needs no right and no tool:
+
+- MTU: UDP datagrams that may not be fragmented (``IP_MTU_DISCOVER`` = ``IP_PMTUDISC_PROBE``, which also ignores what
+  the kernel believes to know of the path), of sizes found by bisection; the listener acknowledges what arrives.
+- Loss: ``TCP_INFO`` of the sending socket, total_retrans over data segments out (linux/tcp.h, struct tcp_info).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import socket
+import struct
+import sys
+import threading
+import time
+from typing import Callable, Dict, List, Optional, Tuple
+
+from collectors.node import watchdog
+from collectors.node.files import read_int
+from collectors.node.network import tcp
+from collectors.node.say import say
+from collectors.samples.asked import Observation, PathFigure
+
+ECHO, SINK = b"e", b"s"
+ECHOES = 15
+CHUNK = bytes(1 << 16)
+UDP_TRIES = 3
+UDP_WAIT = 0.25
+"""Datagrams of one size before it is taken for lost, and seconds that each answer is waited for."""
+SMALLEST, LARGEST = 576, 65535
+_MTU_DISCOVER = {socket.AF_INET: (0, 10), socket.AF_INET6: (41, 23)}
+"""(level, option) of IP_MTU_DISCOVER and IPV6_MTU_DISCOVER."""
+_PROBE = 3
+_HEADERS = {socket.AF_INET: 28, socket.AF_INET6: 48}
+"""IP and UDP headers in front of a datagram."""
+_TCP_INFO_TOTAL_RETRANS = 100
+_TCP_INFO_DATA_SEGS_OUT = 156
+"""Offsets in struct tcp_info: total_retrans is there since Linux 2.6, data_segs_out since 4.6."""
+
+
+# --- listening -----------------------------------------------------------------------------------------------------
+
+
+def serve(listener: socket.socket) -> None:
+    """Take connections for ever: echo, or swallow what is sent and say how much it was."""
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            return
+        threading.Thread(target=_serve_one, args=(connection,), daemon=True).start()
+
+
+def _serve_one(connection: socket.socket) -> None:
+    with connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.settimeout(10.0)
+        try:
+            echo = connection.recv(1) == ECHO
+            received = 0
+            while True:
+                data = connection.recv(1 << 18)
+                if not data:
+                    break
+                received += len(data)
+                if echo:
+                    connection.sendall(data)
+            if not echo:
+                connection.sendall(b"%d\n" % received)
+        except OSError:  # the tester went away: it knows why
+            return
+
+
+def acknowledge(listener: socket.socket) -> None:
+    """Answer every datagram with its size, for ever."""
+    while True:
+        try:
+            data, sender = listener.recvfrom(1 << 16)
+            listener.sendto(b"%d" % len(data), sender)
+        except OSError:
+            return
+
+
+def udp_listener() -> socket.socket:
+    """A UDP socket on a free port of all addresses, IPv6 with IPv4 in it where there is IPv6."""
+    try:
+        listener = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        listener.bind(("::", 0))
+    except OSError:
+        listener = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        listener.bind(("0.0.0.0", 0))  # noqa: S104 (others shall reach it)
+    return listener
+
+
+# --- testing -------------------------------------------------------------------------------------------------------
+
+
+def round_trip(host: str, port: int) -> Tuple[float, float]:
+    """(seconds of the connect, median seconds of small echoes). Raises :class:`OSError`."""
+    started = time.monotonic()
+    with socket.create_connection((host, port), timeout=tcp.CONNECT_SECONDS) as connection:
+        took = time.monotonic() - started
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.sendall(ECHO)
+        times = []
+        for _ in range(ECHOES):
+            started = time.monotonic()
+            connection.sendall(b"x")
+            if not connection.recv(1):
+                raise OSError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
+            times.append(time.monotonic() - started)
+    return took, sorted(times)[len(times) // 2]
+
+
+def throughput(host: str, port: int, seconds: float) -> Tuple[float, Optional[float]]:
+    """(bytes a second that arrived, share of segments sent again). Raises :class:`OSError`."""
+    with socket.create_connection((host, port), timeout=tcp.CONNECT_SECONDS) as connection:
+        connection.sendall(SINK)
+        connection.settimeout(seconds + 5.0)
+        started = time.monotonic()
+        while time.monotonic() - started < seconds:
+            connection.send(CHUNK)
+        connection.shutdown(socket.SHUT_WR)
+        answer = connection.recv(64)
+        took = time.monotonic() - started
+        share = resent_share(connection)
+    return int(answer.strip() or b"0") / took, share
+
+
+def resent_share(connection: socket.socket) -> Optional[float]:
+    """Share of its data segments that a connection sent again; None where the kernel does not tell."""
+    try:
+        info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+    except OSError:
+        return None
+    if len(info) < _TCP_INFO_DATA_SEGS_OUT + 4:
+        return None
+    (again,) = struct.unpack_from("=I", info, _TCP_INFO_TOTAL_RETRANS)
+    (sent,) = struct.unpack_from("=I", info, _TCP_INFO_DATA_SEGS_OUT)
+    return float(again) / float(sent) if sent else None
+
+
+def route(host: str, port: int) -> Tuple[str, int]:
+    """(address that the kernel sends from, address family). Raises :class:`OSError`."""
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, kind, protocol) as trial:
+        trial.connect(address)
+        return str(trial.getsockname()[0]), int(family)
+
+
+def path_mtu(host: str, port: int, upper: int) -> Optional[int]:
+    """Largest packet that arrives unfragmented, found by bisection below ``upper``; None when nothing arrives."""
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+    headers = _HEADERS[socket.AddressFamily(family)]
+    with socket.socket(family, kind, protocol) as probe:
+        probe.setsockopt(*_MTU_DISCOVER[socket.AddressFamily(family)], _PROBE)
+        probe.connect(address)
+        return bisect(lambda size: _arrives(probe, size - headers), SMALLEST, min(upper, LARGEST))
+
+
+def bisect(arrives: Callable[[int], bool], low: int, high: int) -> Optional[int]:
+    """Largest size for which ``arrives`` is true, given that it is true below and false above some size."""
+    if arrives(high):
+        return high
+    if not arrives(low):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        if arrives(middle):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _arrives(probe: socket.socket, size: int) -> bool:
+    """Whether one of a few datagrams of this size is acknowledged."""
+    for _ in range(UDP_TRIES):
+        try:
+            probe.send(bytes(size))
+        except OSError as error:
+            if error.errno == errno.EMSGSIZE:  # larger than the interface's own MTU
+                return False
+            if error.errno != errno.ECONNREFUSED:
+                raise
+        deadline = time.monotonic() + UDP_WAIT
+        while True:
+            ready, _, _ = select.select([probe], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                break
+            try:
+                if probe.recv(64) == b"%d" % size:
+                    return True
+            except OSError:
+                break
+    return False
+
+
+def interface_of_address(address: str) -> Tuple[str, Optional[int]]:
+    """(interface that holds an address, its MTU), by asking the kernel for the MTU of a socket bound to it."""
+    import fcntl
+
+    for _, name in socket.if_nameindex():
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+            try:
+                held = fcntl.ioctl(any_socket.fileno(), 0x8915, struct.pack("256s", name.encode()[:15]))  # SIOCGIFADDR
+            except OSError:  # an interface without an IPv4 address
+                continue
+        if socket.inet_ntoa(held[20:24]) == address:
+            return name, read_int("/sys/class/net/%s/mtu" % name)
+    return "", None
+
+
+def measure(name: str, target: Dict[str, object], seconds: float) -> PathFigure:
+    """Everything about one direction; what fails is said in ``error``, what was measured before it stays."""
+    host, port, udp = str(target["host"]), int(str(target["tcp"])), int(str(target["udp"]))
+    connect = trip = rate = share = None
+    mtu = local = None
+    interface = source = ""
+    failed = ""
+    try:
+        source, _ = route(host, port)
+        interface, local = interface_of_address(source)
+        connect, trip = round_trip(host, port)
+        mtu = path_mtu(host, udp, local or 9000)
+        rate, share = throughput(host, port, seconds)
+    except OSError as error:
+        failed = tcp.reason(error)
+    return PathFigure(name, str(target["name"]), connect, trip, mtu, local, interface, source, rate, share, failed)
+
+
+END = PathFigure("", "", None, None, None, None, "", "", None, None, "")
+"""The line that ends a tester's answer."""
+
+
+@watchdog.program
+def main(arguments: Dict[str, object]) -> None:
+    """Entry. ``listen``: be a listener until nobody needs it; ``name``, ``targets``, ``seconds``: be a tester."""
+    if arguments.get("listen"):
+        _listen()
+    targets = arguments.get("targets")
+    rows: List[Dict[str, object]] = targets if isinstance(targets, list) else []
+    for target in rows:
+        figure = measure(str(arguments.get("name", "")), target, float(str(arguments.get("seconds", 0.5))))
+        say(figure)
+    say(END)
+
+
+def _listen() -> None:
+    listener, why = tcp.listen(0)
+    if listener is None:
+        sys.exit("hangtop: cannot listen: " + why)
+    datagrams = udp_listener()
+    threading.Thread(target=acknowledge, args=(datagrams,), daemon=True).start()
+    for subject, port in (("tcp", listener.getsockname()[1]), ("udp", datagrams.getsockname()[1])):
+        say(Observation("listen", subject, port, ""))
+    serve(listener)

@@ -1,0 +1,187 @@
+"""Where a process stands as the kernel sees it: what can be said of it without looking into its memory.
+
+Only ``syscall``, ``waiting_on`` and ``kernel`` need the right to trace it; state, wait channel and CPU time do not.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from collectors.node import files
+from collectors.node.processes import far_ends, file_locks, freezer, named_files
+from collectors.node.processes.procfs import parse_stat
+from collectors.node.processes.socket_tables import LISTEN, address, read_tables, sockets
+
+# Numbers of the calls in which a rank can be found waiting: (name, x86-64, arm64 and riscv64), from the kernel's
+# arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h. -1: the architecture has no such call.
+_CALLS: Tuple[Tuple[str, int, int], ...] = (
+    ("read", 0, 63), ("write", 1, 64), ("open", 2, -1), ("openat", 257, 56), ("openat2", 437, 437), ("close", 3, 57),
+    ("stat", 4, -1), ("fstat", 5, 80), ("newfstatat", 262, 79), ("statx", 332, 291), ("lseek", 8, 62),
+    ("poll", 7, -1), ("ppoll", 271, 73), ("select", 23, -1), ("pselect6", 270, 72),
+    ("epoll_wait", 232, -1), ("epoll_pwait", 281, 22), ("mmap", 9, 222), ("munmap", 11, 215), ("madvise", 28, 233),
+    ("ioctl", 16, 29), ("pread64", 17, 67), ("pwrite64", 18, 68), ("readv", 19, 65), ("writev", 20, 66),
+    ("preadv", 295, 69), ("pwritev", 296, 70), ("sched_yield", 24, 124), ("pause", 34, -1),
+    ("nanosleep", 35, 101), ("clock_nanosleep", 230, 115), ("sendfile", 40, 71), ("copy_file_range", 326, 285),
+    ("connect", 42, 203), ("accept", 43, 202), ("accept4", 288, 242), ("sendto", 44, 206), ("recvfrom", 45, 207),
+    ("sendmsg", 46, 211), ("recvmsg", 47, 212), ("wait4", 61, 260), ("waitid", 247, 95), ("futex", 202, 98),
+    ("flock", 73, 32), ("fcntl", 72, 25), ("fsync", 74, 82), ("fdatasync", 75, 83), ("sync", 162, 81),
+    ("syncfs", 306, 267), ("truncate", 76, 45), ("ftruncate", 77, 46), ("fallocate", 285, 47),
+    ("getdents64", 217, 61), ("mkdir", 83, -1), ("mkdirat", 258, 34), ("unlink", 87, -1), ("unlinkat", 263, 35),
+    ("rename", 82, -1), ("renameat", 264, 38), ("renameat2", 316, 276), ("rt_sigtimedwait", 128, 137),
+    ("io_getevents", 208, 4), ("io_uring_enter", 426, 426), ("exit_group", 231, 94), ("kill", 62, 129),
+    ("restart_syscall", 219, 128),
+)  # fmt: skip
+
+_RESTARTED = "restart_syscall"
+"""A wait that a stop broke off, as that of a debugger or a look does, and that goes on since: ..."""
+_WAITS_ON = (("poll", "poll"), ("nanosleep", "clock_nanosleep"), ("futex", "futex"))
+"""... the kernel's function tells which, by a part of its name."""
+
+_ON_A_FILE = frozenset(
+    "read write close fstat ioctl pread64 pwrite64 readv writev preadv pwritev connect accept accept4 sendto recvfrom "
+    "sendmsg recvmsg flock fcntl fsync fdatasync syncfs ftruncate fallocate getdents64 lseek".split()
+)
+"""Calls whose first argument is a file descriptor."""
+_ON_A_CHILD = {"wait4": 0, "waitid": 1}
+"""Calls that wait for one process, or for any, and which argument tells it."""
+_ONE_PROCESS = 1  # P_PID of waitid(2)
+_LOCKS = ("flock", "fcntl")
+"""Calls in which a process that waits does so for a lock on a file."""
+
+
+class ProcessState(NamedTuple):
+    """One look at /proc/PID. Fields as in :class:`collectors.samples.stacks.StackDump`."""
+
+    state: str
+    wchan: str
+    syscall: str
+    waiting_on: str
+    cpu: float
+
+
+class ProcessIdentity(NamedTuple):
+    """What decides whether a process may be traced."""
+
+    uid: Optional[int]
+    own_pid: Optional[int]
+    """Its id in its own PID namespace; differs from the pid here for a process in a container."""
+
+
+def of(pid: int, proc: str = "/proc") -> Optional[ProcessState]:
+    """Look at a process; None when it is gone."""
+    folder = "%s/%d" % (proc, pid)
+    stat = parse_stat(files.read_or_none(folder + "/stat") or b"")
+    if stat is None:
+        return None
+    wchan = files.read_text(folder + "/wchan")
+    if stat.state == "t":
+        return ProcessState("t", wchan, "", tracer(pid, proc), stat.cpu_user + stat.cpu_system)
+    syscall, waiting_on = _syscall(folder, pid, proc)
+    if syscall == _RESTARTED:
+        syscall = next((name for part, name in _WAITS_ON if part in wchan), syscall)
+    if syscall in _LOCKS:
+        keeper = file_locks.holder(pid, proc)
+        waiting_on += ", locked by %s" % keeper if keeper else ""
+    wchan = freezer.place(pid, stat.state, "" if wchan == "0" else wchan, proc)
+    return ProcessState(stat.state, wchan, syscall, waiting_on, stat.cpu_user + stat.cpu_system)
+
+
+def kernel_stack(pid: int, proc: str = "/proc") -> List[str]:
+    """Functions of the kernel that its main thread is in, innermost first; empty without the right to see them."""
+    lines = files.read_text("%s/%d/stack" % (proc, pid)).splitlines()
+    return [line.partition("] ")[2].partition("+")[0] for line in lines if "] " in line]
+
+
+def identity(pid: int, proc: str = "/proc") -> ProcessIdentity:
+    """Owner of a process and its id in its own namespace, as far as /proc/PID/status tells."""
+    fields: Dict[str, List[str]] = {}
+    for line in files.read_text("%s/%d/status" % (proc, pid)).splitlines():
+        name, _, rest = line.partition(":")
+        fields[name] = rest.split()
+    uids, pids = fields.get("Uid", []), fields.get("NSpid", [])
+    return ProcessIdentity(int(uids[1]) if len(uids) > 1 else None, int(pids[-1]) if pids else None)
+
+
+def tracer(pid: int, proc: str = "/proc") -> str:
+    """``gdb (pid 4711)``: who traces a process; ``pid 4711`` where that has no name here, empty where nobody does."""
+    for line in files.read_text("%s/%d/status" % (proc, pid)).splitlines():
+        field, _, number = line.partition(":")
+        if field == "TracerPid":
+            number = number.strip()
+            name = files.read_text("%s/%s/comm" % (proc, number)) if number not in ("", "0") else ""
+            return "%s (pid %s)" % (name, number) if name else "pid " + number if number not in ("", "0") else ""
+    return ""
+
+
+def children(pid: int, proc: str = "/proc") -> List[int]:
+    """Processes that any of its threads has forked; empty where the kernel does not list them."""
+    found: List[int] = []
+    for thread in files.list_folder("%s/%d/task" % (proc, pid)):
+        words = files.read_text("%s/%d/task/%s/children" % (proc, pid, thread)).split()
+        found.extend(int(word) for word in words)
+    return found
+
+
+def call_names(machine: str) -> Dict[int, str]:
+    """System calls in which a rank can be found waiting, by number; empty for an architecture that is not known."""
+    if machine in ("x86_64", "amd64"):
+        return {number: name for name, number, _ in _CALLS}
+    if machine in ("aarch64", "arm64", "riscv64"):
+        return {number: name for name, _, number in _CALLS if number >= 0}
+    return {}
+
+
+_NAMES = call_names(os.uname().machine)
+
+
+def _syscall(folder: str, pid: int, proc: str) -> Tuple[str, str]:
+    """Name of the call and what it waits on; empty without the right to see it."""
+    words = files.read_text(folder + "/syscall").split()
+    if not words:
+        return "", ""
+    if words[0] in ("running", "-1"):
+        return "none", ""
+    name = _NAMES.get(int(words[0]), words[0])
+    if name in named_files.NAMING:
+        return name, named_files.named(folder, name, words[1:7])
+    if name in _ON_A_CHILD:
+        return name, _child(pid, name, words[1:], proc)
+    if name not in _ON_A_FILE or len(words) < 2:
+        return name, ""
+    return name, _target(folder, int(words[1], 16) & 0xFFFFFFFF, pid, proc)
+
+
+def _child(pid: int, name: str, arguments: Sequence[str], proc: str) -> str:
+    """``process 4711``, as this node numbers it, of which alone a call waits for the end; empty where it may be any."""
+    if len(arguments) < 2 or (name == "waitid" and int(arguments[0], 16) != _ONE_PROCESS):
+        return ""
+    wanted = int(arguments[_ON_A_CHILD[name]], 16)
+    if not 0 < wanted < 1 << 31:
+        return ""
+    for child in children(pid, proc):
+        if (identity(child, proc).own_pid or child) == wanted:
+            return "process %d" % child
+    return ""
+
+
+def _target(folder: str, descriptor: int, pid: int, proc: str) -> str:
+    target = files.link("%s/fd/%d" % (folder, descriptor))
+    if target.startswith("socket:["):
+        return _far_end(folder, target[len("socket:[") : -1], pid, proc)
+    return "pipe" if target.startswith("pipe:[") else target
+
+
+def _far_end(folder: str, inode: str, pid: int, proc: str) -> str:
+    """``tcp address:port`` of the far end of a socket, and whose it is on this node; ``socket`` where it is not TCP.
+
+    Of one that listens ``a connection at tcp address:port``, its own.
+    """
+    tables = read_tables(folder + "/net")
+    for one in sockets(tables):
+        if str(one.inode) == inode:
+            if one.state == LISTEN:
+                return "a connection at tcp " + address(one.local)
+            holder = far_ends.holder(one, tables, pid, proc)
+            return "tcp " + address(one.remote) + (", " + holder if holder else "")
+    return "socket"

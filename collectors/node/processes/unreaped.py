@@ -1,0 +1,54 @@
+"""Processes that a rank started, that have ended, and that it has not waited for.
+
+Their environment is gone, so that only their parent leads to them. A rank that waits for an answer of one waits in
+vain, and how it ended is told nowhere else. Only those that its main thread started are found (``children`` in
+proc(5)).
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, List, NamedTuple, Set
+
+from collectors.node.files import read_or_none
+from collectors.node.processes.procfs import parse_stat
+from collectors.samples.ranks import Helper, HelperGone
+
+MOST = 64
+"""Processes that are looked at: a rank that waits for none of what it starts may leave thousands."""
+
+
+class Unreaped:
+    """Those of one rank that were told of."""
+
+    __slots__ = ("_due", "_told")
+
+    def __init__(self) -> None:
+        self._due = 0.0
+        self._told: Set[int] = set()
+
+    def due(self, moment: float, every: float) -> bool:
+        """Whether it is time to look again; if so, the next time is ``every`` seconds later."""
+        if moment < self._due:
+            return False
+        self._due = moment + every
+        return True
+
+    def look(self, proc: str, rank_pid: int, now: float) -> Iterator[NamedTuple]:
+        """A :class:`Helper` in state Z for each that is new, a :class:`HelperGone` for each that is no longer there."""
+        found: Set[int] = set()
+        for pid in _children(proc, rank_pid):
+            stat = parse_stat(read_or_none("%s/%d/stat" % (proc, pid)) or b"")
+            if stat is None or not stat.has_ended or stat.parent != rank_pid:
+                continue
+            found.add(pid)
+            if pid not in self._told:
+                cpu = round(stat.cpu_user + stat.cpu_system, 2)
+                yield Helper(pid, rank_pid, "helper", stat.state, "", cpu, 0, stat.comm, stat.wait_status)
+        for pid in sorted(self._told - found):
+            yield HelperGone(pid, rank_pid, now)
+        self._told = found
+
+
+def _children(proc: str, pid: int) -> List[int]:
+    words = (read_or_none("%s/%d/task/%d/children" % (proc, pid, pid)) or b"").split()
+    return [int(word) for word in words[-MOST:] if word.isdigit()]

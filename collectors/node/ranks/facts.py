@@ -1,0 +1,147 @@
+"""What does not move in a rank's process: limits, files, container, versions."""
+
+from __future__ import annotations
+
+import os
+from typing import Dict, Mapping, NamedTuple, Optional, Sequence
+
+from collectors.node.files import link, read_int, read_named, read_or_none, read_text, text
+from collectors.node.processes.environ import RankEnvironment, presentable_command
+from collectors.node.processes.procfs import (
+    CLOCK_TICKS,
+    UNLIMITED,
+    Cgroup,
+    ProcessStatus,
+    Stat,
+    parse_cgroup,
+    parse_limit,
+    parse_status,
+    upward,
+)
+from collectors.node.processes.rooted import foreign_mounts, seen_by
+from collectors.node.processes.worker_server import has_server
+from collectors.samples.ranks import RankProcess
+
+_V1_UNLIMITED = 1 << 60
+
+
+class FactsSubject(NamedTuple):
+    """A rank's process as far as it is known before its facts are gathered."""
+
+    pid: int
+    stat: Stat
+    status: ProcessStatus
+    env: RankEnvironment
+    presentable: Mapping[str, str]
+    words: Sequence[str]
+    executable: str
+
+
+class FactFinder:
+    """Gathers facts from /proc and the cgroup tree. It touches no other file system: those may hang."""
+
+    def __init__(self, proc: str, sys: str, booted: float) -> None:
+        self._proc = proc
+        self._cgroups = sys + "/fs/cgroup"
+        self._booted = booted
+        self._users = users()
+
+    def process(self, subject: FactsSubject, versions: Mapping[str, str]) -> RankProcess:
+        """The whole sample; a fact that cannot be read is left unknown."""
+        base = "%s/%d" % (self._proc, subject.pid)
+        env, stat = subject.env, subject.stat
+        limits = read_or_none(base + "/limits") or b""
+        cgroup = parse_cgroup(read_or_none(base + "/cgroup") or b"")
+        cwd = link(base + "/cwd")
+        return RankProcess(
+            pid=subject.pid,
+            started=round(self._booted + stat.start_ticks / CLOCK_TICKS, 2),
+            rank=env.rank,
+            local_rank=env.local_rank,
+            world_size=env.world_size,
+            node_rank=env.node_rank,
+            local_world_size=env.local_world_size,
+            master_addr=env.master_addr,
+            master_port=env.master_port,
+            launcher=env.launcher,
+            run_id=env.run_id,
+            restart=env.restart,
+            parent=stat.parent,
+            command=presentable_command(subject.words),
+            cwd=cwd,
+            executable=subject.executable,
+            container=cgroup.name or foreign_mounts(subject.pid, self._proc),
+            uid=subject.status.uid,
+            user=self._users.get(subject.status.uid, str(subject.status.uid)),
+            memory_limit=self._memory_limit(cgroup),
+            open_files_limit=parse_limit(limits, b"Max open files"),
+            memlock_limit=parse_limit(limits, b"Max locked memory"),
+            stdout=link(base + "/fd/1"),
+            stderr=link(base + "/fd/2"),
+            nccl_log=self.nccl_log(
+                subject.pid, subject.status.inner_pid, cwd, subject.presentable.get("NCCL_DEBUG_FILE", "")
+            ),
+            env=dict(subject.presentable),
+            versions=dict(versions),
+            own_pid=0 if subject.status.inner_pid == subject.pid else subject.status.inner_pid,
+            debug_server=has_server(subject.pid, self._proc),
+        )
+
+    def _memory_limit(self, cgroup: Cgroup) -> Optional[int]:
+        """Smallest limit on the way from the process's cgroup to the root; -1 where there is none."""
+        folder = self._cgroups + ("" if cgroup.unified else "/memory")
+        name = "/memory.max" if cgroup.unified else "/memory.limit_in_bytes"
+        limits = []
+        seen = False
+        for path in upward(cgroup.memory_path):
+            limit = read_int(folder + path + name)
+            seen = seen or limit is not None or read_text(folder + path + name) == "max"
+            if limit is not None and limit < _V1_UNLIMITED:
+                limits.append(limit)
+        if limits:
+            return min(limits)
+        return UNLIMITED if seen else None
+
+    def nccl_log(self, pid: int, own_pid: int, cwd: str, pattern: str) -> str:
+        """NCCL_DEBUG_FILE as NCCL expands it, as a path that this side can open; empty for an empty pattern."""
+        if not pattern:
+            return ""
+        base = "%s/%d" % (self._proc, pid)
+        same_host = link(base + "/ns/uts") == link(self._proc + "/self/ns/uts")
+        host = os.uname().nodename if same_host else self._told_host(pid)
+        path = expand_nccl_path(pattern, host, own_pid)
+        if not path.startswith("/"):
+            path = cwd + "/" + path
+        return seen_by(pid, path, self._proc)
+
+    def _told_host(self, pid: int) -> str:
+        """Name of a container, as its own file has it; which file that is, is up to whoever runs in it."""
+        status = parse_status(read_or_none("%s/%d/status" % (self._proc, pid)) or b"", pid)
+        said = None if status is None else read_named(seen_by(pid, "/etc/hostname", self._proc), status.uid)
+        return text(said or b"").strip()
+
+
+def expand_nccl_path(pattern: str, host: str, pid: int) -> str:
+    """Expand ``%h``, ``%p`` and ``%%`` as NCCL's debug.cc does; everything else, ``%d`` too, stays as it is."""
+    result = []
+    position = 0
+    values = {"h": host.partition(".")[0], "p": str(pid), "%": "%"}
+    while position < len(pattern):
+        pair = pattern[position : position + 2]
+        if pair[0] == "%" and len(pair) == 2 and pair[1] in values:
+            result.append(values[pair[1]])
+            position += 2
+        else:
+            result.append(pair[0])
+            position += 1
+    return "".join(result)
+
+
+def users(path: str = "/etc/passwd") -> Dict[int, str]:
+    """User names by id, from the file alone: asking the name service may hang."""
+    found: Dict[int, str] = {}
+    for line in text(read_or_none(path) or b"").splitlines():
+        fields = line.split(":")
+        if len(fields) > 2 and fields[2].isdecimal():
+            found.setdefault(int(fields[2]), fields[0])
+    return found

@@ -1,0 +1,274 @@
+"""Who is who among the processes that carry a rank in their environment.
+
+An environment is inherited: the shell around a rank, the rank itself, its data workers and its compile workers all
+say RANK=3, and under Slurm torchrun's agent has a number too. The rank is the topmost Python process with that number
+(where there is no interpreter, the topmost program that is no mere wrapper); what runs below it belongs to it.
+"""
+
+from __future__ import annotations
+
+import os.path
+from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Set
+
+from collectors.node.processes.environ import NO_RANK, RankEnvironment
+from collectors.node.processes.own_programs import is_own
+
+
+class FamilyMember(NamedTuple):
+    """One process that carries a rank in its environment."""
+
+    pid: int
+    parent: int
+    start_ticks: int
+    env: RankEnvironment
+    words: Sequence[str]
+    """Its command line."""
+    comm: str
+    executable: str
+    """Path of its program; empty where that may not be read."""
+    orphan: bool
+    """True when whoever started it is gone."""
+    takes_part: bool = False
+    """It runs threads of a process group or of the CUDA driver itself; looked at where the environment says no rank."""
+
+
+class Kin(NamedTuple):
+    """What a member is."""
+
+    role: str
+    """``rank``, ``helper``, ``wrapper``, ``launcher``, ``stray`` (a helper whose rank is gone) or ``own``: a program of
+    this tool, or what it runs."""
+    owner: int
+    """Pid of the rank that a helper belongs to; 0 for all others. A rank may be one without a number."""
+
+
+STARTERS = frozenset(
+    (
+        "torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate", "deepspeed", "srun", "mpirun",
+        "mpiexec", "orterun", "prterun", "mpiexec.hydra", "horovodrun",
+    )
+)  # fmt: skip
+"""Programs, and modules after ``-m``, by which people start a job: a log of theirs is the job's."""
+
+LAUNCHERS = STARTERS | frozenset(
+    (
+        "torch.distributed.elastic.multiprocessing", "accelerate.commands.launch",
+        "accelerate.commands.accelerate_cli", "accelerate-launch", "deepspeed.launcher.launch",
+        "deepspeed.launcher.runner", "colossalai", "composer", "slurmstepd", "orted", "prted", "hydra_pmi_proxy",
+        "pdsh", "parallel-ssh", "ray", "raylet",
+    )
+)  # fmt: skip
+"""Programs (and Python modules) that start ranks and are none: those, what they run as, and their daemons."""
+
+WRAPPERS = frozenset(
+    (
+        "sh", "bash", "dash", "zsh", "ksh", "csh", "tcsh", "fish", "ash", "busybox", "env", "timeout", "nice", "ionice",
+        "numactl", "taskset", "stdbuf", "setsid", "nohup", "time", "script", "tee", "cat", "tail", "sleep", "xargs",
+        "nsys", "ncu", "nvprof", "perf", "strace", "ltrace", "gdb", "gdbserver", "valgrind", "catchsegv", "py-spy",
+        "sudo", "su", "runuser", "chroot", "unshare", "nsenter", "cgexec", "systemd-run", "tini", "dumb-init",
+        "singularity", "apptainer", "starter", "starter-suid", "enroot", "docker", "podman", "nerdctl", "shifter",
+        "conda", "mamba", "micromamba", "uv", "pixi", "poetry", "ssh", "sshd", "nvidia-smi", "git", "pip",
+    )
+)  # fmt: skip
+"""Programs that wrap a rank, or stand beside one in a script."""
+
+_HELPER_CODE = ("multiprocessing.spawn", "multiprocessing.forkserver", "multiprocessing.resource_tracker")
+_VALUE_OPTIONS = frozenset(("-W", "-X", "--check-hash-based-pycs"))
+
+
+def is_python(executable: str, words: Sequence[str]) -> bool:
+    """True for a Python interpreter, by its file or (where that may not be read) by the first word of its command."""
+    name = os.path.basename(executable or (words[0] if words else ""))
+    return name.startswith(("python", "pypy"))
+
+
+def program(words: Sequence[str]) -> str:
+    """Name of what a command runs: the script or module behind an interpreter, else the program itself."""
+    if not words:
+        return ""
+    name = os.path.basename(words[0])
+    if not name.startswith(("python", "pypy")):
+        return name
+    position = 1
+    while position < len(words):
+        word = words[position]
+        if word == "-m":
+            return words[position + 1] if position + 1 < len(words) else ""
+        if word.startswith("-m"):
+            return word[2:]
+        if word == "-c":
+            return "-c"
+        if not word.startswith("-"):
+            return os.path.basename(word)
+        position += 2 if word in _VALUE_OPTIONS else 1
+    return name
+
+
+def _of_its_own(member: FamilyMember, owner: Optional[FamilyMember]) -> bool:
+    """True for a rank that another rank started.
+
+    Lightning's first one starts those beside it; a shell that has started all others may become the first one itself.
+    """
+    if owner is None:
+        return False
+    if NO_RANK in (member.env.rank, owner.env.rank):
+        return member.takes_part and owner.takes_part
+    return member.env.rank != owner.env.rank and (owner.env.launcher == "lightning" or _meet(member.env, owner.env))
+
+
+def _meet(one: RankEnvironment, other: RankEnvironment) -> bool:
+    """Whether the environments of two processes say that they meet in one job of several ranks."""
+    places = {(env.world_size, env.run_id, env.restart, env.master_addr, env.master_port) for env in (one, other)}
+    return len(places) == 1 and one.master_port is not None and (one.world_size or 1) > 1
+
+
+def helper_role(member: FamilyMember, owner: Optional[FamilyMember]) -> str:
+    """``data_worker``, ``compile_worker`` or ``helper``."""
+    if any("compile_worker" in word for word in member.words[:4]):
+        return "compile_worker"
+    if member.comm == "pt_data_worker":
+        return "data_worker"
+    # A worker that was forked and not renamed (torch before 2.7) still shows its rank's own command line.
+    forked = owner is not None and member.parent == owner.pid and len(member.words) > 0
+    return "data_worker" if forked and owner is not None and list(member.words) == list(owner.words) else "helper"
+
+
+def _works_for_a_rank(member: FamilyMember) -> bool:
+    """True for what can only be a helper, whoever its parent is."""
+    code = " ".join(member.words[:4])
+    if member.takes_part:
+        return False  # mp.spawn starts ranks as multiprocessing starts workers
+    if member.env.rank == NO_RANK and is_spawned(member.words):
+        return member.comm == "pt_data_worker"
+    return member.comm == "pt_data_worker" or "compile_worker" in code or any(name in code for name in _HELPER_CODE)
+
+
+def is_spawned(words: Sequence[str]) -> bool:
+    """True for what ``multiprocessing`` started with a fresh interpreter."""
+    return _HELPER_CODE[0] in " ".join(words[:4])
+
+
+def arrange(members: Mapping[int, FamilyMember]) -> Dict[int, Kin]:
+    """Place of every member, by pid."""
+    order = _top_down(members)
+    launchers = _launchers(members)
+    python_below = _python_below(members, order, launchers)
+    places: Dict[int, Kin] = {}
+    for pid in order:
+        member = members[pid]
+        above = places.get(member.parent)
+        owner = None if above is None else members.get(above.owner or member.parent)
+        if is_own(member.words) or (above is not None and above.role == "own"):
+            places[pid] = Kin("own", 0)
+        elif above is not None and above.role in ("rank", "helper") and not _of_its_own(member, owner):
+            places[pid] = Kin("helper", above.owner or member.parent)
+        elif above is not None and above.role == "stray":
+            places[pid] = Kin("stray", 0)
+        elif pid in launchers:
+            places[pid] = Kin("launcher", 0)
+        elif _works_for_a_rank(member):
+            places[pid] = Kin("stray", 0)
+        elif is_python(member.executable, member.words):
+            places[pid] = Kin("rank", 0)
+        elif program(member.words) in WRAPPERS or not member.words or pid in python_below:
+            places[pid] = Kin("wrapper", 0)
+        else:
+            places[pid] = Kin("rank", 0)
+    _adopt_orphans(members, places)
+    return places
+
+
+def _top_down(members: Mapping[int, FamilyMember]) -> List[int]:
+    """Pids, parents before children, elder siblings before younger."""
+    children: Dict[int, List[int]] = {}
+    queue: List[int] = []
+    for pid in sorted(members, key=lambda pid: (members[pid].start_ticks, pid)):
+        parent = members[pid].parent
+        (children.setdefault(parent, []) if parent in members and parent != pid else queue).append(pid)
+    for pid in queue:  # grows while it is walked
+        queue.extend(children.get(pid, ()))
+    return queue
+
+
+def _launchers(members: Mapping[int, FamilyMember]) -> Set[int]:
+    """Launchers by their program, and those whose number a launcher below them did not keep.
+
+    A pod or a Slurm task may have a number of its own; the workers that were given others are the ranks then.
+    """
+    found = {
+        pid for pid, member in members.items() if program(member.words) in LAUNCHERS or member.comm == "pt_elastic"
+    }
+    for member in members.values():
+        if not member.env.assigned or _works_for_a_rank(member):
+            continue
+        parent, steps = members.get(member.parent), 0
+        while parent is not None and not parent.env.assigned and steps < len(members):
+            other = (parent.env.rank, parent.env.world_size) != (member.env.rank, member.env.world_size)
+            # who is no first rank of its node has not started the first; an agent serves its ranks' store in threads
+            first = member.env.local_rank == 0 or member.env.rank == 0
+            if other and (first or not parent.takes_part):
+                found.add(parent.pid)
+            parent, steps = members.get(parent.parent), steps + 1
+    return found | _spawners(members)
+
+
+def _spawners(members: Mapping[int, FamilyMember]) -> Set[int]:
+    """Processes that say no rank and take no part themselves, and have started some that do."""
+    found: Set[int] = set()
+    for member in members.values():
+        parent, steps = members.get(member.parent), 0
+        while member.takes_part and parent is not None and steps < len(members):
+            if parent.env.rank == NO_RANK and not parent.takes_part:
+                found.add(parent.pid)
+            parent, steps = members.get(parent.parent), steps + 1
+    return found
+
+
+def _python_below(members: Mapping[int, FamilyMember], order: Sequence[int], launchers: Set[int]) -> Set[int]:
+    """Members with a Python process of the same rank somewhere below them."""
+    found: Set[int] = set()
+    for pid in reversed(order):
+        member = members[pid]
+        parent = members.get(member.parent)
+        if parent is None or parent.env.rank != member.env.rank or pid in launchers:
+            continue
+        if pid in found or is_python(member.executable, member.words):
+            found.add(parent.pid)
+    return found
+
+
+def _adopt_orphans(members: Mapping[int, FamilyMember], places: Dict[int, Kin]) -> None:
+    """Give daemons and strays of a rank that lives back to it.
+
+    Two processes of one rank of one run: a younger orphan with another command is a helper that detached itself; an
+    elder one, or one with the same command, is a rank that an earlier run left behind, and stays a rank.
+    """
+    by_run: Dict[object, List[FamilyMember]] = {}
+    for pid, place in places.items():
+        if place.role == "rank":
+            by_run.setdefault(_run(members[pid]), []).append(members[pid])
+    for run, ranks in by_run.items():
+        first = min(ranks, key=lambda member: (member.orphan, member.start_ticks))
+        for member in ranks:
+            detached = member.orphan and member.start_ticks > first.start_ticks
+            if detached and (list(member.words) != list(first.words) or not first.orphan):
+                _give(places, members, member.pid, first.pid)
+        for pid, place in list(places.items()):
+            if place.role == "stray" and _run(members[pid]) == run and members[pid].start_ticks >= first.start_ticks:
+                _give(places, members, pid, first.pid)
+
+
+def _give(places: Dict[int, Kin], members: Mapping[int, FamilyMember], pid: int, owner: int) -> None:
+    """Make a process, and its helpers with it, a helper of ``owner``."""
+    places[pid] = Kin("helper", owner)
+    for other, place in places.items():
+        if place.owner == pid or (place.role == "stray" and members[other].parent == pid):
+            places[other] = Kin("helper", owner)
+
+
+def _run(member: FamilyMember) -> object:
+    """What two processes of one rank of one run have in common."""
+    env = member.env
+    if env.rank == NO_RANK:
+        return member.pid
+    return (env.rank, env.world_size, env.run_id, env.restart, env.master_addr, env.master_port)

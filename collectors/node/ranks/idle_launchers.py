@@ -1,0 +1,42 @@
+"""Agents of torchrun that run on this node while no rank does: they wait for those of other nodes, or for an order.
+
+Of other launchers it is no sign: a shell under srun, or a cluster of Ray's, waits for hours for something to do.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, Iterable, Iterator, List
+
+from collectors.node.processes.environ import presentable_command
+from collectors.node.processes.procfs import CLOCK_TICKS
+from collectors.node.ranks.family import program
+from collectors.node.ranks.tracked import Tracked
+from collectors.samples.ranks import IdleLauncher
+
+AGENTS = frozenset(("torchrun", "torch.distributed.run", "torch.distributed.launch"))
+"""Programs and modules that start a rank on their node as soon as all nodes have come, whatever that rank runs."""
+TOLD = 64
+"""Launchers of one node that are told at the most."""
+
+
+class IdleLaunchers:
+    """Remembers what it has told."""
+
+    def __init__(self, booted: float) -> None:
+        self._booted = booted
+        self._told: Dict[int, IdleLauncher] = {}
+
+    def look(self, launchers: Iterable[Tracked], *, ranks: bool) -> Iterator[IdleLauncher]:
+        """What has changed: ``launchers`` are those that live, ``ranks`` tells whether any rank does."""
+        idle: Dict[int, IdleLauncher] = {}
+        waiting: List[Tracked] = [] if ranks else [one for one in launchers if program(one.words) in AGENTS]
+        for tracked in waiting[:TOLD]:
+            started = self._booted + tracked.stat.start_ticks / CLOCK_TICKS
+            idle[tracked.pid] = IdleLauncher(tracked.pid, started, presentable_command(tracked.words, 512), True)
+        for pid, told in self._told.items():
+            if pid not in idle:
+                yield told._replace(idle=False)
+        for pid, launcher in idle.items():
+            if self._told.get(pid) != launcher:
+                yield launcher
+        self._told = idle

@@ -1,0 +1,111 @@
+"""What moves in one process. Called for every rank every tick: each file that is read costs CPU on the node."""
+
+from __future__ import annotations
+
+import os
+from typing import Dict, Optional, Tuple
+
+from collectors.node.files import list_folder, read_or_none
+from collectors.node.processes import freezer
+from collectors.node.processes.held import Held
+from collectors.node.processes.procfs import (
+    ProcessStatus,
+    Stat,
+    parse_io,
+    parse_schedstat,
+    parse_stat,
+    parse_syscall,
+    parse_wchan,
+)
+from collectors.samples.ranks import Helper, RankPulse
+
+THREADS = 512
+"""Threads of a process that are looked at for one that is left."""
+
+
+def read_stat(proc: str, pid: int) -> Optional[Stat]:
+    """Stat of a process; None when it is gone."""
+    return parse_stat(read_or_none("%s/%d/stat" % (proc, pid)) or b"")
+
+
+def rank_pulse(
+    proc: str,
+    pid: int,
+    held: Held,
+    stat: Stat,
+    status: ProcessStatus,
+    helpers_cpu: float,
+    idle_since: Optional[float],
+    sys: str = "/sys",
+    helpers_bytes: Optional[int] = None,
+) -> RankPulse:
+    """Everything that moves in a rank; what may not be read is unknown."""
+    io = parse_io(held.read("io") or b"")
+    state, wchan, syscall = stat.state, held.read("wchan"), held.read("syscall")
+    if state in "ZX" and stat.threads > 1:
+        state, wchan, syscall = _thread_left(proc, pid) or (state, wchan, syscall)
+    return RankPulse(
+        pid=pid,
+        state=state,
+        wchan=freezer.place(pid, state, parse_wchan(wchan or b""), proc, sys),
+        syscall=parse_syscall(syscall or b""),
+        cpu_user=stat.cpu_user,
+        cpu_system=stat.cpu_system,
+        voluntary_switches=status.voluntary_switches,
+        involuntary_switches=status.involuntary_switches,
+        rss=stat.rss,
+        threads=stat.threads,
+        open_files=_open_files("%s/%d/fd" % (proc, pid)),
+        read_bytes=io.read_bytes,
+        written_bytes=io.written_bytes,
+        helpers_cpu=round(helpers_cpu, 2),
+        idle_since=idle_since,
+        main_cpu=parse_schedstat(held.read("schedstat") or b""),
+        helpers_bytes=helpers_bytes,
+    )
+
+
+def _thread_left(proc: str, pid: int) -> Optional[Tuple[str, Optional[bytes], Optional[bytes]]]:
+    """State, wchan and syscall of a thread of a process whose first one has ended; one that cannot be killed first.
+
+    The kernel shows such a process as a zombie. As a rule it was killed, and a thread that is stuck in a driver keeps
+    it, with its memory and its GPU.
+    """
+    found: Dict[str, str] = {}
+    for name in list_folder("%s/%d/task" % (proc, pid))[:THREADS]:
+        folder = "%s/%d/task/%s/" % (proc, pid, name)
+        stat = parse_stat(read_or_none(folder + "stat") or b"")
+        if stat is not None and stat.state not in "ZX":
+            found.setdefault(stat.state, folder)
+    if not found:
+        return None
+    state = min(found, key=lambda one: one != "D")
+    return state, read_or_none(found[state] + "wchan"), read_or_none(found[state] + "syscall")
+
+
+def _open_files(folder: str) -> Optional[int]:
+    """Open files of a process. Linux 6.2 tells their number as the folder's size; before that they are counted."""
+    try:
+        return os.stat(folder).st_size or len(os.listdir(folder))
+    except OSError:
+        return None
+
+
+def bytes_moved(proc: str, pid: int) -> Optional[int]:
+    """Bytes that a process has read and written; None where that may not be read."""
+    io = parse_io(read_or_none("%s/%d/io" % (proc, pid)) or b"")
+    return None if io.read_bytes is None or io.written_bytes is None else io.read_bytes + io.written_bytes
+
+
+def helper_sample(proc: str, pid: int, owner: int, role: str, stat: Stat, command: str) -> Helper:
+    """What moves in a helper."""
+    return Helper(
+        pid=pid,
+        rank_pid=owner,
+        role=role,
+        state=stat.state,
+        wchan=parse_wchan(read_or_none("%s/%d/wchan" % (proc, pid)) or b""),
+        cpu=round(stat.cpu_user + stat.cpu_system, 2),
+        rss=stat.rss,
+        command=command,
+    )

@@ -1,0 +1,146 @@
+"""Finds out, of processes that do not say it at their start, whether they are ranks, and which."""
+
+from __future__ import annotations
+
+from typing import Dict, Mapping, Set, Tuple
+
+from collectors.node.processes.environ import NO_RANK, RankEnvironment
+from collectors.node.processes.procfs import CLOCK_TICKS, boot_time
+from collectors.node.ranks.commanded import numbers, ranks_by_words
+from collectors.node.ranks.family import Kin, is_spawned
+from collectors.node.ranks.mapped import rank_of_pipe, takes_part
+from collectors.node.ranks.search import Search
+from collectors.node.ranks.tracked import FIRST_PAUSE, LONGEST_PAUSE, Tracked, without_number
+from collectors.node.ranks.written import WrittenRanks
+from collectors.node.shared import Shared
+
+LATE = ("log", "recorder", "ray")
+"""What tells a number until the environment does."""
+
+
+class Settling:
+    """Looks at them again and again, with growing pauses."""
+
+    def __init__(self, proc: str, search: Search, shared: Shared) -> None:
+        self._proc = proc
+        self._search = search
+        self._shared = shared
+        self._nameless: Set[int] = set()
+        """Processes whose commands were asked for a number, the next time at …"""
+        self._ask_at = 0.0
+        self._pause = FIRST_PAUSE
+        self._written = WrittenRanks(proc)
+        self._booted = boot_time()
+
+    def settle(self, tracked: Mapping[int, Tracked], places: Mapping[int, Kin], moment: float) -> bool:
+        """Look at those whose turn it is; True when something came of it on which the places of all depend."""
+        news = self._part_task(tracked, places, moment)
+        self._written.look(self._unknown(tracked, places), moment)
+        for pid, one in tracked.items():
+            told = (pid in self._shared.told or pid in self._written.told) and one.env.rank == NO_RANK
+            if one.settled or (moment < one.settle_at and not told):
+                continue
+            one.wait_to_settle(moment)
+            if not one.takes_part and takes_part(self._proc, pid):
+                one.takes_part = news = True
+            if one.env.rank == NO_RANK or one.numbered_by in LATE:
+                news = self._number(one, tracked) or news
+        return self._by_commands(tracked, places, moment) or news
+
+    def _unknown(self, tracked: Mapping[int, Tracked], places: Mapping[int, Kin]) -> Dict[int, float]:
+        """Those whose environment has told no number yet, with the time of their start (wall clock)."""
+        return {
+            pid: self._booted + one.stat.start_ticks / CLOCK_TICKS
+            for pid, one in ((pid, tracked[pid]) for pid, place in places.items() if place.role == "rank")
+            if not one.settled and one.numbered_by in ("", *LATE)
+        }
+
+    def _by_commands(self, tracked: Mapping[int, Tracked], places: Mapping[int, Kin], moment: float) -> bool:
+        """Number processes by what they were started with, or call themselves; True when that numbered one.
+
+        Asked when others than before are without a number, and again with growing pauses: they meet after a while.
+        """
+        nameless = {
+            pid: tracked[pid]
+            for pid, place in places.items()
+            if place.role == "rank" and tracked[pid].library in ("jax", "torch") and tracked[pid].env.rank == NO_RANK
+        }
+        if not nameless or (nameless.keys() == self._nameless and moment < self._ask_at):
+            return False
+        self._pause = FIRST_PAUSE if nameless.keys() != self._nameless else min(2 * self._pause, LONGEST_PAUSE)
+        self._nameless, self._ask_at = set(nameless), moment + self._pause
+        said = {pid: one.words for pid, one in nameless.items() if one.words}
+        found = numbers(self._proc, {pid: words for pid, words in said.items() if nameless[pid].library == "jax"})
+        found.update(ranks_by_words({pid: words for pid, words in said.items() if nameless[pid].library == "torch"}))
+        for pid, told in found.items():
+            one = nameless[pid]
+            one.env = one.env._replace(
+                rank=told.rank,
+                world_size=told.world_size or one.env.world_size,
+                master_port=told.port or one.env.master_port,
+                launcher="jax" if one.library == "jax" else "env",
+                assigned=True,
+            )
+            one.numbered_by, one.facts_at = "command", 0.0
+        return bool(found)
+
+    def _part_task(self, tracked: Mapping[int, Tracked], places: Mapping[int, Kin], moment: float) -> bool:
+        """Find a task of a scheduler whose number is no rank: it started ranks with mp.spawn, and they inherit it."""
+        for pid, place in places.items():
+            one, task = tracked[pid], tracked.get(place.owner)
+            if task is None or one.env.assigned or one.library or not is_spawned(one.words) or moment < one.settle_at:
+                continue
+            one.wait_to_settle(moment)
+            if takes_part(self._proc, pid) and not takes_part(self._proc, task.pid):
+                task.take_number_away()
+                for other in tracked.values():
+                    if other.stat.parent == task.pid and is_spawned(other.words):
+                        other.take_number_away()
+                return True
+        return False
+
+    def _number(self, one: Tracked, tracked: Mapping[int, Tracked]) -> bool:
+        """Ask for its number: the environment as it is now, the recorder's pipe, NCCL's lines in its log."""
+        found = self._search.again(one.pid, one.library)
+        if found is None:
+            return False
+        env, numbered_by = found.env, found.numbered_by
+        if not env.assigned and env.rank == one.shared:
+            env, numbered_by = without_number(env), ""
+        piped = NO_RANK if numbered_by else rank_of_pipe(self._proc, one.pid, found.shown)
+        told = self._shared.told.get(one.pid)
+        if piped != NO_RANK:
+            env, numbered_by = env._replace(rank=piped), "recorder"
+        elif told is not None and not numbered_by:
+            size = told.world_size if told.world_size is not None else env.world_size
+            env, numbered_by = env._replace(rank=told.rank, world_size=size), "log"
+        elif not numbered_by:
+            if one.takes_part:
+                env, numbered_by = _by_neighbours(env, tracked)
+            written = None if numbered_by else self._written.told.get(one.pid)
+            if written is not None:
+                env, numbered_by = env._replace(rank=written.rank), written.by
+        if (env, found.shown) == (one.env, one.shown):
+            return False
+        one.env, one.shown, one.numbered_by = env, found.shown, numbered_by
+        one.facts_at = 0.0
+        return True
+
+
+def _by_neighbours(env: RankEnvironment, tracked: Mapping[int, Tracked]) -> Tuple[RankEnvironment, str]:
+    """The rank that the number of the node and the local rank make, where all of this node are there to be counted.
+
+    Lightning gives its processes these two and no more; that one takes part in a process group means that all came.
+    """
+    local, node, world = env.local_rank, env.node_rank, env.world_size
+    if local is None or node is None or world is None:
+        return env, ""
+    here = {
+        one.env.local_rank
+        for one in tracked.values()
+        if (one.env.node_rank, one.env.world_size, one.env.master_port) == (node, world, env.master_port)
+    }
+    size = len(here)
+    if local not in here or here != set(range(size)) or world % size or node >= world // size:
+        return env, ""
+    return env._replace(rank=node * size + local, launcher="lightning", assigned=True), "neighbours"

@@ -1,0 +1,1 @@
+"""What must not leave a node: secrets in commands, environments and lines of logs."""

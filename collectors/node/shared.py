@@ -1,0 +1,46 @@
+"""What sources tell each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Dict, FrozenSet, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+if TYPE_CHECKING:
+    from collectors.samples.ranks import RankProcess
+
+
+class ToldRank(NamedTuple):
+    """A rank of the whole job, as a log tells it."""
+
+    rank: int
+    world_size: Optional[int]
+    """None where torch's label alone tells it."""
+
+
+class ConfLine(NamedTuple):
+    """One line of NCCL's own files (:mod:`collectors.node.nccl.nccl_conf`)."""
+
+    value: str
+    file: str
+    """As the rank names it."""
+
+
+class Shared:
+    """What sources tell each other. Each attribute has one writer, which replaces it whole; anyone may read it."""
+
+    def __init__(self) -> None:
+        self.ranks: Tuple[RankProcess, ...] = ()
+        """The ranks that are alive here, and processes of jobs without a number; written by the source ``ranks``."""
+        self.unread: Tuple[Sequence[str], ...] = ()
+        """(mark of a log, part of its reader) that ended the node side before; there from the start."""
+        self.told: Dict[int, ToldRank] = {}
+        """Ranks of processes that do not say theirs, by pid, written by the source ``logs``."""
+        self.computing: FrozenSet[int] = frozenset()
+        """Processes that compute on a GPU, written by the source ``gpus``."""
+        self.versions: Dict[int, Dict[str, str]] = {}
+        """Versions of the libraries of each rank by pid, written by the source ``software``."""
+        self.nccl_conf: Dict[int, Mapping[str, ConfLine]] = {}
+        """What NCCL's own files set for each rank that has NCCL, by pid, written by the source ``software``."""
+        self.host_versions: Dict[str, str] = {}
+        """Versions of drivers and libraries of the host, written by the source ``software``."""
+        self.sm_shares: Dict[Tuple[str, int], int] = {}
+        """Per cent of the SMs that each process uses, by bus key and pid, written by the source ``nvml``."""

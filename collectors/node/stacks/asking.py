@@ -1,0 +1,120 @@
+"""What programs that are asked hear: requests, the loan of a py-spy, a word to stop, and heartbeats among them."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import zlib
+from typing import Iterable, NamedTuple, Optional
+
+from collectors.node import watchdog
+from collectors.node.say import say
+from collectors.node.stacks import pyspy
+
+FETCH_SECONDS = 30.0
+"""Seconds that a loan may take to come."""
+MOST = 64 << 20
+"""Bytes that are heard and not yet taken."""
+
+
+class WantsPySpy(NamedTuple):
+    """This node needs a py-spy to be lent to it.
+
+    The answer on standard input: 8 hexadecimal digits, the size, and that many bytes, the binary compressed with zlib.
+    Size 0: there is none to lend.
+    """
+
+    machine: str
+    """``x86_64``, ``aarch64``."""
+    why: str
+
+
+class Hearing:
+    """What comes on standard input, read in a thread of its own that keeps the watchdog calm. One a program."""
+
+    def __init__(self) -> None:
+        self._data = b""
+        self._more = threading.Condition()
+        self.descriptor, self._bell = os.pipe()
+        """Readable when something has come, be it a heartbeat."""
+        for end in (self.descriptor, self._bell):
+            os.set_blocking(end, False)
+        watchdog.watch(self._hear)
+
+    def _hear(self, data: bytes) -> None:
+        with self._more:
+            self._data += data
+            if len(self._data) > MOST:
+                watchdog.leave(1)
+            self._more.notify_all()
+        try:
+            os.write(self._bell, b".")
+        except BlockingIOError:  # it rings already
+            return
+
+    def stirred(self) -> bool:
+        """Whether more than heartbeats has come that was not taken yet; stops the bell."""
+        try:
+            while os.read(self.descriptor, 4096):
+                pass
+        except BlockingIOError:  # all that rang is taken
+            pass
+        with self._more:
+            self._pass_over_heartbeats()
+            return bool(self._data)
+
+    def line(self, seconds: float) -> Optional[bytes]:
+        """The next line that is no heartbeat; None when none comes in time."""
+        until = time.monotonic() + seconds
+        with self._more:
+            while True:
+                self._pass_over_heartbeats()
+                line, end, rest = self._data.partition(b"\n")
+                if end:
+                    self._data = rest
+                    return line
+                left = until - time.monotonic()
+                if left <= 0:
+                    return None
+                self._more.wait(left)
+
+    def loan(self, seconds: float) -> bytes:
+        """The content of a loan, empty for none. Raises :class:`ValueError` when it does not come whole, or in time."""
+        until = time.monotonic() + seconds
+        with self._more:
+            size = int(self._exactly(8, until, after_heartbeats=True), 16)
+            return self._exactly(size, until)
+
+    def _exactly(self, count: int, until: float, *, after_heartbeats: bool = False) -> bytes:
+        while True:
+            if after_heartbeats:
+                self._pass_over_heartbeats()
+            if len(self._data) >= count:
+                taken, self._data = self._data[:count], self._data[count:]
+                return taken
+            left = until - time.monotonic()
+            if left <= 0:
+                raise ValueError("no loan came in time")
+            self._more.wait(left)
+
+    def _pass_over_heartbeats(self) -> None:
+        self._data = self._data.lstrip(b"\n")
+
+
+def find_or_borrow(hearing: Hearing, pids: Iterable[int], given: str) -> Optional[pyspy.PySpy]:
+    """The py-spy of this node (see :func:`pyspy.find`), else a lent one; None when there is none to lend."""
+    found = pyspy.find(pids, given)
+    if found is not None:
+        return found
+    return borrow(hearing, "py-spy %s" % (given + " cannot be run here" if given else "is not here"))
+
+
+def borrow(hearing: Hearing, why: str) -> Optional[pyspy.PySpy]:
+    """Ask for a py-spy; None when there is none to lend, or this kernel runs nothing from memory."""
+    say(WantsPySpy(os.uname().machine, why))
+    try:
+        lent = hearing.loan(FETCH_SECONDS)
+        return pyspy.borrow(lent) if lent else None
+    except (OSError, AttributeError, ValueError, zlib.error):
+        return None
