@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.nccl_logs import lines
 from benchmarks.report import FigureRow, report
-from collectors.node.logs.source import LogSource
+from collectors.node.logs.following.source import LogSource
 from collectors.node.shared import Shared
 from collectors.samples.control import Settings
 from collectors.samples.logs import CommProgress, LogFile

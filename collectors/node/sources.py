@@ -18,7 +18,7 @@ SOURCES: Dict[str, str] = {
     "software": "collectors.node.machine.software:SoftwareSource",
     "network": "collectors.node.network.losses:NetworkSource",
     "kernel": "collectors.node.machine.kernel:KernelSource",
-    "logs": "collectors.node.logs.source:LogSource",
+    "logs": "collectors.node.logs.following.source:LogSource",
     "gpus": "collectors.node.gpus.nvidia:Gpus",
     "fabric": "collectors.node.network.fabric:Fabric",
     "nvlink": "collectors.node.gpus.nvlink_services:NvlinkServices",

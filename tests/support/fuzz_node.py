@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collectors.node.logs import elastic, kernel, names
+from collectors.node.logs.families import elastic, kernel
+from collectors.node.logs.lines import names
 from collectors.node.machine.kmsg import parse_dmesg, parse_journal, parse_kmsg
 from collectors.node.network import ibstat, interfaces, perfquery, ports
 from collectors.node.processes import environ, mounts, procfs, socket_tables

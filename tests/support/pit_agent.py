@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from collectors.node import agent
 from collectors.node.logs import reader
-from collectors.node.logs.families import FAMILIES
+from collectors.node.logs.families.table import FAMILIES
 from collectors.node.logs.said import Said
 
 PART = "endings"

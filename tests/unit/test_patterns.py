@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from collectors.node.logs.line import LONGEST, SEEN, records, seen
+from collectors.node.logs.lines.line import LONGEST, SEEN, records, seen
 from collectors.node.logs.parser import LogParser
 from tests.support.backtracking import slow
 from tests.support.patterns import Found, patterns

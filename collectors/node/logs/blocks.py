@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import List, Optional, Protocol, Tuple
 
 from collectors.node import late_re as re
-from collectors.node.logs import exceptions, fatal, foreign, line_prefixes, native, perf, tracebacks
-from collectors.node.logs.elastic_block import ENTRY, ElasticBlock
-from collectors.node.logs.elastic_block import OPENER as ELASTIC
-from collectors.node.logs.fatal import FatalBlock
-from collectors.node.logs.line import Line
-from collectors.node.logs.outcome import OpenBlock, Outcome
+from collectors.node.logs.families import fatal, perf
+from collectors.node.logs.families.fatal import FatalBlock
+from collectors.node.logs.lines import line_prefixes
+from collectors.node.logs.lines.line import Line
+from collectors.node.logs.records import exceptions, foreign, native, tracebacks
+from collectors.node.logs.records.elastic_block import ENTRY, ElasticBlock
+from collectors.node.logs.records.elastic_block import OPENER as ELASTIC
+from collectors.node.logs.records.outcome import OpenBlock, Outcome
 from collectors.node.logs.said import Said
 
 OPENERS = (

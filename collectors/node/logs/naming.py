@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Dict, Optional
 
 from collectors.node import late_re as re
-from collectors.node.logs import whose
-from collectors.node.logs.elastic_block import SCRIPT
-from collectors.node.logs.line import Line, Stream
+from collectors.node.logs.lines import whose
+from collectors.node.logs.lines.line import Line, Stream
+from collectors.node.logs.records.elastic_block import SCRIPT
 
 STEMS = (
     b" FAILED",

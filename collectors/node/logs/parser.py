@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Iterable, List, Optional
 
-from collectors.node.logs import line, sift, times
+from collectors.node.logs import sift
 from collectors.node.logs.inspector import Speeds
+from collectors.node.logs.lines import line, times
 from collectors.node.logs.numbers import Numbers
 from collectors.node.logs.progress import CommunicatorProgress
 from collectors.node.logs.reader import SCANNER, Reader

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Callable, Dict, Iterator, List, Match, NamedTuple, Optional, Tuple
 
 from collectors.node import late_re as re
-from collectors.node.logs import line as lines
+from collectors.node.logs.lines import line as lines
 from collectors.node.logs.sift import COUNT, MARK, Sifted, last
 from collectors.samples.logs import CommProgress
 

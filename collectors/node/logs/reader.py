@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Callable, Dict, Iterable, List, Optional, Tuple
 
 from collectors.node import late_re as re
-from collectors.node.logs import blocks, exceptions, folded, line, nodes, sendable, times, unraisable, whose
-from collectors.node.logs.families import FAMILIES
+from collectors.node.logs import blocks, sendable
+from collectors.node.logs.families import nodes
+from collectors.node.logs.families.table import FAMILIES
+from collectors.node.logs.lines import line, times, whose
 from collectors.node.logs.naming import STEMS, Naming
-from collectors.node.logs.open_record import OpenRecord
-from collectors.node.logs.outcome import OpenBlock, Outcome
 from collectors.node.logs.parts import Parts
+from collectors.node.logs.records import exceptions, folded, unraisable
+from collectors.node.logs.records.open_record import OpenRecord
+from collectors.node.logs.records.outcome import OpenBlock, Outcome
 from collectors.node.logs.repeats import Repeats
 from collectors.node.logs.said import Data, Family, Said
 from collectors.node.logs.scan import Scanner

@@ -6,8 +6,8 @@ import re
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from collectors.node.logs import counters, times
-from collectors.node.logs.line import records
+from collectors.node.logs.lines import counters, times
+from collectors.node.logs.lines.line import records
 from collectors.node.logs.parser import LogParser
 from collectors.samples.logs import LogEvent
 

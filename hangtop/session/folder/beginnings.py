@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from collectors.node.logs import counters, times
+from collectors.node.logs.lines import counters, times
 from collectors.node.logs.parser import LogParser
 from collectors.samples.logs import LogEvent
 

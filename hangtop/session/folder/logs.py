@@ -6,8 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from collectors.node.logs import counters, hccl
-from collectors.node.logs.names import Hints
+from collectors.node.logs.families import hccl
+from collectors.node.logs.lines import counters
+from collectors.node.logs.lines.names import Hints
 from collectors.node.logs.parser import BEFORE, LogParser
 from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.values import Value

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 
-from collectors.node.logs import counters, errors, exceptions, line, nodes, telemetry, whose
+from collectors.node.logs.families import errors, nodes, telemetry
+from collectors.node.logs.lines import counters, line, whose
 from collectors.node.logs.parser import LogParser
+from collectors.node.logs.records import exceptions
 from collectors.samples.logs import LogEvent
 from collectors.samples.values import Value
 

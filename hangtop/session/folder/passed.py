@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from collectors.node.logs.names import Hints
+from collectors.node.logs.lines.names import Hints
 from collectors.node.logs.parser import LogParser
 from collectors.samples.logs import LogEvent
 from hangtop.session.folder import beginnings, reruns, tested

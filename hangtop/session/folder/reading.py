@@ -21,7 +21,8 @@ from collectors.formats import (
     smi_heading,
     verbs_text,
 )
-from collectors.node.logs import containers, elastic, names
+from collectors.node.logs.families import containers, elastic
+from collectors.node.logs.lines import names
 from collectors.node.logs.parser import LogParser
 from collectors.node.network import ibstat, perfquery
 from collectors.node.resources import Allocator

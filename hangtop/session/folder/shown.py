@@ -10,8 +10,8 @@ from typing import NamedTuple
 from collectors.fleet.clean import clean_value
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import Transport, TransportError
-from collectors.node.logs import names
-from collectors.node.logs.follow import Followed, LogWriter
+from collectors.node.logs.following.follow import Followed, LogWriter
+from collectors.node.logs.lines import names
 from collectors.samples.control import Settings
 from collectors.samples.logs import LogFile, LogLines
 from hangtop.diagnosis.job import Job

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from collectors.node.logs import structured, times
+from collectors.node.logs.lines import structured, times
 from hangtop.session.folder.members import Member
 
 LARGEST = 32 << 20

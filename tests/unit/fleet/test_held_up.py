@@ -20,7 +20,7 @@ def dump(log: str = LOG, part: str = "kernel", before: bytes = b"") -> bytes:
         + "\n".join(
             [
                 "Thread 0x00007f1c (most recent call first):",
-                '  File "hangtop:collectors.node.logs.kernel", line 9 in event',
+                '  File "hangtop:collectors.node.logs.families.kernel", line 9 in event',
                 *frames,
                 '  File "hangtop:collectors.node.logs.parser", line 61 in feed',
                 f'  File "log:{log}", line 80 in _call',

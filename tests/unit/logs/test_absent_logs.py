@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from collectors.node.logs.absent import RankNumbers, logs_of_absent, missing, named_alike
-from collectors.node.logs.where import WantedLog
+from collectors.node.logs.following.absent import RankNumbers, logs_of_absent, missing, named_alike
+from collectors.node.logs.following.where import WantedLog
 from collectors.samples.ranks import RankProcess
 from tests.support.made import process
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.logs import ended
-from collectors.node.logs.source import LogSource
+from collectors.node.logs.following import ended
+from collectors.node.logs.following.source import LogSource
 from collectors.node.ranks.search import ONLY
 from collectors.node.shared import Shared
 from collectors.node.source import Absent

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.logs import follow, names, source, tail, waiting, where
-from collectors.node.logs.source import LogSource
-from collectors.node.logs.tail import Tail
+from collectors.node.logs.following import follow, source, tail, waiting, where
+from collectors.node.logs.following.source import LogSource
+from collectors.node.logs.following.tail import Tail
+from collectors.node.logs.lines import names
 from collectors.node.processes import mounts
 from collectors.node.shared import Shared
 from collectors.node.source import Absent

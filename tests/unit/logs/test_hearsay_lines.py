@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node.logs import errors, native
+from collectors.node.logs.families import errors
+from collectors.node.logs.records import native
 from tests.support.logs import kinds, of_kind, only, parse
 
 

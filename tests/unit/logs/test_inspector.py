@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collectors.node.logs.following.where import LogPlaces
 from collectors.node.logs.inspector import KEPT, KINDS, Speeds
 from collectors.node.logs.parser import LogParser
-from collectors.node.logs.where import LogPlaces
 from collectors.samples.logs import CommSpeed
 from tests.support.inspector import NOW_US, file, line, stats
 from tests.support.made import process

@@ -2,7 +2,7 @@
 
 import pytest
 
-from collectors.node.logs import kernel
+from collectors.node.logs.families import kernel
 from collectors.samples.values import Value
 from tests.support.logs import kinds, parse
 

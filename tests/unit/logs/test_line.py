@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from collectors.node.logs import line, parts, reader, times
-from collectors.node.logs.families import FAMILIES
+from collectors.node.logs import parts, reader
+from collectors.node.logs.families.table import FAMILIES
+from collectors.node.logs.lines import line, times
 from collectors.node.logs.parser import LogParser
 from collectors.node.logs.said import Said
 from tests.support.logs import NOW

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from collectors.node.logs import line_prefixes, structured
+from collectors.node.logs.lines import line_prefixes, structured
 from tests.support.logs import kinds, only, parse
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "t.py", line 3, in main\n    x()\nValueError: bad shard'

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from collectors.node.logs.numbered import labelled_in, told_numbers
-from collectors.node.logs.source import LogSource
+from collectors.node.logs.following.numbered import labelled_in, told_numbers
+from collectors.node.logs.following.source import LogSource
 from collectors.node.shared import Shared, ToldRank
 from collectors.samples.ranks import RankProcess
 from tests.support.fake_proc import FakeProc

@@ -11,9 +11,9 @@ import pytest
 
 from collectors.fleet.held_up import AtWork, at_work
 from collectors.node.logs import parts
-from collectors.node.logs.families import FAMILIES
+from collectors.node.logs.families.table import FAMILIES
+from collectors.node.logs.following.source import LogSource
 from collectors.node.logs.parser import LogParser
-from collectors.node.logs.source import LogSource
 from collectors.node.shared import Shared
 from collectors.samples.control import Settings
 from collectors.samples.logs import LogEvent, LogFile

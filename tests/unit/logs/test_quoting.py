@@ -2,7 +2,7 @@
 
 import pytest
 
-from collectors.node.logs import quoting
+from collectors.node.logs.lines import quoting
 from tests.support.logs import only, parse
 
 CLEANED = {

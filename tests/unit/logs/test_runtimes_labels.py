@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from collectors.node.logs import labels, whose
+from collectors.node.logs.lines import labels, whose
 from tests.support.logs import kinds, only, parse
 
 STACK = "#6  <signal handler called>\n#7  0x00007ffff7a4b8f7 in raise () from /lib64/libc.so.6\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from collectors.node.logs import states
+from collectors.node.logs.families import states
 from tests.support.logs import kinds, only, parse
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from collectors.node.logs import waiting
-from collectors.node.logs.waiting import Waiting
+from collectors.node.logs.following import waiting
+from collectors.node.logs.following.waiting import Waiting
 from collectors.samples.logs import LogEvent
 
 

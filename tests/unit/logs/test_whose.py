@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from collectors.node.logs import whose
+from collectors.node.logs.lines import whose
 from tests.support.logs import only, parse
 
 FRONTS = [

@@ -1,0 +1,1 @@
+"""Which log files a node's ranks write, and following them as they grow."""

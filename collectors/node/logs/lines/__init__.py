@@ -1,0 +1,1 @@
+"""One line: what stands in front of it, whose it is, when it was written, what it counts."""

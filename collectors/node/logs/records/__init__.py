@@ -1,0 +1,1 @@
+"""Records of several lines: tracebacks, stacks, reports."""
