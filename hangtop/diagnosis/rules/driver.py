@@ -26,6 +26,8 @@ PROBLEMS: dict[str, tuple[str, str]] = {
     "habana_lost": ("gpu_lost", "{gpu} is lost, says its driver (habanalabs)"),
     "habana_reset": ("gpu_needs_reset", "{gpu} does not answer, and its driver resets it (habanalabs)"),
     "amd_reset": ("gpu_needs_reset", "{gpu} hangs, and its driver resets it"),
+    "intel_reset": ("gpu_needs_reset", "{gpu} hangs, and its driver resets it"),
+    "intel_lost": ("gpu_lost", "{gpu} does not come back from a reset, says its driver"),
 }
 """Words of ``kernel.gpu`` → kind and summary."""
 OF_PROGRAMS = frozenset({"amd_page_fault", "amd_shader"})

@@ -153,6 +153,29 @@ def test_nodes_that_open_mpi_lost() -> None:
             {"bus_id": "0000:1c:00"},
         ),
         ("[ 8.3] amdgpu 0000:1c:00.0: amdgpu: GPU reset begin!", "amd_reset", {"bus_id": "0000:1c:00"}),
+        ("[ 8.3] amdgpu 0000:03:00.0: GPU reset", "amd_reset", {"bus_id": "0000:03:00"}),
+        ("[ 8.3] [drm:amdgpu_device_gpu_recover [amdgpu]] *ERROR* VRAM is lost!", "amd_reset", {}),
+        ("[ 8.3] [drm:gfx_v9_0_ring_test_ring [amdgpu]] *ERROR* amdgpu: ring 1 test failed (-110)", "amd_reset", {}),
+        (
+            "[ 8.3] xe 0000:2b:00.0: [drm] Tile0: GT0: Timedout job: seqno=14, lrc_seqno=14, guc_id=0, flags=0x73",
+            "intel_reset",
+            {"bus_id": "0000:2b:00"},
+        ),
+        (
+            "[ 8.3] xe 0000:17:00.0: [drm] GT0: Engine reset: engine_class=ccs, logical_mask: 0x1, guc_id=4",
+            "intel_reset",
+            {"bus_id": "0000:17:00"},
+        ),
+        (
+            "[ 8.3] xe 0000:17:00.0: [drm] *ERROR* CRITICAL: Xe has declared device 0000:17:00.0 as wedged.",
+            "intel_lost",
+            {"bus_id": "0000:17:00"},
+        ),
+        (
+            "[ 8.3] i915 0000:4d:00.0: [drm] GPU HANG: ecode 12:8:fffffffe, in python3 [4711]",
+            "intel_reset",
+            {"bus_id": "0000:4d:00"},
+        ),
     ],
 )
 def test_drivers_without_an_xid(text: str, problem: str, field: dict[str, object]) -> None:
@@ -163,6 +186,9 @@ def test_drivers_without_an_xid(text: str, problem: str, field: dict[str, object
 def test_what_drivers_say_when_nothing_is_wrong() -> None:
     assert parse("[ 8.3] NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  570.158.01\n") == []
     assert parse("[ 8.3] amdgpu 0000:1c:00.0: amdgpu: SMU is initialized successfully!\n") == []
+    assert parse("[ 8.3] amdgpu: Fence fallback timer expired on ring sdma0\n") == []
+    assert parse("[ 8.3] xe 0000:2b:00.0: [drm] Using GuC firmware from xe/bmg_guc_70.bin version 70.44.1\n") == []
+    assert parse("[ 8.3] i915 0000:00:02.0: [drm] GT0: GUC: submission enabled\n") == []
 
 
 def test_the_host_in_a_syslog_line() -> None:

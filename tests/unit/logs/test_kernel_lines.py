@@ -2,7 +2,7 @@
 
 import pytest
 
-from collectors.node.logs.families import kernel
+from collectors.node.logs.families import gpu_drivers, kernel
 from collectors.samples.values import Value
 from tests.support.logs import kinds, parse
 
@@ -88,7 +88,7 @@ def test_what_matters_to_nobody(text: str) -> None:
     [("PCI:0000:5F:00", "0000:5f:00"), ("5f:00.0", "0000:5f:00"), ("00000000:5F:00.0", "0000:5f:00")],
 )
 def test_bus_ids_of_all_tools_compare(text: str, expected: str) -> None:
-    assert kernel.bus_id(text.replace("PCI:", "")) == expected
+    assert gpu_drivers.bus_id(text.replace("PCI:", "")) == expected
 
 
 def test_a_desktop_s_program_that_faults_on_the_gpu_is_no_fault_of_a_job_s() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Match, Optional, Pattern, Tuple
+from typing import Iterator, Match, Optional
 
 from collectors.node import late_re as re
-from collectors.node.logs.families import filesystems, machine, tasks
+from collectors.node.logs.families import filesystems, gpu_drivers, machine, tasks
+from collectors.node.logs.families.gpu_drivers import bus_id
 from collectors.node.logs.said import Data, Family, Said, fields, number
 from collectors.samples.logs import LogEvent
 
@@ -25,51 +26,6 @@ _FALLEN = re.compile(
     r"(?:NVRM: )?fallen off the bus"
 )
 """The driver says so without an Xid, too, as a rule over three lines."""
-_DRIVER: Tuple[Tuple[str, "Pattern[str]"], ...] = tuple(
-    (name, re.compile(pattern))
-    for name, pattern in (
-        (
-            "gsp_timeout",
-            (
-                r"GSP.{0,80}?(?:[Tt]ime(?:d )?out|[Hh]eartbeat)|[Tt]ime(?:d )?out.{0,80}?\bGSP\b"
-                r"|sanity check failed.{0,40}?waiting for RPC|\bRPC (?:event )?history \(CPU "
-            ),
-        ),
-        (
-            "init_failed",
-            (
-                r"No NVIDIA graphics adapter found|NVIDIA init module failed"
-                r"|RmInitAdapter failed|rm_init_adapter failed|[Cc]annot initialize GSP"
-                r"|region assigned to your NVIDIA device is invalid|failed to copy vbios"
-            ),
-        ),
-        ("needs_reset", r"NV_ERR_RESET_REQUIRED|Assertion failed: Reset required"),
-        ("locked", r"GPU is probably locked"),
-        ("bad_register", r"[Pp]ossible bad register read|GPU (?:is |has been )?lost\b|[Ll]ost GPU|NV_ERR_GPU_IS_LOST"),
-    )
-)
-"""What the driver says of a GPU without an Xid."""
-_BUS = re.compile(r"\b([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.\d)?\b")
-_NUMBERED = re.compile(r"\bGPU ?(\d{1,2})\b(?!:)")
-_AMD: Tuple[Tuple[str, "Pattern[str]"], ...] = tuple(
-    (name, re.compile(pattern, re.I))
-    for name, pattern in (
-        ("amd_memory", r"uncorrectable hardware error|poison (?:is )?(?:consumed|created)|uncorrectable ecc"),
-        ("amd_lost", r"(?:device|gpu) (?:is )?lost from bus|bus lost"),
-        ("amd_shader", r"sq_intr: error"),
-        ("amd_page_fault", r"VM_L2_PROTECTION_FAULT_STATUS|no-retry page fault"),
-        (
-            "amd_reset",
-            r"gpu reset begin|ring \S{1,40} timeout|job_timedout|gpu hang|MES(?:\(\d\))? failed to respond to msg=",
-        ),
-    )
-)
-"""What AMD's driver says of a GPU."""
-_HABANA: Tuple[Tuple[str, "Pattern[str]"], ...] = (
-    ("habana_lost", re.compile(r"PCI link is lost|[Ff]ailed to (?:hard )?reset device|device is in an unknown state")),
-    ("habana_reset", re.compile(r"[Dd]evice heartbeat failed|[Gg]oing to (?:hard[- ])?reset device")),
-)
-"""What Intel's driver says of a Gaudi."""
 _LSPCI = re.compile(
     r"^\s{0,4}(?P<bus>(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2})\.0 (?:VGA compatible|3D) controller[^\r\n]{0,12}:"
     r" NVIDIA [^\r\n]{0,160}\(rev ff\)"
@@ -148,14 +104,10 @@ def _read(text: str) -> Iterator[Said]:
     if absent is not None:
         yield Said("kernel.gpu", dict(_addressed(absent, ()), problem="bad_register"))
         return
-    if "NVRM: " in text:
-        yield from _driver(text, _DRIVER)
-        return
-    if "amdgpu" in text:
-        yield from _driver(text, _AMD)
-        return
-    if "habanalabs" in text:
-        yield from _driver(text, _HABANA)
+    mine, driver = gpu_drivers.said(text)
+    if mine:
+        if driver is not None:
+            yield driver
         return
     sxid = _SXID.search(text)
     if sxid is not None:
@@ -183,34 +135,10 @@ def event(text: str, at: Optional[float], source: str, line: int = 0) -> Optiona
     return None
 
 
-def bus_id(text: str) -> str:
-    """A PCI address as ``0000:5f:00``: domain of four digits, lower case, no function."""
-    parts = text.strip().lower().split(".")[0].split(":")
-    if len(parts) == 2:
-        parts.insert(0, "0000")
-    if len(parts) >= 3:
-        parts[0] = parts[0][-4:].rjust(4, "0")
-    return ":".join(parts[:3])
-
-
 def _addressed(match: "Match[str]", integers: "tuple[str, ...]") -> Data:
     data = fields(match, integers)
     data["bus_id"] = bus_id(str(data.pop("bus", "")))
     return data
-
-
-def _driver(text: str, words: "Tuple[Tuple[str, Pattern[str]], ...]") -> Iterator[Said]:
-    """Words of the driver about a GPU that are no Xid."""
-    for problem, pattern in words:
-        if pattern.search(text):
-            data: Data = {"problem": problem}
-            bus, index = _BUS.search(text), _NUMBERED.search(text)
-            if bus is not None:
-                data["bus_id"] = bus_id(bus.group(1))
-            if index is not None:
-                data["gpu"] = int(index.group(1))
-            yield Said("kernel.gpu", data)
-            return
 
 
 def _memory(text: str) -> Optional[Said]:
@@ -280,7 +208,7 @@ def _files(text: str) -> Optional[Said]:
 
 
 _STEMS = (
-    b"NVRM: ", b"amdgpu", b"habanalabs", b"fallen off the bus", b"SXid (", b"illed process ", b"oom-kill:constraint",
+    *gpu_drivers.STEMS, b"fallen off the bus", b"SXid (", b"illed process ", b"oom-kill:constraint",
     b"invoked oom-killer", b"memory: usage ", b"blocked for more than", b" blocked on a", b" D  ", b" D f", b"state:D",
     b"XID ", b"Xid ", b"xid ", b"lockup - CPU", b"ard LOCKUP", b"nfs: server", b"segfault at",
     b"general protection", b"trap invalid opcode", b"ink down", b"ink Down", b"ink is Down", b"ink is down",
