@@ -61,6 +61,7 @@ WITNESSES = {
 NOT_THERE = re.compile("invalid device ordinal", re.IGNORECASE)
 """CUDA's words that ``invalid_device`` reports."""
 KILLED = frozenset({"KILL"})
+OOM_DAEMONS = frozenset({"systemd-oomd", "earlyoom", "systemd"})
 MEMORY = frozenset({"kernel_oom", "memory"})
 
 
@@ -205,13 +206,15 @@ def _told_elsewhere(job: Job, words: Sequence[Failure]) -> bool:
 def _killed(job_status: JobStatus, words: Sequence[Failure]) -> Finding:
     rank = words[0].rank
     memory = any(word.manner in MEMORY or text_of(word.event, "reason") == "OOMKilled" for word in words)
-    by_lsf = any(text_of(word.event, "launcher") == "lsf" for word in words if word.manner == "memory")
+    launchers = [text_of(word.event, "launcher") for word in words if word.manner == "memory"]
+    daemon = next((name for name in launchers if name in OOM_DAEMONS), "")
     by = "by SIGKILL from outside (out of memory, a batch system, somebody)"
     if memory:
-        by = "by LSF: it reached its limit of memory" if by_lsf else "by the kernel: out of memory"
+        by = "by LSF: it reached its limit of memory" if "lsf" in launchers else "by the kernel: out of memory"
+        by = f"by {daemon}: the node ran low on memory" if daemon else by
     ranks = () if rank is None else (rank,)
     return Finding(
-        "rank_killed", "critical", 0.95 if memory else 0.88,
+        "rank_killed", "critical", 0.95 if memory and not daemon else 0.88,
         f"{who(ranks, called([words[0].event]))} {_on(job_status.job, ranks)}was killed {by}",
         ranks=ranks, nodes=homes(job_status.job, ranks) or tuple(next(([w.host] for w in words if w.host), [])),
         evidence=tuple(event_line(word.event) for word in words[:4]),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Iterator, Optional
 
 from collectors.node import late_re as re
-from collectors.node.logs.families import telemetry
+from collectors.node.logs.families import fatal, telemetry
 from collectors.node.logs.lines import signals
 from collectors.node.logs.records import exceptions, tracebacks
 from collectors.node.logs.said import Data, Family, Said, number
@@ -162,7 +162,7 @@ _NODE = re.compile(r"\b(?:on|at) (?:node|host|machine) (?P<node>[A-Za-z][\w.-]{1
 def read(text: str) -> Iterator[Said]:
     """Events of one line: the most telling one."""
     said = _framed(text) or _raised(text) or _starved(text) or _ended(text) or _waited(text) or _logged(text)
-    if said is None:
+    if said is None or fatal.OF_X.search(text[:_HEAD]):
         return
     node = _NODE.search(text)
     rank = number(rank_of.group("rank")) if (rank_of := _RANK.search(text)) is not None else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Iterator, List, Optional, Tuple
 
 from collectors.node import late_re as re
+from collectors.node.logs import shells
 from collectors.node.logs.lines import line_prefixes, signals
 from collectors.node.logs.records import exceptions
 from collectors.node.logs.said import Data, Family, Said
@@ -75,8 +76,10 @@ _WORDS: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
         ("TERM", r"(?:^|\s\d+ |line \d+:\s+\d+ )Terminated(?:\s{2,}.*|\s*)$"),
     )
 )
-_OF_SRUN = re.compile(r"\s{0,4}srun: error: [\w.-]{1,120}: tasks? \d")
+_OF_SRUN = re.compile(r"^\s{0,4}srun: error: [\w.-]{1,120}: tasks? \d")
 """Slurm's word about its tasks, which its own reader takes."""
+OF_X = re.compile(r"(?:^|\] )\((?:EE|WW|II)\) ")
+"""A display server's own log: no rank ends with it."""
 _HELPER = re.compile(
     r": line \d{1,7}: {1,8}\d{1,9} (?:Killed|Terminated) {1,40}(?:\( {0,2})?"
     r"(?:while|until|sleep|tail|watch|(?:\S{1,60}/)?nvidia-smi|vmstat|iostat|mpstat|sar|dstat|free|top|ping)\b"
@@ -124,7 +127,7 @@ def read(text: str) -> Iterator[Said]:
         return
     numbered = _NUMBERED.search(text)
     told = _told(text) if numbered is None else signals.name(numbered.group("number"))
-    signal = "" if _OF_SRUN.match(text) or _HELPER.search(text) else told
+    signal = "" if any(no.search(text) for no in (_OF_SRUN, OF_X, _HELPER)) else told
     if signal:
         yield Said("process.signal", {"signal": signal, "what": text.strip()[:200]})
 
@@ -136,7 +139,7 @@ def _told(text: str) -> str:
         return named.group("signal")
     if "killed by signal" in text or "Fatal Python error" in text:
         return ""
-    return next((name for name, pattern in _WORDS if pattern.search(text)), "")
+    return next((name for name, pattern in _WORDS if pattern.search(text)), "") or shells.signal(text)
 
 
 class FatalBlock:
@@ -219,6 +222,7 @@ FAMILY = Family(
         b"interrupted by signal",
         b"received signal SIG",
         b" received by ",
+        *shells.STEMS,
     ),
     read,
     re.compile(

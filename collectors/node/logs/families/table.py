@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Tuple
 
+from collectors.node.logs import oom_daemons
 from collectors.node.logs.families import (
     aborts,
     condor,
@@ -73,6 +74,7 @@ FAMILIES: Tuple[Family, ...] = (
     lsf.FAMILY,
     condor.FAMILY,
     kernel.FAMILY,
+    oom_daemons.FAMILY,
     endings.FAMILY,
     tc.FAMILY,
     jax.FAMILY,

@@ -45,6 +45,11 @@ _SYSLOG_ISO = re.compile(
     r" (?P<host>[A-Za-z][\w.-]{0,100}) (?!kernel)(?P<program>[\w./-]{1,80})\[\d{1,9}\]: "
 )
 """The same with a time of ISO's form, as ``journalctl -o short-iso`` and rsyslog write it."""
+_SYSLOG_LOCAL = re.compile(
+    r"(?:\d{1,2}[月월]|[^\W\d_]{3,10}\.?) {1,2}\d{1,2} \d\d:\d\d:\d\d (?P<host>[A-Za-z][\w.-]{0,100}) (?!kernel)"
+    r"(?P<program>[\w./-]{1,80})\[\d{1,9}\]: "
+)
+"""The same with the month in another language: ``avril 16``, ``11月 15``. Its time is not read."""
 _DAEMON_OF_SLURM = re.compile(
     r"\[20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\] (?:\[[\w.+]{1,40}\] )?(?=(?:error|warning|debug\d?|verbose): )"
 )
@@ -178,7 +183,7 @@ def _unlabel(text: str, number: int, now: float) -> Line:
 
 def _dated(text: str, now: float) -> Tuple[str, Optional[float], str, str]:
     """A line without the time that a journal puts in front, that time, the host and the program."""
-    journal = _SYSLOG.match(text) or _SYSLOG_ISO.match(text)
+    journal = _SYSLOG.match(text) or _SYSLOG_ISO.match(text) or _SYSLOG_LOCAL.match(text)
     stamp = journal or _DATED.match(text)
     if stamp is None:
         return text, None, "", "slurmd" if _DAEMON_OF_SLURM.match(text) else ""
