@@ -30,11 +30,11 @@ _THREAD = re.compile(r"Exception in thread ([^\s:]+)")
 _WORKER = re.compile(r"\bip=(?P<ip>[\w.:-]{1,60}), pid=(?P<pid>\d{1,9})\) world_rank=(?P<rank>\d{1,6})\b")
 """``- (ip=10.0.0.7, pid=4711) world_rank=3, local_rank=1, node_rank=0``, when Ray Train started a group of workers."""
 _PLACED = re.compile(
-    r"^Node: {3,24}(?P<node>[A-Za-z0-9][\w.-]{0,120})/[\da-fA-F.:]{3,40}\s{0,4}$|^Name: {3,24}\S"
+    r"^Node: {3,24}(?P<node>[A-Za-z0-9][\w.-]{0,120})/(?:[\da-fA-F.:]{3,40})?\s{0,4}$|^Name: {3,24}\S"
     r"|\bJob was executed on host\(s\) <(?:\d{1,5}\*)?(?P<host>[A-Za-z][\w.-]{0,120})>, "
 )
 """Where a pod runs, by ``kubectl describe``, and where LSF had run a job: of one node alone."""
-_OF_PLACED = ("launcher.exit", "slurm.out_of_memory")
+_OF_PLACED = ("launcher.exit", "slurm.out_of_memory", "slurm.cancelled")
 """Words about the pod or job that such a line is about."""
 _MOST = 1 << 16
 """Names of a kind that are kept."""

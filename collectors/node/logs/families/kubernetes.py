@@ -34,7 +34,8 @@ _PLACED = re.compile(
 _EVICTED = re.compile(
     r"(?P<why>Pod ephemeral local storage usage exceeds[^\r\n]{0,80}"
     r"|Usage of EmptyDir volume [^\r\n]{1,60} exceeds the limit"
-    r"|Container \S{1,80} exceeded its local ephemeral storage limit|The node had condition: \[\w{3,40}\]"
+    r"|Container \S{1,80} exceeded its local ephemeral storage limit"
+    r"|(?:\bEvicted {2,60}(?P<host>[a-z0-9][\w.-]{1,120}) {2,60}Pod )?The node had condition: \[\w{3,40}\]"
     r"|Eviction manager: (?=pod is evicted successfully)|eviction manager: (?=pod \S{1,200} is evicted successfully))"
 )
 _PREEMPTED = re.compile(
@@ -78,9 +79,13 @@ def read(text: str) -> Iterator[Said]:
     """Events of one line."""
     evicted, preempted = _EVICTED.search(text), _PREEMPTED.search(text)
     if evicted is not None:
-        yield Said(
-            "slurm.cancelled", {"launcher": "kubernetes", "reason": "evicted", "why": evicted.group("why").strip(" :")}
-        )
+        why = evicted.group("why")
+        told: Data = {
+            "launcher": "kubernetes",
+            "reason": "evicted",
+            "why": why[max(0, why.find("The node")) :].strip(" :"),
+        }
+        yield Said("slurm.cancelled", told, host=evicted.group("host") or "")
         return
     if preempted is not None:
         why = preempted.group("why").strip()

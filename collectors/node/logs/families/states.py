@@ -36,8 +36,10 @@ _SINFO = re.compile(
 _POD = re.compile(
     r"^(?:[\w.-]{1,80} {1,60})?(?P<host>[a-z0-9][\w.-]{1,120}) {1,60}\d{1,3}/\d{1,3} {1,60}"
     r"(?P<state>(?:Init:)?(?:OOMKilled|Error|Evicted|NodeLost|Terminated|ContainerStatusUnknown|CrashLoopBackOff))"
-    r" {1,60}\d{1,6}\b"
+    r" {1,60}\d{1,6}\b(?: {1,4}\([^()\r\n]{1,24}\))?"
+    r"(?: {1,60}\d\w{1,12} {1,60}(?:<none>|[\da-f.:]{3,40}) {1,60}(?P<node>(?!<)\S{1,120}))?"
 )
+"""``kubectl get pods``; wide, with the node behind the pod's age and address."""
 _NODE = re.compile(
     r"^(?P<host>[a-z0-9][\w.-]{1,120}) {1,60}NotReady(?:,SchedulingDisabled)? {1,60}(?:<none>|[\w,.-]{1,80})"
     r" {1,60}\d{1,5}[smhdy]"
@@ -128,7 +130,8 @@ def _pod(text: str) -> Optional[Said]:
         data: Data = {"launcher": "kubernetes", "reason": "OOMKilled", "signal": "KILL", "exitcode": 137}
         return Said("launcher.exit", data, host=pod)
     if state == "Evicted":
-        return Said("slurm.cancelled", {"launcher": "kubernetes", "reason": "evicted", "why": ""}, host=pod)
+        evicted: Data = {"launcher": "kubernetes", "reason": "evicted", "why": "", "pod": pod}
+        return Said("slurm.cancelled", evicted, host=match.group("node") or pod)
     if state == "NodeLost":
         return Said("launcher.lost_node", {"launcher": "kubernetes", "why": "its node is lost"}, host=pod)
     return Said("log.error", {"told": "exit", "message": "pod %s is in state %s" % (pod, state)}, host=pod)
