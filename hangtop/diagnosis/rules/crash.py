@@ -129,7 +129,7 @@ def killed(job_status: JobStatus) -> Iterator[Finding]:
             yield left_early(job_status.job, early, closed)
         elif closed and (reports := ended_well(job_status.job, wordless.ranks)):
             yield came_to_its_end(job_status.job, wordless.ranks, reports, closed)
-        elif wordless.ranks and (closed or not all(timed_out(job_status.job, words[0]) for words in ended)):
+        elif wordless.ranks and (closed or not all(_says_why(job_status.job, words[0]) for words in ended)):
             yield left_no_word(job_status.job, wordless, ended, closed)
         elif lingering is not None:
             yield lingers(job_status.job, lingering, ended, closed)
@@ -137,6 +137,11 @@ def killed(job_status: JobStatus) -> Iterator[Finding]:
             yield failed_in_nccl(job_status.job, raised_in_nccl(ended))
         elif ended or any(event.kind in FROM_OUTSIDE for event in job_status.job.events):
             yield from _ended_from_outside(job_status.job, ended)
+
+
+def _says_why(job: Job, failure: Failure) -> bool:
+    """Whether the end of a rank points to nobody without a word: a collective timed out, or a user's Control-C."""
+    return timed_out(job, failure) or text_of(failure.event, "type") == "KeyboardInterrupt"
 
 
 def left_no_detail(job_status: JobStatus) -> Iterator[Finding]:

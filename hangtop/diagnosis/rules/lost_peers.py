@@ -25,7 +25,7 @@ def lost_connections(job: Job) -> tuple[LogEvent, ...]:
         *said(job, "peer.lost"),
     )
     lines_told = {(event.source, event.line, event.rank) for event in told}
-    raised = said(job, "python.exception", "connection")
+    raised = [event for event in said(job, "python.exception", "connection") if event.data.get("survived") is not True]
     return (*told, *(event for event in raised if (event.source, event.line, event.rank) not in lines_told))
 
 

@@ -54,6 +54,7 @@ _NONE = re.compile(
     r"|\berrors? (?:traces?|reports?|logs?|files?|polic\w{1,3}|handl\w{2,5}|codes?|rates?|bars?|margins?"
     r"|corrections?|budgets?|metrics?|checks?)\b"
     r"|\b(?:please|to) (?:submit|report|file|open|see|refer|visit)\b|bug reports?\b"
+    r"|\bno output PDF file produced\b"
     r"|(?<!\] )\berrors?\b\s{0,4}\d|\b(?:loss|lr|acc(?:uracy)?|it/s)\b[^\r\n]{0,12}\d"
     r"|[:=]\s{0,20}[<(\"'\[{]{0,2}(?:none|null|nil|n/?a|no|never|false|-|empty)[>)\"'\]}]{0,3}(?: so far)?\s{0,4}$"
     r"|\b(?:errors?|fail\w{1,6}|abort\w{0,3}|crash\w{0,3}|killed|corrupt\w{0,4})\b[\w \"']{0,24}[:=]\s{0,20}"

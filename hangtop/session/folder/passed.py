@@ -55,8 +55,10 @@ def passed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, now: flo
     anew = max((e.line for e in events if e.kind == "elastic.restart" and behind.went_on(e)), default=0)
     anew = max(anew, _ended_before(events)) if hints.local_rank is not None else anew
     anew = max((event.line for event in events if event.kind == "job.submitted"), default=anew)
+    anew = max(anew, reruns.before_an_interrupt(events))
     anew = max(anew, beginnings.reported(events, parser.line))
     by_hand = reruns.begun(events, head, parser)
+    placed = max((event.line for event in events if event.kind == "launcher.placed"), default=0)
     launched = max((e.line for e in events if e.kind.startswith(LAUNCHERS)), default=0)
     ended = max((event.line for event in events if event.kind in _ENDINGS), default=0)
     own = [fault and _own(event, hints) for event, fault in zip(events, wanted, strict=True)]
@@ -69,6 +71,7 @@ def passed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, now: flo
         and (
             event.line <= anew
             or event.line < by_hand
+            or (event.kind == "launcher.pending" and event.line < placed)
             or behind.is_handled(event)
             or (event.kind.startswith(_LOST) and ended - last_line(event) > ENDING and behind.went_on(event))
             or (mine and again is not None and _before(event, again, alone))

@@ -22,6 +22,7 @@ _COMMAND = re.compile(
 _SCRIPT = re.compile(r"(?:^|[ /])(?P<script>[\w.-]{1,100}\.(?:py|sh))(?= |$)|(?:^| )-m (?P<module>[\w.]{1,100})(?= |$)")
 """What is run: two commands that run the same are two runs."""
 _STAMP = re.compile(r"^[\[(]?\d{1,4}[-/]\d{1,2}[-/]\d{1,4}[T ][\d:.,]{5,20}Z?[\])]? {0,4}")
+_OUTERMOST = re.compile(r"File \"(?P<program>[^\"\r\n<]{1,400})\", line \d{1,7}, in <module>")
 _DIGITS = re.compile(r"\d+")
 _LETTER = re.compile(r"[A-Za-z]")
 _TROUBLE = re.compile(r"(?i)traceback|^\s*file \"|error|exception|fail|abort|fatal|kill|signal|critical|warn")
@@ -32,6 +33,24 @@ def begun(events: Sequence[LogEvent], head: bytes, parser: LogParser) -> int:
     rows = parser.tail.split(b"\n")
     first = parser.line - parser.tail.count(b"\n")
     return max(_at_a_prompt(head, rows, first), _behind_an_end(events, head, rows, first))
+
+
+def before_an_interrupt(events: Sequence[LogEvent]) -> int:
+    """The line of the exception by which a launcher had ended before the run that somebody's Control-C ended; else 0.
+
+    Its own tracebacks bear no label, those of its ranks do, and go through another program: it can end but once a run.
+    """
+    ends = [(event, match.group("program")) for event in events if (match := UNCAUGHT.match(_bare(event)))]
+    own = [(event, program) for event, program in ends if event.rank is None]
+    of_ranks = {_program(event) for event in events if event.kind == "python.exception" and event.rank is not None}
+    if not own or not of_ranks or own[-1][0].data.get("signature") != "interrupt" or own[-1][1] in of_ranks:
+        return 0
+    return max((event.line for event, program in own[:-1] if program == own[-1][1]), default=0)
+
+
+def _program(event: LogEvent) -> str:
+    found = _OUTERMOST.search(event.text)
+    return "" if found is None else found.group("program")
 
 
 def _at_a_prompt(head: bytes, rows: Sequence[bytes], first: int) -> int:

@@ -58,6 +58,10 @@ _BEGUN = re.compile(r'^\s{1,8}File "')
 _FOLDED = 60
 """Characters of a line from which on it may be the first half of one that a terminal folded."""
 
+_FEEDER = re.compile(r"/multiprocessing/queues\.py:_feed\Z")
+_READER_GONE = re.compile(r"(?:BrokenPipe|ConnectionReset|EOF)Error\Z")
+"""The thread that feeds a queue of multiprocessing prints such an exception and goes on: whoever read has ended."""
+
 FRAMES = 2000
 """Frames of one traceback that are looked at."""
 MESSAGE_LINES = 24
@@ -260,6 +264,10 @@ class TracebackBlock:
             data["chained"] = self._first_type
         if not self._message:
             data["cut"] = True
+        if _FEEDER.search(":".join(map(str, self._frames[0][::2])) if self._frames else "") and _READER_GONE.match(
+            str(data.get("type"))
+        ):
+            data["survived"] = True
         return Said("python.exception", data)
 
 
