@@ -117,3 +117,30 @@ def test_lines_of_several_pods_are_told_apart_and_the_pod_is_named(tmp_path: Pat
 def test_a_peer_that_went_away_by_the_word_of_those_who_lost_it(text: str, lost: str, tmp_path: Path) -> None:
     finding = verdict(tmp_path, text).findings[0]
     assert (finding.kind, f"lost {lost}, which ended first" in finding.summary) == ("nccl_remote_error", True)
+
+
+@pytest.mark.parametrize(
+    ("text", "node"),
+    [
+        ("train-worker-0   0/1   Evicted   0   19h   10.2.3.4   gpu-n7   <none>   <none>\n", "gpu-n7"),
+        ("ml   train-worker-0   0/1   Evicted   0   19h   <none>   gpu-n7   <none>   <none>\n", "gpu-n7"),
+        ("train-worker-0   0/1   Evicted   2 (3m ago)   19h   10.2.3.4   gpu-n7   <none>   <none>\n", "gpu-n7"),
+        ("train-worker-0   0/1   Evicted   0   19h   10.2.3.4   <none>   <none>   <none>\n", "train-worker-0"),
+        ("train-worker-0   0/1   Evicted   0   19h\n", "train-worker-0"),
+        ("train-worker-0   ml   Evicted   gpu-n7   Pod The node had condition: [DiskPressure]. \n", "gpu-n7"),
+        (
+            "Name:           train-worker-0\nNode:           gpu-n7/\nStatus:         Failed\nReason:         Evicted\n"
+            "Message:        The node was low on resource: ephemeral-storage. Container t was using 92Ki\n",
+            "gpu-n7",
+        ),
+        (
+            "Name:           other-0\nNode:           gpu-n7/10.0.0.7\nName:           train-worker-0\n"
+            "Message:        The node was low on resource: memory.\n",
+            "",
+        ),
+    ],
+)
+def test_where_an_evicted_pod_was(text: str, node: str, tmp_path: Path) -> None:
+    (tmp_path / "pods.txt").write_text(text)
+    (found,) = diagnose(job_of(read([tmp_path]))).findings
+    assert (found.kind, found.nodes) == ("rank_killed", (node,) if node else ())
