@@ -29,9 +29,10 @@ def asks(status: RankStatus) -> bool:
 
 
 def asks_afar(status: RankStatus) -> bool:
-    """The same over the network: who answers is none of the job's, and may be at work on it."""
+    """The same through a socket: who answers is none of the job's, and may be at work on it."""
     doing = status.activity
-    return asks(status) and doing is not None and (doing.label == NETWORK or doing.waiting_on.startswith("tcp "))
+    far = doing is not None and (doing.label == NETWORK or doing.waiting_on.startswith(("tcp ", "socket")))
+    return far and asks(status)
 
 
 def answered(status: RankStatus, waited: float) -> bool:

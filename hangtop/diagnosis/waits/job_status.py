@@ -27,6 +27,7 @@ from hangtop.diagnosis.waits.children import child_due, helpers_known
 from hangtop.diagnosis.waits.file_calls import ends_calls, on_a_disk
 from hangtop.diagnosis.waits.graph import WaitGraph, find_waits, loops
 from hangtop.diagnosis.waits.on_its_way import on_its_way
+from hangtop.diagnosis.waits.outside import FROM_OUTSIDE_S, waits_outside
 from hangtop.diagnosis.waits.own_threads import threads_compute
 from hangtop.diagnosis.waits.patience import seen_after
 from hangtop.diagnosis.waits.process_motion import HELPERS_SPAN, works_between
@@ -132,8 +133,10 @@ class JobStatus:
         if self.job.live and in_one_sleep(culprit):
             return max(self.alarm_after, ONE_SLEEP_S)
         waited = self.graph.held if self.graph is not None else 0.0
-        asked = max(answer_due(culprit, waited), child_due(culprit, waited)) if self.job.live else 0.0
-        return max(self.alarm_after, asked)
+        if not self.job.live:
+            return self.alarm_after
+        outside = FROM_OUTSIDE_S if waits_outside(culprit) else 0.0
+        return max(self.alarm_after, answer_due(culprit, waited), child_due(culprit, waited), outside)
 
 
 def _helpers_unknown(status: RankStatus) -> bool:

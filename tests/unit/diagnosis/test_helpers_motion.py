@@ -33,7 +33,7 @@ def waiting_for_a_child(*told: float, every: float = 0.5, at: Sequence[str] = CH
     sketch = Sketch(looks=3, span=span)
     sketch.ranks().at(ALL_REDUCE)
     sketch.ranks(0).at(at, syscall="wait4" if at is CHILD else "futex")
-    sketch.stood_still = 5.0
+    sketch.stood_still = 9.0
     job = sketch.job()
     pulse = job.ranks[0].looks[-1].value
     looks = tuple(

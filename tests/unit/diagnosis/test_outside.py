@@ -1,0 +1,49 @@
+"""A rank that waits for what the job has no part in: an answer, a program, a lock on a file, or a file that comes."""
+
+from __future__ import annotations
+
+import pytest
+
+from collectors.samples.ranks import Helper
+from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.verdict.verdict import diagnose
+from tests.support.jobs import ALL_REDUCE, Sketch, first
+from tests.support.stacks import STDLIB
+
+ASKS = ["read_batch feed.py:40", "main run.py:9"]
+RUNS = [f"Popen.wait {STDLIB}/subprocess.py:1264", "sync run.py:30", "main run.py:9"]
+
+
+def told(held: float, stack: list[str], call: str, on: str = "", child: str = "") -> Finding:
+    """What is said of rank 2, for which the others have waited so long; ``child`` is its program's state."""
+    sketch = Sketch(watched=held, span=held, stood_still=held, patience=4.0)
+    sketch.ranks().at(ALL_REDUCE)
+    sketch.ranks(2).at(stack, syscall=call, waiting_on=on)
+    if child:
+        sketch.ranks(2).helpers(Helper(2000, 1002, "helper", child, "", 0.1, 1, "aws s3 sync"))
+    return first(diagnose(sketch.job()))
+
+
+OUTSIDE = [
+    (ASKS, "recvfrom", "tcp 10.0.0.9:443", ""), (ASKS, "recvfrom", "socket", ""), (ASKS, "clock_nanosleep", "", ""),
+    (ASKS, "flock", "/cache/index.lock", ""), (RUNS, "wait4", "process 2000", "S"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("stack", "call", "on", "child"), OUTSIDE)
+@pytest.mark.parametrize(("held", "sure"), [(7.0, ""), (9.0, "possible"), (25.0, "likely")])
+def test_it_is_given_some_seconds_and_never_proven_at_once(
+    stack: list[str], call: str, on: str, child: str, held: float, sure: str
+) -> None:
+    found = told(held, stack, call, on, child)
+    assert found.ranks == (2,)
+    assert (found.certainty if found.severity == "critical" else "") == sure
+
+
+@pytest.mark.parametrize(
+    ("stack", "call", "on", "child"),
+    [(ASKS, "read", "/data/shard-7", ""), (RUNS, "wait4", "process 2000", "T"), (RUNS, "wait4", "process 2000", "Z")],
+)
+def test_what_nobody_will_bring_is_told_at_once(stack: list[str], call: str, on: str, child: str) -> None:
+    found = told(6.0, stack, call, on, child)
+    assert (found.severity, found.ranks) == ("critical", (2,))
