@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 
 from collectors.samples.ranks import RankProcess
-from hangtop.diagnosis.finding import Unknown
+from hangtop.diagnosis.finding import Unknown, Verdict
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.phrasing import count, duration
 from hangtop.diagnosis.rules.placement import left_over
@@ -32,6 +33,22 @@ def beside(job: Job) -> str:
     if still:
         return f"; another job there has not moved for {duration(max(still))} and is not judged: --job chooses it"
     return "; another job there is not judged" if job.once(_largest) else ""
+
+
+def choices(job: Job) -> tuple[tuple[str, str], ...]:
+    """What chooses each of them that can be chosen, the largest first."""
+    return tuple(choice for choice, _ in job.once(_largest) if choice[0])
+
+
+def judged_too(verdict: Verdict, job: Job, first: Verdict, first_job: Job) -> Verdict:
+    """The verdict about another job on the nodes, which says how ``first_job`` is, the one that was judged before."""
+    mine, before = (one.ranks[0].process if one.ranks else None for one in (job, first_job))
+    if mine is None or before is None:
+        return verdict
+    chosen = "=".join(_choice(before, mine))
+    left = tuple(one for one in verdict.unknown if one.source != SOURCE or f"--job {chosen} " not in f"{one.why} ")
+    first_is = f"the larger or newer job there is {first.outcome}"
+    return replace(verdict, summary=f"{verdict.summary}; {first_is}", unknown=left)
 
 
 def _largest(job: Job) -> list[tuple[tuple[str, str], list[Rank]]]:
