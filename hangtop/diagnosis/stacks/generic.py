@@ -70,6 +70,14 @@ GENERIC_NATIVE: tuple[NativeWait, ...] = (
     NativeWait("at::native::", "code", "nothing", "computes", "run torch 2.13"),
     NativeWait("sgemm_kernel", "code", "nothing", "computes", "OpenBLAS 0.3"),
     NativeWait("dgemm_kernel", "code", "nothing", "computes", "OpenBLAS 0.3"),
+    # … or goes through all that Python holds, or packs: one call of many seconds
+    NativeWait("gc_collect_main", "code", "nothing", "collects garbage", "run CPython 3.11; 3.8-3.14"),
+    NativeWait("deflate", "code", "nothing", "compresses", "run zlib 1.2"),
+    NativeWait("inflate", "code", "nothing", "decompresses", "zlib 1.2"),
+    NativeWait("BZ2_bz", "code", "nothing", "compresses or decompresses", "run bzip2 1.0"),
+    NativeWait("lzma_code", "code", "nothing", "compresses or decompresses", "run liblzma 5.4"),
+    NativeWait("ZSTD_", "code", "nothing", "compresses or decompresses", "zstd 1.5"),
+    NativeWait("LZ4_", "code", "nothing", "compresses or decompresses", "lz4 1.9"),
 )  # fmt: skip
 
 LEFT = "has left the program"
