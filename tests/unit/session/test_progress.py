@@ -82,6 +82,17 @@ def test_long_pauses_are_remembered_with_their_times() -> None:
     assert [list(pause) for pause in job.progress.long_pauses(job.now)] == [pytest.approx([began, ended], abs=2.0)]
 
 
+def test_a_pause_in_which_a_watched_wait_was_looked_at_several_times_is_a_long_one() -> None:
+    """One wait of eight seconds, looked at five times, made a slow rank of who copied a checkpoint once."""
+    job = Job()
+    job.run(5, works)
+    began = job.now
+    job.run(8, sleeps)
+    ended = job.now
+    job.run(3, works)
+    assert [list(pause) for pause in job.progress.long_pauses(job.now)] == [pytest.approx([began, ended], abs=2.0)]
+
+
 def test_a_hang_that_was_reported_is_not_usual() -> None:
     job = Job()
     job.run(5, works)
