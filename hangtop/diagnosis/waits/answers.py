@@ -8,6 +8,7 @@ from hangtop.diagnosis.stacks.doing import Activity
 from hangtop.diagnosis.stacks.system import NETWORK
 from hangtop.diagnosis.tables.thresholds import LONG_WORK_S, OWN_WORK_S, STOOD_STILL_S
 from hangtop.diagnosis.waits.own_threads import FEEDS
+from hangtop.diagnosis.waits.process_motion import wakes
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
 AN_ANSWER_S = 10.0
@@ -39,7 +40,7 @@ def answered(status: RankStatus, waited: float) -> bool:
     """Whether it ran after the others, who have ``waited`` so many seconds, came: something was answered meanwhile."""
     if waited - status.motion.unrun < STOOD_STILL_S or not asks(status):
         return False
-    return status.motion.unrun > 0.0 or _has_slept(status)
+    return status.motion.unrun > 0.0 or _has_slept(status) or wakes(status.motion)
 
 
 def _has_slept(status: RankStatus) -> bool:

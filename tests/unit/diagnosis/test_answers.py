@@ -59,6 +59,12 @@ def test_who_was_answered_since_the_others_came_is_given_time(
         assert found.certainty == "possible", "it was seen to go on"
 
 
+@pytest.mark.parametrize(("per_s", "kind"), [(1.1, "waiting"), (0.0, "rank_stuck_in_code")])
+def test_answers_that_come_each_second_leave_no_sleep_long_enough_to_be_told(per_s: float, kind: str) -> None:
+    """It lists objects in a store, page by page; that its main thread woke is all that the kernel tells."""
+    assert first(diagnose(asking(14.0, None, ASKS, per_s=per_s))).kind == kind
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(("held", "severity"), [(7.0, "info"), (14.0, "critical")])
 def test_what_threads_of_a_pool_ask_for_may_take_ten_seconds(threads: int, held: float, severity: str) -> None:
