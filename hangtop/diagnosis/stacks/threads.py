@@ -29,6 +29,8 @@ _POOL, _ITEM = "concurrent/futures/thread.py", "run"
 """What a pool's thread is in while it works."""
 _SERVES = "torch/distributed/rpc/internal.py"
 """Where torch runs what another rank called (2.13)."""
+_ON_THE_HOST = "jax/_src/callback.py"
+"""Where JAX runs what a program on its device calls on the host, in a thread of XLA's (0.10)."""
 _OPEN: frozenset[Kind] = frozenset(("backward", "forward"))
 _PASSIVE: frozenset[Kind] = frozenset(("lock", "sleep", "unknown"))
 """What main does while others of its threads may do the rank's work."""
@@ -36,7 +38,9 @@ _PASSIVE: frozenset[Kind] = frozenset(("lock", "sleep", "unknown"))
 
 def thread_that_counts(dump: StackDump, main: ThreadStack, reading: Reading) -> tuple[Reading, Role]:
     """Reading and role of the thread that tells what the rank does, given the main thread and its reading."""
-    called = _called_by_others(dump, main) if reading.waits == "peers" and len(dump.threads) > 1 else None
+    called = None
+    if reading.waits in ("peers", "device") and len(dump.threads) > 1:
+        called = _called_by_others(dump, main) if reading.waits == "peers" else _called_by_the_device(dump, main)
     return called or _handed_to(dump, main, reading)
 
 
@@ -91,6 +95,16 @@ def _called_by_others(dump: StackDump, main: ThreadStack) -> tuple[Reading, Role
         if any(frame.name == "_run_function" and frame.file.endswith(_SERVES) for frame in thread.frames):
             inner = read(thread.frames, System(), main=False)
             if thread is not main and inner.user:
+                return inner, role(thread, dump)
+    return None
+
+
+def _called_by_the_device(dump: StackDump, main: ThreadStack) -> tuple[Reading, Role] | None:
+    """A thread in the job's own code that the program on the device waits for: it is what main's wait is for."""
+    for thread in dump.threads:
+        if thread is not main and any(is_in(frame.file, _ON_THE_HOST) for frame in thread.frames):
+            inner = read(thread.frames, System(), main=False)
+            if inner.user and not started_by_python(thread.frames):
                 return inner, role(thread, dump)
     return None
 
