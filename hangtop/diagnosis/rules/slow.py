@@ -100,7 +100,7 @@ def _chances(seen: list[RankStatus], least: float) -> list[tuple[RankStatus, flo
     found = []
     for one in seen:
         others_looks, others_waits = all_looks - looks[one.rank], all_waits - waits[one.rank]
-        if others_waits >= least * others_looks and not works_for_all(one) and not serves(one):
+        if others_waits >= least * others_looks and not works_for_all(one) and not _serves(one):
             usual = (others_waits + 1) / (others_looks + 2)
             found.append((one, _at_most(waits[one.rank], looks[one.rank], usual) * len(seen)))
     return found
@@ -113,6 +113,11 @@ def works_for_all(status: RankStatus) -> bool:
     """
     inside = sum(bool({look.kind, *look.context} & BUSY_FOR_LONG) for look in status.readings)
     return 0 < inside * 4 >= len(status.readings)
+
+
+def _serves(status: RankStatus) -> bool:
+    """Between two requests, or within one: an engine that generates for the others is no slow one of them."""
+    return serves(status) or any("serving" in look.context for look in status.readings)
 
 
 def data_bound(job_status: JobStatus) -> Iterator[Finding]:

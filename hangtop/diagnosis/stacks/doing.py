@@ -47,8 +47,10 @@ Cpu = Literal["busy", "blocked", "mixed", "unknown"]
 Role = Literal["main", "autograd", "watchdog", "heartbeat", "gloo", "pin_memory", "data_worker", "store", "python"]
 """What a thread is there for. ``data_worker`` is the main thread of a forked worker; ``python`` a thread of the job."""
 
-Context = Literal["forward", "backward", "optimizer", "data", "checkpoint", "evaluation", "compile", "init", "shutdown"]
-"""A phase that the stack is inside of."""
+Context = Literal[
+    "forward", "backward", "optimizer", "data", "checkpoint", "evaluation", "compile", "init", "shutdown", "serving"
+]
+"""A phase that the stack is inside of; ``serving``: what a library's server was asked for."""
 
 Group = Literal["", "data", "shard", "tensor", "pipeline", "expert", "context"]
 """Which process group an operation belongs to, as far as its callers tell; empty when they do not."""

@@ -126,6 +126,14 @@ PHASES: tuple[Phase, ...] = (
           "run 2.13; 2.1-2.13"),
     Phase("deepspeed/runtime/engine.py", "step _take_model_step", "optimizer", "is in the optimizer's step",
           "DeepSpeed 0.9.5-0.19"),
+    # what another process asked for
+    Phase("/socketserver.py", "process_request process_request_thread finish_request _handle_request_noblock",
+          "serving", "serves a request", "run CPython 3.11; 3.8-3.14"),
+    Phase("/xmlrpc/server.py", ANY, "serving", "serves a request", "CPython 3.8-3.14"),
+    Phase("uvicorn/protocols/", ANY, "serving", "serves a request", "uvicorn 0.30"),
+    Phase("aiohttp/web_protocol.py", ANY, "serving", "serves a request", "aiohttp 3"),
+    Phase("grpc/_server.py", ANY, "serving", "serves a request", "grpcio 1"),
+    Phase("torch/distributed/rpc/internal.py", "_run_function", "serving", "serves a call", "run 2.13"),
     # start
     Phase("<frozen importlib._bootstrap>", "_find_and_load", "init", "imports modules", "run CPython 3.11; 3.8-3.14"),
     Phase("torch/nn/parallel/distributed.py", "__init__ _ddp_init_helper", "init", "wraps the model in DDP",

@@ -8,6 +8,7 @@ import pytest
 
 from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import ALL_REDUCE, BACKWARD, READING, Sketch, alarms, first, kinds
+from tests.support.stacks import STDLIB
 
 SERVES = ["serve buffer.py:56", "main buffer.py:110"]
 
@@ -31,6 +32,16 @@ def test_it_is_not_slow(syscall: str) -> None:
 )
 def test_one_that_reads_or_asks_is(stack: list[str], syscall: str, waiting_on: str) -> None:
     assert "straggler_rank" in kinds(trained(*stack, syscall=syscall, waiting_on=waiting_on).verdict())
+
+
+@pytest.mark.parametrize(("asked", "slow"), [(True, False), (False, True)])
+def test_the_engine_that_generates_what_the_others_asked_for_is_no_slow_one_of_them(asked: bool, slow: bool) -> None:
+    server = [f"BaseServer.process_request {STDLIB}/socketserver.py:349", "serve engine.py:44"]
+    stack = ["generate engine.py:32", *(server if asked else ()), "main engine.py:110"]
+    job = Sketch()
+    job.ranks().at(BACKWARD).pulse(switches=9, cores=0.03)
+    job.ranks(3).at(stack, state="R", syscall="running").pulse(switches=7, cores=0.9)
+    assert ("straggler_rank" in kinds(job.verdict())) is slow
 
 
 def test_a_look_that_met_it_while_another_one_held_it_says_nothing() -> None:
