@@ -84,8 +84,8 @@ def main(args: Iterable[str] | None = None) -> NoReturn:
     except click.ClickException as error:
         _complain(error.format_message())
         code = error.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        code = INTERRUPTED
+    except (KeyboardInterrupt, click.Abort) as error:
+        code = getattr(error, "exit_code", INTERRUPTED)
     except BrokenPipeError:
         _drop_stdout()
         code = PIPE_CLOSED

@@ -1,4 +1,4 @@
-"""Running a command's coroutine so that Ctrl-C and SIGTERM end it cleanly."""
+"""Running a command's coroutine so that Ctrl-C and SIGTERM end it cleanly, and are told by the exit code."""
 
 from __future__ import annotations
 
@@ -9,22 +9,39 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+ENDING = (signal.SIGTERM, signal.SIGHUP)
+"""Signals that ask to end, as Ctrl-C does: what is under way is cleared up first."""
+
+
+class EndedBySignalError(KeyboardInterrupt):
+    """A signal asked to end. The exit code says which, as shells count it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"signal {number}")
+        self.exit_code = 128 + number
+
 
 def interrupted_cleanly(work: Coroutine[Any, Any, T]) -> T:
     """Run to the end.
 
     Ctrl-C raises :class:`KeyboardInterrupt` after the coroutine's ``finally`` blocks have run; SIGTERM and SIGHUP,
-    which would otherwise skip them, do the same.
+    which would otherwise skip them, raise :class:`EndedBySignalError` then.
     """
+    came: list[int] = []
 
     async def guarded() -> T:
         loop, me = asyncio.get_running_loop(), asyncio.current_task()
         assert me is not None
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, me.cancel)
+
+        def end(number: int) -> None:
+            came.append(number)
+            me.cancel()
+
+        for number in ENDING:
+            loop.add_signal_handler(number, end, number)
         return await work
 
     try:
         return asyncio.run(guarded())
     except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
+        raise (EndedBySignalError(came[0]) if came else KeyboardInterrupt) from None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
-import signal
 import sys
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import click
 
 from hangtop.cli.common import ScreenChoices
+from hangtop.cli.running import ENDING, EndedBySignalError
 from hangtop.diagnosis.phrasing import duration, size
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
@@ -37,14 +37,15 @@ def watch(options: SessionOptions, choices: ScreenChoices, *, record: str | None
 def show(session: Session, choices: ScreenChoices, *, keep: bool = False) -> None:
     """Show a session until the user leaves.
 
-    Raises :class:`click.UsageError` where there is no terminal to show it on, or no such theme, and what the session
-    raises that cannot begin.
+    Raises :class:`click.UsageError` where there is no terminal to show it on, or no such theme, what the session
+    raises that cannot begin, and :class:`~hangtop.cli.running.EndedBySignalError` when a signal ended it.
     """
     from collectors.fleet.turns import event_loop
     from hangtop.session.aside import aside
     from tui.app import HangtopApp, ScreenOptions
 
     told: list[str] = []
+    came: list[int] = []
     app = HangtopApp(
         session,
         ScreenOptions(
@@ -66,8 +67,13 @@ def show(session: Session, choices: ScreenChoices, *, keep: bool = False) -> Non
 
     async def shown() -> None:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGHUP):  # of a terminal that is gone, too, nothing that was seen is lost
-            loop.add_signal_handler(number, app.exit)
+
+        def end(number: int) -> None:
+            came.append(number)
+            app.exit()
+
+        for number in ENDING:  # of a terminal that is gone, too, nothing that was seen is lost
+            loop.add_signal_handler(number, end, number)
         await app.run_async()
 
     with asyncio.Runner(loop_factory=partial(event_loop, aside.hurried)) as runner:
@@ -79,6 +85,8 @@ def show(session: Session, choices: ScreenChoices, *, keep: bool = False) -> Non
         sys.stderr = None  # the terminal is gone: nobody is there to be told, now or when Python flushes it
     if app.never_began is not None:
         raise app.never_began
+    if came:
+        raise EndedBySignalError(came[0])
 
 
 def shows_ascii_alone(term: str, encoding: str | None) -> bool:

@@ -115,8 +115,10 @@ def test_a_reader_that_goes_away_is_no_fault() -> None:
     assert errors == b""
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interrupting_ends_quietly_with_130(number: signal.Signals, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_interrupting_ends_quietly_and_the_exit_code_says_by_what(
+    number: signal.Signals, code: int, tmp_path: Path
+) -> None:
     file = tmp_path / "x.hangtop"
     process = subprocess.Popen([*RUN, "record", str(file), "--batch"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 30
@@ -124,4 +126,4 @@ def test_interrupting_ends_quietly_with_130(number: signal.Signals, tmp_path: Pa
         time.sleep(0.02)
     process.send_signal(number)
     out, errors = process.communicate(timeout=30)
-    assert (process.returncode, out, errors) == (130, b"", b"")
+    assert (process.returncode, out, errors) == (code, b"", b"")
