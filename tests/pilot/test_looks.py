@@ -97,6 +97,8 @@ async def test_what_is_unknown_is_a_dash() -> None:
     session = Paper(nodes=1, gpus=0).session(ticks=1)
     async with screen(session) as shown:
         await shown.press("2")
+        shown.app.panel.go_column("gpu.util")
+        await shown.draw()
         row = next(line for line in shown.lines() if "node1" in line)
         assert "–" in row
         assert " 0%" not in row

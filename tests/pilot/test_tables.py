@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from collectors.samples.location import Location
+from tests.support.made import pulse
 from tests.support.piloted import Screen, screen
-from tests.support.screens import NOW, Paper, hung
+from tests.support.screens import NOW, PID, Paper, hung
 from tui.app import ScreenOptions
 from tui.filter import parse
 from tui.panels.registry import PANELS
@@ -69,7 +70,7 @@ async def test_no_column_is_cut_and_a_sign_counts_those_to_the_right(width: int)
             cells.size >= (cells.column.least or cells.column.width) for cells in layout.cells if not cells.column.most
         )
         assert 1 + sum(cells.size + 1 for cells in layout.cells) <= room
-        assert len(layout.cells) + layout.right == len(table.columns)
+        assert len(layout.cells) + layout.right == len(table.in_view.columns)
         header = shown.lines()[3].rstrip()
         assert header.endswith(f" {layout.right}›" if layout.right else "command")
 
@@ -104,8 +105,10 @@ async def test_moving_right_ends_where_nothing_is_left_over_and_left_comes_back(
 @pytest.mark.parametrize("steps", range(1, 22, 4))
 async def test_the_column_that_orders_is_always_in_view_and_explained(steps: int) -> None:
     async with screen(size=(80, 24)) as shown:
-        await shown.press("2", *["greater_than_sign"] * steps)
-        column = table_of(shown).columns[steps - 1]
+        await shown.press("2")
+        columns = table_of(shown).in_view.columns
+        column = columns[(steps - 1) % len(columns)]
+        await shown.press(*["greater_than_sign"] * steps)
         assert column.title in heads(shown)
         assert f"ordered by {column.title}" in shown.text()
         assert column.help.split(";")[0][:12] in shown.text()
@@ -126,6 +129,31 @@ async def test_the_chooser_hides_goes_and_orders() -> None:
         assert "command" in heads(shown)
         await shown.press("o", "home", "space", "escape")
         assert heads(shown)[0] == "rank"  # what tells the rows apart stays
+
+
+async def test_a_column_without_a_value_is_left_out_until_it_has_one_or_is_asked_for() -> None:
+    paper = Paper(nodes=2, gpus=0)
+    session = paper.session()
+    async with screen(session, size=(160, 30)) as shown:
+        await shown.press("2")
+        assert not {"kernel wait", "gpu", "util", "mem", "log quiet"} & {*heads(shown)}
+        assert {"state", "cpu %", "rss"} <= {*heads(shown)}
+        await shown.press("o")
+        line = next(line for line in shown.lines() if "util" in line)
+        assert "[ ] util" in line
+        assert "no value so far; share of time" in line
+        await shown.press(*["down"] * 6, "space", "escape")
+        assert "util" in heads(shown)
+        assert "mem" not in heads(shown)
+        await shown.press("slash", *"gpu=3", "enter")
+        assert "no row matches" in shown.text()
+        await shown.press("escape")
+        session.samples("node2", [pulse(PID + 2, state="S", wchan="do_wait", cpu_user=9.0)], 0)
+        await shown.draw()
+        assert "kernel wait" in heads(shown)
+        session.samples("node2", [pulse(PID + 2, state="R", wchan="0", cpu_user=9.0)], 0)
+        await shown.draw()
+        assert "kernel wait" in heads(shown), "it does not come and go"
 
 
 async def test_a_hidden_column_that_orders_comes_back_and_one_that_orders_cannot_be_hidden() -> None:

@@ -21,6 +21,8 @@ class ColumnLine(NamedTuple):
     help: str
     fixed: bool
     """It cannot be hidden."""
+    silent: bool = False
+    """No row has had a value in it so far: it is hidden unless somebody asks for it."""
 
 
 class ChosenColumn(NamedTuple):
@@ -72,11 +74,12 @@ class ColumnsDialog(Dialog[ChosenColumn | None]):
         for place, column in enumerate(self._columns):
             here = place == self._at
             box = "[ ] " if column.key in self._hidden else "[x] "
+            help_ = f"no value so far{'; ' if column.help else ''}{column.help}" if column.silent else column.help
             lines.append(
                 [
                     (("> " if here else "  ") + box, Tone.ACCENT if here else Tone.DIM),
                     (f"{column.title:<{width}}  ", Tone.STRONG if here else Tone.TEXT),
-                    (column.help, Tone.DIM),
+                    (help_, Tone.DIM),
                 ]
             )
         return lines

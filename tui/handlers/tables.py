@@ -46,8 +46,11 @@ def choose_columns(app: Host) -> None:
     from tui.dialogs.columns import ChosenColumn, ColumnLine, ColumnsDialog
 
     table = cast("TablePanel[object]", app.panel).table
-    fixed = table.in_view.fixed
-    lines = [ColumnLine(one.key, one.title or one.key, one.help, one.key in fixed) for one in table.columns]
+    fixed, silent = table.in_view.fixed, table.in_view.silent
+    lines = [
+        ColumnLine(one.key, one.title or one.key, one.help, one.key in fixed, one.key in silent)
+        for one in table.columns
+    ]
 
     def take(chosen: ChosenColumn | None) -> None:
         if chosen is not None and chosen.order:

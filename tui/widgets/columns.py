@@ -81,6 +81,12 @@ class Column(Generic[R]):
         return self.piece(row) if self.brief is None else (self.brief(row), self.tone)
 
 
+def says(column: Column[R], row: R) -> bool:
+    """Whether a cell says anything: an unknown or empty one does not."""
+    text = column.piece(row)[0].strip()
+    return bool(text) and text != UNKNOWN
+
+
 KEPT = 1024
 """Texts of a column whose fitted form is kept."""
 

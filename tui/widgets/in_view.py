@@ -1,25 +1,40 @@
-"""Which columns of a table are in view: those that are not hidden, from the one that was scrolled to on."""
+"""Which columns of a table are in view: those that say something and are not hidden, from the one scrolled to on."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from itertools import chain, islice
 from typing import Generic, TypeVar
 
-from tui.widgets.columns import Column, Layout, in_view_of, lay_out, needed_of, widths_of
+from tui.widgets.columns import Column, Layout, in_view_of, lay_out, needed_of, says, widths_of
 
 R = TypeVar("R")
 
 NOT_YET = (0, "")
+LOOKED = 128
+"""Rows in which, each time, a value is looked for of the columns that no row has had one in, beside those in view."""
 
 
 class InView(Generic[R]):
-    """The first ``frozen`` columns never scroll away and are never hidden."""
+    """The first ``frozen`` columns never scroll away and are never hidden.
+
+    A column in which no row has had a value so far is left out until one has, or somebody asks for it.
+    """
 
     def __init__(self, columns: Sequence[Column[R]], frozen: int) -> None:
         self.every = tuple(columns)
         self.columns = self.every
         """Those that are not hidden."""
-        self.hidden: frozenset[str] = frozenset()
+        self._unwanted: frozenset[str] = frozenset()
+        """Keys of those that somebody hid."""
+        self._asked: frozenset[str] = frozenset()
+        """Keys of those that somebody wants to see, whether they say something or not."""
+        self.silent: frozenset[str] = frozenset()
+        """Keys of those that nobody asked for and in which no row has had a value so far."""
+        self._told: set[str] = set()
+        """Keys of those in which one has."""
+        self._looked = 0
+        """The row to go on looking from."""
         self._frozen = self._first = frozen
         self._sizes: dict[str, int] = {}
         self._seen: dict[str, int] = {}
@@ -29,8 +44,40 @@ class InView(Generic[R]):
     def take_columns(self, columns: Sequence[Column[R]]) -> None:
         """Have other columns from now on, among which are all that there were."""
         self.every = tuple(columns)
-        self.columns = tuple(column for column in self.every if column.key not in self.hidden)
+        self._choose()
         self._laid_out = (NOT_YET, Layout([], 0, 0))
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """Keys of those that are not shown: unwanted, or without a value so far."""
+        return self._unwanted | self.silent
+
+    def _choose(self) -> None:
+        """Leave the hidden ones out; the first one shown stays the first, as far as it is there."""
+        first = self.columns[self._first].key if self._first < len(self.columns) else ""
+        hidden = self.hidden
+        self.columns = tuple(column for column in self.every if column.key not in hidden)
+        if self._first > self._frozen:
+            places = [place for place, column in enumerate(self.columns) if column.key == first]
+            self._first = max(self._frozen, min(places[0] if places else self._first, len(self.columns) - 1))
+
+    def listen(self, rows: Sequence[R], in_view: Sequence[R], ordering: str) -> None:
+        """Look for values in the columns that said nothing so far; before there is a row, all are shown."""
+        if not rows or len(self._told) == len(self.every):
+            return
+        self._looked = 0 if self._looked >= len(rows) else self._looked
+        some = islice(rows, self._looked, self._looked + LOOKED)
+        self._looked += LOOKED
+        looked = [*chain(in_view, some)]
+        for column in self.every:
+            if column.key not in self._told and any(says(column, row) for row in looked):
+                self._told.add(column.key)
+        kept = self._told | self._asked | self.fixed | {ordering}
+        silent = frozenset(column.key for column in self.every if column.key not in kept)
+        if silent != self.silent:
+            self.silent = silent
+            self._choose()
+            self._laid_out = (NOT_YET, self._laid_out[1])
 
     def measure(self, rows: Sequence[R]) -> None:
         """Make the columns that are as wide as their longest text fit these rows."""
@@ -69,8 +116,10 @@ class InView(Generic[R]):
 
     def hide(self, hidden: Set[str], ordering: str) -> None:
         """Show all columns but these; the frozen ones, and the one that orders the rows, stay."""
-        self.hidden = frozenset(hidden) - self.fixed - {ordering}
-        self.columns = tuple(column for column in self.every if column.key not in self.hidden)
+        hidden = frozenset(hidden) - self.fixed - {ordering}
+        self._asked = (self._asked | (self.silent - hidden)) - hidden
+        self._unwanted, self.silent = hidden - self.silent, self.silent & hidden
+        self._choose()
         self._begin_at(self._first)
 
     def go(self, key: str, width: int, ordering: str) -> None:

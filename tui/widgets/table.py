@@ -82,7 +82,9 @@ class Table(Lines, Generic[R]):
             self._arrange_now()
         elif not same or (not self._busy and time.perf_counter() - self._arranged_at > self._cost / BUSY_SHARE):
             self._arrange()
-        self.in_view.see(self.rows[self.top : self.top + self.size.height])
+        in_view = self.rows[self.top : self.top + self.size.height]
+        self.in_view.listen(self._fed, in_view, self.sort_key)
+        self.in_view.see(in_view)
         self.redraw()
 
     def _arrange(self) -> None:
@@ -262,7 +264,7 @@ class Table(Lines, Generic[R]):
         if place < len(self.rows):
             return self._row(place, layout, width)
         if not self.rows:
-            text = self.empty if not self.total else f"no row matches “{self.filter.text}” ({self.total} in all)"
+            text = self.empty if not self.total else f"no row matches “{self.filter.text}” ({self.total:,} in all)"
             return strip_of([(line_of(text, width, y - 2), Tone.DIM)], width, self.ink)
         return strip_of([], width, self.ink)
 

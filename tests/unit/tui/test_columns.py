@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from tui.theme import Tone
 from tui.widgets.columns import Column
-from tui.widgets.in_view import InView
+from tui.widgets.in_view import LOOKED, InView
 
 COLUMNS: tuple[Column[str], ...] = (
     Column("name", "name", 6, lambda row: row[:1]),
@@ -76,3 +77,49 @@ def test_the_last_one_in_view_is_shown_with_its_own_width_rather_than_left_out_f
     view.see(["x" * 30])
     assert widths(view, 1 + 7 + 20 + 4) == {"name": 6, "says": 19}
     assert widths(view, 1 + 7 + 10 + 4) == {"name": 6}
+
+
+def test_columns_without_a_value_come_when_a_row_far_down_has_one() -> None:
+    columns: tuple[Column[int], ...] = (
+        Column("name", "name", 6, lambda row: row),
+        Column("rare", "rare", 6, lambda row: row if row == 900 else None),
+        Column("none", "none", 6, lambda _: ""),
+        Column("dash", "dash", 6, lambda row: row, lambda _: ("–", Tone.DIM)),
+    )
+    view = InView(columns, 1)
+    rows = range(1000)
+
+    def keys() -> list[str]:
+        return [column.key for column in view.columns]
+
+    assert keys() == ["name", "rare", "none", "dash"], "what is to come is not known yet"
+    view.listen([], [], "")
+    assert keys() == ["name", "rare", "none", "dash"]
+    view.listen(rows, rows[:20], "")
+    assert keys() == ["name"]
+    assert view.hidden == {"rare", "none", "dash"}
+    for _ in range(len(rows) // LOOKED + 1):
+        view.listen(rows, rows[:20], "")
+    assert keys() == ["name", "rare"]
+    view.hide({"rare", "dash"}, "")
+    assert keys() == ["name", "none"]
+    view.listen(rows, rows[:20], "dash")
+    assert keys() == ["name", "none", "dash"], "what orders the rows is shown"
+
+
+def test_the_column_that_was_scrolled_to_stays_the_first_when_one_comes_before_it() -> None:
+    told: list[str] = []
+    columns: tuple[Column[str], ...] = (
+        Column("name", "name", 6, lambda row: row),
+        Column("late", "late", 6, lambda _: told[0] if told else None),
+        *(Column(f"c{number}", f"c{number}", 9, lambda row: row) for number in range(4)),
+    )
+    view = InView(columns, 1)
+    view.listen(["x"], ["x"], "")
+    view.layout(34, "")
+    view.scroll(1)
+    assert [cells.column.key for cells in view.layout(34, "").cells] == ["name", "c1", "c2"]
+    told.append("y")
+    view.listen(["x"], ["x"], "")
+    assert [cells.column.key for cells in view.layout(34, "").cells] == ["name", "c1", "c2"]
+    assert [column.key for column in view.columns][1] == "late"
