@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from collectors.samples.stacks import Frame, StackDump
-from hangtop.diagnosis.phrasing import rank_text
+from hangtop.diagnosis.finding import WaitBox
+from hangtop.diagnosis.phrasing import of_several, rank_text
 from hangtop.diagnosis.stacks import Activity, Merged, StackGroup, TreeNode
 from hangtop.diagnosis.stacks.roles import main_thread
 from hangtop.session.state import JobState
 from tui.format import UNKNOWN, plural
 from tui.theme import Tone
+from tui.waits.levels import letter_of
 from tui.widgets.blocks import Block
 from tui.widgets.lines import Piece
 
@@ -64,15 +66,47 @@ def newest_of(found: list[Entry], since: float | None = None) -> list[Entry]:
     ]
 
 
-def blocks_of_groups(merged: Merged, place: Callable[[Iterable[int]], str]) -> list[Block]:
-    """Groups that do the same, smallest first; ``place`` names the nodes of some ranks."""
-    return [_group(group, place) for group in merged.groups]
+def blocks_of_groups(
+    merged: Merged, place: Callable[[Iterable[int]], str], judged: Callable[[Collection[int], str], list[Piece]]
+) -> list[Block]:
+    """Groups that do the same, smallest first.
+
+    ``place`` names the nodes of some ranks; ``judged`` is what the verdict says of them beside what their frames tell.
+    """
+    return [_group(group, place, judged) for group in merged.groups]
 
 
-def _group(group: StackGroup, place: Callable[[Iterable[int]], str]) -> Block:
+def judged_as(boxes: Sequence[WaitBox], place_of: Mapping[int, int], ranks: Collection[int], told: str) -> list[Piece]:
+    """Letter of the box that ranks are in, and what is said there beyond what is ``told`` already.
+
+    Frames of a rank that waits below Python, for its GPU or a thread, do not say in what: another witness does.
+    """
+    places = {place_of.get(rank, -1) for rank in ranks}
+    place = min(places, default=-1)
+    if place < 0 or len(places) > 1:
+        return []
+    box = boxes[place]
+    tone = Tone.BAD if box.blamed else Tone.TEXT
+    doing = "" if box.doing.startswith(told) else f" {of_several(box.doing, len(ranks))}"
+    operation = f" [{box.operation}]" if box.operation and box.operation not in doing else ""
+    holding = " ◀ holds the others up" if box.blamed else ""
+    holding = holding.replace("holds", "hold") if len(ranks) > 1 else holding
+    return [
+        ("   ", Tone.DIM),
+        (letter_of(place), Tone.BAD if box.blamed else Tone.STRONG),
+        (f"{doing}{operation}{holding}", tone),
+    ]
+
+
+def _group(
+    group: StackGroup,
+    place: Callable[[Iterable[int]], str],
+    judged: Callable[[Collection[int], str], list[Piece]],
+) -> Block:
     doing = group.activity
     # a file that is waited for may have a name as long as the line: how they stand comes before it
-    what = doing.label.removesuffix(f" ({doing.waiting_on})")
+    label = of_several(doing.label, len(group.ranks))
+    what = label.removesuffix(f" ({doing.waiting_on})")
     tone = Tone.BAD if doing.error else Tone.STRONG
     heading: list[Piece] = [
         (f"{plural(len(group.ranks), 'rank'):<9} ", Tone.STRONG),
@@ -80,7 +114,8 @@ def _group(group: StackGroup, place: Callable[[Iterable[int]], str]) -> Block:
         (f"{place(group.ranks)}   ", Tone.INFO),
         (what, tone),
         *_notes(doing),
-        (doing.label.removeprefix(what), tone),
+        (label.removeprefix(what), tone),
+        *judged(group.ranks, doing.label),
     ]
     lines: list[list[Piece]] = [heading]
     if doing.error:

@@ -32,6 +32,28 @@ async def test_the_odd_rank_comes_first_and_what_sets_it_apart_is_marked() -> No
         assert "▸ train (train.py:203)" not in text
 
 
+async def test_a_group_says_what_the_verdict_says_of_it_as_soon_as_there_is_one() -> None:
+    session = dumped(Paper(slow=11), NOW - 4)
+    async with screen(session, size=(140, 30)) as shown:
+        await shown.press("8")
+        assert "wait in all_reduce" in shown.text()
+        assert "holds the others up" not in shown.text()
+        verdict = hung()
+        backward = replace(verdict.waits[1], doing="waits for its GPU in backward (train.py:96)")
+        session.publish(replace(verdict, waits=(verdict.waits[0], backward)))
+        await shown.draw()
+        lines = shown.lines()
+        blamed = next(line for line in lines if "node2" in line and "1 rank" in line)
+        assert "reads data   A in read_shard (data.py:88) ◀ holds the others up" in blamed
+        others = next(line for line in lines if "31 ranks" in line)
+        told = "wait in all_reduce   B wait for their GPU in backward (train.py:96) [all_reduce #134 in dp]"
+        assert told in others
+        session.publish(verdict)
+        await shown.draw()
+        others = next(line for line in shown.lines() if "31 ranks" in line)
+        assert others.rstrip().endswith("wait in all_reduce   B [all_reduce #134 in dp]"), "nothing is said twice"
+
+
 async def test_enter_shows_a_full_stack_and_right_the_next_rank_of_the_group() -> None:
     async with screen(dumped(Paper(slow=11), NOW - 4)) as shown:
         await shown.press("8", "enter")

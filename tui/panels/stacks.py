@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from functools import partial
 
 from textual.message import Message
 
 from collectors.samples.stacks import StackDump
+from hangtop.diagnosis.finding import WaitBox
 from hangtop.diagnosis.stacks import Merged, as_text, merge
 from tui.format import age, plural
 from tui.panels.base import Place
 from tui.panels.block_panel import BlockPanel
 from tui.scene import Scene
-from tui.stacked import Entry, blocks_of_groups, blocks_of_trees, entries
+from tui.stacked import Entry, blocks_of_groups, blocks_of_trees, entries, judged_as
 from tui.stood import stood_since
 from tui.theme import Tone
 from tui.widgets.lines import Move, Piece
@@ -43,6 +45,8 @@ class StacksPanel(BlockPanel):
         self.as_tree = False
         self._entries: list[Entry] = []
         self._seen: tuple[int, float] = (0, 0.0)
+        self._boxes: tuple[WaitBox, ...] = ()
+        """Those that the headings speak of."""
 
     def draw(self) -> None:
         """Merge what is new, elsewhere, and draw."""
@@ -52,6 +56,8 @@ class StacksPanel(BlockPanel):
             self._seen = seen
             self._entries = entries(self.scene.state, stood_since(self.scene))
             self._merge()
+        elif self._boxes != self.scene.waits:
+            self.lay_out()
         if self.merged is None:
             self.view.empty = self.hint(EMPTY)
         self.view.feed(self.blocks)
@@ -72,8 +78,11 @@ class StacksPanel(BlockPanel):
     def lay_out(self) -> None:
         """Write the groups, or the tree, that pass the filter."""
         if self.merged is not None:
-            make = blocks_of_trees if self.as_tree else blocks_of_groups
-            self.blocks = self.filter.kept(make(self.merged, self._place))
+            self._boxes = self.scene.waits
+            judged = partial(judged_as, self._boxes, self.scene.waiting.place_of)
+            tree, place = self.as_tree, self._place
+            blocks = blocks_of_trees(self.merged, place) if tree else blocks_of_groups(self.merged, place, judged)
+            self.blocks = self.filter.kept(blocks)
             self.view.empty = f"no group with “{self.query_text}”" if self.query_text else self.hint(EMPTY)
             self.view.feed(self.blocks)
         self.stand_where_wanted()

@@ -20,7 +20,7 @@ def test_where_it_stands_is_one_text() -> None:
 def test_what_a_rank_waits_for_is_said_once() -> None:
     file = "/data/shard-7, to read"
     waits = stack(7, "read_shard", "main")._replace(state="D", syscall="openat", waiting_on=file)
-    (block,) = blocks_of_groups(merge([(3, waits)]), lambda _: "node0")
+    (block,) = blocks_of_groups(merge([(3, waits)]), lambda _: "node0", lambda _, __: [])
     heading = "".join(text for text, _ in block.lines[0])
     assert heading.count(file) == 1, heading
 
