@@ -72,7 +72,7 @@ class Fold:
         if len(self.writers) < 2:
             return ""
         of_ranks = len(self.ranks) == len(self.writers) > len(self.nodes)
-        return f"×{len(self.writers)} {'ranks' if of_ranks else 'nodes'}"
+        return f"×{len(self.writers):,} {'ranks' if of_ranks else 'nodes'}"
 
 
 class Folds:

@@ -117,7 +117,7 @@ class _Told:
                 nodes = plural(len(self.nodes), "node")
         if ranks:
             # of thousands the numbers of those that are remembered say nothing
-            who = f"more than {len(ranks)} ranks" if more else ranks_text(ranks)
+            who = f"more than {len(ranks):,} ranks" if more else ranks_text(ranks)
             text = f"{who} {several}" if len(ranks) > 1 else newest.text
             return Change(newest.at, "", f"{text} on {nodes}" if nodes else text, newest.kind)
         if self.sources and (len(self.sources) > 1 or not alone):

@@ -94,10 +94,10 @@ def ranks_word(number: int, of: int | None) -> str:
 
 
 def plural(number: int, noun: str) -> str:
-    """``1 rank``, ``2 ranks``; ``no rank``."""
+    """``1 rank``, ``2 ranks``, ``16,384 ranks``; ``no rank``."""
     if number == 0:
         return f"no {noun}"
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 _STEPS = "▁▂▃▄▅▆▇"

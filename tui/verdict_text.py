@@ -21,9 +21,9 @@ def in_ten_lines(verdict: Verdict, scene: Scene) -> str:
     """What, since when it is looked at, the root cause with its proof, what to do; the rest by name."""
     count = scene.count
     when = time.strftime("%F %T %Z", time.localtime(scene.now))
-    whole = "" if count.world_size is None else f" of {count.world_size}"
-    nodes = f"{count.nodes_up} of {count.nodes} node{'' if count.nodes == 1 else 's'} up"
-    ranks = f"{count.ranks_alive}{whole} {ranks_word(count.ranks_alive, count.world_size)} alive"
+    whole = "" if count.world_size is None else f" of {count.world_size:,}"
+    nodes = f"{count.nodes_up:,} of {count.nodes:,} node{'' if count.nodes == 1 else 's'} up"
+    ranks = f"{count.ranks_alive:,}{whole} {ranks_word(count.ranks_alive, count.world_size)} alive"
     lines = [
         f"{outcome_words(verdict.outcome).upper()}: {verdict.summary}",
         f"{when}, {nodes}, {ranks}, hangtop {__version__}",

@@ -57,8 +57,8 @@ def who(ranks: Iterable[int], otherwise: str = "a rank") -> str:
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
-    """``1 rank``, ``63 ranks``."""
-    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+    """``1 rank``, ``63 ranks``, ``16,384 ranks``."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 _PLURALS = {"is": "are", "has": "have", "was": "were", "does": "do"}

@@ -24,7 +24,7 @@ async def test_a_group_of_thousands_of_ranks_has_a_space_behind_their_number() -
         session.stacks(node, [dump])
     async with screen(session, size=(100, 30)) as shown:
         await shown.press("8")
-        assert "10399 ranks 0-10,12-10399" in shown.text()
+        assert "10,399 ranks 0-10,12-10399" in shown.text()
 
 
 async def test_a_chart_of_one_line_leaves_out_the_whole_that_would_touch_its_name() -> None:

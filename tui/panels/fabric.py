@@ -89,7 +89,7 @@ class FabricPanel(TablePanel[LinkRow]):
         ports, up, growing, silent = (sum(column) for column in sums)
         pieces = self.shown_of("link")
         if ports:
-            pieces += [("  " if pieces else " ", Tone.DIM), (f"{up} of {plural(ports, 'HCA port')} up", Tone.STRONG)]
+            pieces += [("  " if pieces else " ", Tone.DIM), (f"{up:,} of {plural(ports, 'HCA port')} up", Tone.STRONG)]
         elif not pieces:
             pieces = [(" no HCA", Tone.STRONG)]
         if silent:

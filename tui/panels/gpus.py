@@ -87,11 +87,11 @@ class GpusPanel(TablePanel[GpuRow]):
         pieces = self.shown_of("GPU") or [(f" {plural(len(self.scene.gpus), 'GPU')}", Tone.STRONG)]
         if known:
             pieces += [("   mean utilisation ", Tone.DIM), (percent(busy / known), Tone.TEXT)]
-            pieces += [("   under 5%: ", Tone.DIM), (f"{idle:.0f}", Tone.WARN if 0 < idle < known else Tone.TEXT)]
+            pieces += [("   under 5%: ", Tone.DIM), (f"{idle:,.0f}", Tone.WARN if 0 < idle < known else Tone.TEXT)]
         if power:
             pieces += [("   power ", Tone.DIM), (watts(power), Tone.TEXT)]
         if silent:
-            pieces += [("   ", Tone.DIM), (f"◌ {silent:.0f} on nodes that do not respond", Tone.WARN)]
+            pieces += [("   ", Tone.DIM), (f"◌ {silent:,.0f} on nodes that do not respond", Tone.WARN)]
         for count, words in ((held, "held back"), (faults, "without figures"), (late, NO_ROWS)):
             if count:
                 noun = "node" if words == NO_ROWS else "GPU"

@@ -130,25 +130,25 @@ class LogsPanel(Panel):
         else:
             pieces = [(" ⏸ paused", Tone.WARN)]
             if view.unseen:
-                pieces.append((f" · {view.unseen} new", Tone.ACCENT))
+                pieces.append((f" · {view.unseen:,} new", Tone.ACCENT))
             if (line := view.current) is not None:
                 pieces.append((f" at {clock(line.at)}", Tone.DIM))
         folded = 0 if book.folds is None else book.folds.folded
         shown = len(book.shown) + folded
-        of = "" if shown == len(book.lines) else f" of {len(book.lines)}"
-        pieces += [("   ", Tone.DIM), (f"{shown}{of} lines", Tone.TEXT)]
+        of = "" if shown == len(book.lines) else f" of {len(book.lines):,}"
+        pieces += [("   ", Tone.DIM), (f"{shown:,}{of} lines", Tone.TEXT)]
         pieces.append((f" from {plural(self._files, 'file')}", Tone.DIM))
         if folded:
-            pieces.append((f"   {folded} like others at that time", Tone.DIM))
+            pieces.append((f"   {folded:,} like others at that time", Tone.DIM))
         if book.lowest:
             pieces += [("   ", Tone.DIM), (f"{SEVERITIES[book.lowest]} and worse", Tone.WARN)]
         if book.skipped:
-            pieces += [("   ", Tone.DIM), (f"{book.skipped} lines of a flood not fetched", Tone.WARN)]
+            pieces += [("   ", Tone.DIM), (f"{book.skipped:,} lines of a flood not fetched", Tone.WARN)]
         left_out = sum(file.left_out for node in self.scene.nodes for file in node.log_files.values())
         if left_out:
             pieces += [("   ", Tone.DIM), (f"▲ {size(left_out)} not even read there", Tone.WARN)]
         if view.marked:
-            pieces += [("   ", Tone.DIM), (f"◆ {len(view.marked)} marked", Tone.ACCENT)]
+            pieces += [("   ", Tone.DIM), (f"◆ {len(view.marked):,} marked", Tone.ACCENT)]
         return pieces
 
     def move(self, how: Move) -> None:

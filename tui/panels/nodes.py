@@ -59,7 +59,7 @@ class NodesPanel(TablePanel[NodeState]):
         for link in ("live", "limited", "offline", "connecting", "stale", "lost"):
             if links[link]:
                 glyph, tone = link_glyph(link)
-                pieces += [("   ", Tone.DIM), (f"{glyph} {links[link]} {link}", tone)]
+                pieces += [("   ", Tone.DIM), (f"{glyph} {links[link]:,} {link}", tone)]
         if self.scene.interval > self.scene.session.options.interval:
             pieces += [
                 ("   ", Tone.DIM),

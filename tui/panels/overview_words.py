@@ -89,7 +89,7 @@ class Totals:
             # a look sees state R for an instant: a rank that is not on a CPU then may well be at work on its GPU
             when = "then" if self.scene.timeline.told()[0] else "now"
             if alive:
-                more.append([(f"   {on_cpu} of {plural(alive, 'rank')}", Tone.TEXT), (f" on CPU {when}", Tone.DIM)])
+                more.append([(f"   {on_cpu:,} of {plural(alive, 'rank')}", Tone.TEXT), (f" on CPU {when}", Tone.DIM)])
             elif all(row.rank.gone_at is not None for row in self.scene.ranks):
                 more.append([("   no rank runs any more", Tone.TEXT)])
         more.append(self._connecting())
@@ -132,7 +132,7 @@ class Totals:
             told.append([(f"{plural(sum(waiting), 'rank')} {verb}", Tone.TEXT)])
         if crashed:
             ended = sum(row.rank.gone_at is not None for row in self.scene.ranks)
-            told.append([(f"{ended} of {plural(len(self.scene.ranks), 'rank')} ended", Tone.TEXT)])
+            told.append([(f"{ended:,} of {plural(len(self.scene.ranks), 'rank')} ended", Tone.TEXT)])
         pieces: list[Piece] = []
         for part in told:
             pieces += [(" · " if pieces else " ", Tone.DIM), *part]
@@ -198,7 +198,8 @@ class Totals:
             for node in self.scene.nodes
             if node.link == "connecting" and node.seen_at is None and self.scene.now - node.since > SLOW_CONNECT
         ]
-        pieces: list[Piece] = [("   ○ connecting ", Tone.DIM), (f"{count.nodes_up} of {count.nodes} nodes", Tone.TEXT)]
+        up = f"{count.nodes_up:,} of {count.nodes:,} nodes"
+        pieces: list[Piece] = [("   ○ connecting ", Tone.DIM), (up, Tone.TEXT)]
         if slow:
             worst = min(slow, key=lambda node: node.since)
             more = f" and {len(slow) - 1} more" if len(slow) > 1 else ""

@@ -94,33 +94,33 @@ class RanksPanel(TablePanel[RankRow]):
     def totals(self) -> list[Piece]:
         """How many ranks, in which states."""
         count = self.scene.count
-        of = "" if count.world_size is None else f" of {count.world_size}"
+        of = "" if count.world_size is None else f" of {count.world_size:,}"
         narrow = self.shown_of("rank")
         live = self.scene.session.live
         number, what = (count.ranks_alive, "alive") if live else (count.ranks, "told of")
-        known = f"{number}{of} {ranks_word(number, count.world_size)} {what}"
+        known = f"{number:,}{of} {ranks_word(number, count.world_size)} {what}"
         pieces = narrow or [(f" {known}", Tone.STRONG)]
         if count.ranks_unheard and not narrow:
-            pieces += [("   ", Tone.DIM), (f"◌ {count.ranks_unheard} on nodes that do not respond", Tone.WARN)]
+            pieces += [("   ", Tone.DIM), (f"◌ {count.ranks_unheard:,} on nodes that do not respond", Tone.WARN)]
         states: Counter[str] = Counter()
         for letters, nodes in Counter(self._states.turn(self.scene.nodes)).items():
             for letter in letters:
                 states[letter] += nodes
         for letter, times in states.most_common():
             word, tone = STATES.get(letter, (letter, Tone.TEXT))
-            pieces += [("   ", Tone.DIM), (f"{times} {word[2:]}", tone if tone is not Tone.OK else Tone.TEXT)]
+            pieces += [("   ", Tone.DIM), (f"{times:,} {word[2:]}", tone if tone is not Tone.OK else Tone.TEXT)]
         rows = self.table.rows if narrow else self.scene.ranks
         nameless = sum(row.number < 0 and row.rank.gone_at is None for row in rows[:MOST_NAMELESS])
         if nameless:
-            pieces += [("   ", Tone.DIM), (f"{nameless} without a number", Tone.WARN)]
+            pieces += [("   ", Tone.DIM), (f"{nameless:,} without a number", Tone.WARN)]
         strangers = 0 if narrow else len(self.scene.lists.strangers)
         if strangers:
-            pieces += [("   ", Tone.DIM), (f"{strangers} not of this job", Tone.WARN)]
+            pieces += [("   ", Tone.DIM), (f"{strangers:,} not of this job", Tone.WARN)]
         gone = 0 if narrow else count.ranks - count.ranks_alive - count.ranks_unheard
         if gone:
-            pieces += [("   ", Tone.DIM), (f"{gone} ended", Tone.WARN)]
+            pieces += [("   ", Tone.DIM), (f"{gone:,} ended", Tone.WARN)]
         if self.table.marked:
-            pieces += [("   ", Tone.DIM), (f"◆ {len(self.table.marked)} marked", Tone.ACCENT)]
+            pieces += [("   ", Tone.DIM), (f"◆ {len(self.table.marked):,} marked", Tone.ACCENT)]
         return pieces
 
     def enter(self) -> Place | None:

@@ -157,7 +157,7 @@ class TablePanel(Panel, Generic[R]):
         if not self.narrowed():
             return []
         shown, every = len(self.table.rows), self.table.total
-        return [(f" {shown} of {plural(every, noun)}", Tone.STRONG), (" shown", Tone.DIM)]
+        return [(f" {shown:,} of {plural(every, noun)}", Tone.STRONG), (" shown", Tone.DIM)]
 
     def move(self, how: Move) -> None:
         """Move the cursor."""

@@ -116,9 +116,9 @@ class Banner(Bar):
         count = self.scene.count
         whole = count.world_size
         pieces: list[Piece] = [
-            (f"{count.nodes_up}/{count.nodes} nodes", Tone.OK if count.nodes_up == count.nodes else Tone.WARN),
+            (f"{count.nodes_up:,}/{count.nodes:,} nodes", Tone.OK if count.nodes_up == count.nodes else Tone.WARN),
             (" up   ", Tone.DIM),
-            (f"{count.ranks_alive}{'' if whole is None else f'/{whole}'} ranks", Tone.TEXT),
+            (f"{count.ranks_alive:,}{'' if whole is None else f'/{whole:,}'} ranks", Tone.TEXT),
             (" seen", Tone.DIM),
         ]
         asking = [node for node in self.scene.nodes if node.link == "connecting" and node.since]
@@ -136,10 +136,10 @@ class Banner(Bar):
         if self.scene.session.live and count.oldest is not None and count.oldest > OLD:
             parts.append([(f"oldest data {age(count.oldest)} ({count.oldest_node})", Tone.WARN)])
         if brief:
-            whole = f"/{count.world_size}" if count.world_size is not None else ""
+            whole = f"/{count.world_size:,}" if count.world_size is not None else ""
             up = Tone.DIM if count.nodes_up == count.nodes else Tone.WARN
-            nodes = f"{count.nodes_up}/{count.nodes}" if self.scene.session.live else str(count.nodes)
-            ranks = f"{count.ranks_alive}{whole} {ranks_word(count.ranks_alive, count.world_size)}"
+            nodes = f"{count.nodes_up:,}/{count.nodes:,}" if self.scene.session.live else f"{count.nodes:,}"
+            ranks = f"{count.ranks_alive:,}{whole} {ranks_word(count.ranks_alive, count.world_size)}"
             # files may tell of a job without telling of its nodes or processes: that is no job of 0 ranks
             live, several = self.scene.session.live, "" if count.nodes == 1 else "s"
             said: list[Piece] = [(f"{nodes} node{several}", up)] if live or count.nodes else []

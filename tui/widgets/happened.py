@@ -176,7 +176,7 @@ class Happened(Lines):
     def _title(self, width: int) -> Strip:
         title = " what happened, the last of each kind " if self._left_out else " what happened "
         keys = "↑ ↓, Enter shows that moment, Esc leaves" if self.active else "H"
-        hidden = f" {self._hidden} of hangtop's own hidden ─" if self._hidden else ""
+        hidden = f" {self._hidden:,} of hangtop's own hidden ─" if self._hidden else ""
         for right in (f"{hidden} {keys} ─", f" {keys} ─", " Enter shows it ─" if self.active else "", ""):
             line = width - cells(title) - cells(right)
             if line >= 0:

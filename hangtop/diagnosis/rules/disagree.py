@@ -125,7 +125,7 @@ def stalled(job_status: JobStatus) -> Iterator[Finding]:
         yield _at_once(graph, members, ranks)
         return
     what = listed([one.told for one in graph.accused])
-    group = f"{ranks_text(ranks)} of a sub-group" if graph.pattern == "stuck_group" else f"all {len(ranks)} ranks"
+    group = f"{ranks_text(ranks)} of a sub-group" if graph.pattern == "stuck_group" else f"all {len(ranks):,} ranks"
     open_ended = any(one.kind in OPEN_KINDS for one in graph.accused)
     waiting = f"; {count(len(graph.waiters), 'other')} wait for them" if graph.waiters else ""
     weight = 0.55 if open_ended else 0.7
@@ -183,7 +183,7 @@ def _at_once(graph: WaitGraph, members: tuple[RankStatus, ...], ranks: tuple[int
     seconds = listed(sorted({member.activity.second for member in members if member.activity}))
     return Finding(
         "collective_mismatch", "critical", 0.7,
-        f"all {len(members)} ranks wait in two collectives at once: {graph.accused[0].told}, and {seconds}; "
+        f"all {len(members):,} ranks wait in two collectives at once: {graph.accused[0].told}, and {seconds}; "
         "on one process group their order differs from rank to rank",
         ranks=ranks,
         nodes=nodes_of(members),

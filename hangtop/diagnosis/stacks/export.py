@@ -10,7 +10,7 @@ from hangtop.diagnosis.stacks.tree import TreeNode
 def summary(group: StackGroup) -> str:
     """One line on a group: ``3 ranks 4-6: waits in all_reduce, at train_step (train.py:31)``."""
     count = len(group.ranks)
-    ranks = f"rank {group.folded}" if count == 1 else f"{count} ranks {group.folded}"
+    ranks = f"rank {group.folded}" if count == 1 else f"{count:,} ranks {group.folded}"
     return f"{ranks}: {describe(group.activity)}"
 
 

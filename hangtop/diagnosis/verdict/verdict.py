@@ -199,7 +199,7 @@ def _summary(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding, .
     # one that is not heard just now still has its ranks
     having = {rank.node for rank in job.ranks if rank.gone_at is None}
     nodes = sum(node.link in ("live", "limited") or node.name in having for node in job.nodes.values())
-    seen = f"{count(ranks, 'rank') if not of_world else f'{ranks}{of_world} ranks'} on {count(nodes, 'node')}"
+    seen = f"{count(ranks, 'rank') if not of_world else f'{ranks:,}{of_world} ranks'} on {count(nodes, 'node')}"
     watched = f", watched for {duration(job.watched)}" if job.watched else ""
     waiting = next((finding.summary for finding in findings if finding.kind == "waiting"), "")
     if outcome == "healthy":
@@ -257,7 +257,7 @@ def _unanswered(job: Job) -> str:
     if not (job.live and job.nodes and all(node.link == "connecting" for node in job.nodes.values())):
         return ""
     whole = len(job.nodes)
-    return "the node has not answered yet" if whole == 1 else f"none of {whole} nodes has answered yet"
+    return "the node has not answered yet" if whole == 1 else f"none of {whole:,} nodes has answered yet"
 
 
 def _would_settle(job_status: JobStatus) -> str:

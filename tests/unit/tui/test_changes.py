@@ -60,7 +60,7 @@ def test_of_more_ranks_than_are_remembered_it_is_said_that_there_were_others() -
     ]
     changes.append(Change(1.0, "node9", f"rank {OF_ALL} started (pid 1)", "started"))
     (line,) = FewLines().chosen(changes, 4).lines
-    assert (line.node, line.text) == ("", "more than 4096 ranks started on more than 512 nodes")
+    assert (line.node, line.text) == ("", "more than 4,096 ranks started on more than 512 nodes")
 
 
 def test_what_was_told_of_a_kind_is_kept_until_something_is_new() -> None:

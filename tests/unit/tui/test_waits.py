@@ -92,7 +92,7 @@ def test_of_many_boxes_those_that_matter_stay_and_the_others_are_counted() -> No
     assert [len(column) for column in folded.columns] == [1, 3]
     assert folded.boxes[0].blamed
     rest = folded.boxes[folded.columns[1][-1]]
-    assert (rest.doing, len(rest.ranks), rest.letter) == ("at 2045 more points", 2045, "…")
+    assert (rest.doing, len(rest.ranks), rest.letter) == ("at 2,045 more points", 2045, "…")
     assert len(folded.arrows) == 3
     drawn = drawing(boxes, 118, 9)
     assert (drawn.height <= 9, drawn.width <= 118) == (True, True)
