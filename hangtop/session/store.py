@@ -149,12 +149,16 @@ class Store:
         node.clock_offset = filter_.learn(sample.clock, arrived)
 
     def _flushed(self, node: NodeState, runs: Sequence[tuple[type, list[NamedTuple]]], arrived: float) -> float:
-        """Our time of the flush that begins with ``runs``: its tick tells, also when several came in one chunk."""
+        """Our time of the flush that begins with ``runs``: its tick tells, also when several came in one chunk.
+
+        A clock that was set since the flush before is known before its times are read.
+        """
         if node.clock_offset is not None:
             for kind, group in runs:
                 if kind is Tick and group:
                     tick = group[0]
                     assert isinstance(tick, Tick)
+                    self._learn(node, tick, arrived)
                     return min(arrived, tick.clock - node.clock_offset)
         return arrived
 
