@@ -54,10 +54,11 @@ def cpu_starved(job: Job) -> Iterator[Finding]:
         numbers = tuple(sorted(rank.rank for rank in ranks))
         yield Finding(
             "cpu_starved", "warning", 0.8,
-            f"{ranks_on(numbers, (node,))} {_waits(ranks)} for a CPU, the others {usual:.0f}%: {reason.text}",
+            f"{ranks_on(numbers, (node,))} {_waits(ranks)} for a CPU, the others {usual:.0f}%: "
+            f"{_of(ranks, reason.text)}",
             ranks=numbers, nodes=(node,),
             evidence=tuple(_seen(job, rank) for rank in ranks[:4]),
-            advice=reason.advice,
+            advice=_of(ranks, reason.advice),
         )  # fmt: skip
 
 
@@ -147,6 +148,15 @@ def _waits(ranks: Sequence[Rank]) -> str:
     shares = sorted(_waited(rank) for rank in ranks)
     share = f"{shares[0]}%" if shares[0] == shares[-1] else f"{shares[0]} to {shares[-1]}%"
     return f"{'waits' if len(ranks) == 1 else 'wait'} {share} of the time"
+
+
+_SEVERAL = {"it runs": "they run", "before it": "before them", "Start it": "Start them", "its": "their"}
+_ONE = re.compile(r"\b(?:it runs|before it|Start it|its)\b")
+
+
+def _of(ranks: Sequence[Rank], text: str) -> str:
+    """What is said of one, said of so many."""
+    return text if len(ranks) == 1 else _ONE.sub(lambda found: _SEVERAL[found[0]], text)
 
 
 def _seen(job: Job, rank: Rank) -> Evidence:

@@ -33,7 +33,7 @@ def test_a_group_that_is_stopped_for_its_limit() -> None:
     found = first(verdict)
     assert (verdict.outcome, found.kind, found.ranks, found.nodes) == ("slow", "cpu_starved", (2, 3), ("node2",))
     assert found.summary == (
-        "ranks 2-3 on node2 wait 70% of the time for a CPU, the others 5%: its control group may use 0.5 CPUs and was "
+        "ranks 2-3 on node2 wait 70% of the time for a CPU, the others 5%: their control group may use 0.5 CPUs and was "
         "stopped in 90% of the periods"
     )
     assert "/kubepods/pod7" in found.advice
@@ -45,7 +45,12 @@ def test_a_nice_value_that_the_others_do_not_have() -> None:
     told.ranks(1).waits_for_cpu(50, nice=19)
     found = first(told.verdict())
     assert (found.kind, found.ranks) == ("cpu_starved", (1,))
-    assert "it runs at nice 19" in found.summary
+    assert "it runs at nice 19, and others on the node before it" in found.summary
+    told = job()
+    told.ranks(2, 3).waits_for_cpu(50, nice=19)
+    found = first(told.verdict())
+    assert "they run at nice 19, and others on the node before them" in found.summary
+    assert found.advice == "Start them with the nice value of the others, and look at what else runs on their node."
 
 
 def test_ranks_that_are_bound_to_one_cpu() -> None:
@@ -75,7 +80,7 @@ def test_a_node_that_has_more_to_do_than_cpus_while_the_others_have_not() -> Non
     told.ranks(2, 3).waits_for_cpu(50)
     found = first(told.verdict())
     assert (found.kind, found.nodes) == ("cpu_starved", ("node2",))
-    assert "48 tasks want to run on its node's 16 CPUs, 3.0 a CPU; on the other nodes 0.2" in found.summary
+    assert "48 tasks want to run on their node's 16 CPUs, 3.0 a CPU; on the other nodes 0.2" in found.summary
 
 
 @pytest.mark.parametrize("loads", [(3.2, 20.0), (20.0, 48.0), (48.0, 48.0)])
