@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from collectors.fleet.sink import LinkChange
 from hangtop.session.changes import Change
 from hangtop.session.history.node_lanes import Lanes
 from tests.support.piloted import screen
@@ -138,3 +139,19 @@ async def test_charts_of_a_small_job_take_the_lines_that_nothing_else_fills() ->
         lines = shown.lines()[:-1]
         assert not [line for line in lines if not line.strip()]
         assert sum(line.startswith("● node1") for line in lines) == 1
+
+
+@pytest.mark.parametrize("gpus", [0, 2])
+async def test_power_has_a_column_where_there_is_a_gpu(gpus: int) -> None:
+    async with screen(watched(stood=0, gpus=gpus), size=WIDE) as shown:
+        heads = next(line for line in shown.lines() if line.startswith("  rank node"))
+        assert ("power" in heads.split("what happened")[0]) is bool(gpus)
+
+
+async def test_before_a_node_is_known_nobody_says_how_many_are_up() -> None:
+    session = Paper(nodes=0).session()
+    async with screen(session) as shown:
+        assert shown.lines()[0].startswith(" hangtop  no node yet ")
+        session.link(LinkChange("node1", "connecting", "", session.clock.now))
+        await shown.draw()
+        assert shown.lines()[0].startswith(" hangtop  0/1 nodes up   0 ranks seen")

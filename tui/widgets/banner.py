@@ -115,6 +115,8 @@ class Banner(Bar):
         """Nodes up, ranks seen, who is slow."""
         count = self.scene.count
         whole = count.world_size
+        if not count.nodes:
+            return [("no node yet", Tone.DIM)]
         pieces: list[Piece] = [
             (f"{count.nodes_up:,}/{count.nodes:,} nodes", Tone.OK if count.nodes_up == count.nodes else Tone.WARN),
             (" up   ", Tone.DIM),

@@ -107,14 +107,23 @@ class Onset(Lines):
     def _measured(self, width: int) -> tuple[int, bool, int]:
         """Cells of the last minute, whether GPU power fits, and cells of a node's name."""
         name = self._name_cells
-        left = width - _beside(name) - 1
+        left = width - self._beside(name) - 1
         shown = next((count for count in (60, 30, 20, 15, 12) if count <= left), 10)
-        return shown, left - shown >= TREND + 2, name
+        return shown, self._powered and left - shown >= TREND + 2, name
+
+    @property
+    def _powered(self) -> bool:
+        """Whether there is a GPU, and so its power."""
+        return bool(self.scene.gpus)
+
+    def _beside(self, name: int) -> int:
+        """Cells of a line but for the minute: mark, rank and node, and since when, CPU and power."""
+        return (2 + 5 + name + 1) + 8 + 5 + (6 if self._powered else 0)
 
     def filled(self, width: int) -> int:
         """Of so many cells those that lines fill; the last one is the scrollbar's."""
         shown, trend, name = self._measured(width)
-        return min(width, _beside(name) + shown + (TREND + 2 if trend else 0) + 1)
+        return min(width, self._beside(name) + shown + (TREND + 2 if trend else 0) + 1)
 
     def _title(self, width: int, shown: int) -> Strip:
         """What rows and cells are, and of which minute."""
@@ -137,7 +146,8 @@ class Onset(Lines):
         left, right = f"-{MINUTE} s", "now" if self._now else ""
         told = left + fit(right, shown - cells(left), "right")
         power = f" {fit(f'power {MINUTE} s', TREND)}" if trend else ""
-        heads = f"{fit('still', 7, 'right')} {fit('cpu', 5, 'right')}{fit('power', 6, 'right')}{power}"
+        power = fit("power", 6, "right") + power if self._powered else ""
+        heads = f"{fit('still', 7, 'right')} {fit('cpu', 5, 'right')}{power}"
         text = f" {fit('rank', 5, 'right')} {fit('node', name)} {fit(told, shown)}{heads}"
         return strip_of([(text, Tone.DIM)], width, self.ink)
 
@@ -175,11 +185,6 @@ class Onset(Lines):
             return [(" " * shown, Tone.DIM)]
         seen = lanes.cells(self._until(shown), MINUTE / shown, shown)
         return [("".join(map(_GLYPHS.__getitem__, run)), tone) for tone, run in groupby(seen, _TONES.__getitem__)]
-
-
-def _beside(name: int) -> int:
-    """Cells of a line but for the minute: mark, rank and node, and since when, CPU and power."""
-    return (2 + 5 + name + 1) + 8 + 5 + 6
 
 
 def _end_of(rows: Sequence[OnsetRow], now: float, began: float | None) -> float | None:
