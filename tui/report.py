@@ -12,7 +12,7 @@ from collectors.node.secrets import blotting
 from hangtop import __version__
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import outcome_words
+from hangtop.diagnosis.phrasing import outcome_words, rank_text
 from hangtop.session.state import JobState
 from tui.changes import OUTCOMES
 from tui.format import age
@@ -38,7 +38,7 @@ class Report:
         """Write the files and return where they are: of a job that hangs a picture, too. Raises :class:`OSError`."""
         from hangtop.cli.answer import Answer, as_json, as_text
 
-        answer = Answer(self._verdict, self._job, self._job.watched)
+        answer = Answer(self._verdict, self._job, 0.0)  # it was there before it was asked for
         stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(self._job.now))
         text, data = folder / f"hangtop-{stamp}.txt", folder / f"hangtop-{stamp}.json"
         folder.mkdir(parents=True, exist_ok=True)
@@ -88,12 +88,13 @@ def _sections(state: JobState, job: Job) -> Iterator[str]:
     for node in job.nodes.values():
         heard = "never heard" if node.seen_at is None else f"heard {age(job.now - node.seen_at)} ago"
         yield f"{node.name}: {' '.join(filter(None, (node.link, node.why)))}, {heard}"
-        yield from (f"  {s.source}: {s.state} {s.why}" for s in node.sources.values() if s.state != "ok")
+        sources = sorted(node.sources.values(), key=lambda source: source.source)
+        yield from (f"  {s.source}: {s.state} {s.why}" for s in sources if s.state != "ok")
     yield "\n--- ranks " + "-" * 61
     for rank in job.ranks:
         pulse = rank.looks[-1].value if rank.looks else None
         doing = "ended" if rank.gone_at is not None else "unknown" if pulse is None else f"{pulse.state} {pulse.wchan}"
-        yield f"{rank.rank}: {rank.node} pid {rank.process.pid} {doing}  {rank.process.command}"
+        yield f"{rank_text(rank.rank)}: {rank.node} pid {rank.process.pid} {doing}  {rank.process.command}"
     yield "\n--- what changed lately " + "-" * 47
     for change in state.changes:
         who = change.node or (outcome_words(change.kind) if change.kind in OUTCOMES else "")

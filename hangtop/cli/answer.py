@@ -181,23 +181,25 @@ def _lines(answer: Answer, colour: bool) -> Iterator[str]:
 
 def _scope(answer: Answer) -> str:
     job = answer.job
+    took = f"; took {answer.took:.1f} s" if answer.took else ""
     if not job.live and not job.ranks:
         named = {*(event.rank for event in job.events), *(one.rank for one in job.recorders)} - {None}
         speaking = len(named)
         who = (
             "no rank is named" if not speaking else f"{count(speaking, 'rank')} {'speak' if speaking > 1 else 'speaks'}"
         )
-        return f"{who} in what was read; took {answer.took:.1f} s"
+        return f"{who} in what was read{took}"
     live = sum(n.link in {"live", "limited", "offline"} for n in job.nodes.values())
-    of = "" if job.world_size is None else f" of {job.world_size}"
+    of = "" if job.world_size is None else f" of {job.world_size:,}"
     watched = f", watched {job.watched:.0f} s" if job.live else ""
     ranks = sum(rank.rank >= 0 for rank in job.ranks)
     without = len(job.unnumbered)
-    who = f"{ranks}{of} ranks" if ranks or not without else ""
+    noun = "rank" if (job.world_size or ranks) == 1 else "ranks"
+    who = f"{ranks:,}{of} {noun}" if ranks or not without else ""
     if without:
         said = "that says no rank" if without == 1 else "that say no rank"
         who += f"{', ' if who else ''}{count(without, 'process', 'processes')} {said}"
-    return f"{live} of {len(job.nodes)} nodes, {who}{watched}; took {answer.took:.1f} s"
+    return f"{live:,} of {count(len(job.nodes), 'node')}, {who}{watched}{took}"
 
 
 def _age(at: float | None, now: float) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job, Rank
-from hangtop.diagnosis.phrasing import count, duration, ranks_text
+from hangtop.diagnosis.phrasing import duration, ranks_text
 from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.tables.thresholds import CLOCK_SKEW_S
 from hangtop.diagnosis.waits.statuses import not_responding
@@ -123,7 +123,9 @@ def clock_skew(job: Job) -> Iterator[Finding]:
         worst = max(off, key=lambda name: abs(off[name]))
         yield Finding(
             "clock_skew", "info", 0.8,
-            f"clocks of {count(len(off), 'node')} are off, {worst} by {off[worst]:+.1f} s",
+            f"the clock of {worst} is off by {off[worst]:+,.1f} s"
+            if len(off) == 1
+            else f"the clocks of {len(off):,} nodes are off, that of {worst} by {off[worst]:+,.1f} s",
             nodes=tuple(off),
             evidence=tuple(Evidence(f"clock of {name}", None, f"{offset:+.2f} s") for name, offset in off.items()),
             advice="Start time synchronisation (chrony, ntpd); times of different logs do not compare until then.",

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+from hangtop.diagnosis.phrasing import of_several
 from hangtop.diagnosis.stacks.doing import Activity
 from hangtop.diagnosis.stacks.merge import Merged, StackGroup
 from hangtop.diagnosis.stacks.tree import TreeNode
 
 
 def summary(group: StackGroup) -> str:
-    """One line on a group: ``3 ranks 4-6: waits in all_reduce, at train_step (train.py:31)``."""
+    """One line on a group: ``3 ranks 4-6: wait in all_reduce, at train_step (train.py:31)``."""
     count = len(group.ranks)
     ranks = f"rank {group.folded}" if count == 1 else f"{count:,} ranks {group.folded}"
-    return f"{ranks}: {describe(group.activity)}"
+    return f"{ranks}: {describe(group.activity, count)}"
 
 
-def describe(doing: Activity) -> str:
-    """One line on what a rank does, with place, motion and CPU as far as they are known."""
+def describe(doing: Activity, number: int = 1) -> str:
+    """One line on what so many ranks do, with place, motion and CPU as far as they are known."""
+    label = of_several(doing.label, number)
     if doing.error:
         state = f", state {doing.state}" if doing.state else ""
         kernel = f" in {doing.wchan}" if doing.wchan else ""
-        return f"{doing.label}: {doing.error}{state}{kernel} ({doing.said})"
+        return f"{label}: {doing.error}{state}{kernel} ({doing.said})"
     where = f", at {doing.where}" if doing.where else ""
     motion = {True: ", moving", False: ", frozen", None: ""}[doing.moving]
     cpu = f", {doing.cpu}" if doing.cpu in ("busy", "blocked") else ""
     held = f"; thread {doing.holder.name} is at {doing.holder.where}" if doing.holder and doing.holder.where else ""
-    return f"{doing.label}{where}{motion}{cpu}{held if doing.kind == 'lock' else ''}"
+    return f"{label}{where}{motion}{cpu}{held if doing.kind == 'lock' else ''}"
 
 
 def as_text(merged: Merged) -> str:

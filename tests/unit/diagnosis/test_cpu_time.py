@@ -33,8 +33,8 @@ def test_a_group_that_is_stopped_for_its_limit() -> None:
     found = first(verdict)
     assert (verdict.outcome, found.kind, found.ranks, found.nodes) == ("slow", "cpu_starved", (2, 3), ("node2",))
     assert found.summary == (
-        "ranks 2-3 on node2 wait 70% of the time for a CPU, the others 5%: their control group may use 0.5 CPUs and was "
-        "stopped in 90% of the periods"
+        "ranks 2-3 on node2 wait 70% of the time for a CPU, the others 5%: their control group may use 0.5 CPUs and "
+        "was stopped in 90% of the periods"
     )
     assert "/kubepods/pod7" in found.advice
     assert "schedstat on node2" in found.evidence[0].source

@@ -8,7 +8,7 @@ import pytest
 
 from hangtop.diagnosis.job import Look
 from hangtop.diagnosis.verdict.verdict import diagnose
-from tests.support.jobs import ALL_REDUCE, BACKWARD, COMPUTING, READING, Sketch, alarms, first, kinds
+from tests.support.jobs import ALL_REDUCE, BACKWARD, COMPUTING, NOW, READING, Sketch, alarms, first, kinds
 from tests.support.made import pulse
 
 
@@ -94,6 +94,16 @@ def test_uninterruptible() -> None:
     found = first(job.verdict())
     assert (found.kind, found.ranks) == ("rank_uninterruptible", (1,))
     assert "NFS" in found.summary
+    assert "(state D for 4 s)" in found.summary
+    picture = job.job()
+    ranks = tuple(
+        replace(
+            rank, looks=tuple(look._replace(value=look.value._replace(idle_since=NOW - 114)) for look in rank.looks)
+        )
+        for rank in picture.ranks
+    )
+    found = diagnose(replace(picture, ranks=ranks)).findings[0]
+    assert "(state D for 114 s)" in found.summary, "who does not run stays in the state that it is in"
 
 
 def test_a_program_that_is_started_from_a_dead_mount() -> None:
