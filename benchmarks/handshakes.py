@@ -11,10 +11,10 @@ import time
 from pathlib import Path
 
 from benchmarks.report import FigureRow, report
-from collectors.fleet.asking import Questions
-from collectors.fleet.connector import Connector
-from collectors.fleet.ssh import Ssh
-from collectors.fleet.ssh_config import SshConfig
+from collectors.fleet.ssh.asking import Questions
+from collectors.fleet.ssh.config import SshConfig
+from collectors.fleet.ssh.connector import Connector
+from collectors.fleet.ssh.node import Ssh
 from tests.support.cluster import Cluster
 from tests.support.ssh_server import Person
 

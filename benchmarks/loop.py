@@ -20,7 +20,7 @@ from textual.app import App
 from textual.pilot import Pilot
 
 from benchmarks.report import FigureRow
-from collectors.fleet.turns import event_loop
+from collectors.fleet.ssh.turns import event_loop
 from hangtop.session.aside import aside
 from tui.app import HangtopApp
 

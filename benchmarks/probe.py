@@ -14,10 +14,10 @@ import time
 from collections.abc import Sequence
 
 from benchmarks.report import FigureRow, report
-from collectors.fleet.asking import Questions
-from collectors.fleet.connector import Connector
-from collectors.fleet.ssh import Ssh
-from collectors.fleet.ssh_config import SshConfig
+from collectors.fleet.ssh.asking import Questions
+from collectors.fleet.ssh.config import SshConfig
+from collectors.fleet.ssh.connector import Connector
+from collectors.fleet.ssh.node import Ssh
 from collectors.probes.allreduce.plan import ProbeNode, ProbePlan
 from collectors.probes.allreduce.run import AllreduceProbe
 from hangtop.cli.ask import NobodyAsker

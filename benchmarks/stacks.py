@@ -23,10 +23,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from benchmarks.report import FigureRow, report
-from collectors.fleet.asking import Questions
-from collectors.fleet.connector import Connector
-from collectors.fleet.ssh import Ssh
-from collectors.fleet.ssh_config import SshConfig
+from collectors.fleet.ssh.asking import Questions
+from collectors.fleet.ssh.config import SshConfig
+from collectors.fleet.ssh.connector import Connector
+from collectors.fleet.ssh.node import Ssh
 from collectors.node.stacks.pyspy import dump_command
 from collectors.probes.stacks import dump, warm
 from collectors.probes.stacks.lender import own_py_spy

@@ -19,7 +19,7 @@ from benchmarks.report import FigureRow, report
 from benchmarks.simulated_nodes import simulated_nodes
 from collectors.fleet.fleet import Fleet, FleetOptions
 from collectors.fleet.sink import LinkChange
-from collectors.fleet.targets import resolve
+from collectors.fleet.targets.chosen import resolve
 from collectors.samples.control import Settings
 from tests.support.ssh_server import Person
 

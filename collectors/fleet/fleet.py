@@ -18,21 +18,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from collectors.fleet import payload
-from collectors.fleet.asking import Questions
 from collectors.fleet.control import control_line
 from collectors.fleet.link_options import LinkOptions
 from collectors.fleet.local import Local
 from collectors.fleet.node_link import AGENT, NodeLink
-from collectors.fleet.questions import Asker
 from collectors.fleet.sink import LinkChange, Sink
+from collectors.fleet.ssh.asking import Questions
+from collectors.fleet.ssh.questions import Asker
 from collectors.fleet.streaming import LinkTransport
-from collectors.fleet.targets import Target
+from collectors.fleet.targets.chosen import Target
 from collectors.fleet.transport import Refused, Transport, TransportError
 from collectors.samples.control import Beat, Settings
 
 if TYPE_CHECKING:
-    from collectors.fleet.connector import Connector
-    from collectors.fleet.ssh import Ssh
+    from collectors.fleet.ssh.connector import Connector
+    from collectors.fleet.ssh.node import Ssh
     from collectors.fleet.ways.way import Way
 
 BEAT = 3.0
@@ -196,9 +196,9 @@ class Fleet:
                 self._transports[target.name] = Piped(target, way, opening)
 
     def _prepare_ssh(self) -> None:
-        from collectors.fleet.connector import Connector
-        from collectors.fleet.ssh import Ssh
-        from collectors.fleet.ssh_config import SshConfig
+        from collectors.fleet.ssh.config import SshConfig
+        from collectors.fleet.ssh.connector import Connector
+        from collectors.fleet.ssh.node import Ssh
 
         self._connector = connector = Connector(
             SshConfig.load(self._options.ssh_config), self._questions, batch=self._options.batch

@@ -17,7 +17,7 @@ from typing import Self
 import msgspec
 
 from collectors.fleet.clean import clean
-from collectors.fleet.slim import Bell
+from collectors.fleet.ssh.slim import Bell
 from collectors.fleet.transport import Process, Transport, TransportError
 
 LOST = -1

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
-from collectors.fleet.questions import Asker, Question
+from collectors.fleet.ssh.questions import Asker, Question
 
 HOST_KEY_ANSWERS = {"y": "yes", "yes": "yes", "once": "once"}
 """Anything else is no."""

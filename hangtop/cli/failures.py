@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collectors.fleet.targets import TargetError
+from collectors.fleet.targets.chosen import TargetError
 from collectors.fleet.transport import TransportError
 from hangtop.session.recording import RecordingError
 

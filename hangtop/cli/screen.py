@@ -40,7 +40,7 @@ def show(session: Session, choices: ScreenChoices, *, keep: bool = False) -> Non
     Raises :class:`click.UsageError` where there is no terminal to show it on, or no such theme, what the session
     raises that cannot begin, and :class:`~hangtop.cli.running.EndedBySignalError` when a signal ended it.
     """
-    from collectors.fleet.turns import event_loop
+    from collectors.fleet.ssh.turns import event_loop
     from hangtop.session.aside import aside
     from tui.app import HangtopApp, ScreenOptions
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from collectors.fleet.questions import Asker
 from collectors.fleet.sink import Sink
+from collectors.fleet.ssh.questions import Asker
 from collectors.fleet.transport import Transport
 from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
 from collectors.samples.control import Settings
 from collectors.samples.stacks import StackDump
 
 if TYPE_CHECKING:
-    from collectors.fleet.slurm_nodes import Scheduled
+    from collectors.fleet.targets.slurm_nodes import Scheduled
     from collectors.formats.floor_plan import FloorPlan
     from hangtop.diagnosis.finding import Verdict
 

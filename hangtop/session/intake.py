@@ -24,7 +24,7 @@ from hangtop.session.state import JobState
 from hangtop.session.store import Store
 
 if TYPE_CHECKING:
-    from collectors.fleet.slurm_nodes import Scheduled
+    from collectors.fleet.targets.slurm_nodes import Scheduled
     from collectors.formats.floor_plan import FloorPlan
 
 _TELL_OF_GPUS = (GpuProcesses, RankProcess)

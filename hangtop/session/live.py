@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from collectors.fleet.questions import Question
+from collectors.fleet.ssh.questions import Question
 from collectors.fleet.transport import Transport, TransportError
 from collectors.fleet.ways.kubectl import Kubectl
 from collectors.samples.control import Settings
@@ -69,14 +69,14 @@ class LiveFeed:
     async def _ask_schedulers(self, receiver: Receiver) -> None:
         """Ask whoever gave the job its nodes about them: where they hang, once, and Slurm how they are, for ever."""
         if self._reach.parts:
-            from collectors.fleet import slurm_topology
-            from collectors.fleet.slurm_nodes import keep_asking
+            from collectors.fleet.targets import slurm_topology
+            from collectors.fleet.targets.slurm_nodes import keep_asking
 
             async with asyncio.TaskGroup() as both:
                 both.create_task(keep_asking(self._reach.parts, receiver.scheduled))
                 receiver.located(await slurm_topology.ask())
         elif isinstance(self._reach.way, Kubectl):
-            from collectors.fleet import pod_topology
+            from collectors.fleet.targets import pod_topology
 
             way = self._reach.way
             await pod_topology.keep_asking(lambda: way.hosts, receiver.located)
@@ -127,7 +127,7 @@ class _AskThrough:
 def live_session(options: SessionOptions) -> Session:
     """A session over the nodes that the options name.
 
-    Raises :class:`~collectors.fleet.targets.TargetError` when they name none that can be meant.
+    Raises :class:`~collectors.fleet.targets.chosen.TargetError` when they name none that can be meant.
     """
     found = reach(options)
     known = replace(options, logs=(*options.logs, *(log for log in found.logs if log not in options.logs)))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from collectors.fleet.clean import clean
-from collectors.fleet.target_error import TargetError
+from collectors.fleet.targets.error import TargetError
 from collectors.formats import ibnetdiscover
 from collectors.formats.floor_plan import FloorPlan, of_slurm
 from collectors.samples.location import Location

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass, replace
 
-from collectors.fleet.slurm import SlurmComponent, parts_of_job
-from collectors.fleet.targets import Target, TargetError, parse, resolve
+from collectors.fleet.targets.chosen import Target, TargetError, parse, resolve
+from collectors.fleet.targets.slurm import SlurmComponent, parts_of_job
 from collectors.fleet.ways.choose import KUBECTL, SLURM, way_of
 from collectors.fleet.ways.kubectl import Kubectl, PodSelection, list_pods
 from collectors.fleet.ways.srun import Srun

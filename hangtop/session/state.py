@@ -31,7 +31,7 @@ from hangtop.session.shares import NodeShares
 from hangtop.session.trail import Trail
 
 if TYPE_CHECKING:
-    from collectors.fleet.slurm_nodes import Scheduled
+    from collectors.fleet.targets.slurm_nodes import Scheduled
 
 NOBODY: frozenset[int] = frozenset()
 """Pids, held once: Python makes another empty set each time, and most of thousands of nodes have one."""

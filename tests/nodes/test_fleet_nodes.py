@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from collectors.fleet.fleet import Fleet, FleetOptions
-from collectors.fleet.targets import resolve
+from collectors.fleet.targets.chosen import resolve
 from collectors.samples.control import Settings
 from collectors.samples.gpus import GpuSample
 from collectors.samples.stream import Hello, Tick
@@ -38,7 +38,7 @@ esac
 CLIENT = """\
 import asyncio, sys
 from collectors.fleet.fleet import Fleet, FleetOptions
-from collectors.fleet.targets import resolve
+from collectors.fleet.targets.chosen import resolve
 from collectors.samples.control import Settings
 from collectors.samples.stream import Tick
 from pathlib import Path

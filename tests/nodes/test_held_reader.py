@@ -10,7 +10,7 @@ import pytest
 from collectors.fleet import fleet as fleet_module
 from collectors.fleet import node_link
 from collectors.fleet.fleet import Fleet, FleetOptions
-from collectors.fleet.targets import resolve
+from collectors.fleet.targets.chosen import resolve
 from collectors.samples.control import Settings
 from collectors.samples.logs import LogEvent
 from tests.support import pit_agent

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from collectors.fleet.fleet import Fleet, FleetOptions
-from collectors.fleet.targets import parse
+from collectors.fleet.targets.chosen import parse
 from collectors.fleet.transport import TransportError
 from collectors.fleet.ways import kubectl as way_module
 from collectors.fleet.ways.kubectl import Kubectl, PodSelection, list_pods

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from collectors.fleet.asking import Questions
-from collectors.fleet.connector import Connector
-from collectors.fleet.ssh import Ssh
-from collectors.fleet.ssh_config import SshConfig
-from collectors.fleet.targets import parse
+from collectors.fleet.ssh.asking import Questions
+from collectors.fleet.ssh.config import SshConfig
+from collectors.fleet.ssh.connector import Connector
+from collectors.fleet.ssh.node import Ssh
+from collectors.fleet.targets.chosen import parse
 from tests.support.cluster import Cluster
 from tests.support.cluster_node import sshd_binary
 from tests.support.ssh_server import Person

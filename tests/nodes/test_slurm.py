@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.fleet import slurm_topology
-from collectors.fleet.slurm import parts_of_job
+from collectors.fleet.targets import slurm_topology
+from collectors.fleet.targets.slurm import parts_of_job
 from collectors.samples.location import Location
 from tests.support.cluster import Cluster
 from tests.support.faulty import Nurseries, nurseries

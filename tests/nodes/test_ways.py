@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from collectors.fleet.fleet import Fleet, FleetOptions
-from collectors.fleet.targets import resolve
+from collectors.fleet.targets.chosen import resolve
 from collectors.fleet.ways.choose import way_of
 from collectors.samples.control import Settings
 from collectors.samples.ranks import RankProcess
@@ -33,7 +33,7 @@ SETTINGS = Settings(1.0, 0.0, None, [], [], [])
 CLIENT = """\
 import asyncio, sys
 from collectors.fleet.fleet import Fleet, FleetOptions
-from collectors.fleet.targets import resolve
+from collectors.fleet.targets.chosen import resolve
 from collectors.fleet.ways.choose import way_of
 from collectors.samples.control import Settings
 from tests.support.seen import Seen

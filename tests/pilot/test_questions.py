@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from collectors.fleet.questions import Question
+from collectors.fleet.ssh.questions import Question
 from tests.support.piloted import screen
 
 KEY = Question("node1", "host_key", "The authenticity of host node1 [/b] cannot be established", "ED25519 SHA256:abc")

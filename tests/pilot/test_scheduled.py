@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from collectors.fleet.slurm_nodes import Scheduled
+from collectors.fleet.targets.slurm_nodes import Scheduled
 from tests.support.piloted import screen
 from tests.support.screens import Paper
 

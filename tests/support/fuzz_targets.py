@@ -15,18 +15,19 @@ import asyncssh
 import click
 import zstandard
 
-from collectors.fleet import host_keys, interpreter, keys
+from collectors.fleet import interpreter
 from collectors.fleet.clean import clean_bytes
 from collectors.fleet.decode import Decoder
 from collectors.fleet.gpu_stream import GpuStream
 from collectors.fleet.held_up import at_work
-from collectors.fleet.hostfile import read_hostfile
-from collectors.fleet.known_hosts import KnownHosts
-from collectors.fleet.ssh_config import SshConfig
-from collectors.fleet.ssh_settings import settings_of
-from collectors.fleet.ssh_words import SshConfigError
-from collectors.fleet.target_error import TargetError
-from collectors.fleet.targets import parse
+from collectors.fleet.ssh import host_keys, keys
+from collectors.fleet.ssh.config import SshConfig
+from collectors.fleet.ssh.known_hosts import KnownHosts
+from collectors.fleet.ssh.settings import settings_of
+from collectors.fleet.ssh.words import SshConfigError
+from collectors.fleet.targets.chosen import parse
+from collectors.fleet.targets.error import TargetError
+from collectors.fleet.targets.hostfile import read_hostfile
 from collectors.formats import BadFormat, flight_recorder, kineto, nccl_tests, nvidia_smi_text, pickled, pyspy_text, ras
 from collectors.formats.pcap import PcapError, segments, whole_length
 from collectors.formats.tcp_flows import flows

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import asyncssh
 
-from collectors.fleet.questions import Question
+from collectors.fleet.ssh.questions import Question
 
 Challenge = tuple[str, str, str, Sequence[tuple[str, bool]]]
 Handler = Callable[["asyncssh.SSHServerProcess[bytes]"], Awaitable[None]]

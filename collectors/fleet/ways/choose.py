@@ -14,5 +14,5 @@ KUBECTL = "kubectl"
 
 
 def way_of(text: str | None) -> Way | None:
-    """The way that is meant; None for SSH. Raises :class:`~collectors.fleet.target_error.TargetError`."""
+    """The way that is meant; None for SSH. Raises :class:`~collectors.fleet.targets.error.TargetError`."""
     return None if text in (None, SSH) else AnyCommand(text)

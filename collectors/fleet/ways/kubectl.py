@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from collectors.fleet.clean import clean_bytes
 from collectors.fleet.local import Local
-from collectors.fleet.pods import NAME, BadPods, Pod, present, read_pods
-from collectors.fleet.target_error import TargetError
-from collectors.fleet.targets import Target
+from collectors.fleet.targets.chosen import Target
+from collectors.fleet.targets.error import TargetError
+from collectors.fleet.targets.pods import NAME, BadPods, Pod, present, read_pods
 from collectors.fleet.transport import Refused, TransportError
 
 _DEADLINE = 20.0

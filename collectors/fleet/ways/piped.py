@@ -13,10 +13,10 @@ import signal
 from collections.abc import Callable, Sequence
 
 from collectors.fleet import open_files
-from collectors.fleet.channels import Channels
 from collectors.fleet.clean import clean_bytes
 from collectors.fleet.collected import run_to_end
-from collectors.fleet.targets import Target
+from collectors.fleet.ssh.channels import Channels
+from collectors.fleet.targets.chosen import Target
 from collectors.fleet.transport import Completed, Refused, TransportError
 from collectors.fleet.ways.process import BROKEN, PipedProcess
 from collectors.fleet.ways.way import Way

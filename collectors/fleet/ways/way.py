@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from collectors.fleet.targets import Target
+from collectors.fleet.targets.chosen import Target
 
 
 class Way(Protocol):

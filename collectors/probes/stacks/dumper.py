@@ -10,7 +10,7 @@ from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 from collectors.fleet.payload import command, pack
-from collectors.fleet.slim import Bell
+from collectors.fleet.ssh.slim import Bell
 from collectors.fleet.transport import Transport
 from collectors.node.stacks.asking import WantsPySpy
 from collectors.node.stacks.dump_request import DumpRequest

@@ -129,13 +129,18 @@ def test_a_peer_that_went_away_by_the_word_of_those_who_lost_it(text: str, lost:
         ("train-worker-0   0/1   Evicted   0   19h\n", "train-worker-0"),
         ("train-worker-0   ml   Evicted   gpu-n7   Pod The node had condition: [DiskPressure]. \n", "gpu-n7"),
         (
-            "Name:           train-worker-0\nNode:           gpu-n7/\nStatus:         Failed\nReason:         Evicted\n"
-            "Message:        The node was low on resource: ephemeral-storage. Container t was using 92Ki\n",
+            (
+                "Name:           train-worker-0\nNode:           gpu-n7/\nStatus:         Failed\n"
+                "Reason:         Evicted\n"
+                "Message:        The node was low on resource: ephemeral-storage. Container t was using 92Ki\n"
+            ),
             "gpu-n7",
         ),
         (
-            "Name:           other-0\nNode:           gpu-n7/10.0.0.7\nName:           train-worker-0\n"
-            "Message:        The node was low on resource: memory.\n",
+            (
+                "Name:           other-0\nNode:           gpu-n7/10.0.0.7\nName:           train-worker-0\n"
+                "Message:        The node was low on resource: memory.\n"
+            ),
             "",
         ),
     ],

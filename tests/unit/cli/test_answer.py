@@ -113,8 +113,9 @@ def test_the_text_is_plain_when_piped_and_has_the_proof() -> None:
     assert lines[1] == "1 of 2 nodes, 4 of 4 ranks, watched 4 s; took 6.2 s"
     at_hand = as_text(replace(_answer(), took=0.0), colour=False).splitlines()
     assert at_hand[1] == "1 of 2 nodes, 4 of 4 ranks, watched 4 s"
-    alone = {"nodes": {"node1": Node("node1", "live", seen_at=1000.0)}, "ranks": (Rank(0, "node1", process(0)),)}
-    assert "1 of 1 node, 1 of 1 rank, watched" in as_text(_answer(world_size=1, **alone), colour=False)
+    node, rank = Node("node1", "live", seen_at=1000.0), Rank(0, "node1", process(0))
+    alone = _answer(world_size=1, nodes={"node1": node}, ranks=(rank,))
+    assert "1 of 1 node, 1 of 1 rank, watched" in as_text(alone, colour=False)
     assert "   │   read_shard (data.py:88)" in lines
     assert "and 2 more (--json has all)" in text
     assert "→ Look at the storage." in text

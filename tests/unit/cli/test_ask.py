@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from collectors.fleet.questions import Question
+from collectors.fleet.ssh.questions import Question
 from hangtop.cli.ask import NobodyAsker, TerminalAsker, asker
 
 HOST_KEY = Question("node1", "host_key", "accept ED25519 SHA256:abc?", "The host key is not known.", secret=False)

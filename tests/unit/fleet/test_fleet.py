@@ -15,8 +15,8 @@ import pytest
 from collectors.fleet import fleet as fleet_module
 from collectors.fleet.clean import clean
 from collectors.fleet.fleet import Fleet, FleetOptions, slots_since
-from collectors.fleet.questions import Asker
-from collectors.fleet.targets import resolve
+from collectors.fleet.ssh.questions import Asker
+from collectors.fleet.targets.chosen import resolve
 from collectors.fleet.transport import TransportError
 from collectors.samples.control import Settings
 from collectors.samples.stream import Fault, Hello, Tick

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.fleet.known_hosts import KnownHosts
+from collectors.fleet.ssh.known_hosts import KnownHosts
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGX2bZ0v5V0rW0Wk1lq0T3o1cS1dZyq2h0v9h0nXn3aB"
 OTHER = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIMf3Zl0N8s3Y5bXq8o0j0W2v6mEw6Z9yq0a7a3Zl3k5P"

@@ -14,10 +14,10 @@ import pytest
 
 from collectors.fleet import open_files
 from collectors.fleet.local import Local
-from collectors.fleet.reasons import explain
-from collectors.fleet.ssh_config import SshConfig
-from collectors.fleet.ssh_settings import settings_of
-from collectors.fleet.targets import Target
+from collectors.fleet.ssh.config import SshConfig
+from collectors.fleet.ssh.reasons import explain
+from collectors.fleet.ssh.settings import settings_of
+from collectors.fleet.targets.chosen import Target
 from collectors.fleet.transport import Refused, TransportError
 from collectors.fleet.ways.command import AnyCommand
 from collectors.fleet.ways.piped import Piped

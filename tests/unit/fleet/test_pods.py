@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.fleet.pods import BadPods, present, read_pods
+from collectors.fleet.targets.pods import BadPods, present, read_pods
 
 JOBSET = {
     "jobset.sigs.k8s.io/jobset-name": "train", "jobset.sigs.k8s.io/replicatedjob-name": "workers",

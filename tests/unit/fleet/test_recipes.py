@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from collectors.fleet.asking import Questions
-from collectors.fleet.connector import Connector
-from collectors.fleet.ssh import Ssh
-from collectors.fleet.ssh_config import SshConfig
+from collectors.fleet.ssh.asking import Questions
+from collectors.fleet.ssh.config import SshConfig
+from collectors.fleet.ssh.connector import Connector
+from collectors.fleet.ssh.node import Ssh
 from tests.support.ssh_server import Home, Host, Person, home, serve
 
 REACH = Path(__file__).parents[3] / "docs" / "reach.md"

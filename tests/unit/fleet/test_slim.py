@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.fleet.slim import Bell, come_back, compact
-from collectors.fleet.thin import ThinChannel, ThinConnection
+from collectors.fleet.ssh.slim import Bell, come_back, compact
+from collectors.fleet.ssh.thin import ThinChannel, ThinConnection
 from tests.support.ssh_server import Host
 from tests.unit.fleet.test_thin import connected
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.fleet.slurm import SlurmComponent
-from collectors.fleet.slurm_nodes import Scheduled, ask, put_together
+from collectors.fleet.targets.slurm import SlurmComponent
+from collectors.fleet.targets.slurm_nodes import Scheduled, ask, put_together
 
 PARTS = (SlurmComponent("3", "3+0", "RUNNING", "gpu[1-2]"), SlurmComponent("4", "3+1", "RUNNING", "big7"))
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from collectors.fleet.asking import Questions
-from collectors.fleet.connector import Connector
-from collectors.fleet.ssh import Ssh
-from collectors.fleet.ssh_config import SshConfig
+from collectors.fleet.ssh.asking import Questions
+from collectors.fleet.ssh.config import SshConfig
+from collectors.fleet.ssh.connector import Connector
+from collectors.fleet.ssh.node import Ssh
 from collectors.fleet.transport import Declined, Refused
 from tests.support.ssh_server import Home, Host, Person, home, key, serve
 

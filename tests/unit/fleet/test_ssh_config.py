@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.fleet.ssh_config import SshConfig
-from collectors.fleet.ssh_settings import HostSettings, Jump, settings_of
-from collectors.fleet.ssh_words import SshConfigError
+from collectors.fleet.ssh.config import SshConfig
+from collectors.fleet.ssh.settings import HostSettings, Jump, settings_of
+from collectors.fleet.ssh.words import SshConfigError
 
 CONFIG = """\
 Include {folder}/more/*.conf

@@ -15,14 +15,14 @@ from typing import Any
 import asyncssh
 import pytest
 
-from collectors.fleet import connector as connector_module
-from collectors.fleet import sockets
-from collectors.fleet.asking import Questions
-from collectors.fleet.connection_limit import HANDSHAKES, ConnectionLimit
-from collectors.fleet.connector import Connector
-from collectors.fleet.ssh import Ssh
-from collectors.fleet.ssh_config import SshConfig
-from collectors.fleet.ssh_settings import HostSettings
+from collectors.fleet.ssh import connector as connector_module
+from collectors.fleet.ssh import sockets
+from collectors.fleet.ssh.asking import Questions
+from collectors.fleet.ssh.config import SshConfig
+from collectors.fleet.ssh.connection_limit import HANDSHAKES, ConnectionLimit
+from collectors.fleet.ssh.connector import Connector
+from collectors.fleet.ssh.node import Ssh
+from collectors.fleet.ssh.settings import HostSettings
 from collectors.fleet.transport import Refused, TransportError
 from tests.support.ssh_server import Home, Host, Person, home, listen, relay, serve
 

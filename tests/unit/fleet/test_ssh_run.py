@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from collectors.fleet.asking import Questions
-from collectors.fleet.channels import CHANNELS, Channels
-from collectors.fleet.connector import Connector
-from collectors.fleet.ssh import Ssh
-from collectors.fleet.ssh_config import SshConfig
+from collectors.fleet.ssh.asking import Questions
+from collectors.fleet.ssh.channels import CHANNELS, Channels
+from collectors.fleet.ssh.config import SshConfig
+from collectors.fleet.ssh.connector import Connector
+from collectors.fleet.ssh.node import Ssh
 from collectors.fleet.transport import TransportError
 from tests.support.pausing import paused_and_ended
 from tests.support.ssh_server import Host, Person, home, serve, words

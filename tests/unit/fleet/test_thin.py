@@ -14,12 +14,12 @@ import asyncssh
 import pytest
 from asyncssh.constants import MSG_IGNORE, MSG_KEXINIT
 
-from collectors.fleet import thin
-from collectors.fleet.asking import Questions
-from collectors.fleet.connector import Connector
-from collectors.fleet.ssh import Ssh
-from collectors.fleet.ssh_config import SshConfig
-from collectors.fleet.thin import KEEPALIVE, KEEPALIVES, TALKATIVE, ThinConnection, patience, talkative
+from collectors.fleet.ssh import thin
+from collectors.fleet.ssh.asking import Questions
+from collectors.fleet.ssh.config import SshConfig
+from collectors.fleet.ssh.connector import Connector
+from collectors.fleet.ssh.node import Ssh
+from collectors.fleet.ssh.thin import KEEPALIVE, KEEPALIVES, TALKATIVE, ThinConnection, patience, talkative
 from tests.support.ssh_server import Host, Person, home, serve
 
 

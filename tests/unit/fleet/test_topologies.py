@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from collectors.fleet import pod_topology, slurm_topology
-from collectors.fleet.pod_topology import of_labels, read_nodes
-from collectors.fleet.pods import read_pods
+from collectors.fleet.targets import pod_topology, slurm_topology
+from collectors.fleet.targets.pod_topology import of_labels, read_nodes
+from collectors.fleet.targets.pods import read_pods
 from collectors.fleet.ways.kubectl import Kubectl, PodSelection, list_pods
 from collectors.formats.floor_plan import FloorPlan
 from collectors.samples.location import LEVELS, Location

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from collectors.fleet.asking import Questions
-from collectors.fleet.connector import Connector
 from collectors.fleet.local import Local
-from collectors.fleet.ssh import Ssh
-from collectors.fleet.ssh_config import SshConfig
+from collectors.fleet.ssh.asking import Questions
+from collectors.fleet.ssh.config import SshConfig
+from collectors.fleet.ssh.connector import Connector
+from collectors.fleet.ssh.node import Ssh
 from collectors.fleet.streaming import LinkTransport
-from collectors.fleet.targets import Target
+from collectors.fleet.targets.chosen import Target
 from collectors.fleet.transport import TransportError
 from collectors.fleet.ways.command import AnyCommand
 from collectors.fleet.ways.piped import Piped

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 
-from collectors.fleet.turns import AT_ONCE, event_loop
+from collectors.fleet.ssh.turns import AT_ONCE, event_loop
 
 MANY = 5 * AT_ONCE + 3
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from collectors.fleet.sink import LinkChange
-from collectors.fleet.target_error import TargetError
+from collectors.fleet.targets.error import TargetError
 from collectors.formats.floor_plan import FloorPlan, of_slurm
 from collectors.samples.fabric import PortFacts
 from collectors.samples.location import Location

@@ -109,10 +109,11 @@ def test_columns_without_a_value_come_when_a_row_far_down_has_one() -> None:
 
 def test_the_column_that_was_scrolled_to_stays_the_first_when_one_comes_before_it() -> None:
     told: list[str] = []
+    others: list[Column[str]] = [Column(f"c{number}", f"c{number}", 9, lambda row: row) for number in range(4)]
     columns: tuple[Column[str], ...] = (
         Column("name", "name", 6, lambda row: row),
         Column("late", "late", 6, lambda _: told[0] if told else None),
-        *(Column(f"c{number}", f"c{number}", 9, lambda row: row) for number in range(4)),
+        *others,
     )
     view = InView(columns, 1)
     view.listen(["x"], ["x"], "")

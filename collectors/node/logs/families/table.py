@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Tuple
 
-from collectors.node.logs import oom_daemons
 from collectors.node.logs.families import (
     aborts,
     condor,
@@ -33,6 +32,7 @@ from collectors.node.logs.families import (
     mismatch,
     nccl,
     nodes,
+    oom_daemons,
     paddle,
     peers,
     perf,

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from collectors.fleet.pods import read_pods
-from collectors.fleet.target_error import TargetError
-from collectors.fleet.targets import Target
+from collectors.fleet.targets.chosen import Target
+from collectors.fleet.targets.error import TargetError
+from collectors.fleet.targets.pods import read_pods
 from collectors.fleet.transport import Refused, TransportError
 from collectors.fleet.ways import kubectl
 from collectors.fleet.ways.kubectl import Kubectl, PodSelection, list_pods

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.fleet.targets import Target
+from collectors.fleet.targets.chosen import Target
 from collectors.fleet.transport import Refused, TransportError
 from collectors.fleet.ways import piped
 from collectors.fleet.ways.command import AnyCommand

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from collectors.fleet import slurm
-from collectors.fleet.slurm import SlurmComponent
-from collectors.fleet.slurm_words import slurm_words
-from collectors.fleet.targets import Target
+from collectors.fleet.targets import slurm
+from collectors.fleet.targets.chosen import Target
+from collectors.fleet.targets.slurm import SlurmComponent
+from collectors.fleet.targets.slurm_words import slurm_words
 from collectors.fleet.ways.srun import Srun
 
 

@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from collectors.fleet.slurm import SlurmComponent
-from collectors.fleet.targets import Target
+from collectors.fleet.targets.chosen import Target
+from collectors.fleet.targets.slurm import SlurmComponent
 from collectors.fleet.transport import Refused
 from collectors.fleet.ways.srun import Srun
 

@@ -6,8 +6,8 @@ import asyncio
 from asyncio import Timeout
 from collections.abc import Callable
 
-from collectors.fleet.connection_limit import Slot
-from collectors.fleet.ssh_client import Client
+from collectors.fleet.ssh.client import Client
+from collectors.fleet.ssh.connection_limit import Slot
 
 
 class HandshakeClock:

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import asyncssh
 
-from collectors.fleet.asking import Questions
-from collectors.fleet.questions import Question
-from collectors.fleet.ssh_settings import HostSettings
+from collectors.fleet.ssh.asking import Questions
+from collectors.fleet.ssh.questions import Question
+from collectors.fleet.ssh.settings import HostSettings
 
 PASSPHRASE_TRIES = 3
 _MAGIC = b"openssh-key-v1\0"

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import asyncssh
 
-from collectors.fleet.asking import Questions
-from collectors.fleet.host_keys import HostKeys, fingerprint
-from collectors.fleet.questions import Question
-from collectors.fleet.ssh_client import Client
-from collectors.fleet.ssh_settings import HostSettings
+from collectors.fleet.ssh.asking import Questions
+from collectors.fleet.ssh.client import Client
+from collectors.fleet.ssh.host_keys import HostKeys, fingerprint
+from collectors.fleet.ssh.questions import Question
+from collectors.fleet.ssh.settings import HostSettings
 from collectors.fleet.transport import Declined, Refused
 
 

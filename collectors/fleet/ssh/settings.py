@@ -12,9 +12,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from collectors.fleet.ssh_config import SshConfig, Values
-from collectors.fleet.ssh_tokens import Tokens, expand_variables
-from collectors.fleet.ssh_words import SshConfigError
+from collectors.fleet.ssh.config import SshConfig, Values
+from collectors.fleet.ssh.tokens import Tokens, expand_variables
+from collectors.fleet.ssh.words import SshConfigError
 
 Strict = Literal["yes", "ask", "accept-new", "no"]
 

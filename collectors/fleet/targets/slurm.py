@@ -14,8 +14,8 @@ import subprocess
 from dataclasses import dataclass
 
 from collectors.fleet.clean import clean
-from collectors.fleet.slurm_words import slurm_words
-from collectors.fleet.target_error import TargetError
+from collectors.fleet.targets.error import TargetError
+from collectors.fleet.targets.slurm_words import slurm_words
 
 _JOB = re.compile(r"[0-9]{1,12}([._+][A-Za-z0-9+]{1,12})*\Z")
 _FIRST = re.compile(

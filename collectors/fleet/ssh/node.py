@@ -11,13 +11,13 @@ from functools import lru_cache
 
 import asyncssh
 
-from collectors.fleet.channels import Channels
 from collectors.fleet.collected import run_to_end
-from collectors.fleet.connector import Connector
-from collectors.fleet.reasons import explain, explain_loss
-from collectors.fleet.slim import Bell, lighten
-from collectors.fleet.ssh_settings import HostSettings
-from collectors.fleet.thin import ThinConnection, make_thin_channel, patience
+from collectors.fleet.ssh.channels import Channels
+from collectors.fleet.ssh.connector import Connector
+from collectors.fleet.ssh.reasons import explain, explain_loss
+from collectors.fleet.ssh.settings import HostSettings
+from collectors.fleet.ssh.slim import Bell, lighten
+from collectors.fleet.ssh.thin import ThinConnection, make_thin_channel, patience
 from collectors.fleet.transport import Completed, TransportError
 
 OPEN_TIMEOUT = 15.0

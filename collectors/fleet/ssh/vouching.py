@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from collectors.fleet.ssh_settings import HostSettings
+from collectors.fleet.ssh.settings import HostSettings
 
 KEYSIGNS = tuple(
     Path(folder, "ssh-keysign")

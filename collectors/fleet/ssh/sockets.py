@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 from collectors.fleet.clean import clean_bytes
-from collectors.fleet.ssh_settings import HostSettings
+from collectors.fleet.ssh.settings import HostSettings
 
 AddressInfo: TypeAlias = tuple[socket.AddressFamily, socket.SocketKind, int, str, Any]
 NEXT_ADDRESS = 1.0

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 
 import asyncssh
 
-from collectors.fleet.asking import PasswordAttempt, Questions, over
 from collectors.fleet.clean import clean
-from collectors.fleet.host_keys import HostKeys, Judgement
-from collectors.fleet.keys import KeyRing
-from collectors.fleet.questions import Kind, Question
-from collectors.fleet.ssh_settings import HostSettings
-from collectors.fleet.thin import make_thin
+from collectors.fleet.ssh.asking import PasswordAttempt, Questions, over
+from collectors.fleet.ssh.host_keys import HostKeys, Judgement
+from collectors.fleet.ssh.keys import KeyRing
+from collectors.fleet.ssh.questions import Kind, Question
+from collectors.fleet.ssh.settings import HostSettings
+from collectors.fleet.ssh.thin import make_thin
 
 _PASSWORD = re.compile(r"passw|passcode", re.IGNORECASE)
 _PROMPT_LIMIT = 400

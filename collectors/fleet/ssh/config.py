@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from collectors.fleet.patterns import is_plain, match_list
-from collectors.fleet.ssh_tokens import Tokens
-from collectors.fleet.ssh_words import SaidAt, SshConfigError, split_words
+from collectors.fleet.ssh.patterns import is_plain, match_list
+from collectors.fleet.ssh.tokens import Tokens
+from collectors.fleet.ssh.words import SaidAt, SshConfigError, split_words
 
 SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
 _DEPTH = 16

@@ -17,10 +17,10 @@ from asyncssh.public_key import (
     get_default_public_key_algs,
 )
 
-from collectors.fleet.known_hosts import Known, KnownHosts, KnownKey
-from collectors.fleet.patterns import match_list
-from collectors.fleet.revoked_keys import RevokedKeys
-from collectors.fleet.ssh_settings import HostSettings
+from collectors.fleet.ssh.known_hosts import Known, KnownHosts, KnownKey
+from collectors.fleet.ssh.patterns import match_list
+from collectors.fleet.ssh.revoked_keys import RevokedKeys
+from collectors.fleet.ssh.settings import HostSettings
 
 KeyState = Literal["known", "unknown", "changed", "revoked"]
 _CERT = "-cert-v01@openssh.com"

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from collectors.fleet.target_error import TargetError
+from collectors.fleet.targets.error import TargetError
 
 _NUMBERED = re.compile(r"([^:]+):([0-9]+)\Z")
 _PAIR = re.compile(r"[A-Za-z][A-Za-z0-9_-]*=\S*\Z")

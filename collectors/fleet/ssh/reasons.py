@@ -10,7 +10,7 @@ import asyncssh
 
 from collectors.fleet import open_files
 from collectors.fleet.clean import clean
-from collectors.fleet.ssh_settings import HostSettings
+from collectors.fleet.ssh.settings import HostSettings
 from collectors.fleet.transport import Refused, TransportError
 
 _NO_ROUTE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN)

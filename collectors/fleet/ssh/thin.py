@@ -2,9 +2,9 @@
 
 asyncssh sends a packet to be ignored before each of its own, sets its keepalive timer anew for whatever comes, and
 keeps what only the handshake needed. Together that is an eighth of what streams of a packet a second cost, and 20 KB a
-connection (:mod:`collectors.fleet.slim`). No option of asyncssh chooses the class of its connections, so a connection
-gets this one when it is there; what is overridden is no promise of asyncssh's, so its minor version is pinned and a
-test says what must be there.
+connection (:mod:`collectors.fleet.ssh.slim`). No option of asyncssh chooses the class of its connections, so a
+connection gets this one when it is there; what is overridden is no promise of asyncssh's, so its minor version is
+pinned and a test says what must be there.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Protocol, runtime_checkable
 import asyncssh
 from asyncssh.constants import MSG_IGNORE
 
-from collectors.fleet.host_keys import certificate_of
-from collectors.fleet.slim import come_back, compact, lighten, share_logger, slim
+from collectors.fleet.ssh.host_keys import certificate_of
+from collectors.fleet.ssh.slim import come_back, compact, lighten, share_logger, slim
 
 KEEPALIVE = 2.0
 KEEPALIVES = 3

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from collectors.fleet.target_error import TargetError
+from collectors.fleet.targets.error import TargetError
 
 __all__ = ["Target", "TargetError", "parse", "resolve", "this_machine"]
 
@@ -159,7 +159,7 @@ def _unfold_plain(text: str) -> list[str]:
 
 
 def _of_hostfile(path: Path) -> Iterator[Target]:
-    from collectors.fleet.hostfile import read_hostfile
+    from collectors.fleet.targets.hostfile import read_hostfile
 
     entries = read_hostfile(path)
     if not entries:

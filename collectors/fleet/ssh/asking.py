@@ -8,7 +8,7 @@ import re
 from collections.abc import Awaitable, Callable
 from functools import cache
 
-from collectors.fleet.questions import Asker, Question
+from collectors.fleet.ssh.questions import Asker, Question
 
 
 class Questions:

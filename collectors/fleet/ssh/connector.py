@@ -17,21 +17,21 @@ from asyncssh.kex import get_kex_algs
 from asyncssh.mac import get_mac_algs
 from asyncssh.public_key import get_certificate_algs, get_public_key_algs
 
-from collectors.fleet.asking import Passwords, Questions
-from collectors.fleet.connection_limit import ConnectionLimit, Slot
-from collectors.fleet.handshake_clock import HandshakeClock, rest_for_people
-from collectors.fleet.host_keys import HostKeys
-from collectors.fleet.keys import KeyRing
-from collectors.fleet.patterns import match_list
-from collectors.fleet.reasons import Dropped, explain, unfinished
-from collectors.fleet.sockets import ProxyCommand, connect
-from collectors.fleet.ssh_client import Client
-from collectors.fleet.ssh_config import SshConfig
-from collectors.fleet.ssh_settings import HostSettings, Jump, settings_of
-from collectors.fleet.thin import KEEPALIVE, KEEPALIVES, ThinConnection
+from collectors.fleet.ssh.asking import Passwords, Questions
+from collectors.fleet.ssh.client import Client
+from collectors.fleet.ssh.config import SshConfig
+from collectors.fleet.ssh.connection_limit import ConnectionLimit, Slot
+from collectors.fleet.ssh.handshake_clock import HandshakeClock, rest_for_people
+from collectors.fleet.ssh.host_keys import HostKeys
+from collectors.fleet.ssh.keys import KeyRing
+from collectors.fleet.ssh.patterns import match_list
+from collectors.fleet.ssh.reasons import Dropped, explain, unfinished
+from collectors.fleet.ssh.settings import HostSettings, Jump, settings_of
+from collectors.fleet.ssh.sockets import ProxyCommand, connect
+from collectors.fleet.ssh.thin import KEEPALIVE, KEEPALIVES, ThinConnection
+from collectors.fleet.ssh.trusting import Trusting
+from collectors.fleet.ssh.vouching import vouched
 from collectors.fleet.transport import Declined, Refused, TransportError
-from collectors.fleet.trusting import Trusting
-from collectors.fleet.vouching import vouched
 
 TIMEOUT = 10.0
 """Seconds for reaching a host and shaking hands when the ssh_config says nothing; a person's time does not count."""

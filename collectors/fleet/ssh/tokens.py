@@ -10,7 +10,7 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-from collectors.fleet.ssh_words import SshConfigError
+from collectors.fleet.ssh.words import SshConfigError
 
 _TOKEN = re.compile(r"%(.?)", re.DOTALL)
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from collectors.fleet.patterns import is_plain, match_list
+from collectors.fleet.ssh.patterns import is_plain, match_list
 
 Marker = Literal["", "cert-authority", "revoked"]
 _MARKERS: dict[str, Marker] = {"@cert-authority": "cert-authority", "@revoked": "revoked"}
