@@ -26,7 +26,7 @@ _ABRT = (
 _DUMPED = r"\s{0,40}[(（][^()（）\r\n]{2,40}[)）](?: (?! )[^\r\n]{1,400}$)?"
 _SHELL = r"[^\r\n:]{1,200}: [^\r\n:\d]{0,12}\d{1,6}[^\r\n:\d]{0,4}: {1,8}\d{1,9} "
 """``job.sh: 第 12 行: 4711 ``: script, line and process."""
-_REST = r"(?: {2,}[^\r\n]*|\s*)$"
+_REST = r"(?: {2}[^\r\n]*|\s{0,60})$"
 _WAYS: Tuple[Tuple[str, "re.Pattern[str]"], ...] = (
     ("KILL", re.compile(r"^(?:%s)?(?:%s)(?:%s)?%s" % (_SHELL, "|".join(_KILL), _DUMPED, _REST))),
     ("SEGV", re.compile(r"^(?:%s)?(?:%s)(?:%s)?%s" % (_SHELL, "|".join(_SEGV), _DUMPED, _REST))),
