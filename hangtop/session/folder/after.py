@@ -39,8 +39,9 @@ _FRONT, _OTHERS = 160, 64
 
 
 def last_line(event: LogEvent) -> int:
-    """The number of the last line of its text."""
-    return event.line + event.text.rstrip("\n").count("\n")
+    """The number of the last line of its record, of which its text may have left out some."""
+    lines = event.data.get("record_lines")
+    return event.line + (lines - 1 if isinstance(lines, int) else event.text.rstrip("\n").count("\n"))
 
 
 def anchor(event: LogEvent) -> str:

@@ -12,6 +12,7 @@ from collectors.node.logs.lines.names import Hints
 from collectors.node.logs.parser import BEFORE, LogParser
 from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.values import Value
+from hangtop.session.folder.after import last_line as end_of
 
 _KERNEL = re.compile(
     rb"^(?:\[ *\d+\.\d{6}\]|<\d+>\[|\w{3} +\d+ \d\d:\d\d:\d\d \S+ kernel:|\[\w{3} \w{3} +\d+)", re.MULTILINE
@@ -152,7 +153,7 @@ def _interrupted(event: LogEvent) -> bool:
 
 def _survived(event: LogEvent, raised: int, last: int) -> bool:
     """Whether a logged exception was not the end: another one was ``raised`` later, or the log goes on for long."""
-    after = event.line + event.text.count("\n") + 1
+    after = end_of(event) + 1
     return raised > after or last - after > ORDINARY
 
 

@@ -29,7 +29,7 @@ _SHARED = re.compile(
 )
 _FILES = re.compile(r"Too many open files|received 0 items of ancdata")
 _CANNOT_ALLOCATE = re.compile(
-    r"(?P<what>Cannot allocate memory|\bMemoryError\b|std::bad_alloc|memory allocation of \d+ bytes failed"
+    r"(?P<what>Cannot allocate memory|\b(?:RayOutOf)?MemoryError\b|std::bad_alloc|memory allocation of \d+ bytes failed"
     r"|killed due to memory pressure"
     r"|DefaultCPUAllocator: (?:can't allocate|not enough) memory|node running low on memory"
     r"|\bMemory on the node \(IP: [\w.:-]{3,80}, ID: \w{1,80}\) where the (?:task|actor|lease))"

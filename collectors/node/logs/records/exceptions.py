@@ -37,9 +37,9 @@ SIGNATURES: Tuple[Signature, ...] = tuple(
         r"|\b(?:ActorDied|RayActor|ActorUnavailable|WorkerCrashed|ObjectLost|OwnerDied)Error")),
         ("interrupt", r"^(?:\w+\.)*(?:KeyboardInterrupt|SignalException|SystemExit|GeneratorExit)\b"),
         ("fingerprint", r"Detected mismatch between collectives"),
-        ("host_memory", (r"DefaultCPUAllocator: (?:can't|not enough)|Cannot allocate memory|\bMemoryError\b"
-        r"|std::bad_alloc|memory allocation of \d+ bytes failed|ray\.exceptions\.OutOfMemoryError"
-        r"|node running low on memory")),
+        ("host_memory", (r"DefaultCPUAllocator: (?:can't|not enough)|Cannot allocate memory"
+        r"|\b(?:RayOutOf)?MemoryError\b|std::bad_alloc|memory allocation of \d+ bytes failed"
+        r"|ray\.exceptions\.OutOfMemoryError|node running low on memory")),
         ("out_of_memory", (r"(?:torch|cuda|cupy|numba)[\w.]*\.OutOfMemoryError|[Oo]ut of memory"
         r"|OutOfMemoryError: [^\r\n]{0,200}\b(?:CUDA|HIP|XPU|NPU|GPU|[Dd]evice)\b|CUBLAS_STATUS_ALLOC_FAILED"
         r"|RESOURCE_EXHAUSTED: [^\r\n]{0,80}\b(?:memory|allocat)")),

@@ -99,6 +99,8 @@ class TracebackBlock:
         self._widest = 0
         """Characters of its longest line."""
         self._indented = False
+        self._taken = 0
+        """Lines behind the first one."""
 
     def fronted(self, front: Optional[line_prefixes.LinePrefix]) -> None:
         """From now on this stands in front of each line."""
@@ -121,6 +123,7 @@ class TracebackBlock:
         else:
             taken = self._boxed_line(text) if self._boxed else self._line(text)
         if taken:
+            self._taken += 1
             self._keep(text)
         else:
             self.over = True
@@ -184,8 +187,10 @@ class TracebackBlock:
         if not text.strip():
             self._blank = True
             return len(self._message) < MESSAGE_LINES
-        if self._blank or RECORD.match(text) or OPENER.search(text) or len(self._message) >= MESSAGE_LINES:
+        if self._blank or RECORD.match(text) or OPENER.search(text):
             return False
+        if len(self._message) >= MESSAGE_LINES:
+            return text[:1] in (" ", "\t") and self._taken < MESSAGE_LINES * FRAMES
         if _counts(text):
             return False
         if not _BACKTRACE.match(text):
@@ -264,6 +269,8 @@ class TracebackBlock:
             data["chained"] = self._first_type
         if not self._message:
             data["cut"] = True
+        if self._taken > self.text.count("\n") + 1:
+            data["record_lines"] = self._taken + 1
         if _FEEDER.search(":".join(map(str, self._frames[0][::2])) if self._frames else "") and _READER_GONE.match(
             str(data.get("type"))
         ):
