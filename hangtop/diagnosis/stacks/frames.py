@@ -48,6 +48,9 @@ _FORKED = frozenset(("_bootstrap", "_worker_loop"))
 _FORK_FILES = ("/multiprocessing/process.py", "torch/utils/data/_utils/worker.py")
 
 
+_GOES_THROUGH = ("/json/", "/pickle.py", "/copy.py", "/gzip.py", "/zipfile.py", "/tarfile.py", "/csv.py", "/xml/")
+
+
 @lru_cache(maxsize=8192)
 def library(path: str) -> str:
     """Name of the library that a Python file belongs to, ``python`` for the interpreter's own; empty for user code."""
@@ -63,6 +66,12 @@ def library(path: str) -> str:
         if tree in path:
             return tree.removeprefix("/src").strip("/").partition("/")[0]
     return ""
+
+
+def may_compute(path: str) -> bool:
+    """True for a file of a library; of Python's own for modules that go through data and come to an end."""
+    name = library(path)
+    return any(part in path for part in _GOES_THROUGH) if name == "python" else bool(name)
 
 
 def is_user(frame: Frame) -> bool:

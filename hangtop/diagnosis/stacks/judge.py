@@ -8,7 +8,7 @@ from collectors.samples.stacks import Frame, StackDump, ThreadStack
 from hangtop.diagnosis.busy import is_blocked, is_busy
 from hangtop.diagnosis.stacks.doing import HIDDEN, Activity, Cpu, Kind, ThreadNote
 from hangtop.diagnosis.stacks.folding import folded
-from hangtop.diagnosis.stacks.frames import is_user, library, own, owner_class, place
+from hangtop.diagnosis.stacks.frames import is_user, may_compute, own, owner_class, place
 from hangtop.diagnosis.stacks.look import CHILD, StackLook, look
 from hangtop.diagnosis.stacks.reading import Reading, read
 from hangtop.diagnosis.stacks.roles import main_thread, role
@@ -209,10 +209,7 @@ def _cpu(mine: Sequence[StackDump]) -> Cpu:
 
 def _in_library(reading: Reading) -> bool:
     inside = reading.frames[: reading.frames.index(reading.user[0])] if reading.user else reading.frames
-    return any(
-        (frame.native or library(frame.file) not in ("", "python")) and not frame.file.endswith(_TELLS)
-        for frame in inside
-    )
+    return any((frame.native or may_compute(frame.file)) and not frame.file.endswith(_TELLS) for frame in inside)
 
 
 def _ran(mine: Sequence[StackDump]) -> bool:

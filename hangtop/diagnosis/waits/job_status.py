@@ -32,7 +32,7 @@ from hangtop.diagnosis.waits.own_threads import threads_compute
 from hangtop.diagnosis.waits.patience import seen_after
 from hangtop.diagnosis.waits.process_motion import HELPERS_SPAN, works_between
 from hangtop.diagnosis.waits.rank_status import RankStatus, State, gets_through, in_state
-from hangtop.diagnosis.waits.rounds import goes_round, in_libraries
+from hangtop.diagnosis.waits.rounds import gets_on, goes_round
 from hangtop.diagnosis.waits.statuses import statuses_of
 from hangtop.diagnosis.waits.staying import in_one_call, stays
 
@@ -124,7 +124,8 @@ class JobStatus:
         once = self.job.live and met_once(culprit)
         if may_work(culprit) or (once and culprit.activity is not None and _takes_long(culprit.activity)):
             return max(self.alarm_after, LONG_WORK_S)
-        computes_on = computes(culprit) and (culprit.motion.moves_memory or in_libraries(culprit))
+        waited = self.graph.held if self.graph is not None else 0.0
+        computes_on = computes(culprit) and gets_on(culprit, waited)
         if self.job.live and (computes_on or threads_compute(culprit) or ends_calls(culprit) or on_a_disk(culprit)):
             return max(self.alarm_after, LONG_WORK_S)
         own = moves_on(culprit) or once or (self.job.live and (computes(culprit) or naps(culprit)))
@@ -132,7 +133,6 @@ class JobStatus:
             return max(self.alarm_after, OWN_WORK_S)
         if self.job.live and in_one_sleep(culprit):
             return max(self.alarm_after, ONE_SLEEP_S)
-        waited = self.graph.held if self.graph is not None else 0.0
         if not self.job.live:
             return self.alarm_after
         outside = FROM_OUTSIDE_S if waits_outside(culprit) else 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 
 from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.busy import is_blocked, is_busy
@@ -189,6 +190,15 @@ def motion(rank: Rank | None, since: float | None = None) -> Motion:
         memory=most - least,
         unrun=unrun,
     )
+
+
+def memory_moved(rank: Rank | None, seconds: float) -> bool:
+    """Whether the memory that it holds has grown or shrunk, in the last ``seconds``, by more than a loop takes."""
+    if rank is None or not rank.looks:
+        return False
+    newest = rank.looks[-1].at
+    held = [look.value.rss for look in takewhile(lambda look: look.at >= newest - seconds, reversed(rank.looks))]
+    return max(held) - min(held) >= WORK_MEMORY_BYTES
 
 
 def state_of(pulse: RankPulse) -> str:

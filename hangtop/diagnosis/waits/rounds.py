@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from hangtop.diagnosis.stacks.doing import HIDDEN
+from hangtop.diagnosis.waits.process_motion import memory_moved
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
 LOOKS = 4
@@ -34,7 +35,12 @@ def goes_round(status: RankStatus) -> bool:
     return any(places[at] in places[:at] for at in left)
 
 
-def in_libraries(status: RankStatus) -> bool:
+def gets_on(status: RankStatus, waited: float) -> bool:
+    """True for a rank that computes, and whose memory has moved since the others came to wait, or in libraries."""
+    return status.motion.moves_memory or _in_libraries(status) or memory_moved(status.process, waited)
+
+
+def _in_libraries(status: RankStatus) -> bool:
     """True for a rank that moves, and of which half of the looks met it within a library that its own code calls."""
     doing, looks = status.activity, status.readings
     inside = sum(look.in_library for look in looks)

@@ -165,6 +165,27 @@ def test_who_computes_in_its_own_code_is_given_a_long_step_and_never_proven_to_b
     assert (found.kind, found.certainty) == ("rank_stuck_in_code", "likely")
 
 
+@pytest.mark.parametrize(("module", "severity"), [("json/encoder.py", "info"), ("random.py", "critical")])
+def test_who_writes_out_what_it_has_by_pythons_own_modules_comes_to_an_end(module: str, severity: str) -> None:
+    outer = ["export_trace train.py:74", "main train.py:9"]
+    inside = [[f"{name} /usr/lib/python3.11/{module}:{line}", *outer] for name, line in (("one", 430), ("two", 326))]
+    job = held_up_by(1, *inside, state="R", syscall="none")
+    job.ranks(1).pulse(cores=1.0)
+    assert first(for_long(job, 30.0).verdict()).severity == severity
+
+
+@pytest.mark.parametrize(("grown", "severity"), [(64 << 20, "info"), (1 << 20, "critical")])
+def test_memory_that_moved_at_an_earlier_place_of_one_wait_counts(grown: int, severity: str) -> None:
+    """It made a list of all events; now it writes them, and takes no more."""
+    places = [
+        [f"{name} train.py:74", "main train.py:9"] for name in ("collect", "collect", "collect", "write", "write")
+    ]
+    job = held_up_by(1, *places, state="R", syscall="none")
+    job.ranks(1).pulse(cores=1.0)
+    job.stood_still = 25.0
+    assert first(with_memory(for_long(job, 25.0).job(), 1, grown, at=1)).severity == severity
+
+
 def with_memory(job: Job, rank: int, grown: int, at: int = -1) -> Verdict:
     """The verdict where a rank's memory has grown by so many bytes at its last look, or at another one."""
     ranks = list(job.ranks)
