@@ -29,6 +29,7 @@ wait in the same operation; ``unclear``: all that could be read wait, and some c
 """
 
 HARD: tuple[State, ...] = ("gone", "missing", "stopped", "uninterruptible", "refused")
+JAX_BARRIER = "sync_global_devices"
 PLAIN_HALVES = frozenset({"send", "recv"})
 """Operations that wait for one peer, each way."""
 
@@ -221,7 +222,7 @@ def _elsewhere(points: Sequence[WaitPoint], on_gpu: WaitPoint) -> bool:
     Any other collective over NCCL is but launched: who is found in one waits behind it for its GPU, as the others do.
     """
     lines = {member.where for member in on_gpu.members}
-    held = bool(points) and all("barrier" in point.op for point in points)
+    held = bool(points) and all("barrier" in point.op or point.op == JAX_BARRIER for point in points)
     return held and len(lines) == 1 and all(point.path != on_gpu.path for point in points)
 
 

@@ -81,11 +81,15 @@ def test_who_comes_to_send_or_receive_waits_for_its_peer() -> None:
     assert (found.kind, found.ranks) == ("collective_stalled", (0, 1, 2, 3))
 
 
+JAX_BARRIER = "sync_global_devices /venv/lib/python3.11/site-packages/jax/experimental/multihost_utils.py:90"
+
+
+@pytest.mark.parametrize("barrier", [f"barrier {C10D}:4000", JAX_BARRIER])
 @pytest.mark.parametrize("caller", ["save train.py:40", "log_metrics train.py:87"])
-def test_a_barrier_called_elsewhere_than_where_the_others_wait_was_left_for(caller: str) -> None:
+def test_a_barrier_called_elsewhere_than_where_the_others_wait_was_left_for(caller: str, barrier: str) -> None:
     """All have something under way. In the function of the others it may be the next line: nobody is odd there."""
     job = spinning()
-    job.ranks(1).at([f"barrier {C10D}:4000", caller, "main train.py:9"], state="R").pulse(cores=1.0)
+    job.ranks(1).at([barrier, caller, "main train.py:9"], state="R").pulse(cores=1.0)
     found = first(diagnose(with_threads(job.job(), 1.0, 1.0, 1.0, 1.0)))
     odd = ("collective_mismatch", (1,)) if caller.startswith("save") else ("collective_stalled", (0, 1, 2, 3))
     assert (found.kind, found.ranks) == odd
