@@ -71,6 +71,11 @@ PHASES: tuple[Phase, ...] = (
     Phase("fabric/plugins/io/torch_io.py", "save_checkpoint load_checkpoint", "checkpoint", _SAVES, "Lightning 2.5",
           "checkpoint"),
     # compilation: not eval_frame.py nor runtime_wrappers.py, which stay on the stack of compiled code that runs
+    Phase("jax/_src/compiler.py", ANY, "compile", _COMPILES, "run JAX 0.10; 0.4-0.11", "compile"),
+    Phase("jax/_src/interpreters/pxla.py", "compile from_hlo _cached_compilation lower_sharding_computation "
+          "_cached_lowering_to_hlo", "compile", _COMPILES, "run JAX 0.10; 0.4-0.11", "compile"),
+    Phase("jax/_src/interpreters/mlir.py", "lower_jaxpr_to_module lower_jaxpr_to_fun jaxpr_subcomp", "compile",
+          _COMPILES, "JAX 0.4-0.11", "compile"),
     Phase("torch/_dynamo/convert_frame.py", ANY, "compile", _COMPILES, "run 2.13; 2.1-2.13", "compile"),
     Phase("torch/_dynamo/output_graph.py", ANY, "compile", _COMPILES, "run 2.13; 2.1-2.13", "compile"),
     Phase("torch/_dynamo/symbolic_convert.py", ANY, "compile", _COMPILES, "run 2.13; 2.1-2.13", "compile"),

@@ -142,3 +142,22 @@ def test_what_the_program_on_the_device_calls_on_the_host_is_what_a_rank_is_at(
         assert "log_metrics (train.py:21)" in found.summary
     else:
         assert found.kind == "collective_stalled"
+
+
+COMPILES = [
+    f"backend_compile_and_load {JAX}/compiler.py:320",
+    f"compile_or_get_cached {JAX}/compiler.py:440",
+    f"UnloadedMeshExecutable.from_hlo {JAX}/interpreters/pxla.py:2850",
+    "rebuild train.py:61",
+    "main train.py:40",
+]
+
+
+@pytest.mark.parametrize(("cores", "severity"), [(0.24, "info"), (0.0, "critical")])
+def test_who_compiles_is_given_a_minute_while_the_compilers_threads_work(cores: float, severity: str) -> None:
+    """Its main thread sleeps in C meanwhile, as one that wants a lock does: it was told so, proven."""
+    job = Sketch(world=3, nodes=1, looks=5, span=18.0, watched=18.0, patience=4.0, stood_still=18.0)
+    job.ranks().at(READS_LOSS, syscall="futex").pulse(switches=0.1)
+    job.ranks(1).at(COMPILES, syscall="futex").pulse(cores=cores)
+    found = first(job.verdict())
+    assert (found.severity, found.ranks) == (severity, (1,))
