@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 
 from hangtop.diagnosis.unnumbered import Unnumbered, folded_processes, numbered, unnumbered
@@ -73,6 +73,11 @@ def of_several(doing: str, number: int) -> str:
     word = verb.group()
     several = word if not word.endswith("s") else word[:-2] if word.endswith(_TAKES_ES) else word[:-1]
     return _PLURALS.get(word, several) + re.sub(r"\bits\b", "their", doing[verb.end() :])
+
+
+def who_wait(waiters: Collection[object], noun: str) -> str:
+    """``1 other waits``, ``3 others wait``."""
+    return f"{count(len(waiters), noun)} {of_several('waits', len(waiters))}"
 
 
 def listed(words: Sequence[str], most: int = 4) -> str:

@@ -177,7 +177,7 @@ async def test_a_panel_that_one_comes_back_to_shows_this_moment(panel: str) -> N
         for tick in range(20, 23):
             paper.clock.now += 1
             for index in range(paper.nodes):
-                idle = [gpu_row(at, utilization=0, power=80.0) for at in range(paper.gpus)]
+                idle = [gpu_row(at, utilization=0, power=80.0, event_reasons=0x4) for at in range(paper.gpus)]
                 session.samples(paper.name(index), [*idle, Tick(tick, paper.clock.now, 0.004, 0.1, 2**20)], 99)
             await shown.draw()
         session.verdict = hung(11, "node2")

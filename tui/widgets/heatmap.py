@@ -229,12 +229,12 @@ class HeatMap(Lines):
 
     def _words(self, line: Runs, node: NodeState) -> int:
         """Instead of cells: why there are none."""
+        room = max(0, self._grid.block - self._grid.label - 1)
         if node.link in {"live", "limited", "offline"}:
-            text = "no GPU, no rank"
+            text = "no GPU, no rank" if room > len("no GPU, no rank") else "no rank"
         else:
             since = age(self.scene.now - node.since) if node.since else ""
             text = f"{node.link} {since} {node.why}"
-        room = max(0, self._grid.block - self._grid.label - 1)
         line.add(fit(clip(text, room), room), self.ink.of(Tone.DIM))
         return room
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.finding import Evidence, Finding
-from hangtop.diagnosis.phrasing import count, duration, listed, on_nodes, ranks_on, ranks_text
+from hangtop.diagnosis.phrasing import duration, listed, on_nodes, ranks_on, ranks_text, who_wait
 from hangtop.diagnosis.roster import started_twice, world_size
 from hangtop.diagnosis.tables.thresholds import GONE_S, START_S
 from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of
@@ -66,7 +66,7 @@ def missing(job_status: JobStatus) -> Iterator[Finding]:
     yield Finding(
         "rank_missing", "warning" if young or others else "critical", 0.5 if others else 0.6 if young else 0.85,
         f"{ranks_text(numbers)} of {world} {'is' if len(numbers) == 1 else 'are'} on no node in view{last}{twice}"
-        f"{killed}; {count(len(graph.waiters), 'rank')} wait",
+        f"{killed}; {who_wait(graph.waiters, 'rank')}",
         ranks=numbers,
         evidence=(
             Evidence("environment of the ranks", None, f"WORLD_SIZE={world}, {len(job_status.present)} alive"),
@@ -132,7 +132,7 @@ def ended(job_status: JobStatus) -> Iterator[Finding]:
         yield Finding(
             "rank_killed", "critical", 0.85 if kill else 0.65,
             f"{ranks_on([status.rank], [status.node])} is gone since {duration(status.held)} without a word"
-            f"{last}{killed}; {count(len(job_status.graph.waiters), 'other')} wait for it",
+            f"{last}{killed}; {who_wait(job_status.graph.waiters, 'other')} for it",
             ranks=(status.rank,), nodes=(status.node,),
             evidence=(
                 _gone_proof(status),
@@ -180,7 +180,7 @@ def _left_early(job_status: JobStatus, leavers: Sequence[RankStatus], exits: Seq
     return Finding(
         "rank_left_early", "critical", 0.85,
         ranks_on(numbers, (s.node for s in leavers)) + " left training"
-        f"{f' ({doing})' if doing else ''} while {count(len(waiters), 'other')} wait in it",
+        f"{f' ({doing})' if doing else ''} while {who_wait(waiters, 'other')} in it",
         ranks=numbers,
         nodes=nodes_of(leavers),
         evidence=(*map(event_line, exits[:2]), *evidence_of(leavers[0]), *(waiters_of(graph) if graph else ())),

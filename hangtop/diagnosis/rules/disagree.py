@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from collectors.samples.core_dump import refusal
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep, next_step
-from hangtop.diagnosis.phrasing import count, folded, listed, rank_text, ranks_text
+from hangtop.diagnosis.phrasing import count, folded, listed, rank_text, ranks_text, who_wait
 from hangtop.diagnosis.rules.stuck import COMING_UP, WHOLE_START
 from hangtop.diagnosis.waits.apart import by_line
 from hangtop.diagnosis.waits.evidence import stack_of, threads_of, waiters_of, watch_of
@@ -93,7 +93,7 @@ def deadlock(job_status: JobStatus) -> Iterator[Finding]:
         peer = f" with rank {doing.peer}" if doing and doing.peer is not None else ""
         steps.append(f"{rank_text(culprit.rank)} in {doing.op if doing else 'p2p'}{peer}")
     known = all(culprit.activity and culprit.activity.peer is not None for culprit in graph.culprits)
-    waiting = f"; {count(len(graph.waiters), 'other')} wait for them" if graph.waiters else ""
+    waiting = f"; {who_wait(graph.waiters, 'other')} for them" if graph.waiters else ""
     yield Finding(
         "p2p_deadlock", "critical", 0.93 if known and graph.frozen else 0.75,
         f"sends and receives wait in a circle: {listed(steps)}{waiting}",
@@ -127,7 +127,7 @@ def stalled(job_status: JobStatus) -> Iterator[Finding]:
     what = listed([one.told for one in graph.accused])
     group = f"{ranks_text(ranks)} of a sub-group" if graph.pattern == "stuck_group" else f"all {len(ranks):,} ranks"
     open_ended = any(one.kind in OPEN_KINDS for one in graph.accused)
-    waiting = f"; {count(len(graph.waiters), 'other')} wait for them" if graph.waiters else ""
+    waiting = f"; {who_wait(graph.waiters, 'other')} for them" if graph.waiters else ""
     weight = 0.55 if open_ended else 0.7
     apart = none_under_way(members)
     both = apart is None and two_under_way(members)

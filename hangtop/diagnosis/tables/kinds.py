@@ -177,7 +177,7 @@ ROWS: tuple[Kind, ...] = (
     Kind("mtu_mismatch", "slow", 7, NETWORK_SOCKET_FALLBACK_EFFECTS),
     Kind("bandwidth_low", "slow", 7),
     # worth knowing; changes no verdict
-    Kind("waiting", "none", 8),
+    Kind("waiting", "none", 7),
     Kind("check_incomplete", "none", 8),
     Kind("placement_uneven", "none", 8),
     Kind("env_mismatch", "none", 8),

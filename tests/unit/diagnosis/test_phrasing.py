@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hangtop.diagnosis.phrasing import of_several
+from hangtop.diagnosis.phrasing import of_several, who_wait
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,9 @@ from hangtop.diagnosis.phrasing import of_several
 def test_what_one_rank_does_is_said_of_several(one: str, several: str) -> None:
     assert of_several(one, 1) == one
     assert of_several(one, 3) == several
+
+
+def test_who_waits_is_counted_and_said_in_the_number_that_it_has() -> None:
+    assert [who_wait(range(number), "other") for number in (1, 3, 16_383)] == [
+        "1 other waits", "3 others wait", "16,383 others wait",
+    ]  # fmt: skip
