@@ -188,6 +188,25 @@ async def test_a_finding_leads_to_its_proof() -> None:
         assert "[Findings" in shown.lines()[1]
 
 
+@pytest.mark.parametrize("been_there", [False, True])
+async def test_a_proof_is_shown_with_what_is_written_behind_it(been_there: bool) -> None:
+    session = Paper(slow=11).session()
+    session.verdict = hung()
+    told = "[rank0]: NCCL WARN Watchdog caught collective timeout"
+    say(session, "node1", 0, NOW - 9, *(f"before {at}" for at in range(40)))
+    say(session, "node1", 0, NOW - 3, told, *(f"  at frame {at}" for at in range(6)), "the error itself")
+    say(session, "node1", 0, NOW - 1, *(f"after {at}" for at in range(40)))
+    async with screen(session, size=(100, 24)) as shown:
+        if been_there:
+            await shown.press("5", "home")
+        await shown.press("7", "down", "enter")
+        await shown.draw()
+        assert "[Logs]" in shown.lines()[1]
+        assert "Watchdog caught" in shown.app.panel.view.current.text  # type: ignore[attr-defined]
+        assert "Watchdog caught" in shown.text()
+        assert "the error itself" in shown.text()
+
+
 async def test_details_show_everything_and_close() -> None:
     async with screen() as shown:
         await shown.press("2", "i")

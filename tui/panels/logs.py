@@ -153,6 +153,7 @@ class LogsPanel(Panel):
 
     def move(self, how: Move) -> None:
         """Move the cursor; the end follows."""
+        self._wanted = None
         self.view.move(how)
         self.bar.show(self._totals())
 
@@ -213,7 +214,7 @@ class LogsPanel(Panel):
         moment = moment_of(text, self.scene.now)
         if moment is None:
             return f"“{text}” is no time: write 02:47, 02:47:10 or an age such as 5m"
-        self.view.go(self.book.at(moment))
+        self.view.jump(self.book.at(moment))
         self.bar.show(self._totals())
         return ""
 
@@ -226,13 +227,14 @@ class LogsPanel(Panel):
         if isinstance(key, Proof):
             self._wanted = None if self._stand(key) else key
         elif isinstance(key, tuple) and key in self.book.shown:
-            self.view.go(self.book.shown.index(key))
+            self.view.jump(self.book.shown.index(key))
 
     def _stand(self, proof: Proof) -> bool:
         place = self.book.find(proof.source, proof.line, proof.text)
         if place is not None:
-            self.view.go(place)
-        return place is not None
+            self.view.jump(place)
+        # until it is laid out nobody knows how much has room behind it
+        return place is not None and self.view.size.height > 0
 
     def node(self) -> str | None:
         """Node of the line."""

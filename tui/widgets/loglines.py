@@ -106,6 +106,11 @@ class LogView(Lines):
         self.bring(place)
         self.redraw([before - top, place - top] if self.top == top else None)
 
+    def jump(self, place: int) -> None:
+        """Stand on a line that was asked for, with what comes behind it: of a traceback the error."""
+        self.bring(min(len(self.book.shown) - 1, place + self.size.height // 2))
+        self.go(place)
+
     def follow(self) -> None:
         """Go to the end and stay there."""
         self.following, self.unseen = True, 0
@@ -123,7 +128,7 @@ class LogView(Lines):
         place = next_alarm(self.book.shown, self.cursor, step)
         if place is None:
             return False
-        self.go(place)
+        self.jump(place)
         return True
 
     def changed(self) -> None:
