@@ -2,7 +2,7 @@
 
 import pytest
 
-from collectors.node.logs import shells
+from collectors.node.logs.families import shells
 from tests.support.logs import only, parse
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator, List, Optional, Tuple
 
 from collectors.node import late_re as re
-from collectors.node.logs import shells
+from collectors.node.logs.families import shells
 from collectors.node.logs.lines import line_prefixes, signals
 from collectors.node.logs.records import exceptions
 from collectors.node.logs.said import Data, Family, Said
