@@ -487,6 +487,10 @@ def test_the_mount_of_a_path(tmp_path: Path) -> None:
         ("/x/none_9b2/attempt_0/3/stderr.log", names.Hints(local_rank=3, stream="stderr")),
         ("logs/rank_12.log", names.Hints(rank=12)),
         ("logs/node7/rank3.out", names.Hints(rank=3, host="node7", stream="stdout")),
+        ("run/rank_2/stderr.log", names.Hints(rank=2, stream="stderr")),
+        ("run/node1/rank_2/logs/stdout.txt", names.Hints(rank=2, host="node1")),
+        ("lora/rank_16/train.log", names.Hints()),  # the rank of an adapter
+        ("run/local_rank_2/stderr.log", names.Hints(stream="stderr")),
         ("local_rank_2.err", names.Hints(local_rank=2, stream="stderr")),
         ("slurm-123456_7.out", names.Hints(stream="stdout")),  # a job of an array
         ("train-123456_7.out", names.Hints(rank=7, stream="stdout")),

@@ -12,6 +12,8 @@ _RANK = re.compile(r"(?:^|[^a-z])(?:rank|global_?rank|proc(?:ess)?|worker|task)[
 _ROLE = re.compile(r"(?P<job>[A-Za-z0-9][\w.-]{0,120}?)-(?P<role>master|worker)-(?P<number>\d{1,5})(?!\d)")
 _OMPI = re.compile(r"/rank\.(?P<rank>\d{1,7})/std(?P<stream>out|err)$")
 """The folder of a rank that ``mpirun --output-filename`` makes."""
+_FOLDER = re.compile(r"(?:^|/)(?:global_?)?rank[-_.=]?(?P<rank>\d{1,6})/(?:logs?/)?std(?:out|err)(?:\.\w{1,5})?$", re.I)
+"""A rank's folder, made for its streams. Files of other names in a folder ``rank_16`` may be of an adapter."""
 _LOCAL = re.compile(r"(?:^|[^a-z])local_?rank[-_.= ]?(?P<local>\d{1,4})(?!\d)|^workerlog\.(?P<worker>\d{1,4})$", re.I)
 """``workerlog.1`` is Paddle's."""
 _SLURM_TASK = re.compile(r"(?:^|[-_/])(?:slurm-)?\d{3,}[-_.](?P<rank>\d{1,5})\.(?:out|err|log)$")
@@ -53,7 +55,9 @@ def hints(path: str) -> Hints:
     name = os.path.basename(path)
     nccl = _NCCL.search(name)
     local = _LOCAL.search(name)
-    rank = None if local is not None or _SLURM_ARRAY.match(name) else _RANK.search(name) or _SLURM_TASK.search(path)
+    rank = None
+    if local is None and not _SLURM_ARRAY.match(name):
+        rank = _RANK.search(name) or _FOLDER.search(path) or _SLURM_TASK.search(path)
     return Hints(
         rank=int(rank.group("rank")) if rank is not None else None,
         local_rank=int(local.group("local") or local.group("worker")) if local is not None else None,
