@@ -11,9 +11,11 @@ from textual.app import App
 
 from collectors.fleet.sink import LinkChange
 from collectors.samples.logs import LogFile, LogLines
+from collectors.samples.stream import Tick
 from hangtop.diagnosis.finding import Evidence, Finding, Verdict
+from tests.support.made import gpu_row, pulse
 from tests.support.piloted import Screen, screen
-from tests.support.screens import NOW, Paper, hung, kernel_line, say
+from tests.support.screens import NOW, PID, Paper, hung, kernel_line, say
 from tui.app import ScreenOptions
 from tui.report import Report
 from tui.theme import THEMES
@@ -143,6 +145,26 @@ async def test_ascii_is_ascii() -> None:
         for key in "12345678?":
             await shown.press("question_mark" if key == "?" else key)
             assert all(line.isascii() for line in shown.lines()), key
+
+
+async def test_a_figure_that_no_gpu_tells_is_not_known_and_has_no_column() -> None:
+    """GPUs in MIG mode have no utilisation."""
+    paper = Paper(nodes=2, gpus=4)
+    session = paper.session(ticks=1)
+    paper.clock.now += 1
+    for index in range(paper.nodes):
+        rows = [gpu_row(at, utilization=None, power=310.0) for at in range(paper.gpus)]
+        samples = [
+            *rows,
+            *(pulse(PID + index * 4 + at) for at in range(4)),
+            Tick(1, paper.clock.now, 0.004, 0.1, 2**20),
+        ]
+        session.samples(paper.name(index), samples, 99)
+    async with screen(session) as shown:
+        assert " GPU utilisation %  not known   " in shown.text()
+        await shown.press("3")
+        assert "util " not in shown.lines()[3]
+        assert "power" in shown.lines()[3]
 
 
 async def test_a_new_hang_rings_once_and_notifies(monkeypatch: pytest.MonkeyPatch) -> None:

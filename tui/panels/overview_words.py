@@ -78,6 +78,8 @@ class Totals:
             least, most = metric.text(min(lows)), metric.text(max(highs))
             pieces += [("from " if least != most else "all ", Tone.DIM), (least, Tone.TEXT)]
             pieces += [(" to ", Tone.DIM), (most, Tone.TEXT)] if least != most else []
+        elif not isinstance(metric, WaitMetric) and (self.scene.ranks or self.scene.gpus):
+            pieces.append(("not known", Tone.DIM))
         more: list[list[Piece]] = []
         missing = sum(figures.missing for figures in found)
         if missing:
