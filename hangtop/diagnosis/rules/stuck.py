@@ -18,7 +18,7 @@ from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus, computes, in_one_sleep, may_work
 from hangtop.diagnosis.waits.network_threads import BY_THREADS, NOT_LAUNCHED, in_a_kernel
 from hangtop.diagnosis.waits.outside import waits_outside
-from hangtop.diagnosis.waits.own_threads import threads_compute
+from hangtop.diagnosis.waits.own_threads import empties_a_queue, threads_compute
 from hangtop.diagnosis.waits.rank_status import RankStatus, in_c_code, nodes_of, waits_for_others
 from hangtop.diagnosis.waits.rounds import goes_round
 from hangtop.diagnosis.waits.serving import serves
@@ -278,7 +278,7 @@ def _weight(job_status: JobStatus, graph: WaitGraph, members: Sequence[RankStatu
 
 def _most(status: RankStatus, held: float) -> float:
     """Most weight of a wait for a rank that may be at something which ends by itself, for all that was seen of it."""
-    if in_one_sleep(status) or threads_compute(status) or answered(status, held):
+    if in_one_sleep(status) or threads_compute(status) or answered(status, held) or empties_a_queue(status):
         return GOES_ON_LONG if held >= LONG_WORK_S else GOES_ON
     if held < LONG_WORK_S and waits_outside(status):
         return GOES_ON if held < OWN_WORK_S else GOES_ON_LONG

@@ -16,12 +16,15 @@ PROMPT = "waits at a prompt for somebody to type"
 SERVER = "serves whoever asks it"
 """What is said of a library's loop that serves, between two requests: nobody asks, and that is no fault."""
 
+EMPTIED = "waits for a queue to be emptied"
+
 GENERIC_WAITS: tuple[Wait, ...] = (
     Wait("/pdb.py", "interaction _cmdloop cmdloop", "code", "storage", PROMPT, _RUN),
     Wait("/code.py", "interact raw_input", "code", "storage", PROMPT, _STDLIB),
     Wait("/IPython/terminal/", ANY, "code", "storage", PROMPT, "IPython 8"),
     Wait("/threading.py", "join _wait_for_tstate_lock", "lock", "lock", "waits for a thread to end", _RUN),
-    Wait("/queue.py", "get put join", "lock", "lock", "waits at a queue", _RUN),
+    Wait("/queue.py", "get put", "lock", "lock", "waits at a queue", _RUN),
+    Wait("/queue.py", "join", "lock", "lock", EMPTIED, _RUN),
     Wait("/multiprocessing/queues.py", "get put join_thread", "lock", "helper", "waits at a process's queue", _RUN),
     Wait("/multiprocessing/synchronize.py", "acquire wait __enter__", "lock", "lock", "waits for a process's lock",
          _STDLIB),

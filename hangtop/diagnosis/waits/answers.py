@@ -7,7 +7,7 @@ from itertools import islice
 from hangtop.diagnosis.stacks.doing import Activity
 from hangtop.diagnosis.stacks.system import NETWORK
 from hangtop.diagnosis.tables.thresholds import LONG_WORK_S, OWN_WORK_S, STOOD_STILL_S
-from hangtop.diagnosis.waits.own_threads import FEEDS
+from hangtop.diagnosis.waits.own_threads import FEEDS, empties_a_queue
 from hangtop.diagnosis.waits.process_motion import wakes
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
@@ -55,6 +55,8 @@ def answer_due(status: RankStatus, waited: float) -> float:
     What threads of its own ask for may take long, as a program asks a service; what the main thread asks for itself,
     as data, comes at once, or does not.
     """
+    if empties_a_queue(status):
+        return OWN_WORK_S
     if answered(status, waited):
         return LONG_WORK_S if (status.motion.switches or 0.0) < SELDOM_PER_S else OWN_WORK_S
     doing = status.activity

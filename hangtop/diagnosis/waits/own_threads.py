@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from hangtop.diagnosis.busy import is_blocked
+from hangtop.diagnosis.stacks.generic import EMPTIED
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
 FEEDS = frozenset({"waits for a future", "waits for a thread to end", "waits for a pool of threads"})
 """Waits for what a thread of its own is to bring."""
 _HELD_UP = frozenset({"storage", "helper", "time", "peers", "device"})
 """What a thread that is met in such a wait does not compute."""
+
+
+def empties_a_queue(status: RankStatus) -> bool:
+    """Whether its main thread waits for a thread of its own to be through with a queue, and one is at work on it.
+
+    What that sends or writes for each item takes its time, and is not seen. One that waits for a lock, or for more to
+    come, brings nothing.
+    """
+    doing = status.activity
+    if doing is None or status.state != "working" or doing.label.partition(":")[0] != EMPTIED:
+        return False
+    return any(note.role == "python" and note.where and note.waits not in ("lock", "peers") for note in doing.others)
 
 
 def threads_compute(status: RankStatus) -> bool:

@@ -15,11 +15,11 @@ POOL = [f"Condition.wait {STDLIB}/threading.py:327", f"Future.result {STDLIB}/co
         "compress save.py:25", "main train.py:9"]  # fmt: skip
 
 
-def pool(cores: float, *frames: str, held: float = 15.0) -> Finding:
+def pool(cores: float, *frames: str, held: float = 15.0, main: list[str] = POOL) -> Finding:
     """What is told of rank 2, whose three other threads are in these frames and use so many cores."""
     sketch = Sketch(watched=90.0, span=held, stood_still=held, patience=4.0)
     sketch.ranks().at(ALL_REDUCE)
-    sketch.ranks(2).at(POOL, syscall="futex").pulse(cores=cores)
+    sketch.ranks(2).at(main, syscall="futex").pulse(cores=cores)
     job = sketch.job()
     ranks = tuple(
         replace(rank, looks=tuple(look._replace(value=look.value._replace(main_cpu=2.0)) for look in rank.looks))
@@ -50,3 +50,23 @@ def test_after_a_minute_it_is_possibly_a_loop_without_end() -> None:
 def test_threads_that_wait_are_not(cores: float, frames: list[str]) -> None:
     found = pool(cores, *frames)
     assert (found.ranks, found.severity) == ((2,), "critical")
+
+
+FLUSHES = [f"Condition.wait {STDLIB}/threading.py:327", f"Queue.join {STDLIB}/queue.py:90", "flush save.py:25",
+           "main train.py:9"]  # fmt: skip
+WANTS_MORE = [f"Condition.wait {STDLIB}/threading.py:327", f"Queue.get {STDLIB}/queue.py:171", "work save.py:21"]
+
+
+@pytest.mark.parametrize(
+    ("frames", "held", "told"),
+    [
+        (["send save.py:23", "work save.py:21"], 15.0, "info"),
+        (["send save.py:23", "work save.py:21"], 25.0, "possible"),
+        (WANTS_MORE, 15.0, "proven"),
+    ],
+)
+def test_a_queue_that_is_being_emptied_is_waited_for(frames: list[str], held: float, told: str) -> None:
+    """A tracker sends what it has, item by item, over a slow link: it was told as holding a lock, proven."""
+    found = pool(0.0, *frames, held=held, main=FLUSHES)
+    assert found.ranks == (2,)
+    assert (found.certainty if found.severity == "critical" else found.severity) == told
