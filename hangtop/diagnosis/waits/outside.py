@@ -14,8 +14,8 @@ FROM_OUTSIDE_S = 8.0
 def waits_outside(status: RankStatus) -> bool:
     """True for a rank that will go on by itself once something comes which the job has no part in.
 
-    It asks through a socket, looks again after each short sleep, runs a program that is alive, or wants a lock on a
-    file that another process keeps.
+    It asks through a socket, looks again after each short sleep, runs a program that is alive, or reads from a pipe
+    while it has started one, or wants a lock on a file that another process keeps.
     """
     doing = status.activity
     if doing is None or status.state != "working" or status.busy:
@@ -27,7 +27,10 @@ def waits_outside(status: RankStatus) -> bool:
 
 def _runs_a_program(status: RankStatus) -> bool:
     doing, process = status.activity, status.process
-    if doing is None or process is None or doing.kind != "code" or doing.waits != "helper":
+    if doing is None or process is None:
+        return False
+    reads = doing.waits == "storage" and doing.waiting_on.startswith("pipe")
+    if not reads and (doing.kind != "code" or doing.waits != "helper"):
         return False
     children = process.helpers
     alive = all(child.role == PROGRAM and child.state not in (*ENDED, *STOPPED) for child in children)

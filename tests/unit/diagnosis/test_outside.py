@@ -26,7 +26,7 @@ def told(held: float, stack: list[str], call: str, on: str = "", child: str = ""
 
 OUTSIDE = [
     (ASKS, "recvfrom", "tcp 10.0.0.9:443", ""), (ASKS, "recvfrom", "socket", ""), (ASKS, "clock_nanosleep", "", ""),
-    (ASKS, "flock", "/cache/index.lock", ""), (RUNS, "wait4", "process 2000", "S"),
+    (ASKS, "read", "pipe", "S"), (ASKS, "flock", "/cache/index.lock", ""), (RUNS, "wait4", "process 2000", "S"),
 ]  # fmt: skip
 
 
@@ -42,7 +42,12 @@ def test_it_is_given_some_seconds_and_never_proven_at_once(
 
 @pytest.mark.parametrize(
     ("stack", "call", "on", "child"),
-    [(ASKS, "read", "/data/shard-7", ""), (RUNS, "wait4", "process 2000", "T"), (RUNS, "wait4", "process 2000", "Z")],
+    [
+        (ASKS, "read", "/data/shard-7", ""),
+        (ASKS, "read", "pipe", ""),
+        (RUNS, "wait4", "process 2000", "T"),
+        (RUNS, "wait4", "process 2000", "Z"),
+    ],
 )
 def test_what_nobody_will_bring_is_told_at_once(stack: list[str], call: str, on: str, child: str) -> None:
     found = told(6.0, stack, call, on, child)
