@@ -68,7 +68,8 @@ class StackDump(NamedTuple):
     threads: List[ThreadStack]
     waiting_on: str = ""
     """What that system call waits on, as far as its descriptor or its path tells: a path, ``pipe``,
-    ``tcp 10.0.0.3:2049``, ``/ckpt/model.pt, to write`` for one that is being opened."""
+    ``tcp 10.0.0.3:2049``, ``/ckpt/model.pt, to write`` for one that is being opened; of a sleep
+    ``its clock for 13 s more``."""
     kernel: List[str] = []  # noqa: RUF012 (never written to)
     """Kernel functions that it is in, innermost first; only when there are no frames or it is uninterruptible, and
     only for root."""

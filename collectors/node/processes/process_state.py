@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from collectors.node import files
+from collectors.node import files, sleeps
 from collectors.node.processes import far_ends, file_locks, freezer, named_files
 from collectors.node.processes.procfs import parse_stat
 from collectors.node.processes.socket_tables import LISTEN, address, read_tables, sockets
@@ -145,6 +145,8 @@ def _syscall(folder: str, pid: int, proc: str) -> Tuple[str, str]:
     name = _NAMES.get(int(words[0]), words[0])
     if name in named_files.NAMING:
         return name, named_files.named(folder, name, words[1:7])
+    if name == sleeps.CALL:
+        return name, sleeps.left(folder, words[1:4])
     if name in _ON_A_CHILD:
         return name, _child(pid, name, words[1:], proc)
     if name not in _ON_A_FILE or len(words) < 2:

@@ -22,6 +22,7 @@ from hangtop.diagnosis.waits.own_threads import empties_a_queue, threads_compute
 from hangtop.diagnosis.waits.rank_status import RankStatus, in_c_code, nodes_of, waits_for_others
 from hangtop.diagnosis.waits.rounds import goes_round
 from hangtop.diagnosis.waits.serving import serves
+from hangtop.diagnosis.waits.sleeping import left_of_sleep, sleeps_for_good
 from hangtop.diagnosis.witnesses.devices import event_line
 from hangtop.diagnosis.witnesses.failed_threads import failed_thread, missing_threads, thread_told
 
@@ -231,7 +232,8 @@ def _manner(status: RankStatus, held: float) -> str:
     if status.busy:
         return ", busy"
     if in_one_sleep(status):
-        return f", asleep for a time of its own, {duration(held)} after the others came"
+        left = f" that ends in {duration(left_of_sleep(status) or 0.0)}" if sleeps_for_good(status) else ""
+        return f", asleep for a time of its own{left}, {duration(held)} after the others came"
     if doing and doing.label.startswith(PROMPT):
         return f", {PROMPT}"
     if serves(status):
@@ -242,7 +244,7 @@ def _manner(status: RankStatus, held: float) -> str:
             return f", blocked opening {doing.waiting_on.replace(', to ', ' to ')}{alone}"
         if doing and doing.waiting_on.startswith(SERVES):
             return f", waits for {doing.waiting_on}"
-        if doing and doing.waiting_on:
+        if doing and doing.waiting_on and doing.waits != "time":
             return f", blocked on {doing.waiting_on}"
         outside = doing is not None and doing.kind == "code" and doing.waits == "storage" and doing.syscall
         return f", blocked in {outside}" if outside else ", blocked"
@@ -278,6 +280,8 @@ def _weight(job_status: JobStatus, graph: WaitGraph, members: Sequence[RankStatu
 
 def _most(status: RankStatus, held: float) -> float:
     """Most weight of a wait for a rank that may be at something which ends by itself, for all that was seen of it."""
+    if sleeps_for_good(status):
+        return GOES_ON_LONG
     if in_one_sleep(status) or threads_compute(status) or answered(status, held) or empties_a_queue(status):
         return GOES_ON_LONG if held >= LONG_WORK_S else GOES_ON
     if held < LONG_WORK_S and waits_outside(status):

@@ -14,7 +14,6 @@ from hangtop.diagnosis.tables.thresholds import (
     A_LONG_SLEEP_S,
     LATE_LOOKS,
     LONG_WORK_S,
-    ONE_SLEEP_S,
     OWN_WORK_S,
     ROUNDS_S,
     SENT_ANEW_S,
@@ -33,6 +32,7 @@ from hangtop.diagnosis.waits.patience import seen_after
 from hangtop.diagnosis.waits.process_motion import HELPERS_SPAN, works_between
 from hangtop.diagnosis.waits.rank_status import RankStatus, State, gets_through, in_state
 from hangtop.diagnosis.waits.rounds import gets_on, goes_round
+from hangtop.diagnosis.waits.sleeping import sleep_due
 from hangtop.diagnosis.waits.statuses import statuses_of
 from hangtop.diagnosis.waits.staying import in_one_call, stays
 
@@ -132,7 +132,7 @@ class JobStatus:
         if own:
             return max(self.alarm_after, OWN_WORK_S)
         if self.job.live and in_one_sleep(culprit):
-            return max(self.alarm_after, ONE_SLEEP_S)
+            return max(self.alarm_after, sleep_due(culprit, waited, self.job.now))
         if not self.job.live:
             return self.alarm_after
         outside = FROM_OUTSIDE_S if waits_outside(culprit) else 0.0

@@ -34,11 +34,12 @@ def slept(
     others: Sequence[str] = SYNCHRONIZE,
     own: Sequence[str] = READING,
     syscall: str = "read",
+    on: str = "",
 ) -> Job:
     """Rank 1 reads and has slept so long, as its kernel says; three ranks spin, and were seen to for some seconds."""
     job = Sketch(patience=4.0, span=seconds, watched=seconds, stood_still=seconds)
     job.ranks().at(others, state="R", syscall="running").pulse(cores=1.0)
-    job.ranks(1).at(own, syscall=syscall).pulse(cores=cores)
+    job.ranks(1).at(own, syscall=syscall, waiting_on=on).pulse(cores=cores)
     rows = (SPIN, EMPTY), (SPIN, SPIN)
     for number, row_of in enumerate(rows, 1):
         pids = [1000 + 2 * (number - 1) + i for i in range(2)]
@@ -105,3 +106,18 @@ def test_a_rank_that_has_woken_at_this_moment_was_in_such_a_sleep(asleep: float,
         woken = last._replace(value=last.value._replace(state="R")) if rank.rank == 1 else last
         ranks.append(replace(rank, looks=(*before, woken)))
     assert (diagnose(replace(job, ranks=tuple(ranks))).outcome == "hung") is hung
+
+
+@pytest.mark.parametrize(
+    ("left", "seconds", "told"),
+    [(9, 14.0, None), (9, 45.0, None), (9, 65.0, "likely"), (999_990, 7.0, None), (999_990, 9.0, "likely")],
+)
+def test_a_sleep_whose_end_is_known_is_waited_for_and_one_without_end_is_not(
+    left: int, seconds: float, told: str | None
+) -> None:
+    """A throttle wakes by itself; ``time.sleep(10**6)`` in an ``except`` does not."""
+    on = f"its clock for {left} s more"
+    verdict = diagnose(slept(seconds, asleep=seconds, own=NAP, syscall="clock_nanosleep", on=on))
+    assert (verdict.findings[0].certainty if verdict.outcome == "hung" else None) == told
+    if told == "likely" and left > 60:
+        assert "asleep for a time of its own that ends in 277.8 h" in verdict.summary
