@@ -41,7 +41,7 @@ A_PROVEN_PACE = 30.0
 """… but where the log shows that one step after another takes as long, …"""
 PACE_SLACK = 1.25
 """… and the present one takes no more than so many times as long."""
-LONG_PAUSE, LONG_PAUSES = 5.0, 16
+LONG_PAUSE, LONG_PAUSES = 3.0, 16
 """Seconds of a pause in which several looks may fall, and how many of those are remembered."""
 OVERDUE = 3.0
 """So many times the rhythm in which a log told steps before the last one is the last sign of life."""

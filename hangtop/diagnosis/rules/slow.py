@@ -10,6 +10,7 @@ from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, ranks_on, ranks_text
 from hangtop.diagnosis.stacks.doing import Activity
+from hangtop.diagnosis.stacks.generic import SERVER
 from hangtop.diagnosis.tables.thresholds import (
     CHANCE,
     DATA_BOUND_SHARE,
@@ -29,6 +30,8 @@ from hangtop.diagnosis.witnesses.gpu_load import FEW, spins_at
 
 ONE_WAIT_S, ONE_WAIT_SHARE = 5.0, 0.5
 """Seconds, and part of the time until the alarm, from which on one wait is no rhythm, though something moved lately."""
+ONE_LOOK_S = 5.0
+"""Seconds of a pause within which several looks count as one."""
 A_STEP_S = 60.0
 """Seconds of a step, or of a usual pause, that looks must go beyond, at the most: older ones are not at hand."""
 
@@ -44,7 +47,7 @@ def straggler_rank(job_status: JobStatus) -> Iterator[Finding]:
         return
     waits, looks = _counted(seen)
     late = [one for one, chance in _chances(seen, STRAGGLER_SHARE) if chance < CHANCE]
-    if any(_in_one_step(job_status.job, one, seen) for one in late):
+    if any(_in_one_step(job_status.job, one, seen) or _in_one_pause(job_status.job, one) for one in late):
         return
     if not late or len(late) > max(1, len(seen) // 4):
         return
@@ -84,6 +87,12 @@ def _in_one_step(job: Job, status: RankStatus, seen: Iterable[RankStatus]) -> bo
     return step_at is not None and step_at < looks[0].at
 
 
+def _in_one_pause(job: Job, status: RankStatus) -> bool:
+    """All looks that met it at something else than waiting lie within one pause of the job: it was late but once."""
+    late = [look.at for look in status.readings if not waits_for_others(look)]
+    return bool(late) and any(began <= min(late) and max(late) <= ended for began, ended in job.pauses)
+
+
 def _counted(seen: list[RankStatus]) -> tuple[dict[int, int], dict[int, int]]:
     """In how many looks each rank waited for others, and of how many: by rank."""
     waits = {one.rank: sum(waits_for_others(reading) for reading in one.readings) for one in seen}
@@ -117,7 +126,7 @@ def works_for_all(status: RankStatus) -> bool:
 
 def _serves(status: RankStatus) -> bool:
     """Between two requests, or within one: an engine that generates for the others is no slow one of them."""
-    return serves(status) or any("serving" in look.context for look in status.readings)
+    return serves(status) or any(look.label == SERVER or "serving" in look.context for look in status.readings)
 
 
 def data_bound(job_status: JobStatus) -> Iterator[Finding]:
@@ -225,6 +234,8 @@ def _of_different_waits(job_status: JobStatus, status: RankStatus) -> Sequence[A
     """Its looks, of several within one long pause the last: they met one wait, which may be a save as well."""
     looks: Sequence[Activity] = status.readings
     for began, ended in job_status.job.pauses:
+        if ended - began < ONE_LOOK_S:
+            continue
         last = max((look.at for look in looks if began <= look.at <= ended), default=ended)
         looks = [look for look in looks if not began <= look.at < last]
     return looks

