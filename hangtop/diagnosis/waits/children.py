@@ -14,6 +14,8 @@ from hangtop.diagnosis.waits.readings import Readings
 
 STOPPED, ENDED, KEPT = ("T", "t"), ("Z", "X"), ("D",)
 """Letters of the kernel: halted, ended and not yet reaped, in a call that nothing interrupts."""
+ONE = "process "
+"""How what a call waits on begins where that is the end of one process, which lives then."""
 PROGRAM = "helper"
 """Role of a process that is no worker of a loader or a compiler: those are replaced for other reasons."""
 LIMIT_SLACK_S = 3.0
@@ -68,6 +70,8 @@ def child_due(status: RankStatus, waited: float) -> float:
 def one_after_another(status: RankStatus) -> bool:
     """Whether the process that it waited for at an earlier look is gone, and another one was started."""
     looks = status.readings
+    if len({look.waiting_on for look in looks if look.waits == "helper" and look.waiting_on.startswith(ONE)}) > 1:
+        return True  # the kernel said so at each look, whatever is known of them by now
     if status.process is None or not status.process.helpers or not isinstance(looks, Readings):
         return False
     known = {child.pid for child in status.process.helpers}

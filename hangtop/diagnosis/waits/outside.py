@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hangtop.diagnosis.stacks.system import FILE_LOCKS
 from hangtop.diagnosis.waits.answers import asks_afar
-from hangtop.diagnosis.waits.children import ENDED, PROGRAM, STOPPED
+from hangtop.diagnosis.waits.children import ENDED, ONE, PROGRAM, STOPPED
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
 FROM_OUTSIDE_S = 8.0
@@ -34,4 +34,4 @@ def _runs_a_program(status: RankStatus) -> bool:
         return False
     children = process.helpers
     alive = all(child.role == PROGRAM and child.state not in (*ENDED, *STOPPED) for child in children)
-    return bool(children) and alive
+    return alive and (bool(children) or doing.waiting_on.startswith(ONE))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from collectors.samples.ranks import Helper
@@ -27,6 +29,7 @@ def told(held: float, stack: list[str], call: str, on: str = "", child: str = ""
 OUTSIDE = [
     (ASKS, "recvfrom", "tcp 10.0.0.9:443", ""), (ASKS, "recvfrom", "socket", ""), (ASKS, "clock_nanosleep", "", ""),
     (ASKS, "read", "pipe", "S"), (ASKS, "flock", "/cache/index.lock", ""), (RUNS, "wait4", "process 2000", "S"),
+    (RUNS, "wait4", "process 2000", ""),
 ]  # fmt: skip
 
 
@@ -52,3 +55,17 @@ def test_it_is_given_some_seconds_and_never_proven_at_once(
 def test_what_nobody_will_bring_is_told_at_once(stack: list[str], call: str, on: str, child: str) -> None:
     found = told(6.0, stack, call, on, child)
     assert (found.severity, found.ranks) == ("critical", (2,))
+
+
+@pytest.mark.parametrize(("targets", "severity"), [(("process 2000", "process 2001"), "info"), (("", ""), "critical")])
+def test_programs_that_the_kernel_told_one_after_another_are_work(targets: tuple[str, str], severity: str) -> None:
+    """Each lives for less than a second: the newest known one is gone, and the next not known yet."""
+    sketch = Sketch(watched=15.0, span=15.0, stood_still=15.0, patience=4.0)
+    sketch.ranks().at(ALL_REDUCE)
+    sketch.ranks(2).at(RUNS, syscall="wait4")
+    job = sketch.job()
+    own = [dump for dump in job.stacks if dump.pid == 1002]
+    told_of = {dump.at: targets[place % 2] for place, dump in enumerate(own)}
+    stacks = [dump._replace(waiting_on=told_of[dump.at]) if dump.pid == 1002 else dump for dump in job.stacks]
+    found = first(diagnose(replace(job, stacks=tuple(stacks))))
+    assert (found.severity, found.ranks) == (severity, (2,))
