@@ -52,6 +52,14 @@ def helpers_known(process: Rank) -> bool | None:
     return looks[-1].at - looks[0].at >= HELPERS_KNOWN_S if len(looks) > 1 else None
 
 
+def children_work(status: RankStatus) -> bool:
+    """Whether it waits for processes that it started, or for what comes through a pipe, and these compute or copy."""
+    doing, moved = status.activity, status.motion
+    if doing is None or not (doing.waits == "helper" or doing.waiting_on.startswith("pipe")):
+        return False
+    return moved.helped or moved.helpers_move_data
+
+
 def child_due(status: RankStatus, waited: float) -> float:
     """Seconds that the others, who have ``waited`` so long, may wait for a rank that waits for programs that it runs.
 

@@ -22,7 +22,7 @@ from hangtop.diagnosis.tables.thresholds import (
     WORK_BYTES_PER_S,
 )
 from hangtop.diagnosis.waits.answers import answer_due
-from hangtop.diagnosis.waits.children import child_due, helpers_known
+from hangtop.diagnosis.waits.children import child_due, children_work, helpers_known
 from hangtop.diagnosis.waits.file_calls import ends_calls, on_a_disk
 from hangtop.diagnosis.waits.graph import WaitGraph, find_waits, loops
 from hangtop.diagnosis.waits.on_its_way import on_its_way
@@ -160,8 +160,8 @@ def visibly_works(status: RankStatus) -> bool:
         return True
     if doing is not None and (gets_through(doing) or doing.label == SERVER):
         return True
-    if doing is not None and doing.waits == "helper" and (status.motion.helped or status.motion.helpers_move_data):
-        return True  # wherever it waits for them: the processes that it started compute, read or write
+    if children_work(status):
+        return True  # wherever it waits for them
     napping = naps(status)
     if doing is None or (doing.kind == "sleep" and not napping) or loops(status):
         return False

@@ -15,6 +15,7 @@ from tests.support.jobs import ALL_REDUCE, NOW, Sketch, alarms, first
 
 CHILD = ["Popen._try_wait /usr/lib/python3.11/subprocess.py:1980", "run_harness train.py:30", "main train.py:9"]
 
+READS = ["fork_server train.py:44", "main train.py:9"]
 _TORCH = "/venv/lib/python3.11/site-packages/torch"
 COMPILES = [
     "Condition.wait /usr/lib/python3.11/threading.py:327",
@@ -80,6 +81,17 @@ def test_a_child_that_is_ready_to_run_works_with_the_little_that_it_is_given(
     child = Helper(71, job.ranks[0].process.pid, "helper", state, "", 0.8 + 5 * used, 9 << 20, "python harness.py")
     ranks = (replace(job.ranks[0], helpers=(child,)), *job.ranks[1:])
     assert first(diagnose(replace(job, ranks=ranks))).severity == worst
+
+
+@pytest.mark.parametrize(("used", "severity"), [(0.9, "info"), (0.0, "critical")])
+def test_who_reads_what_its_programs_write_waits_for_their_work(used: float, severity: str) -> None:
+    """They import what they need for many seconds before the first word comes."""
+    job = waiting_for_a_child(*(0.8 + used * second for second in range(6)), every=2.0, span=9.0, at=READS)
+    stacks = [
+        dump._replace(syscall="read", waiting_on="pipe") if dump.pid == job.ranks[0].process.pid else dump
+        for dump in job.stacks
+    ]
+    assert first(diagnose(replace(job, stacks=tuple(stacks)))).severity == severity
 
 
 def copying(*moved: int | None, every: float = 1.25) -> Job:
