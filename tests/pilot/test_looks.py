@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from textual.app import App
@@ -154,7 +155,7 @@ async def test_a_figure_that_no_gpu_tells_is_not_known_and_has_no_column() -> No
     paper.clock.now += 1
     for index in range(paper.nodes):
         rows = [gpu_row(at, utilization=None, power=310.0) for at in range(paper.gpus)]
-        samples = [
+        samples: list[NamedTuple] = [
             *rows,
             *(pulse(PID + index * 4 + at) for at in range(4)),
             Tick(1, paper.clock.now, 0.004, 0.1, 2**20),

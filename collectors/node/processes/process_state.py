@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from collectors.node import files, sleeps
-from collectors.node.processes import far_ends, file_locks, freezer, named_files
+from collectors.node import files
+from collectors.node.processes import far_ends, file_locks, freezer, named_files, sleeps
 from collectors.node.processes.procfs import parse_stat
 from collectors.node.processes.socket_tables import LISTEN, address, read_tables, sockets
 

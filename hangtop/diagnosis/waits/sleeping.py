@@ -9,7 +9,7 @@ from hangtop.diagnosis.waits.outside import FROM_OUTSIDE_S
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
 _LEFT = re.compile(r"its clock for ([0-9]{1,10}) s more")
-"""As :mod:`collectors.node.sleeps` tells it."""
+"""As :mod:`collectors.node.processes.sleeps` tells it."""
 _WAKES_S = 3.0
 """Ours: so long it may take a rank to go on when its sleep is over, on a loaded node."""
 

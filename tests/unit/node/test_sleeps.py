@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node import sleeps
-from collectors.node.processes import process_state
+from collectors.node.processes import process_state, sleeps
 
 LATE = sys.version_info >= (3, 11)
 

@@ -57,7 +57,7 @@ def said(dumps: list[RecorderDump], world: int) -> list[Finding]:
     Layout(tensor=1, pipeline=4, data=2, microbatches=4, layers=2, steps=1, overlap=False, syncs=False),
     Style(version="2.1", kept=20), "absent", 0, 1, 64,
 )  # fmt: skip
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     layouts,
     styles,
