@@ -13,27 +13,28 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from collectors.fleet import payload
 from collectors.fleet.control import control_line
 from collectors.fleet.link_options import LinkOptions
-from collectors.fleet.local import Local
 from collectors.fleet.node_link import AGENT, NodeLink
 from collectors.fleet.sink import LinkChange, Sink
 from collectors.fleet.ssh.asking import Questions
 from collectors.fleet.ssh.questions import Asker
-from collectors.fleet.streaming import LinkTransport
 from collectors.fleet.targets.chosen import Target
-from collectors.fleet.transport import Refused, Transport, TransportError
+from collectors.fleet.transport import Transport, TransportError
+from collectors.fleet.transports import Transports
 from collectors.samples.control import Beat, Settings
 
 if TYPE_CHECKING:
-    from collectors.fleet.ssh.connector import Connector
-    from collectors.fleet.ssh.node import Ssh
     from collectors.fleet.ways.way import Way
+
+Aside: TypeAlias = Callable[[Callable[[], None]], Awaitable[None]]
+"""Runs something in a thread, and is awaited for its end."""
 
 BEAT = 3.0
 """Seconds between two heartbeats of a node."""
@@ -82,14 +83,10 @@ class Fleet:
         self._sink = sink
         self._options = options
         self._questions = Questions(asker)
-        self._connector: Connector | None = None
-        self._transports: dict[str, LinkTransport] = {}
-        self._over_ssh: list[Ssh] = []
+        self._transports = Transports(self._questions, options.way, options.instead)
         self._links: dict[str, NodeLink] = {}
-        self._unusable: dict[str, str] = {}
         self._places = {target.name: number for number, target in enumerate(self._targets)}
-        self._told = False
-        """It was said that another way than SSH is taken."""
+        self._prepared = False
         self._untold: dict[str, Settings] = {}
         """Settings that links have not been told yet."""
         self._clock: asyncio.Task[None] | None = None
@@ -99,37 +96,43 @@ class Fleet:
         """Names of all nodes, in the order in which they were named."""
         return tuple(target.name for target in self._targets)
 
-    async def prepare(self, aside: Callable[[Callable[[], None]], Awaitable[None]] = asyncio.to_thread) -> None:
-        """Import what SSH needs and read ssh_config and known_hosts, in a thread of ``aside``'s making.
-
-        Raises :class:`ConfigError`.
-        """
-        if not self._transports and not self._unusable:
+    async def prepare(self, aside: Aside = asyncio.to_thread) -> None:
+        """Import what SSH needs and read ssh_config, in a thread of ``aside``'s making. Raises :class:`ConfigError`."""
+        if not self._prepared:
             await aside(self._prepare)
+            self._prepared = True
 
-    async def start(self) -> None:
-        """Begin to connect to every node; returns at once. Raises :class:`ConfigError`."""
-        await self.prepare()
+    async def start(self, aside: Aside = asyncio.to_thread) -> None:
+        """Begin to connect to every node, and return when all have begun. Raises :class:`ConfigError`.
+
+        Nodes are looked up in ssh_config and known_hosts some at a time, in threads of ``aside``'s making: meanwhile
+        the first ones connect.
+        """
+        await self.prepare(aside)
         way = self._options.way or self._options.instead
         files = _FILES_A_NODE if way is None else _FILES_A_CHANNEL * way.channels
         allow_files(files * len(self._targets) + _SPARE_FILES)
         if len(self._targets) >= _GROWTH:
             _spare_collector()
         options = LinkOptions(self._sink, self._options.version, self._options.extra, self._options.python)
-        for number, target in enumerate(self._targets):
-            transport = self._transports.get(target.name)
-            if transport is None:
-                self._sink.link(LinkChange(target.name, "lost", self._unusable[target.name], time.time()))
-                continue
-            settings = self._options.settings._replace(phase=number / len(self._targets))
-            link = NodeLink(transport, options, settings, sys.executable if target.local else "python3")
-            self._links[target.name] = link
-            if not target.local:
-                transport.waiting = link.waits_for  # type: ignore[attr-defined]
-            link.start()
-            if number % _BATCH == _BATCH - 1:
-                await asyncio.sleep(0)  # 2,048 first steps in one turn of the loop would be felt
+        for first in range(0, len(self._targets), _BATCH):
+            some = self._targets[first : first + _BATCH]
+            await aside(partial(self._transports.make, some))
+            for number, target in enumerate(some, start=first):
+                self._begin(target, number / len(self._targets), options)
         self._clock = asyncio.ensure_future(self._keep_time())
+
+    def _begin(self, target: Target, phase: float, options: LinkOptions) -> None:
+        transport = self._transports.by_name.get(target.name)
+        if transport is None:
+            self._sink.link(LinkChange(target.name, "lost", self._transports.unusable[target.name], time.time()))
+            return
+        settings = self._options.settings._replace(phase=phase)
+        link = NodeLink(transport, options, settings, sys.executable if target.local else "python3")
+        self._links[target.name] = link
+        if not target.local:
+            transport.waiting = link.waits_for  # type: ignore[attr-defined]
+        link.start()
 
     async def close(self) -> None:
         """End everything, here and on the nodes."""
@@ -141,8 +144,8 @@ class Fleet:
         await asyncio.gather(*(link.close() for link in self._links.values()))
         self._links.clear()
         self._untold.clear()
-        if self._connector is not None:
-            await self._connector.close()
+        if self._transports.connector is not None:
+            await self._transports.connector.close()
 
     def transport(self, node: str) -> Transport:
         """The open connection to a node. Raises :class:`TransportError` when it is not connected or not known."""
@@ -155,8 +158,8 @@ class Fleet:
     def retry(self, node: str) -> None:
         """Try to reach a lost node now, and ask again what was declined."""
         link = self._link(node)
-        if self._connector is not None:
-            self._connector.ask_again()
+        if self._transports.connector is not None:
+            self._transports.connector.ask_again()
         link.retry()
 
     def settings(self, node: str | None, settings: Settings) -> None:
@@ -173,66 +176,14 @@ class Fleet:
     def _link(self, node: str) -> NodeLink:
         link = self._links.get(node)
         if link is None:
-            why = self._unusable.get(node, "no such node here")
+            why = self._transports.unusable.get(node, "no such node here")
             raise TransportError(f"{node}: {why}")
         return link
 
     def _prepare(self) -> None:
         payload.pack(AGENT, extra=self._options.extra)  # reads and compresses fifty files, once: not on the event loop
-        if self._options.way is not None:
-            self._prepare_way(self._options.way)
-        elif any(not target.local for target in self._targets):
-            self._prepare_ssh()
-        for target in self._targets:
-            if target.local:
-                self._transports[target.name] = Local(target.name)
-
-    def _prepare_way(self, way: Way) -> None:
-        from collectors.fleet.ways.piped import Piped
-
-        opening = asyncio.Semaphore(way.at_once)
-        for target in self._targets:
-            if not target.local:
-                self._transports[target.name] = Piped(target, way, opening)
-
-    def _prepare_ssh(self) -> None:
-        from collectors.fleet.ssh.config import SshConfig
-        from collectors.fleet.ssh.connector import Connector
-        from collectors.fleet.ssh.node import Ssh
-
-        self._connector = connector = Connector(
-            SshConfig.load(self._options.ssh_config), self._questions, batch=self._options.batch
-        )
-        for target in self._targets:
-            if target.local:
-                continue
-            try:
-                settings = connector.settings(target.host, target.user, target.port)
-            except Refused as error:
-                self._unusable[target.name] = str(error)
-                continue
-            transport = Ssh(target.name, settings, connector)
-            self._over_ssh.append(transport)
-            self._transports[target.name] = transport
-        if self._options.instead is not None:
-            self._prepare_another_way(self._options.instead)
-
-    def _prepare_another_way(self, way: Way) -> None:
-        """For each node that SSH may refuse, another way behind it."""
-        from collectors.fleet.ways.instead import Instead
-        from collectors.fleet.ways.piped import Piped
-
-        opening = asyncio.Semaphore(way.at_once)
-        for target in self._targets:
-            first = self._transports.get(target.name)
-            if first is not None and not target.local:
-                other = Piped(target, way, opening)
-                self._transports[target.name] = Instead(first, other, self._tell_once)
-
-    def _tell_once(self, text: str) -> None:
-        if not self._told:
-            self._told = True
-            self._questions.tell(text)
+        if self._options.way is None and any(not target.local for target in self._targets):
+            self._transports.load(self._options.ssh_config, batch=self._options.batch)
 
     async def _keep_time(self) -> None:
         """Heartbeats and looks, a few nodes at a time so that none of it is felt.
@@ -257,7 +208,7 @@ class Fleet:
             self._tell_some()
             for link in links[slot % _LOOK_SLOTS :: _LOOK_SLOTS]:
                 link.look(now)
-            for transport in self._over_ssh[slot % _LOOK_SLOTS :: _LOOK_SLOTS]:
+            for transport in self._transports.over_ssh[slot % _LOOK_SLOTS :: _LOOK_SLOTS]:
                 transport.look(now, self._links[transport.name].settings.interval)
             if slot % _LOOK_SLOTS == 0 and (up := sum(link.up for link in links)) >= frozen + _GROWTH:
                 frozen = up

@@ -1,0 +1,83 @@
+"""How each node of a fleet is reached: made for some nodes at a time, so that the first need not wait for the last.
+
+To look thousands of hosts up in an ssh_config and in known_hosts takes half a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from collectors.fleet.local import Local
+from collectors.fleet.ssh.asking import Questions
+from collectors.fleet.streaming import LinkTransport
+from collectors.fleet.targets.chosen import Target
+from collectors.fleet.transport import Refused
+
+if TYPE_CHECKING:
+    from collectors.fleet.ssh.connector import Connector
+    from collectors.fleet.ssh.node import Ssh
+    from collectors.fleet.ways.way import Way
+
+
+class Transports:
+    """The transport of each node, or why it has none."""
+
+    def __init__(self, questions: Questions, way: Way | None, instead: Way | None) -> None:
+        """``way`` and ``instead`` as :class:`~collectors.fleet.fleet.FleetOptions` has them."""
+        self.by_name: dict[str, LinkTransport] = {}
+        self.unusable: dict[str, str] = {}
+        """Why there is none, for nodes that the configuration makes unusable."""
+        self.over_ssh: list[Ssh] = []
+        self.connector: Connector | None = None
+        self._questions = questions
+        self._way, self._instead = way, instead
+        other = way or instead
+        self._opening = asyncio.Semaphore(1 if other is None else other.at_once)
+        self._told = False
+        """It was said that another way than SSH is taken."""
+
+    def load(self, ssh_config: Path | None, *, batch: bool) -> None:
+        """Import what SSH needs and read its configuration, before :meth:`make`. Raises :class:`ConfigError`."""
+        from collectors.fleet.ssh.config import SshConfig
+        from collectors.fleet.ssh.connector import Connector
+
+        self.connector = Connector(SshConfig.load(ssh_config), self._questions, batch=batch)
+
+    def make(self, targets: Iterable[Target]) -> None:
+        """Make those of some nodes that have none so far."""
+        for target in targets:
+            if target.name in self.by_name or target.name in self.unusable:
+                continue
+            try:
+                self.by_name[target.name] = self._made(target)
+            except Refused as error:
+                self.unusable[target.name] = str(error)
+
+    def _made(self, target: Target) -> LinkTransport:
+        if target.local:
+            return Local(target.name)
+        if self._way is not None:
+            return self._piped(target, self._way)
+        from collectors.fleet.ssh.node import Ssh
+
+        assert self.connector is not None
+        first = Ssh(target.name, self.connector.settings(target.host, target.user, target.port), self.connector)
+        self.over_ssh.append(first)
+        if self._instead is None:
+            return first
+        from collectors.fleet.ways.instead import Instead
+
+        return Instead(first, self._piped(target, self._instead), self._tell_once)
+
+    def _piped(self, target: Target, way: Way) -> LinkTransport:
+        from collectors.fleet.ways.piped import Piped
+
+        return Piped(target, way, self._opening)
+
+    def _tell_once(self, text: str) -> None:
+        if not self._told:
+            self._told = True
+            self._questions.tell(text)
