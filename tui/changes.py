@@ -12,8 +12,8 @@ from typing import NamedTuple, get_args
 from hangtop.diagnosis.finding import Outcome
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import listed, ranks_text
-from hangtop.session.changes import OF_ALL, Change, ChangeKind, Changes
 from hangtop.session.history.marks import Mark
+from hangtop.session.state.changes import OF_ALL, Change, ChangeKind, Changes
 from tui.format import plural
 from tui.names import WHOLE, ShortNames
 from tui.order import natural

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hangtop.session.state import NodeState, RankState
+from hangtop.session.state.job_state import NodeState, RankState
 
 
 @dataclass(frozen=True, slots=True)

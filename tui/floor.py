@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from hangtop.diagnosis.places import BY_NAME, by_level
-from hangtop.session.state import NodeState
+from hangtop.session.state.job_state import NodeState
 from tui.order import natural
 
 LEVELS = ("leaf", "rack", "NVLink domain", "block", "spine", "core", "zone", "host")

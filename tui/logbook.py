@@ -12,7 +12,7 @@ from itertools import groupby, islice
 from typing import NamedTuple
 
 from collectors.samples.logs import LogEvent, LogLines
-from hangtop.session.state import JobState
+from hangtop.session.state.job_state import JobState
 from tui.alike import Fold, Folds
 from tui.backlog import LastLinesCame
 from tui.filter import Filter, Value, parse

@@ -13,7 +13,7 @@ from typing import TypeVar
 from collectors.samples.gpus import GpuSample
 from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.job import Look
-from hangtop.session.state import GpuState, NodeState, PortState, RankState
+from hangtop.session.state.job_state import GpuState, NodeState, PortState, RankState
 
 T = TypeVar("T")
 

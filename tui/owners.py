@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hangtop.session.state import GpuState, NodeState, RankState
+from hangtop.session.state.job_state import GpuState, NodeState, RankState
 
 
 def owners_of(node: NodeState, gpu: GpuState, alive: dict[int, RankState]) -> list[RankState]:

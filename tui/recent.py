@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from hangtop.diagnosis.job import Look
-from hangtop.session.trail import Looks
+from hangtop.session.state.trail import Looks
 
 T = TypeVar("T", bound=NamedTuple)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from hangtop.session.state import NodeState
+from hangtop.session.state.job_state import NodeState
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from hangtop.diagnosis.roster import told_size
-from hangtop.session.state import GpuState, NodeState, PortState, RankState
+from hangtop.session.state.job_state import GpuState, NodeState, PortState, RankState
 from tui.count import with_a_number
 
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Protocol
 
 from hangtop.diagnosis.finding import Verdict, WaitBox
-from hangtop.session.state import GpuState, JobState, NodeState, RankState
+from hangtop.session.state.job_state import GpuState, JobState, NodeState, RankState
 from tui.count import Count, KnownRanks, alive_on, counted
 from tui.measure import is_stale
 from tui.names import ShortNames

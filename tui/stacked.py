@@ -10,7 +10,7 @@ from hangtop.diagnosis.finding import WaitBox
 from hangtop.diagnosis.phrasing import of_several, rank_text
 from hangtop.diagnosis.stacks import Activity, Merged, StackGroup, TreeNode
 from hangtop.diagnosis.stacks.roles import main_thread
-from hangtop.session.state import JobState
+from hangtop.session.state.job_state import JobState
 from tui.format import UNKNOWN, plural
 from tui.theme import Tone
 from tui.waits.levels import letter_of

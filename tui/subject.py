@@ -12,12 +12,12 @@ from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.session.feed import Player
 from hangtop.session.history.history import History
-from hangtop.session.keeping import Keeping
 from hangtop.session.node_settings import NodeSettings
 from hangtop.session.options import SessionOptions
 from hangtop.session.picture import Sheet
-from hangtop.session.state import JobState
-from hangtop.session.witnesses import Witnesses
+from hangtop.session.state.job_state import JobState
+from hangtop.session.tape.keeping import Keeping
+from hangtop.session.watching.witnesses import Witnesses
 
 if TYPE_CHECKING:
     from hangtop.diagnosis.traces.picture import TracePicture

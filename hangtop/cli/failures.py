@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collectors.fleet.targets.chosen import TargetError
 from collectors.fleet.transport import TransportError
-from hangtop.session.recording import RecordingError
+from hangtop.session.tape.recording import RecordingError
 
 WRONG_USAGE = 2
 UNREACHABLE = 3

@@ -14,7 +14,7 @@ from hangtop.cli.connecting import need_a_node
 from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
 from hangtop.session.options import SessionOptions
-from hangtop.session.recording import RecordingError
+from hangtop.session.tape.recording import RecordingError
 
 STEP = 0.25
 """Seconds between two looks whether the recording is over."""

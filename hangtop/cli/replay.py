@@ -83,7 +83,7 @@ def _newest() -> Path:
 def _list() -> None:
     """A line a session, the newest first."""
     from hangtop.diagnosis.phrasing import duration, size
-    from hangtop.session.recording import Recording, RecordingError
+    from hangtop.session.tape.recording import Recording, RecordingError
 
     files = _kept()
     if not files:

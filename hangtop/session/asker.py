@@ -8,7 +8,7 @@ from typing import Protocol
 from collectors.fleet.transport import Transport
 from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
 from collectors.samples.stacks import StackDump
-from hangtop.session.state import JobState, RankState
+from hangtop.session.state.job_state import JobState, RankState
 
 
 class AskingSession(Protocol):

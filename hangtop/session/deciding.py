@@ -21,7 +21,7 @@ from hangtop.diagnosis.witnesses.log_reading import logs_behind
 if TYPE_CHECKING:
     from collectors.probes.recorder.fetch import Dump
     from hangtop.session.session import Session
-    from hangtop.session.witnesses import Witnesses
+    from hangtop.session.watching.witnesses import Witnesses
 
 STEP = 0.25
 """Seconds between two glances at the cheap signs."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from hangtop.session.apply.gpus import gpu_users
 from hangtop.session.one_job import one_job
-from hangtop.session.state import NodeState, RankState
+from hangtop.session.state.job_state import NodeState, RankState
 
 SPAWNED = "multiprocessing.spawn import spawn_main"
 """In the command of what Python's multiprocessing starts."""

@@ -11,17 +11,17 @@ from collectors.samples.gpus import GpuProcesses
 from collectors.samples.ranks import RankProcess
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import Look
-from hangtop.session import own_pauses
-from hangtop.session.changes import Change
 from hangtop.session.gpu_numbers import numbers_by_gpus
-from hangtop.session.keeping import Keeping
 from hangtop.session.locating import Locator
+from hangtop.session.motion import own_pauses
+from hangtop.session.motion.progress import Progress
 from hangtop.session.options import SessionOptions
-from hangtop.session.progress import Progress
 from hangtop.session.ras_numbers import numbers_of
-from hangtop.session.sharing import shared_dump, shared_stack
-from hangtop.session.state import JobState
+from hangtop.session.state.changes import Change
+from hangtop.session.state.job_state import JobState
+from hangtop.session.state.sharing import shared_dump, shared_stack
 from hangtop.session.store import Store
+from hangtop.session.tape.keeping import Keeping
 
 if TYPE_CHECKING:
     from collectors.fleet.targets.slurm_nodes import Scheduled
@@ -109,7 +109,7 @@ class Intake:
     def mark(self, at: float, text: str) -> None:
         """Mark a moment on the line of time; recordings and the past keep it."""
         # and zstandard: not before somebody sets one
-        from hangtop.session.blocks import RecordedMark
+        from hangtop.session.tape.blocks import RecordedMark
 
         self.state.changes.append(Change(at, "", text, "mark"))
         self.keeping.take(lambda keeper: keeper.mark(self.now(), RecordedMark(at, text)))

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from hangtop import __version__
-from hangtop.session.blocks import HEADER, About, BlockWriter, RecordedMark
-from hangtop.session.opening import link_of, opening
-from hangtop.session.recording import MAGIC
 from hangtop.session.session import Session
+from hangtop.session.tape.blocks import HEADER, About, BlockWriter, RecordedMark
+from hangtop.session.tape.opening import link_of, opening
+from hangtop.session.tape.recording import MAGIC
 from hangtop.session.tape.ring import Keyframe, Ring, RingFile, thawed
 
 MOST_BYTES = 1 << 30

@@ -10,7 +10,7 @@ from collectors.fleet.targets.error import TargetError
 from collectors.formats import ibnetdiscover
 from collectors.formats.floor_plan import FloorPlan, of_slurm
 from collectors.samples.location import Location
-from hangtop.session.state import JobState, NodeState
+from hangtop.session.state.job_state import JobState, NodeState
 
 MOST_BYTES = 64 << 20
 

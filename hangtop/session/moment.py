@@ -10,12 +10,12 @@ from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
 from collectors.samples.control import Settings
 from collectors.samples.logs import LogEvent, LogLines
 from collectors.samples.stacks import StackDump
-from hangtop.session.blocks import About, RecordedBadLine, RecordedEntry, RecordedMark, RecordedPause, Stacks
-from hangtop.session.changes import Changes
 from hangtop.session.feed import Receiver
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
-from hangtop.session.state import JobState
+from hangtop.session.state.changes import Changes
+from hangtop.session.state.job_state import JobState
+from hangtop.session.tape.blocks import About, RecordedBadLine, RecordedEntry, RecordedMark, RecordedPause, Stacks
 from hangtop.session.tape.ring import Keyframe, Ring, thawed
 
 KEPT = (LogLines, LogEvent, StackDump)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection
 from typing import Protocol
 
 from collectors.samples.control import ENDED, Settings
-from hangtop.session.changes import Change
 from hangtop.session.options import SessionOptions
 from hangtop.session.pace import LATE, Pace
 from hangtop.session.shared_logs import SharedLogs
-from hangtop.session.state import JobState
+from hangtop.session.state.changes import Change
+from hangtop.session.state.job_state import JobState
 
 CONNECTING = 20
 """Nodes of which one may be connecting while the machine is measured."""

@@ -26,7 +26,7 @@ def run_key(process: RankProcess) -> RunKey:
 
 
 class RankOfJob(Protocol):
-    """A process of a rank: moving (:class:`~hangtop.session.state.RankState`) or frozen
+    """A process of a rank: moving (:class:`~hangtop.session.state.job_state.RankState`) or frozen
     (:class:`~hangtop.diagnosis.job.Rank`)."""  # noqa: D205, D209
 
     @property

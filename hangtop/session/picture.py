@@ -1,4 +1,4 @@
-"""The frozen :class:`~hangtop.diagnosis.job.Job` out of the moving :class:`~hangtop.session.state.JobState`."""
+"""The frozen :class:`~hangtop.diagnosis.job.Job` of a moving :class:`~hangtop.session.state.job_state.JobState`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from hangtop.diagnosis.roster import told_size
 from hangtop.diagnosis.waits.patience import own_timeout
 from hangtop.diagnosis.yielding import give_way, paced
 from hangtop.session.one_job import one_job
-from hangtop.session.past import Past
-from hangtop.session.state import GpuState, JobState, NodeState, PortState, RankState
-from hangtop.session.trail import Looks, Trail
+from hangtop.session.state.job_state import GpuState, JobState, NodeState, PortState, RankState
+from hangtop.session.state.past import Past
+from hangtop.session.state.trail import Looks, Trail
 
 if TYPE_CHECKING:
     from hangtop.diagnosis.traces.picture import TracePicture

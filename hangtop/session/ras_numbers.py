@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from collectors.samples.collectives import RasCommunicator, RasRank, RasReport
 from hangtop.session.one_job import one_job
-from hangtop.session.state import JobState, NodeState, RankState
+from hangtop.session.state.job_state import JobState, NodeState, RankState
 
 
 def numbers_of(report: RasReport, state: JobState) -> list[tuple[RankState, int]]:

@@ -11,11 +11,11 @@ from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import Transport, TransportError
 from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
 from collectors.samples.control import Settings
-from hangtop.session.blocks import About, RecordedBadLine, RecordedEntry, RecordedMark, RecordedPause, Stacks
 from hangtop.session.feed import Receiver
 from hangtop.session.options import SessionOptions
-from hangtop.session.recording import Recording
 from hangtop.session.session import Session
+from hangtop.session.tape.blocks import About, RecordedBadLine, RecordedEntry, RecordedMark, RecordedPause, Stacks
+from hangtop.session.tape.recording import Recording
 
 STEP = 0.05
 """Seconds between two deliveries at speed 1."""
@@ -154,7 +154,7 @@ class ReplayFeed:
 
 
 def replay_session(path: Path, *, speed: float = 1.0) -> tuple[Session, ReplayFeed]:
-    """A session over a recording. Raises :class:`~hangtop.session.recording.RecordingError`."""
+    """A session over a recording. Raises :class:`~hangtop.session.tape.recording.RecordingError`."""
     recording = Recording(path)
     about = recording.about
     feed = ReplayFeed(recording, speed)

@@ -14,19 +14,19 @@ from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.waits.patience import alarm_after
-from hangtop.session.changes import Change
 from hangtop.session.commands import completed
 from hangtop.session.feed import Feed, Player
 from hangtop.session.history.history import History, says
 from hangtop.session.intake import Intake
-from hangtop.session.looking import StackLooks, StackRequest
 from hangtop.session.node_settings import NodeSettings
 from hangtop.session.one_job import one_job
 from hangtop.session.options import SessionOptions
 from hangtop.session.picture import NodeSheet, Picture, PictureContext, Sheet
-from hangtop.session.state import RankState
-from hangtop.session.watcher import Watcher
-from hangtop.session.witnesses import Witnesses
+from hangtop.session.state.changes import Change
+from hangtop.session.state.job_state import RankState
+from hangtop.session.watching.looking import StackLooks, StackRequest
+from hangtop.session.watching.watcher import Watcher
+from hangtop.session.watching.witnesses import Witnesses
 
 if TYPE_CHECKING:
     from hangtop.diagnosis.traces.picture import TracePicture
@@ -246,7 +246,7 @@ class Session(Intake):
     async def dump_stacks(
         self, ranks: Collection[int] | None, *, native: bool = False, samples: int = 1, unasked: bool = False
     ) -> list[tuple[str, StackDump]]:
-        """Look at the stacks of these ranks, or of all (see :meth:`~hangtop.session.looking.Looks.dump`)."""
+        """Look at the stacks of these ranks, or of all (see :meth:`~hangtop.session.watching.looking.Looks.dump`)."""
         request = StackRequest(native, samples, unasked, self.options.py_spy or "", self.options.sudo)
         dumps = await self._looks.dump(ranks, request)
         if dumps and not unasked:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hangtop.session.state import JobState, NodeState
+from hangtop.session.state.job_state import JobState, NodeState
 
 READING = {"live", "limited"}
 

@@ -19,13 +19,13 @@ from collectors.samples.registry import SAMPLES
 from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Hello, SourceState, Tick
 from hangtop.diagnosis.job import LinkWord
-from hangtop.session.allowance import surplus
 from hangtop.session.apply import gpus, host, inside, messages, network, ranks, stream
 from hangtop.session.apply.kit import Applier, Here, Together
-from hangtop.session.changes import ChangeKind
 from hangtop.session.clock import ClockOffset, shift_of
-from hangtop.session.sharing import STANDING, shared
-from hangtop.session.state import JobState, NodeState, RankState
+from hangtop.session.state.allowance import surplus
+from hangtop.session.state.changes import ChangeKind
+from hangtop.session.state.job_state import JobState, NodeState, RankState
+from hangtop.session.state.sharing import STANDING, shared
 
 APPLIERS: dict[type, Applier] = {
     **stream.APPLIERS,

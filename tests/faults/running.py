@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from collectors.fleet.sink import LinkChange
-from hangtop.session.blocks import RecordedBadLine, RecordedEntry
-from hangtop.session.recording import Recording, RecordingError
+from hangtop.session.tape.blocks import RecordedBadLine, RecordedEntry
+from hangtop.session.tape.recording import Recording, RecordingError
 from tests.support.tmux import Tmux
 from tui.panels.registry import BY_NAME
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hangtop.session.changes import Change
+from hangtop.session.state.changes import Change
 from tests.support.past import HANG, LOST, SECONDS, settled, watched
 from tests.support.piloted import Screen, screen
 from tests.support.screens import NOW, Paper, hung

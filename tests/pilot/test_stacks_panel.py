@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from collectors.samples.inside import InsideFacts
-from hangtop.session.looking import no_dump
 from hangtop.session.session import Session
+from hangtop.session.watching.looking import no_dump
 from tests.pilot.test_wedge import watched
 from tests.support.piloted import screen
 from tests.support.screens import NOW, PID, Paper, PaperSession, hung

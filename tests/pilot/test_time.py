@@ -12,9 +12,9 @@ import pytest
 from textual.pilot import Pilot
 
 from hangtop.diagnosis.finding import Verdict
-from hangtop.session.changes import Change
 from hangtop.session.replay import replay_session
 from hangtop.session.session import Session
+from hangtop.session.state.changes import Change
 from tests.support.past import HANG, LOST, SECONDS, happened, settled, watched
 from tests.support.piloted import SIZE, screen
 from tests.support.screens import NOW, Paper, hung

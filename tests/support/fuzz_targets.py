@@ -48,12 +48,12 @@ from collectors.samples.registry import SAMPLES
 from collectors.samples.traces import RankTrace
 from hangtop.cli import config
 from hangtop.cli.watch import command as watch
-from hangtop.session.blocks import About
 from hangtop.session.folder import job_of, read
 from hangtop.session.options import SessionOptions
 from hangtop.session.probed import kept
-from hangtop.session.recording import Recorder, Recording, RecordingError
 from hangtop.session.session import Session
+from hangtop.session.tape.blocks import About
+from hangtop.session.tape.recording import Recorder, Recording, RecordingError
 from tests.support import fuzz_node
 from tests.support.fuzzing import FIXTURES, LONGEST, Target, fixtures, in_file
 from tests.support.made import gpu_row, hello, process, pulse, tick

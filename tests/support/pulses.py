@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from collectors.fleet.sink import LinkChange
 from collectors.samples.ranks import RankPulse
 from collectors.samples.stream import Tick
-from hangtop.session.progress import Progress
+from hangtop.session.motion.progress import Progress
 from hangtop.session.store import Store
 from tests.support.made import hello, process, pulse, tick
 

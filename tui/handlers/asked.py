@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.phrasing import rank_text
-from hangtop.session.changes import Change
+from hangtop.session.state.changes import Change
 from tui.format import plural
 from tui.intent import Intent
 from tui.text import harmless

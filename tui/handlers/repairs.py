@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from hangtop.diagnosis.node_names import folded_names
-from hangtop.session.changes import Change
+from hangtop.session.state.changes import Change
 from tui.format import plural
 from tui.handlers.confirming import confirmed
 from tui.intent import Intent

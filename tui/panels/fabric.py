@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from collectors.samples.location import LEVELS
 from hangtop.diagnosis.places import shelf
-from hangtop.session.state import InterfaceState, NodeState, PortState
+from hangtop.session.state.job_state import InterfaceState, NodeState, PortState
 from tui.filter import Value
 from tui.format import SILENT, UNKNOWN, plural, size
 from tui.measure import grown_errors, source_is_stale

@@ -8,7 +8,7 @@ from collectors.samples.location import Location
 from collectors.samples.logs import LogFile
 from collectors.samples.ranks import CpuWait, RankProcess, RankPulse
 from hangtop.diagnosis.unnumbered import NUMBERED_BY
-from hangtop.session.state import GpuState, InterfaceState, NodeState, PortState
+from hangtop.session.state.job_state import GpuState, InterfaceState, NodeState, PortState
 from tui.format import UNKNOWN, age, count, number, percent, plural, rate, size
 from tui.measure import grown_errors, memory_percent, pulse_of, row_of, throttling
 from tui.panels.base import Fact

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Sequence
 
 from collectors.samples.gpus import GpuSample
-from hangtop.session.state import GpuState, NodeState
+from hangtop.session.state.job_state import GpuState, NodeState
 from tui.filter import Value
 from tui.format import UNKNOWN, number, percent, plural, size, spark, watts
 from tui.measure import history, memory_percent, row_of, source_is_stale, throttling

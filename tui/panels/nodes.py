@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Sequence
 
-from hangtop.session.state import NodeState
+from hangtop.session.state.job_state import NodeState
 from tui.filter import Value
 from tui.format import UNKNOWN, age, number, percent, plural, size
 from tui.panels.base import Fact, Place

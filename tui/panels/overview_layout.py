@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.app import ComposeResult
 from textual.containers import Container
 
-from hangtop.session.state import NodeState
+from hangtop.session.state.job_state import NodeState
 from tui.panels.base import Panel
 from tui.panels.overview_words import Totals
 from tui.scene import Scene

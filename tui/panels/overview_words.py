@@ -6,8 +6,8 @@ from statistics import fmean
 from typing import NamedTuple
 
 from hangtop.diagnosis.phrasing import ranks_text
-from hangtop.session.state import NodeState
-from hangtop.session.steps import JobSteps
+from hangtop.session.motion.steps import JobSteps
+from hangtop.session.state.job_state import NodeState
 from tui.count import alive_on
 from tui.format import age, clock, plural
 from tui.measure import row_of

@@ -9,7 +9,7 @@ from collectors.samples.gpus import GpuSample
 from collectors.samples.inside import InsidePulse
 from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.job import Look
-from hangtop.session.state import GpuState, NodeState, RankState
+from hangtop.session.state.job_state import GpuState, NodeState, RankState
 from tui.filter import Value
 from tui.format import SILENT, UNKNOWN, age, number, percent, size, spark
 from tui.measure import cpu_percent, cpu_seconds, growth, helpers_percent, history, memory_percent, pulse_of, row_of

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 
 from hangtop.diagnosis.phrasing import ranks_on
-from hangtop.session.state import NodeState, RankState
+from hangtop.session.state.job_state import NodeState, RankState
 from tui.format import ranks_word
 from tui.measure import source_is_stale
 from tui.panels.base import Fact, Place

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from textual.app import ComposeResult
 
-from hangtop.session.state import NodeState
+from hangtop.session.state.job_state import NodeState
 from tui.format import plural
 from tui.panels.base import ColumnTold, Panel
 from tui.rolling import Rolling

@@ -14,7 +14,7 @@ from rich.color import Color
 from rich.style import Style
 
 from hangtop.diagnosis.places import BY_NAME
-from hangtop.session.state import NodeState
+from hangtop.session.state.job_state import NodeState
 from tui.floor import Floor, Floors
 from tui.rolling import Rolling
 from tui.scene import Scene

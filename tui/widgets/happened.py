@@ -11,7 +11,7 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
-from hangtop.session.changes import Change
+from hangtop.session.state.changes import Change
 from tui.changes import MARKS, OUTCOMES, FewLines
 from tui.format import clock
 from tui.scene import Scene

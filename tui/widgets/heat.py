@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hangtop.session.state import GpuState, NodeState, RankState
+from hangtop.session.state.job_state import GpuState, NodeState, RankState
 from tui.format import UNKNOWN
 from tui.measure import cpu_percent, helpers_percent, memory_percent, pulse_of, row_of
 from tui.rows import RankRow

@@ -12,7 +12,7 @@ from rich.style import Style
 from textual import events
 from textual.strip import Strip
 
-from hangtop.session.state import NodeState
+from hangtop.session.state.job_state import NodeState
 from tui.format import age
 from tui.measure import source_is_stale
 from tui.rows import Lists, RankRow

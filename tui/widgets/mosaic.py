@@ -13,7 +13,7 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
-from hangtop.session.state import NodeState
+from hangtop.session.state.job_state import NodeState
 from tui.scene import Scene
 from tui.text import cells as width_of
 from tui.text import fit

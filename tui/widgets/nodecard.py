@@ -9,7 +9,7 @@ from typing import NamedTuple
 from textual.strip import Strip
 
 from hangtop.diagnosis.finding import WaitBox
-from hangtop.session.state import NodeState
+from hangtop.session.state.job_state import NodeState
 from tui.format import age, number, percent, size
 from tui.measure import cpu_percent, memory_percent, pulse_of, row_of
 from tui.rolling import Rolling

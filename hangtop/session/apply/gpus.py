@@ -16,9 +16,9 @@ from collectors.samples.gpus import (
 )
 from hangtop.diagnosis.job import Look
 from hangtop.session.apply.kit import Applier, Here, Together
-from hangtop.session.filling import with_one
-from hangtop.session.state import GpuState, NodeState
-from hangtop.session.trail import Trail
+from hangtop.session.state.filling import with_one
+from hangtop.session.state.job_state import GpuState, NodeState
+from hangtop.session.state.trail import Trail
 
 PROCESSES = 1024
 """Processes on the GPUs of a node that are told apart."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from collectors.samples.gpus import GpuSample
 from collectors.samples.ranks import RankPulse
-from hangtop.session.changes import Change, ChangeKind
-from hangtop.session.state import JobState, NodeState
+from hangtop.session.state.changes import Change, ChangeKind
+from hangtop.session.state.job_state import JobState, NodeState
 
 MANY = 256
 """Nodes of a job whose rows are packed as they come: some 30 KB a node."""

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from collectors.samples.logs import CommProgress, CommSpeed, LogEvent, LogFile, LogLines, LogsRead, StepCount
 from collectors.samples.stacks import StackDump
 from hangtop.session.apply.kit import Applier, Here
-from hangtop.session.filling import with_one
-from hangtop.session.state import NodeState, RankState, StepState
+from hangtop.session.state.filling import with_one
+from hangtop.session.state.job_state import NodeState, RankState, StepState
 
 TOLD = 8
 """Words of one log on its steps that are remembered."""

@@ -10,7 +10,7 @@ from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters
 from hangtop.diagnosis.counters import Counters
 from hangtop.diagnosis.job import Look
 from hangtop.session.apply.kit import Applier, Here
-from hangtop.session.state import InterfaceState, NodeState, PortState
+from hangtop.session.state.job_state import InterfaceState, NodeState, PortState
 
 CHANGES = 16
 """States of a port that are remembered."""

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from collectors.samples.ranks import CpuWait, Helper, HelperGone, IdleLauncher, RankGone, RankProcess, RankPulse
 from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.unnumbered import NUMBERED_BY, Unnumbered
-from hangtop.session import own_pauses
-from hangtop.session.allowance import THINGS
 from hangtop.session.apply.kit import Applier, Here, Together
-from hangtop.session.filling import nothing, with_one, without
-from hangtop.session.state import NOBODY, RankState
-from hangtop.session.trail import Trail
+from hangtop.session.motion import own_pauses
+from hangtop.session.state.allowance import THINGS
+from hangtop.session.state.filling import nothing, with_one, without
+from hangtop.session.state.job_state import NOBODY, RankState
+from hangtop.session.state.trail import Trail
 
 ALARMING = {"T": "stopped", "t": "traced", "D": "uninterruptible", "Z": "zombie"}
 HELPERS = 1024

@@ -9,8 +9,8 @@ from hangtop.diagnosis.counters import Counters
 from hangtop.session.apply.kit import Applier, Here
 from hangtop.session.apply.network import settle_rates
 from hangtop.session.apply.ranks import end_rank
-from hangtop.session.filling import nothing, with_one
-from hangtop.session.state import NOBODY, NodeState
+from hangtop.session.state.filling import nothing, with_one
+from hangtop.session.state.job_state import NOBODY, NodeState
 
 CONFIRM_TICKS = 4
 """Ticks of a new stream after which a rank that it has not named is gone: its sources start apart."""

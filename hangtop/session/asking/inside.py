@@ -23,7 +23,7 @@ from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.phrasing import count, listed, ranks_text
 from hangtop.session.asking.probing import Connections
 from hangtop.session.options import SessionOptions
-from hangtop.session.state import StepState
+from hangtop.session.state.job_state import StepState
 
 AHEAD = 6.0
 """Seconds that the step of the question lies ahead: all nodes have written it by then."""

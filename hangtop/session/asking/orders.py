@@ -9,7 +9,7 @@ from typing import Protocol
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.session.asking.probing import Connections
 from hangtop.session.options import SessionOptions
-from hangtop.session.witnesses import Witnesses
+from hangtop.session.watching.witnesses import Witnesses
 
 
 class WitnessRefused(Exception):

@@ -14,7 +14,7 @@ from collectors.probes import ras
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.phrasing import rank_text
 from hangtop.session.asking.orders import WitnessRefused, WitnessSession, refuse_read_only
-from hangtop.session.ras_watch import release
+from hangtop.session.watching.ras_watch import release
 
 SINCE = (2, 31)
 """The first NCCL whose RAS knows both."""

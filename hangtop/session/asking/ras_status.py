@@ -1,7 +1,7 @@
 """NCCL's RAS asked for its counts by consent, where it is not asked by itself: NCCL 2.24 to 2.28.
 
-Those can crash when they are asked (:data:`hangtop.session.witnesses.RAS_SAFE`), so somebody has to say yes. One rank
-is asked for the whole job, as often as counts must be seen to stand still.
+Those can crash when they are asked (:data:`hangtop.session.watching.witnesses.RAS_SAFE`), so somebody has to say
+yes. One rank is asked for the whole job, as often as counts must be seen to stand still.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from hangtop.diagnosis.job import Job, Look, Rank
 from hangtop.diagnosis.phrasing import count, rank_text, ranks_text
 from hangtop.session.asking.orders import WitnessRefused, WitnessSession, refuse_read_only
 from hangtop.session.asking.ras import asked_rank, line_to
-from hangtop.session.ras_watch import release
-from hangtop.session.witnesses import RAS_SAFE, RAS_SINCE, about
+from hangtop.session.watching.ras_watch import release
+from hangtop.session.watching.witnesses import RAS_SAFE, RAS_SINCE, about
 
 APART = 2.0
 """Seconds between two questions."""

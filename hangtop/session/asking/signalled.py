@@ -13,7 +13,7 @@ from typing import Protocol
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.phrasing import count, ranks_text
 from hangtop.session.options import SessionOptions
-from hangtop.session.state import JobState
+from hangtop.session.state.job_state import JobState
 
 REFUSED = ("denied", "no-py-spy", "unsupported")
 """First words of errors of a look that another way may do better."""

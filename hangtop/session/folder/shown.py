@@ -16,12 +16,12 @@ from collectors.samples.control import Settings
 from collectors.samples.logs import LogFile, LogLines
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.verdict.verdict import diagnose
-from hangtop.session.changes import Changes
 from hangtop.session.feed import Receiver
 from hangtop.session.folder.contents import Contents, Recognised
 from hangtop.session.options import SessionOptions
 from hangtop.session.picture import Sheet
 from hangtop.session.session import Session
+from hangtop.session.state.changes import Changes
 
 NOWHERE = "files"
 """The node of what names no host."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from hangtop.session.state import NodeState
+from hangtop.session.state.job_state import NodeState
 
 LOCAL = ("loopback",)
 """Kinds of interfaces behind which no other node is."""

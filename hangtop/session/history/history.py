@@ -17,9 +17,9 @@ from hangtop.session.history.lanes import FULL
 from hangtop.session.history.node_lanes import JobLanes
 from hangtop.session.history.once import held_once
 from hangtop.session.history.series import Series
-from hangtop.session.progress import Progress
-from hangtop.session.state import JobState, NodeState
-from hangtop.session.tracks import MotionTrack
+from hangtop.session.motion.progress import Progress
+from hangtop.session.motion.tracks import MotionTrack
+from hangtop.session.state.job_state import JobState, NodeState
 
 WORDS: tuple[Outcome, ...] = ("idle", "healthy", "starting", "unknown", "slow", "at_risk", "crashed", "hung")
 """Words of verdicts, the worst last: of a stretch of time the worst is shown."""

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hangtop.session.changes import Change, ChangeKind
+from hangtop.session.state.changes import Change, ChangeKind
 
 TOGETHER = 5.0
 """Seconds within which the same thing happened once."""

@@ -1,1 +1,1 @@
-"""The past of a session that runs, kept in a file without a name on this machine, and any moment of it made anew."""
+"""Recordings, and the past of a session that runs, kept in a file without a name on this machine."""

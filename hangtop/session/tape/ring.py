@@ -21,8 +21,8 @@ from collectors.fleet.sink import LinkChange
 from collectors.samples.collectives import RecorderDump
 from collectors.samples.logs import CommProgress
 from collectors.samples.stacks import StackDump
-from hangtop.session.blocks import BlockWriter, RecordedEntry, RecordedMark, Witness, unpack
-from hangtop.session.state import JobState, NodeState
+from hangtop.session.state.job_state import JobState, NodeState
+from hangtop.session.tape.blocks import BlockWriter, RecordedEntry, RecordedMark, Witness, unpack
 
 LIMIT = 256 << 20
 """Bytes of all parts: an hour of 64 nodes with eight GPUs each, a day of a small job."""

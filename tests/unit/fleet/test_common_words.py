@@ -9,7 +9,7 @@ from collectors.fleet.common_words import WORDS
 from collectors.fleet.decode import Decoder
 from collectors.samples.ranks import Helper, RankPulse
 from collectors.samples.registry import SAMPLES
-from hangtop.session.past import pulses
+from hangtop.session.state.past import pulses
 from tests.support.made import gpu_row, pulse
 
 

@@ -8,10 +8,10 @@ from collectors.fleet.sink import LinkChange
 from collectors.samples.gpus import GpuFacts, GpuProcess, GpuProcesses
 from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines
 from collectors.samples.ranks import Helper
-from hangtop.session.allowance import THINGS
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
-from hangtop.session.shares import NodeShares, size_of
+from hangtop.session.state.allowance import THINGS
+from hangtop.session.state.shares import NodeShares, size_of
 from tests.support.made import hello, process, tick
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collectors.samples.stream import SourceState
 from hangtop.session.deciding import known_so_far, proven, stands_since
-from hangtop.session.past import gpu_rows
-from hangtop.session.state import GpuState, NodeState
-from hangtop.session.trail import Trail
+from hangtop.session.state.job_state import GpuState, NodeState
+from hangtop.session.state.past import gpu_rows
+from hangtop.session.state.trail import Trail
 from tests.support.jobs import ALL_REDUCE, BACKWARD, BARRIER, COMPUTING, MOVING, NOW, READING, Sketch, first
 
 

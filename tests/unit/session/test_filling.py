@@ -6,9 +6,9 @@ import copy
 import pickle
 
 from collectors.samples.ranks import Helper
-from hangtop.session.filling import nothing, with_one, without
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
+from hangtop.session.state.filling import nothing, with_one, without
 from tests.support.made import hello, process
 
 

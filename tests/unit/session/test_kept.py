@@ -18,9 +18,9 @@ from collectors.samples.ranks import RankGone
 from hangtop.session import kept
 from hangtop.session.kept import Kept, NotKeptError, keep, kept_files
 from hangtop.session.options import SessionOptions
-from hangtop.session.recording import Recording
 from hangtop.session.replay import replay_session, run_to
 from hangtop.session.session import Session
+from hangtop.session.tape.recording import Recording
 from tests.support.made import hello, process, pulse, tick
 from tests.support.screens import NOW, PID, Paper, PaperSession, say
 from tests.unit.session.test_moment import alike, played

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collectors.fleet.sink import LinkChange
 from collectors.samples.ranks import IdleLauncher
-from hangtop.session.opening import opening
 from hangtop.session.store import Store
+from hangtop.session.tape.opening import opening
 from tests.support.made import hello, tick
 
 AGENT = IdleLauncher(50, 900.0, "torchrun train.py", True)

@@ -14,7 +14,7 @@ from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import TransportError
 from hangtop.session.moment import Moment, moment_at
 from hangtop.session.session import Session
-from hangtop.session.state import NodeState
+from hangtop.session.state.job_state import NodeState
 from hangtop.session.tape.ring import EVERY, LIMIT, MOST_NODES, Ring
 from tests.support.made import hello
 from tests.support.screens import NOW, Paper, PaperSession, hung, say

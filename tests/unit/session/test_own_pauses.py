@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from collectors.samples.ranks import RankPulse
-from hangtop.session import own_pauses
-from hangtop.session.state import NodeState
+from hangtop.session.motion import own_pauses
+from hangtop.session.state.job_state import NodeState
 from hangtop.session.store import Store
 from tests.support.made import hello, process, pulse, stack, tick
 

@@ -13,7 +13,7 @@ from collectors.fleet.transport import TransportError
 from collectors.probes.recorder import fetch
 from collectors.samples.ranks import RankPulse
 from hangtop.session.deciding import fetched_whole
-from hangtop.session.witnesses import ANSWER_SEEN, Witnesses
+from hangtop.session.watching.witnesses import ANSWER_SEEN, Witnesses
 from tests.support.local_session import local_session
 from tests.support.made import process
 from tests.support.pulses import Job, spins

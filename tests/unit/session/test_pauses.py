@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hangtop.session.motion.pauses import HALF_LIFE, PLACES, Pauses
 from hangtop.session.options import SessionOptions
-from hangtop.session.pauses import HALF_LIFE, PLACES, Pauses
 from hangtop.session.session import Session
 from tests.support.pulses import Job, sleeps, spins, works
 

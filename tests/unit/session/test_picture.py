@@ -13,9 +13,9 @@ from collectors.samples.ranks import RankGone
 from collectors.samples.stream import SourceState
 from hangtop.diagnosis.finding import Finding, Verdict
 from hangtop.diagnosis.job import Job, Rank
+from hangtop.session.motion.progress import Progress
 from hangtop.session.one_job import one_job
 from hangtop.session.options import SessionOptions
-from hangtop.session.progress import Progress
 from hangtop.session.session import Session
 from tests.support.made import gpu_row, hello, process, pulse, stack, tick
 

@@ -15,10 +15,10 @@ from collectors.samples.ranks import RankProcess
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import JobMotion
 from hangtop.session import deciding
+from hangtop.session.motion.progress import Progress
 from hangtop.session.options import SessionOptions
-from hangtop.session.progress import Progress
 from hangtop.session.session import Session
-from hangtop.session.witnesses import doors
+from hangtop.session.watching.witnesses import doors
 from tests.support.local_session import LocalSession, local_session
 from tests.support.made import hello, process, tick
 from tests.support.ras_server import RasServer, ras_server

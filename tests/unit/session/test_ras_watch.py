@@ -14,8 +14,8 @@ from collectors.fleet.transport import Transport, TransportError
 from collectors.node.nccl.ras_monitor import LIMIT, Events
 from collectors.probes import ras
 from collectors.samples.collectives import RasEvent
-from hangtop.session.ras_watch import RasWatch
 from hangtop.session.session import Session
+from hangtop.session.watching.ras_watch import RasWatch
 from tests.support.local_session import LocalSession, local_session
 from tests.support.made import process
 from tests.support.ras_server import RasServer, known, ras_server, unknown

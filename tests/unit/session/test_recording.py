@@ -23,11 +23,11 @@ from collectors.samples.collectives import (
 )
 from collectors.samples.logs import LogEvent, StepCount
 from hangtop.diagnosis.job import Look
-from hangtop.session.blocks import HEADER
 from hangtop.session.options import SessionOptions
-from hangtop.session.recording import MAGIC, Recording, RecordingError
 from hangtop.session.replay import replay_session, run_to
 from hangtop.session.session import Session
+from hangtop.session.tape.blocks import HEADER
+from hangtop.session.tape.recording import MAGIC, Recording, RecordingError
 from tests.support.made import gpu_row, hello, process, pulse, stack, tick
 
 

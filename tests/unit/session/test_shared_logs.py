@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collectors.samples.logs import LogFile
 from hangtop.session.shared_logs import SharedLogs
-from hangtop.session.state import JobState, NodeState, RankState
-from hangtop.session.trail import Trail
+from hangtop.session.state.job_state import JobState, NodeState, RankState
+from hangtop.session.state.trail import Trail
 from tests.support.made import process
 
 FILE = LogFile("/shared/rank0.log", "nas:7", 1000, 0, "stdout", 10, "nfs4 nas:/job", "")

@@ -9,8 +9,8 @@ from collectors.samples.collectives import RecorderDump
 from collectors.samples.gpus import GpuProcess, GpuProcesses
 from collectors.samples.ranks import RankProcess
 from collectors.samples.stacks import Frame, StackDump
-from hangtop.session import sharing
-from hangtop.session.sharing import shared, shared_dump, shared_stack
+from hangtop.session.state import sharing
+from hangtop.session.state.sharing import shared, shared_dump, shared_stack
 from tests.support.made import process, stack
 from tests.support.screens import Paper
 

@@ -9,7 +9,7 @@ import pytest
 from collectors.samples.inside import InsideFacts, InsideGone
 from collectors.samples.stacks import StackDump
 from hangtop.session.asking.signalled import to_signal
-from hangtop.session.looking import no_dump
+from hangtop.session.watching.looking import no_dump
 from tests.support.screens import Paper, PaperSession
 from tests.support.stacks import main_dump
 

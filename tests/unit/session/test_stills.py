@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hangtop.session.stills import SPARES_AFTER, Stills
-from hangtop.session.tracks import WITNESSED, MotionTrack
+from hangtop.session.motion.stills import SPARES_AFTER, Stills
+from hangtop.session.motion.tracks import WITNESSED, MotionTrack
 from tests.support.made import pulse
 
 NOW = 1000.0

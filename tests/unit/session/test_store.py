@@ -17,7 +17,7 @@ from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import Helper, RankGone
 from collectors.samples.registry import SAMPLES
 from collectors.samples.stream import Hello, SourceState
-from hangtop.session.state import NodeState
+from hangtop.session.state.job_state import NodeState
 from hangtop.session.store import Store
 from tests.support.made import gpu_row, hello, process, pulse, tick
 
@@ -340,8 +340,8 @@ ANY_SAMPLE = st.one_of([_sample(kind) for kind in SAMPLES])
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(ANY_SAMPLE, max_size=8), max_size=6))
 def test_no_sequence_of_valid_samples_breaks_it(chunks: Sequence[Sequence[NamedTuple]]) -> None:
+    from hangtop.session.motion.progress import Progress
     from hangtop.session.picture import Picture, PictureContext
-    from hangtop.session.progress import Progress
 
     wire = Wire()
     progress, picture = Progress(wire.store.state), Picture(wire.store.state)

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.samples.ranks import RankPulse
-from hangtop.session.past import pulses as past
-from hangtop.session.state import RankState
-from hangtop.session.tracks import track
-from hangtop.session.trail import Trail
+from hangtop.session.motion.tracks import track
+from hangtop.session.state.job_state import RankState
+from hangtop.session.state.past import pulses as past
+from hangtop.session.state.trail import Trail
 from tests.support.made import process, pulse, stack
 
 counts = st.integers(0, 2**64 - 1)

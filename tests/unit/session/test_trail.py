@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from collectors.samples.gpus import GpuSample
 from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.job import Look
-from hangtop.session.past import BLOCK, BLOCKS, RECENT, ROWS, SPARSE, Growing, gpu_rows, packed, pulses, unpacked
-from hangtop.session.trail import Looks, Trail
+from hangtop.session.state.past import BLOCK, BLOCKS, RECENT, ROWS, SPARSE, Growing, gpu_rows, packed, pulses, unpacked
+from hangtop.session.state.trail import Looks, Trail
 from tests.support.made import gpu_row, pulse
 
 

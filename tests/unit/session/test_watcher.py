@@ -13,12 +13,12 @@ from collectors.samples.control import ENDED, Settings
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Finding, Verdict
 from hangtop.diagnosis.job import Job, JobMotion
-from hangtop.session import look_times, watcher
 from hangtop.session.feed import Receiver
-from hangtop.session.looking import no_dump
+from hangtop.session.motion.progress import Progress
 from hangtop.session.options import SessionOptions
-from hangtop.session.progress import Progress
 from hangtop.session.session import Session
+from hangtop.session.watching import look_times, watcher
+from hangtop.session.watching.looking import no_dump
 from tests.support.made import hello, process, pulse, stack, tick
 
 

@@ -23,7 +23,7 @@ from collectors.probes.recorder.fetch import Dump
 from hangtop.diagnosis.job import Rank
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
-from hangtop.session.witnesses import about, has_ras
+from hangtop.session.watching.witnesses import about, has_ras
 from tests.support.made import process, tick
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from collectors.samples.stacks import Frame, StackDump, ThreadStack
 from hangtop.diagnosis.stacks import activity
-from hangtop.session.looking import no_dump
+from hangtop.session.watching.looking import no_dump
 from tests.support.stacks import SCRIPT, STDLIB, TORCH, dump, main_dump, thread
 
 ALL_REDUCE = f"all_reduce {TORCH}/distributed/distributed_c10d.py:2806"

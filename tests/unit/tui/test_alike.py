@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from collectors.samples.logs import LogLines
-from hangtop.session.state import JobState
+from hangtop.session.state.job_state import JobState
 from tui.alike import MANY, WINDOW, Folds
 from tui.logbook import LogBook, LogLine
 

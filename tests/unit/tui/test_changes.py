@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hangtop.session.changes import OF_ALL, Change, ChangeKind, Changes
+from hangtop.session.state.changes import OF_ALL, Change, ChangeKind, Changes
 from tui.changes import FewLines, told
 
 COMINGS: tuple[ChangeKind, ...] = ("started", "ended", "back", "late", "other", "dump")

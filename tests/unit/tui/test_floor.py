@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from collectors.samples.location import Location
-from hangtop.session.state import NodeState
+from hangtop.session.state.job_state import NodeState
 from tui.floor import ELSEWHERE, Floors, floors
 from tui.widgets.bays import BayPlan, in_groups, in_order
 

@@ -6,7 +6,7 @@ from collectors.samples.fabric import PortFacts
 from collectors.samples.stream import SourceState
 from hangtop.diagnosis.counters import Counters
 from hangtop.diagnosis.job import Look
-from hangtop.session.state import NodeState, PortState
+from hangtop.session.state.job_state import NodeState, PortState
 from tui.changes import told
 from tui.measure import grown_errors, growth, history, is_stale, source_is_stale, throttling
 
@@ -75,7 +75,7 @@ def test_throttling_tells_trouble_from_a_power_cap() -> None:
 
 
 def test_the_same_change_of_many_ranks_is_one_line() -> None:
-    from hangtop.session.changes import Change
+    from hangtop.session.state.changes import Change
 
     changes = [Change(10.0 + rank / 100, "node1", f"rank {rank} started (pid {rank})") for rank in range(8)]
     changes += [Change(11, "node2", "live"), Change(20, "node1", "rank 3 ended"), Change(21, "node2", "rank 9 ended")]
@@ -86,7 +86,7 @@ def test_the_same_change_of_many_ranks_is_one_line() -> None:
 
 
 def test_the_same_change_of_many_nodes_is_one_line() -> None:
-    from hangtop.session.changes import Change
+    from hangtop.session.state.changes import Change
 
     changes = [
         Change(10.0 + node / 100, f"node{node}", f"rank {rank} started (pid {rank})", "started")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from collectors.samples.ranks import RankPulse
-from hangtop.session.state import RankState
+from hangtop.session.state.job_state import RankState
 from tests.support.screens import PID, Paper, PaperSession
 from tui import recent as module
 from tui.recent import Recent

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hangtop.diagnosis.finding import Outcome
-from hangtop.session.changes import Change, ChangeKind
 from hangtop.session.history.marks import beside, marks
 from hangtop.session.history.series import Series
+from hangtop.session.state.changes import Change, ChangeKind
 from tests.support.screens import NOW, Paper
 from tui import plot
 from tui.changes import MARKS

@@ -15,7 +15,7 @@ from collectors.samples.ranks import RankPulse
 from collectors.samples.stacks import Frame, StackDump
 from hangtop.diagnosis.tables.thresholds import A_SCRIPTS_WAKE, A_WAKE, IDLE_CORES, SELDOM, TICK_S
 from hangtop.diagnosis.waits.process_motion import naps_briefly
-from hangtop.session.state import GpuState, RankState
+from hangtop.session.state.job_state import GpuState, RankState
 
 SWITCHES = 2
 """Voluntary switches of the main thread within a look and a second: a wait with a time-out wakes once in seconds."""

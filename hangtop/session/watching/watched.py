@@ -8,12 +8,12 @@ from typing import Protocol
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
+from hangtop.session.motion.progress import Progress
 from hangtop.session.node_settings import NodeSettings
 from hangtop.session.options import SessionOptions
 from hangtop.session.picture import NodeSheet, Picture, Sheet
-from hangtop.session.progress import Progress
-from hangtop.session.state import JobState, RankState
-from hangtop.session.witnesses import Witnesses
+from hangtop.session.state.job_state import JobState, RankState
+from hangtop.session.watching.witnesses import Witnesses
 
 
 class WatchedSession(Protocol):

@@ -1,7 +1,7 @@
 """The latest state of everything, as streams write it and screens draw it.
 
 One writer (the session's event loop), any number of readers in the same thread. Readers never change anything. What
-moves is kept for about a minute (see :mod:`hangtop.session.past`): what must be kept for longer is a recording's
+moves is kept for about a minute (see :mod:`hangtop.session.state.past`): what must be kept for longer is a recording's
 business.
 """
 
@@ -24,11 +24,11 @@ from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
 from hangtop.diagnosis.counters import Counters
 from hangtop.diagnosis.job import Inside, LinkWord, Look
-from hangtop.session.changes import Changes
-from hangtop.session.filling import nothing
-from hangtop.session.past import Growing, gpu_rows, pulses
-from hangtop.session.shares import NodeShares
-from hangtop.session.trail import Trail
+from hangtop.session.state.changes import Changes
+from hangtop.session.state.filling import nothing
+from hangtop.session.state.past import Growing, gpu_rows, pulses
+from hangtop.session.state.shares import NodeShares
+from hangtop.session.state.trail import Trail
 
 if TYPE_CHECKING:
     from collectors.fleet.targets.slurm_nodes import Scheduled

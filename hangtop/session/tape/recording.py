@@ -1,7 +1,7 @@
 """Recordings: everything that a session took in, with its times, in a file that can be replayed and sought in.
 
-Layout: a magic line, then blocks (:mod:`hangtop.session.blocks`). A file that was cut off in the middle of a block is
-good up to there.
+Layout: a magic line, then blocks (:mod:`hangtop.session.tape.blocks`). A file that was cut off in the middle of a
+block is good up to there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import BinaryIO
 import msgspec
 import zstandard
 
-from hangtop.session.blocks import HEADER, About, BlockWriter, PackedBlock, RecordedEntry, are_times, unpack
+from hangtop.session.tape.blocks import HEADER, About, BlockWriter, PackedBlock, RecordedEntry, are_times, unpack
 
 MAGIC = b"hangtop recording 1\n"
 MOST_BYTES = 64 << 20

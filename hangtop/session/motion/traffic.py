@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from hangtop.session.state import NodeState, PortState
+from hangtop.session.state.job_state import NodeState, PortState
 
 SHARE = 0.1
 """Of what is usual for this node: less is no training."""

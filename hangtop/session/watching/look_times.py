@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hangtop.diagnosis.tables.thresholds import LONG_WORK_S, OWN_WORK_S
-from hangtop.session.watched import WatchedSession
+from hangtop.session.watching.watched import WatchedSession
 
 LOOKS = (0.0, 2.0, 10.0, 30.0)
 """Seconds from the first look at a wait to each: the second confirms it, the later ones tell whether it moves."""

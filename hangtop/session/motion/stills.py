@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 
-from hangtop.session.tracks import WITNESSED, MotionTrack
+from hangtop.session.motion.tracks import WITNESSED, MotionTrack
 
 SPARES_AFTER = 10.0
 """Seconds of watching from which on a rank that never moved, beside others that do, is a spare."""

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from hangtop.session.state import NodeState, StepState
+from hangtop.session.state.job_state import NodeState, StepState
 
 NUMBERED = ("step", "iteration", "update")
 """Counters whose number is that of a training step."""

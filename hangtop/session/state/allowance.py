@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hangtop.session.state import NodeState
+from hangtop.session.state.job_state import NodeState
 
 THINGS = {
     "ranks": 4096, "gpus": 256, "ports": 512, "interfaces": 2048, "port_uses": 256, "log_files": 2048, "steps": 2048,

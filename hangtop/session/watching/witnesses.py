@@ -20,8 +20,8 @@ from collectors.samples.stacks import StackDump
 from hangtop.session.asker import AskingSession
 from hangtop.session.clock import shift_of
 from hangtop.session.one_job import RankOfJob
-from hangtop.session.ras_watch import RasWatch, release
-from hangtop.session.state import RankState
+from hangtop.session.state.job_state import RankState
+from hangtop.session.watching.ras_watch import RasWatch, release
 
 if TYPE_CHECKING:
     from collectors.probes.recorder.fetch import Dump

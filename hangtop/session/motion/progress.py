@@ -17,14 +17,14 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import JobMotion
-from hangtop.session.moving import Tally, motion_of
-from hangtop.session.own_pauses import pauses
-from hangtop.session.pauses import ANYWHERE, Pauses
-from hangtop.session.state import JobState, NodeState, RankState
-from hangtop.session.steps import JobSteps
-from hangtop.session.stills import Stills
-from hangtop.session.tracks import MotionTrack, track
-from hangtop.session.traffic import Traffic
+from hangtop.session.motion.moving import Tally, motion_of
+from hangtop.session.motion.own_pauses import pauses
+from hangtop.session.motion.pauses import ANYWHERE, Pauses
+from hangtop.session.motion.steps import JobSteps
+from hangtop.session.motion.stills import Stills
+from hangtop.session.motion.tracks import MotionTrack, track
+from hangtop.session.motion.traffic import Traffic
+from hangtop.session.state.job_state import JobState, NodeState, RankState
 
 Key = tuple[str, int]
 """Node and pid."""

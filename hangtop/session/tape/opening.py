@@ -16,7 +16,7 @@ from collectors.samples.gpus import GpuProcesses
 from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.ranks import RankGone
 from hangtop.session.clock import shift_of
-from hangtop.session.state import GpuState, NodeState, RankState
+from hangtop.session.state.job_state import GpuState, NodeState, RankState
 from hangtop.session.store import TIMES, shifted
 
 

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import NamedTuple, TypeVar, overload
 
 from hangtop.diagnosis.job import Look
-from hangtop.session.past import Past
+from hangtop.session.state.past import Past
 
 T = TypeVar("T", bound=NamedTuple)
 

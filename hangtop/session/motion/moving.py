@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hangtop.diagnosis.job import JobMotion
-from hangtop.session.steps import JobSteps
-from hangtop.session.tracks import MotionTrack
-from hangtop.session.traffic import Traffic
+from hangtop.session.motion.steps import JobSteps
+from hangtop.session.motion.tracks import MotionTrack
+from hangtop.session.motion.traffic import Traffic
 
 LATELY = 5.0
 """Seconds for which a sign shows that a rank moves, …"""

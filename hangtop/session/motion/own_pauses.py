@@ -13,9 +13,9 @@ from math import inf
 from collectors.samples.ranks import RankPulse
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.phrasing import rank_text
-from hangtop.session.changes import Changes
-from hangtop.session.filling import with_one
-from hangtop.session.state import NodeState, OwnPause
+from hangtop.session.state.changes import Changes
+from hangtop.session.state.filling import with_one
+from hangtop.session.state.job_state import NodeState, OwnPause
 
 SHOWN_S = 2.5
 """For so long after a look that pauses a process, its samples may still tell of that pause."""

@@ -12,10 +12,10 @@ from hangtop.diagnosis.finding import Unknown, Verdict
 from hangtop.diagnosis.waits.patience import seen_after
 from hangtop.diagnosis.yielding import give_way
 from hangtop.session.aside import aside
-from hangtop.session.changes import Change
-from hangtop.session.look_times import LookTimes
 from hangtop.session.picture import NodeSheet
-from hangtop.session.watched import WatchedSession
+from hangtop.session.state.changes import Change
+from hangtop.session.watching.look_times import LookTimes
+from hangtop.session.watching.watched import WatchedSession
 
 PERIOD = 1.0
 """Seconds between two looks at progress,"""

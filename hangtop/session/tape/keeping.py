@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hangtop import __version__
-from hangtop.session.changes import Change
 from hangtop.session.options import SessionOptions
-from hangtop.session.state import JobState
+from hangtop.session.state.changes import Change
+from hangtop.session.state.job_state import JobState
 
 if TYPE_CHECKING:  # with zstandard: not before something is to be kept
-    from hangtop.session.recording import Recorder
+    from hangtop.session.tape.recording import Recorder
     from hangtop.session.tape.ring import Ring
 
     Keeper = Recorder | Ring
@@ -37,10 +37,10 @@ class Keeping:
     def record(self, path: Path) -> Recorder:
         """Write all that comes from now on to a file, until this is closed.
 
-        Raises :class:`~hangtop.session.recording.RecordingError`.
+        Raises :class:`~hangtop.session.tape.recording.RecordingError`.
         """
-        from hangtop.session.blocks import About
-        from hangtop.session.recording import Recorder
+        from hangtop.session.tape.blocks import About
+        from hangtop.session.tape.recording import Recorder
 
         options = self._options
         about = About(
@@ -101,7 +101,7 @@ class Keeping:
     def _record(self, write: Callable[[Recorder], None]) -> None:
         if self._recorder is None:
             return
-        from hangtop.session.recording import RecordingError
+        from hangtop.session.tape.recording import RecordingError
 
         try:
             write(self._recorder)

@@ -17,8 +17,8 @@ from collectors.samples.collectives import RasEvent
 from hangtop.diagnosis.groups.ras_events import BACK, DEAD, UNRESPONSIVE
 from hangtop.diagnosis.phrasing import count, listed
 from hangtop.session.asker import AskingSession
-from hangtop.session.changes import Change, ChangeKind
-from hangtop.session.state import RankState
+from hangtop.session.state.changes import Change, ChangeKind
+from hangtop.session.state.job_state import RankState
 
 MONITORS = (2, 29)
 """The first NCCL whose RAS can be listened to."""

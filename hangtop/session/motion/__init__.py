@@ -1,0 +1,1 @@
+"""Whether a job moves, from signs that cost nothing."""

@@ -1,0 +1,1 @@
+"""The session's own mind: when stacks are looked at, witnesses asked, and the diagnosis."""
