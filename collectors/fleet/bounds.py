@@ -12,6 +12,8 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from msgspec import Meta
 
+from collectors.samples.values import MOST_PID, MOST_RANK
+
 TEXT = 4096
 """Characters of one text."""
 FRAME_TEXT = 16384
@@ -29,8 +31,8 @@ CLOCK = Annotated[float, Meta(ge=0.0, le=1e10)]
 """A node's own clock: to the year 2286."""
 SECONDS = Annotated[float, Meta(ge=-1e15, le=1e15)]
 NUMBER = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
-RANK = Annotated[int, Meta(ge=-1, le=1 << 24)]
-PROCESS = Annotated[int, Meta(ge=-1, le=1 << 32)]
+RANK = Annotated[int, Meta(ge=-1, le=MOST_RANK)]
+PROCESS = Annotated[int, Meta(ge=-1, le=MOST_PID)]
 INDEX = Annotated[int, Meta(ge=-1, le=1023)]
 """Number of a GPU, of a link of one: there are a thousand of none on a node."""
 PORT = Annotated[int, Meta(ge=-1, le=65535)]

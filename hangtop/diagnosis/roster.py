@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
+from collectors.samples.values import MOST_RANK
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.unnumbered import numbered
 from hangtop.diagnosis.witnesses.event_fields import number_of
@@ -26,7 +27,7 @@ def world_size(job: Job) -> int | None:
 
 def world_or_logged(job: Job) -> int | None:
     """The same, else by NCCL's own words, its largest communicator, or by what a framework printed."""
-    sizes = [progress.size for progress in job.progress]
+    sizes = [progress.size for progress in job.progress if progress.size <= MOST_RANK]
     for kind in ("nccl.init", "job.size", "paddle.rank"):
         sizes += [size for _, event in job.events_of(kind) if (size := number_of(event, "size"))]
     return world_size(job) or max(sizes, default=None)

@@ -18,8 +18,8 @@ from collectors.node.logs.repeats import Repeats
 from collectors.node.logs.said import Data, Family, Said
 from collectors.node.logs.scan import Scanner
 from collectors.samples.logs import LogEvent
+from collectors.samples.values import MOST_PID, MOST_RANK
 
-MOST_RANK, MOST_PID = 1 << 24, 1 << 32  # what is beyond is none
 RECORDS = "records"
 """The part that reads records of several lines."""
 PATIENCE = 3000
@@ -252,15 +252,12 @@ class Reader:
                 )
             )
 
-    def _event(
-        self, record: line.Line, said: Said, text: str, after: Optional[float], read_at: Optional[float]
-    ) -> None:
+    def _event(self, record: line.Line, said: Said, text: str, after: Optional[float], read: Optional[float]) -> None:
         data = dict(said.data)
         if record.stream.local_rank is not None:
             data.setdefault("local_rank", record.stream.local_rank)
         at = said.at if said.at is not None else line.moment(record, self.now)
-        if at is None:
-            at = read_at
+        at = read if at is None else at
         if at is None and after is not None:
             data["after"] = after
         fronted = "\n" in text or text in record.text
@@ -271,8 +268,7 @@ class Reader:
         host = host or (whose.of_ray(text) if said.kind == "python.exception" else "")
         host = host or self._naming.placed(said.kind)
         rank = self._naming.worker(pid, host) if rank is None and pid is not None else rank
-        rank = rank if rank is not None and -1 <= rank <= MOST_RANK else None
-        pid = pid if pid is not None and -1 <= pid <= MOST_PID else None
+        rank, pid = sendable.number(rank, MOST_RANK), sendable.number(pid, MOST_PID)
         event = LogEvent(
             said.kind,
             at,

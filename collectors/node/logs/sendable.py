@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Optional
+
 from collectors.node.secrets import blotting
 from collectors.samples.values import Value
 
@@ -20,3 +22,8 @@ def text(of: str) -> str:
     """A text without secrets."""
     # redacted before it is cut: half a token is none by its shape
     return blotting.shapes(of[: 4 * TEXT])[:TEXT]
+
+
+def number(of: Optional[int], most: int) -> Optional[int]:
+    """The number of a rank or a process; what is beyond the largest there can be is none."""
+    return of if of is not None and -1 <= of <= most else None

@@ -5,7 +5,10 @@ from __future__ import annotations
 from math import isfinite
 
 from collectors.samples.logs import LogEvent
-from collectors.samples.values import Value
+from collectors.samples.values import MOST_RANK, Value
+
+_OF_RANKS = frozenset("rank group_rank failed_rank peer size expected group_ranks lagging missing ready tasks".split())
+"""Fields that number or count ranks: what is beyond all ranks there can be is none, whatever wrote it."""
 
 
 def text_of(event: LogEvent, name: str) -> str:
@@ -19,13 +22,14 @@ def number_of(event: LogEvent, name: str) -> int | None:
     value = event.data.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value):
         return None
-    return int(value)
+    return int(value) if _may_be(name, value) else None
 
 
 def numbers_of(event: LogEvent, name: str) -> tuple[int, ...]:
     """Return a field of an event as whole numbers; empty when it is not there."""
     value: Value = event.data.get(name)
-    return tuple(item for item in value if isinstance(item, int)) if isinstance(value, list) else ()
+    items = value if isinstance(value, list) else ()
+    return tuple(item for item in items if isinstance(item, int) and _may_be(name, item))
 
 
 def words_of(event: LogEvent, name: str) -> tuple[str, ...]:
@@ -40,3 +44,7 @@ def when(event: LogEvent) -> float | None:
         return event.at
     after = event.data.get("after")
     return float(after) if isinstance(after, (int, float)) and isfinite(after) else None
+
+
+def _may_be(name: str, value: float) -> bool:
+    return name not in _OF_RANKS or -1 <= value <= MOST_RANK

@@ -34,8 +34,8 @@ def with_ranks(events: Iterable[LogEvent]) -> list[LogEvent]:
 
 def by_group_rank(event: LogEvent) -> LogEvent:
     """The event with its rank within the group as its rank, unless it has one."""
-    rank = event.data.get("group_rank")
-    return event._replace(rank=rank) if event.rank is None and isinstance(rank, int) else event
+    rank = number_of(event, "group_rank") if event.rank is None else None
+    return event if rank is None else event._replace(rank=rank)
 
 
 def _of_the_world(event: LogEvent) -> bool:

@@ -11,9 +11,11 @@ from collectors.node.network.perfquery import PortBlock
 from collectors.samples.gpus import NvlinkCounters
 from collectors.samples.logs import CommSpeed, LogEvent
 from collectors.samples.ranks import RankProcess
+from collectors.samples.values import MOST_RANK
 from hangtop.diagnosis.counters import Counters
 from hangtop.diagnosis.job import Gpu, Job, Look, Node, Port, Rank
 from hangtop.diagnosis.traces import picture
+from hangtop.diagnosis.witnesses.event_fields import number_of
 from hangtop.session.folder.contents import Contents
 from hangtop.session.folder.joining import Process, joined, ranks_of_processes, same_communicators
 
@@ -160,7 +162,7 @@ def _world(contents: Contents, events: list[LogEvent]) -> int | None:
     sizes += [progress.size for progress in contents.progress]
     sizes += [len(ranks) for dump in contents.recorders for ranks in dump.groups.values()]
     for event in events:
-        expected = event.data.get("expected") if event.kind == "torch.store_timeout" else None
-        if isinstance(expected, int):
+        expected = number_of(event, "expected") if event.kind == "torch.store_timeout" else None
+        if expected is not None:
             sizes.append(expected)
-    return max(sizes, default=0) or None
+    return max((size for size in sizes if size <= MOST_RANK), default=0) or None
