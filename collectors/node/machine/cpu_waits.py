@@ -78,8 +78,8 @@ class CpuSource(Source):
 
     def _news(self, key: Tuple[int, float], pid: int, readings: Sequence[_Reading]) -> Iterator[CpuWait]:
         waited = _waited(readings[0], readings[-1].at, readings[-1].delay)
-        if waited < WORTH and key not in self._told:
-            return
+        if waited < WORTH and not self._told:
+            return  # once one here waits, all are told of: what the others have that it has not shows beside them alone
         self._told.add(key)
         base = "%s/%d" % (self.proc, pid)
         allowed = text(colon_field(read_or_none(base + "/status") or b"", b"Cpus_allowed_list"))[:200]

@@ -41,7 +41,7 @@ def cpu_starved(job: Job) -> Iterator[Finding]:
     if not late or len(late) > len(rest):
         return
     usual = median(_waited(rank) for rank in rest)
-    usual_nice = min(rank.cpu_wait.nice if rank.cpu_wait else 0 for rank in rest)
+    usual_nice = min((rank.cpu_wait.nice for rank in rest if rank.cpu_wait), default=None)
     told: dict[tuple[str, _Reason], list[Rank]] = defaultdict(list)
     on: dict[str, list[Rank]] = defaultdict(list)
     for rank in late:
@@ -73,8 +73,11 @@ def _waited(rank: Rank) -> int:
     return rank.cpu_wait.waited if rank.cpu_wait else 0
 
 
-def _reason(job: Job, rank: Rank, late: Sequence[Rank], usual_nice: int) -> _Reason | None:
-    """Why this one waits, of those that are ``late`` on its node."""
+def _reason(job: Job, rank: Rank, late: Sequence[Rank], usual_nice: int | None) -> _Reason | None:
+    """Why this one waits, of those that are ``late`` on its node; ``usual_nice`` is None where no other one is told of.
+
+    A whole job may be started at a nice value that is not 0.
+    """
     wait = rank.cpu_wait
     if wait is None:
         return None
@@ -83,7 +86,7 @@ def _reason(job: Job, rank: Rank, late: Sequence[Rank], usual_nice: int) -> _Rea
             f"its control group may use {_cpus(wait.limit)} and was stopped in {wait.throttled}% of the periods",
             f"Raise or remove the limit of {wait.group} (docker --cpus, the pod's limits.cpu, systemd's CPUQuota).",
         )
-    if wait.nice > usual_nice:
+    if usual_nice is not None and wait.nice > usual_nice:
         return _Reason(
             f"it runs at nice {wait.nice}, and others on the node before it",
             "Start it with the nice value of the others, and look at what else runs on its node.",

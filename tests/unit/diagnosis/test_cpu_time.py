@@ -43,14 +43,24 @@ def test_a_group_that_is_stopped_for_its_limit() -> None:
 def test_a_nice_value_that_the_others_do_not_have() -> None:
     told = job()
     told.ranks(1).waits_for_cpu(50, nice=19)
+    told.ranks(0).waits_for_cpu(0)
     found = first(told.verdict())
     assert (found.kind, found.ranks) == ("cpu_starved", (1,))
     assert "it runs at nice 19, and others on the node before it" in found.summary
     told = job()
     told.ranks(2, 3).waits_for_cpu(50, nice=19)
+    told.ranks(0).waits_for_cpu(0)
     found = first(told.verdict())
     assert "they run at nice 19, and others on the node before them" in found.summary
     assert found.advice == "Start them with the nice value of the others, and look at what else runs on their node."
+
+
+def test_a_nice_value_of_the_whole_job_keeps_nobody_from_a_cpu() -> None:
+    told = job()
+    told.ranks(1).waits_for_cpu(50, nice=10)
+    assert not alarms(told.verdict()), "of the others nothing is known"
+    told.ranks(0, 2, 3).waits_for_cpu(5, nice=10)
+    assert not alarms(told.verdict())
 
 
 def test_ranks_that_are_bound_to_one_cpu() -> None:

@@ -81,6 +81,15 @@ def test_one_that_gets_its_cpu_is_not_told_of_until_it_once_was(bench: Bench) ->
     assert [one.waited for one in told] == [0], "what was told is taken back"
 
 
+def test_beside_one_that_waits_the_others_are_told_of(bench: Bench) -> None:
+    bench.shared.ranks = (bench.rank(), process(1, pid=51, started=1.0))
+    (bench.proc.add(51) / "schedstat").write_text("700 0 9\n")
+    for second in (0, 4, 8):
+        bench.count(0.5 * second)
+        told = bench.look(1000.0 + second)
+    assert {one.pid: one.waited for one in told} == {50: 50, 51: 0}
+
+
 def test_of_several_limits_the_one_that_is_met(bench: Bench) -> None:
     for second in (0, 4, 8):
         bench.group(OWN, "400000", 10 * second, 0)
