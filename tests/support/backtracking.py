@@ -38,7 +38,7 @@ any other line twice as much is tried."""
 WHOLE, WHOLE_S = line.LONGEST, 0.05
 """The longest line that a pattern may come to see, and the CPU seconds that it may need for it."""
 SHORTER = (
-    (re.compile(r"collectors\.node\.logs\.(?!line\b|times\b|sift\b|parser\b|numbers\b)"), line.SEEN),
+    (re.compile(r"collectors\.node\.logs\.(?!lines\.(?:line|times)\b|sift\b|parser\b|numbers\b)"), line.SEEN),
     (re.compile(r"hangtop\.diagnosis\.|tui\."), bounds.TEXT),
 )
 """Where less than that is seen."""

@@ -15,7 +15,10 @@ from typing import Any, NamedTuple
 from collectors.node.late_re import LatePattern
 
 ROOT = Path(__file__).resolve().parents[2]
-OWN = re.compile(r"collectors\.fleet\.(?:ssh_\w+|hostfile|targets|patterns|known_hosts)\b|tui\.filter\b")
+OWN = re.compile(
+    r"collectors\.fleet\.(?:ssh\.(?:client|config|settings|tokens|words|patterns|known_hosts)|targets\.(?:hostfile|chosen))\b"
+    r"|tui\.filter\b"
+)
 """Where what the user wrote is read: command line, hostfile, SSH configuration, filters."""
 PACKAGES = ("collectors", "hangtop", "tui")
 METHODS = frozenset(("match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer"))
