@@ -28,7 +28,7 @@ FLUSH = 0.3
 """Seconds between two writes of a recording; else five."""
 MAIN = (sys.executable, "-c", "from hangtop.cli.main import main; main()")
 """Words that start hangtop from this tree."""
-_OFTEN = f"from hangtop.session import blocks; blocks.BLOCK_SECONDS = {FLUSH}; "
+_OFTEN = f"from hangtop.session.tape import blocks; blocks.BLOCK_SECONDS = {FLUSH}; "
 WATCHED = (sys.executable, "-c", _OFTEN + MAIN[-1])
 """The same, with recordings that are written out more often, so that what is told is seen soon."""
 HELP = BY_NAME["overview"].help[:24]
