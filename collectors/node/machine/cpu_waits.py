@@ -80,7 +80,10 @@ class CpuSource(Source):
         waited = _waited(readings[0], readings[-1].at, readings[-1].delay)
         if waited < WORTH and not self._told:
             return  # once one here waits, all are told of: what the others have that it has not shows beside them alone
-        self._told.add(key)
+        if waited >= WORTH:
+            self._told.add(key)
+        else:
+            self._told.discard(key)  # taken back below: where nobody waits any more nothing is read for it
         base = "%s/%d" % (self.proc, pid)
         allowed = text(colon_field(read_or_none(base + "/status") or b"", b"Cpus_allowed_list"))[:200]
         group, limit, throttled = _tightest(readings)

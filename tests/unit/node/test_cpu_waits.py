@@ -90,6 +90,17 @@ def test_beside_one_that_waits_the_others_are_told_of(bench: Bench) -> None:
     assert {one.pid: one.waited for one in told} == {50: 50, 51: 0}
 
 
+def test_where_nobody_waits_any_more_nobody_is_told_of(bench: Bench) -> None:
+    bench.shared.ranks = (bench.rank(), process(1, pid=51, started=1.0))
+    (bench.proc.add(51) / "schedstat").write_text("700 0 9\n")
+    told = {}
+    for second in range(0, 40, 4):
+        bench.count(0.5 * min(second, 8))
+        told[second] = [one.pid for one in bench.look(1000.0 + second)]
+    assert told[8] == [50, 51]
+    assert told[32] == told[36] == []
+
+
 def test_of_several_limits_the_one_that_is_met(bench: Bench) -> None:
     for second in (0, 4, 8):
         bench.group(OWN, "400000", 10 * second, 0)
