@@ -18,6 +18,7 @@ from typing import AbstractSet, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from collectors.node.blocking import BlockingGuard
 from collectors.node.files import opened, read
+from collectors.node.processes.memory import memory_of
 
 VARIABLES = 4096
 """Entries of an environment that are read."""
@@ -121,11 +122,8 @@ def read_environment(proc: str, pid: int, address: int) -> bytes:
 
     Raises :class:`OSError` where the memory may not be read, or where ``address`` is none of the process any more.
     """
-    memory = os.open("%s/%d/mem" % (proc, pid), os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with memory_of("%s/%d" % (proc, pid)) as memory:
         return _entries(_Memory(memory), address)
-    finally:
-        os.close(memory)
 
 
 class _Memory:

@@ -11,6 +11,7 @@ import os
 from typing import Dict, NamedTuple, Optional, Sequence
 
 from collectors.node import files
+from collectors.node.processes.memory import memory_of
 
 LONGEST = 4096
 """Bytes of the longest path (PATH_MAX)."""
@@ -49,16 +50,11 @@ def named(folder: str, call: str, words: Sequence[str]) -> str:
     places = _CALLS[call]
     try:
         arguments = [int(word, 16) for word in words]
-        memory = os.open(folder + "/mem", os.O_RDONLY | os.O_CLOEXEC)
-    except (OSError, ValueError):
+        with memory_of(folder) as memory:
+            path = _text(memory, arguments[places.path])
+            flags = _flags(memory, call, arguments[places.flags]) if places.flags >= 0 else None
+    except (OSError, ValueError, OverflowError, IndexError):  # no such words; it may not be read, or has gone on
         return ""
-    try:
-        path = _text(memory, arguments[places.path])
-        flags = _flags(memory, call, arguments[places.flags]) if places.flags >= 0 else None
-    except (OSError, OverflowError, IndexError):  # it has gone on, or ended
-        return ""
-    finally:
-        os.close(memory)
     if not path.startswith("/"):
         path = _below(folder, arguments[places.folder] if places.folder >= 0 else _HERE, path)
     return path + _purpose(flags) if path else ""

@@ -12,6 +12,7 @@ import time
 from typing import Sequence
 
 from collectors.node import files
+from collectors.node.processes.memory import memory_of
 
 CALL = "clock_nanosleep"
 _MONOTONIC, _ABSOLUTE = 1, 1
@@ -27,15 +28,10 @@ def left(folder: str, words: Sequence[str]) -> str:
         clock, flags, address = (int(word, 16) for word in words[:3])
         if (clock, flags & _ABSOLUTE) != (_MONOTONIC, _ABSOLUTE) or not _our_time(folder):
             return ""
-        memory = os.open(folder + "/mem", os.O_RDONLY | os.O_CLOEXEC)
-    except (OSError, ValueError):
+        with memory_of(folder) as memory:
+            seconds, _ = _TIMESPEC.unpack(os.pread(memory, _TIMESPEC.size, address))
+    except (OSError, ValueError, OverflowError, struct.error):  # no such words; it may not be read, or has gone on
         return ""
-    try:
-        seconds, _ = _TIMESPEC.unpack(os.pread(memory, _TIMESPEC.size, address))
-    except (OSError, OverflowError, struct.error):  # it has gone on, or ended
-        return ""
-    finally:
-        os.close(memory)
     more = int(seconds - time.clock_gettime(_MONOTONIC))
     return "its clock for %d s more" % min(more, _LONGEST_S) if more >= 0 else ""
 
