@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -21,6 +21,18 @@ class EndedBySignalError(KeyboardInterrupt):
         self.exit_code = 128 + number
 
 
+def when_asked_to_end(end: Callable[[], object], came: list[int]) -> None:
+    """Have the running loop call ``end`` when one of these signals comes, and put its number into ``came``."""
+    loop = asyncio.get_running_loop()
+
+    def take(number: int) -> None:
+        came.append(number)
+        end()
+
+    for number in ENDING:
+        loop.add_signal_handler(number, take, number)
+
+
 def interrupted_cleanly(work: Coroutine[Any, Any, T]) -> T:
     """Run to the end.
 
@@ -30,15 +42,9 @@ def interrupted_cleanly(work: Coroutine[Any, Any, T]) -> T:
     came: list[int] = []
 
     async def guarded() -> T:
-        loop, me = asyncio.get_running_loop(), asyncio.current_task()
+        me = asyncio.current_task()
         assert me is not None
-
-        def end(number: int) -> None:
-            came.append(number)
-            me.cancel()
-
-        for number in ENDING:
-            loop.add_signal_handler(number, end, number)
+        when_asked_to_end(me.cancel, came)
         return await work
 
     try:

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from hangtop.cli.common import ScreenChoices
-from hangtop.cli.running import ENDING, EndedBySignalError
+from hangtop.cli.running import EndedBySignalError, when_asked_to_end
 from hangtop.diagnosis.phrasing import duration, size
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
@@ -66,14 +66,7 @@ def show(session: Session, choices: ScreenChoices, *, keep: bool = False) -> Non
         raise click.UsageError("the screen needs a terminal; hangtop triage and hangtop analyze answer in text")
 
     async def shown() -> None:
-        loop = asyncio.get_running_loop()
-
-        def end(number: int) -> None:
-            came.append(number)
-            app.exit()
-
-        for number in ENDING:  # of a terminal that is gone, too, nothing that was seen is lost
-            loop.add_signal_handler(number, end, number)
+        when_asked_to_end(app.exit, came)  # of a terminal that is gone, too, nothing that was seen is lost
         await app.run_async()
 
     with asyncio.Runner(loop_factory=partial(event_loop, aside.hurried)) as runner:
