@@ -33,7 +33,7 @@ from collectors.samples.control import Beat, Settings
 if TYPE_CHECKING:
     from collectors.fleet.ways.way import Way
 
-Aside: TypeAlias = Callable[[Callable[[], None]], Awaitable[None]]
+InThread: TypeAlias = Callable[[Callable[[], None]], Awaitable[None]]
 """Runs something in a thread, and is awaited for its end."""
 
 BEAT = 3.0
@@ -96,13 +96,13 @@ class Fleet:
         """Names of all nodes, in the order in which they were named."""
         return tuple(target.name for target in self._targets)
 
-    async def prepare(self, aside: Aside = asyncio.to_thread) -> None:
+    async def prepare(self, aside: InThread = asyncio.to_thread) -> None:
         """Import what SSH needs and read ssh_config, in a thread of ``aside``'s making. Raises :class:`ConfigError`."""
         if not self._prepared:
             await aside(self._prepare)
             self._prepared = True
 
-    async def start(self, aside: Aside = asyncio.to_thread) -> None:
+    async def start(self, aside: InThread = asyncio.to_thread) -> None:
         """Begin to connect to every node, and return when all have begun. Raises :class:`ConfigError`.
 
         Nodes are looked up in ssh_config and known_hosts some at a time, in threads of ``aside``'s making: meanwhile

@@ -47,10 +47,8 @@ class Transports:
         self.connector = Connector(SshConfig.load(ssh_config), self._questions, batch=batch)
 
     def make(self, targets: Iterable[Target]) -> None:
-        """Make those of some nodes that have none so far."""
+        """Make those of some nodes."""
         for target in targets:
-            if target.name in self.by_name or target.name in self.unusable:
-                continue
             try:
                 self.by_name[target.name] = self._made(target)
             except Refused as error:

@@ -60,7 +60,6 @@ class LiveFeed:
         )
         for note in self._reach.notes:
             receiver.asker.tell(note)
-        await self._fleet.prepare(aside)
         await self._fleet.start(aside)
         if self._reach.plan is not None:
             receiver.located(self._reach.plan)
