@@ -89,8 +89,7 @@ def judged_as(boxes: Sequence[WaitBox], place_of: Mapping[int, int], ranks: Coll
     tone = Tone.BAD if box.blamed else Tone.TEXT
     doing = "" if box.doing.startswith(told) else f" {of_several(box.doing, len(ranks))}"
     operation = f" [{box.operation}]" if box.operation and box.operation not in doing else ""
-    holding = " ◀ holds the others up" if box.blamed else ""
-    holding = holding.replace("holds", "hold") if len(ranks) > 1 else holding
+    holding = f" ◀ {'holds' if len(ranks) == 1 else 'hold'} the others up" if box.blamed else ""
     return [
         ("   ", Tone.DIM),
         (letter_of(place), Tone.BAD if box.blamed else Tone.STRONG),

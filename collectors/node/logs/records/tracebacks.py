@@ -58,7 +58,7 @@ _BEGUN = re.compile(r'^\s{1,8}File "')
 _FOLDED = 60
 """Characters of a line from which on it may be the first half of one that a terminal folded."""
 
-_FEEDER = re.compile(r"/multiprocessing/queues\.py:_feed\Z")
+_QUEUES = "/multiprocessing/queues.py"
 _READER_GONE = re.compile(r"(?:BrokenPipe|ConnectionReset|EOF)Error\Z")
 """The thread that feeds a queue of multiprocessing prints such an exception and goes on: whoever read has ended."""
 
@@ -271,9 +271,8 @@ class TracebackBlock:
             data["cut"] = True
         if self._taken > self.text.count("\n") + 1:
             data["record_lines"] = self._taken + 1
-        if _FEEDER.search(":".join(map(str, self._frames[0][::2])) if self._frames else "") and _READER_GONE.match(
-            str(data.get("type"))
-        ):
+        file, _, function = self._frames[0] if self._frames else ("", 0, "")
+        if file.endswith(_QUEUES) and function == "_feed" and _READER_GONE.match(str(data.get("type"))):
             data["survived"] = True
         return Said("python.exception", data)
 
