@@ -17,6 +17,9 @@ settings.load_profile("hangtop")
 TOO_LONG = 1500.0
 """Seconds after which a test, all its tries and fixtures together, ends the run; a try has its own limit."""
 
+STANDSTILL = 20.0
+"""Seconds before another try: a loaded machine that stands still does so for ten and more."""
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell without job control starts what runs in its background so, and all that the tests start would inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -45,7 +48,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     that have no nodes in one.
 
     They get two more tries, for a machine that stands still for ten seconds is no fault of the code; so do others get
-    one, which wait for processes, threads and a screen. What is wrong fails every time, and tries are counted.
+    one, which wait for processes, threads and a screen. Each comes a while after the last, or it falls into the same
+    ten seconds. What is wrong fails every time, and tries are counted.
     """
     if not config.getoption("--slow"):
         slow = [item for item in items if item.get_closest_marker("slow") is not None]
@@ -55,9 +59,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         nodes = item.get_closest_marker("nodes") is not None
         if nodes or item.get_closest_marker("torch") is not None:
             item.add_marker(pytest.mark.xdist_group("nodes" if nodes else "ranks"))
-            item.add_marker(pytest.mark.flaky(reruns=2))
+            item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=STANDSTILL))
         else:
-            item.add_marker(pytest.mark.flaky(reruns=1))
+            item.add_marker(pytest.mark.flaky(reruns=1, reruns_delay=STANDSTILL))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
