@@ -219,11 +219,18 @@ def _all_call(points: Sequence[WaitPoint]) -> bool:
 def _elsewhere(points: Sequence[WaitPoint], on_gpu: WaitPoint) -> bool:
     """All are in barriers, and none in the function in which the others wait for their GPUs, all at one line of it.
 
-    Any other collective over NCCL is but launched: who is found in one waits behind it for its GPU, as the others do.
+    Any other over NCCL is but launched: who is found in one waits behind it for its GPU, as the others do. Who sleeps
+    in one waits over the CPU, for the others to come.
     """
     lines = {member.where for member in on_gpu.members}
-    held = bool(points) and all("barrier" in point.op or point.op == JAX_BARRIER for point in points)
+    held = bool(points) and all(_holds(point) for point in points)
     return held and len(lines) == 1 and all(point.path != on_gpu.path for point in points)
+
+
+def _holds(point: WaitPoint) -> bool:
+    """Nobody leaves this operation before all have come to it."""
+    sleeps = point.kind == "collective" and all(one.frozen is True and one.blocked for one in point.members)
+    return sleeps or "barrier" in point.op or point.op == JAX_BARRIER
 
 
 def _odd_points(points: tuple[WaitPoint, ...]) -> tuple[list[WaitPoint], bool]:

@@ -95,6 +95,16 @@ def test_a_barrier_called_elsewhere_than_where_the_others_wait_was_left_for(call
     assert (found.kind, found.ranks) == odd
 
 
+@pytest.mark.parametrize(("state", "cores", "odd"), [("S", 0.0, True), ("R", 1.0, False)])
+def test_who_sleeps_in_a_collective_elsewhere_left_the_others_for_it(state: str, cores: float, odd: bool) -> None:
+    """Over the CPU it waits for them to come; who spins there may have launched it behind the one that they are in."""
+    job = spinning()
+    gather = [f"all_gather {C10D}:3000", "save train.py:40", "main train.py:9"]
+    job.ranks(1).at(gather, state=state).pulse(cores=cores)
+    found = first(diagnose(job.job()))
+    assert (found.kind, found.ranks) == (("collective_mismatch", (1,)) if odd else ("collective_stalled", (0, 1, 2, 3)))
+
+
 def test_who_has_something_under_way_while_all_others_rest_in_a_barrier_is_odd() -> None:
     job = spinning()
     job.ranks(0, 2, 3).at([f"barrier {C10D}:4000", "save train.py:40", "main train.py:9"], state="R").pulse(cores=1.0)
