@@ -26,7 +26,7 @@ from hangtop.diagnosis.waits.children import child_due, children_work, helpers_k
 from hangtop.diagnosis.waits.file_calls import ends_calls, on_a_disk
 from hangtop.diagnosis.waits.graph import WaitGraph, find_waits, loops
 from hangtop.diagnosis.waits.on_its_way import on_its_way
-from hangtop.diagnosis.waits.outside import FROM_OUTSIDE_S, waits_outside
+from hangtop.diagnosis.waits.outside import outside_due
 from hangtop.diagnosis.waits.own_threads import threads_compute
 from hangtop.diagnosis.waits.patience import seen_after
 from hangtop.diagnosis.waits.process_motion import HELPERS_SPAN, works_between
@@ -135,8 +135,7 @@ class JobStatus:
             return max(self.alarm_after, sleep_due(culprit, waited, self.job.now))
         if not self.job.live:
             return self.alarm_after
-        outside = FROM_OUTSIDE_S if waits_outside(culprit) else 0.0
-        return max(self.alarm_after, answer_due(culprit, waited), child_due(culprit, waited), outside)
+        return max(self.alarm_after, answer_due(culprit, waited), child_due(culprit, waited), outside_due(culprit))
 
 
 def _helpers_unknown(status: RankStatus) -> bool:

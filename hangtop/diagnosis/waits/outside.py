@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from hangtop.diagnosis.stacks.system import FILE_LOCKS
+from hangtop.diagnosis.tables.thresholds import OWN_WORK_S
 from hangtop.diagnosis.waits.answers import asks_afar
 from hangtop.diagnosis.waits.children import ENDED, ONE, PROGRAM, STOPPED
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
 FROM_OUTSIDE_S = 8.0
 """Ours: whoever is to bring it may be at work on it for so long, and nothing of that is seen."""
+PROGRAMS_S = 5.0
+"""Seconds in which a program that goes on does something, be it little."""
+
+
+def outside_due(status: RankStatus) -> float:
+    """Seconds that the others may wait for such a rank at the least; 0 for any other.
+
+    Who looks again and again was written to wait for long, and a program that does a little now and then goes on.
+    """
+    if not waits_outside(status):
+        return 0.0
+    looks_again = status.activity is not None and status.activity.waits == "time"
+    return OWN_WORK_S if looks_again or _goes_on(status) else FROM_OUTSIDE_S
 
 
 def waits_outside(status: RankStatus) -> bool:
@@ -35,3 +51,14 @@ def _runs_a_program(status: RankStatus) -> bool:
     children = process.helpers
     alive = all(child.role == PROGRAM and child.state not in (*ENDED, *STOPPED) for child in children)
     return alive and (bool(children) or doing.waiting_on.startswith(ONE))
+
+
+def _goes_on(status: RankStatus) -> bool:
+    """The programs that it runs have used the CPU, read or written, lately: in little, else they would be at work."""
+    if status.process is None or not _runs_a_program(status):
+        return False
+    looks = status.process.looks
+    newest = looks[-1].at
+    lately = [look.value for look in takewhile(lambda look: look.at >= newest - PROGRAMS_S, reversed(looks))]
+    done = {(pulse.helpers_cpu, pulse.helpers_bytes) for pulse in lately if pulse.helpers_bytes is not None}
+    return len(done) > 1

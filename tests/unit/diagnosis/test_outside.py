@@ -27,8 +27,8 @@ def told(held: float, stack: list[str], call: str, on: str = "", child: str = ""
 
 
 OUTSIDE = [
-    (ASKS, "recvfrom", "tcp 10.0.0.9:443", ""), (ASKS, "recvfrom", "socket", ""), (ASKS, "clock_nanosleep", "", ""),
-    (ASKS, "read", "pipe", "S"), (ASKS, "flock", "/cache/index.lock", ""), (RUNS, "wait4", "process 2000", "S"),
+    (ASKS, "recvfrom", "tcp 10.0.0.9:443", ""), (ASKS, "recvfrom", "socket", ""), (ASKS, "read", "pipe", "S"),
+    (ASKS, "flock", "/cache/index.lock", ""), (RUNS, "wait4", "process 2000", "S"),
     (RUNS, "wait4", "process 2000", ""),
 ]  # fmt: skip
 
@@ -41,6 +41,30 @@ def test_it_is_given_some_seconds_and_never_proven_at_once(
     found = told(held, stack, call, on, child)
     assert found.ranks == (2,)
     assert (found.certainty if found.severity == "critical" else "") == sure
+
+
+@pytest.mark.parametrize(("held", "sure"), [(9.0, ""), (19.0, ""), (25.0, "likely"), (65.0, "proven")])
+def test_who_looks_again_after_each_short_sleep_was_written_to_wait_for_long(held: float, sure: str) -> None:
+    found = told(held, ASKS, "clock_nanosleep")
+    assert found.ranks == (2,)
+    assert (found.certainty if found.severity == "critical" else "") == sure
+
+
+@pytest.mark.parametrize(("moved", "critical"), [((0, 0, 0, 0), True), ((0, 900, 1800, 2700), False)])
+def test_a_program_that_does_a_little_now_and_then_is_given_longer(moved: tuple[int, ...], critical: bool) -> None:
+    """A script that sleeps between its attempts, or a copy over a slow line; one that hangs does nothing at all."""
+    sketch = Sketch(watched=12.0, span=12.0, stood_still=12.0, patience=4.0)
+    sketch.ranks().at(ALL_REDUCE)
+    sketch.ranks(2).at(RUNS, syscall="wait4", waiting_on="process 2000")
+    sketch.ranks(2).helpers(Helper(2000, 1002, "helper", "S", "", 0.1, 1, "bash fetch.sh"))
+    job = sketch.job()
+    own = job.ranks[2]
+    looks = tuple(
+        look._replace(value=look.value._replace(helpers_bytes=(1 << 20) + more))
+        for look, more in zip(own.looks, (*[0] * (len(own.looks) - 4), *moved), strict=True)
+    )
+    ranks = (*job.ranks[:2], replace(own, looks=looks), *job.ranks[3:])
+    assert (first(diagnose(replace(job, ranks=ranks))).severity == "critical") is critical
 
 
 @pytest.mark.parametrize(
