@@ -32,6 +32,8 @@ ONE_WAIT_S, ONE_WAIT_SHARE = 5.0, 0.5
 """Seconds, and part of the time until the alarm, from which on one wait is no rhythm, though something moved lately."""
 ONE_LOOK_S = 5.0
 """Seconds of a pause within which several looks count as one."""
+PAUSE_SLACK_S = 0.5
+"""Ours: by so much a look and the signs by which a pause is known may be apart, as of one that a watch began within."""
 A_STEP_S = 60.0
 """Seconds of a step, or of a usual pause, that looks must go beyond, at the most: older ones are not at hand."""
 
@@ -90,7 +92,9 @@ def _in_one_step(job: Job, status: RankStatus, seen: Iterable[RankStatus]) -> bo
 def _in_one_pause(job: Job, status: RankStatus) -> bool:
     """All looks that met it at something else than waiting lie within one pause of the job: it was late but once."""
     late = [look.at for look in status.readings if not waits_for_others(look)]
-    return bool(late) and any(began <= min(late) and max(late) <= ended for began, ended in job.pauses)
+    return bool(late) and any(
+        began - PAUSE_SLACK_S <= min(late) and max(late) <= ended + PAUSE_SLACK_S for began, ended in job.pauses
+    )
 
 
 def _counted(seen: list[RankStatus]) -> tuple[dict[int, int], dict[int, int]]:
@@ -193,16 +197,21 @@ def _loading(seen: Iterable[RankStatus]) -> dict[int, float]:
 def _seen(job_status: JobStatus) -> list[RankStatus]:
     """Ranks that were looked at often enough, in different waits; none where that is not most of the job.
 
+    Without those whose data are over: they wait in each step for whoever has more, however quick that is.
     Nor where all looks lie within one step, as far as one knows how long these take: they met one and the same wait.
     """
     job = job_status.job
-    read = _told_by_gpus(job, job_status.read)
+    read = [one for one in _told_by_gpus(job, job_status.read) if not _goes_along(one)]
     often = _often(read)
     if job.pauses and often:
         often = _often([one._replace(readings=_of_different_waits(job_status, one)) for one in read])
     ats = [look.at for one in often for look in one.readings]
     takes = min(A_STEP_S, max(job.motion.step_s or 0.0, job.usual_pause or 0.0)) if job.live else 0.0
     return often if ats and max(ats) - min(ats) >= takes else []
+
+
+def _goes_along(status: RankStatus) -> bool:
+    return any("joined" in look.context for look in status.readings)
 
 
 def _told_by_gpus(job: Job, statuses: Sequence[RankStatus]) -> Sequence[RankStatus]:

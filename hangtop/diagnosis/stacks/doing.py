@@ -48,7 +48,17 @@ Role = Literal["main", "autograd", "watchdog", "heartbeat", "gloo", "pin_memory"
 """What a thread is there for. ``data_worker`` is the main thread of a forked worker; ``python`` a thread of the job."""
 
 Context = Literal[
-    "forward", "backward", "optimizer", "data", "checkpoint", "evaluation", "compile", "init", "shutdown", "serving"
+    "forward",
+    "backward",
+    "optimizer",
+    "data",
+    "checkpoint",
+    "evaluation",
+    "compile",
+    "init",
+    "shutdown",
+    "serving",
+    "joined",
 ]
 """A phase that the stack is inside of; ``serving``: what a library's server was asked for."""
 

@@ -139,6 +139,9 @@ PHASES: tuple[Phase, ...] = (
     Phase("aiohttp/web_protocol.py", ANY, "serving", "serves a request", "aiohttp 3"),
     Phase("grpc/_server.py", ANY, "serving", "serves a request", "grpcio 1"),
     Phase("torch/distributed/rpc/internal.py", "_run_function", "serving", "serves a call", "run 2.13"),
+    # its own data are over, and it takes part in what the others still do
+    Phase("torch/distributed/algorithms/join.py", "__exit__", "joined", "goes along with ranks that have more data",
+          "run 2.13; 2.1-2.13"),
     # start
     Phase("<frozen importlib._bootstrap>", "_find_and_load", "init", "imports modules", "run CPython 3.11; 3.8-3.14"),
     Phase("torch/nn/parallel/distributed.py", "__init__ _ddp_init_helper", "init", "wraps the model in DDP",

@@ -41,8 +41,8 @@ A_PROVEN_PACE = 30.0
 """… but where the log shows that one step after another takes as long, …"""
 PACE_SLACK = 1.25
 """… and the present one takes no more than so many times as long."""
-LONG_PAUSE, LONG_PAUSES = 3.0, 16
-"""Seconds of a pause in which several looks may fall, and how many of those are remembered."""
+LONG_PAUSE, LONG_PAUSES = 1.0, 48
+"""Seconds of a pause in which several looks may fall, as a watch begins with them, and how many are remembered."""
 OVERDUE = 3.0
 """So many times the rhythm in which a log told steps before the last one is the last sign of life."""
 EARLY = 0.5
@@ -201,10 +201,10 @@ class Progress:
             return
         began, ended = then - before, now - self._still
         lasted = min(before, ended - began)
-        if lasted < PAUSE:
-            return
         if lasted >= LONG_PAUSE:
             self._ended.append((began, ended))
+        if lasted < PAUSE:
+            return
         if self.alarmed:
             self._pauses.came_back(self.place, lasted, now)
         else:

@@ -143,6 +143,17 @@ def test_who_was_late_in_one_short_pause_alone_is_not_slow() -> None:
     assert kinds(job.verdict()) == ["straggler_rank"]
 
 
+@pytest.mark.parametrize(("own", "slow"), [("__exit__", False), ("notify_join_context", True)])
+def test_ranks_whose_data_are_over_wait_for_one_that_has_more_and_is_not_slow(own: str, slow: bool) -> None:
+    """``Join`` lets them take part in each step of the others; what these say at each step is in the same file."""
+    job = Sketch(looks=6, span=10.0)
+    join = f"{own} /venv/lib/python3.11/site-packages/torch/distributed/algorithms/join.py:160"
+    job.ranks().at([*ALL_REDUCE[:-2], join, "train run.py:40"]).pulse(switches=9, cores=0.03)
+    job.ranks(2).at(["augment run.py:50", "train run.py:41"], state="S").pulse(switches=9, cores=0.03)
+    job.motion, job.stood_still = MOVING, 0.0
+    assert ("straggler_rank" in kinds(job.verdict())) is slow
+
+
 def test_all_load_data() -> None:
     job = Sketch()
     other = ["fill data.py:60", *READING[1:]]

@@ -70,8 +70,6 @@ def test_a_sign_that_is_known_late_ends_a_pause_when_it_was_seen() -> None:
 def test_long_pauses_are_remembered_with_their_times() -> None:
     job = Job()
     job.run(5, works)
-    job.run(2, sleeps)
-    job.run(3, works)
     assert job.progress.long_pauses(job.now) == ()
     began = job.now
     job.run(20, sleeps)
@@ -88,6 +86,16 @@ def test_a_pause_in_which_a_watched_wait_was_looked_at_several_times_is_a_long_o
     job.run(5, works)
     began = job.now
     job.run(8, sleeps)
+    ended = job.now
+    job.run(3, works)
+    assert [list(pause) for pause in job.progress.long_pauses(job.now)] == [pytest.approx([began, ended], abs=2.0)]
+
+
+def test_a_short_pause_counts_too_as_a_watch_begins_with_several_looks_within_two_seconds() -> None:
+    job = Job()
+    job.run(5, works)
+    began = job.now
+    job.run(3, sleeps)
     ended = job.now
     job.run(3, works)
     assert [list(pause) for pause in job.progress.long_pauses(job.now)] == [pytest.approx([began, ended], abs=2.0)]
