@@ -10,6 +10,7 @@ from hangtop.diagnosis.waits.rank_status import RankStatus
 
 FULL_QUEUE = "queue of kernels is full"
 """In the label of a wait that any line of the program may meet, wherever the program is held up."""
+ALONE = ("evaluation", "checkpoint")
 PARTIES = 3
 """Lines that are told at the most; ranks at more of them wait in no order that says anything."""
 
@@ -28,7 +29,7 @@ def few_elsewhere(on_gpu: WaitPoint) -> tuple[WaitPoint, WaitPoint] | None:
 
     A program that all ranks run has them wait for their GPUs at the same lines: whoever does so elsewhere took a branch
     that the others did not, or left the loop. Rank 0 alone is none of these: it often asks for a figure to print, and
-    waits there for what the others wait in.
+    waits there for what the others wait in. Unless it evaluates or saves by itself, with a module that all must call.
     """
     parties = _parties(on_gpu, _path)
     if len(parties) != 2 or len({one.where for one in parties[0].members}) != 1:
@@ -36,7 +37,15 @@ def few_elsewhere(on_gpu: WaitPoint) -> tuple[WaitPoint, WaitPoint] | None:
     most, few = parties
     if {_inner(one) for one in few.members} & {_inner(one) for one in most.members}:
         return None  # stages of a pipeline come to one function that sends and receives, on different ways
-    return (few, most) if len(few.members) < len(most.members) and few.ranks != (0,) else None
+    if few.ranks == (0,) and not (_turns(few) - _turns(most)):
+        return None
+    return (few, most) if len(few.members) < len(most.members) else None
+
+
+def _turns(point: WaitPoint) -> frozenset[str]:
+    """What of the job that rank 0 likes to do alone all of these are at."""
+    told = (one.activity.context if one.activity is not None else frozenset[str]() for one in point.members)
+    return frozenset(ALONE).intersection(*told)
 
 
 def _parties(on_gpu: WaitPoint, key: Callable[[RankStatus], Hashable]) -> tuple[WaitPoint, ...]:

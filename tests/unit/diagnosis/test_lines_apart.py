@@ -37,6 +37,23 @@ def test_who_may_print_a_figure_and_halves_are_told_with_their_lines_and_not_nam
     assert "no rank is odd" not in found.summary
 
 
+@pytest.mark.parametrize("function", ["validate", "save_checkpoint"])
+def test_rank_0_that_evaluates_or_saves_alone_is_named_as_it_prints_no_figure(function: str) -> None:
+    """It calls what all must call: a wrapped module whose buffers are sent, or a checkpoint that is gathered."""
+    job = spinning()
+    job.ranks(0).at([SYNCHRONIZE[0], f"{function} train.py:40", "main train.py:8"], state="R").pulse(cores=1.0)
+    found = first(job.verdict())
+    assert (found.kind, found.ranks, found.certainty) == ("collective_mismatch", (0,), "possible")
+
+
+def test_nor_is_it_odd_in_an_evaluation_that_the_others_are_in_as_well() -> None:
+    job = spinning()
+    job.ranks().at([SYNCHRONIZE[0], "validate train.py:44", "main train.py:8"], state="R").pulse(cores=1.0)
+    job.ranks(0).at([SYNCHRONIZE[0], "log_table train.py:60", "validate train.py:45", "main train.py:8"], state="R")
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("collective_stalled", (0, 1, 2, 3))
+
+
 def test_stages_that_come_to_one_function_on_different_ways_are_not_named() -> None:
     inner = [SYNCHRONIZE[0], "communicate schedule.py:33"]
     job = spinning()
