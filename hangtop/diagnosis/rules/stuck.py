@@ -13,6 +13,7 @@ from hangtop.diagnosis.stacks.system import FILE_LOCKS, OPENS
 from hangtop.diagnosis.tables.thresholds import LONG_WAIT_S, LONG_WORK_S, OWN_WORK_S, WAIT_FACTOR, WORTH_SAYING_S
 from hangtop.diagnosis.waits.answers import answered
 from hangtop.diagnosis.waits.children import children_told
+from hangtop.diagnosis.waits.cpu_share import lacks_cpu
 from hangtop.diagnosis.waits.evidence import evidence_of, threads_of, waiters_of, watch_of
 from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus, computes, in_one_sleep, may_work
@@ -228,7 +229,8 @@ def _manner(status: RankStatus, held: float) -> str:
     if goes_round(status):
         return ", busy in a loop that comes back to the same lines with the same variables"
     if computes(status):
-        return f", busy for {duration(held)}, unlike the others: long work, or a loop without end"
+        lacks = lacks_cpu(status)
+        return f", busy for {duration(held)}{lacks}, unlike the others: long work, or a loop without end"
     if status.busy:
         return ", busy"
     if in_one_sleep(status):

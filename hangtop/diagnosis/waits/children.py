@@ -52,6 +52,18 @@ def helpers_known(process: Rank) -> bool | None:
     return looks[-1].at - looks[0].at >= HELPERS_KNOWN_S if len(looks) > 1 else None
 
 
+def helpers_unknown(status: RankStatus) -> bool:
+    """It waits for processes that it started, and was watched too shortly to tell whether those work.
+
+    So does whoever compiles and sleeps, whatever in: its compilers are processes, or threads that wait for some.
+    """
+    doing, process = status.activity, status.process
+    if doing is None or process is None or status.state != "working":
+        return False
+    compiles = "compile" in {doing.kind, *doing.context} and not status.busy
+    return (doing.waits == "helper" or compiles) and helpers_known(process) is False
+
+
 def children_work(status: RankStatus) -> bool:
     """Whether it waits for processes that it started, or for what comes through a pipe, and these compute or copy."""
     doing, moved = status.activity, status.motion

@@ -22,7 +22,8 @@ from hangtop.diagnosis.tables.thresholds import (
     WORK_BYTES_PER_S,
 )
 from hangtop.diagnosis.waits.answers import answer_due
-from hangtop.diagnosis.waits.children import child_due, children_work, helpers_known
+from hangtop.diagnosis.waits.children import child_due, children_work, helpers_unknown
+from hangtop.diagnosis.waits.cpu_share import cpu_share
 from hangtop.diagnosis.waits.file_calls import ends_calls, on_a_disk
 from hangtop.diagnosis.waits.graph import WaitGraph, find_waits, loops
 from hangtop.diagnosis.waits.on_its_way import on_its_way
@@ -114,10 +115,15 @@ class JobStatus:
         and so does code of its own that computes by libraries, changes its memory, or goes through many files; what
         only computes gets a long step, and less where it goes round. What is seen to make its way is never called
         stuck. Who was called stuck and has stayed where it was gets no more time for what other threads of it do.
+        Who is kept from the CPU that it wants is given more time by as much.
         """
+        waiters = self.graph.waiters if self.graph is not None else ()
+        return self._due(culprit) / (cpu_share(culprit, waiters) if self.job.live else 1.0)
+
+    def _due(self, culprit: RankStatus) -> float:
         if self.job.live and goes_round(culprit):
             return max(self.alarm_after, ROUNDS_S)
-        if visibly_works(culprit) or (self.job.live and _helpers_unknown(culprit)):
+        if visibly_works(culprit) or (self.job.live and helpers_unknown(culprit)):
             return inf
         if self.job.live and stays(culprit) and culprit.rank in self.job.told_stuck:
             return self.alarm_after
@@ -136,18 +142,6 @@ class JobStatus:
         if not self.job.live:
             return self.alarm_after
         return max(self.alarm_after, answer_due(culprit, waited), child_due(culprit, waited), outside_due(culprit))
-
-
-def _helpers_unknown(status: RankStatus) -> bool:
-    """It waits for processes that it started, and was watched too shortly to tell whether those work.
-
-    So does whoever compiles and sleeps, whatever in: its compilers are processes, or threads that wait for some.
-    """
-    doing, process = status.activity, status.process
-    if doing is None or process is None or status.state != "working":
-        return False
-    compiles = "compile" in {doing.kind, *doing.context} and not status.busy
-    return (doing.waits == "helper" or compiles) and helpers_known(process) is False
 
 
 def visibly_works(status: RankStatus) -> bool:

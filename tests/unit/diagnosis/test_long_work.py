@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from collectors.samples.stream import SourceState
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import ALL_REDUCE, NOW, READING, Sketch, first
@@ -35,6 +36,25 @@ def test_who_computes_by_libraries_is_given_a_minute(looks: tuple[list[str], ...
     assert (found.severity, found.ranks) == (severity, (0,))
     job.span = job.stood_still = job.watched = 70.0
     assert first(job.verdict()).severity == "critical"
+
+
+def kept_from_a_cpu(waited: int, others: int, held: float) -> Finding:
+    """Rank 2 computes at one line for so long, and waits for a CPU for so many per cent of that time; so do others."""
+    job = Sketch(watched=held, span=held, patience=10.0, stood_still=held)
+    job.ranks().at(ALL_REDUCE).waits_for_cpu(others)
+    job.ranks(2).at(SCORES, state="R", syscall="running").pulse(cores=1.0 - waited / 100).waits_for_cpu(waited)
+    for number in (1, 2):
+        job.node(f"node{number}", sources={"cpus": SourceState("cpus", "ok", "", NOW - 60.0)})
+    return first(job.verdict())
+
+
+def test_who_is_kept_from_a_cpu_is_given_more_time_by_as_much() -> None:
+    assert kept_from_a_cpu(0, 0, 40.0).kind == "rank_stuck_in_code", "it had the core to itself"
+    assert kept_from_a_cpu(80, 0, 40.0).kind == "waiting", "eight seconds of work are no loop"
+    late = kept_from_a_cpu(80, 0, 140.0)
+    assert (late.kind, late.severity) == ("rank_stuck_in_code", "critical")
+    assert "without a CPU for 80% of the time that it wants one" in late.summary
+    assert kept_from_a_cpu(80, 75, 40.0).kind == "rank_stuck_in_code", "all spin on a crowded machine"
 
 
 def test_who_was_called_stuck_stays_so_while_another_thread_of_it_uses_some_cpu() -> None:
