@@ -18,6 +18,7 @@ from tui.subject import Subject
 from tui.timeline import Timeline
 from tui.waits.waiting import WaitLookup
 
+MOVING = frozenset({"healthy", "slow"})
 LOUD = frozenset({"hung", "crashed", "at_risk", "slow"})
 """Verdicts of a job in which something is wrong."""
 
@@ -74,6 +75,12 @@ class Scene:
             "collectives": state.recorders or state.progress or state.ras or any(node.speeds for node in self.nodes),
         }
         return tuple(name for name, found in has.items() if not found)
+
+    @property
+    def moves(self) -> bool:
+        """The verdict is one of a job that was seen to move."""
+        verdict = self.session.verdict
+        return verdict is not None and verdict.outcome in MOVING
 
     @property
     def waits(self) -> tuple[WaitBox, ...]:

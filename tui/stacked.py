@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 from collectors.samples.stacks import Frame, StackDump
 from hangtop.diagnosis.finding import WaitBox
-from hangtop.diagnosis.phrasing import of_several, rank_text
+from hangtop.diagnosis.phrasing import duration, of_several, rank_text
 from hangtop.diagnosis.stacks import Activity, Merged, StackGroup, TreeNode
 from hangtop.diagnosis.stacks.roles import main_thread
+from hangtop.diagnosis.waits.sleeping import sleep_left
 from hangtop.session.state.job_state import JobState
 from tui.format import UNKNOWN, plural
 from tui.theme import Tone
@@ -67,13 +68,18 @@ def newest_of(found: list[Entry], since: float | None = None) -> list[Entry]:
 
 
 def blocks_of_groups(
-    merged: Merged, place: Callable[[Iterable[int]], str], judged: Callable[[Collection[int], str], list[Piece]]
+    merged: Merged,
+    place: Callable[[Iterable[int]], str],
+    judged: Callable[[Collection[int], str], list[Piece]],
+    *,
+    moves: bool = False,
 ) -> list[Block]:
     """Groups that do the same, smallest first.
 
     ``place`` names the nodes of some ranks; ``judged`` is what the verdict says of them beside what their frames tell.
+    Where the job ``moves``, two looks that meet a rank at one line do not say that it is frozen.
     """
-    return [_group(group, place, judged) for group in merged.groups]
+    return [_group(group, place, judged, moves) for group in merged.groups]
 
 
 def judged_as(boxes: Sequence[WaitBox], place_of: Mapping[int, int], ranks: Collection[int], told: str) -> list[Piece]:
@@ -101,6 +107,7 @@ def _group(
     group: StackGroup,
     place: Callable[[Iterable[int]], str],
     judged: Callable[[Collection[int], str], list[Piece]],
+    moves: bool,
 ) -> Block:
     doing = group.activity
     # a file that is waited for may have a name as long as the line: how they stand comes before it
@@ -112,7 +119,7 @@ def _group(
         (f"{group.folded}  ", Tone.ACCENT),
         (f"{place(group.ranks)}   ", Tone.INFO),
         (what, tone),
-        *_notes(doing),
+        *_notes(doing, moves),
         (label.removeprefix(what), tone),
         *judged(group.ranks, doing.label),
     ]
@@ -127,16 +134,16 @@ def _group(
     return Block(group.ranks, tuple(lines), 1 + bool(doing.error) + min(len(group.lines), max(2, different)))
 
 
-def _notes(doing: Activity) -> list[Piece]:
+def _notes(doing: Activity, moves: bool) -> list[Piece]:
     notes: list[Piece] = []
-    if doing.moving is not None:
+    if doing.moving or (doing.moving is not None and not moves):
         notes.append((" · moving" if doing.moving else " · frozen", Tone.OK if doing.moving else Tone.WARN))
     if doing.cpu in {"busy", "blocked"}:
         notes.append((f" · {doing.cpu}", Tone.TEXT))
     if doing.wchan and doing.state == "D":
         notes.append((f" · in the kernel: {doing.wchan}", Tone.BAD))
     if doing.waiting_on and doing.waiting_on not in doing.label:
-        notes.append((f" · on {doing.waiting_on}", Tone.TEXT))
+        notes.append((f" · {_on(doing.waiting_on)}", Tone.TEXT))
     return notes
 
 
@@ -213,8 +220,14 @@ def _standing(dump: StackDump) -> str:
     """Where the kernel has it; one text, so that a line that is too long breaks behind a comma."""
     parts = [f"state {dump.state or UNKNOWN}", f"system call {dump.syscall or UNKNOWN}"]
     parts += [f"kernel wait {dump.wchan}"] if dump.wchan else []
-    parts += [f"on {dump.waiting_on}"] if dump.waiting_on else []
+    parts += [_on(dump.waiting_on)] if dump.waiting_on else []
     return ", ".join(parts)
+
+
+def _on(waiting_on: str) -> str:
+    """What a call waits for, for people: of a sleep how long that will last yet."""
+    left = sleep_left(waiting_on)
+    return f"on {waiting_on}" if left is None else f"asleep for {duration(left) if left else 'less than 1 s'} more"
 
 
 def _where(frame: Frame) -> str:

@@ -75,6 +75,25 @@ async def test_several_looks_tell_frozen_from_moving_and_can_be_seen_one_by_one(
         assert "all 2 looks" in shown.text()
 
 
+async def test_equal_looks_at_a_job_that_moves_do_not_say_that_it_is_frozen_and_a_sleep_says_its_end() -> None:
+    session = Paper(slow=11).session()
+    for at in (NOW - 6, NOW - 4):
+        for node, dump in Paper(slow=11).stacks(at):
+            sleeps = dump.rank_pid == PID + 11
+            clock = "its clock for 3725 s more"
+            session.state.stacks.append(
+                (node, dump._replace(syscall="clock_nanosleep", waiting_on=clock) if sleeps else dump)
+            )
+    session.verdict = replace(hung(), outcome="healthy", findings=(), waits=())
+    async with screen(session) as shown:
+        await shown.press("8")
+        assert "frozen" not in shown.text()
+        assert "asleep for 62 min more" in shown.text()
+        session.verdict = hung()
+        await shown.draw()
+        assert "· frozen" in shown.text()
+
+
 async def test_how_a_group_stands_comes_before_the_long_name_of_what_it_reads() -> None:
     session = Paper(slow=11).session()
     path = f"/mnt/datasets/{'a-long-name-' * 8}shard-0042.tar"

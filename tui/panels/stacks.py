@@ -46,6 +46,7 @@ class StacksPanel(BlockPanel):
         self._entries: list[Entry] = []
         self._seen: tuple[int, float] = (0, 0.0)
         self._boxes: tuple[WaitBox, ...] = ()
+        self._moves = False
         """Those that the headings speak of."""
 
     def draw(self) -> None:
@@ -56,7 +57,7 @@ class StacksPanel(BlockPanel):
             self._seen = seen
             self._entries = entries(self.scene.state, stood_since(self.scene))
             self._merge()
-        elif self._boxes != self.scene.waits:
+        elif (self._boxes, self._moves) != (self.scene.waits, self.scene.moves):
             self.lay_out()
         if self.merged is None:
             self.view.empty = self.hint(EMPTY)
@@ -78,10 +79,11 @@ class StacksPanel(BlockPanel):
     def lay_out(self) -> None:
         """Write the groups, or the tree, that pass the filter."""
         if self.merged is not None:
-            self._boxes = self.scene.waits
+            self._boxes, self._moves = self.scene.waits, self.scene.moves
             judged = partial(judged_as, self._boxes, self.scene.waiting.place_of)
             tree, place = self.as_tree, self._place
-            blocks = blocks_of_trees(self.merged, place) if tree else blocks_of_groups(self.merged, place, judged)
+            groups = partial(blocks_of_groups, moves=self._moves)
+            blocks = blocks_of_trees(self.merged, place) if tree else groups(self.merged, place, judged)
             self.blocks = self.filter.kept(blocks)
             self.view.empty = f"no group with “{self.query_text}”" if self.query_text else self.hint(EMPTY)
             self.view.feed(self.blocks)

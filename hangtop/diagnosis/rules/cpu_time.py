@@ -12,7 +12,7 @@ from collectors.samples.ranks import CpuWait
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.peers import median_without
-from hangtop.diagnosis.phrasing import ranks_on, ranks_text
+from hangtop.diagnosis.phrasing import cpus_text, ranks_on, ranks_text
 from hangtop.diagnosis.tables.thresholds import CPU_CROWDED, CPU_PEERS_SHARE, CPU_STOPPED_SHARE, CPU_WAITED_SHARE
 
 SOURCE = "cpus"
@@ -83,7 +83,7 @@ def _reason(job: Job, rank: Rank, late: Sequence[Rank], usual_nice: int | None) 
         return None
     if wait.limit is not None and (wait.throttled or 0) >= CPU_STOPPED_SHARE:
         return _Reason(
-            f"its control group may use {_cpus(wait.limit)} and was stopped in {wait.throttled}% of the periods",
+            f"its control group may use {cpus_text(wait.limit)} and was stopped in {wait.throttled}% of the periods",
             f"Raise or remove the limit of {wait.group} (docker --cpus, the pod's limits.cpu, systemd's CPUQuota).",
         )
     if usual_nice is not None and wait.nice > usual_nice:
@@ -142,10 +142,6 @@ def cpus_of(allowed: str) -> int | None:
     return total if total > 0 else None
 
 
-def _cpus(number: float) -> str:
-    return "1 CPU" if number == 1 else f"{number:g} CPUs"
-
-
 def _waits(ranks: Sequence[Rank]) -> str:
     """``waits 70% of the time``, ``wait 60 to 70% of the time``."""
     shares = sorted(_waited(rank) for rank in ranks)
@@ -165,7 +161,7 @@ def _of(ranks: Sequence[Rank], text: str) -> str:
 def _seen(job: Job, rank: Rank) -> Evidence:
     wait = rank.cpu_wait
     assert wait is not None
-    stopped = f"{wait.limit:g} CPUs, stopped in {wait.throttled or 0}% of the periods" if wait.limit else "no limit"
+    stopped = f"{cpus_text(wait.limit)}, stopped in {wait.throttled or 0}% of the periods" if wait.limit else "no limit"
     return Evidence(
         f"/proc/{rank.process.pid}/schedstat on {rank.node}", job.nodes[rank.node].seen_at or job.now,
         f"{ranks_text((rank.rank,))}: ready without a CPU for {wait.waited}% of the last 12 s; may run on CPUs "

@@ -17,7 +17,12 @@ _WAKES_S = 3.0
 def left_of_sleep(status: RankStatus) -> float | None:
     """Seconds of its sleep that were left at the newest look; None where nothing tells."""
     doing = status.activity
-    found = _LEFT.fullmatch(doing.waiting_on) if doing is not None and doing.waits == "time" else None
+    return sleep_left(doing.waiting_on) if doing is not None and doing.waits == "time" else None
+
+
+def sleep_left(waiting_on: str) -> float | None:
+    """Seconds that are left of a sleep, by what its call waits on; None where that is no clock."""
+    found = _LEFT.fullmatch(waiting_on)
     return None if found is None else float(found[1])
 
 
