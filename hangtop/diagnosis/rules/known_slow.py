@@ -36,12 +36,15 @@ def known_slow(job_status: JobStatus, found: Sequence[Finding]) -> tuple[KnownSl
 def still_slow(job_status: JobStatus, slow: Iterable[KnownSlow]) -> Iterator[Finding]:
     """straggler_rank, data_bound, slow_link: as looks told it a while ago; none since has refuted it.
 
+    Not while one of its nodes does not answer: then nobody knows whether it holds anything back.
     tcp_retransmits: while the job stands still, and so sends too little for a share to mean something.
     """
-    still = job_status.job.stood_still or 0.0
+    job = job_status.job
+    still = job.stood_still or 0.0
+    silent = {name for name, node in job.nodes.items() if node.link in ("stale", "lost")}
     for finding, at in slow:
-        age = job_status.job.now - at
-        if age > 0.0 and (finding.kind != LOSSY or still >= STOOD_STILL_S):
+        age = job.now - at
+        if age > 0.0 and silent.isdisjoint(finding.nodes) and (finding.kind != LOSSY or still >= STOOD_STILL_S):
             yield replace(finding, summary=f"{finding.summary} (so {duration(age)} ago, and not refuted since)")
 
 

@@ -43,6 +43,19 @@ def test_it_stays_slow_within_the_next_wait() -> None:
     assert verdict.slow[0].finding == before.slow[0].finding, "its age is not part of what is known"
 
 
+def test_nobody_knows_whether_a_node_that_does_not_answer_holds_anything_back() -> None:
+    before = diagnose(moving(SLUGGISH))
+    job = Sketch(patience=60.0, watched=90.0, stood_still=25.0)
+    job.ranks().at(BACKWARD).pulse(switches=9, cores=0.03)
+    job.node("node2", link="lost", why="no answer for 8 s")
+    lost = after(job.job(), before, 22.0)
+    assert lost.outcome != "slow"
+    assert "straggler_rank" not in kinds(lost)
+    job.node("node2", link="live")
+    back = after(job.job(), lost, 5.0)
+    assert first(back).kind == "straggler_rank", "it is known all the same, for when the node is back"
+
+
 def test_a_few_looks_in_which_it_waits_refute_nothing_and_several_do() -> None:
     before = diagnose(moving(SLUGGISH))
     assert after(moving(BACKWARD, looks=3), before).outcome == "slow"
