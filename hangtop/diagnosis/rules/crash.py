@@ -30,6 +30,7 @@ from hangtop.diagnosis.witnesses.ends import (
 )
 from hangtop.diagnosis.witnesses.event_fields import text_of, words_of
 from hangtop.diagnosis.witnesses.failures import VICTIM_SIGNALS, Failure, failures, same_exit, same_failure, timed_out
+from hangtop.diagnosis.witnesses.file_errors import file_advice
 from hangtop.diagnosis.witnesses.log_reading import logs_behind
 from hangtop.diagnosis.witnesses.messages import said
 
@@ -91,7 +92,8 @@ def crashed(job_status: JobStatus) -> Iterator[Finding]:
         f"{own_name} {on}failed first: {failure.what}{where}{after}",
         ranks=ranks, nodes=nodes,
         evidence=tuple(event_line(word.event) for word in first[:3]),
-        advice="Mend this one; the other ranks' errors follow from it." if others else "Look at the first traceback.",
+        advice=file_advice(failure.what)
+        or ("Mend this one; the other ranks' errors follow from it." if others else "Look at the first traceback."),
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.witnesses.devices import event_line
 from hangtop.diagnosis.witnesses.ends import is_bare
 from hangtop.diagnosis.witnesses.failures import Failure, failures
+from hangtop.diagnosis.witnesses.file_errors import file_advice
 
 AGAIN = 2
 """Starts after the first that make a row of them: one may be a node that was taken in, or out."""
@@ -32,6 +33,7 @@ def started_anew(job: Job) -> Iterator[Finding]:
     ranks = () if first is None or first.rank is None else (first.rank,)
     place = f" at {first.frame}" if first is not None and first.frame else ""
     why = f"; {who(ranks)} had failed first: {first.what}{place}" if first is not None else ""
+    refused = "" if first is None else file_advice(first.what)
     counted = f"TORCHELASTIC_RESTART_COUNT={times}"
     yield Finding(
         "job_restarts", "critical" if times >= AGAIN and not stepped else "info", 0.85 if first is not None else 0.6,
@@ -42,8 +44,8 @@ def started_anew(job: Job) -> Iterator[Finding]:
             *((event_line(first.event),) if first is not None else ()),
             Evidence("environment of the ranks", begun, counted),
         ),
-        advice="Mend what ended the first start; the launcher tries again until its attempts are used up "
-        "(torchrun --max-restarts).",
+        advice=f"{refused or 'Mend what ended the first start.'} The launcher tries again until its attempts are used "
+        "up (torchrun --max-restarts).",
     )  # fmt: skip
 
 

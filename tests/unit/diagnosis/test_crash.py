@@ -50,6 +50,24 @@ def test_the_first_exception_is_the_cause() -> None:
     assert all(one.cause == "rank_crashed" for one in verdict.findings[1:])
 
 
+@pytest.mark.parametrize(
+    ("message", "advice"),
+    [
+        ("[Errno 28] No space left on device: '/ckpt/step50.pt'", "is full: df -h and df -i"),
+        ("[Errno 122] Disk quota exceeded", "quota of its user"),
+        ("[enforce fail at inline_container.cc:672] . unexpected pos 5312 vs 5264", "full or over quota"),
+        ("PytorchStreamReader failed reading zip archive: inline_container.cc:322", "Mend this one"),
+        ("bad shard", "Mend this one"),
+    ],
+)
+def test_what_a_file_system_refused_says_where_to_look(message: str, advice: str) -> None:
+    job = after()
+    job.says("python.exception", 2, ago=60, type="RuntimeError", message=message, signature="user", frame="a (x.py:1)")
+    found = first(victim(job, 0, 3).verdict())
+    assert (found.kind, found.ranks) == ("rank_crashed", (2,))
+    assert advice in found.advice
+
+
 def test_ranks_that_raise_the_same_are_one_finding() -> None:
     job = after()
     for rank in range(4):
