@@ -72,6 +72,7 @@ RULES: tuple[Rule, ...] = (
     nodes.node_limited,
     nodes.clock_skew,
     launching.no_rank_started,
+    launching.not_started_again,
     gpu_faults.gpu_lost,
     gpu_faults.gpu_driver_hung,
     gpu_faults.gpu_xid,

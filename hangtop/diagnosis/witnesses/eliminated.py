@@ -30,7 +30,8 @@ def without_word(job: Job, told: Collection[int | None], closed: Sequence[LogEve
     ``told`` are the ranks that said something of their end, ``closed`` the words about lost connections. Up to a
     quarter of all ranks counts by itself: more may only not have been read yet, unless most of the job writes to one
     log. Then those count that live on the one
-    node which the others name as the far end of what they lost.
+    node which the others name as the far end of what they lost. Victims are lost in their turn: of a running job whose
+    ranks name several nodes, the one where somebody is wordless counts if the first to lose anything names it.
     """
     spoke = {rank for rank in told if rank is not None} | set(ranks_in(closed))
     if not spoke:
@@ -42,6 +43,10 @@ def without_word(job: Job, told: Collection[int | None], closed: Sequence[LogEve
         return UnheardRanks()
     homes = _homes(job)
     named = _named_nodes(job, closed)
+    if job.live and len(named) > 1:
+        named = {home for rank in wordless if (home := homes.get(rank, "")) in named} & _named_nodes(
+            job, _first(closed)
+        )
     there = tuple(rank for rank in wordless if homes.get(rank, "") in named)
     if len(named) == 1 and there:
         return UnheardRanks(there, next(iter(named)))
@@ -138,6 +143,12 @@ def _homes(job: Job) -> Mapping[int, str]:
     """Node of each rank: where its process was, else the host in its lines, else the block of ranks that it is in."""
     homes = {event.rank: event.host for event in job.events if event.rank is not None and event.host}
     return homes | dict(home_of(job))
+
+
+def _first(closed: Sequence[LogEvent]) -> list[LogEvent]:
+    """The earliest of some words about lost connections; none where no time is known."""
+    timed = [event for event in closed if event.at is not None]
+    return sorted(timed, key=lambda event: event.at or 0.0)[:1]
 
 
 def _named_nodes(job: Job, closed: Iterable[LogEvent]) -> set[str]:

@@ -63,3 +63,38 @@ def test_what_a_kernel_told_before_is_of_another_run() -> None:
     assert told(old)[0] == "starting"
     now = agents(50.0).says("kernel.oom", node="node1", ago=9.0, asked_by="python3")
     assert told(now)[0] != "starting"
+
+
+def ended(ago: float, *left: int, started: float = 600.0) -> Sketch:
+    """Four ranks on two nodes, all of which ended so long ago; torchrun is left on these nodes."""
+    job = Sketch()
+    job.ranks().at(ALL_REDUCE).gone(ago=ago)
+    for index in (1, 2):
+        launchers = (IdleLauncher(70 + index, NOW - started, "torchrun --nnodes=2 train.py", True),)
+        job.node(f"node{index}", launchers=launchers if index in left else (), link="live")
+    return job
+
+
+def test_an_agent_that_starts_no_rank_anew_waits_for_those_that_are_gone() -> None:
+    found = next(one for one in ended(30.0, 1).verdict().findings if one.kind == "job_restarts")
+    assert (found.severity, found.nodes) == ("info", ("node2",))
+    assert found.summary == (
+        "torchrun still runs on node1 and has started no rank anew since all ended 30 s ago: it waits for 2 nodes and "
+        "runs on 1; none is left on node2"
+    )
+    assert next(one for one in ended(130.0, 1).verdict().findings if one.kind == "job_restarts").severity == "warning"
+
+
+@pytest.mark.parametrize(
+    "job",
+    [ended(4.0, 1), ended(30.0), ended(30.0, 1, 2, started=20.0), ended(30.0, 1).node("node2", link="lost")],
+    ids=["it has just ended", "no agent is left", "started since", "a node does not answer"],
+)
+def test_agents_of_which_nothing_is_said(job: Sketch) -> None:
+    assert "job_restarts" not in [one.kind for one in job.verdict().findings]
+
+
+def test_ranks_that_still_live_are_not_waited_for() -> None:
+    job = ended(30.0, 1)
+    job.own(3).gone = None
+    assert "job_restarts" not in [one.kind for one in job.verdict().findings]
