@@ -46,8 +46,8 @@ class StacksPanel(BlockPanel):
         self._entries: list[Entry] = []
         self._seen: tuple[int, float] = (0, 0.0)
         self._boxes: tuple[WaitBox, ...] = ()
-        self._moves = False
         """Those that the headings speak of."""
+        self._moves = False
 
     def draw(self) -> None:
         """Merge what is new, elsewhere, and draw."""

@@ -12,8 +12,6 @@ _TOLD: tuple[tuple[tuple[str, ...], str], ...] = (
 _ARCHIVE = ("inline_container.cc", "basic_ios::clear: iostream error", "PytorchStreamWriter failed writing")
 _WRITES = ("unexpected pos", "failed writing", "iostream error")
 """What torch's archive says where it writes: it has the same file for what it reads."""
-
-
 _NOT_WHOLE = (
     "torch could not write the whole file, most often because the file system is full or over quota: "
     "df -h, df -i, quota -s."
