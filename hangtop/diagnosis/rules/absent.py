@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from collectors.samples.logs import LogEvent
@@ -10,6 +11,7 @@ from hangtop.diagnosis.phrasing import duration, listed, on_nodes, ranks_on, ran
 from hangtop.diagnosis.roster import started_twice, world_size
 from hangtop.diagnosis.tables.thresholds import GONE_S, START_S
 from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of
+from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 from hangtop.diagnosis.witnesses.devices import event_line
@@ -27,6 +29,7 @@ RAN_OUT = (
     "Its data ran out before the others': give every rank the same number of batches, or use "
     "torch.distributed.algorithms.join."
 )
+PROOFS = 4
 UNSEEN_LINKS = ("connecting", "stale", "lost")
 
 
@@ -122,31 +125,42 @@ def ended(job_status: JobStatus) -> Iterator[Finding]:
         for status in gone
         if status.rank in exits or (status.activity is not None and status.activity.kind == "shutdown")
     ]
+    killed: dict[tuple[str, str, str], list[tuple[RankStatus, LogEvent | None]]] = defaultdict(list)
     for status in gone:
-        if status in left:
-            continue
-        last = f"; last seen {status.activity.label}" if status.activity and status.activity.label else ""
-        at = status.process.gone_at if status.process else None
-        kill = None if at is None else kill_at_end(job_status.job, status.node, at)
-        killed = f"; {kill_told(job_status.job, kill)}" if kill else ""
-        yield Finding(
-            "rank_killed", "critical", 0.85 if kill else 0.65,
-            f"{ranks_on([status.rank], [status.node])} is gone since {duration(status.held)} without a word"
-            f"{last}{killed}; {who_wait(job_status.graph.waiters, 'other')} for it",
-            ranks=(status.rank,), nodes=(status.node,),
-            evidence=(
-                _gone_proof(status),
-                *((event_line(kill),) if kill else ()),
-                *evidence_of(status),
-                *waiters_of(job_status.graph),
-            ),
-            advice=OUT_OF_MEMORY
-            if kill
-            else "A rank that writes nothing was killed from outside (out of memory, the batch system, somebody) or "
-            "ended by itself: look at the kernel log of its node and at its launcher's last lines.",
-        )  # fmt: skip
+        if status not in left:
+            label = status.activity.label if status.activity else ""
+            at = status.process.gone_at if status.process else None
+            kill = None if at is None else kill_at_end(job_status.job, status.node, at)
+            killed[status.node, label, kill_told(job_status.job, kill) if kill else ""].append((status, kill))
+    for (_, label, told_of), found in killed.items():
+        yield _gone(job_status.graph, [status for status, _ in found], label, found[0][1], told_of)
     if left:
         yield _left_early(job_status, left, [exits[status.rank] for status in left if status.rank in exits])
+
+
+def _gone(graph: WaitGraph, together: Sequence[RankStatus], label: str, kill: LogEvent | None, told_of: str) -> Finding:
+    """Ranks of one node that are gone, did the same when they were last seen, and of whose kill the same is told."""
+    one = len(together) == 1
+    last = f"; last seen {label}" if label else ""
+    killed = f"; {told_of}" if told_of else ""
+    ranks, node = tuple(status.rank for status in together), together[0].node
+    return Finding(
+        "rank_killed", "critical", 0.85 if kill else 0.65,
+        f"{ranks_on(ranks, [node])} {'has' if one else 'have'} been gone for "
+        f"{duration(max(status.held for status in together))} without a word{last}{killed}; "
+        f"{who_wait(graph.waiters, 'other')} for {'it' if one else 'them'}",
+        ranks=ranks, nodes=(node,),
+        evidence=(
+            *map(_gone_proof, together[:PROOFS]),
+            *((event_line(kill),) if kill else ()),
+            *evidence_of(together[0]),
+            *waiters_of(graph),
+        ),
+        advice=OUT_OF_MEMORY
+        if kill
+        else "A rank that writes nothing was killed from outside (out of memory, the batch system, somebody) or "
+        "ended by itself: look at the kernel log of its node and at its launcher's last lines.",
+    )  # fmt: skip
 
 
 def leaving(job_status: JobStatus) -> Iterator[Finding]:

@@ -29,7 +29,7 @@ from hangtop.diagnosis.verdict.chain import wait_boxes
 from hangtop.diagnosis.verdict.drain import with_drain
 from hangtop.diagnosis.verdict.on_gpus import with_gpus
 from hangtop.diagnosis.verdict.other_jobs import beside, other_jobs
-from hangtop.diagnosis.verdict.quiet import gone_quiet
+from hangtop.diagnosis.verdict.quiet import ended_alone, gone_quiet
 from hangtop.diagnosis.verdict.ranking import rank_findings
 from hangtop.diagnosis.verdict.survived import held_up_alive, with_survived
 from hangtop.diagnosis.verdict.way_in import told_way_in, with_way_in
@@ -152,7 +152,7 @@ def _quiet(job_status: JobStatus) -> Outcome:
         return "starting"
     if any(node.link not in ("live", "limited") for node in job.nodes.values()):
         return "unknown"
-    return "healthy" if proof_of_motion(job_status) else "unknown"
+    return "healthy" if proof_of_motion(job_status) and not ended_alone(job_status) else "unknown"
 
 
 def proof_of_motion(job_status: JobStatus) -> str:
@@ -233,7 +233,7 @@ def _summary(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding, .
     if not job.ranks and job.motion.moving:
         return f"no rank is known on {count(nodes, 'node')}, but a log goes on: {job.motion.proof}"
     nothing = "nothing was seen to move and nothing is known to be wrong"
-    still = waiting or standing(job_status) or gone_quiet(job) or nothing
+    still = ended_alone(job_status) or waiting or standing(job_status) or gone_quiet(job) or nothing
     return f"{seen}{watched}: {still}{_would_settle(job_status)}"
 
 

@@ -368,3 +368,42 @@ def test_a_job_that_has_just_begun_and_lost_a_node_is_not_starting(link: str, ou
     job.ranks(0, 1).at(COMPUTING)
     job.ranks(2, 3).absent()
     assert job.verdict().outcome == outcome
+
+
+def test_ranks_of_one_node_that_are_gone_are_told_together() -> None:
+    job = Sketch()
+    job.ranks().at(ALL_REDUCE)
+    job.ranks(2, 3).gone(ago=12.0)
+    verdict = job.verdict()
+    (found,) = [one for one in verdict.findings if one.kind == "rank_killed"]
+    assert found.ranks == (2, 3)
+    assert "ranks 2-3 on node2 have been gone for 12 s without a word; 2 others wait for them" in found.summary
+
+
+def goes_on(ago: float, **motion: Any) -> Sketch:
+    """Ranks 0 and 1 compute; those of node 2 ended so long ago."""
+    job = Sketch(motion=JobMotion(True, "2 ranks computing", **motion))
+    job.ranks().at(COMPUTING, BACKWARD).pulse(switches=30, cores=0.9)
+    job.ranks(2, 3).gone(ago=ago)
+    return job
+
+
+def test_a_job_that_some_of_its_ranks_have_left_is_not_called_healthy() -> None:
+    verdict = goes_on(12.0).verdict()
+    assert (verdict.outcome, alarms(verdict)) == ("unknown", [])
+    assert "ranks 2-3 on node2 ended 12 s ago while the others stay, and nothing that was read says how" in (
+        verdict.summary
+    )
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        goes_on(3.0),
+        goes_on(12.0, last_step=9, last_step_at=NOW - 1.0),
+        goes_on(12.0).says("elastic.finished", None, ago=5),
+    ],
+    ids=["just now", "steps go on without them", "the run is over"],
+)
+def test_ranks_that_ended_and_are_not_missed(job: Sketch) -> None:
+    assert job.verdict().outcome == "healthy"
