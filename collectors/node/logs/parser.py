@@ -6,8 +6,9 @@ lines inside a record that is still open (:mod:`reader`). COLL lines never becom
 
 from __future__ import annotations
 
-from typing import Iterable, List, Optional
+from typing import Iterable, List, Optional, Tuple
 
+from collectors.node import late_re as re
 from collectors.node.logs import sift
 from collectors.node.logs.inspector import Speeds
 from collectors.node.logs.lines import line, times
@@ -20,6 +21,11 @@ PIECE = 256 << 10
 """Bytes that are searched at once, few enough for a cache; a line longer than this is cut."""
 BEFORE = 4096
 """Bytes before an event in which a time is looked for when it has none of its own."""
+_SOURCE = SCANNER.mask(b".cc:")
+_INFORMED = re.compile(
+    rb"[^\n]{0,120}?(?<![\w.])I\d{4} \d\d:\d\d:\d\d\.\d{4,9} {1,8}\d{1,10} [\w./+-]{1,200}\.cc:\d{1,6}\] "
+)
+"""glog's level of information, with no word in the line but the name of a source: a compiler writes thousands."""
 
 
 class LogParser:
@@ -53,6 +59,7 @@ class LogParser:
         self._pending = b""
         self._cutting = False
         self._tail = b""
+        self._spans: List[Tuple[int, int]] = []
         self._kept = max(tail, BEFORE)
 
     @property
@@ -90,6 +97,7 @@ class LogParser:
         self._pending = b""
         self._cutting = True
         self._tail = b""
+        self._spans = []
         self.coll.whole = False
         events = self.idle()
         self._reader.counted = False
@@ -115,6 +123,11 @@ class LogParser:
         return times.last(self._tail[-BEFORE:].decode("utf-8", "replace"), self._now)
 
     @property
+    def tail_line(self) -> int:
+        """Number of a line not below the tail's first: states of a progress bar, and what is left out, are no lines."""
+        return self._spans[0][1] if self._spans else self.line
+
+    @property
     def tail(self) -> bytes:
         """The last whole lines, of as many bytes as were asked for, :data:`BEFORE` at least."""
         return self._tail
@@ -136,7 +149,7 @@ class LogParser:
 
     def _block(self, block: bytes) -> None:
         """Parse whole lines. A carriage return alone ends a record (progress bars), but is not counted as a line."""
-        numbers = Numbers(block, self.line)
+        first, numbers = self.line, Numbers(block, self.line)
         count = block.count(b"\n")
         self.line += count
         text = block
@@ -149,6 +162,13 @@ class LogParser:
         if text:
             self._text(text, numbers)
             self._tail = (self._tail + text)[-self._kept :]
+            self._span(len(text), self.line - block.count(b"\n", -self._kept) if len(text) == len(block) else first)
+
+    def _span(self, length: int, first: int) -> None:
+        """Remember from which line on the tail holds so many bytes more."""
+        self._spans = [*self._spans, (length, first)] if length < self._kept else [(self._kept, first)]
+        while sum(size for size, _ in self._spans[1:]) >= self._kept:
+            self._spans.pop(0)
 
     def _sifted(self, text: bytes, count: int, numbers: Numbers) -> bytes:
         """Leave the collectives and NCCL's small talk out of a block; what is left has to be searched."""
@@ -179,6 +199,8 @@ class LogParser:
             return (self._tail[-BEFORE:] + text[max(0, at - BEFORE) : at])[-BEFORE:]
 
         raw = text[at:end]
+        if mask == _SOURCE and not self._reader.open and _INFORMED.match(raw):
+            return
         found = list(line.records(raw, numbers.of_offset(text, at), self._now))
         for record in found:
             whole = len(found) == 1 and len(raw) <= line.LONGEST

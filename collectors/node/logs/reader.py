@@ -58,8 +58,10 @@ _UNCAUGHT = re.compile(
     r" in (?:<module>|_run_module_as_main|_bootstrap\w{0,8})\s"
 )
 """A traceback from the outermost frame of a program, a thread or a child: nobody caught that exception."""
-_LAST_WORDS = b"Error executing job with overrides"
-"""Hydra's, which logs an exception and ends."""
+_NOT_LOGGING = re.compile(
+    rb"Error executing job with overrides|[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ \S+\.(?:cc|cpp|cu|h):\d"
+)
+"""Hydra's word, which logs an exception and ends; and a library's of C++, which logs none of Python's."""
 _UNDATED = ("python.exception", "python.fatal", "process.signal")
 
 Before = Callable[[], bytes]
@@ -173,7 +175,7 @@ class Reader:
         opened.ran_at = self._naming.host(record)
         if isinstance(block, blocks.Exceptional):
             above = line.above(record.stream, before().rstrip(b"\n").rpartition(b"\n")[2][:400], self.now)
-            opened.logged = bool(_LOGGED.search(above)) and not above.startswith(_LAST_WORDS)
+            opened.logged = bool(_LOGGED.search(above)) and not _NOT_LOGGING.match(above)
             opened.mild = bool(_MILD.search(above)) or (begun.warned and not _ENDING.search(above))
             opened.ignored = unraisable.ignored(record, before(), self.now)
 

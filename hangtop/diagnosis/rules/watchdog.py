@@ -79,6 +79,8 @@ def _apart(job: Job, group: Timed) -> Finding | None:
     counted = vote(at)
     if counted is None or not counted.odd or _trickles(at):
         return None
+    if _raised_first(job, own):
+        return None
     numbers = {number for _, number in at.values()}
     within = [place for event in own.values() if (place := number_of(event, "group_rank")) is not None]
     far = max(numbers) - min(numbers) > FAR and not any(text_of(event, "guid") for event in own.values())
@@ -94,6 +96,15 @@ def _apart(job: Job, group: Timed) -> Finding | None:
         advice="Look for a collective behind `if rank == …` (evaluation, logging, a checkpoint of rank 0 alone), or "
         "ranks with a different number of batches." + ("" if group.name else f" {UNNAMED}"),
     )  # fmt: skip
+
+
+def _raised_first(job: Job, own: Mapping[int, LogEvent]) -> bool:
+    """Whether one of the ranks had told an exception of its own before it timed out: it is elsewhere for that."""
+    return any(
+        event.rank in own and event.source == own[event.rank].source and event.line < own[event.rank].line
+        for event in said(job, "python.exception")
+        if event.rank is not None and not any(event.data.get(word) for word in ("consequence", "survived", "logged"))
+    )
 
 
 def _trickles(at: Mapping[int, tuple[str, int]]) -> bool:

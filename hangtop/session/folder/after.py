@@ -124,9 +124,13 @@ class After:
             return False
         first, last = event.at, self._last
         if of_a_shell or (event.kind == "python.exception" and event.data.get("logged") is not True):
-            first = times.last("\n".join(rows[:CLOSE]), self._now)
+            told = first if first is not None else event.data.get("after")
+            first = told if found < 0 and isinstance(told, float) else times.last("\n".join(rows[:CLOSE]), self._now)
             return calm >= MANY and first is not None and last is not None and last - first > WROTE_ON_LONG_S
-        least = WROTE_ON_S if event.kind == "log.error" else WROTE_ON_LATER_S
+        least = WROTE_ON_S if event.kind == "log.error" and first is not None else WROTE_ON_LATER_S
+        if first is None and event.kind == "log.error":
+            stamps = (times.find(row, self._now) for row in rows[:CLOSE] if not counters.is_trouble(row))
+            first = next((stamp.at for stamp in stamps if stamp is not None), None)
         return calm > 0 and first is not None and last is not None and last - first >= least
 
     def is_handled(self, event: LogEvent) -> bool:
@@ -185,7 +189,8 @@ class After:
 
 def after(parser: LogParser, now: float) -> After:
     """What stands in the end of a parser's log; ``now`` gives the year to times without one."""
-    return After(parser.tail, parser.line - parser.tail.count(b"\n"), parser.last_time(), now)
+    first = max(parser.tail_line, parser.line - parser.tail.count(b"\n"))
+    return After(parser.tail, first, parser.last_time(), now)
 
 
 def _labelled(raw: bytes, now: float) -> str:

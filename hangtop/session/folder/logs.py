@@ -21,6 +21,8 @@ ORDINARY = 40
 """Lines after a logged exception that show that the run went on; shutting down prints fewer."""
 LONG, WENT_ON = 200, 5
 """Lines since an exception, and steps among the last lines, that show that the run went on, or was begun anew."""
+LEAVING = 24
+"""Lines below the traceback of a Control-C in which a process says that its threads' end aborts it."""
 UNDER = 12
 """Lines below a help text of Open MPI's on a peer that has hung up, in which the one who lost it aborts."""
 _OF_SCRIPTS = re.compile(r"(?:Conda\w{0,30}Error|CommandNotFoundError|Environment(?:Name|Location)NotFound\w{0,6})$")
@@ -42,6 +44,7 @@ def finished(events: Sequence[LogEvent], parser: LogParser, hints: Hints) -> lis
     last_line = parser.line - 1
     raised = max((e.line for e in events if _raised(e)), default=-1)
     stopped = [e.line for e in events if _interrupted(e)]
+    interrupted = [end_of(e) for e in events if e.data.get("type") == "KeyboardInterrupt"]
     steps = _steps(parser)
     step = steps[-1] if steps else 0
     named = {event.line for event in events if event.kind == "process.signal" and _GLOG_SIGNAL.search(event.text)}
@@ -68,6 +71,8 @@ def finished(events: Sequence[LogEvent], parser: LogParser, hints: Hints) -> lis
             event = event._replace(data={**event.data, "survived": True})  # noqa: PLW2901 - as above
         if event.data.get("spoken") is True and any(0 < event.line - at <= UNDER for at in hung_up):
             event = event._replace(data={**event.data, "consequence": True})  # noqa: PLW2901 - as above
+        if _aborts(event) and any(0 < event.line - at <= LEAVING for at in interrupted):
+            event = event._replace(data={**event.data, "consequence": True})  # noqa: PLW2901 - as above
         if event.kind == "process.signal" and (event.line + 1 in named or event.line + 2 in named):
             event = event._replace(data={**event.data, "survived": True})  # noqa: PLW2901 - as above
         told.append(event)
@@ -80,6 +85,12 @@ def finished(events: Sequence[LogEvent], parser: LogParser, hints: Hints) -> lis
         rank, data["local_rank"] = owner, hints.local_rank
     told.append(LogEvent("log.end", last, rank, hints.host, None, parser.source, parser.line - 1, "", data))
     return told
+
+
+def _aborts(event: LogEvent) -> bool:
+    """Whether it is the abort of a process: by C++, by its signal, or in the words of Paddle's summary."""
+    words = event.kind in ("python.exception", "log.error") and "abort" in event.text.lower()
+    return words or (event.kind == "process.signal" and event.data.get("signal") == "ABRT")
 
 
 def _behind(event: LogEvent, parser: LogParser) -> bytes:

@@ -61,7 +61,7 @@ _NONE = re.compile(
     r"(?:none|no|0|false)\s{0,4}(?:$|[,;])"
     r"|\b(?:download|creat|build|us)ing (?:it|one|an?|the)\b|\bfailed before\b"
     r"|\b(?:or|and|of|socket) errors?(?::? \w+ \d|(?: \w+)? (?:from|in)\b)|\bcheck(?:s|ing)? (?:for|if|whether)\b"
-    r"|\.so\b|not (?:be )?(?:installed|supported|available|enabled)|tolerat"
+    r"|\*{3} Aborted at \d{6,12} \(unix time\)|\.so\b|not (?:be )?(?:installed|supported|available|enabled)|tolerat"
 )
 """Words that take it back: nothing failed, or it goes on without."""
 _LEVEL = re.compile(

@@ -39,6 +39,8 @@ _TEARDOWN = re.compile(
 """What threads of libraries raise when the interpreter takes their queues and files away: at the end of a run. Then
 workers that load data are ended, too.
 """
+_RECEIVED = re.compile(r"\*\*\* SIG[A-Z]{3,4} \(@0x[0-9a-f]{1,16}\) received by PID (?P<pid>\d{1,10}) ")
+"""glog's last word of a process."""
 _ENDINGS = ("job.finished", "elastic.finished")
 
 
@@ -113,14 +115,17 @@ def _ended_before(events: Sequence[LogEvent]) -> int:
     """The line of the exception by which the last but one run in one process's file ended; 0 where there was one run.
 
     What is raised through the outermost frame of a program ends it: when the same program raises once more, it had
-    been started anew. A child's exception has another outermost frame.
+    been started anew. A child's exception has another outermost frame. And a process that glog saw a signal end is
+    another than one that a signal ended later.
     """
     ends = [
         (event.line, match.group("program"))
         for event in events
         if event.kind == "python.exception" and "logged" not in event.data and (match := UNCAUGHT.match(event.text))
     ]
-    return max((line for line, program in ends[:-1] if program == ends[-1][1]), default=0)
+    signalled = [(event.line, match.group("pid")) for event in events if (match := _RECEIVED.search(event.text))]
+    before = [line for line, program in ends[:-1] if program == ends[-1][1]]
+    return max([*before, *(line for line, pid in signalled if pid != signalled[-1][1])], default=0)
 
 
 def _before(event: LogEvent, again: beginnings.Beginning, alone: bool) -> bool:

@@ -35,7 +35,7 @@ _WAYS: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
             (
                 r"^\s{0,4}(?:\x1b?\[\d+m)?FATAL: {1,8}(?P<why>(?:container creation|while "
                 r"|could not|Unable|image|no such|stat |[Ff]ailed"
-                r"|failure)[^\r\n]{0,240})"
+                r"|failure|\"[^\"\r\n]{1,120}\": (?:executable file not found|permission denied))[^\r\n]{0,240})"
             ),
         ),
     )

@@ -140,7 +140,7 @@ LIGHT = re.compile(
     r"|will be [a-z]{3,12}ed"
     r"|not (?:installed|supported|available|enabled)|optional|disabl|attempt \d|reconnect|warning|instead of|by default"
     r"|unavailable on (?:the )?(?:compiling )?system|failed call to cuInit|NO_DEVICE|no (?:cuda-capable )?device"
-    r"|not a git repository"
+    r"|not a git repository|\bvfs_(?:fuse|sock)\.c\b"
     r"|cleaned up|shutting down|shutdown|(?<!: )no error|0 errors|error[ _]?(?:rate|bar|file|handler|code: 0)"
     r"|" + telemetry.LOST + r"|(?:^|\d\.\d{3} )[VDIWE]/[\w.:-]{1,60} {0,20}\( {0,6}\d{1,6}\): "
 )

@@ -76,6 +76,7 @@ _BACK: Tuple[Tuple[str, "re.Pattern[str]"], ...] = (
         r"\bceph: (?:\[[^\]\r\n]{1,80}\]: ?)?(?P<server>mds\d{1,4}) "
         r"(?:recovery completed|caps renewed|came back|reconnect success)"
     )),
+    ("disk", re.compile(r"\bsd \S{3,16}: \[(?P<server>sd[a-z]{1,4})\] Attached SCSI (?:removable )?disk")),
     ("BeeGFS", re.compile(r"Communication succeeded after \d{1,6} retr[^\r\n(]{0,20}\(Node: (?P<server>[\w.-]{1,80})")),
 )  # fmt: skip
 _TARGET = re.compile(
@@ -85,7 +86,7 @@ _TARGET = re.compile(
 STEMS = (
     b"Lustre: ", b"LustreError: ", b"ceph: ", b"CIFS: ", b"communication with node: ", b"communicate with node: ",
     b"Connect failed to node: ", b"Communication succeeded after", b"Lost membership in cluster", b"mmfs daemon",
-    b"lease renewal", b" nvme", b"error, dev ", b"I/O error on dev", b"EXT4-fs ", b"XFS (",
+    b"lease renewal", b" nvme", b"error, dev ", b"I/O error on dev", b"Attached SCSI ", b"EXT4-fs ", b"XFS (",
 )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ _SRUN_TASK = re.compile(
     r"Segmentation fault|Aborted|Bus error|[A-Z][\w ]+)"
 )
 _SLURM_CANCEL = re.compile(
-    r"\*\*\* (?:JOB|STEP) (?P<step>[\w.+\[\]-]+) ON (?P<host>\S+) CANCELLED AT \S+(?: (?P<why>DUE TO [A-Z ]+))?"
+    r"\*\*\* (?:JOB|STEP) (?P<step>[\w.+\[\]-]+)(?: ON (?P<host>\S+))? CANCELLED AT \S+(?: (?P<why>DUE TO [A-Z ]+))?"
     r"|(?:slurmstepd|srun): (?:error: )?[^\r\n]{0,40}?\b(?:JOB|STEP)\b[^\r\n]{0,40}?"
     r"\bCANCELLED (?P<short>DUE TO [A-Z ]+)"
 )

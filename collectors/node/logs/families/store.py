@@ -47,7 +47,7 @@ _INPUT = re.compile(
 _UNIQUE_ID = re.compile(r"\[(?P<waiting>\d+)\] is setting up NCCL communicator .*? from \[(?P<from_rank>\d+)\]")
 _IN_USE = re.compile(r"EADDRINUSE|[Aa]ddress already in use|Errno 98\b")
 _PORT = re.compile(
-    r"port[:= ]{1,4}(\d{1,9})|\[::\]:(\d{1,9})|\[?[\d.:a-f]{1,64}\]?:(\d{1,9})|\('[^']{0,255}', (\d{1,9})\)"
+    r"port[:= ]{1,4}(\d{1,9})|\[::\]:(\d{1,9})|(?<![\w.])\[?[\d.:a-f]{1,64}\]?:(\d{1,9})|\('[^']{0,255}', (\d{1,9})\)"
     r"|address \(.{0,255}?, (\d{1,9})\)"
 )
 _GAI = re.compile(r"network addresses of \((?P<address>[^,]+), (?P<port>\d+)\) cannot be retrieved")

@@ -32,9 +32,17 @@ _OF_NO_JOB = re.compile(
     r"|geany|gedit|kate|kwrite|dolphin|thunar|xfce4-[\w-]{1,12}|xfwm4|mate-[\w-]{1,12}|cinnamon|soffice\.bin|vlc|mpv"
     r"|zoom|teamviewer\w{0,4}|teams|telegram-desktop|obs|baloo\w{0,16}|akonadi\w{0,16}|InputThread|evolution[\w-]{0,8}|tracker-\w{1,12}"
     r"|gvfs[\w-]{0,12}|pulseaudio|pipewire\w{0,8}|wireplumber|nvidia-smi|nvtop|htop|glances|lspci|dmidecode|ibstat|smartctl|ipmitool"
-    r"|postgres|mysqld|mariadbd|mongod|redis-server|nginx|httpd|apache2|libvirtd|qemu-[\w-]{1,12})\Z"
+    r"|postgres|mysqld|mariadbd|mongod|redis-server|nginx|httpd|apache2|libvirtd|qemu-[\w-]{1,12}"
+    r"|(?:ba|z|da|k|mk|tc|c|fi)?sh|tmux\S{0,12}|screen|n?vim?|nano|emacs\w{0,4}|less|more|man|git\S{0,12}|ssh|scp|sftp|rsync"
+    r"|apt\S{0,8}|dpkg|dnf|yum|rpm|pacman|snap|flatpak|nix\S{0,12}|cargo|rustc|cc1\w{0,6}|ld|make|cmake|ninja"
+    r"|\.?(?:ibus|fcitx|uim|kde|kded|ksm|kactivity|konsole|xdg|xfce|sway|hypr|waybar|rofi|dunst|lightdm|sddm"
+    r"|gnome|gtk|gjs|mutter|budgie|lxqt|lxpanel|pcmanfm|blueman|bluetooth|cups|colord|packagekit|tumbler|at-spi|dconf)\S{0,16}"
+    r"|\.\S{1,13}-wra\S{0,4})\Z"
 )
-"""Programs of desktops, and tools, that crash by themselves: no rank ended with them."""
+"""Programs of desktops, shells, and tools, that crash by themselves: no rank ended with them.
+
+The last is what NixOS calls a program that it wraps.
+"""
 
 
 def is_of_no_job(program: str) -> bool:

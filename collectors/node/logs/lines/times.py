@@ -21,11 +21,13 @@ GLOG = r"(?<![A-Za-z0-9])[EWIF](?P<y>20\d\d(?=\d{4}))?(?P<mo>\d\d?)(?P<d>\d\d) "
 CTIME = (
     r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?(?P<mon>[A-Z][a-z]{2}) +(?P<d>\d{1,2}) " + _CLOCK + r"(?: (?P<y>20\d\d))?"
 )
+LEVELLED = r"\b(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<mo>\d\d)-(?P<d>\d\d) " + _CLOCK
+"""vLLM's, behind the level."""
 FABRIC = r"(?P<mon>[A-Z][a-z]{2}) +(?P<d>\d{1,2}) (?P<y>20\d\d) " + _CLOCK
 """As Fabric Manager writes it."""
 AMERICAN = r"(?P<mo>\d\d)/(?P<d>\d\d)/(?P<y>20\d\d)[ ,]+" + _CLOCK
 
-_PATTERNS = tuple(re.compile(pattern) for pattern in (ISO, GLOG, CTIME, AMERICAN, FABRIC))
+_PATTERNS = tuple(re.compile(pattern) for pattern in (ISO, GLOG, CTIME, LEVELLED, AMERICAN, FABRIC))
 _HEAD = 96
 """A line's own time stands within its first characters."""
 
@@ -57,7 +59,7 @@ def find(text: str, now: float) -> Optional[Stamp]:
 def last(text: str, now: float) -> Optional[float]:
     """The last time printed anywhere in a text."""
     found: Optional[Tuple[int, float]] = None
-    for pattern in _PATTERNS[:3]:
+    for pattern in _PATTERNS[:4]:
         match = None
         for candidate in pattern.finditer(text):
             match = candidate
