@@ -182,7 +182,7 @@ class Reader:
     def _families(self, record: line.Line, mask: int, before: Before) -> None:
         said_any = False
         for bit, family in enumerate(FAMILIES):
-            if not mask >> bit & 1 or (family.hearsay and (said_any or nodes.DAEMONS.match(record.program))):
+            if not mask >> bit & 1 or (family.hearsay and (said_any or nodes.is_machine(record.program, record.text))):
                 continue
             if family.hearsay and mask & _ALONE and self._parts.ask(RECORDS, self._alone, record):
                 return

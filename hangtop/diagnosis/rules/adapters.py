@@ -13,7 +13,7 @@ from hangtop.diagnosis.witnesses.devices import event_line, events_on
 from hangtop.diagnosis.witnesses.event_fields import number_of, text_of
 
 _BROKEN = re.compile(r"health|assert_var|load_one failed|[Cc](?:omman|m)d timeout|cause a leak|TX timeout")
-_QUEUE = re.compile(r"transmit queue \d+ timed out")
+_QUEUE = re.compile(r"transmit queue \d+ timed out|Unit Hang|adapter unexpectedly")
 _FAST = re.compile(r"mlx\d_|\bib|rdma|bnxt|irdma|efa|\boper(?:ational)? stat")
 """Adapters of the fabric, ports of switches; links of others come and go with containers and management networks."""
 

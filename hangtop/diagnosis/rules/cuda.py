@@ -10,7 +10,7 @@ from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import who
 from hangtop.diagnosis.witnesses.event_fields import text_of
-from hangtop.diagnosis.witnesses.failures import cuda_error
+from hangtop.diagnosis.witnesses.failures import cuda_error, failures
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 from hangtop.diagnosis.witnesses.named_gpus import gpus_in
 
@@ -41,12 +41,25 @@ def hardware(job: Job) -> Iterator[Finding]:
         if kind:
             found.setdefault(kind, []).append(event)
     for kind, events in sorted(found.items()):
-        ranks = ranks_in(events)
+        ranks, nodes = ranks_in(events), hosts_in(job, events)
+        if not ranks:
+            ranks, node = _aborted(job)
+            nodes = node or nodes
         yield Finding(
             kind, "critical", 0.9, f"CUDA told {who(ranks)}: {told(events[0]).removeprefix('CUDA error: ')}",
-            ranks=ranks, nodes=hosts_in(job, events), gpus=gpus_in(job, events), evidence=lines(events),
+            ranks=ranks, nodes=nodes, gpus=gpus_in(job, events), evidence=lines(events),
             advice="Hardware: drain the node, look at the kernel log for the GPU's Xid, reset or replace it.",
         )  # fmt: skip
+
+
+def _aborted(job: Job) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The one rank that a launcher says aborted, and its node: ROCm's and CUDA's last words bear no label."""
+    exits = (failure for failure in failures(job) if failure.event.kind == "launcher.exit")
+    ended = {(failure.rank, failure.host) for failure in exits if failure.signal == "ABRT" and failure.rank is not None}
+    if len(ended) != 1:
+        return (), ()
+    ((rank, host),) = ended
+    return (rank,) if rank is not None else (), (host,) if host else ()
 
 
 def told(event: LogEvent) -> str:

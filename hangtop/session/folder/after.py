@@ -98,8 +98,8 @@ class After:
 
     def _where(self, event: LogEvent) -> int | None:
         """Where in the end it stands; -1: before it; None: cut, or put in other words, so that it is not known."""
-        if event.kind == "elastic.failure" and 0 < last_line(event) < self._first:
-            return -1  # its text is cut: words like the last ones may stand in the end
+        if 0 < last_line(event) < self._first:
+            return -1  # what the end says in the same words is another's
         words = anchor(event).encode("utf-8", "replace")
         found = self._tail.rfind(words) if words else -1
         return None if found < 0 and last_line(event) >= self._first else found
@@ -189,8 +189,7 @@ class After:
 
 def after(parser: LogParser, now: float) -> After:
     """What stands in the end of a parser's log; ``now`` gives the year to times without one."""
-    first = max(parser.tail_line, parser.line - parser.tail.count(b"\n"))
-    return After(parser.tail, first, parser.last_time(), now)
+    return After(parser.tail, parser.tail_line, parser.last_time(), now)
 
 
 def _labelled(raw: bytes, now: float) -> str:

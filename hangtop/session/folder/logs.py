@@ -154,7 +154,7 @@ def _job(event: LogEvent) -> str:
 
 def _raised(event: LogEvent) -> bool:
     told = event.kind == "python.exception" and "logged" not in event.data and _own(event)
-    return told and not _interrupted(event)
+    return told and event.data.get("type") != "" and not _interrupted(event)
 
 
 def _interrupted(event: LogEvent) -> bool:

@@ -89,7 +89,10 @@ def passed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, now: flo
         ]
     early = of_earlier_runs(events, over)
     over = [done or (fault and before) for done, fault, before in zip(over, wanted, early, strict=True)]
-    over = [done or (ended > 0 and _torn_down(event)) for event, done in zip(events, over, strict=True)]
+    over = [
+        done or (ended > 0 and _torn_down(event)) or (0 < ended < event.line and "thread" in event.data)
+        for event, done in zip(events, over, strict=True)
+    ]
     green = tested.sessions(head, parser)
     over = [
         done or (fault and any(begun <= event.line < end for begun, end in green))

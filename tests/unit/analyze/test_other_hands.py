@@ -187,3 +187,80 @@ def test_ranks_fell_apart_because_one_raised(tmp_path: Path) -> None:
 
 def test_ranks_that_fell_apart_by_themselves(tmp_path: Path) -> None:
     assert _of(tmp_path, TIMEOUTS)[0].kind == "collective_mismatch"
+
+
+KERNEL = "[   37.881632] PM8008: chip_aggregate: qcom,pm8008-chip-en: {}\n"
+
+
+@pytest.mark.parametrize("front", ["", "Mar 05 03:40:05 n7 kernel: "])
+def test_a_driver_that_fails_at_boot_is_no_end_of_a_rank(front: str, tmp_path: Path) -> None:
+    said = "failed to disable chip rc=-107, the userspace process has died with signal 11"
+    assert _of(tmp_path, front + KERNEL.format(said), "dmesg.txt") == []
+    assert _of(tmp_path, f"worker: {said}\n", "job.log") != []
+
+
+def test_an_adapter_that_hangs(tmp_path: Path) -> None:
+    text = "Mar 14 14:17:10 n9 kernel: [6045453.108633] e1000e 0000:00:1f.6 eno1: Detected Hardware Unit Hang:\n"
+    found = _of(tmp_path, text, "syslog")
+    assert [(one.kind, one.nodes) for one in found] == [("kernel_trouble", ("n9",))]
+
+
+LOADER = (
+    "Exception in thread Thread-{0}:\nTraceback (most recent call last):\n"
+    '  File "/usr/lib/python3.8/threading.py", line 932, in _bootstrap_inner\n    self.run()\n'
+    '  File "/x/dataset.py", line 160, in __getitem__\n    go()\nAssertionError: only in dynamic graph mode\n'
+)
+TRAINED = "".join(f"iter {number} loss 2.{number}\n" for number in range(6000))
+
+
+def test_a_loaders_thread_that_fails_when_training_is_over(tmp_path: Path) -> None:
+    assert _of(tmp_path, TRAINED + "INFO: End of training.\n" + LOADER.format(133)) == []
+    assert _of(tmp_path, TRAINED + LOADER.format(133)) != []
+
+
+def test_the_same_words_at_the_end_are_not_those_of_a_run_before(tmp_path: Path) -> None:
+    text = TRAINED[:2000] + LOADER.format(26) + TRAINED + "INFO: End of training.\n" + LOADER.format(83)
+    assert _of(tmp_path, text) == []
+
+
+def test_libfabric_that_may_not_watch_memory(tmp_path: Path) -> None:
+    line = "libfabric:1428:core:mr:ofi_uffd_init():346<warn> syscall/userfaultfd Operation not permitted\n"
+    assert _of(tmp_path, line) == []
+
+
+HIP = (
+    "HW Exception by GPU node-1 (Agent handle: 0x1b0fc990) reason :GPU Hang\n"
+    "[n3:08475] *** Process received signal ***\n[n3:08475] Signal: Aborted (6)\n"
+    "[n3:08475] *** End of error message ***\n"
+)
+NOTICED = "mpirun noticed that process rank {} with PID {} on node n3 exited on signal 6 (Aborted).\n"
+
+
+def test_the_rank_of_a_gpu_that_hangs_is_the_one_that_aborted(tmp_path: Path) -> None:
+    found = _of(tmp_path, HIP + NOTICED.format(2, 8475))
+    assert next((one.kind, one.ranks, one.nodes) for one in found) == ("gpu_lost", (2,), ("n3",))
+
+
+def test_of_two_that_aborted_none_is_named(tmp_path: Path) -> None:
+    found = _of(tmp_path, HIP + NOTICED.format(2, 8475) + NOTICED.format(1, 8474))
+    assert next((one.kind, one.ranks) for one in found) == ("gpu_lost", ())
+
+
+def test_a_port_on_which_hccl_cannot_listen(tmp_path: Path) -> None:
+    text = (
+        "[ERROR] HCCL(2717288,python3):2025-07-23-03:47:57.070.463 [hccl_socket.cc:100] [2717288][HcclSocket][Listen] "
+        "socket type[1], listen on ip[192.168.20.160] and specific port[16666] fail. Please check the port status\n"
+    )
+    found = _of(tmp_path, text)
+    assert found[0].kind == "address_in_use"
+    assert "16666" in found[0].summary
+
+
+GLOG = "I0718 19:14:{0:02d}.746666  310893 compiler_base.cc:3668]     scoped            68.0K\n"
+
+
+def test_thousands_of_lines_of_a_compiler_hide_nothing(tmp_path: Path) -> None:
+    text = "".join(map(GLOG.format, range(60))) * 50
+    assert _of(tmp_path, text) == []
+    broken = "F0718 19:15:00.746666  310893 compiler_base.cc:3668] Check failed: size > 0 (0 vs. 0)\n"
+    assert [one.kind for one in _of(tmp_path, text + broken)] == ["rank_crashed"]

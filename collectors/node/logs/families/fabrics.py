@@ -73,6 +73,7 @@ _FAULT = re.compile(
 )
 _PROBED = re.compile(
     r"\b(?:dlopen|dlsym|hmem|HMEM)|_hmem\b|\bNo data available\b|\bprovider\w{0,3} (?:is )?not (?:found|available)"
+    r"|\buserfaultfd\b|\benv variable not set\b"
 )
 """What libfabric tries at its start of libraries and devices that a machine may well lack."""
 _RETRIES = (

@@ -25,6 +25,7 @@ _REMOTE = re.compile(r"remote rank:? ?\[(?P<remote>\d+)\]")
 _SOCKET = re.compile(
     r"wait socket establish timeout, role\[\d+\] rank\[(?P<group_rank>\d+)\] timeout\[(?P<seconds>\d+)"
 )
+_LISTEN = re.compile(r"listen on ip\[[^\]\r\n]{1,80}\] and specific port\[(?P<port>\d{1,5})\] fail")
 _LOST = re.compile(r"Cluster Exception Location\[IP/ID\]:\[(?P<place>[^\]]*)\].*?ExceptionType:\[(?P<what>[^\]]*)\]")
 _INIT = re.compile(
     r"Entry-HcclCommInit\w*:ranks\[(?P<size>\d+)\], rank\[(?P<group_rank>\d+)\]"
@@ -93,7 +94,9 @@ def read(text: str) -> Iterator[Said]:
 
 
 def _of_plog(text: str, level: str) -> Optional[Said]:
-    init, socket = _INIT.search(text), _SOCKET.search(text)
+    init, socket, listen = _INIT.search(text), _SOCKET.search(text), _LISTEN.search(text)
+    if listen is not None:
+        return Said("torch.address_in_use", fields(listen, ("port",)))
     if init is not None:
         return Said("hccl.init", fields(init, ("size", "group_rank")))
     if socket is not None:

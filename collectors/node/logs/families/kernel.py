@@ -62,9 +62,10 @@ _PORT = re.compile(
 )
 """A switch's own word about a port (SONiC's ``orchagent``)."""
 _DEVICE_TROUBLE = re.compile(
-    r"(?P<device>(?:mlx\d_core|bnxt_en) \S{1,64}?|NETDEV WATCHDOG: \S{1,64}"
+    r"(?P<device>(?:mlx\d_core|bnxt_en|e1000e?|ig[bc]|ixgbe|i40e|tg3) \S{1,64}?|NETDEV WATCHDOG: \S{1,64}"
     r"|ib\w{0,16}\d):? .{0,200}?(?P<problem>[Dd]etected insufficient power on the PCIe slot"
     r"|High Temperature|Cable unplugged|"
+    r"Detected (?:Hardware|Tx) Unit Hang|Reset adapter unexpectedly|"
     r"transmit queue \d+ timed out|health (?:compromised|poll failed)"
     r"|device's health compromised|mlx\d_load_one failed with error code -?\d{1,5}"
     r"|assert_var|command timeout|Cmd timeout|timeout\. Will cause a leak|TX timeout detected)"
@@ -213,8 +214,8 @@ _STEMS = (
     b"XID ", b"Xid ", b"xid ", b"lockup - CPU", b"ard LOCKUP", b"nfs: server", b"segfault at",
     b"general protection", b"trap invalid opcode", b"ink down", b"ink Down", b"ink is Down", b"ink is down",
     b"ink up", b"ink Up", b"ink is Up", b"ink is up", b"lost carrier", b" oper state ", b" oper status ",
-    b" operational stat", b"mlx5_core", b"bnxt_en", b"NETDEV WATCHDOG", b"PCIe", b"NVSwitch", b"invalid context",
-    b"(rev ff)",
+    b" operational stat", b"mlx5_core", b"bnxt_en", b"NETDEV WATCHDOG", b" Unit Hang", b"adapter unexpectedly",
+    b"PCIe", b"NVSwitch", b"invalid context", b"(rev ff)",
     *machine.STEMS, *filesystems.STEMS,
 )  # fmt: skip
 FAMILY = Family(

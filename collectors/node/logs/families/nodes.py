@@ -20,6 +20,10 @@ DAEMONS = re.compile(
     r"|nv-hostengine|nvidia-persistenced|nvidia-dcgm|dcgm-exporter|automount|rpc\.\w{2,12}|nscd|sssd\w{0,8}|sudo|su|login)\Z"
 )
 """Programs of a machine, by the name that its journal gives them: an error of theirs is no end of a rank."""
+_KERNEL = re.compile(
+    r"\[ {0,5}\d{1,7}\.\d{6}\](?:\[ {0,6}[TC]\d{1,8}\])? |[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S{1,100} kernel: "
+)
+"""How the kernel's own lines begin, in its ring and in a syslog."""
 _HEAD = re.compile(r"^\s{0,4}PARTITION {1,12}AVAIL {1,12}TIMELIMIT ")
 _ROW = re.compile(
     r"^\s{0,4}[\w.*-]{1,40} {1,12}(?:up|down|drain|inact) {1,12}\S{1,16} {1,12}\d{1,6} {1,12}"
@@ -40,6 +44,11 @@ _RESOURCE = re.compile(r"^\s{0,8}(?:Allocatable:\s{0,4}|[a-z][\w./-]{1,80}: {1,3
 _GPUS = re.compile(
     r"^\s{0,8}(?P<name>(?:nvidia|amd|habana|gpu\.intel)\.[\w./-]{1,60}): {1,30}(?P<number>\d{1,6})\s{0,4}$"
 )
+
+
+def is_machine(program: str, text: str) -> bool:
+    """Whether the machine itself speaks: one of its programs, by the journal, or the kernel: of no rank's end."""
+    return DAEMONS.match(program) is not None or _KERNEL.match(text) is not None
 
 
 def read(text: str) -> Iterator[Said]:
