@@ -39,8 +39,11 @@ class Host(App[None], inherit_bindings=False):
         return self.stage.panel
 
     def say(self, text: str, severity: SeverityLevel = "information") -> None:
-        """Show a short message; never read as markup."""
-        self.notify(harmless(text), severity=severity, markup=False, timeout=4 if severity == "information" else 8)
+        """Show a short message; never read as markup. One that is on the screen already is not shown again."""
+        told = harmless(text)
+        if any(shown.message == told and not shown.has_expired for shown in self._notifications):
+            return
+        self.notify(told, severity=severity, markup=False, timeout=4 if severity == "information" else 8)
 
     def keep(self, title: str, content: Content) -> None:
         """Keep an answer, to be read again."""

@@ -96,10 +96,11 @@ def judged_as(boxes: Sequence[WaitBox], place_of: Mapping[int, int], ranks: Coll
     doing = "" if box.doing.startswith(told) else f" {of_several(box.doing, len(ranks))}"
     operation = f" [{box.operation}]" if box.operation and box.operation not in doing else ""
     holding = f" ◀ {'holds' if len(ranks) == 1 else 'hold'} the others up" if box.blamed else ""
+    between = ": " if holding and doing else ""  # what it does stands in the frames below, should the line be cut
     return [
         ("   ", Tone.DIM),
         (letter_of(place), Tone.BAD if box.blamed else Tone.STRONG),
-        (f"{doing}{operation}{holding}", tone),
+        (f"{holding}{between}{doing.lstrip() if between else doing}{operation}", tone),
     ]
 
 

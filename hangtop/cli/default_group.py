@@ -24,3 +24,14 @@ class DefaultGroup(click.Group):
         elif not args or args[0] not in {"--help", "-h"}:
             args = [self.default, *args]
         return super().parse_args(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
+        """List the commands with the whole of their first sentence: click cuts it at one line."""
+        rows = [(name, _first_sentence(command.help or "")) for name, command in sorted(self.commands.items())]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+def _first_sentence(text: str) -> str:
+    """What a command's help begins with, up to its first empty line, in one line."""
+    return " ".join(text.partition("\n\n")[0].split())

@@ -44,7 +44,7 @@ async def test_a_group_says_what_the_verdict_says_of_it_as_soon_as_there_is_one(
         await shown.draw()
         lines = shown.lines()
         blamed = next(line for line in lines if "node2" in line and "1 rank" in line)
-        assert "reads data   A in read_shard (data.py:88) ◀ holds the others up" in blamed
+        assert "reads data   A ◀ holds the others up: in read_shard (data.py:88)" in blamed
         others = next(line for line in lines if "31 ranks" in line)
         told = "wait in all_reduce   B wait for their GPU in backward (train.py:96) [all_reduce #134 in dp]"
         assert told in others

@@ -62,6 +62,13 @@ def test_the_screen_is_drawn_before_anything_is_imported_that_judges_or_asks() -
     assert done.stderr.strip() == "[]"
 
 
+@pytest.mark.parametrize("name", ["probe", "witness", "repair"])
+def test_what_a_group_lists_is_not_cut(name: str) -> None:
+    commands = run(name, "--help").stdout.partition("Commands:")[2]
+    assert commands.strip()
+    assert "..." not in commands
+
+
 @pytest.mark.parametrize("name", list(COMMANDS))
 def test_every_command_has_help(name: str) -> None:
     done = run(name, "--help")
