@@ -375,6 +375,16 @@ async def test_ranks_say_where_the_verdict_sees_them_while_they_hang() -> None:
         assert "1 of 32 ranks shown" in shown.text()
 
 
+async def test_the_column_of_waits_is_left_out_once_nobody_waits_any_more() -> None:
+    session = Paper(slow=11).session()
+    async with screen(session, size=(120, 30)) as shown:
+        await shown.press("2")
+        for verdict, there in ((hung(), True), (Verdict("healthy", "well again"), False), (hung(), True)):
+            session.publish(verdict)
+            await shown.draw()
+            assert ("doing" in shown.lines()[3]) is there
+
+
 async def test_ranks_of_a_job_that_moves_have_no_column_for_that() -> None:
     async with screen(size=(140, 40)) as shown:
         await shown.press("2")

@@ -38,7 +38,7 @@ class RanksPanel(TablePanel[RankRow]):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._states = self.rolling(self._states_of)
-        self._tells = self._hung = False
+        self._tells = self._hung = self._waited = False
 
     def _states_of(self, node: NodeState) -> str:
         """Letters of those of a node's ranks that are shown; nobody knows those of one that does not respond."""
@@ -58,7 +58,10 @@ class RanksPanel(TablePanel[RankRow]):
         return rank_columns(self.scene)
 
     def rows(self) -> Sequence[RankRow]:
-        """All ranks. Once one tells its step and phase, or is waited for, there are columns for that."""
+        """All ranks. Once one tells its step and phase, or is waited for, there are columns for that.
+
+        Those of a wait are left out again once nobody waits any more, and where a moment is shown in which nobody did.
+        """
         rows = self.scene.ranks
         self.table.empty = self.hint(self.EMPTY)
         if not self._tells and any(row.rank.inside is not None for row in rows[:TELLERS]):
@@ -67,6 +70,9 @@ class RanksPanel(TablePanel[RankRow]):
         if not self._hung and self.scene.waits:
             self._hung = True
             self._put_before("state", verdict_columns(self.scene))
+        if self._waited and not self.scene.waits:
+            self.table.in_view.forget({column.key for column in verdict_columns(self.scene)})
+        self._waited = bool(self.scene.waits)
         return rows
 
     def _put_before(self, key: str, more: Sequence[Column[RankRow]]) -> None:

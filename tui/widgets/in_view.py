@@ -79,6 +79,10 @@ class InView(Generic[R]):
             self._choose()
             self._laid_out = (NOT_YET, self._laid_out[1])
 
+    def forget(self, keys: Set[str]) -> None:
+        """Leave these columns out until a row has a value again, as if none had had one."""
+        self._told -= keys
+
     def measure(self, rows: Sequence[R]) -> None:
         """Make the columns that are as wide as their longest text fit these rows."""
         sizes = widths_of(self.every, rows)
