@@ -15,6 +15,7 @@ from collectors.samples.logs import LogEvent, LogLines
 from hangtop.session.state.job_state import JobState
 from tui.alike import Fold, Folds
 from tui.backlog import LastLinesCame
+from tui.container_lines import printed
 from tui.filter import Filter, Value, parse
 from tui.format import clock
 
@@ -146,7 +147,7 @@ class LogBook:
     def _lines_of(self, node: str, batch: LogLines, known: int) -> list[LogLine]:
         return [
             self._line(batch.at, node, batch.rank, batch.path, 0, text)._replace(before=batch.before)
-            for text in batch.lines[known:]
+            for text in map(printed, batch.lines[known:])
             if (batch.path, text) not in self._event_texts
         ]
 

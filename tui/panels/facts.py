@@ -28,7 +28,7 @@ def rank_facts(row: RankRow, scene: Scene) -> list[Fact]:
     gpus = ", ".join(str(gpu.index) for gpu in scene.gpus_of(row))
     return [
         ("rank", _numbered(process) if process.rank >= 0 else _nameless(process)),
-        ("local rank", f"{number(process.local_rank)} of {number(process.local_world_size)} on {row.node.name}"),
+        ("local rank", _local(process, row.node.name)),
         ("gpus", gpus or plural(0, "GPU")),
         ("process", f"pid {process.pid}, parent {process.parent}, user {process.user}"),
         ("up", age(scene.now - process.started)),
@@ -51,6 +51,12 @@ def rank_facts(row: RankRow, scene: Scene) -> list[Fact]:
         *_list("helpers", (f"{h.role} pid {h.pid}, {h.state}, rss {size(h.rss)}" for h in rank.helpers.values())),
         *_list("environment", (f"{name}={value}" for name, value in sorted(process.env.items()))),
     ]
+
+
+def _local(process: RankProcess, node: str) -> str:
+    """Its number on its node, and of how many where its environment says so."""
+    of = "" if process.local_world_size is None else f" of {process.local_world_size:,}"
+    return f"{number(process.local_rank)}{of} on {node}"
 
 
 def _in_kernel(pulse: RankPulse, node: NodeState) -> str:

@@ -82,7 +82,7 @@ class Onset(Lines):
         rows.sort(key=_order)
         self._rows, self._end = rows, _end_of(rows, now, history.began)
         nodes = {each.row.node.name for each in rows}
-        self._name_cells = min(NAME, max((cells(scene.names.of(node)) for node in nodes), default=4))
+        self._name_cells = min(NAME, max((4, *(cells(scene.names.of(node)) for node in nodes))))
         self.resize_to(self.size.width, len(rows) + HEAD)
         self.redraw()
 
