@@ -57,7 +57,7 @@ def test_what_was_sent_again_is_counted_as_the_kernel_counts(tmp_path: Path) -> 
         sink = two.spawn([sys.executable, "-c", SINK], stdout=subprocess.PIPE)
         assert sink.stdout is not None
         assert sink.stdout.readline() == b"ready\n"
-        words = ["--seconds", "4", "--max-mb", "200", "--out", str(tmp_path), "--yes", "--json", "--batch"]
+        words = ["--seconds", "8", "--max-mb", "200", "--out", str(tmp_path), "--yes", "--json", "--batch"]
         hangtop = subprocess.Popen(
             [*HANGTOP, "probe", "capture", *words, "-F", str(cluster.ssh_config), *cluster.names],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
