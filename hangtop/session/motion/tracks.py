@@ -46,6 +46,9 @@ HOT, FULL = 0.45, 50
 """Share of its power limit that a GPU draws only when it computes, and per cent of its time that it is in use then."""
 DRIFT = 0.1
 """Part of the way by which the level that power is compared with follows it at each look: temperature moves it too."""
+SEEN_WITHIN, TOLD_WITHIN = 9.0, 1.5
+"""Seconds between two looks at stacks of which the second proves that the rank moves now, not that it did some time
+before; and of which a node's word on since when it sleeps may be older than a look."""
 WITNESSED = 2
 """Looks at a still rank after which the node's word on since when counts: until then another thread may do its work."""
 LOOP = 3
@@ -98,7 +101,9 @@ class MotionTrack:
     used: float = 0.0
     """… and per cent of its time, that movement is measured from; without a GPU that is known None and 0."""
     frames: Sequence[Frame] | None = None
-    """The main thread's stack in the last look at it, the innermost first."""
+    """The main thread's stack in the last look at it, the innermost first, …"""
+    looked_at: float = 0.0
+    """… and when that was."""
     looks: int = 0
     """Looks since it last moved."""
 
@@ -221,14 +226,27 @@ class MotionTrack:
         if self.frames and frames and self.frames[-1].name == PROGRAM != frames[-1].name:
             return False  # read while it changed: it has lost its outer frames
         before, self.frames = self.frames, frames
+        since, self.looked_at = self.looked_at, dump.at
         # A wait that polls is now in its check and now in its sleep.
         near = LOOP if self.polling and self.rate > 0.0 else 0
         moved = before is not None and _apart(before, frames) > near
         if moved:
-            self.moved_at, self.looks = max(self.moved_at, dump.at), 0
-            self.worked_at = self.moved_at
+            came = self._came(since, dump.at)
+            self.moved_at, self.looks = max(self.moved_at, came), 0
+            if came - since <= SEEN_WITHIN:
+                self.worked_at = max(self.worked_at or came, came)
             self.moves += 1
         return moved
+
+    def _came(self, since: float, at: float) -> float:
+        """When it came to where a look ``at`` a time met it, at the latest; the look before was at ``since``.
+
+        Who sleeps has been there since then. Else it is not known how long before the look it came.
+        """
+        asleep = self.pulse.idle_since
+        if asleep is None or not since < asleep < at or at - self.seen_at > TOLD_WITHIN:
+            return at
+        return asleep
 
 
 def track(rank: RankState, at: float, gpu: GpuState | None) -> MotionTrack:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.samples.ranks import RankPulse
-from hangtop.session.motion.tracks import track
+from hangtop.session.motion.tracks import MotionTrack, track
 from hangtop.session.state.job_state import RankState
 from hangtop.session.state.past import pulses as past
 from hangtop.session.state.trail import Trail
@@ -67,3 +67,27 @@ def test_a_look_without_its_outer_frames_is_no_motion() -> None:
     assert not known.saw(stack(1000, "wait", "<module>", at=2.0))
     assert not known.saw(stack(1000, "wait", at=3.0))
     assert known.saw(stack(1000, "evaluate", "<module>", at=4.0))
+
+
+def looked_at(*, before: float, idle_since: float | None) -> MotionTrack:
+    """A rank that a look at 30 s met elsewhere than the one before, and whose node said since when it sleeps."""
+    rank = RankState("node1", process(0), Trail(past(), 1000))
+    rank.looks.take(1.0, pulse(1000))
+    known = track(rank, 1.0, None)
+    known.saw(stack(1000, "train", "<module>", at=before))
+    rank.looks.take(29.5, pulse(1000, idle_since=idle_since))
+    known.follow(29.5, rank, None, exchanged=None, own=False)
+    assert known.saw(stack(1000, "wait", "<module>", at=30.0))
+    return known
+
+
+def test_who_sleeps_came_there_before_it_fell_asleep_and_not_when_it_was_looked_at() -> None:
+    """Of a node that is overloaded looks are rare: a hang looked like motion for as long as they were apart."""
+    assert looked_at(before=10.0, idle_since=18.0).moved_at == 18.0
+    assert looked_at(before=10.0, idle_since=None).moved_at == 30.0
+    assert looked_at(before=10.0, idle_since=5.0).moved_at == 30.0, "it woke since its node said so"
+
+
+def test_a_look_long_after_the_one_before_is_no_proof_that_a_rank_works_just_now() -> None:
+    assert looked_at(before=10.0, idle_since=None).worked_at is None
+    assert looked_at(before=27.0, idle_since=None).worked_at == 30.0
