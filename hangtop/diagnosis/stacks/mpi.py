@@ -13,9 +13,11 @@ _COLLECTIVE = {
     "Bcast": "broadcast", "Exscan": "scan", "Gather": "gather", "Neighbor_": "neighbor_exchange",
     "Reduce_scatter": "reduce_scatter", "Reduce": "reduce", "Scan": "scan", "Scatter": "scatter",
     "Win_fence": "win_fence", "Comm_dup": "comm_dup", "Comm_split": "comm_split", "Comm_create": "comm_create",
-    "File_open": "file_open", "File_close": "file_close",
+    "File_open": "file_open", "File_close": "file_close", "PyMPI_reduce_p2p": "reduce",
+    "PyMPI_bcast_p2p": "broadcast", "PyMPI_scan_p2p": "scan", "PyMPI_exscan_p2p": "scan",
 }  # fmt: skip
-"""Beginnings of names; those with a longer one come first. ``Allgatherv`` is told as ``Allgather``."""
+"""Beginnings of names; those with a longer one come first. ``Allgatherv`` is told as ``Allgather``. The last four are
+mpi4py's own, which makes them of sends and receives where objects are to be reduced."""
 _BETWEEN_TWO = {
     "Sendrecv": "sendrecv", "Send": "send", "Ssend": "send", "Rsend": "send", "Bsend": "send", "Recv": "recv",
     "Mrecv": "recv", "Probe": "recv", "Mprobe": "recv",

@@ -165,6 +165,7 @@ def test_what_a_stack_means(name: str) -> None:
 
 
 MPI = "/venv/lib/libmpi.so.40"
+MPI4PY = "/venv/mpi4py/MPI.mpich.cpython-311-x86_64-linux-gnu.so"
 NATIVE = {
     ".item()": ((f"cudaStreamSynchronize {CUDA}", f"at::native::_local_scalar_dense_cuda {LIBTORCH}", STEP),
                 "device", "", "device"),
@@ -187,6 +188,9 @@ NATIVE = {
         "collective", "all_reduce", "peers"),
     "mpi4py scatters": ((f"MPI_Reduce_scatter_block {MPI}", STEP), "collective", "reduce_scatter", "peers"),
     "mpi4py receives": ((f"PMPI_Mrecv {MPI}", STEP), "p2p", "recv", "peers"),
+    "mpi4py reduces objects": (
+        (f"sched_yield {CUDA}", f"0x7feeceb1bf95 {MPI}", f"PMPI_Recv_c {MPI}", f"MPI_PyMPI_recv_p2p {MPI4PY}",
+         f"MPI_PyMPI_reduce_p2p {MPI4PY}", f"allreduce {MPI4PY}", STEP), "collective", "reduce", "peers"),
     "mpi4py waits": ((f"PMPI_Waitall {MPI}", STEP), "collective", "", "peers"),
     "mpi4py starts": ((f"PMPI_Init_thread {MPI}", STEP), "init", "MPI_Init", "peers"),
     "a row's name inside of a template is no row": (
