@@ -194,7 +194,7 @@ def _at_once(graph: WaitGraph, members: tuple[RankStatus, ...], ranks: tuple[int
 
 
 def _sureness(graph: WaitGraph) -> float:
-    if all(point.kind == "device" for point in graph.points):
+    if all(point.kind == "device" for point in graph.points) or _may_compute(graph):
         return BY_LINES
     sure = 0.88 if graph.frozen else 0.7
     if graph.tied:
@@ -204,6 +204,12 @@ def _sureness(graph: WaitGraph) -> float:
     if len({(point.kind, point.op) for point in graph.points}) == 1:
         sure -= 0.1  # the same operation, called from different lines: it may be one collective after all
     return round(sure, 2)
+
+
+def _may_compute(graph: WaitGraph) -> bool:
+    """Whom the others wait for waits for a GPU of which nothing tells what it does."""
+    members = [member for point in graph.accused for member in point.members if point.kind == "device"]
+    return len(members) == len(graph.culprits) and any(member.load == "unknown" for member in members)
 
 
 def _beside_threads(graph: WaitGraph, apart: RankStatus) -> float:

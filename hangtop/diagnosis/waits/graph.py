@@ -157,9 +157,7 @@ def _all_wait(waiting: list[RankStatus], points: tuple[WaitPoint, ...]) -> WaitG
         return _split("mismatch", waiting, points, outer, {rank for point in outer for rank in point.ranks})
     accused, tied = _odd_points(points)
     graph = _split("mismatch", waiting, points, accused, {rank for point in accused for rank in point.ranks})
-    return WaitGraph(
-        graph.pattern, graph.waiters, graph.culprits, graph.points, graph.accused, graph.held, graph.frozen, tied
-    )
+    return replace(graph, tied=tied)
 
 
 def _begun_before(point: WaitPoint) -> bool:
@@ -188,7 +186,8 @@ def _beside_gpus(waiting: list[RankStatus], points: tuple[WaitPoint, ...]) -> Wa
     So nobody is odd for being at another line, except where the GPUs contradict, full ones among empty ones, or what
     NCCL has under way: who is in a collective at a line of its own, with nothing in the network, left the others' one.
     So did a few in a barrier called from another function than that in which all others wait for their GPUs: on their
-    way there the same wait would have held them. And a few may wait for their GPUs in a function that no other is in.
+    way there the same wait would have held them. Of few that wait for GPUs while most are in a barrier that is waited
+    for. And a few may wait for their GPUs in a function that no other is in.
     """
     on_gpu = next(point for point in points if point.kind == "device")
     others = [one for one in waiting if one not in on_gpu.members]
@@ -203,8 +202,9 @@ def _beside_gpus(waiting: list[RankStatus], points: tuple[WaitPoint, ...]) -> Wa
     alone = [point for point in points if point.kind == "collective" and point.ranks == (apart.rank if apart else -1,)]
     if apart is not None and alone and apart.where not in {one.where for one in waiting if one is not apart}:
         return replace(_split("mismatch", waiting, points, alone, {apart.rank}), by_threads=True)
-    if _elsewhere(beside, on_gpu) and len(others) * 2 < len(waiting):
-        return _split("mismatch", waiting, points, beside, {one.rank for one in others})
+    if _elsewhere(beside, on_gpu) and len(others) * 2 != len(waiting):
+        few = beside if len(others) * 2 < len(waiting) else [on_gpu]
+        return _split("mismatch", waiting, points, few, {rank for point in few for rank in point.ranks})
     told = None if others else few_elsewhere(on_gpu)
     if told is not None:
         return _split("mismatch", waiting, told[::-1], told[:1], set(told[0].ranks))

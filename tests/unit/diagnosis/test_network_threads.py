@@ -9,7 +9,7 @@ import pytest
 
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.verdict.verdict import diagnose
-from tests.support.jobs import first
+from tests.support.jobs import Sketch, first
 from tests.unit.diagnosis.test_own_gpu import EMPTY, SPIN, SYNCHRONIZE, spinning, with_gpus
 
 C10D = "/env/point-packages/torch/distributed/distributed_c10d.py"
@@ -103,6 +103,15 @@ def test_who_sleeps_in_a_collective_elsewhere_left_the_others_for_it(state: str,
     job.ranks(1).at(gather, state=state).pulse(cores=cores)
     found = first(diagnose(job.job()))
     assert (found.kind, found.ranks) == (("collective_mismatch", (1,)) if odd else ("collective_stalled", (0, 1, 2, 3)))
+
+
+def test_who_waits_for_its_gpu_while_most_are_in_a_barrier_elsewhere_is_waited_for() -> None:
+    """It has a batch more than the others, who wait over the CPU; or its GPU computes, of which nothing is known."""
+    job = Sketch(span=12.0, watched=12.0, stood_still=12.0, patience=4.0)
+    job.ranks().at([f"barrier {C10D}:4000", "finish train.py:40", "main train.py:9"])
+    job.ranks(2).at([SYNCHRONIZE[0], "log_metrics train.py:87", "main train.py:9"], state="R").pulse(cores=1.0)
+    found = first(diagnose(job.job()))
+    assert (found.kind, found.ranks, found.certainty) == ("collective_mismatch", (2,), "possible")
 
 
 def test_who_has_something_under_way_while_all_others_rest_in_a_barrier_is_odd() -> None:
