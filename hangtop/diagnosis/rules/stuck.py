@@ -16,14 +16,14 @@ from hangtop.diagnosis.waits.children import children_told
 from hangtop.diagnosis.waits.cpu_share import lacks_cpu
 from hangtop.diagnosis.waits.evidence import evidence_of, threads_of, waiters_of, watch_of
 from hangtop.diagnosis.waits.graph import WaitGraph
-from hangtop.diagnosis.waits.job_status import JobStatus, computes, in_one_sleep, may_work
+from hangtop.diagnosis.waits.job_status import JobStatus, computes, may_work
 from hangtop.diagnosis.waits.network_threads import BY_THREADS, NOT_LAUNCHED, in_a_kernel
 from hangtop.diagnosis.waits.outside import waits_outside
-from hangtop.diagnosis.waits.own_threads import empties_a_queue, threads_compute
+from hangtop.diagnosis.waits.own_threads import empties_a_queue, goes_on_beside, others_compute
 from hangtop.diagnosis.waits.rank_status import RankStatus, in_c_code, nodes_of, waits_for_others
 from hangtop.diagnosis.waits.rounds import goes_round
 from hangtop.diagnosis.waits.serving import serves
-from hangtop.diagnosis.waits.sleeping import left_of_sleep, sleeps_for_good
+from hangtop.diagnosis.waits.sleeping import in_one_sleep, left_of_sleep, sleeps_for_good
 from hangtop.diagnosis.witnesses.devices import event_line
 from hangtop.diagnosis.witnesses.failed_threads import failed_thread, missing_threads, thread_told
 
@@ -262,7 +262,7 @@ def _weight(job_status: JobStatus, graph: WaitGraph, members: Sequence[RankStatu
         sure -= 0.15
     if any(in_a_kernel(member) for member in members):
         sure = min(sure, BY_THREADS)
-    if any(in_c_code(member) for member in members):
+    if any(in_c_code(member) or _unseen_in_c(member) for member in members):
         sure -= 0.15
     if any(member.activity is not None and member.activity.by_name for member in members):
         sure = min(sure, BY_NAME)  # who it is is seen; what it is stuck in is told by a name
@@ -280,13 +280,19 @@ def _weight(job_status: JobStatus, graph: WaitGraph, members: Sequence[RankStatu
     return round(max(0.3, sure), 2)
 
 
+def _unseen_in_c(status: RankStatus) -> bool:
+    """Native frames would tell what it waits for in a call of C, of which the kernel does not tell it."""
+    doing = status.activity
+    return doing is not None and doing.native_would_tell and not doing.waiting_on and doing.waits == "unknown"
+
+
 def _most(status: RankStatus, held: float) -> float:
     """Most weight of a wait for a rank that may be at something which ends by itself, for all that was seen of it."""
     if sleeps_for_good(status):
         return GOES_ON_LONG
-    if in_one_sleep(status) or threads_compute(status) or answered(status, held) or empties_a_queue(status):
+    if in_one_sleep(status) or others_compute(status) or answered(status, held) or empties_a_queue(status):
         return GOES_ON_LONG if held >= LONG_WORK_S else GOES_ON
-    if held < LONG_WORK_S and waits_outside(status):
+    if held < LONG_WORK_S and (waits_outside(status) or goes_on_beside(status)):
         return GOES_ON if held < OWN_WORK_S else GOES_ON_LONG
     if goes_round(status):
         return GOES_ON_LONG  # what it asks for in C may yet become another

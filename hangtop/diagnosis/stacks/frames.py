@@ -48,7 +48,9 @@ _FORKED = frozenset(("_bootstrap", "_worker_loop"))
 _FORK_FILES = ("/multiprocessing/process.py", "torch/utils/data/_utils/worker.py")
 
 
-_GOES_THROUGH = ("/json/", "/pickle.py", "/copy.py", "/gzip.py", "/zipfile.py", "/tarfile.py", "/csv.py", "/xml/")
+_GOES_THROUGH = (
+    "/json/", "/pickle.py", "/copy.py", "/gzip.py", "/zipfile.py", "/tarfile.py", "/csv.py", "/xml/", "/shutil.py",
+)  # fmt: skip
 
 
 @lru_cache(maxsize=8192)

@@ -22,6 +22,10 @@ sleep: NCCL's init 14,000 times a second and torch's blocking wait 900 times, 5 
 that short."""
 TICK_S = 0.01
 """What /proc tells CPU time in, user's and system's each: who used next to nothing may be seen to use one of both."""
+PREEMPTED_PER_S = 3.0
+"""Ours: who sleeps, or looks at a flag ten times a second, is taken off a CPU once in many seconds at the most."""
+STARVED_CORES = 0.15
+"""Ours: of a core, under which what is given to a rank that wants more makes ten seconds of a second's work."""
 STILL_SWITCHES_PER_S = 3.0
 """Ours: Python's queues poll every 5 s and a store every second; a training loop switches far oftener."""
 QUIET_SWITCHES_PER_S = 0.05

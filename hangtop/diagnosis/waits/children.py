@@ -69,7 +69,8 @@ def children_work(status: RankStatus) -> bool:
     doing, moved = status.activity, status.motion
     if doing is None or not (doing.waits == "helper" or doing.waiting_on.startswith("pipe")):
         return False
-    return moved.helped or moved.helpers_move_data
+    looks = status.readings
+    return moved.helped or moved.helpers_move_data or (isinstance(looks, Readings) and looks.helpers_ready)
 
 
 def child_due(status: RankStatus, waited: float) -> float:

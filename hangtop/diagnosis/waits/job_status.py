@@ -10,8 +10,8 @@ from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.stacks.doing import Activity
 from hangtop.diagnosis.stacks.generic import SERVER
+from hangtop.diagnosis.stacks.torn import TRACED
 from hangtop.diagnosis.tables.thresholds import (
-    A_LONG_SLEEP_S,
     LATE_LOOKS,
     LONG_WORK_S,
     OWN_WORK_S,
@@ -28,12 +28,12 @@ from hangtop.diagnosis.waits.file_calls import ends_calls, on_a_disk
 from hangtop.diagnosis.waits.graph import WaitGraph, find_waits, loops
 from hangtop.diagnosis.waits.on_its_way import on_its_way
 from hangtop.diagnosis.waits.outside import outside_due
-from hangtop.diagnosis.waits.own_threads import threads_compute
+from hangtop.diagnosis.waits.own_threads import others_compute
 from hangtop.diagnosis.waits.patience import seen_after
-from hangtop.diagnosis.waits.process_motion import HELPERS_SPAN, works_between
+from hangtop.diagnosis.waits.process_motion import HELPERS_SPAN
 from hangtop.diagnosis.waits.rank_status import RankStatus, State, gets_through, in_state
 from hangtop.diagnosis.waits.rounds import gets_on, goes_round
-from hangtop.diagnosis.waits.sleeping import sleep_due
+from hangtop.diagnosis.waits.sleeping import in_one_sleep, naps, sleep_due
 from hangtop.diagnosis.waits.statuses import statuses_of
 from hangtop.diagnosis.waits.staying import in_one_call, stays
 
@@ -82,8 +82,8 @@ class JobStatus:
     @property
     def due_of_all(self) -> float:
         """Seconds after which a wait of all ranks for one another is an alarm."""
-        job = self.job
-        lossy = job.live and any(f.kind == LOSSY and job.now - at <= SENT_ANEW_S for f, at in job.slow)
+        now = self.job.now
+        lossy = self.job.live and any(f.kind == LOSSY and now - at <= SENT_ANEW_S for f, at in self.job.slow)
         return max(self.alarm_after, SENT_ANEW_S) if lossy else self.alarm_after
 
     @property
@@ -123,7 +123,7 @@ class JobStatus:
     def _due(self, culprit: RankStatus) -> float:
         if self.job.live and goes_round(culprit):
             return max(self.alarm_after, ROUNDS_S)
-        if visibly_works(culprit) or (self.job.live and helpers_unknown(culprit)):
+        if visibly_works(culprit) or (self.job.live and _is_not_known(culprit)):
             return inf
         if self.job.live and stays(culprit) and culprit.rank in self.job.told_stuck:
             return self.alarm_after
@@ -132,16 +132,22 @@ class JobStatus:
             return max(self.alarm_after, LONG_WORK_S)
         waited = self.graph.held if self.graph is not None else 0.0
         computes_on = computes(culprit) and gets_on(culprit, waited)
-        if self.job.live and (computes_on or threads_compute(culprit) or ends_calls(culprit) or on_a_disk(culprit)):
+        if self.job.live and (computes_on or others_compute(culprit) or ends_calls(culprit) or on_a_disk(culprit)):
             return max(self.alarm_after, LONG_WORK_S)
-        own = moves_on(culprit) or once or (self.job.live and (computes(culprit) or naps(culprit)))
-        if own:
-            return max(self.alarm_after, OWN_WORK_S)
+        if moves_on(culprit) or once or (self.job.live and (computes(culprit) or naps(culprit))):
+            return max(self.alarm_after, LONG_WORK_S if culprit.motion.starving else OWN_WORK_S)
         if self.job.live and in_one_sleep(culprit):
             return max(self.alarm_after, sleep_due(culprit, waited, self.job.now))
         if not self.job.live:
             return self.alarm_after
         return max(self.alarm_after, answer_due(culprit, waited), child_due(culprit, waited), outside_due(culprit))
+
+
+def _is_not_known(status: RankStatus) -> bool:
+    """What it waits for is not known yet; of one that every look met while somebody traced it nothing is but that."""
+    doing = status.activity
+    traced = doing is not None and doing.state == TRACED and status.state == "working"
+    return traced or helpers_unknown(status)
 
 
 def visibly_works(status: RankStatus) -> bool:
@@ -190,14 +196,15 @@ def moves_on(status: RankStatus) -> bool:
 
 
 def computes(status: RankStatus) -> bool:
-    """True for a rank that computes in code of its own: long work or a loop without end, which look alike.
+    """True for a rank that computes in code of its own, however little of a core an overloaded node leaves it.
 
-    However little of a core an overloaded node leaves it.
+    Long work and a loop without end look alike.
     """
     doing = status.activity
     if doing is None or status.state != "working" or status.blocked:
         return False
-    return doing.kind == "code" and doing.waits == "nothing"
+    # who is to be given Python's lock sleeps for that now and then
+    return doing.kind == "code" and (doing.waits == "nothing" or (doing.waits == "unknown" and status.motion.wants_cpu))
 
 
 def met_once(status: RankStatus) -> bool:
@@ -206,22 +213,6 @@ def met_once(status: RankStatus) -> bool:
     One that computes and sleeps by turns, on a node with more to do than it can, is met in its sleep.
     """
     return status.state == "working" and len(status.readings) < LATE_LOOKS and not status.blocked and status.read
-
-
-def naps(status: RankStatus) -> bool:
-    """True for a rank that every look met in a sleep, and that computes in between."""
-    asleep = status.activity is not None and status.activity.kind == "sleep"
-    return asleep and status.state == "working" and works_between(status.motion)
-
-
-def in_one_sleep(status: RankStatus) -> bool:
-    """True for a rank that sleeps for a time which it has chosen, and has not woken for a while: it will by itself.
-
-    Or it has at this very moment, and waits for a processor.
-    """
-    doing, moved = status.activity, status.motion
-    slept = moved.unrun if moved.state == "R" else moved.asleep
-    return doing is not None and doing.waits == "time" and slept >= A_LONG_SLEEP_S
 
 
 def may_work(status: RankStatus) -> bool:

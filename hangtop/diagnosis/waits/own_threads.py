@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from hangtop.diagnosis.busy import is_blocked
+from hangtop.diagnosis.stacks.doing import Activity
 from hangtop.diagnosis.stacks.generic import EMPTIED
-from hangtop.diagnosis.waits.rank_status import RankStatus
+from hangtop.diagnosis.waits.rank_status import RankStatus, in_c_code
 
 FEEDS = frozenset({"waits for a future", "waits for a thread to end", "waits for a pool of threads"})
 """Waits for what a thread of its own is to bring."""
@@ -32,6 +33,39 @@ def threads_compute(status: RankStatus) -> bool:
     doing = status.activity
     if doing is None or status.state != "working" or doing.label.partition(":")[0] not in FEEDS:
         return False
+    return _at_work(doing) and _use_cpu(status)
+
+
+def library_threads_compute(status: RankStatus) -> bool:
+    """Whether threads of which Python knows nothing use CPU, while its main thread does or sleeps in C code.
+
+    So does who calls a tokenizer, or a table's library, that shares its work among threads of its own. Where a thread
+    of Python's computes as well, the CPU may be that one's, and a lock what the main thread wants.
+    """
+    doing = status.activity
+    if doing is None or doing.holder is not None or status.state != "working":
+        return False
+    if not in_c_code(status) and (doing.kind, doing.waits) != ("code", "nothing"):
+        return False
+    return not _at_work(doing, _HELD_UP | {"lock"}) and _use_cpu(status)
+
+
+def others_compute(status: RankStatus) -> bool:
+    """Threads beside the main one do, for which that waits, be they Python's or a library's."""
+    return threads_compute(status) or library_threads_compute(status)
+
+
+def goes_on_beside(status: RankStatus) -> bool:
+    """The thread that its main one waits for is in no wait that is known, but for a sleep: it may bring what is due."""
+    doing = status.activity
+    return doing is not None and doing.holder is not None and doing.holder.waits in ("nothing", "time", "unknown")
+
+
+def _at_work(doing: Activity, held_up: frozenset[str] = _HELD_UP) -> bool:
+    """A thread of Python's is met in something that is none of these waits."""
+    return any(note.role == "python" and note.where and note.waits not in held_up for note in doing.others)
+
+
+def _use_cpu(status: RankStatus) -> bool:
     used = status.motion.threads
-    at_work = any(note.role == "python" and note.where and note.waits not in _HELD_UP for note in doing.others)
-    return at_work and used is not None and not is_blocked(used)
+    return used is not None and not is_blocked(used)

@@ -13,8 +13,10 @@ from hangtop.diagnosis.tables.thresholds import (
     A_SCRIPTS_WAKE,
     A_WAKE,
     POLLS_PER_S,
+    PREEMPTED_PER_S,
     QUIET_SWITCHES_PER_S,
     SELDOM,
+    STARVED_CORES,
     WORK_BYTES_PER_S,
     WORK_MEMORY_BYTES,
 )
@@ -54,6 +56,8 @@ class Motion:
     """One of them was ready to run when it was looked at last."""
     switches: float | None = None
     """Voluntary context switches of the main thread per second."""
+    preempted: float = 0.0
+    """Times a second that it was taken off a CPU on which it would have gone on."""
     read: float | None = None
     """Bytes per second."""
     written: float | None = None
@@ -80,7 +84,17 @@ class Motion:
     @property
     def blocked(self) -> bool:
         """It hardly used its CPU, and did not ask for it: one that is ready to run and gets none is starved."""
-        return self.cpu is not None and is_blocked(self.cpu) and self.state != "R"
+        return self.cpu is not None and is_blocked(self.cpu) and self.state != "R" and not self.wants_cpu
+
+    @property
+    def wants_cpu(self) -> bool:
+        """It is taken off its CPU again and again, which befalls nobody who sleeps, however little CPU it is given."""
+        return self.preempted >= PREEMPTED_PER_S
+
+    @property
+    def starving(self) -> bool:
+        """It wants a CPU, and is given so little of one that no work of its own ends in a usual time."""
+        return self.wants_cpu and self.cpu is not None and self.cpu < STARVED_CORES
 
     @property
     def starved(self) -> bool:
@@ -178,6 +192,7 @@ def motion(rank: Rank | None, since: float | None = None) -> Motion:
         threads=_beside_main(first.value, last.value, span),
         helpers_cpu=max(0.0, last.value.helpers_cpu - helped.value.helpers_cpu) / (last.at - helped.at),
         switches=max(0, last.value.voluntary_switches - first.value.voluntary_switches) / span,
+        preempted=max(0, last.value.involuntary_switches - first.value.involuntary_switches) / span,
         helpers_bytes=_rate(lately.value.helpers_bytes, last.value.helpers_bytes, last.at - lately.at),
         helper_runs=any(helper.state == "R" for helper in rank.helpers),
         read=_rate(first.value.read_bytes, last.value.read_bytes, span),

@@ -61,7 +61,7 @@ class RankStatus(NamedTuple):
     interpreted: Sequence[Activity] = NOTHING_SEEN
     """One for each look at its native frames, which show whether the interpreter itself was running."""
     frozen: bool | None = None
-    """Whether it stayed at one point over the looks; None when that cannot be told (it spins, or one look)."""
+    """It stayed at one point over the looks; None when that cannot be told (it spins, or one look)."""
     arrived: float = inf
     """Seconds since it was first seen to wait, where it was seen to do something else after the job stopped."""
 
@@ -83,8 +83,9 @@ class RankStatus(NamedTuple):
 
     @property
     def blocked(self) -> bool:
-        """It hardly used its CPU: by its process, or by the looks at it."""
-        return self.motion.blocked or (self.activity is not None and self.activity.cpu == "blocked")
+        """It hardly used its CPU: by its process, or by looks."""
+        looks = self.activity is not None and self.activity.cpu == "blocked" and not self.motion.wants_cpu
+        return self.motion.blocked or looks
 
     @property
     def seen(self) -> bool:
@@ -114,7 +115,7 @@ class RankStatus(NamedTuple):
 
 def nodes_of(statuses: Iterable[RankStatus]) -> tuple[str, ...]:
     """Nodes of these ranks, as far as they are known."""
-    return tuple(sorted({status.node for status in statuses if status.node}))
+    return tuple(sorted({one.node for one in statuses if one.node}))
 
 
 def in_state(statuses: Mapping[int, RankStatus], *states: State) -> tuple[RankStatus, ...]:
@@ -232,8 +233,7 @@ def in_c_code_beside(status: RankStatus) -> bool:
 
 
 def _in_c_code(status: RankStatus, doing: Activity, *threads: str) -> bool:
-    ends_in_c = doing.kind == "code" and doing.waits == "unknown"
-    return status.state == "working" and ends_in_c and doing.thread in threads
+    return status.state == "working" and (doing.kind, doing.waits) == ("code", "unknown") and doing.thread in threads
 
 
 def _judged(status: RankStatus, letter: str, *, resists: bool) -> State:

@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import re
 
-from hangtop.diagnosis.tables.thresholds import LONG_WORK_S, ONE_SLEEP_S
+from hangtop.diagnosis.tables.thresholds import A_LONG_SLEEP_S, LONG_WORK_S, ONE_SLEEP_S
 from hangtop.diagnosis.waits.outside import FROM_OUTSIDE_S
+from hangtop.diagnosis.waits.process_motion import works_between
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
 _LEFT = re.compile(r"its clock for ([0-9]{1,10}) s more")
 """As :mod:`collectors.node.processes.sleeps` tells it."""
 _WAKES_S = 3.0
 """Ours: so long it may take a rank to go on when its sleep is over, on a loaded node."""
+
+
+def naps(status: RankStatus) -> bool:
+    """True for a rank that every look met in a sleep, and that computes in between."""
+    asleep = status.activity is not None and status.activity.kind == "sleep"
+    return asleep and status.state == "working" and works_between(status.motion)
+
+
+def in_one_sleep(status: RankStatus) -> bool:
+    """True for a rank that sleeps for a time which it has chosen, and has not woken for a while: it will by itself.
+
+    Or it has at this very moment, and waits for a processor.
+    """
+    doing, moved = status.activity, status.motion
+    slept = moved.unrun if moved.state == "R" else moved.asleep
+    return doing is not None and doing.waits == "time" and slept >= A_LONG_SLEEP_S
 
 
 def left_of_sleep(status: RankStatus) -> float | None:

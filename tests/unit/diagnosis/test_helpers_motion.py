@@ -125,3 +125,18 @@ def test_who_copies_much_in_one_call_is_in_state_d_meanwhile(state: str, rests: 
     child = Helper(71, job.ranks[0].process.pid, "helper", state, "folio_wait_bit_common", 0.0, 9 << 20, "cp a b")
     ranks = (replace(job.ranks[0], helpers=(child,)), *job.ranks[1:])
     assert bool(alarms(diagnose(replace(job, ranks=ranks)))) is stuck
+
+
+@pytest.mark.parametrize(("state", "severity"), [("R", "info"), ("S", "critical")])
+def test_a_child_that_looks_meet_ready_to_run_works_though_it_is_given_no_cpu(state: str, severity: str) -> None:
+    """A pool's workers on a node with ten times more to do than processors, of which no CPU time was told yet."""
+    job = waiting_for_a_child(0.8, 0.8, 0.8, 0.8, 0.8, every=2.0, span=9.0)
+    own = job.ranks[0].process.pid
+    stacks, nodes = [], []
+    for node, dump in zip(job.stack_nodes, job.stacks, strict=True):
+        stacks.append(dump)
+        nodes.append(node)
+        if dump.pid == own:
+            stacks.append(dump._replace(pid=71, rank_pid=own, at=dump.at + 0.1, state=state, syscall=""))
+            nodes.append(node)
+    assert first(diagnose(replace(job, stacks=tuple(stacks), stack_nodes=tuple(nodes)))).severity == severity

@@ -15,8 +15,8 @@ POOL = [f"Condition.wait {STDLIB}/threading.py:327", f"Future.result {STDLIB}/co
         "compress save.py:25", "main train.py:9"]  # fmt: skip
 
 
-def pool(cores: float, *frames: str, held: float = 15.0, main: list[str] = POOL) -> Finding:
-    """What is told of rank 2, whose three other threads are in these frames and use so many cores."""
+def pool(cores: float, *frames: str, held: float = 15.0, main: list[str] = POOL, threads: int = 3) -> Finding:
+    """What is told of rank 2, whose other threads are in these frames and use so many cores."""
     sketch = Sketch(watched=90.0, span=held, stood_still=held, patience=4.0)
     sketch.ranks().at(ALL_REDUCE)
     sketch.ranks(2).at(main, syscall="futex").pulse(cores=cores)
@@ -25,7 +25,7 @@ def pool(cores: float, *frames: str, held: float = 15.0, main: list[str] = POOL)
         replace(rank, looks=tuple(look._replace(value=look.value._replace(main_cpu=2.0)) for look in rank.looks))
         for rank in job.ranks
     )
-    others = [thread(*frames, f"run {STDLIB}/threading.py:982", name=f"Pool-{n}", tid=7000 + n) for n in range(3)]
+    others = [thread(*frames, f"run {STDLIB}/threading.py:982", name=f"Pool-{n}", tid=7000 + n) for n in range(threads)]
     dumps = tuple(dump._replace(threads=[*dump.threads, *others]) if dump.pid == 1002 else dump for dump in job.stacks)
     return first(diagnose(replace(job, ranks=ranks, stacks=dumps)))
 
@@ -70,3 +70,41 @@ def test_a_queue_that_is_being_emptied_is_waited_for(frames: list[str], held: fl
     found = pool(0.0, *frames, held=held, main=FLUSHES)
     assert found.ranks == (2,)
     assert (found.certainty if found.severity == "critical" else found.severity) == told
+
+
+IN_C = ["merge words.py:44", "main train.py:9"]
+
+
+@pytest.mark.parametrize(
+    ("cores", "frames", "severity"),
+    [
+        (0.4, WANTS_MORE, "info"),
+        (0.0, WANTS_MORE, "critical"),
+        (0.4, ["spin watch.py:8"], "critical"),
+    ],
+    ids=[
+        "a library's threads compute",
+        "nobody computes",
+        "a thread of Python's computes: the main one may want a lock",
+    ],
+)
+def test_a_library_that_shares_its_work_among_threads_of_its_own_is_no_lock(
+    cores: float, frames: list[str], severity: str
+) -> None:
+    found = pool(cores, *frames, main=IN_C)
+    assert (found.severity, found.ranks) == (severity, (2,))
+
+
+def test_nor_is_it_proven_to_be_one_after_a_minute() -> None:
+    found = pool(0.4, *WANTS_MORE, main=IN_C, held=70.0)
+    assert (found.severity, found.ranks, found.certainty) == ("critical", (2,), "likely")
+
+
+@pytest.mark.parametrize(("frames", "certainty"), [(WANTS_MORE, "proven"), (["flush track.py:9"], "possible")])
+def test_a_thread_of_which_no_wait_is_known_may_yet_bring_what_its_main_one_waits_for(
+    frames: list[str], certainty: str
+) -> None:
+    """It sleeps for a second a time, as a tracker's does between two lines, or is in a call of C that is not known."""
+    main = [f"Condition.wait {STDLIB}/threading.py:327", f"Event.wait {STDLIB}/threading.py:629", "close track.py:30"]
+    found = pool(0.0, *frames, main=[*main, "main train.py:9"], threads=1)
+    assert (found.severity, found.ranks, found.certainty) == ("critical", (2,), certainty)
