@@ -28,6 +28,8 @@ STARVED_CORES = 0.15
 """Ours: of a core, under which what is given to a rank that wants more makes ten seconds of a second's work."""
 STILL_SWITCHES_PER_S = 3.0
 """Ours: Python's queues poll every 5 s and a store every second; a training loop switches far oftener."""
+SELDOM_ASLEEP_PER_S = 6.0
+"""Ours: a look of ours makes six switches at the most of a thread that spins, and two looks are seconds apart."""
 QUIET_SWITCHES_PER_S = 0.05
 """Ours: the main thread of a rank that waits in gloo does not switch once in minutes; moving, once a collective."""
 WORK_BYTES_PER_S = 65536.0

@@ -157,7 +157,7 @@ def visibly_works(status: RankStatus) -> bool:
         return False
     if status.load == "computing" or (status.motion.moves_data and not in_one_call(status)) or _carries(status):
         return True
-    if doing is not None and (gets_through(doing) or doing.label == SERVER):
+    if doing is not None and (gets_through(doing, status.moves, status.load) or doing.label == SERVER):
         return True
     if children_work(status):
         return True  # wherever it waits for them

@@ -16,6 +16,7 @@ from hangtop.diagnosis.tables.thresholds import (
     PREEMPTED_PER_S,
     QUIET_SWITCHES_PER_S,
     SELDOM,
+    SELDOM_ASLEEP_PER_S,
     STARVED_CORES,
     WORK_BYTES_PER_S,
     WORK_MEMORY_BYTES,
@@ -249,6 +250,15 @@ def _rate(before: int | None, after: int | None, span: float) -> float | None:
 def wakes(moved: Motion) -> bool:
     """True where its main thread slept and woke more often than a thread does that waits for one thing."""
     return (moved.switches or 0.0) * moved.span > max(1.0, QUIET_SWITCHES_PER_S * moved.span)
+
+
+def comes_back(moved: Motion) -> bool:
+    """True where its main thread spins and sleeps by turns: it waits for Python's lock when a wait for its GPU is over.
+
+    A wait that spins, for a GPU, sleeps at no time; one that looks again after each short sleep does it oftener.
+    """
+    spins = moved.busy or moved.wants_cpu
+    return spins and moved.span >= HELPERS_SPAN and SELDOM_ASLEEP_PER_S <= (moved.switches or 0.0) < POLLS_PER_S
 
 
 def naps_briefly(switches: float, cores: float) -> bool:

@@ -21,7 +21,7 @@ from hangtop.diagnosis.tables.thresholds import (
 )  # fmt: skip
 from hangtop.diagnosis.waits.by_native import by_native, with_meaning
 from hangtop.diagnosis.waits.held import held_for
-from hangtop.diagnosis.waits.process_motion import HALTED, Motion, Moves, polls, state_of, wakes
+from hangtop.diagnosis.waits.process_motion import HALTED, Motion, Moves, comes_back, polls, state_of, wakes
 from hangtop.diagnosis.waits.readings import NOTHING_SEEN, Readings
 from hangtop.diagnosis.witnesses.gpu_load import Load
 
@@ -120,7 +120,7 @@ def nodes_of(statuses: Iterable[RankStatus]) -> tuple[str, ...]:
 
 def in_state(statuses: Mapping[int, RankStatus], *states: State) -> tuple[RankStatus, ...]:
     """Ranks in any of these states, in order."""
-    return tuple(status for status in statuses.values() if status.state in states)
+    return tuple(one for one in statuses.values() if one.state in states)
 
 
 def status_of(
@@ -256,12 +256,11 @@ def _judged(status: RankStatus, letter: str, *, resists: bool) -> State:
 
 def _of_waits(doing: Activity, moves: Moves, load: Load) -> State:
     """``waiting``, ``on_gpu`` or ``working``: whoever waits while its own GPU computes is not held up by anybody."""
-    waits = waits_for_others(doing, moves)
-    if waits and (load == "computing" or gets_through(doing) or (doing.kind == "store" and moves.motion.moves_data)):
+    if not waits_for_others(doing, moves):
+        return "working"
+    if load == "computing" or gets_through(doing, moves, load) or (doing.kind == "store" and moves.motion.moves_data):
         return "working"  # who reads or writes in earnest has left the store since it was looked at
-    if doing.kind != "device" or not waits:
-        return "waiting" if waits else "working"
-    return "waiting" if load == "spinning" else "on_gpu"
+    return "waiting" if doing.kind != "device" or load == "spinning" else "on_gpu"
 
 
 def waits_for_others(doing: Activity, moves: Moves | None = None) -> bool:
@@ -280,9 +279,9 @@ def waits_for_others(doing: Activity, moves: Moves | None = None) -> bool:
     return False
 
 
-def gets_through(doing: Activity) -> bool:
+def gets_through(doing: Activity, moves: Moves, load: Load) -> bool:
     """Each wait for its own GPU ends, and another begins: a program that is held up in one runs nothing in between."""
-    return doing.kind == "device" and doing.ran
+    return doing.kind == "device" and (doing.ran or (load == "unknown" and comes_back(moves.motion)))
 
 
 def _reads_on(moved: Motion) -> bool:

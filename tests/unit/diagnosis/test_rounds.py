@@ -92,6 +92,18 @@ def test_who_gets_through_its_waits_for_its_gpu_works_and_the_others_wait_for_it
     assert (first(verdict).kind, first(verdict).ranks) == ("waiting", (0,))
 
 
+@pytest.mark.parametrize(
+    ("switches", "kind"), [(12.0, "waiting"), (3.0, "collective_mismatch"), (900.0, "collective_mismatch")]
+)
+def test_who_spins_and_sleeps_by_turns_comes_back_from_each_wait_for_its_gpu(switches: float, kind: str) -> None:
+    """It waits for Python's lock in between. Looks of ours make few switches, and a wait that polls makes hundreds."""
+    job = Sketch(looks=5, watched=14.0, span=12.0, patience=10.0, stood_still=12.0)
+    job.ranks().at(SYNCHRONIZE, state="R", syscall="none").pulse(cores=1.0)
+    job.ranks(0).at(EVALUATES, state="R", syscall="none").pulse(cores=1.0, switches=switches)
+    found = first(diagnose(job.job()))
+    assert (found.kind, found.ranks) == (kind, (0,))
+
+
 def test_who_is_in_one_wait_for_its_gpu_waits_with_all_others_and_is_named_where_it_evaluates_alone() -> None:
     for ran in (["a", "a", "a", "a"], ["a", "b", "b", "b", "b", "b"]):  # the second came there since
         found = first(evaluating(ran))
