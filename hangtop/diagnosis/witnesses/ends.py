@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.witnesses.event_fields import number_of, text_of
@@ -58,11 +59,14 @@ def own_words(words: Sequence[Failure]) -> Sequence[Failure]:
 
 
 def weight(failure: Failure) -> tuple[bool, bool, float]:
-    """Order a rank's own words: causes before consequences, then those that say what happened, then by time."""
+    """Order a rank's own words: causes before consequences, then those that say what happened, then by time.
+
+    Those without any, of which no line near them tells one, come last, as they do in a log.
+    """
     says_little = (failure.manner == "exit" and not failure.signal) or (
         failure.signal == "ABRT" and not _speaks(failure)
     )
-    return failure.consequence or is_victim(failure), says_little, failure.at or 0.0
+    return failure.consequence or is_victim(failure), says_little, inf if failure.at is None else failure.at
 
 
 def _speaks(failure: Failure) -> bool:
