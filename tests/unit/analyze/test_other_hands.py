@@ -264,3 +264,14 @@ def test_thousands_of_lines_of_a_compiler_hide_nothing(tmp_path: Path) -> None:
     assert _of(tmp_path, text) == []
     broken = "F0718 19:15:00.746666  310893 compiler_base.cc:3668] Check failed: size > 0 (0 vs. 0)\n"
     assert [one.kind for one in _of(tmp_path, text + broken)] == ["rank_crashed"]
+
+
+@pytest.mark.parametrize("said", ["an illegal memory access was encountered", "unspecified launch failure"])
+def test_cudas_own_words_behind_a_programs(said: str, tmp_path: Path) -> None:
+    found = _of(tmp_path, f"step 1\nGPUassert: {said} src/kernels.cu 42\n")
+    assert [one.kind for one in found] == ["rank_crashed"]
+    assert said in found[0].summary
+
+
+def test_words_about_such_errors_are_none(tmp_path: Path) -> None:
+    assert _of(tmp_path, "step 1\nINFO: see the notes on unspecified launch failures and an illegal move\n") == []

@@ -37,6 +37,11 @@ _ERROR = re.compile(
     r"|^\s{0,4}(?:[\w./]{1,80}: )?(?P<bare>CUDA driver version is insufficient for CUDA runtime version)\s{0,4}$"
     r"|CUDA driver error: (?P<driver>[^\r\n]*)|(?P<lib>(?:CUBLAS|CUDNN)_STATUS_\w+)"
 )
+_SAID = re.compile(
+    r"(?P<error>an illegal (?:memory access|instruction) was encountered|unspecified launch failure\b"
+    r"|the launch timed out and was terminated|uncorrectable (?:ECC|NVLink) error encountered)"
+)
+"""CUDA's own words for errors after which nothing runs on a GPU, in front of which a program has its own."""
 _HUNG = re.compile(r"(?P<error>HW Exception by GPU node-\d+ [^\r\n]*reason ?: ?GPU Hang)")
 _FAULT = re.compile(r"(?P<error>Memory access fault by GPU node-\d{1,3}\b[^\r\n]{0,200})")
 _QUEUE = re.compile(
@@ -89,9 +94,11 @@ def read(text: str) -> Iterator[Said]:
     if hung is not None:
         yield Said("torch.cuda_error", {"error": hung.group("error"), "signature": "gpu_lost"})
         return
-    fault = _FAULT.search(text)
+    fault = _FAULT.search(text) or (_SAID.search(text) if "NCCL" not in text else None)
     if fault is not None:
-        yield Said("torch.cuda_error", {"error": fault.group("error"), "signature": "illegal_access"})
+        what = fault.group("error")
+        told = "illegal_access" if what.startswith("Memory access fault") else signature(what)
+        yield Said("torch.cuda_error", {"error": what, "signature": told})
         return
     kernel = _ASSERT.search(text) if ".cu:" in text or "block: [" in text else None
     if kernel is not None:
@@ -151,6 +158,10 @@ FAMILY = Family(
         b"HW Exception by GPU",
         b"borting with error",
         b"Memory access fault by GPU",
+        b"an illegal ",
+        b"launch failure",
+        b"launch timed out",
+        b" error encountered",
         b"RESOURCE_EXHAUSTED",
         b"OOM when allocating",
         b"ran out of memory",
