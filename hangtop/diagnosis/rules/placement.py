@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import NamedTuple
 
 from hangtop.diagnosis.finding import Evidence, Finding, next_step
 from hangtop.diagnosis.job import Gpu, Job, Node, Rank
@@ -136,23 +137,66 @@ def zombie_process(job: Job) -> Iterator[Finding]:
     apart = [[name] for name in sorted(by_node)] if len(by_node) <= APART else [sorted(by_node)]
     for names in apart if by_node else ():
         yield _left_on(names, [other for name in names for other in by_node[name]])
+    found: list[_AlsoUsed] = []
     for node, gpu, strangers in _all_strangers(job):
         mine = ranks_on_gpu(job, node, gpu.index)
         # bystanders live and say what they are: notebooks and servers, nobody's leftovers
         named = (*by_node.get(node.name, ()), *(one for one in job.bystanders if one.node == node.name))
         known = {other.process.pid for other in named}
-        unknown = [(pid, amount, what) for pid, amount, what in strangers if pid not in known]
-        if unknown and mine:
-            text = listed([f"pid {pid} ({what or 'unknown'}, {size(amount)})" for pid, amount, what in unknown])
-            yield Finding(
-                "zombie_process", "warning", 0.6,
-                f"GPU {gpu.index} on {node.name} is also used by a process that is not of this job: {text}",
-                ranks=mine, nodes=(node.name,), gpus=(gpu_name(node, gpu),),
-                evidence=(Evidence(f"nvidia-smi on {node.name}", None, text),),
-                advice="Another job that is at work was given the same GPU: look at how GPUs are handed out."
-                if all((node.name, pid) in alive for pid, _, _ in unknown)
-                else "If it is left over from an earlier run, end it.",
-            )  # fmt: skip
+        if mine and (unknown := [one for one in strangers if one[0] not in known]):
+            found.append(_AlsoUsed(node, gpu, mine, unknown, all((node.name, pid) in alive for pid, _, _ in unknown)))
+    several = len(found) > APART
+    for together in _by_node(found) if several else [[one] for one in found]:
+        yield _also_used(together)
+
+
+class _AlsoUsed(NamedTuple):
+    """A GPU of the job that processes use which are not of it."""
+
+    node: Node
+    gpu: Gpu
+    ranks: tuple[int, ...]
+    strangers: Sequence[tuple[int, int, str]]
+    at_work: bool
+    """All of them are of another job that is alive."""
+
+    @property
+    def told(self) -> str:
+        """Who they are."""
+        return listed([f"pid {pid} ({what or 'unknown'}, {size(amount)})" for pid, amount, what in self.strangers])
+
+
+def _by_node(found: Sequence[_AlsoUsed]) -> list[list[_AlsoUsed]]:
+    """A finding a node; one for all where there are many nodes. Who is at work is told apart from what is left over."""
+    apart = len({one.node.name for one in found}) <= APART
+    together: dict[tuple[str, bool], list[_AlsoUsed]] = defaultdict(list)
+    for one in found:
+        together[one.node.name if apart else "", one.at_work].append(one)
+    return list(together.values())
+
+
+def _also_used(found: Sequence[_AlsoUsed]) -> Finding:
+    """Processes that are not of the job on one GPU, or on several at once."""
+    nodes = sorted({one.node.name for one in found})
+    gpus = listed([str(one.gpu.index) for one in found], 8)
+    which = f"GPU {gpus}" if len(found) == 1 else f"GPUs {gpus}" if len(nodes) == 1 else count(len(found), "GPU")
+    several = len({(one.node.name, pid) for one in found for pid, _, _ in one.strangers}) > 1
+    who = "processes that are not of this job" if several else "a process that is not of this job"
+    told = "" if len(nodes) > 1 else f": {found[0].told}" + ("" if len(found) == 1 else " and so on" * several)
+    return Finding(
+        "zombie_process", "warning", 0.6,
+        f"{which} on {nodes_text(nodes)} {'is' if len(found) == 1 else 'are'} also used by {who}{told}",
+        ranks=tuple(sorted({rank for one in found for rank in one.ranks})), nodes=tuple(nodes),
+        gpus=tuple(gpu_name(one.node, one.gpu) for one in found),
+        evidence=tuple(
+            Evidence(f"nvidia-smi on {one.node.name}", None, f"GPU {one.gpu.index}: {one.told}") for one in found[:8]
+        ),
+        advice="Another job that is at work was given the same GPUs: look at how GPUs are handed out."
+        if all(one.at_work for one in found)
+        else "If it is left over from an earlier run, end it."
+        if not several
+        else "If they are left over from an earlier run, end them.",
+    )  # fmt: skip
 
 
 def _left_on(names: Sequence[str], others: Sequence[Rank]) -> Finding:

@@ -456,6 +456,26 @@ def test_a_rank_that_has_just_ended_is_no_stranger_on_its_gpu(ago: float, told: 
     assert ("zombie_process" in kinds(job.verdict())) is told
 
 
+@pytest.mark.parametrize(
+    ("nodes", "told"),
+    [
+        (1, ["GPUs 0, 1, 2, 3, 4, 5, 6 and 7 on node1 are also used by processes that are not of this job"]),
+        (6, ["48 GPUs on node[1-6] are also used by processes that are not of this job"]),
+    ],
+)
+def test_strangers_on_many_gpus_are_told_at_once(nodes: int, told: list[str]) -> None:
+    job = Sketch(world=8 * nodes, nodes=nodes)
+    for index in range(nodes):
+        job.node(
+            f"node{index + 1}",
+            gpus=tuple(gpu(at, pids=[1000 + 8 * index + at, 4242 + at], memory=20 * GIB) for at in range(8)),
+        )
+    found = [one for one in job.verdict().findings if one.kind == "zombie_process"]
+    assert [one.summary.partition(":")[0] for one in found] == told
+    assert (len(found[0].gpus), len(found[0].nodes)) == (8 * nodes, nodes)
+    assert "end them" in found[0].advice
+
+
 def test_a_stranger_on_a_gpu() -> None:
     job = watched(gpu(0, pids=[1000, 4242], memory=20 * GIB))
     assert first(job.verdict()).kind == "zombie_process"
