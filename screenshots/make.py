@@ -29,10 +29,10 @@ FOLDER = Path(__file__).parent
 SIZE = (132, 38)
 NARROW = (80, 24)
 RANKS = 8
-VERDICT_SECONDS = 180.0
+VERDICT_SECONDS = 420.0
 TRAINED = 90
 """Steps after which all figures of a job that trains are there, and charts of a minute have something to show."""
-AFTER = 60.0
+AFTER = 120.0
 """Seconds of training before the data loader hangs: the pictures of a job that trains are taken in them."""
 HEALTHY = ("overview", "ranks", "gpus", "fabric", "logs", "nodes")
 """Taken while the job trains; the others once it hangs."""
