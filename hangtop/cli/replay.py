@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from hangtop.cli.common import CONFIG, ScreenChoices, screen
+
+NAMED = 8
+"""Nodes that are named of each session that was kept."""
 
 
 @click.command("replay")
@@ -97,5 +101,12 @@ def _list() -> None:
             click.echo(f"{path}: {error}", err=True)
             continue
         begun = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(first))
-        targets = " ".join(recording.about.targets) or "this machine"
+        targets = _told(recording.about.targets)
         click.echo(f"{begun}  {duration(last - first):>8}  {size(held):>8}  {targets}  {path}")
+
+
+def _told(targets: Sequence[str]) -> str:
+    """What was watched, in a few words: of many nodes how many there are."""
+    if len(targets) > NAMED:
+        return f"{' '.join(targets[:NAMED])} and {len(targets) - NAMED:,} more"
+    return " ".join(targets) or "this machine"

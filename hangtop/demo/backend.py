@@ -22,11 +22,11 @@ class CannotRunError(ValueError):
 def choose(asked: str, fault: str) -> tuple[str, str]:
     """The job for ``asked`` and ``fault``, and in a few words why, where that is not what was preferred.
 
-    Raises :class:`CannotRunError`.
+    Raises :class:`ValueError` for two that do not go together, and :class:`CannotRunError`.
     """
     needed = GLOO if fault in ONLY_GLOO else NCCL if fault in ONLY_NCCL else ""
     if asked not in (AUTO, needed or asked):
-        raise CannotRunError(f"--fault {fault} needs --job {needed}")
+        raise ValueError(f"--fault {fault} needs --job {needed}")
     wanted = needed or (PREFERRED if asked == AUTO else asked)
     if wanted == GLOO or compiler():
         return wanted, f"--fault {fault} needs it" if needed and needed != PREFERRED else ""

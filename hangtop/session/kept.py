@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from hangtop import __version__
+from hangtop.session.options import job_of_slurm
 from hangtop.session.session import Session
 from hangtop.session.tape.blocks import HEADER, About, BlockWriter, RecordedMark
 from hangtop.session.tape.opening import link_of, opening
@@ -99,11 +100,18 @@ def _begin(past: Ring, room: int) -> _Begin | None:
 
 def _name(session: Session, folder: Path) -> str:
     """When it ended, and what was watched; of what nobody else has taken."""
-    targets = session.options.targets
+    targets = _watched(session)
     what = _UNFIT.sub("-", targets[0])[:40].strip("-.") if targets else "here"
     stem = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(session.now()))}-{what}"
     names = (stem, *(f"{stem}-{number}" for number in range(2, MOST_FILES)))
     return next((name + SUFFIX for name in names if not (folder / (name + SUFFIX)).exists()), stem + SUFFIX)
+
+
+def _watched(session: Session) -> tuple[str, ...]:
+    """Nodes as they were named; where a Slurm job, a host file or labels named them, those that were found."""
+    options = session.options
+    by_others = options.hostfile or options.via or job_of_slurm(options)
+    return tuple(sorted(session.state.nodes)) if by_others and not options.targets else options.targets
 
 
 def _written(session: Session, begin: _Begin, path: Path) -> Kept:
@@ -123,7 +131,7 @@ def _written(session: Session, begin: _Begin, path: Path) -> Kept:
 
 def _write(session: Session, begin: _Begin, file: BinaryIO) -> None:
     options, first = session.options, begin.frame.at
-    about = About(__version__, list(options.targets), first, options.interval, options.patience, options.label)
+    about = About(__version__, list(_watched(session)), first, options.interval, options.patience, options.label)
     writer = BlockWriter(file)
     writer.add(first, "", "about", about)
     _open(session, begin.frame, writer)

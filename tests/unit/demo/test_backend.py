@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from hangtop.cli.demo import command
 from hangtop.demo import backend
-from hangtop.demo.backend import CannotRunError, choose
+from hangtop.demo.backend import choose
 from hangtop.demo.job.nccl import library
 from hangtop.demo.job.nccl.library import NAME, NoCompilerError, build
 from hangtop.demo.options import DemoOptions
@@ -31,9 +31,9 @@ def test_a_fault_that_only_one_job_can_have_chooses_it() -> None:
     assert choose("auto", "size")[0] == "gloo"
     assert choose("nccl", "lock") == ("nccl", "")
     assert choose("gloo", "lock") == ("gloo", "")
-    with pytest.raises(CannotRunError, match="--fault gpu-hang needs --job nccl"):
+    with pytest.raises(ValueError, match="--fault gpu-hang needs --job nccl"):
         choose("gloo", "gpu-hang")
-    with pytest.raises(CannotRunError, match="--fault size needs --job gloo"):
+    with pytest.raises(ValueError, match="--fault size needs --job gloo"):
         choose("nccl", "size")
 
 

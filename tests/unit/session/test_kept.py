@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -76,6 +77,17 @@ def test_all_of_a_short_session_is_kept_and_played_again(tmp_path: Path) -> None
     assert len(again.state.stacks) == 2
     assert [*again.state.log_lines] == [*session.state.log_lines]
     assert again.now() == session.now()
+
+
+def test_nodes_that_a_scheduler_named_are_told_by_their_names(tmp_path: Path) -> None:
+    session = ended(Paper(nodes=2, gpus=2), 5)
+    session.options = replace(session.options, targets=(), slurm="17")
+    found = had(tmp_path, session)
+    assert replayed(found.path).options.targets == ("node1", "node2")
+    assert found.path.name.endswith("-node1.hangtop")
+    session.options = replace(session.options, slurm=None)
+    assert had(tmp_path, session).path.name.endswith("-here.hangtop"), "this machine"
+    session.keeping.close()
 
 
 def test_only_its_owner_may_read_it(tmp_path: Path) -> None:
