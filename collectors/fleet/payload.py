@@ -16,8 +16,7 @@ from pathlib import Path
 
 import collectors
 from collectors.fleet import interpreter
-
-NICENESS = 19
+from collectors.node.resources import LOW
 
 _ROOT = Path(collectors.__file__).parent
 _LOADER = "collectors.node.loader"
@@ -51,11 +50,11 @@ def command(python: str = "python3", nice: bool = True, *, site: bool = False) -
 
     ``python`` is an interpreter as :mod:`collectors.fleet.interpreter` finds it.
     Isolated from the node's Python settings (``-I -S``) and without writing byte code (``-B``). The program is one
-    word without a line break, because csh allows none inside quotes. ``nice`` gives it the lowest priority from the
+    word without a line break, because csh allows none inside quotes. ``nice`` gives it a low priority from the
     start, which a program that takes it by itself once it is up (the agent) does not want. ``site``
     lets the program see what is installed for the interpreter (a probe needs the job's own torch).
     """
-    niceness = str(NICENESS if nice else 0)
+    niceness = str(LOW if nice else 0)
     isolation = [] if site else ["-I", "-S"]
     return [*interpreter.words(python), *isolation, "-B", "-u", "-c", _PROGRAM, "hangtop", niceness]
 

@@ -92,7 +92,7 @@ class Agent:
         while True:
             self._tick(self._runners, min(1.0, self._settings.interval * GRACE))
             if not yielded and (self._seq > START_TICKS or all(runner.has_looked for runner in self._runners)):
-                # Not before: where all cores are taken, the lowest priority would stretch the start to a minute.
+                # Not before: where all cores are taken, a low priority would stretch the start to half a minute.
                 # Never the heartbeat: who comes too late to re-arm the alarm is dead.
                 yield_to_all(heart.native_id)
                 yielded = True

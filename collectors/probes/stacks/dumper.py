@@ -35,7 +35,7 @@ class Dumper:
         """A dump of the present request has come."""
         self._answered = Bell()
         self._answers = Answers(self._dump, self._wish, self._answered.set)
-        # At the lowest priority a dump would wait behind busy ranks, and a paused one with it.
+        # At a low priority a dump would wait behind busy ranks, and a paused one with it.
         words = command(order.python, nice=False)
         packed = pack("collectors.node.stacks.stackdump", list(order.request), extra=sent_along())
         self._running = Running(transport, words, packed, self._answers.line, limits=LIMITS)

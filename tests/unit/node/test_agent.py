@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from collectors.node.agent import Agent
+from collectors.node.resources import LOW
 from collectors.node.sources import SOURCES
 from collectors.samples.control import Beat, Settings
 from collectors.samples.fabric import Interface
@@ -144,17 +145,23 @@ def niceness(pid: int) -> dict[int, int]:
     return {thread: int(stat.rpartition(")")[2].split()[16]) for thread, stat in stats.items()}
 
 
-def test_once_it_is_up_all_but_its_heartbeat_has_the_lowest_priority() -> None:
+def test_once_it_is_up_all_but_its_heartbeat_has_a_low_priority() -> None:
     with watch() as agent:
         agent.wait_for(lambda it: {state.source for state in it.of(SourceState)} == set(MINE))
         seen = len(agent.of(Tick))
         agent.wait_for(lambda it: len(it.of(Tick)) > seen + 2)
         found = niceness(agent.process.pid)
-    assert found.pop(agent.process.pid) == 19
-    lowest = sorted(found.values())
-    assert lowest.pop(0) == os.nice(0)
-    assert set(lowest) == {19}
-    assert len(lowest) >= len(MINE), "sources may have threads of their own for what may hang"
+    assert found.pop(agent.process.pid) == LOW
+    others = sorted(found.values())
+    assert others.pop(0) == os.nice(0)
+    assert set(others) == {LOW}
+    assert len(others) >= len(MINE), "sources may have threads of their own for what may hang"
+
+
+def test_who_has_a_lower_priority_already_keeps_it() -> None:
+    """A user may not take any of it back."""
+    words = "from collectors.node.resources import os, yield_to_all; os.nice(15); yield_to_all(); print(os.nice(0))"
+    assert subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True).stdout == "15\n"
 
 
 def test_a_control_line_that_makes_no_sense_is_a_fault_and_nothing_else() -> None:

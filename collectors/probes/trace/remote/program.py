@@ -16,6 +16,9 @@ from collectors.node.say import say
 from collectors.probes.trace.remote import capture, files, ways
 from collectors.samples.traces import RankTrace
 
+LOWER = 9
+"""What is added to the niceness while traces are read: that takes seconds of a core, which anybody may have before."""
+
 
 class ListedTrace(NamedTuple):
     """One file. The same one on shared storage has the same three on every node."""
@@ -56,6 +59,7 @@ def main(arguments: Dict[str, object]) -> None:
         for path in files.find([str(pattern) for pattern in patterns]):
             say(_listed(path))
     elif isinstance(paths, list):
+        os.nice(LOWER)
         for path in paths:
             tell(capture.from_file(str(path)))
     elif isinstance(ranks, list):
