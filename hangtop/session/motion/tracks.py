@@ -15,6 +15,7 @@ from collectors.samples.ranks import RankPulse
 from collectors.samples.stacks import Frame, StackDump
 from hangtop.diagnosis.tables.thresholds import A_SCRIPTS_WAKE, A_WAKE, IDLE_CORES, SELDOM, TICK_S
 from hangtop.diagnosis.waits.process_motion import naps_briefly
+from hangtop.session.motion.main_frames import apart, main_frames
 from hangtop.session.state.job_state import GpuState, RankState
 
 SWITCHES = 2
@@ -29,6 +30,8 @@ HALF_LIFE = 600.0
 """Seconds in which a usual rate that is no longer seen is half forgotten."""
 ASLEEP, AWAKE = IDLE_CORES, 0.3
 """Cores in use under which a process sleeps, and over which it computes or spins; between them it stays what it was."""
+BETWEEN = 2
+"""Looks in a row after which it is not known any more which of the two it does: one may be half of each."""
 WRITES_A_WAKE, WRITES = 128.0, 1024.0
 """Bytes written each time that one wakes, and per second, that a wait which polls does not hand over: what gloo sends
 is counted as written, and so are the lines of a log, which are fewer."""
@@ -55,7 +58,6 @@ LOOP = 3
 """Innermost frames in which two looks at a wait that polls may differ: the loop, what it calls, and what that calls."""
 PROGRAM = "<module>"
 """What a script's main thread began with."""
-MAIN_THREADS = ("MainThread", "")
 
 
 @dataclass(slots=True)
@@ -96,6 +98,8 @@ class MotionTrack:
     polling: bool = False
     """It wakes only to see whether what it waits for is there, or sleeps."""
     awake: bool | None = None
+    between: int = 0
+    """Looks in a row in which it neither slept nor used much of a core."""
     power: float | None = None
     """Share of its GPU's power limit, …"""
     used: float = 0.0
@@ -196,10 +200,14 @@ class MotionTrack:
         return earnest
 
     def _changed(self, cores: float, pulse: RankPulse, *, naps: bool) -> bool:
-        """Whether it went from sleeping to computing or back. Who spins but is given no CPU does not sleep."""
+        """Whether it went from sleeping to computing or back. Who spins but is given no CPU does not sleep.
+
+        Nor does it begin to compute when it is given more: what it does was not known for as long as that was little.
+        """
         asleep = naps or (cores < ASLEEP and pulse.state != "R")
-        awake = False if asleep else True if cores > AWAKE else self.awake
-        changed = self.awake is not None and awake != self.awake
+        self.between = 0 if asleep or cores > AWAKE else self.between + 1
+        awake = not asleep if not self.between else self.awake if self.between < BETWEEN else None
+        changed = self.awake is not None and awake is not None and awake != self.awake
         self.awake = awake
         return changed
 
@@ -220,7 +228,7 @@ class MotionTrack:
 
     def saw(self, dump: StackDump) -> bool:
         """Take a look at its stacks: a main thread that is elsewhere than before has moved."""
-        frames = _main_frames(dump)
+        frames = main_frames(dump)
         if frames is None:
             return False
         if self.frames and frames and self.frames[-1].name == PROGRAM != frames[-1].name:
@@ -229,7 +237,7 @@ class MotionTrack:
         since, self.looked_at = self.looked_at, dump.at
         # A wait that polls is now in its check and now in its sleep.
         near = LOOP if self.polling and self.rate > 0.0 else 0
-        moved = before is not None and _apart(before, frames) > near
+        moved = before is not None and apart(before, frames) > near
         if moved:
             came = self._came(since, dump.at)
             self.moved_at, self.looks = max(self.moved_at, came), 0
@@ -281,17 +289,3 @@ def _of_main_thread(before: RankPulse, now: RankPulse, span: float, cores: float
     if before.main_cpu is None or now.main_cpu is None:
         return cores
     return max(0.0, now.main_cpu - before.main_cpu) / span
-
-
-def _main_frames(dump: StackDump) -> Sequence[Frame] | None:
-    for thread in dump.threads:
-        if thread.name in MAIN_THREADS and thread.frames and thread.os_thread_id in {None, dump.pid}:
-            return thread.frames
-    return None
-
-
-def _apart(one: Sequence[Frame], other: Sequence[Frame]) -> int:
-    """Python frames of the deeper of two stacks that are not the same in both, counted from where they part."""
-    a, b = ([(f.name, f.file, f.line) for f in reversed(frames) if not f.native] for frames in (one, other))
-    same = next((place for place, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-    return max(len(a), len(b)) - same

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -91,3 +92,23 @@ def test_who_sleeps_came_there_before_it_fell_asleep_and_not_when_it_was_looked_
 def test_a_look_long_after_the_one_before_is_no_proof_that_a_rank_works_just_now() -> None:
     assert looked_at(before=10.0, idle_since=None).worked_at is None
     assert looked_at(before=27.0, idle_since=None).worked_at == 30.0
+
+
+@pytest.mark.parametrize(
+    ("cores", "moves"),
+    [((0.0, 0.0, 0.2, 0.2, 0.2, 0.4, 0.4), 0), ((0.0, 0.0, 0.2, 0.9), 1), ((0.0, 0.0, 0.9), 1), ((0.9, 0.2, 0.0), 1)],
+    ids=["spins, and is given more", "begins within a look", "begins", "ends within a look"],
+)
+def test_who_spins_does_not_begin_to_compute_when_it_is_given_more_of_a_cpu(
+    cores: tuple[float, ...], moves: int
+) -> None:
+    """A hang became healthy for some seconds when other programs of its node ended."""
+    rank = RankState("node1", process(0), Trail(past(), 1000))
+    rank.looks.take(1.0, pulse(1000, state="R"))
+    known = track(rank, 1.0, None)
+    used = 0.0
+    for at, share in enumerate(cores, 2):
+        used += share
+        rank.looks.take(float(at), pulse(1000, state="R" if share else "S", cpu_user=used))
+        known.follow(float(at), rank, None, exchanged=None, own=False)
+    assert known.moves == moves
