@@ -6,6 +6,8 @@ from __future__ import annotations
 
 IDLE_CORES = 0.05
 """Ours: a rank that waits in gloo uses under 0.005 of a core, its watchdog and heartbeat threads included."""
+SOME_CORES = 0.015
+"""Ours: three times what the threads of a rank that waits use together."""
 BUSY_CORES = 0.5
 """Ours: a thread that spins uses 1.0; half allows for a node that is twice oversubscribed."""
 SELDOM = 25.0

@@ -66,5 +66,5 @@ def answer_due(status: RankStatus, waited: float) -> float:
 def _through_a_thread(doing: Activity) -> bool:
     if doing.thread == "python" and doing.label == NETWORK:
         return True
-    holder = doing.holder  # several threads, of which none is the one
-    return holder is not None and holder.waits == "storage" and doing.label.partition(":")[0] in FEEDS
+    holder = doing.holder  # several threads, of which none is the one; what each waits for is not always told
+    return holder is not None and holder.waits in ("storage", "unknown") and doing.label.partition(":")[0] in FEEDS

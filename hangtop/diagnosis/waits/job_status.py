@@ -104,7 +104,7 @@ class JobStatus:
         """
         assert self.graph is not None, "nobody is waited for where nobody waits"
         seen = self.graph.held
-        asleep = min(culprit.motion.asleep for culprit in culprits)
+        asleep = min(culprit.motion.asleep * (not culprit.motion.beside(_thread(culprit))) for culprit in culprits)
         due = self.job.alarm_after
         return max(seen, asleep) if asleep >= due and seen >= SLEPT_SEEN_SHARE * due else seen
 
@@ -141,6 +141,10 @@ class JobStatus:
         if not self.job.live:
             return self.alarm_after
         return max(self.alarm_after, answer_due(culprit, waited), child_due(culprit, waited), outside_due(culprit))
+
+
+def _thread(status: RankStatus) -> str:
+    return "main" if status.activity is None else status.activity.thread
 
 
 def _is_not_known(status: RankStatus) -> bool:
@@ -203,8 +207,9 @@ def computes(status: RankStatus) -> bool:
     doing = status.activity
     if doing is None or status.state != "working" or status.blocked:
         return False
-    # who is to be given Python's lock sleeps for that now and then
-    return doing.kind == "code" and (doing.waits == "nothing" or (doing.waits == "unknown" and status.motion.wants_cpu))
+    # who is to be given Python's lock sleeps for that now and then; of other threads the kernel does not tell
+    open_ended = status.motion.wants_cpu or status.motion.beside(doing.thread)
+    return doing.kind == "code" and (doing.waits == "nothing" or (doing.waits == "unknown" and open_ended))
 
 
 def met_once(status: RankStatus) -> bool:

@@ -17,6 +17,7 @@ from hangtop.diagnosis.tables.thresholds import (
     QUIET_SWITCHES_PER_S,
     SELDOM,
     SELDOM_ASLEEP_PER_S,
+    SOME_CORES,
     STARVED_CORES,
     WORK_BYTES_PER_S,
     WORK_MEMORY_BYTES,
@@ -101,6 +102,10 @@ class Motion:
     def starved(self) -> bool:
         """Ready to run all along, and given less of a core than it asks: who runs has not slept of its own accord."""
         return self.state == "R" and self.cpu is not None and not is_blocked(self.cpu) and not wakes(self)
+
+    def beside(self, thread: str) -> bool:
+        """Not its main thread does its work, and it is given some CPU, of which those who wait use next to nothing."""
+        return thread == "python" and self.cpu is not None and self.cpu >= SOME_CORES
 
     @property
     def asleep(self) -> float:

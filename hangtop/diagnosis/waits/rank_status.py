@@ -85,7 +85,7 @@ class RankStatus(NamedTuple):
     def blocked(self) -> bool:
         """It hardly used its CPU: by its process, or by looks."""
         looks = self.activity is not None and self.activity.cpu == "blocked" and not self.motion.wants_cpu
-        return self.motion.blocked or looks
+        return (self.motion.blocked or looks) and not (self.activity and self.motion.beside(self.activity.thread))
 
     @property
     def seen(self) -> bool:

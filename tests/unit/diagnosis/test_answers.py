@@ -16,8 +16,13 @@ ASKS = ["ask_judge reward.py:40", "main run.py:9"]
 POOL = [f"Condition.wait {STDLIB}/threading.py:327", f"Future.result {STDLIB}/concurrent/futures/_base.py:451", *ASKS]
 
 
-def asking(held: float, ran: float | None, stack: list[str], *, threads: int = 1, per_s: float = 0.0) -> Job:
-    """Rank 2 keeps the others waiting for so long at a service; its main thread ran so many seconds ago."""
+def asking(
+    held: float, ran: float | None, stack: list[str], *, threads: int = 1, per_s: float = 0.0, plain: bool = False
+) -> Job:
+    """Rank 2 keeps the others waiting for so long at a service; its main thread ran so many seconds ago.
+
+    ``plain``: its threads ask in C, and nothing tells what they wait for.
+    """
     sketch = Sketch(watched=90.0, span=held, stood_still=held, patience=4.0)
     sketch.ranks().at(ALL_REDUCE)
     own = stack is ASKS
@@ -31,16 +36,19 @@ def asking(held: float, ran: float | None, stack: list[str], *, threads: int = 1
         looks = tuple(look._replace(value=look.value._replace(idle_since=since)) for look in rank.looks)
         ranks.append(replace(rank, looks=looks))
     dumps = tuple(
-        dump._replace(threads=[*dump.threads, *map(asker, range(threads))]) if dump.pid == 1002 and not own else dump
+        dump._replace(threads=[*dump.threads, *(asker(number, plain=plain) for number in range(threads))])
+        if dump.pid == 1002 and not own
+        else dump
         for dump in job.stacks
     )
     return replace(job, ranks=tuple(ranks), stacks=dumps)
 
 
-def asker(number: int) -> ThreadStack:
+def asker(number: int, *, plain: bool) -> ThreadStack:
     """A thread of a pool that reads an answer."""
+    reads = () if plain else (f"SocketIO.readinto {STDLIB}/socket.py:706",)
     return thread(
-        f"SocketIO.readinto {STDLIB}/socket.py:706", "one /srv/reward.py:38", f"run {STDLIB}/threading.py:982",
+        *reads, "one /srv/reward.py:38", f"run {STDLIB}/threading.py:982",
         name=f"ThreadPoolExecutor-0_{number}", tid=7000 + number,
     )  # fmt: skip
 
@@ -95,3 +103,11 @@ def test_one_answer_may_take_long_so_who_waits_for_it_is_at_first_but_possibly_s
     found = first(diagnose(asking(held, None, ASKS)))
     assert (found.kind, found.ranks) == ("rank_stuck_in_code", (2,))
     assert found.certainty in sure
+
+
+@pytest.mark.parametrize(("ran", "kind"), [(2.0, "waiting"), (13.9, "rank_stuck_on_lock")])
+def test_so_is_who_was_handed_something_by_threads_of_which_nothing_tells_what_they_wait_for(
+    ran: float, kind: str
+) -> None:
+    found = first(diagnose(asking(14.0, ran, POOL, threads=4, plain=True)))
+    assert (found.kind, found.ranks) == (kind, (2,))

@@ -108,3 +108,12 @@ def test_a_thread_of_which_no_wait_is_known_may_yet_bring_what_its_main_one_wait
     main = [f"Condition.wait {STDLIB}/threading.py:327", f"Event.wait {STDLIB}/threading.py:629", "close track.py:30"]
     found = pool(0.0, *frames, main=[*main, "main train.py:9"], threads=1)
     assert (found.severity, found.ranks, found.certainty) == ("critical", (2,), certainty)
+
+
+@pytest.mark.parametrize(("cores", "severity"), [(0.03, "info"), (0.003, "critical")])
+def test_a_trainer_in_a_thread_computes_with_the_little_that_a_full_node_gives_while_the_main_one_sleeps(
+    cores: float, severity: str
+) -> None:
+    main = [f"Thread.join {STDLIB}/threading.py:1119", "start train.py:30", "main train.py:9"]
+    found = pool(cores, "fit train.py:21", main=main, threads=1)
+    assert (found.severity, found.ranks) == (severity, (2,))
