@@ -32,6 +32,8 @@ ONE_WAIT_S, ONE_WAIT_SHARE = 5.0, 0.5
 """Seconds, and part of the time until the alarm, from which on one wait is no rhythm, though something moved lately."""
 ONE_LOOK_S = 5.0
 """Seconds of a pause within which several looks count as one."""
+STARVED_SHARE = 50
+"""Ours: per cent of its time for which a rank waits for a CPU, of a node with much more to do than it can."""
 PAUSE_SLACK_S = 0.5
 """Ours: by so much a look and the signs by which a pause is known may be apart, as of one that a watch began within."""
 A_STEP_S = 60.0
@@ -50,6 +52,8 @@ def straggler_rank(job_status: JobStatus) -> Iterator[Finding]:
     waits, looks = _counted(seen)
     late = [one for one, chance in _chances(seen, STRAGGLER_SHARE) if chance < CHANCE]
     if any(_in_one_step(job_status.job, one, seen) or _in_one_pause(job_status.job, one) for one in late):
+        return
+    if all(map(_waits_for_cpu, seen)):
         return
     if not late or len(late) > max(1, len(seen) // 4):
         return
@@ -87,6 +91,12 @@ def _in_one_step(job: Job, status: RankStatus, seen: Iterable[RankStatus]) -> bo
     if job.motion.last_step is None:
         return all(one.busy and len({look.where for look in one.readings}) == 1 for one in seen if one is not status)
     return step_at is not None and step_at < looks[0].at
+
+
+def _waits_for_cpu(status: RankStatus) -> bool:
+    """It is ready to run for most of the time and has no CPU: where all are so, who is last at a look is chance."""
+    wait = status.process.cpu_wait if status.process is not None else None
+    return wait is not None and wait.waited >= STARVED_SHARE
 
 
 def _in_one_pause(job: Job, status: RankStatus) -> bool:

@@ -154,6 +154,18 @@ def test_ranks_whose_data_are_over_wait_for_one_that_has_more_and_is_not_slow(ow
     assert ("straggler_rank" in kinds(job.verdict())) is slow
 
 
+@pytest.mark.parametrize(("waited", "slow"), [((80, 90, 85, 75), False), ((80, 90, 5, 75), True)])
+def test_where_all_wait_for_a_cpu_who_is_last_is_chance(waited: tuple[int, ...], slow: bool) -> None:
+    """One that sleeps in its own code meanwhile is late by itself."""
+    job = Sketch(looks=6, span=10.0)
+    job.ranks().at(BACKWARD).pulse(switches=9, cores=0.03)
+    job.ranks(2).at(["write_line train.py:50", "main train.py:9"], state="S").pulse(switches=9, cores=0.03)
+    for rank, share in enumerate(waited):
+        job.ranks(rank).waits_for_cpu(share, nice=10)
+    job.motion, job.stood_still = MOVING, 0.0
+    assert ("straggler_rank" in kinds(job.verdict())) is slow
+
+
 def test_all_load_data() -> None:
     job = Sketch()
     other = ["fill data.py:60", *READING[1:]]
