@@ -9,6 +9,7 @@ from hangtop.diagnosis.waits.rank_status import RankStatus, in_c_code
 
 FEEDS = frozenset({"waits for a future", "waits for a thread to end", "waits for a pool of threads"})
 """Waits for what a thread of its own is to bring."""
+A_LOCK = "waits for a lock"
 _HELD_UP = frozenset({"storage", "helper", "time", "peers", "device"})
 """What a thread that is met in such a wait does not compute."""
 
@@ -56,9 +57,14 @@ def others_compute(status: RankStatus) -> bool:
 
 
 def goes_on_beside(status: RankStatus) -> bool:
-    """The thread that its main one waits for is in no wait that is known, but for a sleep: it may bring what is due."""
+    """The thread that its main one waits for is in no wait that is known, but for a sleep: it may bring what is due.
+
+    A lock is not brought: it is kept for as long as that thread stays where it is.
+    """
     doing = status.activity
-    return doing is not None and doing.holder is not None and doing.holder.waits in ("nothing", "time", "unknown")
+    if doing is None or doing.holder is None or doing.label.partition(":")[0] == A_LOCK:
+        return False
+    return doing.holder.waits in ("nothing", "time", "unknown")
 
 
 def _at_work(doing: Activity, held_up: frozenset[str] = _HELD_UP) -> bool:

@@ -117,3 +117,9 @@ def test_a_trainer_in_a_thread_computes_with_the_little_that_a_full_node_gives_w
     main = [f"Thread.join {STDLIB}/threading.py:1119", "start train.py:30", "main train.py:9"]
     found = pool(cores, "fit train.py:21", main=main, threads=1)
     assert (found.severity, found.ranks) == (severity, (2,))
+
+
+def test_a_lock_is_kept_by_a_thread_that_stays_where_it_is_whatever_that_waits_for() -> None:
+    found = pool(0.0, "emit watch.py:12", main=["log_line train.py:44", "main train.py:9"], threads=1)
+    assert (found.kind, found.ranks) == ("rank_stuck_on_lock", (2,))
+    assert found.certainty != "possible"
