@@ -89,9 +89,13 @@ async def shoot(theme: str) -> None:
                     save(app, panel.name)
             await until(lambda: session.verdict is not None and session.verdict.outcome == "hung")
             await asyncio.sleep(2.0)
-            for key, pause in (("r", 1.0), ("y", 5.0), ("escape", 0.5)):  # dumps for the panel of collectives
-                await pilot.press(key)
-                await asyncio.sleep(pause)
+            await pilot.press("r")  # dumps for the panel of collectives: a question, then the answer
+            await until(lambda: len(app.screen_stack) > 1)
+            await pilot.press("y")
+            await until(lambda: len(app.screen_stack) == 1)
+            await until(lambda: len(app.screen_stack) > 1)
+            await pilot.press("escape")
+            await asyncio.sleep(0.5)
             for number, panel in enumerate(PANELS, start=1):
                 if panel.name not in HEALTHY:
                     await pilot.press(str(number))
