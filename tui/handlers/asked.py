@@ -101,7 +101,7 @@ async def ask_recorders(app: Host) -> None:
         app.head.state.changes.append(Change(app.head.now(), "", text, "dump"))
     content: Content = []
     for dump in sorted(dumps, key=lambda dump: dump.rank):
-        got = f"{dump.size} bytes from {dump.path}" if dump.size else dump.why
+        got = f"{dump.size:,} bytes from {dump.path}" if dump.size else dump.why
         content.append([(f"{rank_text(dump.rank):<10}", Tone.STRONG), (harmless(f"{dump.node}  {got}"), Tone.TEXT)])
     if dumps and not any(dump.size for dump in dumps) and not _armed(app):
         content += [[], *_plain([HOW_TO_ENABLE], Tone.INFO)]
