@@ -111,7 +111,7 @@ def _group(
     moves: bool,
 ) -> Block:
     doing = group.activity
-    # a file that is waited for may have a name as long as the line: how they stand comes before it
+    # a file that is waited for may have a name as long as the line: how they stand, and who they are, come before it
     label = of_several(doing.label, len(group.ranks))
     what = label.removesuffix(f" ({doing.waiting_on})")
     tone = Tone.BAD if doing.error else Tone.STRONG
@@ -121,8 +121,8 @@ def _group(
         (f"{place(group.ranks)}   ", Tone.INFO),
         (what, tone),
         *_notes(doing, moves),
-        (label.removeprefix(what), tone),
         *judged(group.ranks, doing.label),
+        (label.removeprefix(what), tone),
     ]
     lines: list[list[Piece]] = [heading]
     if doing.error:

@@ -105,6 +105,10 @@ async def test_how_a_group_stands_comes_before_the_long_name_of_what_it_reads() 
         await shown.press("8")
         heading = next(line for line in shown.lines() if "1 rank    11" in line)
         assert re.search(r"node2   \S.* · frozen .*\(/mnt/datasets/a-long-name-", heading)
+        session.publish(hung())
+        await shown.draw()
+        heading = next(line for line in shown.lines() if "1 rank    11" in line)
+        assert re.search(r" · frozen .* A ◀ holds the others up", heading)
 
 
 async def test_the_tree_carries_ranks_on_its_edges() -> None:
