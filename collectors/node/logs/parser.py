@@ -59,6 +59,8 @@ class LogParser:
         self._pending = b""
         self._cutting = False
         self._tail = b""
+        self._whole: Optional[bytes] = b""
+        """The tail as it was read, where its ends of lines are those of the log."""
         self._spans: List[Tuple[int, int]] = []
         self._kept = max(tail, BEFORE)
 
@@ -96,7 +98,7 @@ class LogParser:
         """What follows is not what came next: bytes were left out, and nobody knows how many lines."""
         self._pending = b""
         self._cutting = True
-        self._tail = b""
+        self._tail = self._whole = b""
         self._spans = []
         self.coll.whole = False
         events = self.idle()
@@ -125,6 +127,8 @@ class LogParser:
     @property
     def tail_line(self) -> int:
         """Number of a line not below the tail's first: states of a progress bar, and what is left out, are no lines."""
+        if self._whole is not None:
+            return self.line - self._whole.count(b"\n")
         return self._spans[0][1] if self._spans else self.line
 
     @property
@@ -162,11 +166,14 @@ class LogParser:
         if text:
             self._text(text, numbers)
             self._tail = (self._tail + text)[-self._kept :]
-            self._span(len(text), self.line - block.count(b"\n", -self._kept) if len(text) == len(block) else first)
+        self._count(block, text, first)
 
-    def _span(self, length: int, first: int) -> None:
-        """Remember from which line on the tail holds so many bytes more."""
-        self._spans = [*self._spans, (length, first)] if length < self._kept else [(self._kept, first)]
+    def _count(self, block: bytes, text: bytes, first: int) -> None:
+        """Remember from which line on the tail holds what it holds: exactly, unless lines were left out of it."""
+        whole = len(text) == len(block) and (self._whole is not None or len(block) >= self._kept)
+        self._whole = ((self._whole or b"") + block)[-self._kept :] if whole else None
+        if text:
+            self._spans = [*self._spans, (len(text), first)]
         while sum(size for size, _ in self._spans[1:]) >= self._kept:
             self._spans.pop(0)
 

@@ -40,7 +40,7 @@ SCANNER = Scanner(
 
 _RAISED = re.compile(
     r"^(?:\[?(?:ERROR|[Ee]rror|CRITICAL|FATAL|E)\]?[ :-]{0,8}){0,2}"
-    r"(?P<line>(?:socket\.gaierror|[A-Za-z_][\w.]*(?:Error|Exception)): \S.*)$"
+    r"(?P<line>(?:socket\.gaierror|[A-Za-z_][\w.]*(?:Error|Exception)): (?!module compiled against )\S.*)$"
 )
 _LOGGED = re.compile(
     rb"\b(?:Stack|defined at) \(most recent"

@@ -27,6 +27,8 @@ MANY, CLOSE, WROTE_ON_LONG_S = 20, 12, 600.0
 _MAY_BE_LOGGED = ("log.error", "python.exception", "torch.address_in_use")
 _SHELL = re.compile(r": line \d{1,6}: {1,8}\d{1,9} ")
 """``job.sh: line 105: 4711 Killed``: a script that goes on may have its reasons."""
+_INFORMS = re.compile(r"(?:[^\r\n]{0,60}[\s\[|(])?(?:INFO|DEBUG)\b")
+"""A line at the level of information: of a child's end somebody tells who goes on."""
 _HANDLED = re.compile(
     r"(?i)\b(?:decreas|reduc|halv|lower|shrink)ing (?:the )?(?:\w{1,12} ){0,2}batch[_ -]?size"
     r"|\bretrying with (?:a )?(?:smaller|lower|batch)|\btrying (?:a )?(?:smaller |lower )?batch[_ -]?size"
@@ -127,6 +129,8 @@ class After:
             told = first if first is not None else event.data.get("after")
             first = told if found < 0 and isinstance(told, float) else times.last("\n".join(rows[:CLOSE]), self._now)
             return calm >= MANY and first is not None and last is not None and last - first > WROTE_ON_LONG_S
+        if event.kind == "log.error" and _INFORMS.match(event.text):
+            return calm >= FEW
         least = WROTE_ON_S if event.kind == "log.error" and first is not None else WROTE_ON_LATER_S
         if first is None and event.kind == "log.error":
             stamps = (times.find(row, self._now) for row in rows[:CLOSE] if not counters.is_trouble(row))

@@ -79,6 +79,7 @@ def passed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, now: flo
             or (mine and again is not None and _before(event, again, alone))
             or (mine and _outlived(event, behind.of(event), launched))
             or (alone and mine and _signalled(event) and behind.is_long(event))
+            or (mine and _one_liner(event) and behind.is_long(event))
         )
         for event, fault, mine in zip(events, wanted, own, strict=True)
     ]
@@ -141,6 +142,11 @@ def _before(event: LogEvent, again: beginnings.Beginning, alone: bool) -> bool:
 
 def _signalled(event: LogEvent) -> bool:
     return event.kind.startswith("process.") or event.data.get("consequence") is True
+
+
+def _one_liner(event: LogEvent) -> bool:
+    """Whether it was raised in a ``python -c`` of a line: by which a build or a script asks what is there."""
+    return event.kind == "python.exception" and str(event.data.get("frame", "")).startswith("<string>:")
 
 
 def _torn_down(event: LogEvent) -> bool:

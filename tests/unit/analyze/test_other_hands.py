@@ -275,3 +275,34 @@ def test_cudas_own_words_behind_a_programs(said: str, tmp_path: Path) -> None:
 
 def test_words_about_such_errors_are_none(tmp_path: Path) -> None:
     assert _of(tmp_path, "step 1\nINFO: see the notes on unspecified launch failures and an illegal move\n") == []
+
+
+ASKED = (
+    'Traceback (most recent call last):\n  File "<string>", line 1, in <module>\n'
+    "ModuleNotFoundError: No module named 'torch'\n"
+)
+BUILDING = "".join(f"-- Installing: /x/part{chr(97 + n % 26)}.py\n" for n in range(60))
+
+
+def test_what_a_build_asks_python_for(tmp_path: Path) -> None:
+    assert _of(tmp_path, "-- Looking for torch\n" + ASKED + BUILDING) == []
+    assert _of(tmp_path, BUILDING + ASKED) != []
+
+
+def test_who_tells_at_the_level_of_information_that_a_child_ended_and_goes_on(tmp_path: Path) -> None:
+    told = "[2026-01-19 03:13:04] [{}] Worker 3 exited with code 124\n"
+    on = "".join(f"[2026-01-19 03:13:{n}] [INFO] Model loaded, part {chr(65 + n % 26)}\n" for n in range(10, 16))
+    assert _of(tmp_path, told.format("INFO") + on) == []
+    assert _of(tmp_path, told.format("INFO")) != []
+
+
+def test_numpys_word_on_its_interface_is_no_exception(tmp_path: Path) -> None:
+    word = "RuntimeError: module compiled against API version 0xc but this version of numpy is 0xa\n"
+    found = _of(tmp_path, word + RAISED.format(411, "KeyError: 'v60109'"))
+    assert "v60109" in found[0].summary
+
+
+def test_a_phones_log(tmp_path: Path) -> None:
+    line = "07-27 10:39:29.778  1296  5696 E UmdCamera: Camera submit request failed.\n"
+    assert _of(tmp_path, line * 3) == []
+    assert _of(tmp_path, "Camera submit request failed.\n") != []

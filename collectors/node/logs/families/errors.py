@@ -143,6 +143,7 @@ LIGHT = re.compile(
     r"|not a git repository|\bvfs_(?:fuse|sock)\.c\b"
     r"|cleaned up|shutting down|shutdown|(?<!: )no error|0 errors|error[ _]?(?:rate|bar|file|handler|code: 0)"
     r"|" + telemetry.LOST + r"|(?:^|\d\.\d{3} )[VDIWE]/[\w.:-]{1,60} {0,20}\( {0,6}\d{1,6}\): "
+    r"|\d\.\d{3} {1,6}\d{1,6} {1,6}\d{1,6} [VDIWEF] [\w.-]{1,60} {0,30}: "
 )
 """Words of lines at the level for errors after which programs go on, or that only clean up; and Android's log."""
 _HERE = re.compile(r"❱ {0,4}\d{1,6} │")
