@@ -19,25 +19,25 @@ from textual.worker import Worker, WorkerState
 from collectors.fleet.transport import TransportError
 from hangtop.session.aside import aside
 from tui.actions import BY_ID, Action, Touch, bindings
-from tui.alarm import Alarm, notification
-from tui.arrivals import ARRIVALS, Arrivals
-from tui.ascii import AsciiFilter
-from tui.due import Due
 from tui.edges import Edges
-from tui.format import reason
-from tui.garbage import REST, TURN, Garbage
 from tui.handlers.scrubbing import advance
-from tui.heap import give_back, share_heap
 from tui.host import Host
+from tui.looks.ascii import AsciiFilter
+from tui.looks.format import reason
+from tui.looks.theme import THEMES, Ink, ink_of
 from tui.navigation import Stage
 from tui.options import ScreenOptions
 from tui.panels.registry import PANELS
 from tui.results import Results
+from tui.running.alarm import Alarm, notification
+from tui.running.arrivals import ARRIVALS, Arrivals
+from tui.running.due import Due
+from tui.running.garbage import REST, TURN, Garbage
+from tui.running.heap import give_back, share_heap
+from tui.running.starting import BEGINNING, start_session
+from tui.running.terminal import TerminalDriver
 from tui.scene import Scene
-from tui.starting import BEGINNING, start_session
 from tui.subject import Subject
-from tui.terminal import TerminalDriver
-from tui.theme import THEMES, Ink, ink_of
 from tui.widgets.footer import Footer
 from tui.widgets.lines import Lines
 from tui.widgets.tabs import Tabs

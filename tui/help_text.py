@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from tui.actions import ACTIONS, Action, Touch
 from tui.dialogs.base import TextDialog
-from tui.keys import shown_keys
+from tui.looks.keys import shown_keys
+from tui.looks.theme import Tone
 from tui.panels.base import Panel
 from tui.panels.registry import BY_NAME
-from tui.theme import Tone
 from tui.widgets.lines import Piece
 
 _FILTER = (

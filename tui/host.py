@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from textual.app import App
 
+from tui.looks.text import harmless
+from tui.looks.theme import Ink
 from tui.navigation import Stage
 from tui.options import ScreenOptions
 from tui.panels.base import Panel, Place
 from tui.results import Result, Results
 from tui.scene import Scene
 from tui.subject import Subject
-from tui.text import harmless
-from tui.theme import Ink
 from tui.widgets.lines import Content
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from textual.content import Content
 from hangtop.diagnosis.phrasing import ranks_on, ranks_text
 from tui.actions import ACTIONS
 from tui.host import Host
-from tui.keys import shown_keys
+from tui.looks.keys import shown_keys
+from tui.looks.text import harmless
 from tui.panels.base import Place
 from tui.panels.findings import key_of, where
-from tui.text import harmless
 from tui.widgets.banner import Banner
 
 if TYPE_CHECKING:

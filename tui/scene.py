@@ -8,12 +8,12 @@ from typing import Protocol
 
 from hangtop.diagnosis.finding import Verdict, WaitBox
 from hangtop.session.state.job_state import GpuState, JobState, NodeState, RankState
-from tui.count import Count, KnownRanks, alive_on, counted
-from tui.measure import is_stale
-from tui.names import ShortNames
-from tui.order import natural
-from tui.owners import owners_of, pids_are_hidden
-from tui.rows import NOTHING, GpuRow, Lists, NodeRows, PortRow, RankRow, lists_of, rows_of
+from tui.figures.count import Count, KnownRanks, alive_on, counted
+from tui.figures.measure import is_stale
+from tui.figures.owners import owners_of, pids_are_hidden
+from tui.looks.names import ShortNames
+from tui.ordering.order import natural
+from tui.ordering.rows import NOTHING, GpuRow, Lists, NodeRows, PortRow, RankRow, lists_of, rows_of
 from tui.subject import Subject
 from tui.timeline import Timeline
 from tui.waits.waiting import WaitLookup

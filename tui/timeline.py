@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from hangtop.session.history.marks import Mark, marks
 from hangtop.session.state.changes import Change
-from tui.format import age, clock
+from tui.looks.format import age, clock
 from tui.subject import Subject
 
 ZOOMS = (60, 120, 300, 900, 3600, 21_600, 86_400, 604_800)

@@ -15,9 +15,9 @@ from tests.support.screens import NOW, Paper, hung, kernel_line, say
 from tui.actions import ACTIONS, BY_ID, Action, Touch
 from tui.app import HangtopApp, ScreenOptions
 from tui.intent import Intent
-from tui.keys import shown_keys
+from tui.looks.keys import shown_keys
 from tui.panels.registry import PANELS
-from tui.report import Report
+from tui.texts.report import Report
 
 HOME = {"graph": "1", "view": "1", "log": "5", "metric": "1", "time": "1", "samples": "8"}
 """Panel on which an action with this need can be tried; the ranks otherwise."""

@@ -12,7 +12,7 @@ from hangtop.session import aside as resting
 from hangtop.session.aside import aside
 from tests.support.piloted import screen
 from tests.support.screens import Paper, hung, say
-from tui.logbook import LogBook
+from tui.logs.logbook import LogBook
 from tui.panels.overview import OverviewPanel
 
 

@@ -18,8 +18,8 @@ from tests.support.made import gpu_row, pulse
 from tests.support.piloted import Screen, screen
 from tests.support.screens import NOW, PID, Paper, hung, kernel_line, say
 from tui.app import ScreenOptions
-from tui.report import Report
-from tui.theme import THEMES
+from tui.looks.theme import THEMES
+from tui.texts.report import Report
 
 
 def style_at(shown: Screen, word: str) -> object:

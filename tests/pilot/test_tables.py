@@ -11,7 +11,7 @@ from tests.support.made import pulse
 from tests.support.piloted import Screen, screen
 from tests.support.screens import NOW, PID, Paper, hung
 from tui.app import ScreenOptions
-from tui.filter import parse
+from tui.ordering.filter import parse
 from tui.panels.registry import PANELS
 from tui.panels.table_panel import TablePanel
 from tui.widgets.table import Table

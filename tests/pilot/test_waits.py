@@ -18,7 +18,7 @@ from tests.support.screens import NOW, PID, Paper, PaperSession, hung, kernel_li
 from tests.support.terminal import attached
 from tui.app import HangtopApp, ScreenOptions
 from tui.panels.overview import OverviewPanel
-from tui.report import Report
+from tui.texts.report import Report
 
 SIZES = [(80, 24), (120, 36), (200, 50)]
 

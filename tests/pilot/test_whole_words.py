@@ -10,7 +10,7 @@ from collectors.fleet.sink import LinkChange
 from hangtop.diagnosis.finding import Outcome, Verdict, WaitBox
 from tests.support.piloted import screen
 from tests.support.screens import NOW, Paper, hung
-from tui.theme import Tone
+from tui.looks.theme import Tone
 
 
 @pytest.mark.parametrize("size", [(80, 24), (100, 30), (120, 36)])

@@ -12,8 +12,8 @@ from textual.widgets import Input
 from collectors.fleet.ssh.questions import Question
 from tui.dialogs.base import Dialog, Text
 from tui.intent import Intent
-from tui.text import harmless, wrap
-from tui.theme import Tone
+from tui.looks.text import harmless, wrap
+from tui.looks.theme import Tone
 from tui.widgets.bar import Bar
 from tui.widgets.lines import Content, Piece
 

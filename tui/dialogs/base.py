@@ -10,10 +10,10 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.strip import Strip
 
-from tui.filter import FilterError
+from tui.looks.text import cells
+from tui.looks.theme import Ground, Tone
+from tui.ordering.filter import FilterError
 from tui.scene import Staged
-from tui.text import cells
-from tui.theme import Ground, Tone
 from tui.widgets.banner import Banner
 from tui.widgets.bar import Bar
 from tui.widgets.breaking import broken
@@ -237,7 +237,7 @@ class TextDialog(Dialog[None]):
             keys.set_class(True, "-hidden")
 
     def set_filter(self, text: str) -> None:
-        """Go to the first line that has these words. Raises :class:`~tui.filter.FilterError` where none has."""
+        """Go to the first line that has these words. Raises :class:`FilterError` where none has."""
         if not self.text.find(text):
             raise FilterError(f"no line has “{text}”")
         self.query_text = text

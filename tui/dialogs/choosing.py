@@ -10,8 +10,8 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from tui.dialogs.base import Dialog, Text
-from tui.text import harmless
-from tui.theme import Tone
+from tui.looks.text import harmless
+from tui.looks.theme import Tone
 from tui.widgets.lines import Piece
 
 SHOWS = "say what it does and ask"

@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from tui.dialogs.base import Dialog, Text
-from tui.theme import Tone
+from tui.looks.theme import Tone
 from tui.widgets.lines import Piece
 
 

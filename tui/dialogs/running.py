@@ -10,8 +10,8 @@ from typing import Any
 from textual.app import App
 
 from tui.dialogs.base import TextDialog
-from tui.text import harmless
-from tui.theme import Tone
+from tui.looks.text import harmless
+from tui.looks.theme import Tone
 from tui.widgets.bar import Bar
 from tui.widgets.lines import Content, Piece
 

@@ -10,8 +10,8 @@ from textual.binding import Binding, BindingType
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.phrasing import ranks_on
 from tui.dialogs.base import TextDialog
-from tui.stacked import full_stack
-from tui.theme import Tone
+from tui.looks.theme import Tone
+from tui.texts.stacked import full_stack
 from tui.widgets.bar import Bar
 from tui.widgets.lines import Piece
 

@@ -15,10 +15,10 @@ from weakref import WeakKeyDictionary
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.phrasing import rank_text
 from hangtop.session.state.changes import Change
-from tui.format import plural
 from tui.intent import Intent
-from tui.text import harmless
-from tui.theme import Tone
+from tui.looks.format import plural
+from tui.looks.text import harmless
+from tui.looks.theme import Tone
 from tui.widgets.lines import Content
 
 if TYPE_CHECKING:

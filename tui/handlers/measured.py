@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tui.format import plural
 from tui.handlers.asked import findings_text
 from tui.handlers.confirming import Work, confirmed
 from tui.intent import Intent
-from tui.text import harmless
-from tui.theme import Tone
+from tui.looks.format import plural
+from tui.looks.text import harmless
+from tui.looks.theme import Tone
 
 if TYPE_CHECKING:
     from hangtop.diagnosis.finding import Finding

@@ -9,9 +9,9 @@ import subprocess
 from pathlib import Path
 
 from hangtop.diagnosis.phrasing import outcome_words
-from tui.alarm import LOUD
 from tui.host import Host
-from tui.text import harmless
+from tui.looks.text import harmless
+from tui.running.alarm import LOUD
 
 
 async def write_report(app: Host) -> None:
@@ -21,7 +21,7 @@ async def write_report(app: Host) -> None:
 
 async def _written(app: Host) -> str:
     """Write the report; returns where."""
-    from tui.report import Report
+    from tui.texts.report import Report
 
     paths = await asyncio.to_thread(Report(app.scene).write, app.options.report_folder or Path.cwd())
     first, *others = paths
@@ -70,7 +70,7 @@ def suspend(app: Host) -> None:
     have started hangtop. The terminal is given back before, for once the shell hears of the first that has stopped it
     takes it. Where no shell would continue it nothing is stopped.
     """
-    from tui.terminal import shell_waits
+    from tui.running.terminal import shell_waits
 
     if app.is_headless or not shell_waits():
         app.say("hangtop was not started by a shell that could bring it back", "warning")
@@ -92,7 +92,7 @@ def show_help(app: Host) -> None:
 
 def next_theme(app: Host) -> None:
     """Change to the next of hangtop's own themes."""
-    from tui.theme import THEMES
+    from tui.looks.theme import THEMES
 
     names = [theme.name for theme in THEMES]
     place = names.index(app.theme) if app.theme in names else -1

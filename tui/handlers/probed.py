@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import listed, outcome_words, size
 from hangtop.session.probed.shades import Line, Shade
-from tui.format import plural
 from tui.intent import Intent
-from tui.text import harmless
-from tui.theme import Tone
+from tui.looks.format import plural
+from tui.looks.text import harmless
+from tui.looks.theme import Tone
 from tui.widgets.lines import Content, Piece
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.session.state.changes import Change
-from tui.format import plural
 from tui.handlers.confirming import confirmed
 from tui.intent import Intent
-from tui.text import harmless
-from tui.theme import Tone
+from tui.looks.format import plural
+from tui.looks.text import harmless
+from tui.looks.theme import Tone
 from tui.widgets.lines import Piece
 
 if TYPE_CHECKING:

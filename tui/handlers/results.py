@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tui.format import age, clock
 from tui.host import Host
+from tui.looks.format import age, clock
 
 
 def open_results(app: Host) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from hangtop.session.aside import aside
 from hangtop.session.history.marks import beside
-from tui.format import clock
+from tui.looks.format import clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from tui.format import plural
 from tui.host import Host
 from tui.intent import Intent
+from tui.looks.format import plural
 from tui.panels.base import Place
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _offer_signal(app: Host, dumps: list[tuple[str, StackDump]]) -> None:
     """Ask whether ranks that may not be looked at should be signalled, where they opened that way themselves."""
     from hangtop.session.asking.signalled import COST, to_signal
     from tui.dialogs.asking import WIDTH, ConfirmDialog
-    from tui.text import wrap
+    from tui.looks.text import wrap
 
     order = to_signal(app.session, dumps)
     if order is None:

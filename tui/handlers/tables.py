@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from tui.format import plural
 from tui.host import Host
+from tui.looks.format import plural
 
 if TYPE_CHECKING:
     from tui.panels.table_panel import TablePanel
@@ -87,7 +87,7 @@ def copy(app: Host) -> None:
 
 def copy_verdict(app: Host) -> None:
     """Copy the verdict in ten lines."""
-    from tui.verdict_text import in_ten_lines
+    from tui.texts.verdict_text import in_ten_lines
 
     verdict = app.session.verdict
     if verdict is None:

@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from hangtop.diagnosis.phrasing import outcome_words
-from tui.format import plural
 from tui.intent import Intent
-from tui.text import harmless, wrap
-from tui.theme import Tone
+from tui.looks.format import plural
+from tui.looks.text import harmless, wrap
+from tui.looks.theme import Tone
 from tui.widgets.lines import Content, Piece
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from tui.host import Host
-from tui.keys import shown_keys
+from tui.looks.keys import shown_keys
+from tui.looks.theme import Tone
 from tui.panels.base import Place
-from tui.theme import Tone
 
 if TYPE_CHECKING:
     from tui.panels.logs import LogsPanel

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from tui.dialogs.choosing import Choice
 from tui.intent import Intent
-from tui.text import harmless, wrap
-from tui.theme import Tone
+from tui.looks.text import harmless, wrap
+from tui.looks.theme import Tone
 
 if TYPE_CHECKING:
     from hangtop.session.asking.orders import WitnessOrder

@@ -95,7 +95,7 @@ class Panel(Clear, Vertical):
         return False
 
     def set_filter(self, text: str) -> None:
-        """Show only what the filter lets through. Raises :class:`~tui.filter.FilterError`."""
+        """Show only what the filter lets through. Raises :class:`~tui.ordering.filter.FilterError`."""
 
     def fields(self) -> list[str]:
         """Names that a filter can use here."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from tui.filter import Value, parse
+from tui.ordering.filter import Value, parse
 from tui.scene import Scene
 from tui.widgets.blocks import Block
 
@@ -30,7 +30,7 @@ class BlockFilter:
         self._test: Callable[[Seen], bool] | None = None
 
     def set(self, text: str) -> None:
-        """Take a filter. Raises :class:`~tui.filter.FilterError` and changes nothing then."""
+        """Take a filter. Raises :class:`~tui.ordering.filter.FilterError` and changes nothing then."""
         wanted = parse(text)
         self._test = wanted.bind(FIELDS, lambda seen: seen.text) if wanted.terms else None
 

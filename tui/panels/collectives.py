@@ -8,13 +8,13 @@ from hangtop.diagnosis.groups.grid import grids
 from hangtop.diagnosis.groups.table import CollectiveGrid
 from hangtop.diagnosis.phrasing import folded
 from hangtop.session.aside import aside
-from tui.format import age, plural
-from tui.gridded import LEGEND, blocks_of_grids, columns_in, is_of, longest
+from tui.looks.format import age, plural
+from tui.looks.theme import Tone
+from tui.ordering.rows import RankRow
 from tui.panels.base import Fact, Place
 from tui.panels.block_panel import BlockPanel
-from tui.rows import RankRow
 from tui.scene import Scene
-from tui.theme import Tone
+from tui.texts.gridded import LEGEND, blocks_of_grids, columns_in, is_of, longest
 from tui.widgets.lines import Move, Piece
 
 EMPTY = "r asks for flight recorder dumps; NCCL's COLL log lines and RAS fill this, too"

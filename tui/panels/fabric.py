@@ -8,14 +8,14 @@ from typing import NamedTuple
 from collectors.samples.location import LEVELS
 from hangtop.diagnosis.places import shelf
 from hangtop.session.state.job_state import InterfaceState, NodeState, PortState
-from tui.filter import Value
-from tui.format import SILENT, UNKNOWN, plural, size
-from tui.measure import grown_errors, source_is_stale
+from tui.figures.measure import grown_errors, source_is_stale
+from tui.looks.format import SILENT, UNKNOWN, plural, size
+from tui.looks.theme import Tone
+from tui.ordering.filter import Value
 from tui.panels.base import Fact, Place
 from tui.panels.facts import interface_facts, port_facts
 from tui.panels.table_panel import TablePanel
 from tui.scene import Scene
-from tui.theme import Tone
 from tui.widgets.lines import Piece
 from tui.widgets.table import Column
 

@@ -10,10 +10,10 @@ from collectors.samples.ranks import CpuWait, RankProcess, RankPulse
 from hangtop.diagnosis.phrasing import cpus_text
 from hangtop.diagnosis.unnumbered import NUMBERED_BY
 from hangtop.session.state.job_state import GpuState, InterfaceState, NodeState, PortState
-from tui.format import UNKNOWN, age, count, number, percent, plural, rate, size
-from tui.measure import grown_errors, memory_percent, pulse_of, row_of, throttling
+from tui.figures.measure import grown_errors, memory_percent, pulse_of, row_of, throttling
+from tui.looks.format import UNKNOWN, age, count, number, percent, plural, rate, size
+from tui.ordering.rows import RankRow
 from tui.panels.base import Fact
-from tui.rows import RankRow
 from tui.scene import Scene
 
 

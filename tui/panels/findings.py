@@ -13,14 +13,14 @@ from hangtop.diagnosis.finding import Finding, WaitBox
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import folded, outcome_words, rank_text
 from hangtop.diagnosis.unnumbered import numbered
-from tui.format import UNKNOWN, clock, plural
-from tui.names import WHOLE, ShortNames
+from tui.looks.format import UNKNOWN, clock, plural
+from tui.looks.names import WHOLE, ShortNames
+from tui.looks.text import wrap
+from tui.looks.theme import Tone
 from tui.panels.base import Fact, Place
 from tui.panels.logs import Proof
 from tui.panels.table_panel import TablePanel
 from tui.scene import Scene
-from tui.text import wrap
-from tui.theme import Tone
 from tui.waits.tree import sentences
 from tui.widgets.breaking import broken
 from tui.widgets.lines import Lines, Move, Piece, strip_of

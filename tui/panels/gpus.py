@@ -6,16 +6,16 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 
 from collectors.samples.gpus import GpuSample
 from hangtop.session.state.job_state import GpuState, NodeState
-from tui.filter import Value
-from tui.format import UNKNOWN, number, percent, plural, size, spark, watts
-from tui.measure import history, memory_percent, row_of, source_is_stale, throttling
+from tui.figures.measure import history, memory_percent, row_of, source_is_stale, throttling
+from tui.figures.recent import Recent
+from tui.looks.format import UNKNOWN, number, percent, plural, size, spark, watts
+from tui.looks.theme import Tone
+from tui.ordering.filter import Value
+from tui.ordering.rows import GpuRow
 from tui.panels.base import Fact, Place
 from tui.panels.facts import gpu_facts
 from tui.panels.table_panel import TablePanel
-from tui.recent import Recent
-from tui.rows import GpuRow
 from tui.scene import Scene
-from tui.theme import Tone
 from tui.widgets.lines import Piece
 from tui.widgets.table import Column
 

@@ -11,13 +11,13 @@ from textual.app import ComposeResult
 
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import rank_text, ranks_text
-from tui.filter import Filter, quantity
-from tui.format import clock, plural, size
-from tui.logbook import FIELDS, SEVERITIES, LogBook
+from tui.logs.logbook import FIELDS, SEVERITIES, LogBook
+from tui.looks.format import clock, plural, size
+from tui.looks.theme import Tone
+from tui.ordering.filter import Filter, quantity
+from tui.ordering.rows import Lists
 from tui.panels.base import Fact, Panel, Place
-from tui.rows import Lists
 from tui.scene import Scene
-from tui.theme import Tone
 from tui.widgets.bar import Bar
 from tui.widgets.lines import Move, Piece
 from tui.widgets.loglines import LogView

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 
 from hangtop.session.state.job_state import NodeState
-from tui.filter import Value
-from tui.format import UNKNOWN, age, number, percent, plural, size
+from tui.looks.format import UNKNOWN, age, number, percent, plural, size
+from tui.looks.theme import Tone
+from tui.ordering.filter import Value
 from tui.panels.base import Fact, Place
 from tui.panels.facts import node_facts
 from tui.panels.table_panel import TablePanel
 from tui.scene import Scene
-from tui.theme import Tone
 from tui.widgets.lines import Piece
 from tui.widgets.links import link_glyph
 from tui.widgets.table import Column

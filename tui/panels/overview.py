@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from hangtop.diagnosis.phrasing import ranks_on
 from hangtop.diagnosis.verdict.chain_text import chain_lines
-from tui.changes import MARKS
-from tui.format import clock
+from tui.logs.changes import MARKS
+from tui.looks.format import clock
 from tui.panels.base import Fact, Place
 from tui.panels.overview_layout import OverviewParts
 from tui.scene import Scene

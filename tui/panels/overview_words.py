@@ -8,14 +8,14 @@ from typing import NamedTuple
 from hangtop.diagnosis.phrasing import ranks_text
 from hangtop.session.motion.steps import JobSteps
 from hangtop.session.state.job_state import NodeState
-from tui.count import alive_on
-from tui.format import age, clock, plural
-from tui.measure import row_of
-from tui.rolling import Rolling
-from tui.rows import RankRow
+from tui.figures.count import alive_on
+from tui.figures.measure import row_of
+from tui.figures.rolling import Rolling
+from tui.looks.format import age, clock, plural
+from tui.looks.text import cells
+from tui.looks.theme import Tone
+from tui.ordering.rows import RankRow
 from tui.scene import Scene
-from tui.text import cells
-from tui.theme import Tone
 from tui.waits.levels import letter_of
 from tui.widgets.heat import GpuMetric, Metric, WaitMetric
 from tui.widgets.heatmap import HeatMap

@@ -10,13 +10,22 @@ from collectors.samples.inside import InsidePulse
 from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.job import Look
 from hangtop.session.state.job_state import GpuState, NodeState, RankState
-from tui.filter import Value
-from tui.format import SILENT, UNKNOWN, age, number, percent, size, spark
-from tui.measure import cpu_percent, cpu_seconds, growth, helpers_percent, history, memory_percent, pulse_of, row_of
-from tui.recent import Recent
-from tui.rows import RankRow
+from tui.figures.measure import (
+    cpu_percent,
+    cpu_seconds,
+    growth,
+    helpers_percent,
+    history,
+    memory_percent,
+    pulse_of,
+    row_of,
+)
+from tui.figures.recent import Recent
+from tui.looks.format import SILENT, UNKNOWN, age, number, percent, size, spark
+from tui.looks.theme import Tone
+from tui.ordering.filter import Value
+from tui.ordering.rows import RankRow
 from tui.scene import Scene
-from tui.theme import Tone
 from tui.waits.levels import letter_of
 from tui.widgets.lines import Piece
 from tui.widgets.table import Column

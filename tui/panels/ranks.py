@@ -7,15 +7,15 @@ from collections.abc import Hashable, Iterable, Sequence
 
 from hangtop.diagnosis.phrasing import ranks_on
 from hangtop.session.state.job_state import NodeState, RankState
-from tui.format import ranks_word
-from tui.measure import source_is_stale
+from tui.figures.measure import source_is_stale
+from tui.looks.format import ranks_word
+from tui.looks.theme import Tone
+from tui.ordering.rows import RankRow
 from tui.panels.base import Fact, Place
 from tui.panels.facts import rank_facts
 from tui.panels.rank_columns import STATES, rank_columns, told_columns, verdict_columns
 from tui.panels.table_panel import TablePanel
-from tui.rows import RankRow
 from tui.scene import Scene
-from tui.theme import Tone
 from tui.widgets.lines import Piece
 from tui.widgets.table import Column
 

@@ -11,13 +11,13 @@ from textual.message import Message
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import WaitBox
 from hangtop.diagnosis.stacks import Merged, as_text, merge
-from tui.format import age, plural
+from tui.looks.format import age, plural
+from tui.looks.theme import Tone
 from tui.panels.base import Place
 from tui.panels.block_panel import BlockPanel
 from tui.scene import Scene
-from tui.stacked import Entry, blocks_of_groups, blocks_of_trees, entries, judged_as
 from tui.stood import stood_since
-from tui.theme import Tone
+from tui.texts.stacked import Entry, blocks_of_groups, blocks_of_trees, entries, judged_as
 from tui.widgets.lines import Move, Piece
 
 EMPTY = "no stack taken yet: D looks at all ranks (it reads and does not pause them), d at those under the cursor"

@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Generic, TypeVar
 from textual.app import ComposeResult
 
 from hangtop.session.state.job_state import NodeState
-from tui.format import plural
+from tui.figures.rolling import Rolling
+from tui.looks.format import plural
+from tui.looks.theme import Tone
 from tui.panels.base import ColumnTold, Panel
-from tui.rolling import Rolling
 from tui.scene import Scene
-from tui.theme import Tone
 from tui.widgets.bar import Bar
 from tui.widgets.lines import Move, Piece
 from tui.widgets.table import Column, Table

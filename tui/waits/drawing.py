@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hangtop.diagnosis.finding import WaitBox
 from hangtop.diagnosis.phrasing import of_several
-from tui.text import CUT, cells, fit, wrap
+from tui.looks.text import CUT, cells, fit, wrap
 from tui.waits.levels import Folded, FoldedBox, doing_of, fold, nodes_within, ranks_within
 
 WIDEST = 44

@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from hangtop.diagnosis.finding import WaitBox
 from hangtop.diagnosis.verdict.chain_text import chain_lines
-from tui.text import harmless
+from tui.looks.text import harmless
 from tui.waits.drawing import DrawnArrow, DrawnBox, drawing
 
 ACROSS, DOWN = 8.4, 18.0

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hangtop.diagnosis.finding import WaitBox
 from hangtop.diagnosis.phrasing import count, of_several
 from hangtop.diagnosis.verdict.chain_text import BLAMED, ChainRow, chain_rows, row_text
-from tui.text import cells, fit, wrap
+from tui.looks.text import cells, fit, wrap
 from tui.waits.canvas import DrawnPart, Patch, WaitPicture
 from tui.waits.drawing import Drawing, DrawnBox
 from tui.waits.levels import doing_of, labels_of, letter_of, nodes_within, one_box, ranks_within

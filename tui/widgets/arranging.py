@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from tui.filter import Value
-from tui.order import ordered
+from tui.ordering.filter import Value
+from tui.ordering.order import ordered
 
 R = TypeVar("R")
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from textual.message import Message
 
 from hangtop.diagnosis.finding import Outcome
-from tui.format import age, ranks_word
+from tui.looks.format import age, ranks_word
+from tui.looks.text import CUT, cells, clip, harmless, wrap
+from tui.looks.theme import Ground, Tone
 from tui.scene import Scene
-from tui.text import CUT, cells, clip, harmless, wrap
-from tui.theme import Ground, Tone
 from tui.widgets.bar import Bar
 from tui.widgets.lines import Piece
 

@@ -6,7 +6,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from tui.theme import Ground
+from tui.looks.theme import Ground
 from tui.widgets.lines import Lines, Piece, strip_of
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
-from tui.floor import ELSEWHERE, Bay, Floor
-from tui.text import cells
+from tui.looks.text import cells
+from tui.ordering.floor import ELSEWHERE, Bay, Floor
 
 ROUND = (10, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200)
 """Nodes side by side where they stand in no groups: numbers that make the first names easy to count on from."""

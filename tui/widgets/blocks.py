@@ -9,9 +9,9 @@ from rich.segment import Segment
 from textual import events
 from textual.strip import Strip
 
-from tui.format import plural
-from tui.text import line_of
-from tui.theme import Ground, Tone
+from tui.looks.format import plural
+from tui.looks.text import line_of
+from tui.looks.theme import Ground, Tone
 from tui.widgets.lines import Lines, Move, Piece, strip_of
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tui.text import cells, harmless, wrap
-from tui.theme import Tone
+from tui.looks.text import cells, harmless, wrap
+from tui.looks.theme import Tone
 from tui.widgets.lines import Piece
 
 

@@ -9,13 +9,13 @@ from textual.strip import Strip
 from hangtop.session.history.history import WORDS
 from hangtop.session.history.marks import Mark
 from hangtop.session.history.series import Span
-from tui.changes import MARKS, label_of
-from tui.format import age
-from tui.plot import Stretch, blocks, braille
-from tui.remembered import Remembered
+from tui.figures.remembered import Remembered
+from tui.logs.changes import MARKS, label_of
+from tui.looks.format import age
+from tui.looks.plot import Stretch, blocks, braille
+from tui.looks.text import cells, fit
+from tui.looks.theme import Tone
 from tui.scene import Scene
-from tui.text import cells, fit
-from tui.theme import Tone
 from tui.timeline import Window
 from tui.widgets.banner import OUTCOMES
 from tui.widgets.figures import FIGURES, Figure

@@ -9,11 +9,11 @@ from typing import Generic, NamedTuple, TypeVar
 from rich.style import Style
 from textual.strip import Strip
 
-from tui.filter import Value
-from tui.format import UNKNOWN
-from tui.text import Align, fit
-from tui.text import cells as cells_of
-from tui.theme import Ground, Ink, Tone
+from tui.looks.format import UNKNOWN
+from tui.looks.text import Align, fit
+from tui.looks.text import cells as cells_of
+from tui.looks.theme import Ground, Ink, Tone
+from tui.ordering.filter import Value
 from tui.widgets.lines import Piece
 from tui.widgets.runs import Runs
 

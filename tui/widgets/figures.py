@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tui.format import count, size
-from tui.plot import rounded_up
+from tui.looks.format import count, size
+from tui.looks.plot import rounded_up
 
 
 class Unit(NamedTuple):

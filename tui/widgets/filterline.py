@@ -10,9 +10,9 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.widgets import Input
 
-from tui.filter import FilterError
-from tui.text import clip
-from tui.theme import Ground, Tone
+from tui.looks.text import clip
+from tui.looks.theme import Ground, Tone
+from tui.ordering.filter import FilterError
 from tui.widgets.bar import Bar
 
 
@@ -22,7 +22,7 @@ class Filtered(Protocol):
     query_text: str
 
     def set_filter(self, text: str) -> None:
-        """Show only what the filter lets through. Raises :class:`~tui.filter.FilterError`."""
+        """Show only what the filter lets through. Raises :class:`~tui.ordering.filter.FilterError`."""
 
     def fields(self) -> list[str]:
         """Names that a filter can use here."""

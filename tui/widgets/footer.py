@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from textual import events
 from textual.message import Message
 
-from tui.keys import shown_keys
-from tui.text import cells
-from tui.theme import Ground, Tone
+from tui.looks.keys import shown_keys
+from tui.looks.text import cells
+from tui.looks.theme import Ground, Tone
 from tui.widgets.bar import Bar
 from tui.widgets.lines import Piece, between
 

@@ -15,11 +15,11 @@ from rich.style import Style
 
 from hangtop.diagnosis.places import BY_NAME
 from hangtop.session.state.job_state import NodeState
-from tui.floor import Floor, Floors
-from tui.rolling import Rolling
+from tui.figures.rolling import Rolling
+from tui.looks.text import fit
+from tui.looks.theme import HEAT_STEPS, Ground, Ink, Tone
+from tui.ordering.floor import Floor, Floors
 from tui.scene import Scene
-from tui.text import fit
-from tui.theme import HEAT_STEPS, Ground, Ink, Tone
 from tui.waits.levels import letter_of
 from tui.widgets.bays import BayPlan, BayRow, in_groups, in_order
 from tui.widgets.heatmap import HeatMap

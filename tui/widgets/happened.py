@@ -12,11 +12,11 @@ from textual.message import Message
 from textual.strip import Strip
 
 from hangtop.session.state.changes import Change
-from tui.changes import MARKS, OUTCOMES, FewLines
-from tui.format import clock
+from tui.logs.changes import MARKS, OUTCOMES, FewLines
+from tui.looks.format import clock
+from tui.looks.text import cells, harmless, wrap
+from tui.looks.theme import Ground, Tone
 from tui.scene import Scene
-from tui.text import cells, harmless, wrap
-from tui.theme import Ground, Tone
 from tui.widgets.lines import Lines, Move, Piece, strip_of
 
 LEAST = 20

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from hangtop.session.state.job_state import GpuState, NodeState, RankState
-from tui.format import UNKNOWN
-from tui.measure import cpu_percent, helpers_percent, memory_percent, pulse_of, row_of
-from tui.rows import RankRow
+from tui.figures.measure import cpu_percent, helpers_percent, memory_percent, pulse_of, row_of
+from tui.looks.format import UNKNOWN
+from tui.looks.theme import Tone
+from tui.ordering.rows import RankRow
 from tui.scene import Scene
-from tui.theme import Tone
 from tui.waits.levels import letter_of
 
 

@@ -13,13 +13,13 @@ from textual import events
 from textual.strip import Strip
 
 from hangtop.session.state.job_state import NodeState
-from tui.format import age
-from tui.measure import source_is_stale
-from tui.rows import Lists, RankRow
+from tui.figures.measure import source_is_stale
+from tui.looks.format import age
+from tui.looks.text import cells as width_of
+from tui.looks.text import clip, fit
+from tui.looks.theme import HEAT_STEPS, Ground, Ink, Tone
+from tui.ordering.rows import Lists, RankRow
 from tui.scene import Scene
-from tui.text import cells as width_of
-from tui.text import clip, fit
-from tui.theme import HEAT_STEPS, Ground, Ink, Tone
 from tui.widgets.cellgrid import FIGURE, Grid
 from tui.widgets.heat import GPU_METRICS, Cell, Metric, cells_of, metrics_of
 from tui.widgets.lines import BAR, Lines, Move, strip_of

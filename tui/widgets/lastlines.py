@@ -7,12 +7,12 @@ from itertools import islice
 from textual.strip import Strip
 
 from hangtop.diagnosis.phrasing import ranks_text
-from tui.format import clock
-from tui.logbook import LogBook, LogLine
-from tui.rows import RankRow
+from tui.logs.logbook import LogBook, LogLine
+from tui.looks.format import clock
+from tui.looks.text import cells, fit
+from tui.looks.theme import Tone
+from tui.ordering.rows import RankRow
 from tui.scene import Scene
-from tui.text import cells, fit
-from tui.theme import Tone
 from tui.widgets.lines import Lines, Piece, strip_of
 
 MOST = 4

@@ -15,8 +15,8 @@ from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBar
 from textual.strip import Strip
 
-from tui.text import cells, fit, harmless
-from tui.theme import Ground, Ink, Inked, Tone
+from tui.looks.text import cells, fit, harmless
+from tui.looks.theme import Ground, Ink, Inked, Tone
 from tui.widgets.once import once
 from tui.widgets.scrollbar import QuickScrollBar
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tui.theme import Tone
+from tui.looks.theme import Tone
 
 _LINKS = {
     "live": ("●", Tone.OK),

@@ -9,11 +9,11 @@ from textual.scrollbar import ScrollTo
 from textual.strip import Strip
 
 from hangtop.diagnosis.phrasing import listed
-from tui.filter import Filter
-from tui.format import plural
-from tui.logbook import SEVERITIES, LogBook, LogLine, next_alarm
-from tui.text import cells, fit, harmless, line_of
-from tui.theme import Ground, Tone
+from tui.logs.logbook import SEVERITIES, LogBook, LogLine, next_alarm
+from tui.looks.format import plural
+from tui.looks.text import cells, fit, harmless, line_of
+from tui.looks.theme import Ground, Tone
+from tui.ordering.filter import Filter
 from tui.widgets.lines import Lines, Move, strip_of
 
 SIDEWAYS = 20

@@ -14,10 +14,10 @@ from textual.message import Message
 from textual.strip import Strip
 
 from hangtop.session.state.job_state import NodeState
+from tui.looks.text import cells as width_of
+from tui.looks.text import fit
+from tui.looks.theme import HEAT_STEPS, Ground, Tone
 from tui.scene import Scene
-from tui.text import cells as width_of
-from tui.text import fit
-from tui.theme import HEAT_STEPS, Ground, Tone
 from tui.widgets.halves import Halves
 from tui.widgets.heat import Cell
 from tui.widgets.heatmap import HeatMap

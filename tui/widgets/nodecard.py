@@ -10,13 +10,13 @@ from textual.strip import Strip
 
 from hangtop.diagnosis.finding import WaitBox
 from hangtop.session.state.job_state import NodeState
-from tui.format import age, number, percent, size
-from tui.measure import cpu_percent, memory_percent, pulse_of, row_of
-from tui.rolling import Rolling
-from tui.rows import RankRow
+from tui.figures.measure import cpu_percent, memory_percent, pulse_of, row_of
+from tui.figures.rolling import Rolling
+from tui.looks.format import age, number, percent, size
+from tui.looks.text import cells, fit
+from tui.looks.theme import Tone
+from tui.ordering.rows import RankRow
 from tui.scene import Scene
-from tui.text import cells, fit
-from tui.theme import Tone
 from tui.waits.levels import letter_of
 from tui.widgets.breaking import broken
 from tui.widgets.lines import Content, Lines, Piece, strip_of

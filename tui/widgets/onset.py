@@ -12,12 +12,12 @@ from textual.strip import Strip
 from hangtop.session.history.history import STILL, WOKE
 from hangtop.session.history.lanes import FULL, UNSEEN
 from hangtop.session.history.node_lanes import Lanes
-from tui.format import SILENT, UNKNOWN, age, clock, number, spark
-from tui.measure import cpu_percent, row_of
-from tui.rows import RankRow
+from tui.figures.measure import cpu_percent, row_of
+from tui.looks.format import SILENT, UNKNOWN, age, clock, number, spark
+from tui.looks.text import cells, fit
+from tui.looks.theme import Ground, Tone
+from tui.ordering.rows import RankRow
 from tui.scene import Scene
-from tui.text import cells, fit
-from tui.theme import Ground, Tone
 from tui.widgets.lines import Lines, Piece, strip_of
 
 MINUTE = 60

@@ -10,9 +10,9 @@ from typing import Generic, TypeVar
 from textual import events
 from textual.strip import Strip
 
-from tui.filter import Filter, parse
-from tui.text import line_of
-from tui.theme import Ground, Tone
+from tui.looks.text import line_of
+from tui.looks.theme import Ground, Tone
+from tui.ordering.filter import Filter, parse
 from tui.widgets.arranging import AT_ONCE, BUSY_SHARE, Ordering, arranged, arranging
 from tui.widgets.columns import Column, Layout, drawn, ground_of, heading
 from tui.widgets.in_view import InView
@@ -158,7 +158,10 @@ class Table(Lines, Generic[R]):
     # --- filter and order ----------------------------------------------------------------------------------------
 
     def set_filter(self, text: str) -> None:
-        """Show only what the filter lets through. Raises :class:`~tui.filter.FilterError` and changes nothing then."""
+        """Show only what the filter lets through.
+
+        Raises :class:`~tui.ordering.filter.FilterError`, and changes nothing then.
+        """
         wanted = parse(text)
         fields = {name: column.value for column in self.columns for name in column.fields}
         self._test = wanted.bind(fields, self.words) if wanted.terms else None

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from textual import events
 from textual.message import Message
 
-from tui.text import cells
-from tui.theme import Ground, Tone
+from tui.looks.text import cells
+from tui.looks.theme import Ground, Tone
 from tui.widgets.bar import Bar
 from tui.widgets.lines import Piece
 

@@ -14,9 +14,9 @@ from textual.strip import Strip
 from hangtop.diagnosis.finding import WaitBox
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import of_several, ranks_text
+from tui.looks.text import cells, wrap
+from tui.looks.theme import Ground, Ink, Tone
 from tui.scene import Scene
-from tui.text import cells, wrap
-from tui.theme import Ground, Ink, Tone
 from tui.waits.canvas import DrawnPart, Patch, patches
 from tui.waits.drawing import Drawing, drawing
 from tui.waits.levels import FoldedBox, labels_of, letter_of

@@ -6,8 +6,8 @@ import pytest
 
 from collectors.samples.logs import LogLines
 from hangtop.session.state.job_state import JobState
-from tui.alike import MANY, WINDOW, Folds
-from tui.logbook import LogBook, LogLine
+from tui.logs.alike import MANY, WINDOW, Folds
+from tui.logs.logbook import LogBook, LogLine
 
 
 def line(serial: int, text: str, *, at: float = 100.0, rank: int | None = 0, node: str = "node0") -> LogLine:

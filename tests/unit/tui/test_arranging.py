@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.filter import Value
+from tui.ordering.filter import Value
 from tui.widgets.arranging import PART, Ordering, arranged, arranging
 
 

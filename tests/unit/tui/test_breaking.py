@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.text import cells, harmless
-from tui.theme import Tone
+from tui.looks.text import cells, harmless
+from tui.looks.theme import Tone
 from tui.widgets.breaking import broken
 from tui.widgets.lines import Piece
 

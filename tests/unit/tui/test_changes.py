@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hangtop.session.state.changes import OF_ALL, Change, ChangeKind, Changes
-from tui.changes import FewLines, told
+from tui.logs.changes import FewLines, told
 
 COMINGS: tuple[ChangeKind, ...] = ("started", "ended", "back", "late", "other", "dump")
 

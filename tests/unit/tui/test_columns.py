@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tui.theme import Tone
+from tui.looks.theme import Tone
 from tui.widgets.columns import Column
 from tui.widgets.in_view import LOOKED, InView
 

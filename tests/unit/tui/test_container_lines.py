@@ -8,8 +8,8 @@ import pytest
 
 from collectors.samples.logs import LogEvent, LogLines
 from hangtop.session.state.job_state import JobState
-from tui.container_lines import printed
-from tui.logbook import LogBook
+from tui.logs.container_lines import printed
+from tui.logs.logbook import LogBook
 
 AT = "2026-11-28T11:18:05.764213304"
 

@@ -11,8 +11,8 @@ from rich.style import Style
 from textual.color import Color
 from textual.theme import Theme
 
-from tui.contrast import LEAST, contrast, legible
-from tui.theme import THEMES, Ground, Ink, Tone, ink_of
+from tui.looks.contrast import LEAST, contrast, legible
+from tui.looks.theme import THEMES, Ground, Ink, Tone, ink_of
 
 OWN = [theme for theme in THEMES if not theme.ansi]
 """The sixteen colours are the terminal's own: nobody but it knows them."""

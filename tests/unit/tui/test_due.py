@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from hangtop.session.aside import aside
-from tui.due import LATER, OFTEN, Due
+from tui.running.due import LATER, OFTEN, Due
 
 
 def test_it_is_put_off_while_a_key_is_on_its_way_and_no_oftener_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.filter import FilterError, Value, parse, quantity
+from tui.ordering.filter import FilterError, Value, parse, quantity
 
 Row = dict[str, Value]
 

@@ -8,7 +8,7 @@ import pytest
 
 from collectors.samples.location import Location
 from hangtop.session.state.job_state import NodeState
-from tui.floor import ELSEWHERE, Floors, floors
+from tui.ordering.floor import ELSEWHERE, Floors, floors
 from tui.widgets.bays import BayPlan, in_groups, in_order
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tui.format import UNKNOWN, age, count, number, percent, plural, rate, size, spark, watts
+from tui.looks.format import UNKNOWN, age, count, number, percent, plural, rate, size, spark, watts
 
 
 @pytest.mark.parametrize(

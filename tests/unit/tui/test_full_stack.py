@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hangtop.diagnosis.stacks import merge
 from tests.support.made import stack
-from tui.stacked import blocks_of_groups, full_stack, newest_of
+from tui.texts.stacked import blocks_of_groups, full_stack, newest_of
 
 
 def test_where_it_stands_is_one_text() -> None:

@@ -7,8 +7,8 @@ import weakref
 
 import pytest
 
-from tui import garbage
-from tui.garbage import Garbage
+from tui.running import garbage
+from tui.running.garbage import Garbage
 
 
 def test_no_full_collection_by_itself_and_everything_as_before_at_the_end() -> None:
@@ -22,7 +22,7 @@ def test_no_full_collection_by_itself_and_everything_as_before_at_the_end() -> N
 
 def test_it_collects_when_nobody_is_there_and_not_too_often(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
-    monkeypatch.setattr("tui.garbage.time.monotonic", lambda: now)
+    monkeypatch.setattr("tui.running.garbage.time.monotonic", lambda: now)
     keeper = Garbage()
     now += garbage.APART - 1
     assert not keeper.rest()
@@ -61,7 +61,7 @@ def test_no_more_are_looked_at_than_a_paint_may_wait_for(monkeypatch: pytest.Mon
         def __init__(self) -> None:
             self.me = self
 
-    monkeypatch.setattr("tui.garbage.MANY", 50)
+    monkeypatch.setattr("tui.running.garbage.MANY", 50)
     keeper = Garbage()
     keeper.start()
     try:
@@ -97,7 +97,7 @@ def test_the_young_are_looked_at_often_only_while_there_is_garbage(monkeypatch: 
             looked += [number] * len(looks)
         return looked
 
-    monkeypatch.setattr("tui.garbage.gc.collect", collect)
+    monkeypatch.setattr("tui.running.garbage.gc.collect", collect)
     try:
         assert turns(100) == [0, 2, 6, 14, 30, 50, 70, 90]
         found = garbage.FEW

@@ -10,11 +10,11 @@ import sys
 
 import pytest
 
-from tui.heap import give_back, share_heap
+from tui.running.heap import give_back, share_heap
 
 MANY = """
 import ctypes, re, threading
-from tui.heap import give_back, share_heap
+from tui.running.heap import give_back, share_heap
 if {shared}:
     assert share_heap()
 libc = ctypes.CDLL(None)
@@ -36,7 +36,7 @@ print(sum(int(begin, 16) % (64 << 20) == 0 for begin in heaps))
 
 FREED = """
 import asyncio, os
-from tui.heap import give_back
+from tui.running.heap import give_back
 def held():
     return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 blocks = [bytes(60_000) for _ in range(800)]

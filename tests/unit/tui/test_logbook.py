@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collectors.samples.logs import LogEvent, LogLines
 from hangtop.session.state.job_state import JobState
-from tui import logbook
-from tui.logbook import AT_ONCE, LogBook, next_alarm, severity_of
+from tui.logs import logbook
+from tui.logs.logbook import AT_ONCE, LogBook, next_alarm, severity_of
 
 
 def lines(

@@ -7,8 +7,8 @@ from collectors.samples.stream import SourceState
 from hangtop.diagnosis.counters import Counters
 from hangtop.diagnosis.job import Look
 from hangtop.session.state.job_state import NodeState, PortState
-from tui.changes import told
-from tui.measure import grown_errors, growth, history, is_stale, source_is_stale, throttling
+from tui.figures.measure import grown_errors, growth, history, is_stale, source_is_stale, throttling
+from tui.logs.changes import told
 
 
 def looks(*pairs: tuple[float, float]) -> list[Look[float]]:
@@ -114,7 +114,7 @@ def test_the_same_change_of_many_nodes_is_one_line() -> None:
 
 
 def test_totals_of_a_large_job_come_round_in_a_few_ticks() -> None:
-    from tui import rolling
+    from tui.figures import rolling
 
     nodes = [NodeState(f"node{number}") for number in range(rolling.AT_ONCE * 2 + 10)]
     seen: list[str] = []

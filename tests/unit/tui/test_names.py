@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.names import ShortNames
+from tui.looks.names import ShortNames
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.filter import Value
-from tui.order import natural, ordered
+from tui.ordering.filter import Value
+from tui.ordering.order import natural, ordered
 
 
 def test_names_count_as_people_do() -> None:

@@ -7,8 +7,8 @@ import pytest
 from collectors.samples.ranks import RankPulse
 from hangtop.session.state.job_state import RankState
 from tests.support.screens import PID, Paper, PaperSession
-from tui import recent as module
-from tui.recent import Recent
+from tui.figures import recent as module
+from tui.figures.recent import Recent
 
 
 @pytest.fixture

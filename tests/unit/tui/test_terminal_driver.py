@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from tui.terminal import LastingFile
+from tui.running.terminal import LastingFile
 
 HANGTOP = [sys.executable, "-c", "from hangtop.cli.main import main; main()"]
 DEAF = "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
@@ -20,7 +20,7 @@ DEAF = "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); os
 CONTINUED = """
 import os, signal, threading
 from textual.app import App
-from tui.terminal import TerminalDriver
+from tui.running.terminal import TerminalDriver
 
 class Small(App):
     def on_mount(self):

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tui.ascii import to_ascii
-from tui.text import cells, clip, fit, harmless, wrap
+from tui.looks.ascii import to_ascii
+from tui.looks.text import cells, clip, fit, harmless, wrap
 
 NASTY = (
     "[/markup]",

@@ -14,10 +14,10 @@ from hangtop.session.history.marks import beside, marks
 from hangtop.session.history.series import Series
 from hangtop.session.state.changes import Change, ChangeKind
 from tests.support.screens import NOW, Paper
-from tui import plot
-from tui.changes import MARKS
-from tui.plot import BRAILLE, Stretch, blocks, braille, rounded_up
-from tui.remembered import Remembered
+from tui.figures.remembered import Remembered
+from tui.logs.changes import MARKS
+from tui.looks import plot
+from tui.looks.plot import BRAILLE, Stretch, blocks, braille, rounded_up
 from tui.sharing import FEW, GRAPH, HAPPENED, LEAST_TIME, MOST_TIME, shares
 from tui.timeline import ZOOMS, Timeline
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hangtop.diagnosis.finding import WaitBox
 from hangtop.diagnosis.verdict.chain_text import chain_rows
-from tui.text import cells
+from tui.looks.text import cells
 from tui.waits.canvas import HEAD, patches
 from tui.waits.drawing import Drawing, drawing
 from tui.waits.levels import fold, levels_of

@@ -14,7 +14,7 @@ from rich.style import Style
 from textual.color import Color
 from textual.theme import BUILTIN_THEMES, Theme
 
-from tui.contrast import contrast, legible
+from tui.looks.contrast import contrast, legible
 
 
 class Tone(IntEnum):

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from collectors.samples.logs import LogEvent, LogLines
 from hangtop.session.state.job_state import JobState
-from tui.alike import Fold, Folds
-from tui.backlog import LastLinesCame
-from tui.container_lines import printed
-from tui.filter import Filter, Value, parse
-from tui.format import clock
+from tui.logs.alike import Fold, Folds
+from tui.logs.backlog import LastLinesCame
+from tui.logs.container_lines import printed
+from tui.looks.format import clock
+from tui.ordering.filter import Filter, Value, parse
 
 KEPT = 20_000
 """Lines held; a quarter goes at once when there are more."""
@@ -183,7 +183,10 @@ class LogBook:
     # --- what is shown -------------------------------------------------------------------------------------------
 
     def set_filter(self, text: str) -> None:
-        """Show what the filter lets through. Raises :class:`~tui.filter.FilterError` and changes nothing then."""
+        """Show what the filter lets through.
+
+        Raises :class:`~tui.ordering.filter.FilterError`, and changes nothing then.
+        """
         wanted = parse(text)
         self._test = wanted.bind(FIELDS, lambda line: line.text) if wanted.terms else None
         self.filter = wanted

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from hangtop.diagnosis.roster import told_size
 from hangtop.session.state.job_state import GpuState, NodeState, PortState, RankState
-from tui.count import with_a_number
+from tui.figures.count import with_a_number
 
 
 class RankRow(NamedTuple):

@@ -14,11 +14,11 @@ from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import listed, ranks_text
 from hangtop.session.history.marks import Mark
 from hangtop.session.state.changes import OF_ALL, Change, ChangeKind, Changes
-from tui.format import plural
-from tui.names import WHOLE, ShortNames
-from tui.order import natural
-from tui.text import cells
-from tui.theme import Tone
+from tui.looks.format import plural
+from tui.looks.names import WHOLE, ShortNames
+from tui.looks.text import cells
+from tui.looks.theme import Tone
+from tui.ordering.order import natural
 
 TOGETHER = 2.0
 """Seconds within which the same change of several ranks is one."""

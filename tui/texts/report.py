@@ -14,11 +14,11 @@ from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import outcome_words, rank_text
 from hangtop.session.state.job_state import JobState
-from tui.changes import OUTCOMES
-from tui.format import age
-from tui.logbook import LogBook
+from tui.logs.changes import OUTCOMES
+from tui.logs.logbook import LogBook
+from tui.looks.format import age
 from tui.scene import Scene
-from tui.stacked import newest_of
+from tui.texts.stacked import newest_of
 from tui.waits.svg import as_svg
 
 LINES = 400

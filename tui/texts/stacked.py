@@ -12,8 +12,8 @@ from hangtop.diagnosis.stacks import Activity, Merged, StackGroup, TreeNode
 from hangtop.diagnosis.stacks.roles import main_thread
 from hangtop.diagnosis.waits.sleeping import sleep_left
 from hangtop.session.state.job_state import JobState
-from tui.format import UNKNOWN, plural
-from tui.theme import Tone
+from tui.looks.format import UNKNOWN, plural
+from tui.looks.theme import Tone
 from tui.waits.levels import letter_of
 from tui.widgets.blocks import Block
 from tui.widgets.lines import Piece

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from tui.text import CUT, cells
+from tui.looks.text import CUT, cells
 
 LONG = 14
 """Cells of the longest name from which on what all begin with is left out, too."""

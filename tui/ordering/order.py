@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from tui.filter import Value
+    from tui.ordering.filter import Value
 
 R = TypeVar("R")
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.phrasing import outcome_words
-from tui.text import harmless
+from tui.looks.text import harmless
 
 LOUD = frozenset({"hung", "crashed", "at_risk"})
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from hangtop.diagnosis.places import BY_NAME, by_level
 from hangtop.session.state.job_state import NodeState
-from tui.order import natural
+from tui.ordering.order import natural
 
 LEVELS = ("leaf", "rack", "NVLink domain", "block", "spine", "core", "zone", "host")
 """What groups are made by, the likeliest to break together first."""

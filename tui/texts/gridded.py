@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from hangtop.diagnosis.groups.table import CollectiveGrid, GridCell, GridLine, State
-from tui.format import UNKNOWN, age, plural
-from tui.text import fit
-from tui.theme import Tone
+from tui.looks.format import UNKNOWN, age, plural
+from tui.looks.text import fit
+from tui.looks.theme import Tone
 from tui.widgets.blocks import Block
 from tui.widgets.lines import Piece
 

@@ -7,9 +7,9 @@ import time
 from hangtop import __version__
 from hangtop.diagnosis.finding import Finding, Verdict
 from hangtop.diagnosis.phrasing import outcome_words
-from tui.format import ranks_word
+from tui.looks.format import ranks_word
+from tui.looks.text import harmless
 from tui.scene import Scene
-from tui.text import harmless
 
 LINES = 10
 EVIDENCE = 3

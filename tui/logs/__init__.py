@@ -1,0 +1,1 @@
+"""What was told and what happened, of many ranks in one list."""

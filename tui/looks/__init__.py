@@ -1,0 +1,1 @@
+"""How things look: text, numbers and names in few cells, keys, colours, glyphs."""

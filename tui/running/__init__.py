@@ -1,0 +1,1 @@
+"""What keeps the application running: its start, when it draws, its memory, its terminal, its alarm."""

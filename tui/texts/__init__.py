@@ -1,0 +1,1 @@
+"""Stacks, collectives, verdict and report as lines of text."""
