@@ -166,3 +166,16 @@ def test_one_node_refuses_as_a_whole() -> None:
     job.ranks(2, 3).unread("denied: not your process")
     assert "rank_uninterruptible" not in kinds(job.verdict())
     assert job.verdict().unknown
+
+
+def test_of_one_whom_every_look_met_held_by_another_look_nothing_is_known() -> None:
+    """Two hangtops look at a rank at the same moments: that it is blocked on the other one says nothing of the job."""
+    sketch = Sketch(watched=9.0, span=9.0, stood_still=9.0, patience=4.0)
+    sketch.ranks(0, 1, 2).at(ALL_REDUCE)
+    sketch.ranks(3).at(READING, state="t", waiting_on="python3 (pid 77)")
+    made = sketch.job()
+    runs = tuple(look._replace(value=look.value._replace(state="S")) for look in made.ranks[3].looks)
+    job = replace(made, ranks=(*made.ranks[:3], replace(made.ranks[3], looks=runs)))
+    assert alarms(diagnose(job)) == []
+    free = sketch.ranks(3).at(READING).sketch.job()
+    assert alarms(diagnose(free)) == ["rank_stuck_in_data"]
