@@ -48,7 +48,7 @@ ours, script, shell = json.loads(sys.argv[1])
 started = [subprocess.Popen(words, stdin=subprocess.PIPE) for words in (ours, ours, ["sleep", "60"])]
 wrapped = subprocess.Popen(["sh", "-c", '"$@"; true', "sh", *ours], stdin=subprocess.PIPE)
 def runs(pid):
-    return open(f"/proc/{pid}/cmdline").read().endswith("hangtop\\x0019\\x00")
+    return open(f"/proc/{pid}/cmdline").read().endswith("\\x00".join(ours[-2:]) + "\\x00")
 inner = []
 while not (inner and all(map(runs, (started[0].pid, started[1].pid, *inner)))):
     time.sleep(0.01)
@@ -69,7 +69,10 @@ def test_all_of_ours_that_its_sshd_has_started_end_and_nothing_else(shell: list[
     with subprocess.Popen(
         [sys.executable, "-c", SERVER, asked], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as server:
-        out, _ = server.communicate(timeout=20)
+        try:
+            out, _ = server.communicate(timeout=60)
+        finally:
+            server.kill()
     gone, other, inner = json.loads(out)
     assert gone == [-signal.SIGKILL] * 3
     assert other is None
