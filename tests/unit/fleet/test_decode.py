@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import unicodedata
 from typing import NamedTuple
 
@@ -141,6 +142,13 @@ def test_any_json_of_a_known_kind_is_a_sample_or_a_bad_line(kind: str, fields: o
     decoder = Decoder()
     found = decoder.feed(json.dumps([kind, fields]).encode() + b"\n")
     assert len(found) + len(decoder.renew()) == 1
+
+
+def test_no_sign_of_unicode_that_formats_is_left() -> None:
+    signs = map(chr, range(sys.maxunicode + 1))
+    formats = [sign for sign in signs if unicodedata.category(sign) in ("Cc", "Cf", "Cs") and sign not in "\n\t"]
+    assert len(formats) > 2000
+    assert [hex(ord(sign)) for sign in formats if clean(sign) not in ("", " ", "\n", "\ufffd")] == []
 
 
 @given(st.text())
