@@ -17,7 +17,7 @@ from collectors.node.late_re import LatePattern
 ROOT = Path(__file__).resolve().parents[2]
 OWN = re.compile(
     r"collectors\.fleet\.(?:ssh\.(?:client|config|settings|tokens|words|patterns|known_hosts)|targets\.(?:hostfile|chosen))\b"
-    r"|tui\.filter\b"
+    r"|tui\.ordering\.filter\b"
 )
 """Where what the user wrote is read: command line, hostfile, SSH configuration, filters."""
 PACKAGES = ("collectors", "hangtop", "tui")
