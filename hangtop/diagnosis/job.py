@@ -120,6 +120,11 @@ class Rank:
         """By which NCCL, RAS and torch know its process: in a container another one than the node's."""
         return self.process.own_pid or self.process.pid
 
+    @property
+    def waited_for_cpu(self) -> int:
+        """Per cent of the time in which it was ready to run and had no CPU."""
+        return 0 if self.cpu_wait is None else self.cpu_wait.waited
+
 
 @dataclass(frozen=True, slots=True)
 class Node:

@@ -36,18 +36,20 @@ def cpu_starved(job: Job) -> Iterator[Finding]:
     if not any(rank.cpu_wait for rank in job.ranks):
         return
     known = [rank for rank in job.ranks if rank.rank >= 0 and rank.gone_at is None and _is_told(job, rank)]
-    late = [rank for rank in known if _waited(rank) >= CPU_WAITED_SHARE]
-    rest = [rank for rank in known if _waited(rank) < CPU_WAITED_SHARE]
+    late = [rank for rank in known if rank.waited_for_cpu >= CPU_WAITED_SHARE]
+    rest = [rank for rank in known if rank.waited_for_cpu < CPU_WAITED_SHARE]
     if not late or len(late) > len(rest):
         return
-    usual = median(_waited(rank) for rank in rest)
+    usual = median(rank.waited_for_cpu for rank in rest)
     usual_nice = min((rank.cpu_wait.nice for rank in rest if rank.cpu_wait), default=None)
     told: dict[tuple[str, _Reason], list[Rank]] = defaultdict(list)
     on: dict[str, list[Rank]] = defaultdict(list)
     for rank in late:
         on[rank.node].append(rank)
     for rank in late:
-        reason = _reason(job, rank, on[rank.node], usual_nice) if _waited(rank) >= CPU_PEERS_SHARE * usual else None
+        reason = (
+            _reason(job, rank, on[rank.node], usual_nice) if rank.waited_for_cpu >= CPU_PEERS_SHARE * usual else None
+        )
         if reason is not None:
             told[rank.node, reason].append(rank)
     for (node, reason), ranks in told.items():
@@ -67,10 +69,6 @@ def _is_told(job: Job, rank: Rank) -> bool:
     node = job.nodes.get(rank.node)
     source = node.sources.get(SOURCE) if node is not None and node.link in ("live", "limited") else None
     return source is not None and source.state == "ok"
-
-
-def _waited(rank: Rank) -> int:
-    return rank.cpu_wait.waited if rank.cpu_wait else 0
 
 
 def _reason(job: Job, rank: Rank, late: Sequence[Rank], usual_nice: int | None) -> _Reason | None:
@@ -144,7 +142,7 @@ def cpus_of(allowed: str) -> int | None:
 
 def _waits(ranks: Sequence[Rank]) -> str:
     """``waits 70% of the time``, ``wait 60 to 70% of the time``."""
-    shares = sorted(_waited(rank) for rank in ranks)
+    shares = sorted(rank.waited_for_cpu for rank in ranks)
     share = f"{shares[0]}%" if shares[0] == shares[-1] else f"{shares[0]} to {shares[-1]}%"
     return f"{'waits' if len(ranks) == 1 else 'wait'} {share} of the time"
 

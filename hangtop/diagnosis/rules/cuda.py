@@ -59,7 +59,7 @@ def _aborted(job: Job) -> tuple[tuple[int, ...], tuple[str, ...]]:
     if len(ended) != 1:
         return (), ()
     ((rank, host),) = ended
-    return (rank,) if rank is not None else (), (host,) if host else ()
+    return (rank,), (host,) if host else ()
 
 
 def told(event: LogEvent) -> str:

@@ -182,7 +182,8 @@ def _also_used(found: Sequence[_AlsoUsed]) -> Finding:
     which = f"GPU {gpus}" if len(found) == 1 else f"GPUs {gpus}" if len(nodes) == 1 else count(len(found), "GPU")
     several = len({(one.node.name, pid) for one in found for pid, _, _ in one.strangers}) > 1
     who = "processes that are not of this job" if several else "a process that is not of this job"
-    told = "" if len(nodes) > 1 else f": {found[0].told}" + ("" if len(found) == 1 else " and so on" * several)
+    more = " and so on" if several and len(found) > 1 else ""
+    told = "" if len(nodes) > 1 else f": {found[0].told}{more}"
     return Finding(
         "zombie_process", "warning", 0.6,
         f"{which} on {nodes_text(nodes)} {'is' if len(found) == 1 else 'are'} also used by {who}{told}",

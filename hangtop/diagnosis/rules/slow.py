@@ -20,6 +20,7 @@ from hangtop.diagnosis.tables.thresholds import (
     STRAGGLER_LOOKS,
     STRAGGLER_SHARE,
 )
+from hangtop.diagnosis.waits.cpu_share import waited_for_cpu
 from hangtop.diagnosis.waits.evidence import stack_of
 from hangtop.diagnosis.waits.job_status import BUSY_FOR_LONG, JobStatus
 from hangtop.diagnosis.waits.patience import OF_PAUSE
@@ -53,8 +54,8 @@ def straggler_rank(job_status: JobStatus) -> Iterator[Finding]:
     late = [one for one, chance in _chances(seen, STRAGGLER_SHARE) if chance < CHANCE]
     if any(_in_one_step(job_status.job, one, seen) or _in_one_pause(job_status.job, one) for one in late):
         return
-    if all(map(_waits_for_cpu, seen)):
-        return
+    if all(waited_for_cpu(one) >= STARVED_SHARE for one in seen):
+        return  # who is last at a look is chance
     if not late or len(late) > max(1, len(seen) // 4):
         return
     ranks = tuple(one.rank for one in late)
@@ -91,12 +92,6 @@ def _in_one_step(job: Job, status: RankStatus, seen: Iterable[RankStatus]) -> bo
     if job.motion.last_step is None:
         return all(one.busy and len({look.where for look in one.readings}) == 1 for one in seen if one is not status)
     return step_at is not None and step_at < looks[0].at
-
-
-def _waits_for_cpu(status: RankStatus) -> bool:
-    """It is ready to run for most of the time and has no CPU: where all are so, who is last at a look is chance."""
-    wait = status.process.cpu_wait if status.process is not None else None
-    return wait is not None and wait.waited >= STARVED_SHARE
 
 
 def _in_one_pause(job: Job, status: RankStatus) -> bool:

@@ -33,9 +33,12 @@ def ended_alone(job_status: JobStatus) -> str:
     Who is done says so, or ends within seconds of the others.
     """
     job = job_status.job
-    told = by_rank(failures(job)).keys() | left_at_exit(job).keys()
-    gone = [one for one in job_status.of("gone") if one.rank not in told and one.held >= APART_S]
+    gone = [one for one in job_status.of("gone") if one.held >= APART_S]
     if not gone or not job_status.present or finished(job):
+        return ""
+    told = by_rank(failures(job)).keys() | left_at_exit(job).keys()
+    gone = [one for one in gone if one.rank not in told]
+    if not gone:
         return ""
     first = max(one.held for one in gone)
     if job.motion.last_step_at is not None and job.motion.last_step_at > job.now - first + STEP_SLACK_S:

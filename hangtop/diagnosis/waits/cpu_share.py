@@ -17,20 +17,19 @@ def cpu_share(status: RankStatus, waiters: Sequence[RankStatus]) -> float:
 
     Where all ranks spin on a crowded machine, the job stands still all the same.
     """
-    waited = _waited(status)
+    waited = waited_for_cpu(status)
     if waited < CPU_WAITED_SHARE:
         return 1.0
-    usual = median(map(_waited, waiters)) if waiters else 0.0
+    usual = median(map(waited_for_cpu, waiters)) if waiters else 0.0
     return max(LEAST, 1.0 - waited / 100.0) if waited >= CPU_PEERS_SHARE * usual else 1.0
 
 
 def lacks_cpu(status: RankStatus) -> str:
     """``, without a CPU for 90% of the time that it wants one``; empty for who gets its own."""
-    waited = _waited(status)
+    waited = waited_for_cpu(status)
     return "" if waited < CPU_WAITED_SHARE else f", without a CPU for {waited}% of the time that it wants one"
 
 
-def _waited(status: RankStatus) -> int:
+def waited_for_cpu(status: RankStatus) -> int:
     """Per cent of the time in which it was ready to run and had no CPU."""
-    wait = status.process.cpu_wait if status.process is not None else None
-    return 0 if wait is None else wait.waited
+    return 0 if status.process is None else status.process.waited_for_cpu

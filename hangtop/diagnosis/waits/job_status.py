@@ -104,7 +104,7 @@ class JobStatus:
         """
         assert self.graph is not None, "nobody is waited for where nobody waits"
         seen = self.graph.held
-        asleep = min(culprit.motion.asleep * (not culprit.motion.beside(_thread(culprit))) for culprit in culprits)
+        asleep = min(0.0 if one.motion.beside(_thread(one)) else one.motion.asleep for one in culprits)
         due = self.job.alarm_after
         return max(seen, asleep) if asleep >= due and seen >= SLEPT_SEEN_SHARE * due else seen
 
