@@ -19,7 +19,7 @@ from hangtop.demo.options import DemoOptions
 
 pytestmark = pytest.mark.torch
 
-START = 60.0
+START = 150.0
 """Seconds that ranks may take to train, on a machine that has much else to do."""
 
 
@@ -83,7 +83,7 @@ async def test_a_planted_fault_is_found_over_ssh_and_all_of_it_goes() -> None:
         ]
         assert processes_of(folder)
     assert not folder.exists()
-    wait_until(lambda: processes_of(folder) == [], 10)
+    wait_until(lambda: processes_of(folder) == [], 40)
 
 
 HOLD = """
@@ -104,7 +104,7 @@ def test_a_kill_leaves_nothing_behind(victim: str) -> None:
         folder = Path(name)
         assert len(processes_of(folder)) >= 5  # the ranks and who cleans up
         os.kill(watcher.pid if victim == "watcher" else int(host), signal.SIGKILL)
-        wait_until(lambda: not folder.exists() and processes_of(folder) == [], 10)
+        wait_until(lambda: not folder.exists() and processes_of(folder) == [], 40)
     finally:
         watcher.kill()
         watcher.wait()

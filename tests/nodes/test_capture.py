@@ -65,7 +65,7 @@ def test_what_was_sent_again_is_counted_as_the_kernel_counts(tmp_path: Path) -> 
         for node in cluster.nodes:
             wait_for_tcpdump(node)
         sent, again = map(int, one.run([sys.executable, "-c", SEND, two.address]).stdout.split())
-        out, errors = hangtop.communicate(timeout=60)
+        out, errors = hangtop.communicate(timeout=180)
         assert out, errors
         answer = json.loads(out)
         sink.communicate(timeout=10)

@@ -108,18 +108,18 @@ async def test_what_happens_to_a_node_is_shown_and_mended_and_nobody_else_notice
         agentless.kill(agent.pid, signal.SIGKILL)
         cut.cut()
         sshless.stop_sshd()
-        await seen.until("node1", "lost", "killed (SIGKILL)", timeout=15)
-        await seen.until("node1", "live", timeout=15)
-        await seen.until("node3", "lost", "nothing listens at", timeout=15)
-        await seen.until("node2", "stale", "no sample comes", timeout=15)
-        await seen.until("node2", "lost", "link is cut", timeout=15)
+        await seen.until("node1", "lost", "killed (SIGKILL)")
+        await seen.until("node1", "live")
+        await seen.until("node3", "lost", "nothing listens at")
+        await seen.until("node2", "stale", "no sample comes")
+        await seen.until("node2", "lost", "link is cut")
         assert (seen.now("node2").next_try or time.time()) < time.time() + 15
         await asyncio.to_thread(await_nothing_left, [cut], 5.0)
 
         cut.restore()
         sshless.start_sshd()
         for name in ("node2", "node3"):
-            await seen.until(name, "live", timeout=15)
+            await seen.until(name, "live")
         assert [change.link for change in seen.changes if change.node == well.name] == ["connecting", "live"]
         assert seen.bad == []
     await asyncio.to_thread(await_nothing_left, cluster.nodes, 2.0)
@@ -159,8 +159,8 @@ async def test_a_node_without_python_shows_its_gpus(cluster: Cluster) -> None:
         assert (hello.hostname, hello.python) == ("node3", "")
         streams = [process.pid for process in ours(node) if process.command.startswith("/bin/sh /")]
         node.kill(min(streams))  # its children are between fork and exec at times
-        await seen.until("node3", "lost", "ended (status 0)", timeout=15)
-        await seen.until("node3", "limited", timeout=15)
+        await seen.until("node3", "lost", "ended (status 0)")
+        await seen.until("node3", "limited")
 
 
 async def test_max_startups_drops_are_retried(cluster: Cluster) -> None:
@@ -172,4 +172,4 @@ async def test_max_startups_drops_are_retried(cluster: Cluster) -> None:
     config.write_text(f"Host {' '.join(names)}\n  HostName {node.address}\n" + cluster.ssh_config.read_text())
     seen = Seen()
     async with fleet(cluster, names, seen, config):
-        await seen.wait(lambda: all(seen.now(name).link == "live" for name in names), timeout=30)
+        await seen.wait(lambda: all(seen.now(name).link == "live" for name in names))

@@ -88,10 +88,10 @@ async def test_pods_come_live_and_output_that_ends_early_is_no_end(cluster: Clus
         server.faults = Faults(output_ends_after=100)
         with pytest.raises(TransportError, match=r"kubectl ended \(status 0\) in the middle"):
             await made.transport(PODS[1]).run(["seq", "100000"])
-        await seen.until(PODS[0], "lost", "kubectl ended (status 0) in the middle", timeout=20)
+        await seen.until(PODS[0], "lost", "kubectl ended (status 0) in the middle")
         server.faults = Faults()
-        await seen.until(PODS[0], "live", timeout=30)
-        await seen.until(PODS[1], "live", timeout=30)
+        await seen.until(PODS[0], "live")
+        await seen.until(PODS[1], "live")
     await asyncio.to_thread(await_nothing_left, cluster, 10.5)
 
 
@@ -100,10 +100,10 @@ async def test_input_that_is_lost_ends_the_node_side_and_is_noticed(cluster: Clu
     async with fleet(seen):
         await ticks(seen)
         server.faults = Faults(loses_input=True)
-        await seen.until(PODS[0], "lost", "heard nothing from here for too long", timeout=20)
+        await seen.until(PODS[0], "lost", "heard nothing from here for too long")
         await asyncio.to_thread(await_nothing_left, cluster, 5.0)
         server.faults = Faults()
-        await seen.until(PODS[0], "live", timeout=60)
+        await seen.until(PODS[0], "live")
 
 
 async def test_an_exec_that_stands_still_is_given_up(cluster: Cluster, server: ApiServer) -> None:
@@ -111,11 +111,11 @@ async def test_an_exec_that_stands_still_is_given_up(cluster: Cluster, server: A
     async with fleet(seen):
         await ticks(seen)
         server.faults = Faults(frozen=True)
-        await seen.until(PODS[0], "stale", timeout=20)
-        await seen.until(PODS[0], "lost", "no answer for 12 s", timeout=30)
+        await seen.until(PODS[0], "stale")
+        await seen.until(PODS[0], "lost", "no answer for 12 s")
         await asyncio.to_thread(await_nothing_left, cluster, 10.5)
         server.faults = Faults()
-        await seen.until(PODS[0], "live", timeout=60)
+        await seen.until(PODS[0], "live")
 
 
 @pytest.mark.parametrize("at_once", [True, False])
@@ -133,10 +133,10 @@ async def test_a_pod_that_goes_and_comes_back_is_the_same_node(
             server.pods.pop(PODS[0])
             for process in cluster.nodes[0].matching(" hangtop "):
                 cluster.nodes[0].kill(process.pid)
-        await seen.until(PODS[0], "lost", "its pod is gone, and no other has come in its place", timeout=30)
+        await seen.until(PODS[0], "lost", "its pod is gone, and no other has come in its place")
         again = pod_of(cluster.nodes[0], "train-0-bbbbb", 0)
         server.pods[again.name] = again
-        await seen.until(PODS[0], "live", timeout=30)
+        await seen.until(PODS[0], "live")
         assert [change.link for change in seen.changes if change.node == PODS[1]] == ["connecting", "live"]
 
 

@@ -37,7 +37,7 @@ def environment(cluster: Cluster) -> dict[str, str]:
 
 def ask(cluster: Cluster, *words: str) -> tuple[int, dict[str, Any]]:
     command = [*HANGTOP, *words, "-F", str(cluster.ssh_config), "--batch", "--json", *cluster.names]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False, env=environment(cluster))
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False, env=environment(cluster))
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 

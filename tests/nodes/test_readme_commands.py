@@ -67,7 +67,7 @@ def test_there_are_commands() -> None:
 def test_a_command_of_the_readme(line: str, environment: dict[str, str], tmp_path: Path) -> None:
     words = shlex.split(re.sub(r"node\[1-8\]", "node[1-2]", line))[1:]
     done = subprocess.run(
-        [*HANGTOP, *words], capture_output=True, text=True, timeout=90, check=False, env=environment, cwd=tmp_path
+        [*HANGTOP, *words], capture_output=True, text=True, timeout=180, check=False, env=environment, cwd=tmp_path
     )
     assert done.returncode in (0, 1), done.stderr
     assert done.stdout

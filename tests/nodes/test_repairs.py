@@ -41,7 +41,7 @@ def orphan(node: Node) -> Iterator[list[int]]:
 
 def repair(cluster: Cluster, *words: str) -> tuple[int, dict[str, Any]]:
     command = [*HANGTOP, "repair", *words, "-F", str(cluster.ssh_config), "--batch", "--json", *cluster.names]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False, stdin=subprocess.DEVNULL)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 

@@ -170,7 +170,7 @@ def test_a_node_is_drained_after_a_yes_and_not_before(cluster: Cluster, slurm: S
 
     def drain(*more: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*words, *more], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=90, check=False, env=env
+            [*words, *more], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180, check=False, env=env
         )
 
     command = f"scontrol update nodename={node} state=drain 'reason=hangtop: a fan'"
@@ -195,7 +195,7 @@ def live(slurm: SlurmCluster, job: str) -> set[str]:
     """Nodes that hangtop reaches by steps of a job."""
     words = [*HANGTOP, "triage", "--watch", "1", "--json", "--via", "slurm", "--slurm", job, "--batch"]
     env = {**os.environ, **slurm.env}
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False, env=env)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=180, check=False, env=env)
     assert done.stdout, done.stderr
     nodes = json.loads(done.stdout)["job"]["nodes"]
     assert all(node["state"] == "live" for node in nodes), nodes

@@ -79,7 +79,7 @@ def test_traces_on_two_nodes_name_the_late_rank(nursery: Nurseries) -> None:
         [*words, "-F", str(cluster.ssh_config), "--batch", "--json"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
     )
     assert done.stdout, done.stderr

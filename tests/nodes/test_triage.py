@@ -52,7 +52,7 @@ def triage(config: str, nodes: Sequence[str]) -> tuple[int, dict[str, Any], str]
     """Run the command as a script would; its exit code, answer and standard error."""
     done = subprocess.run(
         [*TRIAGE, "--json", "-F", config, *nodes],
-        capture_output=True, text=True, timeout=60, check=False, env={**os.environ, "NO_COLOR": "1"},
+        capture_output=True, text=True, timeout=180, check=False, env={**os.environ, "NO_COLOR": "1"},
     )  # fmt: skip
     return done.returncode, json.loads(done.stdout), done.stderr
 

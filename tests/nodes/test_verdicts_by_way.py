@@ -147,13 +147,13 @@ def test_slurm_carries_the_screen(shut: Nurseries, by_slurm: WayIn) -> None:
     try:
         CASES["reader"].strike(job)
         with Tmux(words, env={**by_slurm.env, **state}) as terminal:
-            terminal.wait_for("2/2 nodes up", 60)
-            terminal.wait_for("4/4 ranks seen", 60)
-            terminal.wait_for("rank 2", 60)
+            terminal.wait_for("2/2 nodes up")
+            terminal.wait_for("4/4 ranks seen")
+            terminal.wait_for("rank 2")
             terminal.press("8")
-            assert "token_pages" in terminal.wait_for("token_pages", 60)
+            assert "token_pages" in terminal.wait_for("token_pages")
             terminal.press("6")
-            terminal.wait_for("node2", 20)
+            terminal.wait_for("node2")
             terminal.press("q")
             terminal.press("y")
             terminal.wait_until_ended()

@@ -112,12 +112,12 @@ async def test_nodes_come_live_and_their_faults_are_mended(cluster: Cluster, way
         first, second, _ = cluster.nodes
         (agent,) = [process for process in ours(first) if "python" in process.command.split()[0]]
         first.kill(agent.pid, signal.SIGKILL)
-        await seen.until("node1", "lost", "killed (SIGKILL)", timeout=15)
-        await seen.until("node1", "live", timeout=15)
+        await seen.until("node1", "lost", "killed (SIGKILL)")
+        await seen.until("node1", "live")
         (agent,) = [process for process in ours(second) if "python" in process.command.split()[0]]
         os.kill(parent(agent), signal.SIGKILL)  # the shell goes, and with it the last mark
-        await seen.until("node2", "lost", "in the middle", timeout=15)
-        await seen.until("node2", "live", timeout=15)
+        await seen.until("node2", "lost", "in the middle")
+        await seen.until("node2", "live")
         assert [change.link for change in seen.changes if change.node == "node3"] == ["connecting", "live"]
         assert seen.bad == []
     await asyncio.to_thread(await_nothing_left, cluster.nodes, 4.0)
@@ -141,11 +141,11 @@ async def test_a_cut_link_is_given_up_and_comes_back(cluster: Cluster) -> None:
     async with fleet(cluster, via, seen):
         await seen.wait(lambda: all(seen.of(name, Tick) for name in cluster.names))
         cluster.nodes[1].cut()
-        await seen.until("node2", "stale", timeout=15)
+        await seen.until("node2", "stale")
         await asyncio.to_thread(await_nothing_left, [cluster.nodes[1]], 12.0)
-        await seen.until("node2", "lost", "no answer for 12 s", timeout=15)
+        await seen.until("node2", "lost", "no answer for 12 s")
         cluster.nodes[1].restore()
-        await seen.until("node2", "live", timeout=25)
+        await seen.until("node2", "live")
         assert [change.link for change in seen.changes if change.node == "node3"] == ["connecting", "live"]
     await asyncio.to_thread(await_nothing_left, cluster.nodes, 4.0, lambda: here(via))
 

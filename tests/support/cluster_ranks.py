@@ -54,12 +54,12 @@ class Ranks:
     def __len__(self) -> int:
         return len(self.ranks)
 
-    def wait(self, timeout: float = 60.0) -> list[int]:
+    def wait(self, timeout: float = 150.0) -> list[int]:
         """Wait for all to end; their statuses by rank."""
         deadline = time.monotonic() + timeout
         return [rank.process.wait(max(0.0, deadline - time.monotonic())) for rank in self.ranks]
 
-    def wait_for(self, text: str, *, ranks: Sequence[int] | None = None, timeout: float = 60.0) -> None:
+    def wait_for(self, text: str, *, ranks: Sequence[int] | None = None, timeout: float = 150.0) -> None:
         """Wait until each of ``ranks`` (all) has printed ``text`` on its standard output or error."""
         deadline = time.monotonic() + timeout
         waiting = {rank.rank for rank in self.ranks} if ranks is None else set(ranks)

@@ -44,7 +44,7 @@ class FaultyJob:
         files = (self.log(rank), self.log(rank).with_suffix(".out"))
         return "".join(file.read_text(errors="replace") for file in files if file.exists())
 
-    def wait_for(self, text: str, *ranks: int, timeout: float = 60.0) -> None:
+    def wait_for(self, text: str, *ranks: int, timeout: float = 150.0) -> None:
         """Wait until these ranks (all) have written ``text``."""
         deadline = time.monotonic() + timeout
         waiting = set(ranks) or set(range(len(self.nodes) * self.ranks_per_node))

@@ -29,7 +29,7 @@ def named(screen: str, what: str) -> str:
 
 def go(terminal: Tmux) -> Way:
     """From the alarm on: the key for the proof, then in, and in again. Raises :class:`AssertionError`."""
-    screen = terminal.wait_for("HUNG", 90)
+    screen = terminal.wait_for("HUNG", 150)
     assert "rank 1 on node0 holds up 3 others" in screen
     keys = [named(terminal.wait_for("next "), "proof")]
     terminal.press(keys[-1])

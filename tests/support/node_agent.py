@@ -85,7 +85,7 @@ class NodeAgent:
         """Samples of a kind so far."""
         return [sample for sample in list(self.samples) if type(sample) is kind]
 
-    def wait_for(self, wanted: Callable[[NodeAgent], object], seconds: float = 15.0, what: str = "") -> None:
+    def wait_for(self, wanted: Callable[[NodeAgent], object], seconds: float = 60.0, what: str = "") -> None:
         """Wait until ``wanted(self)`` is true; fails with what came instead."""
         until = time.monotonic() + seconds
         with self._news:
@@ -112,7 +112,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-def wait_gone(pids: Sequence[int], seconds: float = 10.0) -> float:
+def wait_gone(pids: Sequence[int], seconds: float = 40.0) -> float:
     """Wait until these processes are gone; returns the seconds that it took, fails after ``seconds``."""
     began = time.monotonic()
     while any(alive(pid) for pid in pids):

@@ -94,7 +94,7 @@ def start_ticks(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
 
 
-def wait_for_state(pid: int, wanted: str, seconds: float = 5.0) -> bool:
+def wait_for_state(pid: int, wanted: str, seconds: float = 30.0) -> bool:
     """Whether it came into this state (or, for an empty one, was gone) in time."""
     deadline = time.monotonic() + seconds
     while state_of(pid) != wanted:

@@ -64,7 +64,7 @@ def container(runtime: str, root: Path, command: Sequence[str]) -> Iterator[str]
         subprocess.run(_podman(runtime, "rm", "-f", "-t", "0", name), check=True, capture_output=True)
 
 
-def wait_for_output(runtime: str, name: str, text: str, timeout: float = 60.0) -> None:
+def wait_for_output(runtime: str, name: str, text: str, timeout: float = 150.0) -> None:
     """Wait until the container has printed something."""
     deadline = time.monotonic() + timeout
     while True:

@@ -47,14 +47,14 @@ class Seen:
         """The node's latest state."""
         return next(change for change in reversed(self.changes) if change.node == node)
 
-    async def wait(self, condition: Callable[[], bool], timeout: float = 10.0) -> None:
+    async def wait(self, condition: Callable[[], bool], timeout: float = 60.0) -> None:
         """Wait until something is true of what came. Raises :class:`TimeoutError`."""
         async with asyncio.timeout(timeout):
             while not condition():
                 self._news.clear()
                 await self._news.wait()
 
-    async def until(self, node: str, link: str, why: str = "", timeout: float = 10.0) -> LinkChange:
+    async def until(self, node: str, link: str, why: str = "", timeout: float = 60.0) -> LinkChange:
         """Wait until a node is in a state, for a reason that contains ``why``."""
         await self.wait(lambda: self.now(node).link == link and why in self.now(node).why, timeout)
         return self.now(node)

@@ -71,7 +71,7 @@ class Tmux:
         except subprocess.CalledProcessError:
             return ""
 
-    def wait_for(self, text: str, seconds: float = 30.0) -> str:
+    def wait_for(self, text: str, seconds: float = 90.0) -> str:
         """Wait until a text is on the screen, and give the whole screen. Raises :class:`AssertionError` with it."""
         deadline = time.monotonic() + seconds
         while text not in (screen := self.screen()):
@@ -79,14 +79,14 @@ class Tmux:
             time.sleep(0.1)
         return screen
 
-    def wait_until_ended(self, seconds: float = 15.0) -> None:
+    def wait_until_ended(self, seconds: float = 60.0) -> None:
         """Wait until the program has left the terminal. Raises :class:`AssertionError`."""
         deadline = time.monotonic() + seconds
         while self.screen():
             assert time.monotonic() < deadline, f"still on the screen:\n{self.screen()}"
             time.sleep(0.1)
 
-    def wait_gone(self, text: str, seconds: float = 30.0) -> str:
+    def wait_gone(self, text: str, seconds: float = 90.0) -> str:
         """Wait until a text is no more on the screen, as :meth:`wait_for` does.
 
         After an Escape nothing may be pressed before: what comes in one piece with it is read as Alt and a key.

@@ -28,7 +28,7 @@ def kept(folder: Path) -> list[Path]:
 
 def hangtop(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "XDG_STATE_HOME": str(folder)}
-    return subprocess.run([*RUN, *words], capture_output=True, text=True, timeout=60, check=False, env=env)
+    return subprocess.run([*RUN, *words], capture_output=True, text=True, timeout=180, check=False, env=env)
 
 
 def on_screen(folder: Path, *words: str) -> Tmux:

@@ -19,7 +19,7 @@ RUN = [sys.executable, "-c", "from hangtop.cli.main import main; main()"]
 
 def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*RUN, *words], capture_output=True, text=True, timeout=60, env={**os.environ, **environment}, check=False
+        [*RUN, *words], capture_output=True, text=True, timeout=180, env={**os.environ, **environment}, check=False
     )
 
 
@@ -30,7 +30,7 @@ def test_version() -> None:
 
 def run_lines(code: str) -> subprocess.CompletedProcess[str]:
     """What a Python of its own makes of these lines."""
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=180, check=True)
 
 
 def test_help_lists_every_command_and_imports_none() -> None:
@@ -105,7 +105,7 @@ def test_a_fault_of_our_own_is_one_line_and_its_traceback_is_kept(tmp_path: Path
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
-        capture_output=True, text=True, timeout=60, check=False, env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True, text=True, timeout=180, check=False, env={**os.environ, "TMPDIR": str(tmp_path)},
     )  # fmt: skip
     assert done.returncode == 70
     assert done.stderr.count("\n") == 1
@@ -117,7 +117,7 @@ def test_a_reader_that_goes_away_is_no_fault() -> None:
     process = subprocess.Popen([*RUN, "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.close()
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=180)
     assert process.returncode == 141
     assert errors == b""
 

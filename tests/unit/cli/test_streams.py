@@ -16,7 +16,7 @@ CLOSED = [" ".join(closed) for many in (1, 2, 3) for closed in itertools.combina
 
 def ran(words: str, closed: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["sh", "-c", f"{HANGTOP} {words} {closed}"], capture_output=True, text=True, timeout=60, check=False
+        ["sh", "-c", f"{HANGTOP} {words} {closed}"], capture_output=True, text=True, timeout=180, check=False
     )
 
 

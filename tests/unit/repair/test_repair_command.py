@@ -25,7 +25,7 @@ def repair(mark: str, *words: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, **orphans.only(mark)}
     command = [*RUN, *words]
     return subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, env=environment, check=False
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180, env=environment, check=False
     )
 
 
@@ -81,7 +81,7 @@ def test_a_node_is_taken_out_by_the_scheduler_of_its_ranks(tmp_path: Path) -> No
 
     def drain(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([*RUN, "drain", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              timeout=60, env=env, check=False)  # fmt: skip
+                              timeout=180, env=env, check=False)  # fmt: skip
 
     command = [sys.executable, "-S", "-c", orphans.SLEEP, "train.py"]
     with subprocess.Popen(command, env=ranks, stdout=subprocess.PIPE) as rank:
