@@ -20,6 +20,9 @@ TOO_LONG = 1500.0
 STANDSTILL = 20.0
 """Seconds before another try: a loaded machine that stands still does so for ten and more."""
 
+MOST_OF_TRY = 3000
+"""Characters of why it failed that are shown: its end."""
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell without job control starts what runs in its background so, and all that the tests start would inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -78,3 +81,10 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     finally:
         if was_on:
             gc.enable()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say of each try that was followed by another why it failed: one that passes then shows nothing of it."""
+    for report in terminalreporter.getreports("rerun"):
+        terminalreporter.section(f"a try of {report.nodeid} failed")
+        terminalreporter.write_line(report.longreprtext[-MOST_OF_TRY:])
