@@ -110,6 +110,8 @@ def tracer(pid: int, proc: str = "/proc") -> str:
         if field == "TracerPid":
             number = number.strip()
             name = files.read_text("%s/%s/comm" % (proc, number)) if number not in ("", "0") else ""
+            if name.isdigit() and b"\0dump\0" in (files.read_or_none("%s/%s/cmdline" % (proc, number)) or b""):
+                name = "py-spy"  # one that was lent is started by a descriptor, whose number it is called by
             return "%s (pid %s)" % (name, number) if name else "pid " + number if number not in ("", "0") else ""
     return ""
 

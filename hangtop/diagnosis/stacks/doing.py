@@ -154,6 +154,8 @@ class Activity(NamedTuple):
     """Its own code calls a library there that may compute, in the newest look: none that tells of the process group."""
     ran: bool = False
     """Its main thread ran between some of the last looks: its frames hold something else, wherever they are."""
+    root: int | None = None
+    """For a collective of the whole job: the rank that it begins or ends at, where the arguments tell."""
     within: float | None = None
     """Seconds from its beginning after which the wait for a child ends by itself, where the arguments tell."""
 

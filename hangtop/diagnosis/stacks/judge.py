@@ -99,6 +99,7 @@ def _of_looks(looks: Sequence[StackLook], mine: Sequence[StackDump], child: Sequ
         since=looks[0].dump.at if alike else _since(looks),
         second=second_collective(dump, reading),
         carried=_most(_carried(mine), _carried(child) if child else None),
+        root=reading.root,
         within=reading.within,
         variables=dump.variables or (HIDDEN if dump.ran else ""),
         in_library=_in_library(reading),

@@ -11,7 +11,7 @@ from hangtop.diagnosis.stacks.doing import Kind, Waits
 from hangtop.diagnosis.stacks.frames import function, is_in, is_transparent, is_user
 from hangtop.diagnosis.stacks.tables import is_point_to_point, operation, wait_of
 from hangtop.diagnosis.stacks.vocabulary import NativeWait, Wait
-from hangtop.diagnosis.stacks.waits import C10D, PACKS
+from hangtop.diagnosis.stacks.waits import C10D, PACKS, ROOTS
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{0,20})?")
@@ -29,6 +29,8 @@ class Leaf:
     """The innermost frame that has a row."""
     world: bool | None = None
     peer: int | None = None
+    root: int | None = None
+    """Whom a collective begins or ends at, where the arguments tell."""
     members: tuple[int, ...] = ()
     """Ranks of the group that is being made, where the arguments tell."""
     within: float | None = None
@@ -105,9 +107,13 @@ def _with_arguments(leaf: Leaf | None, frame: Frame) -> Leaf | None:
     if is_point_to_point(leaf.op):
         text = frame.arguments.get("src" if "recv" in leaf.op else "dst", "")
         peer = int(text) if _NUMBER.fullmatch(text) else peer
+    root = leaf.root
+    if (told := ROOTS.get(leaf.op)) is not None:
+        texts = (frame.arguments.get(told, ""), frame.arguments.get(f"group_{told}", ""))
+        root = next((int(text) for text in texts if _NUMBER.fullmatch(text)), root)
     members = leaf.members
     if leaf.row.kind == "init" and (told := frame.arguments.get("ranks")):
         members = tuple(map(int, _NUMBER.findall(told)))
     limit = _SECONDS.fullmatch(frame.arguments.get("timeout", ""))
     within = float(limit[0]) if limit is not None and leaf.row.waits == "helper" else leaf.within
-    return replace(leaf, world=world, peer=peer, members=members, within=within)
+    return replace(leaf, world=world, peer=peer, root=root, members=members, within=within)

@@ -29,6 +29,7 @@ _KINDS_OF_FILES: dict[str, Kind] = {"reads": "data", "writes": "checkpoint"}
 _FIRST_FRAMES = frozenset(("<module>", "_run_code", "_run_module_as_main", "_bootstrap", "run_path"))
 
 
+_COUNT = ("group_given", "src", "dst", "group_src", "group_dst", "ranks", "timeout")
 _REMEMBERED = 4096
 _POINT, _ARGUMENTS = itemgetter(slice(4)), itemgetter(4)
 """Of a frame: where it is, and what it was called with."""
@@ -57,6 +58,7 @@ class Reading:
     frames: tuple[Frame, ...]
     """All frames of this process, innermost first."""
     native_would_tell: bool
+    root: int | None = None
     by_name: bool = False
     """Names in the user's own code, or which way a file goes, alone gave the kind: a hint, no proof."""
     within: float | None = None
@@ -95,7 +97,7 @@ def read(frames: Sequence[Frame], system: System, *, main: bool = True) -> Readi
 def _told(arguments: Mapping[str, str]) -> tuple[str | None, ...]:
     """What of a frame's arguments counts: the address of a group differs in every process and tells nothing."""
     whole = "None" if arguments.get("group") == "None" else None
-    told = tuple(arguments.get(name) for name in ("group_given", "src", "dst", "ranks", "timeout"))
+    told = tuple(arguments.get(name) for name in _COUNT)
     return (whole, *told)
 
 
@@ -131,6 +133,7 @@ def _read(frames: Sequence[Frame], system: System, *, main: bool) -> Reading:
         group=next((group for frame in mine if (group := group_of(frame))), ""),
         world=leaf.world if leaf is not None else None,
         peer=leaf.peer if leaf is not None else None,
+        root=leaf.root if leaf is not None and leaf.world else None,
         within=decided.within if decided is not None else None,
         decided_by=decided.frame if decided is not None else None,
         user=user,

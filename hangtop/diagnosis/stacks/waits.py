@@ -26,6 +26,12 @@ OPERATIONS = frozenset(
 PACKS = frozenset(("_object_to_tensor", "_tensor_to_object"))
 """Functions of the same file that pickle what is to be sent, or unpickle what came: run 2.13."""
 
+ROOTS = {
+    "broadcast": "src", "broadcast_object_list": "src", "scatter": "src", "scatter_object_list": "src",
+    "gather": "dst", "gather_object": "dst", "reduce": "dst",
+}  # fmt: skip
+"""Operations that have a root, and the argument that tells it, 2.1 to 2.13; later also ``group_src``, ``group_dst``."""
+
 POINT_TO_POINT = frozenset("send recv isend irecv batch_isend_irecv send_object_list recv_object_list".split())
 
 ALIASES = {

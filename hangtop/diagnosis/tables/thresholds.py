@@ -45,6 +45,8 @@ LATE_LOOKS = 2
 """Looks that a state must persist over before it means anything (rule of evidence 3)."""
 TRACED_S = 3.0
 """Ours: a look at stacks holds a process for milliseconds, or seconds on a loaded machine; a debugger stays."""
+LOOKED_S, UNKNOWN_TRACER_S = 60.0, 10.0
+"""The same for a tracer that reads stacks by its name, and for one whose name no look has told."""
 UNINTERRUPTIBLE_S = 2.0
 """Ours: ordinary disk reads leave state D within milliseconds; a healthy node under write-back within a second."""
 

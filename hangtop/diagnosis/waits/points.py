@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.stacks.doing import Activity
+from hangtop.diagnosis.stacks.waits import ROOTS
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
 MEANING = "⟨"
@@ -26,6 +28,8 @@ class WaitPoint:
     inner: bool
     """The operation belongs to a group that is smaller than the job."""
     members: tuple[RankStatus, ...]
+    root: int | None = None
+    """The rank that the operation begins or ends at, where the frames of all its members tell."""
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -42,7 +46,9 @@ class WaitPoint:
         """``in all_reduce at train (train.py:31)``, ``for their own GPU at log_metrics (train.py:85)``."""
         own = "for its own GPU" if len(self.members) == 1 else "for their own GPU"
         what = own if self.kind == "device" else f"in {self.name}"
-        return what + (f" at {self.where}" if self.where else "")
+        way = "to" if ROOTS.get(self.op) == "dst" else "from"
+        root = "" if self.root is None else f" {way} {rank_text(self.root)}"
+        return what + root + (f" at {self.where}" if self.where else "")
 
     @property
     def where(self) -> str:
@@ -74,10 +80,19 @@ def points_of(waiting: Sequence[RankStatus]) -> tuple[WaitPoint, ...]:
             ]:
                 members.extend(groups.pop(other))
     made = (
-        WaitPoint(kind, op, place, inner, tuple(sorted(members, key=lambda member: member.rank)))
+        WaitPoint(kind, op, place, inner, tuple(sorted(party, key=lambda member: member.rank)), root)
         for (kind, op, place, inner), members in groups.items()
+        for root, party in _by_root(members)
     )
     return tuple(sorted(made, key=lambda point: (-len(point.members), point.ranks)))
+
+
+def _by_root(members: Sequence[RankStatus]) -> Iterable[tuple[int | None, Sequence[RankStatus]]]:
+    """Apart by the root of the operation that they are in, where each of them tells its own."""
+    parties: dict[int | None, list[RankStatus]] = defaultdict(list)
+    for member in members:
+        parties[member.activity.root if member.activity is not None else None].append(member)
+    return [(None, members)] if None in parties else parties.items()
 
 
 def point_of(doing: Activity | None) -> tuple[str, str, str, bool]:

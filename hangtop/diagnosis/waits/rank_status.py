@@ -23,6 +23,7 @@ from hangtop.diagnosis.waits.by_native import by_native, with_meaning
 from hangtop.diagnosis.waits.held import held_for
 from hangtop.diagnosis.waits.process_motion import HALTED, Motion, Moves, comes_back, polls, state_of, wakes
 from hangtop.diagnosis.waits.readings import NOTHING_SEEN, Readings
+from hangtop.diagnosis.waits.traced import held_by_a_tracer
 from hangtop.diagnosis.witnesses.gpu_load import Load
 
 State = Literal[
@@ -240,7 +241,9 @@ def _judged(status: RankStatus, letter: str, *, resists: bool) -> State:
     """State of a rank whose process the kernel last showed with this letter."""
     doing, readings, moves = status.activity, status.readings, status.moves
     letter = letter or (doing.state if doing else "")
-    if letter in ("T", "t") and _persists(letter, readings, moves.motion, TRACED_S if letter == "t" else 0.0):
+    if letter in ("T", "t") and _persists(
+        letter, readings, moves.motion, held_by_a_tracer(doing) if letter == "t" else 0.0
+    ):
         return "stopped"
     if letter == "D" and not _reads_on(moves.motion) and _persists(letter, readings, moves.motion, UNINTERRUPTIBLE_S):
         return "uninterruptible"

@@ -275,3 +275,39 @@ def test_a_thread_that_is_in_no_collective_on_every_rank_is_no_mismatch(innermos
     job = Sketch(stood_still=40.0)
     job.ranks().at(ALL_REDUCE)
     assert first(diagnose(with_a_thread(job, innermost, ranks))).kind == "collective_stalled"
+
+
+def _at_root(job: Sketch, *ranks: int, op: str = "broadcast_object_list", **arguments: str) -> None:
+    job.ranks(*ranks).at(c10d(op, "share sync.py:3"), arguments=arguments)
+
+
+@pytest.mark.parametrize(
+    ("op", "argument", "told"),
+    [
+        ("broadcast_object_list", "src", "from rank 1"),
+        ("gather", "dst", "to rank 1"),
+        ("reduce", "group_dst", "to rank 1"),
+    ],
+)
+def test_a_rank_that_names_another_root(op: str, argument: str, told: str) -> None:
+    """At one line all wait in one operation, and each for another end of it."""
+    job = Sketch()
+    _at_root(job, 0, 1, 3, op=op, **{"group_given": "no", argument: "0"})
+    _at_root(job, 2, op=op, **{"group_given": "no", argument: "1"})
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("collective_mismatch", (2,))
+    assert f"rank 2 in {op} {told} at share (sync.py:3)" in found.summary
+    assert "rank 0" in found.summary
+
+
+def test_roots_of_groups_differ() -> None:
+    """Each group has a first rank of its own, and where one rank's argument was not read nothing is known of it."""
+    job = Sketch()
+    _at_root(job, 0, 1, 3, group_given="yes", src="0")
+    _at_root(job, 2, group_given="yes", src="2")
+    assert first(job.verdict()).kind == "collective_stalled"
+    _at_root(job, 0, 1, 3, group_given="no", src="0")
+    _at_root(job, 2, group_given="no")
+    assert first(job.verdict()).kind == "collective_stalled"
+    _at_root(job, 0, 1, 2, 3, group_given="no", src="0")
+    assert first(job.verdict()).kind == "collective_stalled"

@@ -24,7 +24,7 @@ def test_stopped() -> None:
 
 def test_stopped_by_a_debugger() -> None:
     job = Sketch()
-    job.span = job.watched = 5.0
+    job.span = job.watched = 12.0
     job.ranks(0, 1, 2).at(ALL_REDUCE)
     job.ranks(3).at(COMPUTING, state="t")
     assert "a debugger traces it" in first(job.verdict()).summary
@@ -32,6 +32,19 @@ def test_stopped_by_a_debugger() -> None:
     found = first(job.verdict())
     assert "gdb (pid 4711) traces it" in found.summary
     assert found.advice.startswith("Detach gdb (pid 4711)")
+
+
+@pytest.mark.parametrize(
+    ("tracer", "seconds", "told"),
+    [("gdb", 5.0, True), ("py-spy", 5.0, False), ("5", 5.0, False), ("py-spy", 70.0, True), ("", 5.0, False)],
+)
+def test_what_reads_stacks_may_take_seconds_on_a_loaded_machine(tracer: str, seconds: float, told: bool) -> None:
+    """Another hangtop's look held a rank that computed for three seconds and a half."""
+    job = Sketch()
+    job.span = job.watched = seconds
+    job.ranks(0, 1, 2).at(ALL_REDUCE)
+    job.ranks(3).at(COMPUTING, state="t", waiting_on=f"{tracer} (pid 4711)" if tracer else "")
+    assert ("rank_stopped" in kinds(job.verdict())) is told
 
 
 @pytest.mark.parametrize(("state", "told"), [("t", []), ("T", ["rank_stopped"])])
