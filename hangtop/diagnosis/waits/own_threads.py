@@ -9,6 +9,8 @@ from hangtop.diagnosis.waits.rank_status import RankStatus, in_c_code
 
 FEEDS = frozenset({"waits for a future", "waits for a thread to end", "waits for a pool of threads"})
 """Waits for what a thread of its own is to bring."""
+_MAY_BE_FED = frozenset({"waits at a queue", "waits for a lock or an event"})
+"""Waits for what a thread of its own may bring, or for nothing that anybody brings."""
 A_LOCK = "waits for a lock"
 _HELD_UP = frozenset({"storage", "helper", "time", "peers", "device"})
 """What a thread that is met in such a wait does not compute."""
@@ -29,12 +31,16 @@ def empties_a_queue(status: RankStatus) -> bool:
 def threads_compute(status: RankStatus) -> bool:
     """Whether the threads beside the main one use CPU while that waits for one of them in code of the job's own.
 
-    Of threads that all wait for one another, or for a service, none does.
+    Of threads that all wait for one another, or for a service, none does. At a queue or an event the one thread counts
+    that seems to be what it waits for.
     """
     doing = status.activity
-    if doing is None or status.state != "working" or doing.label.partition(":")[0] not in FEEDS:
+    if doing is None or status.state != "working" or not _use_cpu(status):
         return False
-    return _at_work(doing) and _use_cpu(status)
+    label = doing.label.partition(":")[0]
+    if label in _MAY_BE_FED:
+        return doing.holder is not None and doing.holder.waits in ("nothing", "unknown")
+    return label in FEEDS and _at_work(doing)
 
 
 def library_threads_compute(status: RankStatus) -> bool:

@@ -123,3 +123,28 @@ def test_a_lock_is_kept_by_a_thread_that_stays_where_it_is_whatever_that_waits_f
     found = pool(0.0, "emit watch.py:12", main=["log_line train.py:44", "main train.py:9"], threads=1)
     assert (found.kind, found.ranks) == ("rank_stuck_on_lock", (2,))
     assert found.certainty != "possible"
+
+
+QUEUE = [f"Condition.wait {STDLIB}/threading.py:327", f"Queue.get {STDLIB}/queue.py:171", "batch loop.py:25",
+         "main train.py:9"]  # fmt: skip
+EVENT = [f"Condition.wait {STDLIB}/threading.py:327", f"Event.wait {STDLIB}/threading.py:629", "batch loop.py:25",
+         "main train.py:9"]  # fmt: skip
+
+
+@pytest.mark.parametrize("main", [QUEUE, EVENT], ids=["queue", "event"])
+@pytest.mark.parametrize(
+    ("cores", "frames", "held", "severity"),
+    [
+        (0.13, ["decode images.py:26"], 15.0, "info"),
+        (0.13, ["decode images.py:26"], 70.0, "critical"),
+        (0.0, ["decode images.py:26"], 15.0, "critical"),
+        (0.13, WANTS_MORE, 15.0, "critical"),
+    ],
+    ids=["computes", "for a minute", "does nothing", "others compute"],
+)
+def test_a_thread_that_computes_what_its_main_one_waits_for_is_given_a_minute(
+    main: list[str], cores: float, frames: list[str], held: float, severity: str
+) -> None:
+    """A decoder in one call of a C library for eight seconds, on a full node, was told as what holds a lock."""
+    found = pool(cores, *frames, held=held, main=main, threads=1)
+    assert (found.severity, found.ranks) == (severity, (2,))
