@@ -58,9 +58,15 @@ def answer_due(status: RankStatus, waited: float) -> float:
     if empties_a_queue(status):
         return OWN_WORK_S
     if answered(status, waited):
-        return LONG_WORK_S if (status.motion.switches or 0.0) < SELDOM_PER_S else OWN_WORK_S
+        return LONG_WORK_S if (status.motion.switches or 0.0) < SELDOM_PER_S * _asking(status) else OWN_WORK_S
     doing = status.activity
     return AN_ANSWER_S if doing is not None and asks(status) and _through_a_thread(doing) else 0.0
+
+
+def _asking(status: RankStatus) -> int:
+    """How many of its threads wait for answers of their own, each of which wakes the main one; one at the least."""
+    others = status.activity.others if status.activity is not None else ()
+    return max(1, sum(note.role == "python" and note.waits == "storage" for note in others))
 
 
 def _through_a_thread(doing: Activity) -> bool:

@@ -7,7 +7,6 @@ close cycles; else the minority is the odd one. Pure functions over the statuses
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median_low
@@ -15,6 +14,7 @@ from typing import Literal
 
 from hangtop.diagnosis.waits.apart import few_elsewhere
 from hangtop.diagnosis.waits.network_threads import none_under_way, rests_beside
+from hangtop.diagnosis.waits.odd import at_other_roots, odd_points, of_all, went_on
 from hangtop.diagnosis.waits.peers import peers_awaited
 from hangtop.diagnosis.waits.points import WaitPoint, point_of, points_of
 from hangtop.diagnosis.waits.rank_status import RankStatus, State, in_state
@@ -139,10 +139,13 @@ def _all_wait(waiting: list[RankStatus], points: tuple[WaitPoint, ...]) -> WaitG
         return _beside_gpus(waiting, points)
     if len(points) == 1:
         return _graph("stalled", (), waiting, points, points)
+    rooted = at_other_roots(points)
+    if rooted:
+        return _split("mismatch", waiting, points, rooted, {rank for point in rooted for rank in point.ranks})
     inner = [point for point in points if point.inner]
     inside = sum(len(point.members) for point in inner)
-    outer = [point for point in points if _of_all(point)]
-    if _went_on(outer, [point for point in points if point not in outer]):
+    outer = [point for point in points if of_all(point)]
+    if went_on(outer, [point for point in points if point not in outer]):
         return _split("mismatch", waiting, points, outer, {rank for point in outer for rank in point.ranks})
     if inside * 2 == len(waiting) and all(_begun_before(point) for point in inner):
         # half of them wait in exchanges, most likely for one that left them for what the others are in
@@ -155,7 +158,7 @@ def _all_wait(waiting: list[RankStatus], points: tuple[WaitPoint, ...]) -> WaitG
     if inner and outer and len(inner) + len(outer) == len(points):
         # most wait in groups of theirs for those who went on to an operation of the whole job
         return _split("mismatch", waiting, points, outer, {rank for point in outer for rank in point.ranks})
-    accused, tied = _odd_points(points)
+    accused, tied = odd_points(points)
     graph = _split("mismatch", waiting, points, accused, {rank for point in accused for rank in point.ranks})
     return replace(graph, tied=tied)
 
@@ -166,18 +169,6 @@ def _begun_before(point: WaitPoint) -> bool:
     return point.kind == "p2p" and all(
         one.peer is None and one.decided_by is not None and one.decided_by.native for one in doing
     )
-
-
-def _of_all(point: WaitPoint) -> bool:
-    """Its frames say that the operation is one of the whole job's."""
-    return all(member.activity is not None and member.activity.world is True for member in point.members)
-
-
-def _went_on(outer: Sequence[WaitPoint], others: Sequence[WaitPoint]) -> bool:
-    """A few are in an operation of the whole job, while all others are at one other line, in whatever it calls."""
-    lines = {member.where for point in others for member in point.members}
-    few = sum(len(point.members) for point in outer) < sum(len(point.members) for point in others)
-    return bool(outer) and few and len(lines) == 1 and lines.isdisjoint(m.where for p in outer for m in p.members)
 
 
 def _beside_gpus(waiting: list[RankStatus], points: tuple[WaitPoint, ...]) -> WaitGraph:
@@ -231,24 +222,6 @@ def _holds(point: WaitPoint) -> bool:
     """Nobody leaves this operation before all have come to it."""
     sleeps = point.kind == "collective" and all(one.frozen is True and one.blocked for one in point.members)
     return sleeps or "barrier" in point.op or point.op == JAX_BARRIER
-
-
-def _odd_points(points: tuple[WaitPoint, ...]) -> tuple[list[WaitPoint], bool]:
-    """Choose the points to accuse by how few are there, and tell whether that was undecided.
-
-    Ranks in the same function of the program are in one loop, at most an operation apart; those in another function
-    left it. So functions are counted first, and places within them only where all are in one.
-    """
-    by_path: dict[tuple[str, ...], list[WaitPoint]] = defaultdict(list)
-    for point in points:
-        by_path[point.path].append(point)
-    groups = list(by_path.values()) if len(by_path) > 1 else [[point] for point in points]
-    sizes = [sum(len(point.members) for point in group) for group in groups]
-    largest = max(sizes)
-    odd = [point for group, size in zip(groups, sizes, strict=True) if size < largest for point in group]
-    if not odd or sizes.count(largest) > 1:
-        return list(points), True
-    return odd, False
 
 
 def _split(

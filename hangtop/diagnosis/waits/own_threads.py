@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hangtop.diagnosis.busy import is_blocked
 from hangtop.diagnosis.stacks.doing import Activity
 from hangtop.diagnosis.stacks.generic import EMPTIED
-from hangtop.diagnosis.waits.rank_status import RankStatus, in_c_code
+from hangtop.diagnosis.tables.thresholds import SOME_CORES
+from hangtop.diagnosis.waits.rank_status import RankStatus
 
 FEEDS = frozenset({"waits for a future", "waits for a thread to end", "waits for a pool of threads"})
 """Waits for what a thread of its own is to bring."""
@@ -52,9 +52,14 @@ def library_threads_compute(status: RankStatus) -> bool:
     doing = status.activity
     if doing is None or doing.holder is not None or status.state != "working":
         return False
-    if not in_c_code(status) and (doing.kind, doing.waits) != ("code", "nothing"):
+    if not (_sleeps_in_c(doing) or (doing.kind, doing.waits) == ("code", "nothing")):
         return False
     return not _at_work(doing, _HELD_UP | {"lock"}) and _use_cpu(status)
+
+
+def _sleeps_in_c(doing: Activity) -> bool:
+    """Its main thread is asleep in a call of C of which nothing tells what that waits for."""
+    return (doing.kind, doing.waits, doing.thread, doing.syscall) == ("code", "unknown", "main", "futex")
 
 
 def others_compute(status: RankStatus) -> bool:
@@ -79,5 +84,6 @@ def _at_work(doing: Activity, held_up: frozenset[str] = _HELD_UP) -> bool:
 
 
 def _use_cpu(status: RankStatus) -> bool:
+    """More than threads do that wake now and then: a full node gives who computes a twentieth of a core, or less."""
     used = status.motion.threads
-    return used is not None and not is_blocked(used)
+    return used is not None and used >= SOME_CORES

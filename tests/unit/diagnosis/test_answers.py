@@ -111,3 +111,15 @@ def test_so_is_who_was_handed_something_by_threads_of_which_nothing_tells_what_t
 ) -> None:
     found = first(diagnose(asking(14.0, ran, POOL, threads=4, plain=True)))
     assert (found.kind, found.ranks) == (kind, (2,))
+
+
+@pytest.mark.parametrize(
+    ("threads", "per_s", "severity"),
+    [(4, 3.0, "info"), (4, 9.0, "critical"), (1, 3.0, "critical")],
+)
+def test_of_several_threads_that_ask_each_may_be_answered_once_a_second(
+    threads: int, per_s: float, severity: str
+) -> None:
+    """A pool of four that scores samples by a service woke its main thread more than once a second, and was accused."""
+    found = first(diagnose(asking(25.0, 3.0, POOL, threads=threads, per_s=per_s)))
+    assert (found.severity, found.ranks) == (severity, (2,))

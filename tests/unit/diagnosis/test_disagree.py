@@ -300,6 +300,17 @@ def test_a_rank_that_names_another_root(op: str, argument: str, told: str) -> No
     assert "rank 0" in found.summary
 
 
+def test_who_was_through_with_its_part_of_a_gather_is_not_odd() -> None:
+    """Rank 1 handed its part to the one root, and waits in the next operation: it was told as the odd one."""
+    job = Sketch(world=3)
+    job.ranks(1).at(BACKWARD)
+    _at_root(job, 0, op="gather", group_given="no", dst="0")
+    _at_root(job, 2, op="gather", group_given="no", dst="2")
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("collective_mismatch", (0, 2))
+    assert "rank 2 in gather to rank 2" in found.summary
+
+
 def test_roots_of_groups_differ() -> None:
     """Each group has a first rank of its own, and where one rank's argument was not read nothing is known of it."""
     job = Sketch()

@@ -79,11 +79,15 @@ IN_C = ["merge words.py:44", "main train.py:9"]
     ("cores", "frames", "severity"),
     [
         (0.4, WANTS_MORE, "info"),
+        (2.4, WANTS_MORE, "info"),
+        (0.04, WANTS_MORE, "info"),
         (0.0, WANTS_MORE, "critical"),
         (0.4, ["spin watch.py:8"], "critical"),
     ],
     ids=[
         "a library's threads compute",
+        "more than a core of them",
+        "with the little that a full node gives",
         "nobody computes",
         "a thread of Python's computes: the main one may want a lock",
     ],
