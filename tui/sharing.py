@@ -76,12 +76,15 @@ def shares(
     waits: int = MOST_GRAPH,
     figures: int = 0,
     odd: int = MOST_ODD,
+    story: int = 0,
+    charts: int = MOST_TIME,
 ) -> Shares:
     """Share ``height`` lines of ``width`` cells among the line of time, the map, the ranks, waits and what happened.
 
     Of a small job its ranks, and the picture of waits where it hangs, fill ``need`` lines, that picture alone
     ``waits``, and its GPUs ``figures``; 0 where that is not known yet. Nodes that differ fill ``odd`` lines, with their
-    title. Of one that ``crashed`` the last lines of whom the verdict names are shown, too.
+    title. Of one that ``crashed`` the last lines of whom the verdict names are shown, too. What happened, or those
+    lines, fill ``story``, and the charts at most ``charts``.
     """
     named = hangs or crashed
     time = next((lines for lines, least in ((16, 42), (12, 30), (8, 25), (3, 15)) if height >= least), 0)
@@ -97,19 +100,20 @@ def shares(
         return found._replace(odd=found.odd - spared, heat=found.heat + spared)
     if nodes > FEW:
         return _map(width, time, left, hangs=hangs, named=named)
+    longest = max(time, min(charts, MOST_TIME))
     if hangs:
-        return _hung(width, time, left, nodes, need)
-    story = 2 * HAPPENED if crashed else HAPPENED
-    found = _small(width, time, left, figures, max(need, story) if width >= BESIDE else story)
+        return _lengthened(_hung(width, time, left, nodes, need), height, figures, story, longest)
+    below = 2 * HAPPENED if crashed else HAPPENED
+    found = _small(width, time, left, figures, max(need, below) if width >= BESIDE else below, longest)
     taken = found.time + (min(found.heat, figures) if figures else found.heat) + (0 if found.beside else found.onset)
     return found._replace(lines=crashed and height - taken >= BOTH)
 
 
-def _small(width: int, time: int, left: int, figures: int, below: int) -> Shares:
+def _small(width: int, time: int, left: int, figures: int, below: int, longest: int) -> Shares:
     """Of a job that does not hang, with so many lines ``below`` its ``figures``; what is more is the charts'."""
     filled = figures + below
     if figures and (width >= BESIDE or left < ONSET_LEAST) and filled < left:
-        longer = min(max(time, MOST_TIME), time + left - filled)
+        longer = min(longest, time + left - filled)
         found = _few(width, longer, time + left - longer)
         return found._replace(heat=max(found.heat, figures))
     found = _few(width, time, left)
@@ -141,6 +145,14 @@ def _hung(width: int, time: int, left: int, nodes: int, need: int) -> Shares:
         return Shares(time, max(heat, min(nodes, left - HAPPENED)), 0, beside)
     spare = rest - graph - 6
     return Shares(time, heat, spare if graph and spare >= 6 else 0, beside, graph)
+
+
+def _lengthened(found: Shares, height: int, figures: int, story: int, longest: int) -> Shares:
+    """Of a job that hangs: charts have what neither what happened nor the last lines beside it fill."""
+    if not (found.beside and found.graph and figures and story):
+        return found
+    free = height - found.time - min(found.heat, figures) - found.graph - max(HAPPENED, story)
+    return found._replace(time=found.time + max(0, min(free, longest - found.time)))
 
 
 def _map(width: int, time: int, left: int, *, hangs: bool, named: bool) -> Shares:

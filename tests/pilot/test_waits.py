@@ -252,6 +252,25 @@ async def test_the_last_lines_of_the_culprit_are_asked_for_and_shown_and_only_th
         assert session.nodes_told.viewed[-1] == set()
 
 
+async def test_of_a_small_job_that_hangs_the_charts_have_the_lines_that_nobody_else_fills() -> None:
+    session = hanging(2)
+    for _ in range(5):
+        session.clock.now += 1
+        session.tick()
+    async with screen(session, size=(200, 50)) as shown:
+        await shown.draw()
+        panel = overview(shown)
+        few = panel.time.size.height
+        assert few > 16
+        assert panel.lastlines.size.height <= 8
+        say(session, "node2", 11, NOW - 1, *(f"reading shard {number}" for number in range(30)))
+        for _ in range(3):
+            await shown.draw()
+        assert panel.time.size.height < few, "the culprit has something to say"
+        assert panel.time.size.height == 16
+        assert sum("reading shard" in line for line in shown.text().splitlines()) == panel.lastlines.size.height - 1
+
+
 async def test_what_a_kernel_said_before_the_culprit_started_is_not_among_its_last_lines() -> None:
     session = hanging()
     started = session.state.nodes["node2"].ranks[PID + 11].process.started

@@ -13,7 +13,7 @@ from tui.looks.format import clock
 from tui.panels.base import Fact, Place
 from tui.panels.overview_layout import OverviewParts
 from tui.scene import Scene
-from tui.sharing import FEW, RANKS_BELOW, SOME, VIEWS, Shares, shares, usual_view
+from tui.sharing import FEW, HAPPENED, RANKS_BELOW, SOME, VIEWS, Shares, shares, usual_view
 from tui.waits.drawing import LINES
 from tui.widgets.lines import Move, Piece
 from tui.widgets.onset import HEAD
@@ -119,6 +119,7 @@ class OverviewPanel(OverviewParts):
         part = shares(
             width, height, nodes, view,
             hangs=hangs, crashed=crashed, need=need, waits=waits, figures=figures, odd=self.odd.lines,
+            story=self._told(), charts=self.time.fills,
         )  # fmt: skip
         below = view == 1 and part.beside and part.heat - self.mosaic.lines >= RANKS_BELOW and not graph
         flags = graph, below, story, bool(self.scene.accused)
@@ -134,6 +135,11 @@ class OverviewPanel(OverviewParts):
     def _needed(self) -> int:
         """Lines that ranks and the picture of waits fill, each under its title."""
         return max(HEAD + len(self.scene.ranks), self._drawn())
+
+    def _told(self) -> int:
+        """Lines that what happened or the culprit's last lines fill, by fours: charts do not change with each line."""
+        told = max(self.changes.fills, self.lastlines.fills if self.lastlines.display else 0)
+        return -(-min(told, 2 * HAPPENED) // 4) * 4
 
     def _drawn(self) -> int:
         """Lines that the picture of waits fills, its title included."""

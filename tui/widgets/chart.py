@@ -16,6 +16,7 @@ from tui.looks.plot import Stretch, blocks, braille
 from tui.looks.text import cells, fit
 from tui.looks.theme import Tone
 from tui.scene import Scene
+from tui.sharing import MOST_TIME
 from tui.timeline import Window
 from tui.widgets.banner import OUTCOMES
 from tui.widgets.figures import FIGURES, Figure
@@ -41,6 +42,8 @@ class TimeChart(Lines):
         self.scene = scene
         self.keys = True
         """Whether arrows, Space and n are its own at present."""
+        self.fills = MOST_TIME
+        """Lines that figures which say something fill at most, with what is above and below them."""
         self._window = Window(0.0, 1.0, 1)
         self._rows: list[Strip] = []
         self._known = {name: Remembered() for name in ("verdict", *(figure.name for figure in FIGURES))}
@@ -67,6 +70,7 @@ class TimeChart(Lines):
         below = 2 if height >= SMALL else 1
         room = height - len(rows) - below
         shown = self._figures(room)
+        self.fills = MOST * len(shown) + height - room if len(shown) < _most(room) else MOST_TIME
         if shown:
             each, over = divmod(room, len(shown))
             for place, (figure, spans) in enumerate(shown):
@@ -80,7 +84,7 @@ class TimeChart(Lines):
     def _figures(self, room: int) -> list[tuple[Figure, list[Span | None]]]:
         """Figures that say something, as many as fit: of two lines each where that leaves room for four."""
         window, series = self._window, self.scene.timeline.head.history.series
-        most = max(1, room // 2) if room >= 4 else room
+        most = _most(room)
         found: list[tuple[Figure, list[Span | None]]] = []
         for figure in FIGURES:
             if len(found) == most:
@@ -202,6 +206,11 @@ def _label(left: str, right: str, rows: int, *, value: bool) -> list[Piece]:
         return [(fit(f" {left}", LABEL - 1 - cells(right)), Tone.DIM), (right + " ", Tone.TEXT)]
     said = fit(f" {left}", LABEL - 1 - cells(right))
     return [(said, Tone.TEXT if value else Tone.DIM), (f"{right}┤" if right else "│", Tone.DIM)]
+
+
+def _most(room: int) -> int:
+    """Figures for which so many lines are enough."""
+    return max(1, room // 2) if room >= 4 else room
 
 
 _REVERSE = Style(reverse=True)

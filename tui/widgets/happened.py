@@ -21,6 +21,8 @@ from tui.widgets.lines import Lines, Move, Piece, strip_of
 
 LEAST = 20
 """Cells beside a change's time in which it is worth being wrapped."""
+FEW_LINES = 16
+"""Lines of which it is known whether they are there, so that others have those that are not."""
 ALL = 4096
 """Lines of each kind that the cursor can go through."""
 
@@ -48,9 +50,11 @@ class Happened(Lines):
         self._rows: list[Row] = []
         self._cursor = self._up = 0
         """Place of the change under the cursor; rows that are out of sight above."""
+        self.fills = 0
+        """Lines that all of it fills, with the title, :data:`FEW_LINES` at the most; 0 until it was laid out."""
         self._hidden = 0
         self._left_out = False
-        self._telling, self._telling_all = FewLines(), FewLines()
+        self._telling, self._telling_all, self._measuring = FewLines(), FewLines(), FewLines()
         self._listed = False
         """Whether all are told: the cursor was here when they were laid out."""
         self._known: tuple[Change | None, tuple[object, ...]] = (None, ())
@@ -77,6 +81,8 @@ class Happened(Lines):
             lines, self._left_out = self._telling.chosen(changes, max(1, height - 1), self.scene.names)
             self._changes, self._up = self._once(lines), 0
             self._rows = _laid(self._changes, width, height - 1)
+        few = self._measuring.chosen(changes, FEW_LINES, self.scene.names).lines
+        self.fills = 1 + min(FEW_LINES, len(_laid(few, width, None)))
         self.redraw()
 
     def _once(self, lines: list[Change]) -> list[Change]:

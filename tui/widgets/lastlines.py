@@ -13,6 +13,7 @@ from tui.looks.text import cells, fit
 from tui.looks.theme import Tone
 from tui.ordering.rows import RankRow
 from tui.scene import Scene
+from tui.widgets.happened import FEW_LINES
 from tui.widgets.lines import Lines, Piece, strip_of
 
 MOST = 4
@@ -36,6 +37,8 @@ class LastLines(Lines):
         self._book = LogBook()
         self._rows: list[LogLine] = []
         self._whose: tuple[int, ...] = ()
+        self.fills = 0
+        """Lines that all of it fills, with the title, :data:`FEW_LINES` at the most."""
 
     def ranks(self) -> tuple[int, ...]:
         """The first of those who are blamed for a wait, or named for what else is wrong."""
@@ -64,8 +67,9 @@ class LastLines(Lines):
         found: list[LogLine] = []
         fault, parts = None, self._told()
         room = max(0, self.size.height - 1)
+        wanted = max(room, FEW_LINES)
         for line in islice(reversed(self._book.lines), READ):
-            if len(found) >= room and (fault is not None or not parts):
+            if len(found) >= wanted and (fault is not None or not parts):
                 break
             # what a node's kernel says has no rank; what it said before there was this one is about others
             own = line.rank is None and not line.source.startswith("/")
@@ -75,7 +79,7 @@ class LastLines(Lines):
                 fault = line if fault is None and any(part in line.text for part in parts) else fault
         if fault is not None:  # it may stand above many lines of a traceback, or of what came of it
             found = [fault, *(line for line in found if line is not fault)]
-        self._rows = found[:room]
+        self._rows, self.fills = found[:room], 1 + min(len(found), FEW_LINES)
         self.redraw()
 
     def _told(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import floor
 from typing import get_args
 
@@ -213,3 +214,27 @@ def test_on_a_narrow_screen_charts_have_what_a_small_job_leaves(height: int, nod
 def test_beside_the_map_of_a_job_that_hangs_the_culprits_last_lines_have_what_the_picture_of_waits_leaves() -> None:
     assert shares(200, 46, 64, 1, hangs=True, waits=8).lines
     assert not shares(200, 46, 64, 1, hangs=True, waits=15).lines
+
+
+@given(
+    height=st.integers(18, 80), nodes=st.integers(1, 16), need=st.integers(3, 40), story=st.integers(1, 16),
+    charts=st.integers(4, 40),
+)  # fmt: skip
+def test_charts_of_a_small_job_that_hangs_take_what_is_told_beside_each_other_does_not_fill(
+    height: int, nodes: int, need: int, story: int, charts: int
+) -> None:
+    figures = 1
+    before = shares(200, height, nodes, hangs=True, need=need)
+    part = shares(200, height, nodes, hangs=True, need=need, figures=figures, story=story, charts=charts)
+    assert part._replace(time=before.time) == before
+    if part.time > before.time:
+        below = height - part.time - figures - part.graph
+        assert below >= max(HAPPENED, story)
+        assert part.time in (charts, MOST_TIME) or below == max(HAPPENED, story)
+
+
+def test_charts_of_a_small_job_that_hangs_stay_as_they_are_where_others_need_the_lines() -> None:
+    shared = partial(shares, 200, 46, 2, hangs=True, need=8)
+    assert shared(figures=1, story=4).time > shared(figures=1, story=16).time > shared().time
+    assert shared(figures=1, story=4, charts=20).time == 20, "they have no more to show"
+    assert shares(80, 46, 2, hangs=True, figures=1, story=4) == shares(80, 46, 2, hangs=True), "there they stand below"
