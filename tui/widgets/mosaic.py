@@ -39,8 +39,8 @@ class Mosaic(Lines):
         """``share`` tells a node's mean of the chosen figure, 0 to 1 of what is most."""
         self.view = 1
         self._rows: list[NodeState] = []
-        self._stood = 0
-        """The node that the cursor was put on without being moved."""
+        self._stood = (0, 0, 0)
+        """The node under the cursor, its line and the lines that were shown when it was last brought into view."""
         self._label = 8
         self._across = 1
         """Blocks side by side."""
@@ -74,9 +74,10 @@ class Mosaic(Lines):
             lines = self.halves.height
         self.lines = max(1, lines)
         self.resize_to(width, self.lines)
-        if not self.heatmap.moved and self.heatmap.node_at != self._stood:
-            self._stood = self.heatmap.node_at
-            self.bring(self._line_of(self._stood))
+        line = self._line_of(self.heatmap.node_at)
+        if (stands := (self.heatmap.node_at, line, self.size.height)) != self._stood:
+            self._stood = stands
+            self.bring(line)
         self.redraw()
 
     @property
