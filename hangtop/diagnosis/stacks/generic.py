@@ -16,6 +16,7 @@ PROMPT = "waits at a prompt for somebody to type"
 SERVER = "serves whoever asks it"
 """What is said of a library's loop that serves, between two requests: nobody asks, and that is no fault."""
 
+EVENT_LOOP = "waits in an event loop"
 EMPTIED = "waits for a queue to be emptied"
 
 GENERIC_WAITS: tuple[Wait, ...] = (
@@ -44,7 +45,7 @@ GENERIC_WAITS: tuple[Wait, ...] = (
     Wait("torch/utils/file_baton.py", "wait", "lock", "lock", "waits for another process's build", "2.1-2.13"),
     Wait("/subprocess.py", "wait _wait _try_wait communicate _communicate run call check_call check_output", "code",
          "helper", "waits for a child process", _RUN),
-    Wait("/asyncio/", ANY, "code", "unknown", "waits in an event loop", _RUN),
+    Wait("/asyncio/", ANY, "code", "unknown", EVENT_LOOP, _RUN),
     Wait("/ssl.py", "read recv recv_into do_handshake send sendall write", "code", "storage", "waits for the network",
          _STDLIB),
     Wait("/socket.py", "readinto recv accept create_connection getaddrinfo", "code", "storage",

@@ -10,7 +10,7 @@ from collectors.samples.stacks import Frame
 from hangtop.diagnosis.phrasing import ranks_text
 from hangtop.diagnosis.stacks import hints
 from hangtop.diagnosis.stacks.doing import Context, Group, Kind, Waits
-from hangtop.diagnosis.stacks.frames import is_user, own, place
+from hangtop.diagnosis.stacks.frames import function, is_user, own, place
 from hangtop.diagnosis.stacks.generic import LEFT
 from hangtop.diagnosis.stacks.leaf import Leaf, find, packs_object
 from hangtop.diagnosis.stacks.system import NETWORK, System
@@ -225,12 +225,19 @@ def _inside_of(frames: tuple[Frame, ...]) -> Phase | None:
 def _left_program(frames: tuple[Frame, ...], system: System) -> bool:
     """A main thread that has returned from the program's first line, or has no frame at all, is on its way out.
 
-    Of one that computes the outer frames may be missing because they changed while they were read.
+    Of one that computes the outer frames may be missing because they changed while they were read, and so they are
+    where the outermost one that is left is a library's private function, which no program ends in.
     """
     python = [frame for frame in frames if not frame.native]
-    if python and system.waits == "nothing":
+    if python and (system.waits == "nothing" or _is_inner(python[-1])):
         return False
     return not any(begins_a_program(frame) for frame in python)
+
+
+def _is_inner(frame: Frame) -> bool:
+    """A library's private function, and none that ends a program: something else of that library called it."""
+    private = function(frame.name).startswith("_") and not function(frame.name).startswith("__")
+    return private and not is_user(frame) and phase_of(frame) is None
 
 
 def begins_a_program(frame: Frame) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 
 from hangtop.diagnosis.stacks.doing import Activity
+from hangtop.diagnosis.stacks.generic import EVENT_LOOP
 from hangtop.diagnosis.stacks.system import NETWORK
 from hangtop.diagnosis.tables.thresholds import LONG_WORK_S, OWN_WORK_S, STOOD_STILL_S
 from hangtop.diagnosis.waits.own_threads import FEEDS, empties_a_queue
@@ -21,12 +22,15 @@ _CARRIES = ("tcp ", "socket", "pipe")
 
 
 def asks(status: RankStatus) -> bool:
-    """True where its main thread, or the thread that it waits for, sleeps until a connection or a pipe brings more."""
+    """True where its main thread, or the thread that it waits for, sleeps until a connection or a pipe brings more.
+
+    An event loop sleeps until any of its own does, or a timer.
+    """
     doing = status.activity
     if doing is None or status.state != "working" or not status.blocked:
         return False
     own = doing.waits == "storage" and doing.waiting_on.startswith(_CARRIES)
-    return own or _through_a_thread(doing)
+    return own or doing.label == EVENT_LOOP or _through_a_thread(doing)
 
 
 def asks_afar(status: RankStatus) -> bool:

@@ -123,3 +123,31 @@ def test_of_several_threads_that_ask_each_may_be_answered_once_a_second(
     """A pool of four that scores samples by a service woke its main thread more than once a second, and was accused."""
     found = first(diagnose(asking(25.0, 3.0, POOL, threads=threads, per_s=per_s)))
     assert (found.severity, found.ranks) == (severity, (2,))
+
+
+LOOP = [
+    f"EpollSelector.select {STDLIB}/selectors.py:468",
+    f"BaseEventLoop._run_once {STDLIB}/asyncio/base_events.py:1884",
+    f"run {STDLIB}/asyncio/runners.py:190",
+    *ASKS,
+]
+
+
+@pytest.mark.parametrize(
+    ("held", "ran", "per_s", "severity"),
+    [
+        (14.0, 3.0, 0.5, "info"),
+        (14.0, 13.9, 0.0, "critical"),
+        (14.0, None, 0.0, "critical"),
+        (70.0, 3.0, 0.5, "critical"),
+    ],
+)
+def test_an_event_loop_that_wakes_gets_on_with_what_it_asks(
+    held: float, ran: float | None, per_s: float, severity: str
+) -> None:
+    """Samples were scored by two requests at a time: the loop woke once a second, and was told as stuck, proven."""
+    job = asking(held, ran, LOOP, threads=0, per_s=per_s)
+    stacks = tuple(dump._replace(syscall="epoll_wait") if dump.pid == 1002 else dump for dump in job.stacks)
+    found = first(diagnose(replace(job, stacks=stacks)))
+    assert (found.severity, found.ranks) == (severity, (2,))
+    assert found.certainty != "proven" or ran is None or ran > 10.0 or severity == "info"

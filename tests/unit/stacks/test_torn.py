@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from collectors.samples.stacks import StackDump
+from hangtop.diagnosis.stacks import activity
 from hangtop.diagnosis.stacks.torn import untorn
-from tests.support.stacks import SCRIPT, TORCH, dump, thread
+from tests.support.stacks import SCRIPT, STDLIB, TORCH, dump, thread
 
 TRACE = f"wrap_fx_proxy {TORCH}/_dynamo/variables/builder.py:9"
 INNER = f"DisableContext.__call__.<locals>._fn {TORCH}/_dynamo/eval_frame.py:9"
@@ -50,3 +53,18 @@ def test_who_sleeps_in_its_exit_handlers_has_left_the_program() -> None:
 def test_helpers_are_not_compared_with_their_rank() -> None:
     looks = [met(*WHOLE, at=1.0), met("work pool.py:4", at=1.0, pid=101)]
     assert untorn(looks) == looks
+
+
+@pytest.mark.parametrize(
+    ("frames", "left"),
+    [
+        ([f"select {STDLIB}/selectors.py:415", f"Popen._communicate {STDLIB}/subprocess.py:2108"], False),
+        ([f"wait {STDLIB}/threading.py:327", f"_shutdown {STDLIB}/threading.py:1590"], True),
+        ([f"wait {STDLIB}/threading.py:327", "close track.py:9"], True),
+    ],
+    ids=["a library's inner function", "Python's end", "a function of the user's that was to run at the end"],
+)
+def test_a_wait_that_lost_its_outer_frames_is_no_end_of_a_program(frames: list[str], left: bool) -> None:
+    """Between two programs that it ran a rank was read so once, and was told to have left its program."""
+    look = met(*frames, at=1.0, state="S")
+    assert (activity([look]).kind == "shutdown") is left
