@@ -45,6 +45,11 @@ class QueuedPath(NamedTuple):
     """Bytes that wait to be sent for the first time."""
 
 
+RUNS = ", running"
+"""How ``waiting_on`` ends where it names a process of which a thread runs, or is ready to: it may be at work on what it
+was asked."""
+
+
 class StackDump(NamedTuple):
     """One look at one process. No frames and an ``error`` is an answer too: it is evidence."""
 

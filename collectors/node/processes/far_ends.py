@@ -14,7 +14,10 @@ from typing import Iterator, List, Optional, Sequence, Tuple
 from collectors.node import files
 from collectors.node.processes.procfs import parse_stat
 from collectors.node.processes.socket_tables import ESTABLISHED, TcpSocket, of_ports
+from collectors.samples.stacks import RUNS
 
+THREADS = 64
+"""Threads of such a process that are looked at."""
 LINKS = 20000
 """Descriptors that are looked at for one answer: some 20 ms."""
 
@@ -27,8 +30,19 @@ def holder(near: TcpSocket, tables: Sequence[bytes], pid: int, proc: str = "/pro
         if one.inode and one.local == near.remote and one.remote == near.local:
             owner = _owner(one.inode, pid, proc)
             stat = None if owner is None else parse_stat(files.read_or_none("%s/%d/stat" % (proc, owner)) or b"")
-            return "" if stat is None else "process %d (%s)" % (owner or 0, stat.comm)
+            if owner is None or stat is None:
+                return ""
+            return "process %d (%s)%s" % (owner, stat.comm, RUNS if _runs(owner, proc) else "")
     return ""
+
+
+def _runs(pid: int, proc: str) -> bool:
+    folder = "%s/%d/task" % (proc, pid)
+    for thread in list(files.list_folder(folder))[:THREADS]:
+        stat = parse_stat(files.read_or_none("%s/%s/stat" % (folder, thread)) or b"")
+        if stat is not None and stat.state == "R":
+            return True
+    return False
 
 
 def _owner(inode: int, pid: int, proc: str) -> Optional[int]:

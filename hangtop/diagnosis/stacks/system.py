@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from collectors.samples.stacks import StackDump
+from collectors.samples.stacks import RUNS, StackDump
 from hangtop.diagnosis.stacks.doing import Waits
 from hangtop.diagnosis.tables.wchan import call_at
 
@@ -54,7 +54,7 @@ class System:
 def system(dump: StackDump) -> System:
     """What the kernel said of the main thread of a dump."""
     call = dump.syscall or (call_at(dump.wchan) if dump.state == "S" else "")
-    return _system(dump.state, call, dump.waiting_on)
+    return _system(dump.state, call, dump.waiting_on.removesuffix(RUNS))
 
 
 @lru_cache(maxsize=4096)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
+from collectors.samples.stacks import RUNS
 from hangtop.diagnosis.stacks.doing import Activity
 from hangtop.diagnosis.stacks.generic import EVENT_LOOP
 from hangtop.diagnosis.stacks.system import NETWORK
@@ -53,6 +54,15 @@ def _has_slept(status: RankStatus) -> bool:
     return any(look.value.idle_since is not None for look in islice(reversed(looks), LAST))
 
 
+def serves_just_now(status: RankStatus) -> bool:
+    """Whether most of the last looks met who is to answer it, a process of its node, at work.
+
+    So is an engine, or a simulator, that the job was started beside: what it was asked may take it long.
+    """
+    last = status.readings[-LAST:]
+    return bool(last) and 2 * sum(look.waiting_on.endswith(RUNS) for look in last) > len(last)
+
+
 def answer_due(status: RankStatus, waited: float) -> float:
     """Seconds that the others may wait at the least; 0 for a rank that asks nobody.
 
@@ -61,6 +71,8 @@ def answer_due(status: RankStatus, waited: float) -> float:
     """
     if empties_a_queue(status):
         return OWN_WORK_S
+    if serves_just_now(status) and asks_afar(status):
+        return LONG_WORK_S
     if answered(status, waited):
         return LONG_WORK_S if (status.motion.switches or 0.0) < SELDOM_PER_S * _asking(status) else OWN_WORK_S
     doing = status.activity

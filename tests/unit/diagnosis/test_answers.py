@@ -67,6 +67,24 @@ def test_who_was_answered_since_the_others_came_is_given_time(
         assert found.certainty == "possible", "it was seen to go on"
 
 
+@pytest.mark.parametrize(
+    ("far", "held", "severity"),
+    [
+        ("process 71 (python3), running", 25.0, "info"),
+        ("process 71 (python3)", 25.0, "critical"),
+        ("process 71 (python3), running", 70.0, "critical"),
+    ],
+)
+def test_a_server_on_its_node_that_is_at_work_is_given_a_minute_for_one_answer(
+    far: str, held: float, severity: str
+) -> None:
+    """A simulator that the job was started beside took half a minute for one step."""
+    job = asking(held, None, ASKS)
+    stacks = [dump._replace(waiting_on=f"tcp 127.0.0.1:70, {far}") if dump.pid == 1002 else dump for dump in job.stacks]
+    found = first(diagnose(replace(job, stacks=tuple(stacks))))
+    assert (found.severity, found.ranks) == (severity, (2,))
+
+
 @pytest.mark.parametrize(("per_s", "kind"), [(1.1, "waiting"), (0.0, "rank_stuck_in_code")])
 def test_answers_that_come_each_second_leave_no_sleep_long_enough_to_be_told(per_s: float, kind: str) -> None:
     """It lists objects in a store, page by page; that its main thread woke is all that the kernel tells."""

@@ -83,6 +83,18 @@ def test_the_far_end_in_the_tables(tmp_path: Path, rows: tuple[tuple[str, str, s
     assert far_ends.holder(near, tables, 7, str(tmp_path)) == found
 
 
+@pytest.mark.parametrize(("states", "told"), [("SRS", ", running"), ("SDS", ""), ("", "")])
+def test_the_far_end_is_at_work_where_one_of_its_threads_runs(tmp_path: Path, states: str, told: str) -> None:
+    for number, state in enumerate(states):
+        folder = tmp_path / "8" / "task" / str(8 + number)
+        folder.mkdir(parents=True)
+        (folder / "stat").write_text(
+            f"{8 + number} (server) {state} 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 3 0 9 9 9"
+        )
+    rows = ((HERE, THERE, "01", 99), (THERE, HERE, "01", 55))
+    test_the_far_end_in_the_tables(tmp_path, rows, "process 8 (server)" + told)
+
+
 def test_no_more_descriptors_are_looked_at_than_is_due(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(far_ends, "LINKS", 2)
     test_the_far_end_in_the_tables(tmp_path, ((HERE, THERE, "01", 99), (THERE, HERE, "01", 55)), "process 8 (server)")
