@@ -35,10 +35,11 @@ def asks(status: RankStatus) -> bool:
 
 
 def asks_afar(status: RankStatus) -> bool:
-    """The same through a socket: who answers is none of the job's, and may be at work on it."""
+    """The same through a socket, as far as one knows: who answers is none of the job's, and may be at work on it."""
     doing = status.activity
-    far = doing is not None and (doing.label == NETWORK or doing.waiting_on.startswith(("tcp ", "socket")))
-    return far and asks(status)
+    if doing is None or not asks(status):
+        return False
+    return doing.label in (NETWORK, EVENT_LOOP) or doing.waiting_on.startswith(("tcp ", "socket"))
 
 
 def answered(status: RankStatus, waited: float) -> bool:
