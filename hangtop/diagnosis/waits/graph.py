@@ -139,9 +139,10 @@ def _all_wait(waiting: list[RankStatus], points: tuple[WaitPoint, ...]) -> WaitG
         return _beside_gpus(waiting, points)
     if len(points) == 1:
         return _graph("stalled", (), waiting, points, points)
-    rooted = at_other_roots(points)
+    rooted, open_ended = at_other_roots(points)
     if rooted:
-        return _split("mismatch", waiting, points, rooted, {rank for point in rooted for rank in point.ranks})
+        graph = _split("mismatch", waiting, points, rooted, {rank for point in rooted for rank in point.ranks})
+        return replace(graph, tied=open_ended)
     inner = [point for point in points if point.inner]
     inside = sum(len(point.members) for point in inner)
     outer = [point for point in points if of_all(point)]

@@ -20,10 +20,11 @@ def went_on(outer: Sequence[WaitPoint], others: Sequence[WaitPoint]) -> bool:
     return bool(outer) and few and len(lines) == 1 and lines.isdisjoint(m.where for p in outer for m in p.members)
 
 
-def at_other_roots(points: Sequence[WaitPoint]) -> list[WaitPoint]:
-    """Those who are in one operation at one line, and each party for another root; of these the smaller ones.
+def at_other_roots(points: Sequence[WaitPoint]) -> tuple[list[WaitPoint], bool]:
+    """Those who are in one operation at one line, and each party for another root, and whether it is open who erred.
 
-    Who was through with its part of that has gone on, be it one or most.
+    Of these the smaller ones: who was through with its part of that has gone on, be it one or most. Who is itself the
+    root of the others may have been through with that, and have come to the next of a loop over all roots.
     """
     alike: dict[tuple[str, str, str], list[WaitPoint]] = defaultdict(list)
     for point in points:
@@ -31,8 +32,11 @@ def at_other_roots(points: Sequence[WaitPoint]) -> list[WaitPoint]:
             alike[point.kind, point.op, point.place].append(point)
     parties = next((found for found in alike.values() if len(found) > 1), [])
     largest = max((len(point.members) for point in parties), default=0)
+    roots = {point.root for point in parties if len(point.members) == largest}
     fewer = [point for point in parties if len(point.members) < largest]
-    return fewer or parties
+    if not fewer or any(set(point.ranks) <= roots for point in fewer):
+        return parties, True
+    return fewer, False
 
 
 def odd_points(points: tuple[WaitPoint, ...]) -> tuple[list[WaitPoint], bool]:

@@ -311,6 +311,14 @@ def test_who_was_through_with_its_part_of_a_gather_is_not_odd() -> None:
     assert "rank 2 in gather to rank 2" in found.summary
 
 
+def test_who_is_the_others_root_may_be_ahead_in_a_loop_over_all_roots() -> None:
+    job = Sketch()
+    _at_root(job, 1, 2, 3, op="broadcast", group_given="no", src="0")
+    _at_root(job, 0, op="broadcast", group_given="no", src="1")
+    found = first(job.verdict())
+    assert (found.ranks, found.certainty) == ((0, 1, 2, 3), "possible")
+
+
 def test_roots_of_groups_differ() -> None:
     """Each group has a first rank of its own, and where one rank's argument was not read nothing is known of it."""
     job = Sketch()
