@@ -11,7 +11,7 @@ from hangtop.diagnosis.phrasing import count, duration, listed, ranks_on, ranks_
 from hangtop.diagnosis.stacks.generic import PROMPT
 from hangtop.diagnosis.stacks.system import FILE_LOCKS, OPENS
 from hangtop.diagnosis.tables.thresholds import LONG_WAIT_S, LONG_WORK_S, OWN_WORK_S, WAIT_FACTOR, WORTH_SAYING_S
-from hangtop.diagnosis.waits.answers import answered
+from hangtop.diagnosis.waits.by_itself import goes_on
 from hangtop.diagnosis.waits.children import children_told
 from hangtop.diagnosis.waits.cpu_share import lacks_cpu
 from hangtop.diagnosis.waits.evidence import evidence_of, threads_of, waiters_of, watch_of
@@ -19,7 +19,7 @@ from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus, computes, may_work
 from hangtop.diagnosis.waits.network_threads import BY_THREADS, NOT_LAUNCHED, in_a_kernel
 from hangtop.diagnosis.waits.outside import waits_outside
-from hangtop.diagnosis.waits.own_threads import empties_a_queue, goes_on_beside, others_compute
+from hangtop.diagnosis.waits.own_threads import goes_on_beside
 from hangtop.diagnosis.waits.rank_status import RankStatus, in_c_code, nodes_of, waits_for_others
 from hangtop.diagnosis.waits.rounds import goes_round
 from hangtop.diagnosis.waits.serving import serves
@@ -290,7 +290,7 @@ def _most(status: RankStatus, held: float) -> float:
     """Most weight of a wait for a rank that may be at something which ends by itself, for all that was seen of it."""
     if sleeps_for_good(status):
         return GOES_ON_LONG
-    if in_one_sleep(status) or others_compute(status) or answered(status, held) or empties_a_queue(status):
+    if goes_on(status, held):
         return GOES_ON_LONG if held >= LONG_WORK_S else GOES_ON
     if held < LONG_WORK_S and (waits_outside(status) or goes_on_beside(status)):
         return GOES_ON if held < OWN_WORK_S else GOES_ON_LONG

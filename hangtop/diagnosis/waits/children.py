@@ -77,15 +77,21 @@ def child_due(status: RankStatus, waited: float) -> float:
     """Seconds that the others, who have ``waited`` so long, may wait for a rank that waits for programs that it runs.
 
     Until the time is over that it gives the present one, and a minute at the most, or where it was seen to start one
-    after another: it runs them and goes on. 0 for any other rank.
+    after another: it runs them and goes on; or where one is ready to run. 0 for any other rank.
     """
     doing = status.activity
     if doing is None or doing.waits != "helper" or status.state != "working":
         return 0.0
-    if one_after_another(status):
+    if one_after_another(status) or child_ready(status):
         return LONG_WORK_S
     left = 0.0 if doing.within is None else doing.within + LIMIT_SLACK_S - status.motion.unrun
     return min(waited + left, LONG_WORK_S) if left > 0.0 else 0.0
+
+
+def child_ready(status: RankStatus) -> bool:
+    """Whether a process that it waits for was ready to run at the last look: a full node may give it no CPU."""
+    doing = status.activity
+    return doing is not None and doing.waits == "helper" and status.motion.helper_runs
 
 
 def one_after_another(status: RankStatus) -> bool:
