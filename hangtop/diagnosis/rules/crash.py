@@ -63,6 +63,8 @@ NOT_THERE = re.compile("invalid device ordinal", re.IGNORECASE)
 """CUDA's words that ``invalid_device`` reports."""
 KILLED = frozenset({"KILL"})
 OOM_DAEMONS = frozenset({"systemd-oomd", "earlyoom", "systemd"})
+BATCH = {"lsf": "LSF", "moab": "Moab", "htcondor": "HTCondor"}
+"""Batch systems that watch a job's memory themselves."""
 MEMORY = frozenset({"kernel_oom", "memory"})
 
 
@@ -217,7 +219,8 @@ def _killed(job_status: JobStatus, words: Sequence[Failure]) -> Finding:
     daemon = next((name for name in launchers if name in OOM_DAEMONS), "")
     by = "by SIGKILL from outside (out of memory, a batch system, somebody)"
     if memory:
-        by = "by LSF: it reached its limit of memory" if "lsf" in launchers else "by the kernel: out of memory"
+        batch = next((BATCH[name] for name in launchers if name in BATCH), "")
+        by = f"by {batch}: it reached its limit of memory" if batch else "by the kernel: out of memory"
         by = f"by {daemon}: the node ran low on memory" if daemon else by
     ranks = () if rank is None else (rank,)
     return Finding(

@@ -64,13 +64,14 @@ def _lives_on(job: Job, status: RankStatus, words: Sequence[Failure]) -> bool:
 
 def _with_traceback(kept: list[tuple[Failure, ...]], unnamed: Sequence[Failure]) -> list[tuple[Failure, ...]]:
     """Give the only traceback, which bears no rank, to the rank whose bare exit code the same log tells first."""
-    raised = [word for word in unnamed if word.manner == "exception" and not word.consequence and not is_victim(word)]
+    alone = [words for words in kept if not all(word.consequence for word in words)]  # an agent ends the others
+    manners = ("exception", "device") if alone and all(map(_called_for_it, alone)) else ("exception",)
+    raised = [word for word in unnamed if word.manner in manners and not word.consequence and not is_victim(word)]
     own = [word for word in raised if not is_cut(word)]
     nccl = [word for word in unnamed if word.manner == "exception" and text_of(word.event, "signature") == "nccl"]
     if nccl and not raised and kept and all(map(is_bare, kept)):
         return [tuple(nccl)]  # what a call of NCCL said to a rank that is not named says more than bare exit codes
-    alone = [words for words in kept if not all(word.consequence for word in words)]  # an agent ends the others
-    if not alone or not own or not all(map(is_bare, alone)):
+    if not alone or not own or not all(is_bare(words) or _called_for_it(words) for words in alone):
         return kept
     if len({word.what for word in own}) != 1 or len(own) < len(raised):
         others = len({word.what for word in own}) - 1
@@ -81,6 +82,11 @@ def _with_traceback(kept: list[tuple[Failure, ...]], unnamed: Sequence[Failure])
     if own[0].event.source != first.event.source or (len(kept) > 1 and not root):
         return [(own[0],), *kept] if len(raised) > 1 else kept
     return [(replace(own[0], rank=first.rank), *kept[0]), *kept[1:]]
+
+
+def _called_for_it(words: Sequence[Failure]) -> bool:
+    """A rank of which Open MPI says nothing but that it called MPI_Abort: why, it said itself."""
+    return all(text_of(word.event, "reason") == "MPI_ABORT" for word in words)
 
 
 def _told_to_end(job: Job) -> bool:

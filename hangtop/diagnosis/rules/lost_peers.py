@@ -9,7 +9,7 @@ from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import listed, ranks_text, who
 from hangtop.diagnosis.roster import known_ranks
-from hangtop.diagnosis.witnesses.event_fields import text_of
+from hangtop.diagnosis.witnesses.event_fields import text_of, words_of
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said, warned
 
 
@@ -25,8 +25,17 @@ def lost_connections(job: Job) -> tuple[LogEvent, ...]:
         *said(job, "peer.lost"),
     )
     lines_told = {(event.source, event.line, event.rank) for event in told}
-    raised = [event for event in said(job, "python.exception", "connection") if event.data.get("survived") is not True]
+    raised = [
+        event
+        for event in said(job, "python.exception", "connection")
+        if event.data.get("survived") is not True and not _to_a_child(event)
+    ]
     return (*told, *(event for event in raised if (event.source, event.line, event.rank) not in lines_told))
+
+
+def _to_a_child(event: LogEvent) -> bool:
+    """Whether the connection is one of multiprocessing's, to a process that this one started: a loader's, as a rule."""
+    return any("/multiprocessing/" in frame for frame in words_of(event, "frames")[-1:])
 
 
 def remote_error(job: Job) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Gpu, Job, Node
 from hangtop.diagnosis.phrasing import listed, size, who
 from hangtop.diagnosis.roster import homes
+from hangtop.diagnosis.witnesses.by_report import whose
 from hangtop.diagnosis.witnesses.devices import ranks_on_gpu
 from hangtop.diagnosis.witnesses.event_fields import number_of, text_of, when
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said, warned
@@ -29,7 +30,7 @@ def gpu_out_of_memory(job: Job) -> Iterator[Finding]:
     if not events:
         return
     first = _first_ones(events)
-    ranks = ranks_in(first)
+    ranks, nodes = whose(job, first)
     figures = next((event for event in first if event.kind == "torch.out_of_memory"), first[0])
     tried, device = number_of(figures, "tried"), number_of(figures, "device")
     gpus = _gpus_of(job, ranks, device)
@@ -38,7 +39,7 @@ def gpu_out_of_memory(job: Job) -> Iterator[Finding]:
         "gpu_out_of_memory", "critical", 0.92,
         f"{who(ranks)} ran out of GPU memory"
         f"{f' asking for {size(tried)}' if tried else ''}{_figures(figures)}{room}",
-        ranks=ranks, nodes=hosts_in(job, first),
+        ranks=ranks, nodes=nodes,
         gpus=tuple(f"{node.name}:{gpu.index}" for node, gpu in gpus) or gpus_in(job, first),
         evidence=(*lines(first), *_usage(gpus)),
         advice="Other GPUs have room: this one carries more than its share, or something else is on it." if room else
@@ -55,13 +56,13 @@ def host_out_of_memory(job: Job) -> Iterator[Finding]:
     if not events:
         return
     first = _first_ones(events)
-    ranks = ranks_in(first)
+    ranks, nodes = whose(job, first)
     tried = next((amount for event in first if (amount := number_of(event, "tried"))), None)
     mapping = any(event.data.get("mapping") is True for event in first)
     yield Finding(
         "host_out_of_memory", "critical", 0.88,
         f"{who(ranks)} could not get memory of the host{f': it asked for {size(tried)}' if tried else ''}",
-        ranks=ranks, nodes=hosts_in(job, first), evidence=lines(first),
+        ranks=ranks, nodes=nodes, evidence=lines(first),
         advice="A mapping was refused: look at vm.max_map_count (one a shared tensor), then at the memory that is left."
         if mapping else "Look at the node's memory and the job's limit (cgroup, Slurm --mem): fewer data loader "
         "workers, less pinned or cached data, or more memory.",
@@ -101,10 +102,10 @@ def process_limit(job: Job) -> Iterator[Finding]:
     """
     events = said(job, "host.processes")
     if events:
-        ranks = ranks_in(events)
+        ranks, nodes = whose(job, events)
         yield Finding(
             "process_limit", "critical", 0.85, f"{who(ranks)} could not start another process or thread",
-            ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events),
+            ranks=ranks, nodes=nodes, evidence=lines(events),
             advice="Look at ulimit -u, the cgroup's pids.max and kernel.threads-max; fewer data loader workers and "
             "OMP_NUM_THREADS=1 need less.",
         )  # fmt: skip

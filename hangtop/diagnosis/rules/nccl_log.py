@@ -11,6 +11,7 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import listed, ranks_text, who
 from hangtop.diagnosis.roster import home_of
 from hangtop.diagnosis.rules import fabric
+from hangtop.diagnosis.witnesses.by_report import whose
 from hangtop.diagnosis.witnesses.eliminated import nodes_of
 from hangtop.diagnosis.witnesses.event_fields import number_of, numbers_of, text_of
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said, warned
@@ -109,11 +110,12 @@ def warnings(job: Job) -> Iterator[Finding]:
         if row.kind == "open_files_limit":
             events += said(job, "host.open_files")
         if events:
-            ranks = ranks_in(events)
+            alone = row.kind == "open_files_limit"
+            ranks, nodes = whose(job, events) if alone else (ranks_in(events), hosts_in(job, events))
             yield Finding(
                 row.kind, row.severity, row.weight,
                 f"{row.summary}{f' ({ranks_text(ranks)})' if ranks else ''}{_detail(events)}",
-                ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events), advice=row.advice,
+                ranks=ranks, nodes=nodes, evidence=lines(events), advice=row.advice,
             )  # fmt: skip
 
 

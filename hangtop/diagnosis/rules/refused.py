@@ -14,6 +14,7 @@ from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 WHO = {
     "slurm": "Slurm",
     "mpi": "MPI's launcher",
+    "hydra": "MPI's launcher",
     "ssh": "ssh",
     "batch": "the batch system",
     "flux": "Flux",
@@ -27,6 +28,7 @@ WHO = {
 ADVICE = {
     "slurm": "Look at what the job asks for (nodes, tasks, CPUs, GPUs a node) and at what the partition gives.",
     "mpi": "Look at the launcher's own text: slots and hosts, the program's path on every node, its support for PMI.",
+    "hydra": "Look at the program's path on every node, and at what its settings name.",
     "ssh": "The launcher needs a login without a password on that node: look at keys and known_hosts.",
     "batch": "Ask for what the queue allows: its limits of time, of nodes and of memory.",
     "flux": "Look at the program's path on that node.",

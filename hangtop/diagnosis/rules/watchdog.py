@@ -48,7 +48,7 @@ def watchdog_timeout(job: Job) -> Iterator[Finding]:
     waited = f" after {duration(ran / 1000)}" if ran else ""
     where = " of an unnamed group" if not name else f" of group {group.label}" if len(groups) > 1 else ""
     reporting = ranks_in(events)
-    on = f" on {count(len(reporting), 'rank')}" if reporting else ""
+    on = f" on {ranks_text(reporting) if len(reporting) == 1 else count(len(reporting), 'rank')}" if reporting else ""
     yield Finding(
         "watchdog_timeout", "critical", sure,
         f"{what}{where} timed out{on}{waited}: " + (f"{ranks_text(behind)} {how}" if behind else how),

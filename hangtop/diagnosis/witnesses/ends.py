@@ -71,7 +71,8 @@ def weight(failure: Failure) -> tuple[bool, bool, float]:
 
 def _speaks(failure: Failure) -> bool:
     """An abort with a reason of its own."""
-    return failure.event.data.get("spoken") is True or failure.event.data.get("heap") is True
+    data = failure.event.data
+    return (data.get("spoken") is True and data.get("cut") is not True) or data.get("heap") is True
 
 
 def time_of_end(words: Sequence[Failure]) -> tuple[bool, float, bool, bool, str, int]:

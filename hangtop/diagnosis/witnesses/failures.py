@@ -124,7 +124,8 @@ def _report(event: LogEvent) -> tuple[str, str]:
 
 def _by_itself(event: LogEvent) -> bool:
     """Whether the process was ended by a fault of its own: MPICH's launcher then kills all others, and reports them."""
-    return text_of(event, "launcher") == "hydra" and signal_name(event) in ("SEGV", "ABRT", "BUS", "FPE", "ILL")
+    faults = ("SEGV", "ABRT", "BUS", "FPE", "ILL")
+    return text_of(event, "launcher") in ("hydra", "mpd") and signal_name(event) in faults
 
 
 def _before(failure: Failure, started: Mapping[int, float]) -> bool:

@@ -36,6 +36,8 @@ _HANDLED = re.compile(
 )
 """What a program says that is still there when its GPU's memory ran out, and how many lines below it may stand."""
 _SOON = 3
+_OF_A_CHILD = re.compile(r"(?:^|[\s\[|(:-])WARN(?:ING)?\b[^\r\n]{0,160}?\bCommand '")
+"""A line at the level of warnings about a command that failed: whoever ran it goes on without what it would do."""
 _FRONT, _OTHERS = 160, 64
 """Bytes of a line in which a host's label stands, and lines without it that are looked at for another host's."""
 
@@ -138,15 +140,18 @@ class After:
         return calm > 0 and first is not None and last is not None and last - first >= least
 
     def is_handled(self, event: LogEvent) -> bool:
-        """Whether it is a GPU's memory that ran out, and the next lines say what the program does about it."""
-        if event.kind != "torch.out_of_memory" and event.data.get("signature") != "out_of_memory":
+        """Whether the next lines say what the program does about it: of a GPU's memory that ran out, or of a child."""
+        memory = event.kind == "torch.out_of_memory" or event.data.get("signature") == "out_of_memory"
+        if not memory and event.kind not in ("python.exception", "log.error"):
             return False
+        if event.kind == "log.error" and _OF_A_CHILD.search(event.text[:400]):
+            return True
         found = self._where(event)
         if found is None or found < 0:
             return False
         behind = self._tail[found:].split(b"\n")[1 : 2 * _SOON]
         rows = [row.decode("utf-8", "replace") for row in behind if row.strip()][:_SOON]
-        return any(_HANDLED.search(row[:400]) for row in rows)
+        return any((memory and _HANDLED.search(row[:400])) or _OF_A_CHILD.search(row[:400]) for row in rows)
 
     def is_long(self, event: LogEvent) -> bool:
         """Whether so many lines stand behind it that another process wrote them: it was told of its own by this one."""

@@ -15,7 +15,8 @@ ROWS, LETTERS = 3, 40
 BEHIND = 3
 """Lines that stand behind them at least."""
 NEAR = 12
-"""Lines behind the beginning in which it may not stand again: what comes so often is a row of every step's."""
+"""Lines behind the beginning in which it may not stand again, unless that is rare: what comes so often is a row of
+every step's. A run that failed at once leaves no more behind either."""
 STAMPED = 40
 """Lines from it on of which one may print a time."""
 POSTSCRIPT = 12
@@ -50,9 +51,11 @@ def last(head: bytes, parser: LogParser, now: float) -> Beginning | None:
     """
     first = _rows(head[: NEAR * _LONGEST])
     opening = [row for _, row in first[:ROWS]]
-    if not _tells(opening) or _again([row for _, row in first[1:NEAR]], opening) is not None:
+    if not _tells(opening):
         return None
     rows = _rows(parser.tail)
+    if _again([row for _, row in first[1:NEAR]], opening) is not None and _is_frequent(rows, opening):
+        return None
     place = _again([row for _, row in rows[: len(rows) - BEHIND]], opening)
     if place is None:
         return None
@@ -92,6 +95,11 @@ def _tells(opening: list[str]) -> bool:
         return False
     counted = any(counters.counted(row.lower().replace("#", "1")) is not None for row in opening)
     return not counted and len(_LETTER.findall("".join(opening))) >= LETTERS
+
+
+def _is_frequent(rows: list[tuple[int, str]], opening: list[str]) -> bool:
+    """Whether the first line stands so often that few others stand between."""
+    return sum(row == opening[0] for _, row in rows) * NEAR > len(rows)
 
 
 def _again(rows: list[str], opening: list[str]) -> int | None:

@@ -47,6 +47,7 @@ def finished(events: Sequence[LogEvent], parser: LogParser, hints: Hints) -> lis
     interrupted = [end_of(e) for e in events if e.data.get("type") == "KeyboardInterrupt"]
     steps = _steps(parser)
     step = steps[-1] if steps else 0
+    stepped = steps[-2] if len(steps) > 1 else 0  # a bar is drawn once more when it is closed
     named = {event.line for event in events if event.kind == "process.signal" and _GLOG_SIGNAL.search(event.text)}
     hung_up = [event.line for event in events if event.kind == "peer.lost" and event.data.get("peer")]
     told = []
@@ -67,7 +68,7 @@ def finished(events: Sequence[LogEvent], parser: LogParser, hints: Hints) -> lis
         ):
             event = event._replace(data={**event.data, "survived": True})  # noqa: PLW2901 - as above
         scripts = _OF_SCRIPTS.match(str(event.data.get("type", ""))) and last_line - event.line > ORDINARY
-        if event.kind.startswith(_ENDS) and (scripts or (event.line < step and event.data.get("cut") is True)):
+        if event.kind.startswith(_ENDS) and (scripts or (event.line < stepped and event.data.get("cut") is True)):
             event = event._replace(data={**event.data, "survived": True})  # noqa: PLW2901 - as above
         if event.data.get("spoken") is True and any(0 < event.line - at <= UNDER for at in hung_up):
             event = event._replace(data={**event.data, "consequence": True})  # noqa: PLW2901 - as above

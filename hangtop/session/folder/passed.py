@@ -51,14 +51,16 @@ def passed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, now: flo
     """
     events = [event._replace(line=parser.last_said(event)) for event in events]
     wanted = [event.kind.startswith(_FAULTS) for event in events]
+    before = beginnings.reported(events, parser.line)
+    ended_lsf = [_of_lsf(event) and event.line <= before for event in events]
     if not any(wanted):
-        return wanted
+        return ended_lsf
     behind = after(parser, now)
     anew = max((e.line for e in events if e.kind == "elastic.restart" and behind.went_on(e)), default=0)
     anew = max(anew, _ended_before(events)) if hints.local_rank is not None else anew
     anew = max((event.line for event in events if event.kind == "job.submitted"), default=anew)
     anew = max(anew, reruns.before_an_interrupt(events))
-    anew = max(anew, beginnings.reported(events, parser.line))
+    anew = max(anew, before)
     by_hand = reruns.begun(events, head, parser)
     placed = max((event.line for event in events if event.kind == "launcher.placed"), default=0)
     launched = max((e.line for e in events if e.kind.startswith(LAUNCHERS)), default=0)
@@ -102,12 +104,18 @@ def passed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, now: flo
     gone = {(event.kind, event.line) for event, done in zip(events, over, strict=True) if done}
     over = [
         done
+        or lsf
         or (("python.exception", event.line) in gone and event.data.get("raised") is True)
         or (("elastic.failure", event.line) in gone and event.kind == "python.exception")  # what its report quotes
-        for event, done in zip(events, over, strict=True)
+        for event, done, lsf in zip(events, over, ended_lsf, strict=True)
     ]
     over = [done or caught for done, caught in zip(over, raised_again(events), strict=True)]
     return _with_logged(events, over, wanted, own, behind)
+
+
+def _of_lsf(event: LogEvent) -> bool:
+    """Whether LSF tells that it ended a job: of one before, where its report on a later one stands in the same file."""
+    return event.kind == "slurm.cancelled" and event.data.get("launcher") == "lsf"
 
 
 def _outlived(event: LogEvent, behind: After, launched: int) -> bool:

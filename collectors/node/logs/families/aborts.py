@@ -24,6 +24,9 @@ _MPICH = re.compile(
     r"(?:\[(?P<host>[A-Za-z][\w.-]{0,80})\] - )?Abort\(\d{1,12}\)(?: on node \d{1,7})?"
     r" \(rank (?P<rank>\d{1,7}) in comm \w{1,12}\): (?P<what>[^\r\n]{0,400})"
     r"|(?P<called>application called MPI_Abort\([^)\r\n]{0,60}\)) - process (?P<process>\d{1,7})"
+    r"|(?:(?P<asserted>Assertion failed in file [^\r\n]{1,300} at line \d{1,7}: [^\r\n]{1,200})\s)?"
+    r"(?:^|(?<=\s))Rank (?P<own>\d{1,7}) \[[^\]\r\n]{10,40}\] (?:\[(?P<on>[A-Za-z][\w.-]{0,80})\] )?"
+    r"(?P<internal>internal ABORT)\b"
     r"|(?P<fatal>Fatal error in [A-Z]\w{2,60}: [^\r\n]{0,300})"
     r"|^(?P<failed>P?MPI_\w{1,60})\(\d{1,6}\)\.{2,60}: [^\r\n]{0,600}\) failed\s{0,8}$"
 )
@@ -51,10 +54,10 @@ def read(text: str) -> Iterator[Said]:
     elif _GO.match(text) is not None:
         yield _aborted("Go's runtime gave up (its message is cut off)")
     elif mpich is not None:
-        rank = mpich.group("rank") or mpich.group("process")
-        failed = mpich.group("failed")
-        told = mpich.group("what") or mpich.group("called") or mpich.group("fatal") or "%s failed" % failed
-        yield _aborted(told, number(rank))._replace(host=mpich.group("host") or "")
+        rank = mpich.group("rank") or mpich.group("process") or mpich.group("own")
+        told = next(filter(None, mpich.group("what", "called", "fatal", "asserted", "internal", "failed")))
+        told += " failed" if mpich.group("failed") else ""
+        yield _aborted(told, number(rank))._replace(host=mpich.group("host") or mpich.group("on") or "")
     elif call is not None or error is not None:
         reported = _REPORTED.search(text)
         what = error.group("error").strip() if error is not None else "an error of MPI"
@@ -65,7 +68,8 @@ def read(text: str) -> Iterator[Said]:
     elif _LOCAL in text:
         yield _aborted("an error of MPI before MPI_Init was done")
     elif _END_OF_DUMP in text:
-        yield _aborted("a signal, whose name is cut off")
+        said = _aborted("a signal, whose name is cut off")
+        yield said._replace(data={**said.data, "cut": True})
 
 
 def _aborted(what: str, rank: Optional[int] = None) -> Said:
@@ -88,6 +92,8 @@ FAMILY = Family(
         b"Abort(",
         b"MPI_Abort(",
         b"Fatal error in ",
+        b"internal ABORT",
+        b"Assertion failed in file ",
         b"An error occurred in ",
         b"MPI_ERR_",
         b") failed",
@@ -101,5 +107,8 @@ FAMILY = Family(
         b"runtime.dieFromSignal(",
     ),
     read,
-    re.compile(r"\*\*\* An error occurred in \w{1,80}(?!.{0,2000}\*\*\* MPI_ERR_(?!ORS))"),
+    re.compile(
+        r"\*\*\* An error occurred in \w{1,80}(?!.{0,2000}\*\*\* MPI_ERR_(?!ORS))"
+        r"|^Assertion failed in file [^\r\n]{1,300} at line \d{1,7}: [^\r\n]{1,200}$"
+    ),
 )

@@ -17,6 +17,7 @@ from collectors.node.logs.said import Family, Said, number
 _MEMORY = re.compile(
     r"put on hold\b[^\r\n]{0,120}? due to memory usage\b|gone over (?:cgroup )?memory limit of \d{1,12}\b"
 )
+_SLOT = re.compile(r"\bError from (?:slot\w{1,20}@)?(?P<host>[A-Za-z][\w.-]{1,120}): ")
 _ENDED = re.compile(
     r"\(1\) Normal termination \(return value (?P<code>-?\d{1,10})\)"
     r"|\(0\) Abnormal termination \(signal (?P<signal>\d{1,3})\)"
@@ -40,7 +41,8 @@ def read(text: str) -> Iterator[Said]:
         else:
             yield Said("launcher.exit", {"launcher": "htcondor", "signal": signals.name(ended.group("signal"))})
     elif _MEMORY.search(text):
-        yield Said("slurm.out_of_memory", {"launcher": "htcondor"})
+        slot = _SLOT.search(text)
+        yield Said("slurm.out_of_memory", {"launcher": "htcondor"}, host="" if slot is None else slot.group("host"))
 
 
 FAMILY = Family(

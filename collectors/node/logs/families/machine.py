@@ -1,5 +1,7 @@
 """What the kernel says about the machine itself: panics, machine checks, memory, PCIe, CPUs that stand still.
 
+An expedited grace period that takes some jiffies longer than it should is no stall of a CPU's.
+
 ``kernel.machine`` has ``problem`` and the words in ``what``. Errors that the hardware corrected are left out (a bank's
 status whose bit 61 is clear). Formats:
 ``arch/x86/kernel/cpu/mce``, ``drivers/edac/edac_mc.c`` (``1 UE memory read error on …``), ``mm/memory-failure.c``,
@@ -39,6 +41,7 @@ _PROBLEMS: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
             "cpu_stall",
             (
                 r"\brcu\w{0,20}: (?:INFO: )?rcu_\w{2,20} (?:self-)?detected (?:expedited )?stalls? on CPU"
+                r"(?![^\r\n]{0,160}\} \d{1,3} jiffies)"
                 r"|INFO: rcu_\w{2,20} (?:self-)?detected stalls? on CPU"
             ),
         ),

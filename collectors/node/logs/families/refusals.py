@@ -76,13 +76,19 @@ _BATCH = (
     r"|Failed to)[^\r\n]{0,200})"
 )
 """Torque, PBS Professional, Grid Engine, LSF and HTCondor, when they do not take a job."""
+_HYDRA = (
+    r"\[(?:proxy:[\d:]{1,12}|mpiexec)@(?P<host>[\w.-]{1,120})\] HYD\w{1,60} \([^)\r\n]{1,200}\): "
+    r"(?P<why>execvp error on file [^\r\n]{1,240})"
+)
+"""MPICH's process manager, on the node that does not have the program."""
 _WHERE = re.compile(r"^ {0,4}(?:Node|Local host|Host): {2,12}(?P<host>[A-Za-z][\w.-]{0,120})\s{0,4}$")
 """The node that the help texts of Open MPI name under what they say."""
 _WAYS: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
     (name, re.compile(pattern))
     for name, pattern in (
         ("slurm", _PROLOG), ("slurm", _HUNG), ("slurm", _SLURM), ("slurm", _STEPD), ("slurm", _LAUNCH),
-        ("batch", _BATCH), ("mpi", _OPEN_MPI), ("ssh", _SSH), ("flux", _FLUX), ("shell", _BASH),
+        ("batch", _BATCH), ("mpi", _OPEN_MPI), ("ssh", _SSH), ("flux", _FLUX), ("hydra", _HYDRA),
+        ("shell", _BASH),
         ("shell", _ABSENT), ("shell", _FILE), ("shell", _MODULE),
     )
 )  # fmt: skip
@@ -115,7 +121,7 @@ FAMILY = Family(
         b"allocated for this job", b"than the ppr", b"A request ", b"daemon has unexpectedly failed",
         b"to reliably start", b"direct launched", b"executable was specified", b"Permission denied (",
         b"Host key verification", b"start failed: ", b"No such file or dir", b"Prolog failure", b"not found",
-        b"can't open file", b"No module named ",
+        b"can't open file", b"No module named ", b"execvp error on file",
         b"Node:  ", b"ocal host:  ", b"Host:  ",
     ),
     read,

@@ -7,7 +7,7 @@ All give ``launcher.exit`` (or ``slurm.cancelled``), as the launchers that are k
 
 from __future__ import annotations
 
-from typing import Iterator, Tuple
+from typing import Iterator, Optional, Tuple
 
 from collectors.node import late_re as re
 from collectors.node.logs.lines import signals
@@ -30,6 +30,13 @@ _WAYS: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
             (
                 r"^(?P<host>[A-Za-z][\w.-]{1,120}): rank (?P<task>\d{1,7}) (?:died from signal (?P<signal>\d{1,2})"
                 r"|exited with code (?P<exitcode>\d{1,3}))"
+            ),
+        ),
+        (
+            "mpd",
+            (
+                r"\bexit status of rank (?P<task>\d{1,7}): (?:killed by signal (?P<signal>\d{1,2})"
+                r"|return code (?P<exitcode>[1-9]\d{0,2})\b)"
             ),
         ),
         ("jsrun", r"first noticed rank (?P<task>\d{1,7})\) terminated with signal (?P<signal>\d{1,2})"),
@@ -60,6 +67,10 @@ _TIME = re.compile(
     r"\b(?:wall ?clock(?: time)?|wall ?time|run ?time) ?limit\b"
 )
 """A limit of time, in the words of PBS, Moab, HTCondor and those who watch them."""
+_MEMORY = re.compile(r"\bjob \d{1,12}[\w.\[\]-]{0,80} exceeded P?V?MEM usage (?:hard|soft) limit\b")
+"""A limit of memory, in the words of Moab."""
+_REQUEUED = re.compile(r"Handling auto-requeue signal: ?\w{1,10}")
+"""Lightning, which a batch system told that the job's time is up: it saves, and has the job queued anew."""
 _INTERRUPTED = re.compile(r"Main process received (?P<signal>SIG(?:INT|TERM)), exiting")
 """DeepSpeed's launcher, which somebody told to end."""
 _REASONS = {"timeout": "time_limit", "cancel": "user", "node-failure": "node_failure"}
@@ -76,14 +87,9 @@ def read(text: str) -> Iterator[Said]:
     if executor is not None:
         yield _executor(executor.group("why") or executor.group("yarn"), executor.group("host") or "")
         return
-    interrupted = _INTERRUPTED.search(text)
-    if interrupted is not None:
-        reason = "user" if interrupted.group("signal") == "SIGINT" else "other"
-        yield Said("slurm.cancelled", {"launcher": "deepspeed", "reason": reason, "why": interrupted.group()})
-        return
-    late = _TIME.search(text)
-    if late is not None:
-        yield Said("slurm.cancelled", {"launcher": "batch", "reason": "time_limit", "why": late.group().strip()})
+    limited = _limited(text)
+    if limited is not None:
+        yield limited
         return
     for launcher, pattern in _WAYS:
         match = pattern.search(text)
@@ -105,6 +111,21 @@ def read(text: str) -> Iterator[Said]:
         return
 
 
+def _limited(text: str) -> Optional[Said]:
+    """A job that was told to end, or reached a limit."""
+    interrupted, requeued, late = _INTERRUPTED.search(text), _REQUEUED.search(text), _TIME.search(text)
+    if interrupted is not None:
+        reason = "user" if interrupted.group("signal") == "SIGINT" else "other"
+        return Said("slurm.cancelled", {"launcher": "deepspeed", "reason": reason, "why": interrupted.group()})
+    if requeued is not None:
+        return Said("slurm.cancelled", {"launcher": "lightning", "reason": "job_requeue", "why": requeued.group()})
+    if _MEMORY.search(text):
+        return Said("slurm.out_of_memory", {"launcher": "moab"})
+    if late is not None:
+        return Said("slurm.cancelled", {"launcher": "batch", "reason": "time_limit", "why": late.group().strip()})
+    return None
+
+
 def _executor(why: str, host: str) -> Said:
     """The end of an executor, by what its scheduler knows of it."""
     if "memory" in why and ("exceed" in why or "OOM" in why):
@@ -124,6 +145,7 @@ FAMILY = Family(
         b"died through signal", b" on host ", b"PE RANK ", b"died from signal", b"exited with code",
         b"crashed with exit", b"first noticed rank", b"Lost executor ", b"killed by YARN",
         b"job.exception ", b"process received SIG",
+        b"exit status of rank", b"MEM usage ", b"auto-requeue signal",
         b"clock limit", b"clock time limit", b"time limit", b"timelimit",
     ),
     read,

@@ -13,8 +13,9 @@ _TASK = re.compile(r"[ ]{0,6}(\d{1,6}):(?: (?!\[[A-Za-z]\w{0,60}[./][\w./-]{0,20
 """Not Horovod's list of ranks: ``1: [allreduce.conv1.weight, …``."""
 _HOSTED = re.compile(r"\[([A-Za-z][\w-]*(?:\.[\w-]+)*):(0|[1-9]\d{0,3})\][: ][ ]?")
 """``[node3:17] ``: a host and its rank. Open MPI's process ids have five digits at least."""
-_OWNER = r"(?=[\w.-]{0,80}[A-Za-z])\w[\w-]*(?:\.[\w-]+)*"
-"""A host in front of a process id: of a container it is as a rule an id, whose first character may be a digit."""
+_OWNER = r"(?:(?=[\w.-]{0,80}[A-Za-z])\w[\w-]*(?:\.[\w-]+)*|\d{1,3}(?:-\d{1,3}){3})"
+"""A host in front of a process id: of a container it is as a rule an id, whose first character may be a digit; some
+clouds call a host by its address with dashes."""
 _OPEN_MPI = re.compile(
     r" {0,8}\[(" + _OWNER + r"):(\d{1,9})\] (?=\*\*\* |Signal(?: code)?: |Failing at address: "
     r"|\[ ?\d{1,3}\] |Local abort before|PMIX ERROR|\[\[\d{1,9},\d{1,9}\]|(?:ORTE|OPAL|PRTE)_ERROR|mca[_:])"
