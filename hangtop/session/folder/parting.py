@@ -79,9 +79,29 @@ _ASKED = re.compile(
 """A program's word that somebody told it to end: what its parts say as they go down follows from that."""
 SHUTDOWN = 40
 """Lines above in which such a word is looked for."""
+CALM, BEFORE, BEHIND, ABOVE = 8, 10, 24, 400
+"""Lines without trouble behind the same words above, letters around the verb that are the same, lines looked at."""
+_DIGITS = re.compile(r"\d+")
 _GAP = re.compile(r"\S(?: {2,}|\t)(?=\S)")
 _COLUMNS = 5
 """Wide gaps in a line from which on it is a row of a table, or its head, of which a column is named ``error``."""
+
+
+def _outlived(text: str, above: list[bytes]) -> bool:
+    """Whether the same had been said before, and the program went on: of parts of it that fail, as a suite's."""
+    found = _FAILURE.search(text)
+    if found is None:
+        return False
+    words = _DIGITS.sub("#", counters.plain(text[max(0, found.start() - BEFORE) : found.end() + BEHIND].encode()))
+    calm = 0
+    for raw in reversed(above[-ABOVE:]):
+        row = counters.plain(raw)
+        if words in _DIGITS.sub("#", row):
+            if calm >= CALM:
+                return True
+        elif row.strip() and not counters.is_trouble(row):
+            calm += 1
+    return False
 
 
 def parting(parser: LogParser, now: float) -> LogEvent | None:
@@ -99,7 +119,8 @@ def parting(parser: LogParser, now: float) -> LogEvent | None:
         if behind > 1 and text.startswith("error: "):
             continue  # a command's, behind which a script went on
         if len(text) >= 12 and " " in text and _fails(text):
-            if any(map(_ASKED.search, rows[-back - 1 - SHUTDOWN : -back - 1])):
+            above = rows[: len(rows) - back - 1]
+            if any(map(_ASKED.search, above[-SHUTDOWN:])) or _outlived(text, above):
                 return None
             what = exceptions.signature(text)
             stream = record.stream

@@ -59,7 +59,7 @@ def passed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, now: flo
     anew = max((e.line for e in events if e.kind == "elastic.restart" and behind.went_on(e)), default=0)
     anew = max(anew, _ended_before(events)) if hints.local_rank is not None else anew
     anew = max((event.line for event in events if event.kind == "job.submitted"), default=anew)
-    anew = max(anew, reruns.before_an_interrupt(events))
+    anew = max(anew, reruns.before_an_interrupt(events), reruns.before_it_compiled(events))
     anew = max(anew, before)
     by_hand = reruns.begun(events, head, parser)
     placed = max((event.line for event in events if event.kind == "launcher.placed"), default=0)

@@ -23,6 +23,7 @@ _SCRIPT = re.compile(r"(?:^|[ /])(?P<script>[\w.-]{1,100}\.(?:py|sh))(?= |$)|(?:
 """What is run: two commands that run the same are two runs."""
 _STAMP = re.compile(r"^[\[(]?\d{1,4}[-/]\d{1,2}[-/]\d{1,4}[T ][\d:.,]{5,20}Z?[\])]? {0,4}")
 _OUTERMOST = re.compile(r"File \"(?P<program>[^\"\r\n<]{1,400})\", line \d{1,7}, in <module>")
+_SYNTAX = ("SyntaxError", "IndentationError", "TabError")
 _DIGITS = re.compile(r"\d+")
 _LETTER = re.compile(r"[A-Za-z]")
 _TROUBLE = re.compile(r"(?i)traceback|^\s*file \"|error|exception|fail|abort|fatal|kill|signal|critical|warn")
@@ -46,6 +47,22 @@ def before_an_interrupt(events: Sequence[LogEvent]) -> int:
     if not own or not of_ranks or own[-1][0].data.get("signature") != "interrupt" or own[-1][1] in of_ranks:
         return 0
     return max((event.line for event, program in own[:-1] if program == own[-1][1]), default=0)
+
+
+def before_it_compiled(events: Sequence[LogEvent]) -> int:
+    """The line of the last exception of a program that did not compile, where the same raised another later; or 0.
+
+    What does not compile does so in no process: who raised the later one was started when it had been mended.
+    """
+    own = [event for event in events if event.kind == "python.exception" and event.rank is None]
+    ends = [(event, program) for event in own if (program := _program(event))]
+    lines = [
+        event.line
+        for at, (event, program) in enumerate(ends)
+        if event.data.get("type") in _SYNTAX
+        and any(later == program and other.data.get("type") not in _SYNTAX for other, later in ends[at + 1 :])
+    ]
+    return max(lines, default=0)
 
 
 def _program(event: LogEvent) -> str:

@@ -250,3 +250,43 @@ def test_who_alone_ran_into_a_time_out_is_named(tmp_path: Path) -> None:
         "ran for 600080 milliseconds before timing out.\n"
     )
     assert "on rank 19" in _of(tmp_path, text)[0].summary
+
+
+SYNTAX = (
+    'Traceback (most recent call last):\n  File "<frozen runpy>", line 198, in _run_module_as_main\n'
+    '  File "/x/train.py", line 20, in <module>\n    from .brain import Brain\n'
+    '  File "/x/brain.py", line 63\n    def go(self):\n                 ^\n{}: unindent does not match\n'
+)
+SAVING = (
+    'Traceback (most recent call last):\n  File "<frozen runpy>", line 198, in _run_module_as_main\n'
+    '  File "/x/{}.py", line 168, in <module>\n    main()\n'
+    "RuntimeError: [enforce fail at inline_container.cc:672] . unexpected pos 22 vs 21\n"
+)
+
+
+def test_a_program_that_did_not_compile_had_been_another_run(tmp_path: Path) -> None:
+    (finding,) = _of(tmp_path, SYNTAX.format("IndentationError") + SAVING.format("train"))
+    assert "unexpected pos" in finding.summary
+
+
+@pytest.mark.parametrize(("kind", "program"), [("IndentationError", "other"), ("ValueError", "train")])
+def test_of_other_programs_or_exceptions_the_first_counts(kind: str, program: str, tmp_path: Path) -> None:
+    (finding, *_) = _of(tmp_path, SYNTAX.format(kind) + SAVING.format(program))
+    assert kind in finding.summary
+
+
+def test_fujitsu_s_launcher_names_the_rank(tmp_path: Path) -> None:
+    text = "[WARN] PLE 0608 plexec One of MPI processes was aborted.(rank=5)(nid=0xff33)(CODE=1903,30,256)(DETAIL=N/A)\n"
+    (finding,) = _of(tmp_path, text)
+    assert finding.ranks == (5,)
+
+
+PARTS = "for, gradient failed for Pairs 7\n" + "".join(f"part {c} is timed\n" for c in "abcdefghij")
+
+
+def test_the_same_words_above_which_the_program_outlived_are_no_end(tmp_path: Path) -> None:
+    assert _of(tmp_path, "begin\n" + PARTS + "for, gradient failed for Pairs 20\n") == []
+
+
+def test_words_of_a_failure_at_the_end_are_one(tmp_path: Path) -> None:
+    assert len(_of(tmp_path, "begin\n" + PARTS.partition("\n")[2] + "for, gradient failed for Pairs 20\n")) == 1

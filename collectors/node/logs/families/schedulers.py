@@ -39,6 +39,7 @@ _WAYS: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
                 r"|return code (?P<exitcode>[1-9]\d{0,2})\b)"
             ),
         ),
+        ("plexec", r"\bplexec One of MPI processes was (?P<words>aborted)\.\(rank=(?P<task>\d{1,7})\)"),
         ("jsrun", r"first noticed rank (?P<task>\d{1,7})\) terminated with signal (?P<signal>\d{1,2})"),
         (
             "composer",
@@ -50,7 +51,8 @@ _WAYS: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
     )
 )
 _WORDS = (
-    ("Segmentation", "SEGV"), ("Killed", "KILL"), ("Aborted", "ABRT"), ("Bus error", "BUS"), ("Terminated", "TERM"),
+    ("Segmentation", "SEGV"), ("Killed", "KILL"), ("Aborted", "ABRT"), ("aborted", "ABRT"),
+    ("Bus error", "BUS"), ("Terminated", "TERM"),
     ("Floating", "FPE"), ("Illegal", "ILL"),
 )  # fmt: skip
 _FLUX_ENDED = re.compile(
@@ -145,7 +147,7 @@ FAMILY = Family(
         b"died through signal", b" on host ", b"PE RANK ", b"died from signal", b"exited with code",
         b"crashed with exit", b"first noticed rank", b"Lost executor ", b"killed by YARN",
         b"job.exception ", b"process received SIG",
-        b"exit status of rank", b"MEM usage ", b"auto-requeue signal",
+        b"exit status of rank", b"MPI processes was aborted", b"MEM usage ", b"auto-requeue signal",
         b"clock limit", b"clock time limit", b"time limit", b"timelimit",
     ),
     read,
