@@ -276,7 +276,7 @@ def test_of_other_programs_or_exceptions_the_first_counts(kind: str, program: st
 
 
 def test_fujitsu_s_launcher_names_the_rank(tmp_path: Path) -> None:
-    text = "[WARN] PLE 0608 plexec One of MPI processes was aborted.(rank=5)(nid=0xff33)(CODE=1903,30,256)(DETAIL=N/A)\n"
+    text = "[WARN] PLE 0608 plexec One of MPI processes was aborted.(rank=5)(nid=0xff)(CODE=1903,30,256)(DETAIL=N/A)\n"
     (finding,) = _of(tmp_path, text)
     assert finding.ranks == (5,)
 
