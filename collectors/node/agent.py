@@ -70,7 +70,10 @@ class Agent:
         self._rest = b""
         self._seq = 0
         self._page = os.sysconf("SC_PAGE_SIZE")
-        self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)  # now: later no file may be left to open
+        try:  # now: later no file may be left to open
+            self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:  # no /proc is mounted there: sources say so
+            self._statm = -1
         self._allocator = Allocator()
         self._allocator.share_one_arena()
         self._allocator.reuse_blocks()
@@ -153,7 +156,7 @@ class Agent:
         self._seq += 1
         usage = os.times()
         cpu = time.process_time() + usage.children_user + usage.children_system
-        pages = int(os.pread(self._statm, 128, 0).split()[1])
+        pages = int(os.pread(self._statm, 128, 0).split()[1]) if self._statm >= 0 else 0
         tick = Tick(self._seq, time.time(), round(now - began, 6), round(cpu, 3), pages * self._page)
         self._write([*lines, wire.encode(tick)])
         if self._seq % TRIM_EVERY == SETTLED:

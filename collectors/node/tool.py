@@ -15,6 +15,9 @@ PLACES = (
 )  # fmt: skip
 """Where tools lie on hosts whose PATH for a command over SSH does not have them."""
 
+STRANGE = 10
+"""Of so many characters more than one that cannot be shown is no text any more."""
+
 
 def find(name: str) -> Optional[str]:
     """Path of the tool; None where there is none."""
@@ -23,6 +26,12 @@ def find(name: str) -> Optional[str]:
         if folder and os.access(path, os.X_OK) and not os.path.isdir(path):
             return path
     return None
+
+
+def told(name: str, words: str, most: int) -> str:
+    """The first of what a tool said, for people; of what is mostly no text that alone, by the tool's ``name``."""
+    strange = sum(1 for letter in words if letter == "\ufffd" or not (letter.isprintable() or letter.isspace()))
+    return "%s prints what is no text" % name if strange * STRANGE > len(words) else words[:most]
 
 
 class ToolLines:

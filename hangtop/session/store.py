@@ -166,7 +166,9 @@ class Store:
 def _kind(before: LinkWord, now: LinkWord) -> ChangeKind:
     if now in {"lost", "stale"}:
         return "lost"
-    return "back" if now in {"live", "limited"} and before in {"lost", "stale"} else "hangtop"
+    if now == "limited":
+        return "late"
+    return "back" if now == "live" and before in {"lost", "stale", "limited"} else "hangtop"
 
 
 def _apply(here: Here, kind: type, group: list[NamedTuple]) -> None:

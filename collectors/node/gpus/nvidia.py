@@ -113,8 +113,8 @@ class Gpus(Source):
             self.shared.computing = frozenset([row.pid for row in self._processes])
         elif ended is not None:
             how = "no answer" if ended.status is None else "status %d" % ended.status
-            said = text(ended.stdout + ended.stderr).strip() or how
-            yield Fault(self.name, "the list of GPU processes could not be read: %s" % said[:200], 1)
+            said = tool.told("nvidia-smi", text(ended.stdout + ended.stderr).strip(), 200) or how
+            yield Fault(self.name, "the list of GPU processes could not be read: %s" % said, 1)
         elif not apps.waits and stream.running and moment >= self._apps_due:
             self._apps_due = moment + APPS_PERIOD
             apps.ask()

@@ -11,7 +11,7 @@ from collectors.node.child import Child
 from collectors.node.files import text
 from collectors.node.gpus.nvidia_smi_fields import Columns, choose, known_fields, rejected_field
 from collectors.node.source import Absent, Failed, NotResponding
-from collectors.node.tool import Query, ToolLines
+from collectors.node.tool import Query, ToolLines, told
 
 FORMAT = "--format=csv,noheader,nounits"
 FASTEST = 0.2
@@ -108,7 +108,7 @@ class NvidiaSmiStream:
         assert child is not None
         status = child.status
         child.end()
-        words = " ".join(self._said)[:500]
+        words = told("nvidia-smi", " ".join(self._said), 500)
         self._said.clear()
         field = rejected_field(words)
         if field is not None and field not in self._rejected:

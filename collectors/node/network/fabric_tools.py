@@ -9,7 +9,7 @@ from collectors.node.child import ChildEnded
 from collectors.node.files import text
 from collectors.node.network import ibstat, perfquery
 from collectors.node.source import Absent
-from collectors.node.tool import Query, find
+from collectors.node.tool import Query, find, told
 from collectors.samples.fabric import PortCounters, PortFacts
 from collectors.samples.stream import Fault
 
@@ -48,7 +48,7 @@ class PortStates:
         ended = self._query.wait(0.0 if self._ports else 1.0)
         if ended is not None:
             self._ports = ibstat.parse(text(ended.stdout))
-            said = text(ended.stderr).strip()[:200]
+            said = told("ibstat", text(ended.stderr).strip(), 200)
             self._why = "%s; ibstat says: %s" % (NOTHING, said) if said else NOTHING
         if not self._ports and not self._query.waits:
             raise Absent(self._why)
@@ -95,7 +95,7 @@ class PortCounts:
     def _counted(self, name: Name, ended: ChildEnded) -> Iterator[NamedTuple]:
         blocks = perfquery.parse(text(ended.stdout))
         if not blocks:
-            said = text(ended.stderr).strip()[:200] or "status %s" % ended.status
+            said = told("perfquery", text(ended.stderr).strip(), 200) or "status %s" % ended.status
             yield Fault("fabric", "%s/%d: perfquery gave no counters: %s" % (*name, said), 1)
             if name not in self._plain:
                 self._plain.add(name)

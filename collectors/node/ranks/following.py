@@ -25,7 +25,7 @@ from collectors.node.ranks.search import YOUNG, Search
 from collectors.node.ranks.settling import Settling
 from collectors.node.ranks.tracked import Tracked
 from collectors.node.shared import Shared
-from collectors.node.source import Denied, Source
+from collectors.node.source import Denied, Failed, Source
 from collectors.samples.control import Settings
 from collectors.samples.ranks import HelperGone, RankGone, RankProcess
 from collectors.samples.stream import Fault
@@ -63,7 +63,7 @@ class RankSource(Source):
         self._turn = 0
         self._list_at = self._list_anyway = self._calm_at = 0.0
         self._last_pid = b""
-        self._hidden = False
+        self._hidden = self._nobody = False
         self._adopters = Adopters(proc)
 
     def configure(self, settings: Settings) -> None:
@@ -73,7 +73,7 @@ class RankSource(Source):
             self._other_job = True
 
     def look(self, now: float) -> Iterator[NamedTuple]:
-        """Samples of all ranks and of the helpers whose turn it is. Raises :class:`Denied` when none may be seen."""
+        """Samples of ranks, and of helpers in their turn. Raises :class:`Denied` or :class:`Failed`: none is seen."""
         self._turn += 1
         moment = time.monotonic()
         if self._list_due(moment):
@@ -111,6 +111,7 @@ class RankSource(Source):
     def _list(self, moment: float, now: float) -> Iterator[NamedTuple]:
         """Find processes that came, and drop those that went."""
         present = {int(name) for name in os.listdir(self.proc) if name.isdigit()}
+        self._nobody = not present
         for pid in [pid for pid in self._tracked if self._other_job or pid not in present]:
             yield from self._drop(pid, now)
         self._other_job = False
@@ -133,6 +134,8 @@ class RankSource(Source):
 
     def _explain_emptiness(self) -> None:
         """No rank in sight: tell an idle node from one on which too little may be seen."""
+        if self._nobody:
+            raise Failed("%s shows no process, not even this one: it is not mounted there" % self.proc)
         refused = len(self._search.refused)
         if refused:
             raise Denied("%d Python processes belong to other users: log in as the job's user or as root" % refused)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hangtop.diagnosis.finding import Evidence, Finding
-from hangtop.diagnosis.job import Job, Rank
+from hangtop.diagnosis.job import Job, Node, Rank
 from hangtop.diagnosis.phrasing import duration, ranks_text
 from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.tables.thresholds import CLOCK_SKEW_S
@@ -17,6 +17,8 @@ BOOT_SLACK_S = 5.0
 """Seconds by which the clocks that tell of a boot, and of a rank's end, may differ."""
 ESSENTIAL = ("ranks",)
 """Sources without which nothing can be said of a node."""
+SILENT = ("is down", "went down", "link is cut", "no answer", "no sample")
+"""Words of a reason that only say that nothing was heard."""
 EXAMPLES = 4
 """Ranks that are named as evidence, of many."""
 
@@ -42,9 +44,17 @@ def node_unreachable(job: Job) -> Iterator[Finding]:
             f"{f', and {ranks_text(ranks)} with it' if ranks else ''}: {node.why or 'no reason given'}",
             ranks=ranks, nodes=(name,),
             evidence=(Evidence(f"connection to {name}", node.since or None, node.why or node.link),),
-            advice="The other nodes answer, so look at this one: console, power, its network port."
-            if answering else "No node answers: where the reason does not say why, check this machine's network first.",
+            advice=_what_to_do(node.why, others=bool(answering)),
         )  # fmt: skip
+
+
+def _what_to_do(why: str, *, others: bool) -> str:
+    """What to look at first: a machine that is down, or the reason that was given by one that is there."""
+    if not others:
+        return "No node answers: where the reason does not say why, check this machine's network first."
+    if why and not any(word in why for word in SILENT):
+        return "The other nodes answer; the reason says what is wrong with this one: try it by hand."
+    return "The other nodes answer, so look at this one: console, power, its network port."
 
 
 def _all_elsewhere(job: Job, name: str) -> bool:
@@ -105,8 +115,14 @@ def node_limited(job: Job) -> Iterator[Finding]:
             "node_limited", "warning", 0.9, f"{name} shows only a part: {why}", nodes=(name,),
             evidence=tuple(Evidence(f"{state.source} on {name}", state.since, state.why) for state in closed)
             or (Evidence(f"connection to {name}", node.since or None, why),),
-            advice="Rules that need what is missing here say nothing about this node.",
+            advice=f"{_remedy(node)}Rules that need what is missing here say nothing about this node.",
         )  # fmt: skip
+
+
+def _remedy(node: Node) -> str:
+    """What makes the node show all, where that is known."""
+    without = node.link == "limited" and node.hello is not None and not node.hello.python
+    return "Install Python 3.8 or newer there: it is found by itself then. " if without else ""
 
 
 def clock_skew(job: Job) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from hangtop.diagnosis.job import Gpu, Job, NetworkUse
 from hangtop.diagnosis.unnumbered import Unnumbered
 from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import GIB, NOW, Sketch, alarms, first, gpu, kinds, port, source
+from tests.support.made import hello
 
 LOAD = {"utilization": 99, "power": 600.0, "sm_clock": 1980}
 SLOWED = {"utilization": 99, "power": 300.0, "sm_clock": 1100, "event_reasons": 0x48}
@@ -328,6 +329,26 @@ def test_a_pause_of_a_second_is_no_loss() -> None:
     assert alarms(job.verdict()) == []
 
 
+@pytest.mark.parametrize(
+    ("why", "machine"),
+    [
+        ("no answer from 10.0.0.2 port 22: it is down, or a firewall drops what is sent", True),
+        ("no answer for 8 s: its link is cut, or it is down", True),
+        ("the connection broke: sshd was killed there, or the machine went down", True),
+        ("", True),
+        ("10.0.0.2 shows another host key than before (ssh-ed25519 SHA256:x)", False),
+        ("python3 could not start there (status 1): MemoryError", False),
+        ("nothing listens at 10.0.0.2 port 22: is sshd running there?", False),
+    ],
+)
+def test_a_machine_that_answers_is_not_looked_for_at_its_console(why: str, machine: bool) -> None:
+    job = Sketch()
+    job.node("node2", link="lost", why=why, seen_at=NOW - 12)
+    advice = first(job.verdict()).advice
+    assert ("console, power" in advice) is machine
+    assert ("the reason says" in advice) is not machine
+
+
 def test_no_node_answers() -> None:
     job = Sketch(world=0)
     for name in ("node1", "node2"):
@@ -340,6 +361,13 @@ def test_limited() -> None:
     job.node("node1", link="limited", why="no Python there", sources={"ranks": source("ranks", "denied", "hidepid=2")})
     assert first(job.verdict()).kind == "node_limited"
     assert job.verdict().outcome == "unknown"
+    assert "Python" not in first(job.verdict()).advice, "that is not what it lacks"
+
+
+def test_what_makes_a_node_without_a_python_show_all_is_said() -> None:
+    job = Sketch(world=0, nodes=1)
+    job.node("node1", link="limited", why="no Python 3 there", hello=hello(python=""))
+    assert first(job.verdict()).advice.startswith("Install Python 3.8 or newer there")
 
 
 def test_clocks() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from collectors.node.processes.own_programs import MARK
 from collectors.node.ranks import following, search
 from collectors.node.ranks.following import RankSource
 from collectors.node.shared import ConfLine, Shared, ToldRank
-from collectors.node.source import Denied
+from collectors.node.source import Denied, Failed
 from collectors.samples.control import Settings
 from collectors.samples.ranks import Helper, HelperGone, RankGone, RankProcess, RankPulse
 from collectors.samples.stream import Fault
@@ -366,6 +367,16 @@ def test_other_users_processes_are_a_reason_not_a_silence(bench: Bench, monkeypa
 
 def test_an_idle_node_is_no_error(bench: Bench) -> None:
     assert bench.look() == []
+
+
+def test_without_proc_nobody_is_said_not_to_be_there(bench: Bench, tmp_path: Path) -> None:
+    shutil.rmtree(bench.proc.root)
+    bench.proc.root.mkdir()
+    for _ in range(2):  # also in a look that does not list processes
+        with pytest.raises(Failed, match="shows no process, not even this one: it is not mounted there"):
+            bench.look()
+    FakeProc(bench.proc.root).add(50, env=rank_env(0))
+    assert of(bench.look(), RankProcess)
 
 
 def test_a_process_whose_memory_is_locked_hides_nobody_else(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import Helper, RankGone
 from collectors.samples.registry import SAMPLES
 from collectors.samples.stream import Hello, SourceState
+from hangtop.diagnosis.job import LinkWord
 from hangtop.session.state.job_state import NodeState
 from hangtop.session.store import Store
 from tests.support.made import gpu_row, hello, process, pulse, tick
@@ -305,6 +306,14 @@ def test_links_and_bad_lines(wire: Wire) -> None:
     assert node.bad_lines == 1
     assert len(node.last_bad) < 250
     assert wire.changes[-1] == "lost: no route to host"
+
+
+def test_a_node_of_which_only_a_part_can_be_read_is_not_told_as_back(wire: Wire) -> None:
+    links: tuple[LinkWord, ...] = ("limited", "live", "lost", "limited", "lost", "live")
+    for link in links:
+        wire.store.link(LinkChange("node2", link, "why", 1001.0))
+    kinds = [change.kind for change in wire.store.state.changes if change.node == "node2"]
+    assert kinds[-6:] == ["late", "back", "lost", "late", "lost", "back"]
 
 
 def _strategy(hint: Any) -> st.SearchStrategy[Any]:
