@@ -120,6 +120,8 @@ class IdleLauncher(NamedTuple):
     command: str
     idle: bool
     """False once a rank runs on the node, or the launcher has ended."""
+    since: Optional[float] = None
+    """Since when at the latest it is without the ranks that it had started; None where it has started none yet."""
 
 
 class RankGone(NamedTuple):

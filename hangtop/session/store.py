@@ -47,7 +47,7 @@ TIMES: dict[type, tuple[str, ...]] = {
     RankPulse: ("idle_since",),
     RankGone: ("at",),
     HelperGone: ("at",),
-    IdleLauncher: ("started",),
+    IdleLauncher: ("started", "since"),
     LogLines: ("at",),
     LogEvent: ("at",),
     CommProgress: ("at",),

@@ -12,6 +12,7 @@ from textual.app import App
 
 from collectors.fleet.sink import LinkChange
 from collectors.samples.logs import LogFile, LogLines
+from collectors.samples.ranks import CpuWait
 from collectors.samples.stream import Tick
 from hangtop.diagnosis.finding import Evidence, Finding, Verdict
 from tests.support.made import gpu_row, pulse
@@ -82,6 +83,20 @@ async def test_ranks_of_a_silent_node_are_not_said_to_be_alive() -> None:
         assert "ended" not in shown.lines()[2]
         await shown.press("1")
         assert "4 of 4 ranks on CPU now" in shown.lines()[2]
+
+
+async def test_a_rank_that_is_ready_and_gets_no_cpu_is_not_said_to_be_on_one() -> None:
+    session = Paper(nodes=2, gpus=4).session()
+    waits = CpuWait(PID, 85, "0-3", 0, "", None, None)
+    session.samples("node1", [waits, waits._replace(pid=PID + 1, waited=30)], 0)
+    async with screen(session) as shown:
+        assert "7 of 8 ranks on CPU now" in shown.lines()[2]
+        await shown.press("2")
+        assert " 8 of 8 ranks alive   7 on CPU   1 no CPU" in shown.text()
+        assert sum("R no CPU" in line for line in shown.lines()) == 1
+        session.samples("node1", [waits._replace(waited=10)], 0)
+        await shown.draw()
+        assert " 8 of 8 ranks alive   8 on CPU" in shown.text()
 
 
 async def test_a_lost_node_says_why_and_when_it_is_tried_again() -> None:

@@ -19,6 +19,8 @@ T = TypeVar("T")
 
 SILENT_TICKS = 3.0
 """Ticks that may fail to come before a node's numbers look stale."""
+WITHOUT_CPU = 50
+"""Per cent of the time that a rank waits for a CPU from which on state R does not say that it runs."""
 
 
 def is_stale(node: NodeState, now: float, interval: float) -> bool:
@@ -77,6 +79,14 @@ def _helpers_seconds(pulse: RankPulse) -> float:
 def pulse_of(rank: RankState) -> RankPulse | None:
     """The latest look at a rank's process."""
     return rank.looks.newest
+
+
+def state_of(rank: RankState) -> str | None:
+    """Letter of its state; ``r`` where it is ready to run, and is without a CPU for most of the time."""
+    pulse, wait = pulse_of(rank), rank.cpu_wait
+    if pulse is None:
+        return None
+    return "r" if pulse.state == "R" and wait is not None and wait.waited >= WITHOUT_CPU else pulse.state
 
 
 def row_of(gpu: GpuState) -> GpuSample | None:

@@ -9,7 +9,7 @@ from hangtop.diagnosis.phrasing import ranks_text
 from hangtop.session.motion.steps import JobSteps
 from hangtop.session.state.job_state import NodeState
 from tui.figures.count import alive_on
-from tui.figures.measure import row_of
+from tui.figures.measure import row_of, state_of
 from tui.figures.rolling import Rolling
 from tui.looks.format import age, clock, plural
 from tui.looks.text import cells
@@ -38,7 +38,7 @@ class Figures(NamedTuple):
     missing: int
     """GPUs that gave no figures."""
     on_cpu: int
-    """Ranks in state R."""
+    """Ranks in state R that are not without a CPU for most of the time."""
 
 
 class LastStep(NamedTuple):
@@ -181,13 +181,13 @@ class Totals:
         strange, silent = self.scene.strange, self.scene.stale(node)
         other = silent or type(metric) is not type(self.heatmap.metric)
         values = [] if other else values_of(self.scene, node, metric)
-        pulses = [rank.looks.newest for pid, rank in alive_on(node).items() if not strange(node, pid)]
+        states = [state_of(rank) for pid, rank in alive_on(node).items() if not strange(node, pid)]
         return Figures(
             min(values, default=None),
             max(values, default=None),
             _share(node, metric, values),
             [row_of(gpu) for gpu in node.gpus.values()].count(None),
-            0 if silent else [p.state for p in pulses if p is not None].count("R"),
+            0 if silent else states.count("R"),
         )
 
     def _connecting(self) -> list[Piece]:

@@ -19,6 +19,7 @@ from tui.figures.measure import (
     memory_percent,
     pulse_of,
     row_of,
+    state_of,
 )
 from tui.figures.recent import Recent
 from tui.looks.format import SILENT, UNKNOWN, age, number, percent, size, spark
@@ -32,6 +33,7 @@ from tui.widgets.table import Column
 
 STATES = {
     "R": ("R on CPU", Tone.OK),
+    "r": ("R no CPU", Tone.WARN),
     "S": ("S sleep", Tone.TEXT),
     "D": ("D kernel!", Tone.BAD),
     "T": ("T stopped", Tone.BAD),
@@ -63,8 +65,7 @@ def _state_column(scene: Scene) -> Column[RankRow]:
     def letter(row: RankRow) -> Value:
         if row.rank.gone_at is not None:
             return "ended"
-        pulse = pulse_of(row.rank)
-        return SILENT if scene.stale(row.node) else None if pulse is None else pulse.state
+        return SILENT if scene.stale(row.node) else state_of(row.rank)
 
     def show(row: RankRow) -> Piece:
         word = letter(row)

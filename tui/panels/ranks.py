@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Sequence
 
 from hangtop.diagnosis.phrasing import ranks_on
 from hangtop.session.state.job_state import NodeState, RankState
-from tui.figures.measure import source_is_stale
+from tui.figures.measure import source_is_stale, state_of
 from tui.looks.format import ranks_word
 from tui.looks.theme import Tone
 from tui.ordering.rows import RankRow
@@ -159,5 +159,5 @@ class RanksPanel(TablePanel[RankRow]):
 
 def _states(ranks: Iterable[RankState]) -> str:
     """Letters of the ranks of a node, in order: most nodes have the same."""
-    pulses = [rank.looks.newest for rank in ranks if rank.gone_at is None]
-    return "".join(sorted([pulse.state for pulse in pulses if pulse is not None]))
+    states = [state_of(rank) for rank in ranks if rank.gone_at is None]
+    return "".join(sorted([state for state in states if state is not None]))

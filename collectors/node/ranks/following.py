@@ -87,7 +87,7 @@ class RankSource(Source):
         yield from self._ranks(moment, now)
         # after their ranks: who hears of a helper first does not know whose it is, and one that sleeps is told of once
         yield from helpers
-        yield from self._idle.look(self._having("launcher"), ranks=bool(self.shared.ranks))
+        yield from self._idle.look(list(self._having("launcher")), now, ranks=bool(self.shared.ranks))
         for path in sorted(self._reader.stuck):
             yield Fault(self.name, "reading %s hangs: the kernel holds that process's memory locked" % path, 1)
         if not self.shared.ranks:

@@ -5,7 +5,7 @@ Of other launchers it is no sign: a shell under srun, or a cluster of Ray's, wai
 
 from __future__ import annotations
 
-from typing import Dict, Iterable, Iterator, List
+from typing import Dict, Iterable, Iterator, List, Set
 
 from collectors.node.processes.environ import presentable_command
 from collectors.node.processes.procfs import CLOCK_TICKS
@@ -15,6 +15,8 @@ from collectors.samples.ranks import IdleLauncher
 
 AGENTS = frozenset(("torchrun", "torch.distributed.run", "torch.distributed.launch"))
 """Programs and modules that start a rank on their node as soon as all nodes have come, whatever that rank runs."""
+RAN_S = 5.0
+"""CPU seconds of children that have ended from which on ranks were among them: each takes more for its imports."""
 TOLD = 64
 """Launchers of one node that are told at the most."""
 
@@ -25,14 +27,20 @@ class IdleLaunchers:
     def __init__(self, booted: float) -> None:
         self._booted = booted
         self._told: Dict[int, IdleLauncher] = {}
+        self._ran: Set[int] = set()
+        """Those beside which ranks were seen."""
 
-    def look(self, launchers: Iterable[Tracked], *, ranks: bool) -> Iterator[IdleLauncher]:
+    def look(self, launchers: Iterable[Tracked], now: float, *, ranks: bool) -> Iterator[IdleLauncher]:
         """What has changed: ``launchers`` are those that live, ``ranks`` tells whether any rank does."""
         idle: Dict[int, IdleLauncher] = {}
+        if ranks:
+            self._ran = {one.pid for one in launchers}
         waiting: List[Tracked] = [] if ranks else [one for one in launchers if program(one.words) in AGENTS]
         for tracked in waiting[:TOLD]:
-            started = self._booted + tracked.stat.start_ticks / CLOCK_TICKS
-            idle[tracked.pid] = IdleLauncher(tracked.pid, started, presentable_command(tracked.words, 512), True)
+            pid, started = tracked.pid, self._booted + tracked.stat.start_ticks / CLOCK_TICKS
+            ran = pid in self._ran or tracked.stat.children_cpu >= RAN_S
+            since = (self._told[pid].since if pid in self._told else now) if ran else None
+            idle[pid] = IdleLauncher(pid, started, presentable_command(tracked.words, 512), True, since)
         for pid, told in self._told.items():
             if pid not in idle:
                 yield told._replace(idle=False)

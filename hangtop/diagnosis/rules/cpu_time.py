@@ -13,7 +13,14 @@ from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.peers import median_without
 from hangtop.diagnosis.phrasing import cpus_text, ranks_on, ranks_text
-from hangtop.diagnosis.tables.thresholds import CPU_CROWDED, CPU_PEERS_SHARE, CPU_STOPPED_SHARE, CPU_WAITED_SHARE
+from hangtop.diagnosis.tables.thresholds import (
+    CPU_CROWDED,
+    CPU_PEERS_SHARE,
+    CPU_STOPPED_MOSTLY,
+    CPU_STOPPED_SHARE,
+    CPU_WAITED_SHARE,
+    CPU_WAITED_STOPPED,
+)
 
 SOURCE = "cpus"
 _PART = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?")
@@ -36,8 +43,8 @@ def cpu_starved(job: Job) -> Iterator[Finding]:
     if not any(rank.cpu_wait for rank in job.ranks):
         return
     known = [rank for rank in job.ranks if rank.rank >= 0 and rank.gone_at is None and _is_told(job, rank)]
-    late = [rank for rank in known if rank.waited_for_cpu >= CPU_WAITED_SHARE]
-    rest = [rank for rank in known if rank.waited_for_cpu < CPU_WAITED_SHARE]
+    late = [rank for rank in known if _is_late(rank)]
+    rest = [rank for rank in known if not _is_late(rank)]
     if not late or len(late) > len(rest):
         return
     usual = median(rank.waited_for_cpu for rank in rest)
@@ -62,6 +69,13 @@ def cpu_starved(job: Job) -> Iterator[Finding]:
             evidence=tuple(_seen(job, rank) for rank in ranks[:4]),
             advice=_of(ranks, reason.advice),
         )  # fmt: skip
+
+
+def _is_late(rank: Rank) -> bool:
+    """It waits for long, or for a while in a group that is stopped most of the time: what it does then is sleep."""
+    wait = rank.cpu_wait
+    stopped = wait is not None and wait.limit is not None and (wait.throttled or 0) >= CPU_STOPPED_MOSTLY
+    return rank.waited_for_cpu >= (CPU_WAITED_STOPPED if stopped else CPU_WAITED_SHARE)
 
 
 def _is_told(job: Job, rank: Rank) -> bool:

@@ -25,7 +25,12 @@ def launching(job: Job) -> str:
     if not idle:
         return ""
     nodes = sorted({node for node, _ in idle})
-    long = duration(max(0.0, job.now - max(one.started for _, one in idle)))
+    long = duration(max(0.0, job.now - _alone_since(idle)))
+    if any(one.since is not None for _, one in idle):
+        return (
+            f"torchrun has had no rank on {nodes_text(nodes)} for {long} at least: those that it had started have ended"
+            f"{_wanted(idle).replace(':', ';', 1)}"
+        )
     return f"torchrun has started no rank on {nodes_text(nodes)} for {long}{_wanted(idle)}"
 
 
@@ -35,7 +40,7 @@ def no_rank_started(job: Job) -> Iterator[Finding]:
     Needs the processes of the job's nodes; says nothing of a job some ranks of which were seen, or that failed.
     """
     idle = _idle(job)
-    if not idle or job.now - max(one.started for _, one in idle) < START_LONGEST_S:
+    if not idle or job.now - _alone_since(idle) < START_LONGEST_S:
         return
     nodes = tuple(sorted({node for node, _ in idle}))
     yield Finding(
@@ -83,6 +88,11 @@ def _launchers(job: Job) -> list[tuple[str, IdleLauncher]]:
 
 def _seen(job: Job, node: str, one: IdleLauncher) -> Evidence:
     return Evidence(f"process {one.pid} on {node}", job.now, f"{one.command}, for {duration(job.now - one.started)}")
+
+
+def _alone_since(idle: list[tuple[str, IdleLauncher]]) -> float:
+    """Since when none of them has a rank, as far as it is known: one that had some is older than that."""
+    return max(one.started if one.since is None else one.since for _, one in idle)
 
 
 def _idle(job: Job) -> list[tuple[str, IdleLauncher]]:

@@ -100,6 +100,23 @@ def test_a_load_that_is_no_reason(loads: tuple[float, float]) -> None:
     assert alarms(told.verdict()) == []
 
 
+def test_a_group_that_is_stopped_most_of_the_time_holds_up_a_rank_that_sleeps_meanwhile() -> None:
+    told = job()
+    told.ranks(3).waits_for_cpu(15, limit=0.5, throttled=85)
+    found = first(told.verdict())
+    assert (found.kind, found.ranks) == ("cpu_starved", (3,))
+    assert "stopped in 85% of the periods" in found.summary
+
+
+@pytest.mark.parametrize(("waited", "limit", "throttled"), [(15, 4.0, 40), (15, None, None), (5, 0.5, 85)])
+def test_a_wait_that_is_short_is_none_where_its_group_runs_or_it_has_its_cpu(
+    waited: int, limit: float | None, throttled: int | None
+) -> None:
+    told = job()
+    told.ranks(3).waits_for_cpu(waited, limit=limit, throttled=throttled)
+    assert alarms(told.verdict()) == []
+
+
 def test_load_without_a_reason_is_none() -> None:
     told = job()
     told.ranks(3).waits_for_cpu(60, limit=8.0, throttled=5)

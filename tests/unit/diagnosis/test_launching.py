@@ -39,6 +39,16 @@ def test_after_two_minutes_it_is_a_hang() -> None:
     assert COMMAND in found.evidence[0].text
 
 
+@pytest.mark.parametrize(("alone", "word"), [(12.0, "starting"), (200.0, "hung")])
+def test_one_that_had_ranks_before_it_was_seen_has_not_waited_since_it_was_started(alone: float, word: str) -> None:
+    job = agents(900.0)
+    job.node("node1", launchers=(IdleLauncher(71, NOW - 900.0, COMMAND, True, NOW - alone),), link="live")
+    outcome, summary = told(job)
+    assert outcome == word
+    assert summary.startswith("torchrun has had no rank on node1 for ")
+    assert "at least: those that it had started have ended; it waits for 3 nodes and runs on 1" in summary
+
+
 @pytest.mark.parametrize("command", ["torchrun --nnodes=2 train.py", "torchrun --nnodes=1:2 train.py", "torchrun a.py"])
 def test_how_many_nodes_are_missing_is_told_only_where_it_is_known(command: str) -> None:
     assert told(agents(12.0, 12.0, command=command)) == (

@@ -53,9 +53,24 @@ def test_an_agent_without_ranks_is_told_once_and_again_when_it_has_some(bench: B
     bench.proc.add(60, parent=50, env=rank_env(0))
     assert bench.told() == [told._replace(idle=False)]
     bench.proc.remove(60)
-    assert [one.idle for one in (*bench.told(), *bench.told())] == [True]
+    (again,) = (*bench.told(), *bench.told())
+    assert (again.idle, again.started) == (True, told.started)
+    assert told.since is None
+    assert again.since == bench.time(), "it had a rank before"
     bench.proc.remove(50)
-    assert bench.told() == [told._replace(idle=False)]
+    assert bench.told() == [again._replace(idle=False)]
+
+
+def test_of_one_whose_ranks_ended_before_it_was_seen_it_is_known_that_it_had_some(bench: Bench) -> None:
+    bench.proc.add(50, rss=50_000, mapped=[TORCH], argv=AGENT)
+    stat = bench.proc.root / "50" / "stat"
+    head, _, rest = stat.read_text().rpartition(")")
+    fields = rest.split()
+    fields[13] = "4200"  # of children that have ended
+    stat.write_text(f"{head}) {' '.join(fields)}\n")
+    (told,) = bench.told()
+    assert told.since == bench.time()
+    assert bench.told() == []
 
 
 @pytest.mark.parametrize(
