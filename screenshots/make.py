@@ -22,6 +22,7 @@ from hangtop.demo.demo import LABEL, Demo
 from hangtop.demo.options import DemoOptions
 from hangtop.session.live import live_session
 from hangtop.session.options import SessionOptions
+from hangtop.session.session import Session
 from tui.app import HangtopApp, ScreenOptions
 from tui.panels.registry import PANELS
 
@@ -32,8 +33,12 @@ RANKS = 8
 VERDICT_SECONDS = 420.0
 TRAINED = 90
 """Steps after which all figures of a job that trains are there, and charts of a minute have something to show."""
-AFTER = 120.0
+AFTER = 240.0
 """Seconds of training before the data loader hangs: the pictures of a job that trains are taken in them."""
+CALM = 62.0
+"""Seconds without a node that comes late, on a machine that does something else: charts show the last minute."""
+CALM_WITHIN = 150.0
+"""Seconds after which the pictures are taken all the same."""
 HEALTHY = ("overview", "ranks", "gpus", "fabric", "logs", "nodes")
 """Taken while the job trains; the others once it hangs."""
 
@@ -81,6 +86,10 @@ async def shoot(theme: str) -> None:
                 lambda: len([r for n in session.state.nodes.values() for r in n.ranks.values() if r.looks]) == 8
             )
             await until(lambda: (session.progress.motion.last_step or 0) >= TRAINED)
+            try:
+                await until(lambda: session.now() - disturbed(session) > CALM, CALM_WITHIN)
+            except TimeoutError:
+                print("the machine is not calm: the overview shows nodes that came late", file=sys.stderr)
             await pilot.press("left_square_bracket")  # a minute of time
             for number, panel in enumerate(PANELS, start=1):
                 if panel.name in HEALTHY:
@@ -113,9 +122,14 @@ async def shoot(theme: str) -> None:
             save(app, "80x24")
 
 
-async def until(true: Callable[[], bool]) -> None:
+def disturbed(session: Session) -> float:
+    """When a node last came late, or was lost."""
+    return max((change.at for kind in ("late", "lost") for change in session.state.changes.of(kind)), default=0.0)
+
+
+async def until(true: Callable[[], bool], seconds: float = VERDICT_SECONDS) -> None:
     """Wait for a condition; raises :class:`TimeoutError`."""
-    deadline = time.monotonic() + VERDICT_SECONDS
+    deadline = time.monotonic() + seconds
     while not true():
         if time.monotonic() > deadline:
             raise TimeoutError("the run did not come that far")

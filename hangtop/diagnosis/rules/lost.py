@@ -16,7 +16,15 @@ from hangtop.diagnosis.witnesses.ends import of_children
 from hangtop.diagnosis.witnesses.event_fields import when
 from hangtop.diagnosis.witnesses.failures import Failure
 from hangtop.diagnosis.witnesses.messages import ranks_in
-from hangtop.diagnosis.witnesses.oom_kills import kill_at_end, kill_told
+from hangtop.diagnosis.witnesses.oom_kills import kill_at_end, kill_told, segfault_at_end, segfault_told
+
+LOOK_FOR_THE_KILL = (
+    "Look at the kernel log of its node for an OOM kill or a segmentation fault, and at the batch system's accounting."
+)
+SEGFAULT = (
+    "Compiled code that it called crashed (a C extension, a library, a driver): with PYTHONFAULTHANDLER=1 "
+    "Python writes where. Compare versions, and look whether it is always the same node (memory)."
+)
 
 
 def left_early(job: Job, early: Sequence[LogEvent], closed: Sequence[LogEvent]) -> Finding:
@@ -51,15 +59,15 @@ def left_no_word(
     on = f"{on_nodes(nodes)} " if nodes else ""
     at = min((at for at in map(when, proof) if at is not None), default=None)
     kill = kill_at_end(job, nodes[0], at) if at is not None and len(nodes) == 1 else None
+    fault = segfault_at_end(job, nodes[0], at) if at is not None and len(nodes) == 1 and kill is None else None
+    how = kill_told(job, kill) if kill else segfault_told(job, fault) if fault else "most likely killed"
     return Finding(
-        "rank_killed", "critical", 0.85 if kill else 0.7,
+        "rank_crashed" if fault else "rank_killed", "critical", 0.85 if kill else 0.8 if fault else 0.7,
         f"{ranks_text(wordless.ranks)} {on}left no word, and {lost} the connection "
-        f"to {'it' if len(wordless.ranks) == 1 else 'them'}: {kill_told(job, kill) if kill else 'most likely killed'}",
+        f"to {'it' if len(wordless.ranks) == 1 else 'them'}: {how}",
         ranks=wordless.ranks, nodes=nodes,
-        evidence=tuple(event_line(event) for event in (*([kill] if kill else []), *proof[:3])),
-        advice=OUT_OF_MEMORY
-        if kill
-        else "Look at the kernel log of its node for an OOM kill, and at the batch system's accounting.",
+        evidence=tuple(event_line(event) for event in (kill, fault, *proof[:3]) if event is not None),
+        advice=OUT_OF_MEMORY if kill else SEGFAULT if fault else LOOK_FOR_THE_KILL,
     )  # fmt: skip
 
 

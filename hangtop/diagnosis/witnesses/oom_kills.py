@@ -25,20 +25,43 @@ def kill_beside(job: Job, node: str, *, since: float, until: float) -> LogEvent 
     Nor where processes of other runs are on the node: any of theirs may have been killed.
     """
     known = job.nodes.get(node)
-    shared = any(other.node == node for other in (*job.others, *job.bystanders))
-    if known is None or shared:
+    if known is None or _is_shared(job, node):
         return None
-    alive = {rank.process.pid for rank in living_on(job, node)}
-    found: LogEvent | None = None
-    for event in events_on(job, known, "kernel.oom"):
-        at, pid = when(event), number_of(event, "pid")
-        if pid is not None and pid not in alive and at is not None and since <= at <= until:
-            found = event
+    found = _of_the_dead(job, node, "kernel.oom", since, until)
     if found is None:  # where the log is refused, a counter tells of kills but not of whom
         for event in events_on(job, known, "cgroup.oom_kill"):
             at = when(event)
             found = event if at is not None and since <= at <= until else found
     return found
+
+
+def _is_shared(job: Job, node: str) -> bool:
+    return any(other.node == node for other in (*job.others, *job.bystanders))
+
+
+def _of_the_dead(job: Job, node: str, kind: str, since: float, until: float) -> LogEvent | None:
+    """The latest that the kernel said of a process which is none of those that live."""
+    alive = {rank.process.pid for rank in living_on(job, node)}
+    found: LogEvent | None = None
+    for event in events_on(job, job.nodes[node], kind):
+        at, pid = when(event), number_of(event, "pid")
+        if pid is not None and pid not in alive and at is not None and since <= at <= until:
+            found = event
+    return found
+
+
+def segfault_at_end(job: Job, node: str, gone_at: float) -> LogEvent | None:
+    """A segmentation fault on this node within seconds of when a rank was lost; None beside other runs."""
+    if node not in job.nodes or _is_shared(job, node):
+        return None
+    return _of_the_dead(job, node, "kernel.segfault", gone_at - AT_ONCE_S, gone_at + AT_ONCE_S)
+
+
+def segfault_told(job: Job, event: LogEvent) -> str:
+    """``the kernel told of a segmentation fault of process 4311 there 9 s ago``."""
+    at = when(event)
+    ago = "" if at is None else f" {duration(max(0.0, job.now - at))} ago"
+    return f"the kernel told of a segmentation fault of process {number_of(event, 'pid')} there{ago}"
 
 
 def kill_of_absent(job: Job, nodes: Sequence[str]) -> LogEvent | None:

@@ -96,3 +96,21 @@ def test_of_one_that_left_no_word_a_counter_says_why(ago: float, told: bool) -> 
     assert (found.kind, found.ranks) == ("rank_killed", (3,))
     assert ("left no word" in found.summary, "out of memory" in found.summary) == (True, told)
     assert ("give the job more memory" in found.advice) is told
+
+
+@pytest.mark.parametrize(
+    ("ago", "node", "pid", "told"),
+    [(13.0, "node2", 31_337, True), (40.0, "node2", 31_337, False), (13.0, "node1", 31_337, False)],
+    ids=["then and there", "before", "on another node"],
+)
+def test_of_one_that_left_no_word_a_segmentation_fault_says_why(ago: float, node: str, pid: int, told: bool) -> None:
+    job = Sketch(age=AGE)
+    job.ranks().gone(ago=10.0)
+    for rank in (0, 1, 2):
+        job.says("gloo.closed", rank, ago=12.0, peer="[10.0.0.2]:4000", text="Connection closed by peer")
+        job.says("python.exception", rank, ago=12.0, type="RuntimeError", message="Connection closed by peer",
+                 signature="connection", consequence=True)  # fmt: skip
+    found = first(job.says("kernel.segfault", node=node, ago=ago, pid=pid).verdict())
+    assert (found.kind, found.ranks) == ("rank_crashed" if told else "rank_killed", (3,))
+    assert ("a segmentation fault of process 31337 there 13 s ago" in found.summary) is told
+    assert ("PYTHONFAULTHANDLER=1" in found.advice) is told
