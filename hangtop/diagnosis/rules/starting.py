@@ -16,6 +16,13 @@ from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 
 TRAINING = frozenset({"collective", "p2p", "device", "backward"})
 """Kinds of waits in which a rank has been through the start."""
+ONE_MASTER = (
+    "Check that MASTER_ADDR is the address of the first node as all others see it, that nothing filters the port, and "
+    "which interface is used (NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME)."
+)
+ELSEWHERE = (
+    "Look at what it does there, and why it does not go on: the others can only wait until it comes to make its groups."
+)
 ONE_ORDER = (
     "Every rank must call new_group for every group, also for those that it is not in, in one order and with the same "
     "ranks; with use_local_synchronization, groups that share ranks must be made in one order, too."
@@ -83,12 +90,7 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
             *_master_proof(coming),
             Evidence("watch", None, f"up for {duration(age)}"),
         ),
-        advice=ONE_NUMBER
-        if twice
-        else ONE_ORDER
-        if unlike
-        else "Check that MASTER_ADDR is the address of the first node as all others see it, that nothing filters the "
-        "port, and which interface is used (NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME).",
+        advice=ONE_NUMBER if twice else ONE_ORDER if unlike else ELSEWHERE if late and late[0].where else ONE_MASTER,
     )  # fmt: skip
 
 

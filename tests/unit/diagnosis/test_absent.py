@@ -173,6 +173,7 @@ def test_one_that_stays_where_it_is_before_the_start_is_told_at_once() -> None:
     job.stood_still = 40.0
     found = first(job.verdict())
     assert (found.kind, found.severity, found.ranks) == ("init_hang", "critical", (2,))
+    assert found.advice.startswith("Look at what it does there")
 
 
 def test_waiting_to_start_for_someone_who_never_came() -> None:
@@ -191,6 +192,7 @@ def test_all_are_there_and_do_not_meet() -> None:
     found = first(job.verdict())
     assert (found.kind, found.ranks) == ("init_hang", ())
     assert "node1:29500" in found.summary
+    assert "MASTER_ADDR" in found.advice
 
 
 def test_another_master() -> None:
