@@ -2,7 +2,8 @@
 
 An environment is inherited: the shell around a rank, the rank itself, its data workers and its compile workers all
 say RANK=3, and under Slurm torchrun's agent has a number too. The rank is the topmost Python process with that number
-(where there is no interpreter, the topmost program that is no mere wrapper); what runs below it belongs to it.
+(where there is no interpreter, the topmost program that is no mere wrapper); what runs below it belongs to it. Where
+that one only waits for a program of Python's that takes part in a process group, which it does not, it wraps a rank.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ class FamilyMember(NamedTuple):
     orphan: bool
     """True when whoever started it is gone."""
     takes_part: bool = False
-    """It runs threads of a process group or of the CUDA driver itself; looked at where the environment says no rank."""
+    """It runs threads of a process group or of the CUDA driver itself; looked at where the environment says no rank,
+    and below a rank that may be a wrapper."""
 
 
 class Kin(NamedTuple):
@@ -143,6 +145,12 @@ def _works_for_a_rank(member: FamilyMember) -> bool:
     return member.comm == "pt_data_worker" or "compile_worker" in code or any(name in code for name in _HELPER_CODE)
 
 
+def may_be_wrapped(member: FamilyMember, owner: FamilyMember) -> bool:
+    """Whether a helper, no fork of its owner, may be the rank of which that is but the wrapper."""
+    alike = member.env.rank == owner.env.rank != NO_RANK and is_python(member.executable, member.words)
+    return alike and not _works_for_a_rank(member) and list(member.words) != list(owner.words)
+
+
 def is_spawned(words: Sequence[str]) -> bool:
     """True for what ``multiprocessing`` started with a fresh interpreter."""
     return _HELPER_CODE[0] in " ".join(words[:4])
@@ -153,6 +161,7 @@ def arrange(members: Mapping[int, FamilyMember]) -> Dict[int, Kin]:
     order = _top_down(members)
     launchers = _launchers(members)
     python_below = _python_below(members, order, launchers)
+    wraps = _wrapping(members)
     places: Dict[int, Kin] = {}
     for pid in order:
         member = members[pid]
@@ -166,10 +175,10 @@ def arrange(members: Mapping[int, FamilyMember]) -> Dict[int, Kin]:
             places[pid] = Kin("stray", 0)
         elif pid in launchers:
             places[pid] = Kin("launcher", 0)
-        elif _works_for_a_rank(member):
+        elif _works_for_a_rank(member) or (member.parent in wraps and not (member.takes_part or pid in wraps)):
             places[pid] = Kin("stray", 0)
         elif is_python(member.executable, member.words):
-            places[pid] = Kin("rank", 0)
+            places[pid] = Kin("wrapper" if pid in wraps else "rank", 0)
         elif program(member.words) in WRAPPERS or not member.words or pid in python_below:
             places[pid] = Kin("wrapper", 0)
         else:
@@ -220,6 +229,19 @@ def _spawners(members: Mapping[int, FamilyMember]) -> Set[int]:
         while member.takes_part and parent is not None and steps < len(members):
             if parent.env.rank == NO_RANK and not parent.takes_part:
                 found.add(parent.pid)
+            parent, steps = members.get(parent.parent), steps + 1
+    return found
+
+
+def _wrapping(members: Mapping[int, FamilyMember]) -> Set[int]:
+    """Whoever says the number of one below it that takes part in a process group, and does not itself."""
+    found: Set[int] = set()
+    for member in members.values():
+        parent, steps = members.get(member.parent), 0
+        while member.takes_part and parent is not None and not parent.takes_part and steps < len(members):
+            if parent.env.rank != member.env.rank or member.env.rank == NO_RANK:
+                break
+            found.add(parent.pid)
             parent, steps = members.get(parent.parent), steps + 1
     return found
 

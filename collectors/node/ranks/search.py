@@ -24,7 +24,7 @@ from collectors.node.processes.environ import (
 )
 from collectors.node.processes.living_env import LivingEnvironment
 from collectors.node.processes.own_programs import is_marked
-from collectors.node.processes.procfs import parse_stat, split_zeros
+from collectors.node.processes.procfs import Stat, parse_stat, split_zeros
 from collectors.node.ranks.mapped import Mapped, is_foreign
 
 YOUNG = 8.0
@@ -116,6 +116,10 @@ class Search:
         if rank is None:
             return FoundProcess(pid, unnumbered(env), presentable(env), "", library)
         return FoundProcess(pid, rank, presentable(env), "memory", library)
+
+    def has_library(self, pid: int, stat: Stat) -> bool:
+        """Whether a process has a training library mapped, as far as that can be read."""
+        return bool(self._mapped.look({pid: stat}, frozenset()))
 
     def _without_rank(self, others: Mapping[int, Answer], computing: AbstractSet[int]) -> Iterator[FoundProcess]:
         """Those that say no rank and are of a job by what they have mapped."""

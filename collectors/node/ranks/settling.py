@@ -7,13 +7,15 @@ from typing import Dict, Mapping, Set, Tuple
 from collectors.node.processes.environ import NO_RANK, RankEnvironment
 from collectors.node.processes.procfs import CLOCK_TICKS, boot_time
 from collectors.node.ranks.commanded import numbers, ranks_by_words
-from collectors.node.ranks.family import Kin, is_spawned
+from collectors.node.ranks.family import Kin, is_python, is_spawned, may_be_wrapped
 from collectors.node.ranks.mapped import rank_of_pipe, takes_part
 from collectors.node.ranks.search import Search
 from collectors.node.ranks.tracked import FIRST_PAUSE, LONGEST_PAUSE, Tracked, without_number
 from collectors.node.ranks.written import WrittenRanks
 from collectors.node.shared import Shared
 
+WRAPPED_PAUSE = 5.0
+"""Seconds between looks at one that may be a rank below its wrapper, at the most: until then nothing is seen of it."""
 LATE = ("log", "recorder", "ray")
 """What tells a number until the environment does."""
 
@@ -35,6 +37,7 @@ class Settling:
     def settle(self, tracked: Mapping[int, Tracked], places: Mapping[int, Kin], moment: float) -> bool:
         """Look at those whose turn it is; True when something came of it on which the places of all depend."""
         news = self._part_task(tracked, places, moment)
+        news = self._wrapped(tracked, places, moment) or news
         self._written.look(self._unknown(tracked, places), moment)
         for pid, one in tracked.items():
             told = (pid in self._shared.told or pid in self._written.told) and one.env.rank == NO_RANK
@@ -98,6 +101,27 @@ class Settling:
                         other.take_number_away()
                 return True
         return False
+
+    def _wrapped(self, tracked: Mapping[int, Tracked], places: Mapping[int, Kin], moment: float) -> bool:
+        """Find ranks below a program of Python's that waits for them, as one that starts each rank by itself does.
+
+        One that has a training library may yet take part itself, and was found too early.
+        """
+        news = False
+        for pid, place in places.items():
+            one, owner = tracked[pid], tracked.get(place.owner)
+            if one.takes_part or moment < one.settle_at:
+                continue
+            if place.role == "wrapper" and is_python(one.executable, one.words):
+                one.wait_to_settle(moment)
+                one.takes_part = takes_part(self._proc, pid)
+            elif place.role == "helper" and owner is not None and may_be_wrapped(one.member(), owner.member()):
+                one.wait_to_settle(moment)
+                one.pause = min(one.pause, WRAPPED_PAUSE)
+                wraps = not owner.takes_part and takes_part(self._proc, pid) and not takes_part(self._proc, owner.pid)
+                one.takes_part = wraps and not self._search.has_library(owner.pid, owner.stat)
+            news = one.takes_part or news
+        return news
 
     def _number(self, one: Tracked, tracked: Mapping[int, Tracked]) -> bool:
         """Ask for its number: the environment as it is now, the recorder's pipe, NCCL's lines in its log."""

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.node.processes.environ import NO_RANK, rank_of, unnumbered
-from collectors.node.ranks.family import FamilyMember, Kin, arrange, helper_role, is_python, program
+from collectors.node.ranks.family import FamilyMember, Kin, arrange, helper_role, is_python, may_be_wrapped, program
 from tests.support.fake_proc import PYTHON, rank_env
 
 TRAIN = [PYTHON, "-u", "train.py", "--launcher", "torchrun"]
@@ -282,3 +282,30 @@ def test_processes_without_a_number_are_never_one_another() -> None:
     orphan = nameless(20)._replace(orphan=True, words=["x"])
     assert orphan.env.rank == NO_RANK
     assert placed(nameless(10), orphan) == {10: RANK, 20: RANK}
+
+
+def test_a_program_of_pythons_that_starts_each_rank_and_waits_for_it_wraps_it() -> None:
+    """Both say one number; the rank is the one that takes part, and what else the wrapper started belongs to it."""
+    wrapper = member(10, rank_env(2), [PYTHON, "launch.py", "train.py"])
+    between = shell(11, rank_env(2), parent=10)
+    rank = member(12, rank_env(2), parent=11)
+    beside = member(13, rank_env(2), [PYTHON, "upload_logs.py"], parent=10)
+    worker = member(14, rank_env(2), parent=12)
+    assert placed(wrapper, between, rank, worker)[10] == RANK, "not known yet"
+    places = placed(wrapper, between, rank._replace(takes_part=True), beside, worker)
+    assert {pid: place.role for pid, place in places.items() if pid < 13} == {10: "wrapper", 11: "wrapper", 12: "rank"}
+    assert places[13] == places[14] == Kin("helper", 12)
+
+
+def test_who_takes_part_itself_wraps_nobody() -> None:
+    rank = member(10, rank_env(2))._replace(takes_part=True)
+    evaluates = member(11, rank_env(2), [PYTHON, "evaluate.py"], parent=10)._replace(takes_part=True)
+    assert placed(rank, evaluates) == {10: RANK, 11: Kin("helper", 10)}
+
+
+def test_a_fork_and_a_worker_are_nobody_s_wrapped_rank() -> None:
+    owner = member(10, rank_env(2))
+    assert may_be_wrapped(member(11, rank_env(2), [PYTHON, "evaluate.py"], parent=10), owner)
+    assert not may_be_wrapped(member(11, rank_env(2), parent=10), owner)
+    assert not may_be_wrapped(member(11, rank_env(2), [PYTHON, "x.py"], parent=10, comm="pt_data_worker"), owner)
+    assert not may_be_wrapped(member(11, rank_env(3), [PYTHON, "evaluate.py"], parent=10), owner)

@@ -591,6 +591,28 @@ def test_a_task_of_slurm_that_starts_ranks_with_mp_spawn_is_none_itself(bench: B
     assert {helper.rank_pid for helper in of(samples, Helper)} <= {50}
 
 
+@pytest.mark.parametrize(
+    ("threads", "own", "mapped", "rank"),
+    [
+        (["pt_gloo_runloop"], [], [], 51),
+        ([], [], [], 50),
+        (["pt_gloo_runloop"], ["pt_gloo_runloop"], [], 50),
+        (["pt_gloo_runloop"], [], [TORCH], 50),
+    ],
+    ids=["wraps it", "not known yet", "takes part itself", "may yet take part"],
+)
+def test_a_program_that_starts_each_rank_and_says_its_number_too(
+    bench: Bench, threads: list[str], own: list[str], mapped: list[str], rank: int
+) -> None:
+    """A hang of ranks below one was seen as programs that wait for their children, which compute: healthy."""
+    bench.proc.add(50, env=rank_env(1), argv=[PYTHON, "launch.py"], threads=own, rss=LARGE, mapped=mapped)
+    bench.proc.add(51, parent=50, env=rank_env(1), argv=[PYTHON, "train.py"], threads=threads)
+    for _ in range(3):
+        bench.look()
+    bench.look(20.0)
+    assert [process.pid for process in bench.shared.ranks] == [rank]
+
+
 def test_a_task_of_slurm_that_is_a_rank_keeps_its_spawned_workers(bench: Bench) -> None:
     env = {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0"}
     bench.proc.add(40, env=env, threads=["pt_nccl_watchdg"])
