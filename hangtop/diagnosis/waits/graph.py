@@ -194,6 +194,11 @@ def _beside_gpus(waiting: list[RankStatus], points: tuple[WaitPoint, ...]) -> Wa
     alone = [point for point in points if point.kind == "collective" and point.ranks == (apart.rank if apart else -1,)]
     if apart is not None and alone and apart.where not in {one.where for one in waiting if one is not apart}:
         return replace(_split("mismatch", waiting, points, alone, {apart.rank}), by_threads=True)
+    left = [point for point in beside if point.path != on_gpu.path]
+    if _in_its_loop(beside, on_gpu) and _elsewhere(left, on_gpu):
+        gone = {rank for point in left for rank in point.ranks}
+        if len(gone) * 2 < len(waiting):
+            return _split("mismatch", waiting, points, left, gone)
     if _elsewhere(beside, on_gpu) and len(others) * 2 != len(waiting):
         few = beside if len(others) * 2 < len(waiting) else [on_gpu]
         return _split("mismatch", waiting, points, few, {rank for point in few for rank in point.ranks})
@@ -217,6 +222,12 @@ def _elsewhere(points: Sequence[WaitPoint], on_gpu: WaitPoint) -> bool:
     lines = {member.where for member in on_gpu.members}
     held = bool(points) and all(_holds(point) for point in points)
     return held and len(lines) == 1 and all(point.path != on_gpu.path for point in points)
+
+
+def _in_its_loop(points: Sequence[WaitPoint], on_gpu: WaitPoint) -> bool:
+    """Some are at sends and receives in the very function in which others wait for their GPUs: stages of one loop."""
+    beside = [point for point in points if point.path == on_gpu.path]
+    return bool(beside) and all(point.kind == "p2p" for point in beside)
 
 
 def _holds(point: WaitPoint) -> bool:
