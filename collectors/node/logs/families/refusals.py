@@ -121,7 +121,7 @@ FAMILY = Family(
         b"allocated for this job", b"than the ppr", b"A request ", b"daemon has unexpectedly failed",
         b"to reliably start", b"direct launched", b"executable was specified", b"Permission denied (",
         b"Host key verification", b"start failed: ", b"No such file or dir", b"Prolog failure", b"not found",
-        b"can't open file", b"No module named ", b"execvp error on file",
+        b"can't open file", b"No module named ",
         b"Node:  ", b"ocal host:  ", b"Host:  ",
     ),
     read,

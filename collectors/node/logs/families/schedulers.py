@@ -147,7 +147,7 @@ FAMILY = Family(
         b"died through signal", b" on host ", b"PE RANK ", b"died from signal", b"exited with code",
         b"crashed with exit", b"first noticed rank", b"Lost executor ", b"killed by YARN",
         b"job.exception ", b"process received SIG",
-        b"exit status of rank", b"MPI processes was aborted", b"MEM usage ", b"auto-requeue signal",
+        b"xit status", b"MPI processes was aborted", b"MEM usage ", b"signal",
         b"clock limit", b"clock time limit", b"time limit", b"timelimit",
     ),
     read,
