@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import inf
 
 from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.rules.lost_peers import lost_connections
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus, State
 from hangtop.diagnosis.witnesses.ends import is_bare, is_cut, is_unheard, is_victim, own_words, time_of_end, weight
@@ -52,7 +53,7 @@ def _lives_on(job: Job, status: RankStatus, words: Sequence[Failure]) -> bool:
     """
     if status.state in ENDED:
         return False
-    if status.read:
+    if status.read and not _was_seen_before(job, status, words):
         return True
     last_step = job.motion.last_step_at or -inf
     raised = [when(word.event) for word in words if word.manner == "exception" and not word.consequence]
@@ -60,6 +61,17 @@ def _lives_on(job: Job, status: RankStatus, words: Sequence[Failure]) -> bool:
     if not known:
         return status.state not in ("refused", "unseen")
     return all(last_step > at + LATE_S or (job.motion.moving and job.now - at > WENT_ON_S) for at in known)
+
+
+def _was_seen_before(job: Job, status: RankStatus, words: Sequence[Failure]) -> bool:
+    """Whether the look at it is older than its exception, since which others have lost a peer: it does not show that.
+
+    On a busy machine, or with much to free, a rank takes long from its traceback to its end.
+    """
+    raised = [at for word in words if word.manner == "exception" and not word.consequence and (at := when(word.event))]
+    if not raised or status.activity is None or status.activity.at >= max(raised):
+        return False
+    return any(at >= min(raised) for event in lost_connections(job) if (at := when(event)) is not None)
 
 
 def _with_traceback(kept: list[tuple[Failure, ...]], unnamed: Sequence[Failure]) -> list[tuple[Failure, ...]]:
