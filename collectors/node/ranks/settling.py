@@ -115,13 +115,18 @@ class Settling:
             if place.role == "wrapper" and is_python(one.executable, one.words):
                 one.wait_to_settle(moment)
                 one.takes_part = takes_part(self._proc, pid)
-            elif place.role == "helper" and owner is not None and may_be_wrapped(one.member(), owner.member()):
+            elif place.role == "helper" and owner is not None and not is_spawned(one.words):
                 one.wait_to_settle(moment)
                 one.pause = min(one.pause, WRAPPED_PAUSE)
-                wraps = not owner.takes_part and takes_part(self._proc, pid) and not takes_part(self._proc, owner.pid)
-                one.takes_part = wraps and not self._search.has_library(owner.pid, owner.stat)
+                one.takes_part = self._is_wrapped(one, owner)
             news = one.takes_part or news
         return news
+
+    def _is_wrapped(self, one: Tracked, owner: Tracked) -> bool:
+        if owner.takes_part or not may_be_wrapped(one.member(), owner.member()):
+            return False
+        wraps = takes_part(self._proc, one.pid) and not takes_part(self._proc, owner.pid)
+        return wraps and not self._search.has_library(owner.pid, owner.stat)
 
     def _number(self, one: Tracked, tracked: Mapping[int, Tracked]) -> bool:
         """Ask for its number: the environment as it is now, the recorder's pipe, NCCL's lines in its log."""
