@@ -17,8 +17,8 @@ from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 from hangtop.diagnosis.witnesses.devices import event_line
 from hangtop.diagnosis.witnesses.exits import left_at_exit
 from hangtop.diagnosis.witnesses.failures import by_rank, failures
+from hangtop.diagnosis.witnesses.kernel_ends import kill_at_end, kill_of_absent, kill_told
 from hangtop.diagnosis.witnesses.log_reading import logs_read_to
-from hangtop.diagnosis.witnesses.oom_kills import kill_at_end, kill_of_absent, kill_told
 
 ONE_NUMBER = "Two processes have one RANK: give each its own, in the script that starts them or in the host list."
 OUT_OF_MEMORY = (

@@ -15,8 +15,8 @@ from hangtop.diagnosis.witnesses.eliminated import UnheardRanks
 from hangtop.diagnosis.witnesses.ends import of_children
 from hangtop.diagnosis.witnesses.event_fields import when
 from hangtop.diagnosis.witnesses.failures import Failure
+from hangtop.diagnosis.witnesses.kernel_ends import kill_at_end, kill_told, segfault_at_end, segfault_told
 from hangtop.diagnosis.witnesses.messages import ranks_in
-from hangtop.diagnosis.witnesses.oom_kills import kill_at_end, kill_told, segfault_at_end, segfault_told
 
 LOOK_FOR_THE_KILL = (
     "Look at the kernel log of its node for an OOM kill or a segmentation fault, and at the batch system's accounting."

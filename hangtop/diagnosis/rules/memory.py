@@ -12,9 +12,9 @@ from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.witnesses.by_report import whose
 from hangtop.diagnosis.witnesses.devices import ranks_on_gpu
 from hangtop.diagnosis.witnesses.event_fields import number_of, text_of, when
+from hangtop.diagnosis.witnesses.kernel_ends import kill_at_end
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said, warned
 from hangtop.diagnosis.witnesses.named_gpus import gpus_in
-from hangtop.diagnosis.witnesses.oom_kills import kill_at_end
 
 FIRST_WITHIN_S = 2.0
 """Ranks that ran out of memory within two seconds of the first did so by themselves, not after it."""

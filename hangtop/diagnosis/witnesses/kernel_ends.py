@@ -1,8 +1,8 @@
-"""Kills for want of memory that explain a rank which is not there: by their time and node, where no number tells whose.
+"""What the kernel told of the end of a rank that is not there: a kill for want of memory, a segmentation fault.
 
-The kernel names the process that it killed by a number that nobody can compare: of a rank that ended before anybody
-looked none is known, and in a container or a pod processes have others than the kernel writes. The counters of control
-groups, which stand in for a log that is refused, name none at all.
+They are found by their time and node. The kernel names a process by a number that nobody can compare: of a rank that
+ended before anybody looked none is known, and in a container or a pod processes have others than the kernel writes. The
+counters of control groups, which stand in for a log that is refused, name none at all.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hangtop.diagnosis.witnesses.devices import events_on, living_on
 from hangtop.diagnosis.witnesses.event_fields import number_of, text_of, when
 
 AT_ONCE_S = 5.0
-"""Seconds between a kill and the look that no longer finds the process, at the most."""
+"""Seconds between such an end and the look that no longer finds the process, at the most."""
 
 
 def kill_beside(job: Job, node: str, *, since: float, until: float) -> LogEvent | None:
@@ -50,20 +50,6 @@ def _of_the_dead(job: Job, node: str, kind: str, since: float, until: float) -> 
     return found
 
 
-def segfault_at_end(job: Job, node: str, gone_at: float) -> LogEvent | None:
-    """A segmentation fault on this node within seconds of when a rank was lost; None beside other runs."""
-    if node not in job.nodes or _is_shared(job, node):
-        return None
-    return _of_the_dead(job, node, "kernel.segfault", gone_at - AT_ONCE_S, gone_at + AT_ONCE_S)
-
-
-def segfault_told(job: Job, event: LogEvent) -> str:
-    """``the kernel told of a segmentation fault of process 4311 there 9 s ago``."""
-    at = when(event)
-    ago = "" if at is None else f" {duration(max(0.0, job.now - at))} ago"
-    return f"the kernel told of a segmentation fault of process {number_of(event, 'pid')} there{ago}"
-
-
 def kill_of_absent(job: Job, nodes: Sequence[str]) -> LogEvent | None:
     """A kill on the one node where a missing rank belongs, since the ranks beside it have started."""
     if len(nodes) != 1 or not living_on(job, nodes[0]):
@@ -88,3 +74,17 @@ def kill_told(job: Job, event: LogEvent) -> str:
     return (
         f"the kernel killed process {number_of(event, 'pid')}{f' ({name})' if name else ''} there{ago}, out of memory"
     )
+
+
+def segfault_at_end(job: Job, node: str, gone_at: float) -> LogEvent | None:
+    """A segmentation fault on this node within seconds of when a rank was lost; None beside other runs."""
+    if node not in job.nodes or _is_shared(job, node):
+        return None
+    return _of_the_dead(job, node, "kernel.segfault", gone_at - AT_ONCE_S, gone_at + AT_ONCE_S)
+
+
+def segfault_told(job: Job, event: LogEvent) -> str:
+    """``the kernel told of a segmentation fault of process 4311 there 9 s ago``."""
+    at = when(event)
+    ago = "" if at is None else f" {duration(max(0.0, job.now - at))} ago"
+    return f"the kernel told of a segmentation fault of process {number_of(event, 'pid')} there{ago}"
