@@ -121,6 +121,24 @@ def test_a_lane_holds_the_most_of_each_cell(steps: list[tuple[int, int]]) -> Non
     assert lane.row(newest + 1, 20, 1) == [max(value for at, value in most.items() if at > newest - 20)]
 
 
+@given(
+    steps=st.lists(st.tuples(st.integers(0, 9), st.integers(0, FULL)), min_size=1, max_size=50),
+    late=st.integers(-40, 8),
+    step=st.integers(1, 6),
+    count=st.integers(1, 20),
+)
+def test_a_span_of_a_lane_is_the_most_of_its_cells(
+    steps: list[tuple[int, int]], late: int, step: int, count: int
+) -> None:
+    lane = LaneCells(1, 60).add()
+    for at, value in timed(steps):
+        lane.put(at, int(value))
+    end = timed(steps)[-1][0] + late
+    spans = [range(first, first + step) for first in range(end - count * step, end, step)]
+    seen = [[value for at in span if (value := lane.value(at)) != UNSEEN] for span in spans]
+    assert lane.row(end, step, count) == [max(values, default=UNSEEN) for values in seen]
+
+
 def test_a_rank_that_stopped_is_known_to_have_at_any_later_time() -> None:
     lanes = NodeLanes().made(1)
     for second in range(60):
