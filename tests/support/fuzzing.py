@@ -7,11 +7,14 @@ The targets are in :mod:`tests.support.fuzz_targets`.
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import random
+import shutil
 import tempfile
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -56,11 +59,17 @@ def fixtures(pattern: str, most: int = LONGEST) -> tuple[bytes, ...]:
     return tuple(path.read_bytes()[:most] for path in sorted(FIXTURES.glob(pattern)) if path.is_file())
 
 
+@cache
+def _folder() -> str:
+    """One for each process, as several collect the same tests at one moment; it goes with the process."""
+    folder = tempfile.mkdtemp(prefix="hangtop-fuzz-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 def in_file(data: bytes, name: str) -> Path:
     """A file with these bytes, for what reads files; the next one of the same name replaces it."""
-    folder = Path(tempfile.gettempdir()) / "hangtop-fuzz"
-    folder.mkdir(exist_ok=True)
-    path = folder / name
+    path = Path(_folder(), name)
     path.write_bytes(data)
     return path
 
