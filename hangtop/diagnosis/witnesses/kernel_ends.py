@@ -65,9 +65,7 @@ def kill_at_end(job: Job, node: str, gone_at: float) -> LogEvent | None:
 
 def kill_told(job: Job, event: LogEvent) -> str:
     """``the kernel killed process 4311 (python) there 3 min ago, out of memory``."""
-    name = text_of(event, "process")
-    at = when(event)
-    ago = "" if at is None else f" {duration(max(0.0, job.now - at))} ago"
+    name, ago = text_of(event, "process"), _ago(job, event)
     if event.kind == "cgroup.oom_kill":
         kills = count(number_of(event, "kills") or 1, "process", "processes")
         return f"the kernel killed {kills} of control group {text_of(event, 'cgroup')} there{ago}, out of memory"
@@ -85,6 +83,10 @@ def segfault_at_end(job: Job, node: str, gone_at: float) -> LogEvent | None:
 
 def segfault_told(job: Job, event: LogEvent) -> str:
     """``the kernel told of a segmentation fault of process 4311 there 9 s ago``."""
+    pid = number_of(event, "pid")
+    return f"the kernel told of a segmentation fault of process {pid} there{_ago(job, event)}"
+
+
+def _ago(job: Job, event: LogEvent) -> str:
     at = when(event)
-    ago = "" if at is None else f" {duration(max(0.0, job.now - at))} ago"
-    return f"the kernel told of a segmentation fault of process {number_of(event, 'pid')} there{ago}"
+    return "" if at is None else f" {duration(max(0.0, job.now - at))} ago"

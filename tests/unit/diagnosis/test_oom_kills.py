@@ -84,14 +84,20 @@ def test_a_worker_that_died_with_a_kill_beside_it_was_out_of_memory(ago: float, 
     assert (found.kind, found.ranks) == (kind, (3,))
 
 
-@pytest.mark.parametrize(("ago", "told"), [(13.0, True), (40.0, False)])
-def test_of_one_that_left_no_word_a_counter_says_why(ago: float, told: bool) -> None:
+def without_a_word() -> Sketch:
+    """A job of which rank 3 is gone, and all others lost their connections to it."""
     job = Sketch(age=AGE)
     job.ranks().gone(ago=10.0)
     for rank in (0, 1, 2):
         job.says("gloo.closed", rank, ago=12.0, peer="[10.0.0.2]:4000", text="Connection closed by peer")
         job.says("python.exception", rank, ago=12.0, type="RuntimeError", message="Connection closed by peer",
                  signature="connection", consequence=True)  # fmt: skip
+    return job
+
+
+@pytest.mark.parametrize(("ago", "told"), [(13.0, True), (40.0, False)])
+def test_of_one_that_left_no_word_a_counter_says_why(ago: float, told: bool) -> None:
+    job = without_a_word()
     found = first(job.says("cgroup.oom_kill", node="node2", ago=ago, cgroup="/job_7", kills=1).verdict())
     assert (found.kind, found.ranks) == ("rank_killed", (3,))
     assert ("left no word" in found.summary, "out of memory" in found.summary) == (True, told)
@@ -104,12 +110,7 @@ def test_of_one_that_left_no_word_a_counter_says_why(ago: float, told: bool) -> 
     ids=["then and there", "before", "on another node"],
 )
 def test_of_one_that_left_no_word_a_segmentation_fault_says_why(ago: float, node: str, pid: int, told: bool) -> None:
-    job = Sketch(age=AGE)
-    job.ranks().gone(ago=10.0)
-    for rank in (0, 1, 2):
-        job.says("gloo.closed", rank, ago=12.0, peer="[10.0.0.2]:4000", text="Connection closed by peer")
-        job.says("python.exception", rank, ago=12.0, type="RuntimeError", message="Connection closed by peer",
-                 signature="connection", consequence=True)  # fmt: skip
+    job = without_a_word()
     found = first(job.says("kernel.segfault", node=node, ago=ago, pid=pid).verdict())
     assert (found.kind, found.ranks) == ("rank_crashed" if told else "rank_killed", (3,))
     assert ("a segmentation fault of process 31337 there 13 s ago" in found.summary) is told
