@@ -17,6 +17,7 @@ from tui.looks.format import clock
 from tui.looks.text import cells, harmless, wrap
 from tui.looks.theme import Ground, Tone
 from tui.scene import Scene
+from tui.sharing import FEW
 from tui.widgets.lines import Lines, Move, Piece, strip_of
 
 LEAST = 20
@@ -51,7 +52,8 @@ class Happened(Lines):
         self._cursor = self._up = 0
         """Place of the change under the cursor; rows that are out of sight above."""
         self.fills = 0
-        """Lines that all of it fills, with the title, :data:`FEW_LINES` at the most; 0 until it was laid out."""
+        """Lines that all of it fills, with the title, :data:`FEW_LINES` at the most; 0 until it was laid out, and of a
+        larger job, whose charts do not depend on it."""
         self._hidden = 0
         self._left_out = False
         self._telling, self._telling_all, self._measuring = FewLines(), FewLines(), FewLines()
@@ -81,8 +83,9 @@ class Happened(Lines):
             lines, self._left_out = self._telling.chosen(changes, max(1, height - 1), self.scene.names)
             self._changes, self._up = self._once(lines), 0
             self._rows = _laid(self._changes, width, height - 1)
-        few = self._measuring.chosen(changes, FEW_LINES, self.scene.names).lines
-        self.fills = 1 + min(FEW_LINES, len(_laid(few, width, None)))
+        if len(self.scene.nodes) <= FEW:  # of thousands that connect there are many, and nobody asks for it
+            few = self._measuring.chosen(changes, FEW_LINES, self.scene.names).lines
+            self.fills = 1 + min(FEW_LINES, len(_laid(few, width, None)))
         self.redraw()
 
     def _once(self, lines: list[Change]) -> list[Change]:
