@@ -2,10 +2,10 @@
 
 A look at a process or a GPU is half a kilobyte of Python objects; a minute of them, for 16,384 ranks and as many GPUs,
 would be a gigabyte. What came in one tick is kept together as one row of MessagePack, exact and an eighth of the size,
-of a large job packed as what differs from the first row of its block (DEFLATE with that as dictionary): a fifth again.
-:data:`BLOCK` rows are closed and packed as one block. The latest :data:`RECENT` rows are all there; of an older
-block each thing's first look, back to :data:`ROWS` rows, about a minute at 1 Hz: enough for counters that only grow and
-for how long a state lasted.
+of a large job packed, :data:`AT_ONCE` at a time, as what differs from the first row of its block (DEFLATE with that as
+dictionary): a fifth again. :data:`BLOCK` rows are closed as one block, one packed stream behind the other. The latest
+:data:`RECENT` rows are all there; of an older block each thing's first look, back to :data:`ROWS` rows, about a minute
+at 1 Hz: enough for counters that only grow and for how long a state lasted.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ RECENT = BLOCK * BLOCKS + 1
 """Rows that are there without a gap, at the least."""
 ROWS = BLOCK * (BLOCKS + SPARSE) + 1
 """How many rows back the oldest one may lie, at the least, once so many came."""
+AT_ONCE = 2
+"""Rows that are packed together: most of what packing costs is to begin with it, and the last ones lie there plain."""
 QUICK = 1
 """Level of compression: a row is packed every second for each of thousands of nodes."""
 LITTLE = 5
@@ -47,31 +49,38 @@ _write = msgspec.msgpack.encode
 class Past(Generic[T]):
     """Rows, which nothing changes any more. The first field of a sample says of what it is."""
 
-    __slots__ = ("_blocks", "_older", "_plain", "_read", "_rows")
+    __slots__ = ("_blocks", "_last", "_older", "_packs", "_read", "_rows")
 
     def __init__(
         self,
         read: Read[T],
         rows: tuple[bytes, ...] = (),
+        packs: tuple[bytes, ...] = (),
+        last: tuple[bytes, ...] = (),
         blocks: tuple[bytes, ...] = (),
         older: tuple[bytes, ...] = (),
-        plain: int = 1,
     ) -> None:
-        """Take rows that are in no block yet, whole blocks, and what is left of older ones; each oldest first.
+        """Take what is in no block yet, whole blocks, and what is left of older ones; each oldest first.
 
-        The first ``plain`` rows are there as they are, the others are packed by the first.
+        In no block yet are rows as they are, behind them ``packs`` of :data:`AT_ONCE` rows each, packed by those, and
+        behind these ``last`` ones that wait for others to be packed with.
         """
         self._read = read
         self._rows = rows
-        self._plain = plain
+        self._packs = packs
+        self._last = last
         self._blocks = blocks
         self._older = older
 
     def of(self, key: object) -> Iterator[tuple[float, T]]:
         """Looks at one thing, newest first, unpacked as far as somebody reads on."""
-        for place in range(len(self._rows) - 1, -1, -1):
-            by = None if place < self._plain else self._rows[0]
-            yield from _named(self._read, self._rows[place], 1, by).get(key, ())
+        for row in reversed(self._last):
+            yield from _named(self._read, row, 1, None).get(key, ())
+        by = b"".join(self._rows) if self._packs else b""
+        for pack in reversed(self._packs):
+            yield from _named(self._read, pack, AT_ONCE, by).get(key, ())
+        for row in reversed(self._rows):
+            yield from _named(self._read, row, 1, None).get(key, ())
         for block in reversed(self._blocks):
             yield from _named(self._read, block, BLOCK, b"").get(key, ())
         for row in reversed(self._older):
@@ -95,8 +104,8 @@ class Growing(Past[T]):
     def append(self, at: float, samples: Sequence[T], *, sparing: bool = True) -> None:
         """Add what came in one tick; what is of long ago gives way.
 
-        ``sparing``: packed at once, which of a row costs more CPU than all else that is done with it. Once a row of a
-        block was, those behind it are.
+        ``sparing``: packed, which of a row costs more CPU than all else that is done with it. Once a row of a block
+        was, those behind it are.
         """
         try:
             row = _write((at, samples))
@@ -106,13 +115,15 @@ class Growing(Past[T]):
             row = _write((at, samples))
         if not samples:
             return
-        if len(self._rows) == BLOCK:
+        if len(self._rows) + AT_ONCE * len(self._packs) + len(self._last) == BLOCK:
             self._close()
-        if not self._rows or (not sparing and self._plain == len(self._rows)):
-            self._plain = len(self._rows) + 1
+        if not self._rows or not (sparing or self._packs or self._last):
             self._rows = (*self._rows, row)
+        elif len(self._last) + 1 < AT_ONCE:
+            self._last = (*self._last, row)
         else:
-            self._rows = (*self._rows, packed(row, self._rows[0]))
+            self._packs = (*self._packs, packed(b"".join((*self._last, row)), b"".join(self._rows)))
+            self._last = ()
         told = tuple([sample[0] for sample in samples])
         if told == self._seen:
             return
@@ -123,31 +134,34 @@ class Growing(Past[T]):
             self._seen = told if not self._seen else (*self._seen, *(sample[0] for sample in new))
 
     def _close(self) -> None:
-        by, plain = self._rows[0], self._plain
-        rows = [*self._rows[:plain], *[unpacked(row, by) for row in self._rows[plain:]]]
-        blocks = (*self._blocks, packed(b"".join(rows)))
-        closed = (*self._closed, len(self._firsts).to_bytes(2, "big") + packed(b"".join(self._firsts)))
+        plain = b"".join(self._rows)
+        head = packed(plain)
+        last = packed(b"".join(self._last), plain) if self._last else b""
+        firsts = b"".join(self._firsts)
+        blocks = (*self._blocks, b"".join((head, *self._packs, last)))
+        left = head if firsts == plain else packed(firsts)
+        closed = (*self._closed, len(self._firsts).to_bytes(2, "big") + left)
         if len(blocks) > BLOCKS:
             self._older = (*self._older, closed[0])[-SPARSE:]
             blocks, closed = blocks[1:], closed[1:]
         self._blocks, self._closed = blocks, closed
-        self._rows, self._seen, self._firsts = (), (), ()
+        self._rows, self._packs, self._last, self._seen, self._firsts = (), (), (), (), ()
 
     def frozen(self) -> Past[T]:
         """The rows of this moment."""
-        return Past(self._read, self._rows, self._blocks, self._older, self._plain)
+        return Past(self._read, self._rows, self._packs, self._last, self._blocks, self._older)
 
     def __reduce__(self) -> tuple[Callable[..., Growing[T]], tuple[object, ...]]:
         """What a copy is made of: a decoder cannot be copied, but which of the two it is can be told."""
         of_ranks = self._read == _reader_of_pulses()
-        held = (self._rows, self._blocks, self._older, self._firsts, self._closed)
-        return _thawed, (of_ranks, held, self._seen, self._plain)
+        held = (self._rows, self._packs, self._last, self._blocks, self._older, self._firsts, self._closed)
+        return _thawed, (of_ranks, held, self._seen)
 
 
-def _thawed(of_ranks: bool, held: tuple[tuple[bytes, ...], ...], seen: tuple[object, ...], plain: int) -> Growing[Any]:
+def _thawed(of_ranks: bool, held: tuple[tuple[bytes, ...], ...], seen: tuple[object, ...]) -> Growing[Any]:
     copy: Growing[Any] = pulses() if of_ranks else gpu_rows()
-    copy._rows, copy._blocks, copy._older, copy._firsts, copy._closed = held  # noqa: SLF001 - this module's own
-    copy._seen, copy._plain = seen, plain  # noqa: SLF001
+    copy._rows, copy._packs, copy._last, copy._blocks, copy._older, copy._firsts, copy._closed = held  # noqa: SLF001 - this module's own
+    copy._seen = seen  # noqa: SLF001
     return copy
 
 
@@ -159,8 +173,16 @@ def packed(data: bytes, by: bytes = b"") -> bytes:
 
 
 def unpacked(data: bytes, by: bytes = b"") -> bytes:
-    """The bytes that were :func:`packed`. Raises :class:`zlib.error`."""
-    return zlib.decompressobj(-WIDEST, by).decompress(data)
+    """The bytes that were :func:`packed`; those of several, one behind the other, are all but the first by the first.
+
+    Raises :class:`zlib.error`.
+    """
+    unpacker = zlib.decompressobj(-WIDEST, by)
+    parts = [unpacker.decompress(data)]
+    while unpacker.unused_data:
+        data, unpacker = unpacker.unused_data, zlib.decompressobj(-WIDEST, parts[0])
+        parts.append(unpacker.decompress(data))
+    return b"".join(parts)
 
 
 def _writable(sample: object) -> bool:

@@ -13,7 +13,19 @@ from hypothesis import strategies as st
 from collectors.samples.gpus import GpuSample
 from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.job import Look
-from hangtop.session.state.past import BLOCK, BLOCKS, RECENT, ROWS, SPARSE, Growing, gpu_rows, packed, pulses, unpacked
+from hangtop.session.state.past import (
+    AT_ONCE,
+    BLOCK,
+    BLOCKS,
+    RECENT,
+    ROWS,
+    SPARSE,
+    Growing,
+    gpu_rows,
+    packed,
+    pulses,
+    unpacked,
+)
 from hangtop.session.state.trail import Looks, Trail
 from tests.support.made import gpu_row, pulse
 
@@ -160,12 +172,20 @@ def test_rows_that_are_nearly_alike_take_a_part_of_what_they_hold() -> None:
     row = [pulse(pid, cpu_user=1000.0 + pid, voluntary_switches=10_000 * pid) for pid in range(8)]
     for second in range(BLOCK):
         past.append(float(second), [sample._replace(cpu_user=sample.cpu_user + second) for sample in row])
-    whole, *others = [len(data) for data in past._rows]
-    assert max(others) < whole / 2
-    assert unpacked(past._rows[-1], past._rows[0]) != past._rows[0]
+    [whole] = past._rows
+    assert past._packs
+    assert max(len(data) for data in past._packs) < AT_ONCE * len(whole) / 2
+    assert unpacked(past._packs[-1], whole) != whole
 
 
 @given(st.binary(max_size=200_000), st.binary(max_size=2000), st.booleans())
 def test_what_is_packed_comes_out_as_it_was(data: bytes, by: bytes, alike: bool) -> None:
     whole = by * 40 + data if alike else data
     assert unpacked(packed(whole, by), by) == whole
+
+
+@given(st.lists(st.binary(max_size=3000), min_size=1, max_size=6), st.booleans())
+def test_what_was_packed_by_the_first_comes_out_behind_it(parts: list[bytes], alike: bool) -> None:
+    first, *others = [parts[0] + part for part in parts] if alike else parts
+    data = b"".join((packed(first), *(packed(other, first) for other in others)))
+    assert unpacked(data) == b"".join((first, *others))
