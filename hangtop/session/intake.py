@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collectors.fleet.targets.slurm_nodes import Scheduled
     from collectors.formats.floor_plan import FloorPlan
 
-_TELL_OF_GPUS = (GpuProcesses, RankProcess)
+_TELL_OF_GPUS = frozenset({GpuProcesses, RankProcess})
 """Kinds of samples after which a process without a number may have one by its GPU."""
 
 
@@ -52,7 +52,7 @@ class Intake:
     def samples(self, node: str, samples: Sequence[NamedTuple], size: int) -> None:
         """Take what came from a node (see :class:`collectors.fleet.sink.Sink`)."""
         self._store.samples(node, samples, size)
-        if any(type(sample) in _TELL_OF_GPUS for sample in samples):
+        if not _TELL_OF_GPUS.isdisjoint(map(type, samples)):
             self._store.number(numbers_by_gpus(self.state.nodes, node), "gpus")
         self.keeping.take(lambda keeper: keeper.samples(self.now(), node, samples))
 

@@ -57,8 +57,8 @@ def port_counters(here: Here, sample: PortCounters) -> None:
         port.source, port.first, port.counters = intern(sample.source), Counters(), Counters()
     before = port.counters
     now = before.updated(sample.values)
-    known = len(port.first)
-    if known < len(now):
+    known = len(port.first.names)
+    if known < len(now.names):
         port.first = Counters(now.names, (*port.first.numbers, *now.numbers[known:])).packed()
     if any(map(lt, now.numbers, before.numbers)):
         # Those that are new have none before, and come last.
