@@ -108,7 +108,7 @@ class Growing(Past[T]):
         was, those behind it are.
         """
         try:
-            row = _write((at, samples))
+            row = _exact(_write((at, samples)))
         except (OverflowError, UnicodeError):
             # No kernel counts beyond 64 bits: such a sample is shown while it is the newest, and not kept.
             samples = [sample for sample in samples if _writable(sample)]
@@ -169,7 +169,7 @@ def packed(data: bytes, by: bytes = b"") -> bytes:
     """What these bytes have beyond those of ``by``; :func:`unpacked` makes them again."""
     window = max(NARROWEST, min(WIDEST, (len(data) + len(by)).bit_length()))
     packer = zlib.compressobj(QUICK, zlib.DEFLATED, -window, LITTLE, zlib.Z_DEFAULT_STRATEGY, by)
-    return packer.compress(data) + packer.flush()
+    return _exact(packer.compress(data), packer.flush())
 
 
 def unpacked(data: bytes, by: bytes = b"") -> bytes:
@@ -183,6 +183,11 @@ def unpacked(data: bytes, by: bytes = b"") -> bytes:
         data, unpacker = unpacker.unused_data, zlib.decompressobj(-WIDEST, parts[0])
         parts.append(unpacker.decompress(data))
     return b"".join(parts)
+
+
+def _exact(first: bytes, second: bytes = b"") -> bytes:
+    """Both, in memory of their size: what a writer gives was cut out of more, and lies as a hole in its heap."""
+    return b"".join((first, second))
 
 
 def _writable(sample: object) -> bool:
