@@ -120,14 +120,19 @@ class OverviewParts(Panel):
         ``story``: what came of the job has a line of its own above all.
         """
         graph, nodes = self.waitmap.active, len(self.scene.nodes)
-        self.set_class(part.beside, "-beside")
-        self.set_class(few and part.onset > 0, "-ranks")
-        self.set_class(not few and part.beside, "-side")
-        self.set_class(part.graph > 0, "-waits")
-        self.set_class(part.row, "-row")
-        self.set_class(below, "-stopped")
-        self.set_class(view > 1, "-mosaic")
-        self.set_class(graph, "-graph")
+        # all at once: with each for itself the parts were styled anew eight times, which is felt while nodes connect
+        self.update_classes(
+            {
+                "-beside": part.beside,
+                "-ranks": few and part.onset > 0,
+                "-side": not few and part.beside,
+                "-waits": part.graph > 0,
+                "-row": part.row,
+                "-stopped": below,
+                "-mosaic": view > 1,
+                "-graph": graph,
+            }
+        )
         self.bar.styles.height = 2 if story else 1
         self.time.display, self.time.styles.height = part.time > 0, max(1, part.time)
         # of a small job that hangs the cells have few lines: all of its nodes fit into them with two cells a GPU
