@@ -23,6 +23,8 @@ GROWN = 24 << 20
 MAPS_LIMIT = 8 << 20
 
 _LIBRARY = re.compile(rb"/(?:(libtorch(?:_cpu|_cuda|_python|_hip|_xla)?\.so|libc10\.so)|(jaxlib/)|(libnccl\.so))")
+_WITHOUT_THREADS = re.compile(rb"/(?:jaxlib/|libmpi\w{0,16}\.so)")
+"""Libraries whose processes meet without threads that tell: JAX's, and those of MPI (Open MPI, MPICH, Cray, Intel)."""
 
 DAEMONS = frozenset(
     (
@@ -86,6 +88,11 @@ class Mapped:
                 found[pid] = library or "gpu"
         return found
 
+    def may_meet(self, pid: int) -> bool:
+        """Whether a process has JAX or a library of MPI mapped, whose ranks meet without threads that would tell."""
+        path = "%s/%d/maps" % (self._proc, pid)
+        return self._reader.ask({path: lambda: _without_threads(path)}).get(path) == b"yes"
+
     def _due(self, pid: int, stat: Stat) -> bool:
         seen = self._seen.get(pid)
         if stat.rss < LEAST or stat.state in "ZX" or stat.comm in DAEMONS:
@@ -104,6 +111,11 @@ def library_of(maps: bytes) -> str:
 def _library(path: str) -> bytes:
     """The same of a file that holds them. Raises :class:`OSError`."""
     return library_of(read(path, MAPS_LIMIT)).encode()
+
+
+def _without_threads(path: str) -> bytes:
+    """``yes`` where this file maps such a library. Raises :class:`OSError`."""
+    return b"yes" if _WITHOUT_THREADS.search(read(path, MAPS_LIMIT)) else b""
 
 
 def is_foreign(words: Sequence[str], comm: str) -> bool:

@@ -121,6 +121,10 @@ class Search:
         """Whether a process has a training library mapped, as far as that can be read."""
         return bool(self._mapped.look({pid: stat}, frozenset()))
 
+    def may_meet(self, pid: int) -> bool:
+        """Whether a process may meet others by JAX or MPI, as far as that can be read."""
+        return self._mapped.may_meet(pid)
+
     def _without_rank(self, others: Mapping[int, Answer], computing: AbstractSet[int]) -> Iterator[FoundProcess]:
         """Those that say no rank and are of a job by what they have mapped."""
         stats = {}

@@ -16,6 +16,10 @@ from collectors.node.shared import Shared
 
 WRAPPED_PAUSE = 5.0
 """Seconds between looks at one that may be a rank below its wrapper, at the most: until then nothing is seen of it."""
+STARTS_WITHIN = 60.0
+"""Seconds in which a program that wraps a rank starts it; what is started later is something that a rank runs."""
+WAITS_FOR_A_CHILD = (b"do_wait", b"kernel_wait4", b"kernel_waitid")
+"""Functions of the kernel in which a process waits for the end of one that it started."""
 LATE = ("log", "recorder", "ray")
 """What tells a number until the environment does."""
 
@@ -125,8 +129,16 @@ class Settling:
     def _is_wrapped(self, one: Tracked, owner: Tracked) -> bool:
         if owner.takes_part or not may_be_wrapped(one.member(), owner.member()):
             return False
-        wraps = takes_part(self._proc, one.pid) and not takes_part(self._proc, owner.pid)
-        return wraps and not self._search.has_library(owner.pid, owner.stat)
+        if takes_part(self._proc, owner.pid) or self._search.has_library(owner.pid, owner.stat):
+            return False
+        return takes_part(self._proc, one.pid) or self._is_waited_for(one, owner)
+
+    def _is_waited_for(self, one: Tracked, owner: Tracked) -> bool:
+        """Of what meets by JAX or MPI no thread tells: started early on, by one that cannot and only waits for it."""
+        later = (one.stat.start_ticks - owner.stat.start_ticks) / CLOCK_TICKS
+        if later > STARTS_WITHIN or (owner.held.read("wchan") or b"").strip() not in WAITS_FOR_A_CHILD:
+            return False
+        return self._search.may_meet(one.pid) and not self._search.may_meet(owner.pid)
 
     def _number(self, one: Tracked, tracked: Mapping[int, Tracked]) -> bool:
         """Ask for its number: the environment as it is now, the recorder's pipe, NCCL's lines in its log."""

@@ -613,6 +613,31 @@ def test_a_program_that_starts_each_rank_and_says_its_number_too(
     assert [process.pid for process in bench.shared.ranks] == [rank]
 
 
+@pytest.mark.parametrize(
+    ("library", "own", "wchan", "later", "rank"),
+    [
+        ("/opt/mpich/lib/libmpi.so.12.4.1", [], "do_wait", 0, 51),
+        (JAX, [], "do_wait", 0, 51),
+        ("/usr/lib/libm.so.6", [], "do_wait", 0, 50),
+        (JAX, [JAX], "do_wait", 0, 50),
+        (JAX, [], "futex_wait_queue", 0, 50),
+        (JAX, [], "do_wait", 100_000, 50),
+    ],
+    ids=["MPI", "JAX", "neither", "may meet itself", "does else", "an evaluation later"],
+)
+def test_what_meets_by_jax_or_mpi_below_a_program_that_waits_for_it_is_the_rank(
+    bench: Bench, library: str, own: list[str], wchan: str, later: int, rank: int
+) -> None:
+    """No thread of these tells that it takes part."""
+    folder = bench.proc.add(50, env=rank_env(1), argv=[PYTHON, "launch.py"], mapped=own)
+    (folder / "wchan").write_text(wchan)
+    bench.proc.add(51, parent=50, env=rank_env(1), argv=[PYTHON, "solve.py"], mapped=[library], start=510 + later)
+    for _ in range(3):
+        bench.look()
+    bench.look(20.0)
+    assert [process.pid for process in bench.shared.ranks] == [rank]
+
+
 def test_a_task_of_slurm_that_is_a_rank_keeps_its_spawned_workers(bench: Bench) -> None:
     env = {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0"}
     bench.proc.add(40, env=env, threads=["pt_nccl_watchdg"])
