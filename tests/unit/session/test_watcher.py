@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
+from itertools import pairwise
 
 import pytest
 
@@ -114,6 +115,22 @@ async def test_it_looks_once_more_when_what_may_be_work_has_lasted_too_long_for_
     began = watched.feed.time
     await watched.run(85, still=True)
     assert [at - began for at in watched.looked] == pytest.approx([5, 7, 15, 21, 35, 61], abs=1.5)
+
+
+async def test_while_somebody_may_be_at_work_the_last_look_is_never_old(
+    watch: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once that one is through and waits elsewhere, an old look would say for long that it works."""
+    watched = watch(patience=10.0)
+    await watched.run(20, still=False)
+    began = watched.feed.time
+    monkeypatch.setattr(look_times, "SAMPLED_RANKS", 256)
+    for _ in range(100):
+        watched.session.watcher._times.closely = True
+        await watched.run(1, still=True)
+    at = [at - began for at in watched.looked]
+    assert max(after - before for before, after in pairwise([x for x in at if x < 36])) <= 7.0
+    assert max(after - before for before, after in pairwise(at)) <= 17.0
 
 
 async def test_a_wait_is_judged_when_it_becomes_an_alarm_and_waits_for_no_look(
