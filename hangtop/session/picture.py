@@ -246,6 +246,7 @@ def _ranks(node: NodeState) -> tuple[Rank, ...]:
             process=rank.process,
             looks=_frozen(rank.looks, past, node.seen_at if seen and rank.gone_at is None else None),
             helpers=tuple(rank.helpers.values()),
+            program_ended_at=rank.program_ended_at,
             gone_at=rank.gone_at,
             gpus=_gpus_of(on, pid, rank) if on else (),
             inside=rank.inside,

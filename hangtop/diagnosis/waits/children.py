@@ -20,6 +20,9 @@ PROGRAM = "helper"
 """Role of a process that is no worker of a loader or a compiler: those are replaced for other reasons."""
 LIMIT_SLACK_S = 3.0
 """Ours: so long it may take to end a program whose time is over."""
+ENDED_LATELY_S, ENDED_MEANWHILE_S = 15.0, 3.0
+"""Seconds since one of the programs that a rank runs ended, for which it may run further ones, and that this must have
+been after the others came: of several that it began at once the first to end say nothing of the last."""
 NAMED = 3
 WORDS = 60
 """Characters of a command that are told."""
@@ -82,7 +85,7 @@ def child_due(status: RankStatus, waited: float) -> float:
     doing = status.activity
     if doing is None or doing.waits != "helper" or status.state != "working":
         return 0.0
-    if one_after_another(status) or child_ready(status):
+    if one_after_another(status) or ended_meanwhile(status, waited) or child_ready(status):
         return LONG_WORK_S
     left = 0.0 if doing.within is None else doing.within + LIMIT_SLACK_S - status.motion.unrun
     return min(waited + left, LONG_WORK_S) if left > 0.0 else 0.0
@@ -104,6 +107,18 @@ def one_after_another(status: RankStatus) -> bool:
     known = {child.pid for child in status.process.helpers}
     runs = all(child.role == PROGRAM and child.state not in ENDED for child in status.process.helpers)
     return runs and any(pid not in known for pid in looks.helpers)
+
+
+def ended_meanwhile(status: RankStatus, waited: float) -> bool:
+    """Whether a program that it had started ended of late, while the others waited for it, ``waited`` seconds by now.
+
+    A shell that runs one command after another sleeps between them, and no look may meet two of these.
+    """
+    process = status.process
+    if process is None or process.program_ended_at is None or not process.looks or not process.helpers:
+        return False
+    now, ended = process.looks[-1].at, process.program_ended_at
+    return now - ended <= ENDED_LATELY_S and ended - (now - waited) >= ENDED_MEANWHILE_S
 
 
 def _named(children: Sequence[Helper]) -> str:

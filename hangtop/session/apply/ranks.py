@@ -118,6 +118,9 @@ def helper_gone(here: Here, sample: HelperGone) -> None:
     """Such a process ended."""
     rank = here.node.ranks.get(sample.rank_pid)
     if rank is not None:
+        known = rank.helpers.get(sample.pid)
+        if known is not None and known.role == "helper":
+            rank.program_ended_at = min(sample.at, here.at)
         rank.helpers = without(rank.helpers, sample.pid)
 
 

@@ -104,6 +104,8 @@ class RankState:
     process: RankProcess
     looks: Trail[RankPulse]
     helpers: Mapping[int, Helper] = field(default_factory=nothing)
+    program_ended_at: float | None = None
+    """When a program that it had started was last seen to be no longer there."""
     gone_at: float | None = None
     log_at: float | None = None
     """When its logs last grew."""

@@ -65,3 +65,25 @@ def test_a_limit_of_time_is_waited_for_from_when_the_present_one_was_started(
 ) -> None:
     found = running(seen=2001, now=2001, limit=limit, asleep=asleep)
     assert (found.kind, found.ranks) == (kind, (2,))
+
+
+@pytest.mark.parametrize(
+    ("ago", "kind"),
+    [
+        (4.0, "waiting"),
+        (10.5, "rank_stuck_in_code"),
+        (16.0, "rank_stuck_in_code"),
+        (None, "rank_stuck_in_code"),
+    ],
+)
+def test_a_shell_of_which_a_program_ended_meanwhile_runs_further_ones(ago: float | None, kind: str) -> None:
+    """Of those that it began at once, as the others came, one that ends first says nothing of the last."""
+    sketch = Sketch(watched=30.0, span=12.0, stood_still=12.0, patience=4.0)
+    sketch.ranks().at(ALL_REDUCE)
+    sketch.ranks(2).at(RUNS, syscall="wait4", waiting_on="process 2000").helpers(
+        Helper(2000, 1002, "helper", "S", "", 0.1, 1, "bash loop.sh")
+    )
+    job = sketch.job()
+    ended = None if ago is None else NOW - ago
+    found = first(diagnose(replace(job, ranks=tuple(replace(rank, program_ended_at=ended) for rank in job.ranks))))
+    assert (found.kind, found.ranks) == (kind, (2,))

@@ -14,7 +14,7 @@ from collectors.fleet.sink import LinkChange
 from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts, TcpCounters
 from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuProcesses, NvlinkCounters
 from collectors.samples.logs import LogEvent
-from collectors.samples.ranks import Helper, RankGone
+from collectors.samples.ranks import Helper, HelperGone, RankGone
 from collectors.samples.registry import SAMPLES
 from collectors.samples.stream import Hello, SourceState
 from hangtop.diagnosis.job import LinkWord
@@ -195,6 +195,14 @@ def test_a_fault_of_a_gpu_lasts_until_it_answers(wire: Wire) -> None:
     node = wire.say(gpu_row(2, power=90.0))
     assert node.gpus[2].fault is None
     assert wire.changes[-2:] == ["GPU 2: GPU is lost", "GPU 2 answers again"]
+
+
+@pytest.mark.parametrize(("role", "known"), [("helper", 1004.0), ("data_worker", None)])
+def test_the_end_of_a_program_that_a_rank_runs_is_remembered(wire: Wire, role: str, known: float | None) -> None:
+    wire.say(process(3), pulse(1003), at=1001.0)
+    wire.say(Helper(7, 1003, role, "S", "", 0.0, 0, "sh -c ls"), at=1002.0)
+    assert wire.node.ranks[1003].program_ended_at is None
+    assert wire.say(HelperGone(7, 1003, 1004.0), at=1004.5).ranks[1003].program_ended_at == known
 
 
 def test_a_fault_that_says_nothing_ends_the_fault(wire: Wire) -> None:
