@@ -14,6 +14,7 @@ from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.network_threads import BY_THREADS, NOT_LAUNCHED, none_under_way, two_under_way
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
+from hangtop.diagnosis.waits.seen_before import told as of_the_past
 from hangtop.diagnosis.witnesses.gpu_load import Fingerprint, fingerprint
 
 OPEN_KINDS = frozenset({"device", "backward", "forward"})
@@ -67,6 +68,7 @@ def mismatch(job_status: JobStatus) -> Iterator[Finding]:
         evidence=(
             *_stacks(graph.culprits), *waiters_of(graph),
             *((threads_of(job_status, (*graph.culprits, *graph.waiters), apart),) if apart else ()),
+            *(Evidence("ranks", job_status.job.now, text) for text in of_the_past(graph)),
             watch_of(graph, _looks(graph)),
         ),
         advice="Look for a collective behind `if rank == …`, for ranks with a different number of batches, or for "
@@ -194,7 +196,7 @@ def _at_once(graph: WaitGraph, members: tuple[RankStatus, ...], ranks: tuple[int
 
 
 def _sureness(graph: WaitGraph) -> float:
-    if all(point.kind == "device" for point in graph.points) or _may_compute(graph):
+    if graph.by_past or all(point.kind == "device" for point in graph.points) or _may_compute(graph):
         return BY_LINES
     sure = 0.88 if graph.frozen else 0.7
     if graph.tied:

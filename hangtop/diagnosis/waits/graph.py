@@ -54,6 +54,8 @@ class WaitGraph:
     """Nothing tells which of the points is the odd one."""
     by_threads: bool = False
     """Nothing but NCCL's threads tells which of the points is the odd one."""
+    by_past: bool = False
+    """Nothing but where ranks were met while the job went on does."""
 
 
 def find_waits(statuses: Mapping[int, RankStatus]) -> WaitGraph | None:

@@ -33,6 +33,7 @@ from hangtop.diagnosis.waits.patience import seen_after
 from hangtop.diagnosis.waits.process_motion import HELPERS_SPAN
 from hangtop.diagnosis.waits.rank_status import RankStatus, State, gets_through, in_state
 from hangtop.diagnosis.waits.rounds import gets_on, goes_round
+from hangtop.diagnosis.waits.seen_before import told_by_the_past
 from hangtop.diagnosis.waits.sleeping import in_one_sleep, naps, sleep_due
 from hangtop.diagnosis.waits.statuses import statuses_of
 from hangtop.diagnosis.waits.staying import in_one_call, stays
@@ -252,6 +253,7 @@ def status_of_job(job: Job) -> JobStatus:
     graph = find_waits(statuses)
     if graph is not None and graph.pattern != "held_up" and on_its_way(ordered, statuses.values()):
         graph = None
+    graph = None if graph is None else told_by_the_past(ordered, graph)
     return JobStatus(ordered, statuses, graph)
 
 
