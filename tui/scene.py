@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Protocol
 
-from hangtop.diagnosis.finding import Verdict, WaitBox
+from hangtop.diagnosis.finding import Finding, Verdict, WaitBox
 from hangtop.session.state.job_state import GpuState, JobState, NodeState, RankState
 from tui.figures.count import Count, KnownRanks, alive_on, counted
 from tui.figures.measure import is_stale
@@ -111,13 +111,31 @@ class Scene:
         return self._blamed[2]
 
     @property
+    def accusation(self) -> Finding | None:
+        """What the verdict puts first, where anything is wrong."""
+        verdict = self.session.verdict
+        if verdict is None or verdict.outcome not in LOUD or not verdict.findings:
+            return None
+        return verdict.findings[0]
+
+    @property
+    def suspected(self) -> NodeState | None:
+        """The node of the first suspect, else one that the verdict names first, if it does not name most of them."""
+        if rows := self.suspects:
+            return rows[0].node
+        named = self.accusation
+        if named is None or not named.nodes or 2 * len(named.nodes) > len(self.nodes):
+            return None
+        return self.state.nodes.get(named.nodes[0])
+
+    @property
     def suspects(self) -> list[RankRow]:
         """Ranks that the verdict blames for a wait, or names first for anything that is wrong, if not all of them."""
-        verdict, lists = self.session.verdict, self.lists
-        if self.blamed or verdict is None or verdict.outcome not in LOUD or not verdict.findings:
+        verdict, lists, first = self.session.verdict, self.lists, self.accusation
+        if self.blamed or first is None:
             return self.blamed
         if self._named[0] is not verdict or self._named[1] is not lists:
-            named = frozenset(verdict.findings[0].ranks)
+            named = frozenset(first.ranks)
             rows = [row for row in lists.ranks if row.number in named] if named else []
             self._named = verdict, lists, rows if 2 * len(rows) <= len(lists.ranks) else []
         return self._named[2]

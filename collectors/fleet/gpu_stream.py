@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from collectors.fleet.clean import clean, clean_value
 from collectors.fleet.interpreter import brief
-from collectors.fleet.transport import Transport
+from collectors.fleet.streaming import LinkTransport
+from collectors.fleet.transport import Transport, TransportError
 from collectors.node.gpus.nvidia_smi_fields import Columns, choose, known_fields, rejected_field
 from collectors.node.gpus.nvidia_smi_rows import gpu_row
 from collectors.node.gpus.roster import Roster
@@ -58,6 +59,16 @@ async def choose_columns(transport: Transport) -> Columns | None:
             return columns
         rejected.append(field)
     return choose(known, rejected)
+
+
+async def offered(transport: LinkTransport) -> tuple[Columns | None, str]:
+    """The same, and why there are none. Raises TransportError where the connection has ended meanwhile."""
+    try:
+        return await choose_columns(transport), "there is no nvidia-smi"
+    except TransportError:
+        if not transport.connected:
+            raise
+        return None, "nvidia-smi does not answer"
 
 
 class GpuStream:

@@ -9,10 +9,15 @@ can hold.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeVar
 
 from collectors.fleet.clean import clean_bytes
-from collectors.fleet.transport import Transport
+from collectors.fleet.transport import Transport, TransportError
+
+T = TypeVar("T")
 
 OLDEST = (3, 8)
 _DEADLINE = 20.0
@@ -153,6 +158,27 @@ async def find(transport: Transport) -> FoundPython:
     """Look for an interpreter, with one command. Raises :class:`~collectors.fleet.transport.TransportError`."""
     done = await transport.run(brief(["sh", "-c", _SCRIPT]), timeout=_DEADLINE, limit=1 << 16)
     return read(clean_bytes(done.stdout))
+
+
+async def or_python(transport: Transport, doing: Coroutine[Any, Any, T], every: float) -> T | FoundPython:
+    """Do something until it ends, or until an interpreter is there: it is looked for every so many seconds."""
+    running, looking = asyncio.ensure_future(doing), asyncio.ensure_future(_comes(transport, every))
+    try:
+        await asyncio.wait({running, looking}, return_when=asyncio.FIRST_COMPLETED)
+        return running.result() if running.done() else looking.result()
+    finally:
+        running.cancel()
+        looking.cancel()
+        await asyncio.wait({running, looking})  # it ends what it has begun there
+
+
+async def _comes(transport: Transport, every: float) -> FoundPython:
+    while True:
+        await asyncio.sleep(every)
+        with suppress(TransportError):  # whoever streams notices, too
+            found = await find(transport)
+            if found.python:
+                return found
 
 
 def read(text: str) -> FoundPython:

@@ -187,7 +187,9 @@ class NodeLink:
                 said = found.noise or ended.last_line or f"status {ended.status}"
                 return f"no shell runs commands there: {said}"
             if not found.python:
-                return await self._serve_without_python(found)
+                if why := await self._serve_without_python(found):
+                    return why
+                continue  # there is one now
             if found.python == self.python:
                 return why
             self.python = found.python
@@ -257,31 +259,30 @@ class NodeLink:
     # --- without Python -------------------------------------------------------------------------------------------
 
     async def _serve_without_python(self, found: interpreter.FoundPython) -> str:
-        """Show the GPUs at least. Returns why it ended; raises :class:`TransportError`."""
+        """Show the GPUs at least until there is a Python. Returns why it ended else; raises :class:`TransportError`."""
         from collectors.fleet import gpu_stream  # 20 ms that a fleet with Python need not wait for
 
-        greeting = [gpu_stream.hello(self._options.version, found.host)]
-        self._options.sink.samples(self._transport.name, greeting, 0)
+        self._options.sink.samples(self._transport.name, [gpu_stream.hello(self._options.version, found.host)], 0)
         while not found.python:
-            try:
-                columns = await gpu_stream.choose_columns(self._transport)
-                missing = "there is no nvidia-smi"
-            except TransportError:
-                if not self._transport.connected:
-                    raise
-                columns, missing = None, "nvidia-smi does not answer"
+            columns, missing = await gpu_stream.offered(self._transport)
             if columns is not None:
-                return await self._stream_gpus(gpu_stream.GpuStream(columns, self._take_gpus), found.why)
-            self._state.change("limited", f"{found.why}, and {missing}: nothing can be read there")
-            await self._pause(_LOOK_AGAIN)
-            found = await interpreter.find(self._transport)
-        return "there is a Python now"
+                ended = await self._stream_gpus(gpu_stream.GpuStream(columns, self._take_gpus), found.why)
+                if isinstance(ended, Ended):
+                    return self._why_ended(ended)
+                found = ended
+            else:
+                self._state.change("limited", f"{found.why}, and {missing}: nothing can be read there")
+                await self._pause(_LOOK_AGAIN)
+                found = await interpreter.find(self._transport)
+        self.python, self._heard_at = found.python, None
+        return ""
 
-    async def _stream_gpus(self, stream: GpuStream, why: str) -> str:
+    async def _stream_gpus(self, stream: GpuStream, why: str) -> Ended | interpreter.FoundPython:
         self._state.steady, self._state.steady_why = "limited", f"{why}: only what nvidia-smi says of its GPUs"
         self._heard_at = self._ticked_at = time.monotonic()
         self._state.recover()
-        return self._why_ended(await self._attend(stream.command(self.settings.interval), bytes, stream.feed, None))
+        rows = self._attend(stream.command(self.settings.interval), bytes, stream.feed, None)
+        return await interpreter.or_python(self._transport, rows, _LOOK_AGAIN)
 
     def _take_gpus(self, samples: list[NamedTuple], size: int) -> None:
         self._note(samples)

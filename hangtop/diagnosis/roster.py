@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
 from collectors.samples.values import MOST_RANK
-from hangtop.diagnosis.job import Job, Rank
+from hangtop.diagnosis.job import Job, Node, Rank
 from hangtop.diagnosis.unnumbered import numbered
 from hangtop.diagnosis.witnesses.event_fields import number_of
 
@@ -81,3 +81,17 @@ def homes(job: Job, ranks: Collection[int]) -> tuple[str, ...]:
     """Nodes on which processes of these ranks were seen."""
     known = home_of(job)
     return tuple(sorted({known[rank] for rank in ranks if rank in known}))
+
+
+def blind(node: Node) -> bool:
+    """Whether nobody sees the ranks of a node that answers: nothing may look at them, or nothing there can."""
+    ranks = node.sources.get("ranks")
+    without = node.link == "limited" and node.hello is not None and not node.hello.python
+    return without or (ranks is not None and ranks.state != "ok")
+
+
+def out_of_sight(job: Job, name: str) -> tuple[int, ...]:
+    """Ranks of such a node that were alive when they were seen last: whether they still are, nobody knows."""
+    if not blind(job.nodes[name]):
+        return ()
+    return tuple(sorted(rank.rank for rank in job.ranks_of(name) if rank.gone_at is None))

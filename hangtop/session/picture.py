@@ -18,6 +18,7 @@ from hangtop.diagnosis.roster import told_size
 from hangtop.diagnosis.waits.patience import own_timeout
 from hangtop.diagnosis.yielding import give_way, paced
 from hangtop.session.one_job import one_job
+from hangtop.session.one_machine import told_once
 from hangtop.session.state.job_state import GpuState, JobState, NodeState, PortState, RankState
 from hangtop.session.state.past import Past
 from hangtop.session.state.trail import Looks, Trail
@@ -105,7 +106,8 @@ class Sheet:
     def job(self, probed: tuple[ProbeReport, ...] = (), traces: TracePicture | None = None) -> Job:
         """Make the picture; ``probed`` and ``traces`` are what the session was told when it asked."""
         frame = self.frame
-        ranks, others, bystanders, ended = one_job([rank for _, ranks in self.nodes.values() for rank in ranks])
+        once = told_once(self.nodes)
+        ranks, others, bystanders, ended = one_job(once.ranks)
         give_way()
         events = _of_the_job(self.events, ranks, (*others, *ended))
         return Job(
@@ -137,6 +139,7 @@ class Sheet:
             ),
             others=others,
             bystanders=bystanders,
+            also=once.also,
             probed=probed,
             traces=traces,
         )

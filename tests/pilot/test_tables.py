@@ -264,7 +264,10 @@ async def test_links_are_ordered_by_the_leaf_that_they_hang_at() -> None:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36)])
-@pytest.mark.parametrize(("key", "here"), [("2", (83, "node11", 41_083)), ("3", ("node11", 3)), ("6", "node11")])
+@pytest.mark.parametrize(
+    ("key", "here"),
+    [("2", (83, "node11", 41_083)), ("3", ("node11", 3)), ("4", ("node11", "mlx5_0/1")), ("6", "node11")],
+)
 async def test_the_cursor_stands_on_whom_the_verdict_blames_until_it_is_moved(
     key: str, here: object, size: tuple[int, int]
 ) -> None:
@@ -285,7 +288,7 @@ async def test_the_cursor_stands_on_whom_the_verdict_blames_until_it_is_moved(
         await shown.draw()
         assert shown.app.panel.here() == above
         await shown.press("7", key)
-        assert table.cursor == {"2": 3, "3": 3, "6": 0}[key], "but a new verdict is opened at its culprit"
+        assert table.cursor == {"2": 3, "3": 3, "4": 0, "6": 0}[key], "but a new verdict is opened at its culprit"
 
 
 async def test_where_all_ranks_are_named_or_nothing_is_wrong_the_cursor_stands_at_the_top() -> None:
@@ -300,6 +303,22 @@ async def test_where_all_ranks_are_named_or_nothing_is_wrong_the_cursor_stands_a
         session.verdict = replace(session.verdict, outcome="healthy")
         await shown.draw()
         assert table_of(shown).cursor == 11
+
+
+async def test_the_cursor_stands_on_a_thing_that_the_verdict_names_where_it_names_no_rank() -> None:
+    session = Paper(nodes=16).session(ticks=2)
+    alone = replace(hung().findings[0], ranks=(), nodes=("node7",), gpus=("node7:5",), ports=("node7:mlx5_0/1",))
+    session.verdict = replace(hung(), outcome="at_risk", waits=(), findings=(alone,))
+    async with screen(session) as shown:
+        for key, here in (("3", ("node7", 5)), ("4", ("node7", "mlx5_0/1")), ("6", "node7")):
+            await shown.press(key)
+            assert shown.app.panel.here() == here
+        every = tuple(session.state.nodes)
+        unheard = replace(alone, nodes=every, gpus=("node7:0000:11:00.0", "elsewhere:1"), ports=("node99:mlx5_9/1",))
+        session.verdict = replace(session.verdict, findings=(unheard,))
+        await shown.draw()
+        await shown.press("1", "4", "3")
+        assert "Traceback" not in shown.text()
 
 
 @pytest.mark.parametrize("width", [80, 120])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from collectors.samples.location import LEVELS
@@ -57,11 +58,7 @@ class FabricPanel(TablePanel[LinkRow]):
         rows: list[LinkRow] = []
         for node in self.scene.nodes:
             rows += [LinkRow(node, name, port, None) for name, port in node.ports.items()]
-            rows += [
-                LinkRow(node, name, None, here)
-                for name, here in node.interfaces.items()
-                if here.facts.kind != "loopback"
-            ]
+            rows += [LinkRow(node, name, None, node.interfaces[name]) for name in _outward(node)]
         return rows
 
     def _sums_of(self, node: NodeState) -> tuple[int, int, int, int]:
@@ -77,6 +74,18 @@ class FabricPanel(TablePanel[LinkRow]):
     def key(self, row: LinkRow) -> Hashable:
         """Node and name."""
         return row.node.name, row.name
+
+    def blamed(self) -> Hashable:
+        """The port that the verdict names, else the first one of the node that it names, or on which its culprit is."""
+        named = self.scene.accusation
+        for told in () if named is None else named.ports:
+            node, _, name = told.rpartition(":")
+            here = self.scene.state.nodes.get(node)
+            if here is not None and name in here.ports:
+                return node, name
+        suspected = self.scene.suspected
+        first = None if suspected is None else next(chain(suspected.ports, _outward(suspected)), None)
+        return None if suspected is None or first is None else (suspected.name, first)
 
     def is_stale(self, row: LinkRow) -> bool:
         """Its node does not respond, or the source does not."""
@@ -127,6 +136,11 @@ class FabricPanel(TablePanel[LinkRow]):
             return f"{row.name} of {row.node.name}", port_facts(row.node, row.port, self.scene)
         assert row.interface is not None
         return f"{row.name} of {row.node.name}", interface_facts(row.node, row.interface)
+
+
+def _outward(node: NodeState) -> Iterator[str]:
+    """Interfaces of a node that carry anything outside the machine."""
+    return (name for name, here in node.interfaces.items() if here.facts.kind != "loopback")
 
 
 def _sums(ports: Collection[PortState]) -> tuple[int, int, int]:

@@ -42,9 +42,9 @@ class NodesPanel(TablePanel[NodeState]):
         return row.name
 
     def blamed(self) -> Hashable:
-        """The node of the first rank that the verdict names."""
-        rows = self.scene.suspects
-        return rows[0].node.name if rows else None
+        """The node of the first rank that the verdict names, or that it names itself."""
+        node = self.scene.suspected
+        return None if node is None else node.name
 
     def is_stale(self, row: NodeState) -> bool:
         """Not responding, after having been heard."""

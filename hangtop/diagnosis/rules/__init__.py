@@ -70,6 +70,7 @@ RULES: tuple[Rule, ...] = (
     nodes.node_unreachable,
     nodes.node_rebooted,
     nodes.node_limited,
+    nodes.node_twice,
     nodes.clock_skew,
     launching.no_rank_started,
     launching.not_started_again,

@@ -167,9 +167,11 @@ def left_no_detail(job_status: JobStatus) -> Iterator[Finding]:
     ranks = tuple(sorted({failure.rank for failure in alike if failure.rank is not None}))
     own_name = called(failure.event for failure in alike)
     together = " in the same second" if len(ranks) > 1 else " first"
+    unread = logs_behind(job_status)
+    more = "; its log is not read to the end yet" if unread else ", and no traceback was recorded"
     yield Finding(
-        "child_failed_no_detail", "critical", 0.7,
-        f"{who(ranks, own_name)} failed{together} with {earliest.what}, and no traceback was recorded",
+        "child_failed_no_detail", "critical", 0.5 if unread else 0.7,
+        f"{who(ranks, own_name)} failed{together} with {earliest.what}{more}",
         ranks=ranks, nodes=homes(job_status.job, ranks) or tuple(sorted({earliest.host} - {""})),
         evidence=tuple(event_line(failure.event) for failure in alike[:3]),
         advice="Decorate the main function with torch.distributed.elastic.multiprocessing.errors.record, or start with "

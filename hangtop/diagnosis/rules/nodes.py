@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
+from hangtop.diagnosis.certainty import READ_ITSELF
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job, Node, Rank
 from hangtop.diagnosis.phrasing import duration, ranks_text
-from hangtop.diagnosis.roster import world_size
+from hangtop.diagnosis.roster import out_of_sight, world_size
 from hangtop.diagnosis.tables.thresholds import CLOCK_SKEW_S
 from hangtop.diagnosis.waits.statuses import not_responding
 from hangtop.diagnosis.witnesses.devices import ranks_on_node
@@ -111,8 +113,10 @@ def node_limited(job: Job) -> Iterator[Finding]:
         if node.link != "limited" and not closed:
             continue
         why = node.why or "; ".join(f"{state.source}: {state.why}" for state in closed)
+        unseen = out_of_sight(job, name)
+        of_ranks = f", and nothing is known of {ranks_text(unseen)} meanwhile" if unseen else ""
         yield Finding(
-            "node_limited", "warning", 0.9, f"{name} shows only a part: {why}", nodes=(name,),
+            "node_limited", "warning", 0.9, f"{name} shows only a part{of_ranks}: {why}", nodes=(name,),
             evidence=tuple(Evidence(f"{state.source} on {name}", state.since, state.why) for state in closed)
             or (Evidence(f"connection to {name}", node.since or None, why),),
             advice=f"{_remedy(node)}Rules that need what is missing here say nothing about this node.",
@@ -123,6 +127,29 @@ def _remedy(node: Node) -> str:
     """What makes the node show all, where that is known."""
     without = node.link == "limited" and node.hello is not None and not node.hello.python
     return "Install Python 3.8 or newer there: it is found by itself then. " if without else ""
+
+
+def node_twice(job: Job) -> Iterator[Finding]:
+    """node_twice: two names of nodes lead to one machine, so that one that was meant is not watched.
+
+    Needs what both nodes call themselves, their boot id, and one process of a rank that both tell of.
+    """
+    for name, first in sorted(job.also.items()):
+        hello = job.nodes[name].hello
+        called = f" ({hello.hostname})" if hello is not None and hello.hostname not in ("", name, first) else ""
+        yield Finding(
+            "node_twice", "warning", READ_ITSELF,
+            f"{first} and {name} are one machine{called}: its ranks count once, and who was meant by one of the names "
+            "is not watched",
+            nodes=(first, name),
+            evidence=(
+                *(Evidence(f"boot id of {one.name}", None, one.hello.boot_id)
+                  for one in (job.nodes[first], job.nodes[name]) if one.hello is not None),
+                *(Evidence("ranks", rank.process.started, f"both tell of rank {rank.rank}, process {rank.process.pid}")
+                  for rank in job.ranks_of(first)[:1]),
+            ),
+            advice=f"Look where the names lead: ssh -G {shlex.quote(name)}, the name server, the list of nodes.",
+        )  # fmt: skip
 
 
 def clock_skew(job: Job) -> Iterator[Finding]:

@@ -200,6 +200,7 @@ ROWS: tuple[Kind, ...] = (
     Kind("disk_full", "none", 8),
     Kind("ptrace_denied", "none", 8),
     Kind("node_limited", "none", 8),
+    Kind("node_twice", "none", 8),
     Kind("probe_absent", "none", 8),
     Kind("asymmetric_route", "none", 8),
     Kind("name_mismatch", "none", 8),

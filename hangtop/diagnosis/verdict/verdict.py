@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from hangtop.diagnosis.finding import Finding, Outcome, Unknown, Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, listed
-from hangtop.diagnosis.roster import world_size
+from hangtop.diagnosis.roster import blind, out_of_sight, world_size
 from hangtop.diagnosis.rules import RULES, STATUS_RULES
 from hangtop.diagnosis.rules.hearsay import hearsay
 from hangtop.diagnosis.rules.known_slow import known_slow, slowness_judged, still_slow
@@ -136,22 +136,23 @@ def _quiet(job_status: JobStatus) -> Outcome:
     job = job_status.job
     living = [rank for rank in job.ranks if rank.gone_at is None]
     if not living:
-        away = any(node.link not in ("live", "limited") or _blind(node.sources) for node in job.nodes.values())
+        away = any(node.link not in ("live", "limited") or blind(node) for node in job.nodes.values())
         if launching(job) and not away:
             return "starting"
         runs = gpus_in_use(job) or (job.motion.moving and not job.ranks)  # somewhere, whoever does it
         return "unknown" if away or runs or _ended_unexplained(job_status) else "idle"
     age = min(job.now - rank.process.started for rank in living)
     leaves = all(one.state == "leaving" for one in job_status.present)
-    lost = any(node.link in ("stale", "lost") for node in job.nodes.values())
+    unseen = any(out_of_sight(job, name) for name in job.nodes)
+    lost = unseen or any(node.link in ("stale", "lost") for node in job.nodes.values())
     starts = ("init",) if any(one.load == "computing" for one in job_status.present) else ("init", "store")
     coming = any(s.activity and s.activity.kind in starts for s in job_status.read)
     comes = coming and age < START_LONGEST_S and not (job_status.graph and begun(job_status.of("waiting")))
     begins = comes or (age < START_S and job_status.of("missing") and not leaves)
     if begins and not lost:
         return "starting"
-    if any(node.link not in ("live", "limited") for node in job.nodes.values()):
-        return "unknown"
+    if unseen or any(node.link not in ("live", "limited") for node in job.nodes.values()):
+        return "unknown"  # of ranks that nobody sees nobody knows how they are, whatever moves elsewhere
     return "healthy" if proof_of_motion(job_status) and not ended_alone(job_status) else "unknown"
 
 
@@ -179,13 +180,6 @@ def gpus_in_use(job: Job) -> int:
         for node in job.nodes.values()
         for gpu in node.gpus
     )
-
-
-def _blind(sources: object) -> bool:
-    if not isinstance(sources, dict):
-        return False
-    ranks = sources.get("ranks")
-    return ranks is not None and ranks.state != "ok"
 
 
 def _summary(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding, ...]) -> str:

@@ -35,6 +35,7 @@ from tests.support.jobs import (
     port,
     source,
 )
+from tests.support.made import hello
 
 STACKS = [ALL_REDUCE, BACKWARD, BARRIER, COMPUTING, DESTROY, INIT, LOCKED, READING, c10d("recv"), c10d("send"), []]
 EVENTS = [
@@ -221,3 +222,24 @@ def test_of_a_node_that_has_just_gone_quiet_it_is_said_that_it_has_and_not_that_
     assert "nothing was seen to move" not in verdict.summary
     job.node("node2", link="live", seen_at=NOW)
     assert "nothing was seen to move" in job.verdict().summary
+
+
+def test_a_job_is_not_healthy_while_ranks_of_it_cannot_be_seen_any_more() -> None:
+    job = Sketch(world=4, nodes=2)
+    job.motion = MOVING
+    assert job.verdict().outcome == "healthy"
+    job.node("node2", sources={"ranks": source("ranks", "failed", "/proc shows no process")})
+    verdict = job.verdict()
+    assert verdict.outcome == "unknown"
+    assert "node2 shows only a part, and nothing is known of ranks 2-3 meanwhile: ranks: /proc" in verdict.summary
+    job.ranks(2, 3).gone()
+    assert "nothing is known of" not in job.verdict().summary, "they had ended before"
+
+
+def test_a_node_that_shows_a_part_and_its_ranks_is_as_healthy_as_any() -> None:
+    job = Sketch(world=4, nodes=2)
+    job.motion = MOVING
+    job.node("node2", link="limited", why="it sends too much", hello=hello())
+    assert job.verdict().outcome == "healthy"
+    job.node("node2", link="limited", why="no Python 3 there", hello=hello(python=""))
+    assert job.verdict().outcome == "unknown"

@@ -351,10 +351,31 @@ async def test_without_python_and_without_gpus(monkeypatch: pytest.MonkeyPatch) 
         (await it.process()).end(127)
         await it.seen.until("limited", "no Python 3 there, and there is no nvidia-smi: nothing can be read there")
         it.node.answers["for name in python3"] = Completed(0, f"python 3.9 /usr/bin/python3\n{HOST}".encode(), b"")
-        await it.seen.until("lost", "there is a Python now")
-        (await it.process()).end(127)
         process = await it.process()
         assert process.command[0] == "/usr/bin/python3"
+        assert it.seen.now[0] == "limited"
+        process.say(line(HELLO))
+        assert it.seen.now == ("live", "")
+        assert "lost" not in [change.link for change in it.seen.changes]
+
+
+async def test_a_python_that_appears_beside_gpus_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_link, "_LOOK_AGAIN", 0.001)
+    async with scene() as it:
+        it.node.answers["for name in python3"] = Completed(0, HOST.encode(), b"")
+        it.node.answers["--help-query-gpu"] = Completed(0, b'"index"\n"utilization.gpu"\n"name"\n', b"")
+        it.node.answers["--query-gpu"] = Completed(0, b"0, 40, H200\n", b"")
+        (await it.process()).end(127)
+        rows = await it.process()
+        assert "nvidia-smi" in rows.command[2]
+        rows.say(b"0, 40, H200\n")
+        it.node.answers["for name in python3"] = Completed(0, f"python 3.9 /usr/bin/python3\n{HOST}".encode(), b"")
+        process = await it.process()
+        assert process.command[0] == "/usr/bin/python3"
+        assert rows.ended.done()
+        process.say(line(HELLO))
+        assert it.seen.now == ("live", "")
+        assert "lost" not in [change.link for change in it.seen.changes]
 
 
 async def test_silence_from_the_start_is_an_end(monkeypatch: pytest.MonkeyPatch) -> None:

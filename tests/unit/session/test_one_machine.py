@@ -1,0 +1,63 @@
+"""Two names of one machine: what runs there counts once, and it is said; containers beside each other are two."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hangtop.diagnosis.job import Node, Rank
+from hangtop.diagnosis.verdict.verdict import diagnose
+from hangtop.session.one_machine import told_once
+from tests.support.jobs import MOVING, Sketch
+from tests.support.made import hello, process
+
+
+def sheets(*told: tuple[str, str, str, list[tuple[int, int, float]]]) -> dict[str, tuple[Node, tuple[Rank, ...]]]:
+    """Nodes by name, each with its boot id, its host name, and (rank, pid, started) of what runs there."""
+    return {
+        name: (
+            Node(name, hello=hello(boot_id=boot, hostname=host)),
+            tuple(Rank(rank, name, process(rank, pid, started=started)) for rank, pid, started in ranks),
+        )
+        for name, boot, host, ranks in told
+    }
+
+
+def test_ranks_of_a_machine_with_two_names_are_there_once() -> None:
+    once = told_once(
+        sheets(
+            ("gpu1", "b1", "gpu1", [(0, 70, 5.0), (1, 71, 5.1)]),
+            ("gpu2", "b2", "gpu2", [(2, 70, 5.0), (3, 71, 5.1)]),
+            ("alias", "b1", "gpu1", [(0, 70, 5.3), (1, 71, 5.4)]),
+        )
+    )
+    assert [(rank.rank, rank.node) for rank in once.ranks] == [(0, "gpu1"), (1, "gpu1"), (2, "gpu2"), (3, "gpu2")]
+    assert once.also == {"alias": "gpu1"}
+
+
+def test_who_has_a_boot_id_in_common_alone_is_two() -> None:
+    apart = sheets(
+        ("pod0", "b1", "pod0", [(0, 7, 5.0)]),
+        ("pod1", "b1", "pod1", [(0, 7, 5.0)]),  # another job's, in a container of the same machine
+        ("shell0", "b1", "host", [(1, 8, 5.0)]),
+        ("shell1", "b1", "host", [(2, 8, 5.0)]),
+        ("shell2", "b1", "host", [(1, 8, 55.0)]),
+        ("bare", "", "host", [(1, 8, 5.0)]),
+    )
+    once = told_once(apart)
+    assert not once.also
+    assert len(once.ranks) == 6
+
+
+def test_a_node_that_has_two_names_is_told_of() -> None:
+    job = Sketch(world=4, nodes=2)
+    job.motion = MOVING
+    for name in ("node1", "node2"):
+        job.node(name, hello=hello(boot_id="b1", hostname="gpu17"))
+    assert "node_twice" not in [one.kind for one in job.verdict().findings]
+    picture = replace(job.job(), also={"node2": "node1"})
+    verdict = diagnose(picture)
+    (found,) = [one for one in verdict.findings if one.kind == "node_twice"]
+    assert (found.nodes, found.certainty) == (("node1", "node2"), "proven")
+    assert "node1 and node2 are one machine (gpu17)" in found.summary
+    assert "process 1000" in found.evidence[-1].text
+    assert verdict.outcome == "healthy"
