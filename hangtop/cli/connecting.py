@@ -28,7 +28,7 @@ def tell_unreached(session: Session) -> bool:
     nodes = list(session.state.nodes.values())
     away = [node for node in nodes if node.seen_at is None and node.link != "limited"]
     for node in away[:TOLD]:
-        click.echo(f"hangtop: {node.name}: {node.why or node.link}", err=True)
+        click.echo(f"hangtop: {node.name}: {node.why or f'still {node.link}'}", err=True)
     if len(away) > TOLD:
         click.echo(f"hangtop: and {len(away) - TOLD} more nodes", err=True)
     return bool(nodes) and len(away) == len(nodes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collectors.fleet.ssh.words import SshConfigError
 from collectors.fleet.targets.chosen import TargetError
 from collectors.fleet.transport import TransportError
 from hangtop.session.tape.recording import RecordingError
@@ -11,6 +12,7 @@ UNREACHABLE = 3
 
 EXIT_CODES: dict[type[Exception], int] = {
     TargetError: WRONG_USAGE,
+    SshConfigError: WRONG_USAGE,
     RecordingError: WRONG_USAGE,
     TransportError: UNREACHABLE,
 }

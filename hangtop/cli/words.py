@@ -8,6 +8,13 @@ import click
 
 from hangtop.cli.registry import COMMANDS, DEFAULT
 
+LIKE = 0.8
+"""How much a word must be like a command's name to be taken for a slip of the finger: ``triagee``, ``analyse``."""
+ELSEWHERE = {
+    "help": "hangtop --help", "version": "hangtop --version", "doctor": "hangtop preflight", "top": "hangtop watch",
+    "report": "the key x on the screen, or hangtop triage", "status": "hangtop triage",
+}  # fmt: skip
+"""What other programs call it."""
 ALONE = {"--help", "-h", "--version"}
 """Options of ``hangtop`` itself."""
 
@@ -25,7 +32,21 @@ def arrange(words: Sequence[str]) -> list[str]:
     at = first_plain(words)
     if at is not None and words[at] in COMMANDS:
         return [words[at], *words[:at], *words[at + 1 :]]
+    if at is not None:
+        _not_meant(words[at], alone=len(words) == 1)
     return [DEFAULT, *words]
+
+
+def _not_meant(word: str, *, alone: bool) -> None:
+    """Raise :class:`click.UsageError` for a word that was most likely meant for a command, and is the name of none."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, COMMANDS, 1, LIKE) if word.isalpha() else []
+    meant = f"hangtop {near[0]}" if near else ELSEWHERE.get(word, "") if alone else ""
+    if meant:
+        raise click.UsageError(
+            f"no command is called {word}; did you mean {meant}? A node of that name: hangtop {DEFAULT} {word}"
+        )
 
 
 def first_plain(words: Sequence[str]) -> int | None:

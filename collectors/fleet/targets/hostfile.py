@@ -31,7 +31,7 @@ class HostEntry(NamedTuple):
 def read_hostfile(path: Path) -> list[HostEntry]:
     """Entries of a hostfile in order. Raises :class:`TargetError` with file and line."""
     try:
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
         raise TargetError(f"{path}: cannot be read: {reason}") from None

@@ -10,7 +10,7 @@ from collectors.node.network import hca_ports
 from collectors.node.network.fabric_tools import PortCounts, PortStates
 from collectors.node.network.hca_counters import HcaCounters
 from collectors.node.shared import Shared
-from collectors.node.source import Source
+from collectors.node.source import NotResponding, Source
 from collectors.samples.fabric import PortCounters, PortFacts
 from collectors.samples.stream import Fault
 
@@ -54,7 +54,12 @@ class Fabric(Source):
             for name in self._ports:
                 yield from self._port(name, moment, lacking, young=young)
         else:
-            lacking = self._states.look(moment, brisk=young)
+            self.retry = Source.retry
+            try:
+                lacking = self._states.look(moment, brisk=young)
+            except NotResponding:
+                self.retry = self.period  # an answer that comes late is taken soon after
+                raise
             yield from lacking
         yield from self._counts.look([port for port in lacking if _has_counters(port)], moment, brisk=young)
 

@@ -8,7 +8,7 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tu
 from collectors.node.child import ChildEnded
 from collectors.node.files import text
 from collectors.node.network import ibstat, perfquery
-from collectors.node.source import Absent
+from collectors.node.source import Absent, NotResponding
 from collectors.node.tool import Query, find, told
 from collectors.samples.fabric import PortCounters, PortFacts
 from collectors.samples.stream import Fault
@@ -21,6 +21,8 @@ AT_ONCE = 0.5
 """Seconds that answers are waited for then: else they come with the next look, when the watch may be over."""
 PATIENCE = 20.0
 """Seconds that one tool may take."""
+LATE = 5.0
+"""Seconds without an answer of ibstat's after which what it said last is old."""
 NOTHING = "no InfiniBand or RoCE adapter on this node"
 
 Name = Tuple[str, int]
@@ -34,9 +36,15 @@ class PortStates:
         self._due = 0.0
         self._ports: List[PortFacts] = []
         self._why = NOTHING
+        self._silent: Optional[float] = None
+        """When the first of the questions was asked that it has not answered."""
 
     def look(self, moment: float, *, brisk: bool = False) -> List[PortFacts]:
-        """Ports by the last answer. Raises :class:`Absent` where there is no ibstat, or it shows no adapter."""
+        """Ports by the last answer.
+
+        Raises :class:`Absent` where there is no ibstat, or it shows no adapter, and :class:`NotResponding` while it
+        gives no answer.
+        """
         if self._query is None:
             path = find("ibstat")
             if path is None:
@@ -45,11 +53,15 @@ class PortStates:
         if moment >= self._due and not self._query.waits:
             self._due = moment + (BRISK if brisk else PERIOD)
             self._query.ask()
+            self._silent = moment if self._silent is None else self._silent
         ended = self._query.wait(0.0 if self._ports else 1.0)
-        if ended is not None:
+        if ended is not None and ended.status is not None:
+            self._silent = None
             self._ports = ibstat.parse(text(ended.stdout))
             said = told("ibstat", text(ended.stderr).strip(), 200)
             self._why = "%s; ibstat says: %s" % (NOTHING, said) if said else NOTHING
+        if self._silent is not None and moment - self._silent > LATE:
+            raise NotResponding("ibstat", moment - self._silent)
         if not self._ports and not self._query.waits:
             raise Absent(self._why)
         return self._ports

@@ -54,7 +54,8 @@ def failure(stderr: bytes) -> DumpFailure:
     """Read what py-spy said when it gave no frames."""
     said = files.text(stderr).partition("Stack backtrace:")[0]
     lines = [" ".join(line.split()) for line in said.splitlines()]
-    text = "; ".join(line for line in lines if line and line != "Caused by:")[:600]
+    told = [line.partition("Error: ")[2] if line.startswith("Error: ") else line for line in lines]
+    text = "; ".join(dict.fromkeys(line for line in told if line and line != "Caused by:"))[:600]
     for sign, word in _SIGNS:
         if sign in said:
             return DumpFailure(word, text)

@@ -8,6 +8,7 @@ debug node/NAME --profile=sysadmin`` (Kubernetes 1.27 and later).
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 
 from hangtop.diagnosis.finding import Finding, NextStep, Unknown
@@ -37,12 +38,24 @@ def with_way_in(job_status: JobStatus, findings: tuple[Finding, ...]) -> tuple[F
 
 
 def told_way_in(job: Job, unknown: Unknown) -> Unknown:
-    """The same word on stacks that were refused, with the command for the first node."""
-    hosts = list(dict.fromkeys(filter(None, (host_of(job, node) for node in unknown.nodes))))
-    if unknown.source != "stacks" or not unknown.why.startswith("denied") or not hosts:
+    """The same word on stacks that were refused, and what opens them: for a pod the command, for the first node."""
+    if unknown.source != "stacks" or not unknown.why.startswith("denied"):
         return unknown
+    hosts = list(dict.fromkeys(filter(None, (host_of(job, node) for node in unknown.nodes))))
+    if not hosts:
+        return replace(unknown, why=f"{unknown.why}; {_login(job, unknown.nodes)}")
     more = f" (and {count(len(hosts) - 1, 'node')} more)" if hosts[1:] else ""
     return replace(unknown, why=f"{unknown.why}; a way through: {debug_command(hosts[0])}{more}")
+
+
+def _login(job: Job, nodes: Sequence[str]) -> str:
+    """Who may look there: root may, where neither a container nor the kernel's settings keep him from it."""
+    hellos = [node.hello for name in nodes if (node := job.nodes.get(name)) is not None]
+    if hellos and all(hello is not None and hello.uid == 0 for hello in hellos):
+        return "root may not either: a container needs --cap-add SYS_PTRACE, or log in on its host"
+    return (
+        "log in as the ranks' owner or as root, or add --sudo; a container needs SYS_PTRACE (hangtop preflight tells)"
+    )
 
 
 def debug_command(host: str) -> str:

@@ -83,6 +83,8 @@ def test_every_command_has_help(name: str) -> None:
         (["triage", "--interval", "x"], "'x' is not a valid float"),
         (["triage", "--job", "x", "node1"], "'x' is not KEY=VALUE"),
         (["triage", "node[1-"], "node[1-"),
+        (["triage", "-F", "/nonexistent/config", "node1"], "/nonexistent/config: cannot be read"),
+        (["triagee"], "did you mean hangtop triage?"),
         (["triage", "--hostfile", "/nonexistent/hosts"], "/nonexistent/hosts"),
         (["replay", "/nonexistent/recording"], "/nonexistent/recording"),
         (["replay", "/dev/null", "--text"], "is no hangtop recording"),

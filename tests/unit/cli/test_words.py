@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import click
 import pytest
 
 from hangtop.cli.words import arrange
@@ -28,3 +29,24 @@ from hangtop.cli.words import arrange
 )
 def test_arrange(typed: str, meant: str) -> None:
     assert arrange(typed.split()) == meant.split()
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("triagee", "hangtop triage?"),
+        ("analyse /tmp/logs", "hangtop analyze?"),
+        ("-F lab.conf replays", "hangtop replay?"),
+        ("help", "hangtop --help?"),
+        ("doctor", "hangtop preflight?"),
+    ],
+)
+def test_a_slip_of_the_finger_is_no_node(typed: str, meant: str) -> None:
+    with pytest.raises(click.UsageError, match="did you mean") as caught:
+        arrange(typed.split())
+    assert meant in caught.value.message
+
+
+@pytest.mark.parametrize("typed", ["gpu17", "login", "host.example", "watcher1", "help node1", "watch triagee", "node"])
+def test_names_of_nodes_are_taken_for_nodes(typed: str) -> None:
+    assert arrange(typed.split())[0] == "watch"

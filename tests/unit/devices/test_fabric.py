@@ -8,7 +8,7 @@ import pytest
 from collectors.node.network import fabric, fabric_tools
 from collectors.node.network.fabric import Fabric
 from collectors.node.shared import Shared
-from collectors.node.source import Absent
+from collectors.node.source import Absent, NotResponding, Source
 from collectors.samples.fabric import PortCounters, PortFacts
 from collectors.samples.stream import Fault
 from hangtop.demo.devices.bench import Bench, Hardware
@@ -107,6 +107,23 @@ def test_an_ibstat_that_finds_nothing_is_quoted(tmp_path: Path, source: Fabric) 
     tool.write_text('#!/bin/sh\necho "ibpanic: [1] main: stat of IB device failed" >&2\nexit 255\n')
     tool.chmod(0o755)
     assert str(until_raised(source, Absent)).endswith("ibstat says: ibpanic: [1] main: stat of IB device failed")
+
+
+def test_an_ibstat_that_hangs_gives_no_answer_until_it_does(
+    tmp_path: Path, source: Fabric, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fabric_tools, "LATE", 0.2)
+    (tmp_path / "bin").mkdir()
+    tool, waits = tmp_path / "bin/ibstat", tmp_path / "waits"
+    tool.write_text(f'#!/bin/sh\nwhile [ -e {waits} ]; do sleep 0.05; done\necho "no adapter here" >&2\nexit 1\n')
+    tool.chmod(0o755)
+    waits.touch()
+    late = until_raised(source, NotResponding)
+    assert (str(late), source.retry <= 2.0) == ("ibstat", True)
+    assert late.age > 0.2
+    waits.unlink()
+    assert "ibstat says: no adapter here" in str(until_raised(source, Absent))
+    assert source.retry == Source.retry
 
 
 def test_the_environment_can_name_another_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,7 @@ def test_and_with_the_first_finding_to_be_copied() -> None:
 
 def test_not_where_ssh_leads_or_something_else_is_the_matter() -> None:
     assert "debug" not in judged(host=False).unknown[0].why
+    assert "log in as the ranks' owner or as root" in judged(host=False).unknown[0].why
     assert "debug" not in judged(error="timeout: no answer").unknown[0].why
 
 

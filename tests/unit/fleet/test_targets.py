@@ -85,6 +85,11 @@ def test_hostfiles(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
+def test_a_hostfile_written_on_windows(tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_bytes(b"\xef\xbb\xbfnode1 slots=2\r\nnode2\r\n\r\n")
+    assert resolve([], hostfile=tmp_path / "hosts") == (Target("node1", "node1"), Target("node2", "node2"))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -119,7 +119,9 @@ def test_why_there_are_no_frames(text: str, word: str) -> None:
 
 def test_what_was_said_is_one_line_without_the_backtrace() -> None:
     text = b"Error: Failed to suspend process\n\nCaused by:\n    0: EPERM\n\nStack backtrace:\n   0: <E as anyhow>\n"
-    assert failure(text).said == "Error: Failed to suspend process; 0: EPERM"
+    assert failure(text).said == "Failed to suspend process; 0: EPERM"
+    twice = b"Error: Operation not permitted (os error 1)\nOperation not permitted (os error 1)\n"
+    assert failure(twice).said == "Operation not permitted (os error 1)"
 
 
 JSON = st.recursive(
