@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from collectors.probes.stacks.dump import DumpManner, dump, shown_command, warm
+from collectors.probes.stacks.dumper import prepare
 
-__all__ = ["DumpManner", "dump", "shown_command", "warm"]
+__all__ = ["DumpManner", "dump", "prepare", "shown_command", "warm"]

@@ -20,9 +20,15 @@ from collectors.probes.stacks.answers import LINE_LIMIT, Answers
 from collectors.probes.stacks.lender import lending_once
 from collectors.samples.stacks import StackDump
 
+ENTRY = "collectors.node.stacks.stackdump"
 LIMITS = Limits(line=LINE_LIMIT, total=4 * LINE_LIMIT)
 
 _Idle: TypeAlias = "WeakKeyDictionary[Transport, dict[tuple[str, str], list[Dumper]]]"
+
+
+def prepare() -> None:
+    """Read and compress what is sent, once: tens of milliseconds, in which an event loop would stand still."""
+    pack(ENTRY, extra=sent_along())
 
 
 class Dumper:
@@ -37,7 +43,7 @@ class Dumper:
         self._answers = Answers(self._dump, self._wish, self._answered.set)
         # At a low priority a dump would wait behind busy ranks, and a paused one with it.
         words = command(order.python, nice=False)
-        packed = pack("collectors.node.stacks.stackdump", list(order.request), extra=sent_along())
+        packed = pack(ENTRY, list(order.request), extra=sent_along())
         self._running = Running(transport, words, packed, self._answers.line, limits=LIMITS)
 
     @classmethod

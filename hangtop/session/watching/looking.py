@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from collectors.fleet.transport import TransportError
 from collectors.samples.stacks import StackDump
+from hangtop.session.aside import aside
 from hangtop.session.asker import AskingSession
 from hangtop.session.clock import shift_of
 from hangtop.session.feed import Feed
@@ -59,6 +60,7 @@ class StackLooks:
         feed = self._feed
         if feed is None:
             return
+        await aside(_prepare)
         wanted = {node: of for node, of in self._pids(None).items() if not self._looking[node]}
         await asyncio.gather(*(warm_node(feed, node, of, py_spy) for node, of in wanted.items()))
 
@@ -103,6 +105,12 @@ async def dump_node(feed: Feed | None, node: str, pids: Sequence[int], request: 
         return await dump(feed.transport(node), pids, manner=manner, python=feed.python(node))
     except TransportError as error:
         return [no_dump(pid, f"unreachable: {error}") for pid in pids]
+
+
+def _prepare() -> None:
+    from collectors.probes.stacks import prepare
+
+    prepare()
 
 
 async def warm_node(feed: Feed, node: str, pids: Sequence[int], py_spy: str) -> None:
