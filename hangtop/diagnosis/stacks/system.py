@@ -23,7 +23,8 @@ OPENS = frozenset(("open", "openat", "openat2"))
 """Calls that wait until a file is open."""
 FILE_LOCKS = frozenset(("flock", "fcntl"))
 """Calls that wait for a lock on a file: of what fcntl(2) does nothing else blocks."""
-_CHILD = frozenset(("wait4", "waitid"))
+CHILD = frozenset(("wait4", "waitid"))
+"""Calls that wait for the end of a process."""
 _NETWORK = frozenset(
     "connect accept accept4 sendto recvfrom sendmsg recvmsg poll ppoll select pselect6 epoll_wait epoll_pwait".split()
 )
@@ -65,7 +66,7 @@ def _system(state: str, call: str, target: str) -> System:
         return System("nothing", "", "computes")
     if call in _SLEEP:
         return System("time", "", "sleeps")
-    if call in _CHILD:
+    if call in CHILD:
         return System("helper", "", "waits for a child process")
     if call == "ioctl" and target.startswith("/dev/nvidia"):
         return System("device", target, "waits for its GPU")

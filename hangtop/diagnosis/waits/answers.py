@@ -9,7 +9,7 @@ from hangtop.diagnosis.stacks.doing import Activity
 from hangtop.diagnosis.stacks.generic import EVENT_LOOP
 from hangtop.diagnosis.stacks.system import NETWORK
 from hangtop.diagnosis.tables.thresholds import LONG_WORK_S, OWN_WORK_S, STOOD_STILL_S
-from hangtop.diagnosis.waits.own_threads import FEEDS, empties_a_queue
+from hangtop.diagnosis.waits.own_threads import FEEDS, MAY_BE_FED, empties_a_queue
 from hangtop.diagnosis.waits.process_motion import wakes
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
@@ -24,6 +24,7 @@ _CARRIES = ("tcp ", "socket", "pipe")
 
 def asks(status: RankStatus) -> bool:
     """True where its main thread, or the thread that it waits for, sleeps until a connection or a pipe brings more.
+    So does one that fills the queue at which the main thread waits.
 
     An event loop sleeps until any of its own does, or a timer.
     """
@@ -31,7 +32,7 @@ def asks(status: RankStatus) -> bool:
     if doing is None or status.state != "working" or not status.blocked:
         return False
     own = doing.waits == "storage" and doing.waiting_on.startswith(_CARRIES)
-    return own or doing.label == EVENT_LOOP or _through_a_thread(doing)
+    return own or doing.label == EVENT_LOOP or _through_a_thread(doing) or _fed_from_afar(doing)
 
 
 def asks_afar(status: RankStatus) -> bool:
@@ -91,3 +92,9 @@ def _through_a_thread(doing: Activity) -> bool:
         return True
     holder = doing.holder  # several threads, of which none is the one; what each waits for is not always told
     return holder is not None and holder.waits in ("storage", "unknown") and doing.label.partition(":")[0] in FEEDS
+
+
+def _fed_from_afar(doing: Activity) -> bool:
+    """It waits at a queue that a thread of its own fills with what that reads, in pieces: each wakes the main one."""
+    holder = doing.holder
+    return holder is not None and holder.waits == "storage" and doing.label.partition(":")[0] in MAY_BE_FED

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from itertools import takewhile
 
-from hangtop.diagnosis.stacks.system import FILE_LOCKS
+from hangtop.diagnosis.stacks.system import CHILD, FILE_LOCKS
 from hangtop.diagnosis.tables.thresholds import OWN_WORK_S
 from hangtop.diagnosis.waits.answers import asks_afar
 from hangtop.diagnosis.waits.children import ENDED, ONE, PROGRAM, STOPPED
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
+HELD_UP = "futex"
+"""Beginning of the functions of the kernel in which a fork waits for a lock: one that was held as it was forked."""
 FROM_OUTSIDE_S = 8.0
 """Ours: whoever is to bring it may be at work on it for so long, and nothing of that is seen."""
 PROGRAMS_S = 5.0
@@ -30,8 +32,9 @@ def outside_due(status: RankStatus) -> float:
 def waits_outside(status: RankStatus) -> bool:
     """True for a rank that will go on by itself once something comes which the job has no part in.
 
-    It asks through a socket, looks again after each short sleep, runs a program that is alive, or reads from a pipe
-    while it has started one, or wants a lock on a file that another process keeps.
+    It asks through a socket, looks again after each short sleep, runs a program that is alive or waits for the end of
+    a fork of its own which is, or reads from a pipe while it has started one, or wants a lock on a file that another
+    process keeps.
     """
     doing = status.activity
     if doing is None or status.state != "working" or status.busy:
@@ -49,7 +52,12 @@ def _runs_a_program(status: RankStatus) -> bool:
     if not reads and (doing.kind != "code" or doing.waits != "helper"):
         return False
     children = process.helpers
-    alive = all(child.role == PROGRAM and child.state not in (*ENDED, *STOPPED) for child in children)
+    ends = doing.syscall in CHILD
+    alive = all(
+        child.state not in (*ENDED, *STOPPED)
+        and (child.role == PROGRAM or (ends and not child.wchan.startswith(HELD_UP)))
+        for child in children
+    )
     return alive and (bool(children) or doing.waiting_on.startswith(ONE))
 
 

@@ -9,7 +9,7 @@ from hangtop.diagnosis.waits.rank_status import RankStatus
 
 FEEDS = frozenset({"waits for a future", "waits for a thread to end", "waits for a pool of threads"})
 """Waits for what a thread of its own is to bring."""
-_MAY_BE_FED = frozenset({"waits at a queue", "waits for a lock or an event"})
+MAY_BE_FED = frozenset({"waits at a queue", "waits for a lock or an event"})
 """Waits for what a thread of its own may bring, or for nothing that anybody brings."""
 A_LOCK = "waits for a lock"
 _HELD_UP = frozenset({"storage", "helper", "time", "peers", "device"})
@@ -38,7 +38,7 @@ def threads_compute(status: RankStatus) -> bool:
     if doing is None or status.state != "working" or not _use_cpu(status):
         return False
     label = doing.label.partition(":")[0]
-    if label in _MAY_BE_FED:
+    if label in MAY_BE_FED:
         return doing.holder is not None and doing.holder.waits in ("nothing", "unknown")
     return label in FEEDS and _at_work(doing)
 

@@ -16,13 +16,15 @@ ASKS = ["read_batch feed.py:40", "main run.py:9"]
 RUNS = [f"Popen.wait {STDLIB}/subprocess.py:1264", "sync run.py:30", "main run.py:9"]
 
 
-def told(held: float, stack: list[str], call: str, on: str = "", child: str = "") -> Finding:
+def told(
+    held: float, stack: list[str], call: str, on: str = "", child: str = "", role: str = "helper", wchan: str = ""
+) -> Finding:
     """What is said of rank 2, for which the others have waited so long; ``child`` is its program's state."""
     sketch = Sketch(watched=held, span=held, stood_still=held, patience=4.0)
     sketch.ranks().at(ALL_REDUCE)
     sketch.ranks(2).at(stack, syscall=call, waiting_on=on)
     if child:
-        sketch.ranks(2).helpers(Helper(2000, 1002, "helper", child, "", 0.1, 1, "aws s3 sync"))
+        sketch.ranks(2).helpers(Helper(2000, 1002, role, child, wchan, 0.1, 1, "aws s3 sync"))
     return first(diagnose(sketch.job()))
 
 
@@ -93,3 +95,23 @@ def test_programs_that_the_kernel_told_one_after_another_are_work(targets: tuple
     stacks = [dump._replace(waiting_on=told_of[dump.at]) if dump.pid == 1002 else dump for dump in job.stacks]
     found = first(diagnose(replace(job, stacks=tuple(stacks))))
     assert (found.severity, found.ranks) == (severity, (2,))
+
+
+FORKS = [f"Process.join {STDLIB}/multiprocessing/process.py:149", "publish run.py:30", "main run.py:9"]
+
+
+@pytest.mark.parametrize(
+    ("call", "wchan", "sure"),
+    [
+        ("wait4", "hrtimer_nanosleep", ""),
+        ("wait4", "pipe_read", ""),
+        ("wait4", "futex_wait_queue", "critical"),
+        ("poll", "hrtimer_nanosleep", "critical"),
+    ],
+)
+def test_the_end_of_a_fork_that_lives_is_waited_for_and_no_worker_or_one_that_wants_a_lock(
+    call: str, wchan: str, sure: str
+) -> None:
+    """A fork that writes slowly was proven to hold up the others as soon as its rank waited for its end."""
+    found = told(6.0, FORKS, call, "process 2000" if call == "wait4" else "", "S", "data_worker", wchan)
+    assert (found.ranks, found.severity if found.severity == "critical" else "") == ((2,), sure)
