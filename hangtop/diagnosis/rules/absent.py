@@ -9,6 +9,7 @@ from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.phrasing import duration, listed, on_nodes, ranks_on, ranks_text, who_wait
 from hangtop.diagnosis.roster import started_twice, world_size
+from hangtop.diagnosis.rules.stuck import begun
 from hangtop.diagnosis.tables.thresholds import GONE_S, START_S
 from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of
 from hangtop.diagnosis.waits.graph import WaitGraph
@@ -28,6 +29,10 @@ OUT_OF_MEMORY = (
 RAN_OUT = (
     "Its data ran out before the others': give every rank the same number of batches, or use "
     "torch.distributed.algorithms.join."
+)
+ELSEWHERE = (
+    "The others are past the start, in which all take part: most likely a node that hangtop was not given runs it "
+    "(name that node, too), or it has ended."
 )
 PROOFS = 4
 UNSEEN_LINKS = ("connecting", "stale", "lost")
@@ -80,6 +85,8 @@ def missing(job_status: JobStatus) -> Iterator[Finding]:
         if twice
         else OUT_OF_MEMORY
         if kill
+        else ELSEWHERE
+        if begun(job_status.of("waiting"))
         else "Look for them: did their launcher start, is their node in the list that hangtop was given, what do "
         "their logs say last?",
     )  # fmt: skip
