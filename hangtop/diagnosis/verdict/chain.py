@@ -147,8 +147,8 @@ def _add(edges: dict[int, dict[int, str]], edge: Waits, place_of: Mapping[int, i
 
 _STATES = {
     "gone": "is gone", "missing": "is on no node in view", "stopped": "is stopped",
-    "uninterruptible": "is stuck in the kernel", "refused": "may not be looked at", "unseen": "was not looked at", "leaving": "has left training",
-    "on_gpu": "waits for its own GPU", "working": "is elsewhere", "waiting": "waits",
+    "uninterruptible": "is stuck in the kernel", "refused": "may not be looked at", "unseen": "was not looked at",
+    "leaving": "has left training", "on_gpu": "waits for its own GPU", "working": "is elsewhere", "waiting": "waits",
 }  # fmt: skip
 
 
