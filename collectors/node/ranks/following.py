@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Dict, Iterable, Iterator, List, NamedTuple
+from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional
 
 from collectors.node.blocking import GuardedReader
 from collectors.node.files import link, read_or_none
@@ -22,7 +22,7 @@ from collectors.node.ranks.idle_launchers import IdleLaunchers
 from collectors.node.ranks.mapped import title
 from collectors.node.ranks.pulse import bytes_moved, helper_sample, rank_pulse, read_stat
 from collectors.node.ranks.search import YOUNG, Search
-from collectors.node.ranks.settling import Settling
+from collectors.node.ranks.settling import WAITS_FOR_A_CHILD, Settling
 from collectors.node.ranks.tracked import Tracked
 from collectors.node.shared import Shared
 from collectors.node.source import Denied, Failed, Source
@@ -211,7 +211,7 @@ class RankSource(Source):
                 rank = self._tracked.get(owner)
                 role = helper_role(tracked.member(), None if rank is None else rank.member())
                 command = presentable_command(tracked.words, 256)
-                if role == "helper":  # of workers there may be hundreds
+                if role == "helper" or _is_awaited(tracked, rank):  # of workers there may be hundreds
                     tracked.bytes_moved = bytes_moved(self.proc, pid)
                 yield helper_sample(self.proc, pid, owner, role, tracked.stat, command)
 
@@ -265,3 +265,9 @@ class RankSource(Source):
         if rank is process or process.nccl_log or not pattern:
             return rank
         return rank._replace(nccl_log=self._facts.nccl_log(rank.pid, rank.own_pid or rank.pid, rank.cwd, pattern))
+
+
+def _is_awaited(fork: Tracked, rank: Optional[Tracked]) -> bool:
+    """Whether a fork that is no loader's worker may be the one whose end its rank waits for."""
+    waits = rank is not None and (rank.held.read("wchan") or b"").strip() in WAITS_FOR_A_CHILD
+    return waits and fork.stat.comm != "pt_data_worker"

@@ -24,9 +24,9 @@ _CARRIES = ("tcp ", "socket", "pipe")
 
 def asks(status: RankStatus) -> bool:
     """True where its main thread, or the thread that it waits for, sleeps until a connection or a pipe brings more.
-    So does one that fills the queue at which the main thread waits.
 
-    An event loop sleeps until any of its own does, or a timer.
+    So does one that fills the queue at which the main thread waits. An event loop sleeps until any of its own
+    does, or a timer.
     """
     doing = status.activity
     if doing is None or status.state != "working" or not status.blocked:
@@ -88,13 +88,15 @@ def _asking(status: RankStatus) -> int:
 
 
 def _through_a_thread(doing: Activity) -> bool:
-    if doing.thread == "python" and doing.label == NETWORK:
-        return True
+    if doing.thread == "python" and (doing.label == NETWORK or (doing.waits == "unknown" and doing.moving)):
+        return True  # the other threads of its pool are through, or not all looks met this one
     holder = doing.holder  # several threads, of which none is the one; what each waits for is not always told
-    return holder is not None and holder.waits in ("storage", "unknown") and doing.label.partition(":")[0] in FEEDS
+    return (
+        holder is not None and holder.waits in ("storage", "time", "unknown") and doing.label.partition(":")[0] in FEEDS
+    )
 
 
 def _fed_from_afar(doing: Activity) -> bool:
     """It waits at a queue that a thread of its own fills with what that reads, in pieces: each wakes the main one."""
     holder = doing.holder
-    return holder is not None and holder.waits == "storage" and doing.label.partition(":")[0] in MAY_BE_FED
+    return holder is not None and holder.waits in ("storage", "unknown") and doing.label.partition(":")[0] in MAY_BE_FED

@@ -41,6 +41,8 @@ from hangtop.diagnosis.waits.staying import in_one_call, stays
 LEGITIMATE = frozenset({"forward", "backward", "compile", "evaluation", "checkpoint", "data", "init"})
 """Work that may keep the others waiting for long in a healthy job, as long as it is seen to move."""
 
+PIPED_BYTES_PER_S = 1024.0
+"""Ours: the log lines of its other threads stay below."""
 LOSSY = "tcp_retransmits"
 """The kind of finding that tells that packets get lost."""
 BUSY_FOR_LONG = frozenset({"compile", "evaluation", "checkpoint"})
@@ -188,6 +190,9 @@ def _carries(status: RankStatus) -> bool:
     if doing is None:
         return False
     least = TRICKLE_BYTES_PER_S if doing.waits == "helper" or doing.waiting_on.startswith("tcp ") else WORK_BYTES_PER_S
+    piped = doing.waits == "storage" and doing.waiting_on.startswith("pipe")
+    if piped and max(motion.read or 0.0, motion.written or 0.0) > PIPED_BYTES_PER_S:
+        return True  # who is at its other end takes it, or brings it, slowly
     runs = motion.unrun < HELPERS_SPAN or bool(motion.cpu)
     return (doing.carried or 0.0) > least and (runs or doing.waits == "helper")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import takewhile
 
 from hangtop.diagnosis.stacks.system import CHILD, FILE_LOCKS
-from hangtop.diagnosis.tables.thresholds import OWN_WORK_S
+from hangtop.diagnosis.tables.thresholds import LONG_WORK_S, OWN_WORK_S, TRICKLE_BYTES_PER_S
 from hangtop.diagnosis.waits.answers import asks_afar
 from hangtop.diagnosis.waits.children import ENDED, ONE, PROGRAM, STOPPED
 from hangtop.diagnosis.waits.rank_status import RankStatus
@@ -21,10 +21,13 @@ PROGRAMS_S = 5.0
 def outside_due(status: RankStatus) -> float:
     """Seconds that the others may wait for such a rank at the least; 0 for any other.
 
-    Who looks again and again was written to wait for long, and a program that does a little now and then goes on.
+    Who looks again and again was written to wait for long, and a program that does a little now and then goes on. One
+    that reads or writes a little all the time copies something over a slow path.
     """
     if not waits_outside(status):
         return 0.0
+    if _runs_a_program(status) and (status.motion.helpers_bytes or 0.0) > TRICKLE_BYTES_PER_S:
+        return LONG_WORK_S
     looks_again = status.activity is not None and status.activity.waits == "time"
     return OWN_WORK_S if looks_again or _goes_on(status) else FROM_OUTSIDE_S
 

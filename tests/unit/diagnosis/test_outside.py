@@ -115,3 +115,28 @@ def test_the_end_of_a_fork_that_lives_is_waited_for_and_no_worker_or_one_that_wa
     """A fork that writes slowly was proven to hold up the others as soon as its rank waited for its end."""
     found = told(6.0, FORKS, call, "process 2000" if call == "wait4" else "", "S", "data_worker", wchan)
     assert (found.ranks, found.severity if found.severity == "critical" else "") == ((2,), sure)
+
+
+@pytest.mark.parametrize(("bytes_per_s", "critical"), [(0.0, True), (200.0, True), (12_000.0, False)])
+def test_who_writes_to_a_pipe_that_is_emptied_slowly_makes_its_way(bytes_per_s: float, critical: bool) -> None:
+    """Debug output through a slow reader; of a full pipe that nobody empties nothing goes."""
+    sketch = Sketch(watched=25.0, span=25.0, stood_still=25.0, patience=4.0)
+    sketch.ranks().at(ALL_REDUCE)
+    sketch.ranks(2).at(ASKS, syscall="write", waiting_on="pipe").pulse(written=bytes_per_s)
+    assert (first(sketch.verdict()).severity == "critical") is critical
+
+
+@pytest.mark.parametrize(("grown", "severity"), [(0, "critical"), (4_000, "critical"), (40_000, "info")])
+def test_a_program_that_copies_over_a_slow_path_all_the_while_is_given_a_minute(grown: int, severity: str) -> None:
+    sketch = Sketch(watched=25.0, span=25.0, looks=26, stood_still=25.0, patience=4.0)
+    sketch.ranks().at(ALL_REDUCE)
+    sketch.ranks(2).at(RUNS, syscall="wait4", waiting_on="process 2000")
+    sketch.ranks(2).helpers(Helper(2000, 1002, "helper", "S", "pipe_write", 0.1, 1, "cp model.pt /remote"))
+    job = sketch.job()
+    own = job.ranks[2]
+    looks = tuple(
+        look._replace(value=look.value._replace(helpers_bytes=(1 << 20) + grown * place))
+        for place, look in enumerate(own.looks)
+    )
+    found = first(diagnose(replace(job, ranks=(*job.ranks[:2], replace(own, looks=looks), *job.ranks[3:]))))
+    assert (found.severity, found.ranks) == (severity, (2,))

@@ -185,6 +185,21 @@ def test_what_programs_of_a_rank_read_and_write_is_told_and_not_what_workers_do(
     assert of(bench.look(), RankPulse)[-1].helpers_bytes == 3000
 
 
+@pytest.mark.parametrize(
+    ("wchan", "comm", "told"),
+    [("do_wait", "python3", 3000), ("do_wait", "pt_data_worker", None), ("futex_wait_queue", "python3", None)],
+)
+def test_what_a_fork_reads_and_writes_is_told_while_its_rank_waits_for_its_end(
+    bench: Bench, wchan: str, comm: str, told: int | None
+) -> None:
+    """A fork that saves looks like a loader's worker that was not renamed, by its command."""
+    folder = bench.proc.add(50, env=rank_env(0))
+    (folder / "wchan").write_text(wchan)
+    bench.proc.add(55, env=rank_env(0), parent=50, comm=comm)
+    bench.look()
+    assert of(bench.look(), RankPulse)[-1].helpers_bytes == told
+
+
 def test_what_helpers_used_that_have_ended_counts_on(bench: Bench) -> None:
     ticks = os.sysconf("SC_CLK_TCK")
     bench.proc.add(50, env=rank_env(0), reaped=300)
