@@ -198,6 +198,8 @@ def _at_once(graph: WaitGraph, members: tuple[RankStatus, ...], ranks: tuple[int
 def _sureness(graph: WaitGraph) -> float:
     if graph.by_past or all(point.kind == "device" for point in graph.points) or _may_compute(graph):
         return BY_LINES
+    if any(point.kind == "device" and not point.where for point in graph.points):
+        return BY_LINES  # stages of a pipeline wait at lines of their own, whoever left them
     sure = 0.88 if graph.frozen else 0.7
     if graph.tied:
         sure -= 0.25

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from statistics import median_low
 from typing import Literal
 
-from hangtop.diagnosis.waits.apart import few_elsewhere
+from hangtop.diagnosis.waits.apart import PARTIES, few_elsewhere
 from hangtop.diagnosis.waits.network_threads import none_under_way, rests_beside
 from hangtop.diagnosis.waits.odd import at_other_roots, odd_points, of_all, went_on
 from hangtop.diagnosis.waits.peers import peers_awaited
@@ -216,14 +216,19 @@ def _all_call(points: Sequence[WaitPoint]) -> bool:
 
 
 def _elsewhere(points: Sequence[WaitPoint], on_gpu: WaitPoint) -> bool:
-    """All are in barriers, and none in the function in which the others wait for their GPUs, all at one line of it.
+    """All are in barriers, and none in a function in which the others wait for their GPUs, all at one line of it.
 
     Any other over NCCL is but launched: who is found in one waits behind it for its GPU, as the others do. Who sleeps
-    in one waits over the CPU, for the others to come.
+    in one waits over the CPU, for the others to come. Of one rank alone the others may be stages at a few lines.
     """
-    lines = {member.where for member in on_gpu.members}
+    lines, paths = ({each(one) for one in on_gpu.members} for each in (lambda one: one.where, _path))
     held = bool(points) and all(_holds(point) for point in points)
-    return held and len(lines) == 1 and all(point.path != on_gpu.path for point in points)
+    alone = sum(len(point.members) for point in points) == 1 < len(on_gpu.members) - 1
+    return held and len(lines) <= (PARTIES if alone else 1) and all(point.path not in paths for point in points)
+
+
+def _path(status: RankStatus) -> tuple[str, ...]:
+    return WaitPoint("device", "", "", False, (status,)).path
 
 
 def _in_its_loop(points: Sequence[WaitPoint], on_gpu: WaitPoint) -> bool:

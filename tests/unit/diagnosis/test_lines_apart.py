@@ -9,7 +9,7 @@ import pytest
 from hangtop.diagnosis.rules.stalled import job_stalled
 from hangtop.diagnosis.verdict.verdict import diagnose
 from hangtop.diagnosis.waits.job_status import status_of_job
-from tests.support.jobs import ALL_REDUCE, BARRIER, MOVING, Sketch, alarms, first
+from tests.support.jobs import ALL_REDUCE, BARRIER, MOVING, Sketch, alarms, c10d, first
 from tests.unit.diagnosis.test_own_gpu import COMPUTE, SPIN, SYNCHRONIZE, native, spinning, with_gpus
 
 CHECK = [SYNCHRONIZE[0], "check_finite train.py:40", "main train.py:8"]
@@ -115,3 +115,16 @@ def test_who_waits_elsewhere_is_named_though_it_was_seen_there_for_less_than_is_
     (found,) = job_stalled(replace(known, graph=replace(known.graph, held=5.0)), ())
     assert (found.kind, found.ranks, found.certainty) == ("job_stalled", (2,), "possible")
     assert "rank 2 on node2: waits elsewhere than the others" in found.summary
+
+
+@pytest.mark.parametrize(("left", "named"), [((3,), (3,)), ((2, 3), (0, 1, 2, 3))])
+def test_who_left_the_stages_of_a_pipeline_for_a_barrier_is_named_as_possible(
+    left: tuple[int, ...], named: tuple[int, ...]
+) -> None:
+    """The others wait for their GPUs at the lines of their stages, and none of them in its function."""
+    job = spinning()
+    job.ranks(0, 2).at([SYNCHRONIZE[0], "forward schedule.py:50", "main train.py:9"], state="R").pulse(cores=1.0)
+    job.ranks(1).at([SYNCHRONIZE[0], "backward schedule.py:61", "main train.py:9"], state="R").pulse(cores=1.0)
+    job.ranks(*left).at(c10d("barrier", "finish train.py:52", "main train.py:12")).pulse(cores=0.0)
+    found = first(job.verdict())
+    assert (found.ranks, found.certainty) == (named, "possible")
