@@ -19,6 +19,10 @@ SELDOM_PER_S = 1.0
 """Ours: who wakes oftener than once a second gets a few bytes each time, or only looks whether an answer came."""
 LAST = 12
 """Looks at a process that are gone through."""
+_MAY_BRING = ("storage", "time", "unknown")
+"""What a thread waits in that may bring what the main one waits for, each after a while."""
+PER_ITEM = 3
+"""Times that the main thread wakes, at the most, for each that it takes out of a queue."""
 _CARRIES = ("tcp ", "socket", "pipe")
 
 
@@ -84,6 +88,8 @@ def answer_due(status: RankStatus, waited: float) -> float:
 def _asking(status: RankStatus) -> int:
     """How many of its threads wait for answers of their own, each of which wakes the main one; one at the least."""
     others = status.activity.others if status.activity is not None else ()
+    if status.activity is not None and _fed_from_afar(status.activity):
+        return PER_ITEM
     return max(1, sum(note.role == "python" and note.waits == "storage" for note in others))
 
 
@@ -91,9 +97,9 @@ def _through_a_thread(doing: Activity) -> bool:
     if doing.thread == "python" and (doing.label == NETWORK or (doing.waits == "unknown" and doing.moving)):
         return True  # the other threads of its pool are through, or not all looks met this one
     holder = doing.holder  # several threads, of which none is the one; what each waits for is not always told
-    return (
-        holder is not None and holder.waits in ("storage", "time", "unknown") and doing.label.partition(":")[0] in FEEDS
-    )
+    notes = doing.others if holder is None else (holder,)
+    brings = any(note.role == "python" and note.where and note.waits in _MAY_BRING for note in notes)
+    return brings and doing.label.partition(":")[0] in FEEDS
 
 
 def _fed_from_afar(doing: Activity) -> bool:

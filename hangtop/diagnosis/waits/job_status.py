@@ -143,7 +143,9 @@ class JobStatus:
             return max(self.alarm_after, sleep_due(culprit, waited, self.job.now))
         if not self.job.live:
             return self.alarm_after
-        return max(self.alarm_after, answer_due(culprit, waited), child_due(culprit, waited), outside_due(culprit))
+        return max(
+            self.alarm_after, answer_due(culprit, waited), child_due(culprit, waited), outside_due(culprit, waited)
+        )
 
 
 def _thread(status: RankStatus) -> str:

@@ -18,8 +18,8 @@ PROGRAMS_S = 5.0
 """Seconds in which a program that goes on does something, be it little."""
 
 
-def outside_due(status: RankStatus) -> float:
-    """Seconds that the others may wait for such a rank at the least; 0 for any other.
+def outside_due(status: RankStatus, waited: float) -> float:
+    """Seconds that the others, who have ``waited`` so long, may wait for such a rank at the least; 0 for any other.
 
     Who looks again and again was written to wait for long, and a program that does a little now and then goes on. One
     that reads or writes a little all the time copies something over a slow path.
@@ -28,6 +28,8 @@ def outside_due(status: RankStatus) -> float:
         return 0.0
     if _runs_a_program(status) and (status.motion.helpers_bytes or 0.0) > TRICKLE_BYTES_PER_S:
         return LONG_WORK_S
+    if status.activity is not None and status.activity.syscall in CHILD and 0.0 < status.motion.unrun < waited:
+        return min(waited - status.motion.unrun + FROM_OUTSIDE_S, LONG_WORK_S)  # it came to this wait only then
     looks_again = status.activity is not None and status.activity.waits == "time"
     return OWN_WORK_S if looks_again or _goes_on(status) else FROM_OUTSIDE_S
 

@@ -194,3 +194,11 @@ def test_a_queue_that_a_thread_fills_with_what_it_reads_is_waited_for_while_some
     stacks = tuple(d._replace(threads=[*d.threads, reads]) if d.pid == 1002 else d for d in job.stacks)
     found = first(diagnose(replace(job, stacks=stacks)))
     assert (found.kind, found.ranks) == (kind, (2,))
+
+
+@pytest.mark.parametrize(("ran", "kind"), [(3.0, "waiting"), (13.9, "rank_stuck_on_lock")])
+def test_threads_of_a_pool_that_sleep_between_their_results_bring_them(ran: float, kind: str) -> None:
+    """Which of several threads the main one waits for nobody knows."""
+    job = asking(14.0, ran, POOL, threads=3, plain=True)
+    found = first(diagnose(job))
+    assert (found.kind, found.ranks) == (kind, (2,))

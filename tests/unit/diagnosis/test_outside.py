@@ -9,7 +9,7 @@ import pytest
 from collectors.samples.ranks import Helper
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.verdict.verdict import diagnose
-from tests.support.jobs import ALL_REDUCE, Sketch, first
+from tests.support.jobs import ALL_REDUCE, NOW, Sketch, first
 from tests.support.stacks import STDLIB
 
 ASKS = ["read_batch feed.py:40", "main run.py:9"]
@@ -138,5 +138,19 @@ def test_a_program_that_copies_over_a_slow_path_all_the_while_is_given_a_minute(
         look._replace(value=look.value._replace(helpers_bytes=(1 << 20) + grown * place))
         for place, look in enumerate(own.looks)
     )
+    found = first(diagnose(replace(job, ranks=(*job.ranks[:2], replace(own, looks=looks), *job.ranks[3:]))))
+    assert (found.severity, found.ranks) == (severity, (2,))
+
+
+@pytest.mark.parametrize(("ago", "severity"), [(3.0, "info"), (15.0, "critical")])
+def test_a_wait_for_the_end_of_a_process_counts_from_when_the_rank_came_to_it(ago: float, severity: str) -> None:
+    """It wrote to a fork until now, and waits for that to be through."""
+    sketch = Sketch(watched=25.0, span=25.0, stood_still=25.0, patience=4.0)
+    sketch.ranks().at(ALL_REDUCE)
+    sketch.ranks(2).at(RUNS, syscall="wait4", waiting_on="process 2000")
+    sketch.ranks(2).helpers(Helper(2000, 1002, "helper", "S", "pipe_read", 0.1, 1, "tee log"))
+    job = sketch.job()
+    own = job.ranks[2]
+    looks = tuple(look._replace(value=look.value._replace(idle_since=NOW - ago)) for look in own.looks)
     found = first(diagnose(replace(job, ranks=(*job.ranks[:2], replace(own, looks=looks), *job.ranks[3:]))))
     assert (found.severity, found.ranks) == (severity, (2,))
