@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import List, Optional, Protocol, Tuple
 
 from collectors.node import late_re as re
-from collectors.node.logs.families import fatal, perf
+from collectors.node.logs.families import fatal, mismatch, perf
 from collectors.node.logs.families.fatal import FatalBlock
 from collectors.node.logs.lines import line_prefixes
 from collectors.node.logs.lines.line import Line
@@ -159,8 +159,15 @@ class Failures:
         return taken
 
     def end(self) -> Outcome:
-        """The events of all entries."""
-        return Outcome(self._block.end(), "\n".join(self._text)[:4000], "")
+        """The events of all entries, and what their exceptions say of ranks that differ."""
+        told = self._block.end()
+        raised = [said for said in told if said.kind == "python.exception"]
+        differing = [
+            which._replace(at=said.at, rank=said.rank, host=said.host, line=said.line, text=said.text)
+            for said in raised
+            for which in mismatch.read(str(said.data.get("message", "")).replace("\n", " "))
+        ]
+        return Outcome([*told, *differing], "\n".join(self._text)[:4000], "")
 
 
 class FailedCollective:

@@ -59,6 +59,8 @@ class Away:
     comm: str
     members: tuple[RasRank, ...]
     at: float
+    surely: bool = True
+    """Whether more than one answer says so, or RAS itself has given a process up."""
 
 
 def behind(reports: Sequence[Look[RasReport]]) -> tuple[Behind, ...]:
@@ -97,18 +99,19 @@ def _without_echoes(own: Sequence[Behind]) -> list[Behind]:
     return kept or list(own)
 
 
-def away(reports: Sequence[Look[RasReport]]) -> tuple[Away, ...]:
-    """Find ranks that every one of the last answers (two at the least) could not find."""
+def away(reports: Sequence[Look[RasReport]], least: int = 2) -> tuple[Away, ...]:
+    """Find ranks that every one of the last answers (``least`` of them or more) could not find."""
     last = sorted(reports, key=lambda look: look.at)[-POLLS:]
-    if len(last) < 2:
+    if len(last) < max(least, 1):
         return ()
+    surely = len(last) > 1 or bool(last[-1].value.dead)
     found = []
     for comm, states in sorted(_histories(last).items()):
         lost = [{rank.rank for rank in state.ranks if rank.state in AWAY} for state in states]
         steady = set.intersection(*lost) if len(states) == len(last) else set()
         if steady:
             members = tuple(rank for rank in states[-1].ranks if rank.rank in steady)
-            found.append(Away(comm, tuple(sorted(members, key=lambda rank: rank.rank)), last[-1].at))
+            found.append(Away(comm, tuple(sorted(members, key=lambda rank: rank.rank)), last[-1].at, surely))
     return tuple(found)
 
 

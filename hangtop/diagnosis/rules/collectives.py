@@ -236,16 +236,17 @@ def ras_behind(job_status: JobStatus) -> Iterator[Finding]:
 def ras_away(job_status: JobStatus) -> Iterator[Finding]:
     """rank_missing by NCCL RAS: ranks that every one of the last answers could not find.
 
-    Needs two RAS answers or more.
+    Needs two RAS answers or more, or the one that was saved of a job that is over.
     """
     owners = job_status.job.once(Owners)
-    for one in ras.away(job_status.job.ras):
+    least = 2 if job_status.job.live or finished(job_status.job) else 1
+    for one in ras.away(job_status.job.ras, least):
         if not owners.is_ours(one.members):
             continue
         ranks = owners.of_members(one.members)
         states = listed([f"rank {m.rank} of it ({m.host}, pid {m.pid}) {m.state}" for m in one.members])
         yield Finding(
-            "rank_missing", "critical", 0.8,
+            "rank_missing", "critical", 0.8 if one.surely else 0.5,
             f"NCCL does not find {who(ranks, count(len(one.members), 'process', 'processes'))} any more",
             ranks=ranks, nodes=homes(job_status.job, ranks),
             evidence=(Evidence(f"NCCL RAS, communicator {one.comm}", one.at, states),),

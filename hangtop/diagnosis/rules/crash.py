@@ -63,7 +63,7 @@ NOT_THERE = re.compile("invalid device ordinal", re.IGNORECASE)
 """CUDA's words that ``invalid_device`` reports."""
 KILLED = frozenset({"KILL"})
 OOM_DAEMONS = frozenset({"systemd-oomd", "earlyoom", "systemd"})
-BATCH = {"lsf": "LSF", "moab": "Moab", "htcondor": "HTCondor"}
+BATCH = {"lsf": "LSF", "moab": "Moab", "htcondor": "HTCondor", "flux": "Flux"}
 """Batch systems that watch a job's memory themselves."""
 MEMORY = frozenset({"kernel_oom", "memory"})
 
@@ -217,6 +217,7 @@ def _told_elsewhere(job: Job, words: Sequence[Failure]) -> bool:
 def _killed(job_status: JobStatus, words: Sequence[Failure]) -> Finding:
     rank = words[0].rank
     memory = any(word.manner in MEMORY or text_of(word.event, "reason") == "OOMKilled" for word in words)
+    memory = memory or _ran_full(job_status.job, words[0])
     launchers = [text_of(word.event, "launcher") for word in words if word.manner == "memory"]
     daemon = next((name for name in launchers if name in OOM_DAEMONS), "")
     by = "by SIGKILL from outside (out of memory, a batch system, somebody)"
@@ -233,6 +234,14 @@ def _killed(job_status: JobStatus, words: Sequence[Failure]) -> Finding:
         advice="Give the node's job more memory or use less (data loader workers, pinned memory, what is cached)."
         if memory else "Look at the kernel log of its node for an OOM kill, and at the batch system's accounting.",
     )  # fmt: skip
+
+
+def _ran_full(job: Job, killed: Failure) -> bool:
+    """Whether Slurm says of nobody by name, there or anywhere, that the kernel killed for want of memory."""
+    told = said(job, "slurm.out_of_memory")
+    return killed.signal in KILLED and any(
+        event.rank is None and "task" not in event.data and event.host in ("", killed.host) for event in told
+    )
 
 
 def _ended_from_outside(job: Job, ended: Sequence[tuple[Failure, ...]]) -> Iterator[Finding]:

@@ -45,8 +45,8 @@ def launcher_alone(job: Job) -> Iterator[Finding]:
             nodes=tuple(sorted({event.host for event in ended} - {""})), evidence=tuple(map(event_line, ended[:3])),
             advice="Look at the lines above, and at the output of the other nodes.",
         )  # fmt: skip
-    if not told:
-        return
+    if not told or (all(event.data.get("cut") is True for event in told) and said(job, "torch.store_timeout")):
+        return  # frames without an exception, of a launcher that waited for the store
     if all(_in_rendezvous(event) for event in told):
         yield Finding(
             "store_timeout", "critical", 0.55,

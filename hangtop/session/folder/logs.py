@@ -27,6 +27,8 @@ UNDER = 12
 """Lines below a help text of Open MPI's on a peer that has hung up, in which the one who lost it aborts."""
 _OF_SCRIPTS = re.compile(r"(?:Conda\w{0,30}Error|CommandNotFoundError|Environment(?:Name|Location)NotFound\w{0,6})$")
 """Errors of conda's command line: a job's script goes on after them, and runs what it was to run."""
+_OF_A_SHELL = re.compile(r"Run 'conda init' before 'conda ")
+"""What conda's function says in a shell that lacks it: whatever environment there is, the script's next line runs."""
 _GLOG_SIGNAL = re.compile(r"\bSIG[A-Z]{3,4} \(@0x")
 """glog's second line, which names the signal; its first says *Aborted at* whatever signal it was."""
 _ITEM = re.compile(r"\s{0,8}[\[(]?(?P<number>\d{1,9}) ?/ ?(?P<of>\d{1,9})[\])]?[ :]")
@@ -67,7 +69,9 @@ def finished(events: Sequence[LogEvent], parser: LogParser, hints: Hints) -> lis
             or _of_an_item(event, parser)
         ):
             event = event._replace(data={**event.data, "survived": True})  # noqa: PLW2901 - as above
-        scripts = _OF_SCRIPTS.match(str(event.data.get("type", ""))) and last_line - event.line > ORDINARY
+        scripts = _OF_SCRIPTS.match(str(event.data.get("type", ""))) and (
+            last_line - event.line > ORDINARY or _OF_A_SHELL.match(str(event.data.get("message", ""))) is not None
+        )
         if event.kind.startswith(_ENDS) and (scripts or (event.line < stepped and event.data.get("cut") is True)):
             event = event._replace(data={**event.data, "survived": True})  # noqa: PLW2901 - as above
         if event.data.get("spoken") is True and any(0 < event.line - at <= UNDER for at in hung_up):

@@ -23,11 +23,14 @@ _PANIC = re.compile(
 _MPICH = re.compile(
     r"(?:\[(?P<host>[A-Za-z][\w.-]{0,80})\] - )?Abort\(\d{1,12}\)(?: on node \d{1,7})?"
     r" \(rank (?P<rank>\d{1,7}) in comm \w{1,12}\): (?P<what>[^\r\n]{0,400})"
-    r"|(?P<called>application called MPI_Abort\([^)\r\n]{0,60}\)) - process (?P<process>\d{1,7})"
+    r"|(?:PMGR_COLLECTIVE ERROR: rank \d{1,7} on (?P<of>[A-Za-z][\w.-]{0,80}): [^\r\n]{0,80}? Msg: )?"
+    r"(?P<called>application called MPI_Abort\([^)\r\n]{0,60}\)) - process (?P<process>\d{1,7})"
     r"|(?:(?P<asserted>Assertion failed in file [^\r\n]{1,300} at line \d{1,7}: [^\r\n]{1,200})\s)?"
     r"(?:^|(?<=\s))Rank (?P<own>\d{1,7}) \[[^\]\r\n]{10,40}\] (?:\[(?P<on>[A-Za-z][\w.-]{0,80})\] )?"
     r"(?P<internal>internal ABORT)\b"
-    r"|(?P<fatal>Fatal error in [A-Z]\w{2,60}: [^\r\n]{0,300})"
+    r"|(?P<fatal>Fatal error in (?:internal_)?[A-Z]\w{2,60}:(?: [^\r\n]{0,300}|\s{0,4}$))"
+    r"|^(?P<alone>Assertion failed in file [^\s]{1,300} at line \d{1,7}: [^\r\n]{1,200}?)"
+    r"(?= /\S{1,200}\(| Assertion failed |\s{0,4}$)"
     r"|^(?P<failed>P?MPI_\w{1,60})\(\d{1,6}\)\.{2,60}: [^\r\n]{0,600}\) failed\s{0,8}$"
 )
 _OPEN_MPI = re.compile(r"\*\*\* An error occurred in (?P<call>(?:P?MPI|shmem)_\w{1,60})")
@@ -55,9 +58,10 @@ def read(text: str) -> Iterator[Said]:
         yield _aborted("Go's runtime gave up (its message is cut off)")
     elif mpich is not None:
         rank = mpich.group("rank") or mpich.group("process") or mpich.group("own")
-        told = next(filter(None, mpich.group("what", "called", "fatal", "asserted", "internal", "failed")))
+        told = next(filter(None, mpich.group("what", "called", "fatal", "asserted", "internal", "alone", "failed")))
         told += " failed" if mpich.group("failed") else ""
-        yield _aborted(told, number(rank))._replace(host=mpich.group("host") or mpich.group("on") or "")
+        host = next(filter(None, mpich.group("host", "on", "of")), "")
+        yield _aborted(told, number(rank))._replace(host=host)
     elif call is not None or error is not None:
         reported = _REPORTED.search(text)
         what = error.group("error").strip() if error is not None else "an error of MPI"
@@ -93,6 +97,7 @@ FAMILY = Family(
         b"MPI_Abort(",
         b"Fatal error in ",
         b"internal ABORT",
+        b"aborting job:",
         b"Assertion failed in file ",
         b"An error occurred in ",
         b"MPI_ERR_",
@@ -108,7 +113,9 @@ FAMILY = Family(
     ),
     read,
     re.compile(
-        r"\*\*\* An error occurred in \w{1,80}(?!.{0,2000}\*\*\* MPI_ERR_(?!ORS))"
+        r"^(?:\[cli_\d{1,7}\]: )?aborting job:\s{0,4}$"
+        r"|Fatal error in (?:internal_)?[A-Z]\w{2,60}:\s{0,4}$"
+        r"|\*\*\* An error occurred in \w{1,80}(?!.{0,2000}\*\*\* MPI_ERR_(?!ORS))"
         r"|^Assertion failed in file [^\r\n]{1,300} at line \d{1,7}: [^\r\n]{1,200}$"
     ),
 )

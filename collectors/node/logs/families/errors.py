@@ -156,7 +156,7 @@ _LAUNCHES = re.compile(r"elastic_launch|launch_agent|ChildFailedError|CalledProc
 _HEAD = 240
 """Characters of a line in which such words count: behind them come commands and options."""
 _GRAVE = ("FATAL", "CRITICAL")
-_RANK = re.compile(r"(?i)\brank[ =:#_]{0,3}(?P<rank>\d{1,6})\b")
+_RANK = re.compile(r"(?i)(?:\brank[ =:#_]{0,3}|\bTime out nodes are \['(?=\d{1,6}'\]))(?P<rank>\d{1,6})\b")
 _NODE = re.compile(r"\b(?:on|at) (?:node|host|machine) (?P<node>[A-Za-z][\w.-]{1,80})")
 
 

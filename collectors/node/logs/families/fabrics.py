@@ -1,4 +1,4 @@
-"""Errors of the libraries below and beside NCCL: verbs and perftest, UCX, libfabric, PSM2, Open MPI's own transports.
+"""Errors of the libraries below and beside NCCL: verbs, UCX, libfabric, PSM2, NVSHMEM, Open MPI's own transports.
 
 ``fabric.error`` has ``library``, ``signature`` and the words in ``error``. Warnings that such libraries give on healthy
 machines (a device that one build does not know) are left out.
@@ -20,6 +20,7 @@ _LIBFABRIC = (
 _EFA = r"(?P<error>(?:Libfabric )?EFA (?:provider has encountered an )?internal error[^\r\n]{0,200})"
 _OFI = r"Open MPI failed an OFI Libfabric library call \((?P<error>[^)\r\n]{1,80})"
 _PSM = (
+    r"(?:^(?P<host>[A-Za-z][\w-]{0,60}(?:\.[A-Za-z][\w-]{0,40}){0,4})\.\d{1,9}(?=PSM))?"
     r"(?P<error>(?:PSM2? ?(?:no hfi units|can't open|was unable to|could not|Endpoint could not)"
     r"|hfi_(?:wait_for_device|userinit)\w{0,20}: [^\r\n]{0,80}fail)[^\r\n]{0,200})"
 )
@@ -56,20 +57,27 @@ _BTL = (
     r"(?P<error>[^\r\n]{0,100}?\b(?:readv?|writev?|recv|send)\b[^\r\n]{0,20}? (?:error|failed)[^\r\n]{0,160})"
 )
 """Open MPI's transports, by host and rank, that could not read from a peer or write to it."""
+_NVSHMEM = (
+    r"(?<![\w./+-])/[\w./+-]{0,200}?(?:src|nvshmem\w{0,12})/(?:host|modules|device)/[\w./-]{1,120}\.(?:cpp|cu|h)"
+    r":(?:\w{1,80}:)?\d{1,6}: (?P<error>non-zero status: -?\d{1,4} (?!/)[^\r\n]{1,200}|NULL value (?!/)[^\r\n]{1,200}"
+    r"|Unable to initialize any transports[^\r\n]{0,80}|nvshmem initialization failed[^\r\n]{0,80}"
+    r"|\w{1,60}: Call to \w{1,20} from [^\r\n]{1,120} failed : [^\r\n]{1,80})"
+)
+"""A call of NVSHMEM's own, by file and line; that one transport of several does not start is no failure."""
 _LIBRARIES: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
     (name, re.compile(pattern))
     for name, pattern in (
         ("ucx", _UCX), ("ucx", _UCX_CLOSED), ("libfabric", _LIBFABRIC), ("libfabric", _EFA), ("libfabric", _OFI),
         ("libfabric", _PLUGIN),
         ("psm", _PSM), ("verbs", _OBJECTS), ("verbs", _VERBS), ("verbs", _PERFTEST), ("verbs", _STATUS),
-        ("mpi", _BTL), ("mpi", _MPI),
+        ("mpi", _BTL), ("mpi", _MPI), ("nvshmem", _NVSHMEM),
     )
 )  # fmt: skip
 _BY = re.compile(r"^(?:\[\d{1,12}\.\d{1,9}\] )?\[?(?P<host>[A-Za-z][\w.-]{0,100}):\d{1,9}:\d{1,3}(?::\d{1,9})?\]")
 """UCX's host, process and thread."""
 _FAULT = re.compile(
     r"(?i)err|fail|unable|unreachable|tim(?:ed |e)out|refused|reset|abort|no (?:hfi|active)|not (?:reach|permit)"
-    r"|could|can't|exceeded|no route|returned -?[1-9]"
+    r"|non-zero status|NULL value|could|can't|exceeded|no route|returned -?[1-9]"
 )
 _PROBED = re.compile(
     r"\b(?:dlopen|dlsym|hmem|HMEM)|_hmem\b|\bNo data available\b|\bprovider\w{0,3} (?:is )?not (?:found|available)"
@@ -130,7 +138,8 @@ FAMILY = Family(
         b"error polling ", b"Completion with error", b"connect() to",
         b"unable to connect to", b"one pair of MPI", b"][btl_",
         b"operation error", b"access error", b"protection error", b"length error", b"request error",
-        b"counter exceeded", b"response error",
+        b"counter exceeded", b"response error", b": non-zero status: ", b": NULL value ", b"initialize any transports",
+        b"nvshmem init", b": Call to ",
     ),
     read,
 )  # fmt: skip

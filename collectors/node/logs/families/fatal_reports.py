@@ -2,7 +2,7 @@
 
 Formats: OpenFOAM's ``error`` and ``IOerror`` (in parallel each line has the rank in front: ``[3] --> FOAM FATAL
 ERROR:``), CMSSW's ``Begin Fatal Exception``, GROMACS's ``gmx_fatal``, AMReX's ``3::Assertion `…' failed`` and
-``amrex::Abort::3::… !!!``.
+``amrex::Abort::3::… !!!``, LAMMPS's ``ERROR on proc 3: …``.
 """
 
 from __future__ import annotations
@@ -28,6 +28,10 @@ _AMREX = re.compile(
     r"\b(?:Abort|Error|Assert)::(?P<rank>\d{1,7})::(?P<what>[^\r\n]{1,400}?) ?!!!"
     r"|^(?P<on>\d{1,7})::(?P<failed>Assertion `[^\r\n]{1,300}?' failed, file \"[^\"\r\n]{1,300}\", line \d{1,6})"
 )
+_LAMMPS = re.compile(
+    r"^ERROR on proc (?P<rank>\d{1,7}): (?P<what>[^\r\n]{4,500}? \([\w./+-]{1,200}\.(?:cpp|h):\d{1,6}\))"
+)
+"""``Error::one`` of LAMMPS, which aborts all."""
 
 
 def read(text: str) -> Iterator[Said]:
@@ -41,6 +45,10 @@ def read(text: str) -> Iterator[Said]:
         return
     if amrex is not None:
         yield _ended((amrex.group("what") or amrex.group("failed")).strip(), amrex.group("rank") or amrex.group("on"))
+        return
+    lammps = _LAMMPS.match(text)
+    if lammps is not None:
+        yield _ended(lammps.group("what"), lammps.group("rank"))
         return
     cms = _CMS.match(text)
     if cms is not None:
@@ -65,6 +73,7 @@ FAMILY = Family(
         b"Abort::",
         b"Error::",
         b"Assert::",
+        b"ERROR on proc ",
     ),
     read,
     re.compile(

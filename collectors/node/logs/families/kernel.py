@@ -38,7 +38,7 @@ _SYSLOG = re.compile(
 """The host, where a syslog's line names it in front of the kernel's text."""
 _SXID = re.compile(r"SXid \((?:PCI:)?(?P<bus>[0-9a-fA-F:.]+)\)\s*:\s*(?P<code>\d+),\s*(?P<detail>[^\r\n]*)")
 _OOM = re.compile(
-    r"(?:[Oo]ut of memory: |oom_reaper: |Memory cgroup out of memory: )?[Kk]illed process"
+    r"(?:(?:[Oo]ut of memory: |oom_reaper: |Memory cgroup out of memory: )?[Kk]illed|[Oo]ut of memory: Kill) process"
     r" (?P<pid>\d+),? \((?P<process>[^)]*)\)[^\r\n]*?(?:anon-rss:(?P<rss>\d+)kB|$)"
 )
 _OOM_ASKED = re.compile(r"(?P<process>[^\s:\[\]]{1,64}) invoked oom-killer: ")
@@ -209,9 +209,10 @@ def _files(text: str) -> Optional[Said]:
 
 
 _STEMS = (
-    *gpu_drivers.STEMS, b"fallen off the bus", b"SXid (", b"illed process ", b"oom-kill:constraint",
+    *gpu_drivers.STEMS, b"fallen off the bus", b"SXid (", b"illed process ", b"Kill process ", b"oom-kill:constraint",
     b"invoked oom-killer", b"memory: usage ", b"blocked for more than", b" blocked on a", b" D  ", b" D f", b"state:D",
     b"XID ", b"Xid ", b"xid ", b"lockup - CPU", b"ard LOCKUP", b"nfs: server", b"segfault at",
+    b" dumped core", b" terminated abnormally",
     b"general protection", b"trap invalid opcode", b"ink down", b"ink Down", b"ink is Down", b"ink is down",
     b"ink up", b"ink Up", b"ink is Up", b"ink is up", b"lost carrier", b" oper state ", b" oper status ",
     b" operational stat", b"mlx5_core", b"bnxt_en", b"NETDEV WATCHDOG", b" Unit Hang", b"adapter unexpectedly",

@@ -71,6 +71,10 @@ _TIME = re.compile(
 """A limit of time, in the words of PBS, Moab, HTCondor and those who watch them."""
 _MEMORY = re.compile(r"\bjob \d{1,12}[\w.\[\]-]{0,80} exceeded P?V?MEM usage (?:hard|soft) limit\b")
 """A limit of memory, in the words of Moab."""
+_FLUX_MEMORY = re.compile(
+    r"Memory cgroup out of memory: killed (?P<count>\d{1,6}) tasks? on (?P<host>[\w.-]{1,120}?)\.?\s{0,4}$"
+)
+"""Flux's shell, of its job's control group."""
 _REQUEUED = re.compile(r"Handling auto-requeue signal: ?\w{1,10}")
 """Lightning, which a batch system told that the job's time is up: it saves, and has the job queued anew."""
 _INTERRUPTED = re.compile(r"Main process received (?P<signal>SIG(?:INT|TERM)), exiting")
@@ -121,6 +125,13 @@ def _limited(text: str) -> Optional[Said]:
         return Said("slurm.cancelled", {"launcher": "deepspeed", "reason": reason, "why": interrupted.group()})
     if requeued is not None:
         return Said("slurm.cancelled", {"launcher": "lightning", "reason": "job_requeue", "why": requeued.group()})
+    full = _FLUX_MEMORY.search(text)
+    if full is not None:
+        return Said(
+            "slurm.out_of_memory",
+            {"launcher": "flux", "count": number(full.group("count"))},
+            host=full.group("host"),
+        )
     if _MEMORY.search(text):
         return Said("slurm.out_of_memory", {"launcher": "moab"})
     if late is not None:
@@ -148,6 +159,7 @@ FAMILY = Family(
         b"crashed with exit", b"first noticed rank", b"Lost executor ", b"killed by YARN",
         b"job.exception ", b"process received SIG",
         b"xit status", b"MPI processes was aborted", b"MEM usage ", b"signal",
+        b"cgroup out of memory",
         b"clock limit", b"clock time limit", b"time limit", b"timelimit",
     ),
     read,

@@ -26,6 +26,10 @@ _SEGFAULT = re.compile(
     r"(?P<process>[^\s\[\]]{1,64})\[(?P<pid>\d{1,10})\]:? (?:segfault at|general protection fault"
     r"|trap invalid opcode)[^\r\n]{0,400}?(?: in (?P<library>[^\s\[]{1,255}))?(?:\[|$)"
 )
+_DUMPED = re.compile(
+    r"\bProcess (?P<pid>\d{1,10}) \((?P<process>[^()\r\n]{1,64})\) of user \d{1,10} (?:dumped core|terminated abn)"
+)
+"""systemd-coredump, in the journal and in ``coredumpctl info``."""
 _OF_NO_JOB = re.compile(
     r"(?:DedicatedWorker|Web ?Content|Isolated Web Co|Chrome_\w{1,12}|ThreadPool\w{0,16}|chrom(?:e|ium)|firefox"
     r"|thunderbird|electron|code|slack|discord|spotify|steam\w{0,12}|Xorg|Xwayland|gnome-[\w-]{1,12}|plasmashell|kwin\w{0,8}|nautilus"
@@ -64,7 +68,7 @@ def said(text: str) -> Optional[Said]:
         if "hard_cpu" in data:
             data["cpu"] = data.pop("hard_cpu")
         return Said("kernel.lockup", data)
-    segfault = _SEGFAULT.search(text)
+    segfault = _SEGFAULT.search(text) or _DUMPED.search(text)
     program = "" if segfault is None else segfault.group("process")
     if segfault is not None and not is_of_no_job(program):
         return Said("kernel.segfault", fields(segfault, ("pid",)))

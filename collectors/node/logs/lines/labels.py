@@ -181,7 +181,7 @@ def _bracketed(text: str) -> Optional[Tuple[int, str, str, str]]:
         return match.end(), "hosted", match.group(2), match.group(1)
     match = _ROLE.match(text)
     if match is not None:
-        return match.end(), "rank" if match.group(1).lower() == "rank" else "local", match.group(2), ""
+        return match.end(), "rank" if match.group(1).lower() in ("rank", "cli_") else "local", match.group(2), ""
     match = _MPI.match(text) or _PETSC.match(text) or _PREPENDED.match(text) or _REALM.match(text)
     if match is not None:
         return match.end(), "rank", match.group(1), ""

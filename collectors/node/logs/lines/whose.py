@@ -33,6 +33,8 @@ _OTHERS = frozenset(
 _TENSOR = re.compile(
     r"(?:^|[\[( _])(?P<name>(?:[A-Z]{2}\d{1,4}[ _]){0,3}TP(?P<tp>\d{1,4})(?:[ _][A-Z]{2}\d{1,4}){0,2})[\]) ]"
 )
+_EXPERT = re.compile(r"^\(?(?:Vllm)?Worker_(?:DP\d{1,4}_)?(?:TP\d{1,4}_)?EP(?P<ep>\d{1,4})[ )]")
+"""vLLM's worker: its number among the experts is its place among all data- and tensor-parallel ones."""
 _OTHER_AXIS = re.compile(r"(?:DP|PP)[1-9]")
 _HOST = re.compile(
     r"(?i)(?<![\w.-])(?:host(?:name)?|node(?:[ _]?name)?|nodename|ip|pod)[\"']?(?: ?[=:]|(?<=ip)) ?[\"']?"
@@ -175,6 +177,9 @@ def rank_of(text: str) -> Optional[int]:
         short = _SHORT.search(text[:_VERY_FRONT])
         if short is not None:
             return number(short.group("bare") or short.group("key") or short.group("proc"))
+        expert = _EXPERT.match(text)
+        if expert is not None:
+            return number(expert.group("ep"))
         tensor = _TENSOR.search(text)
         alone = tensor is not None and not _OTHER_AXIS.search(tensor.group("name"))
         return number(tensor.group("tp")) if tensor is not None and alone else None

@@ -83,14 +83,28 @@ _CONSEQUENCE = re.compile(
 _ABOUT = re.compile(
     r"(?i)\[?(?:global[ _])?rank[ :=]{0,3}(?P<rank>\d{1,6})(?=[\]:,](?: |$)| (?:failed|raised"
     r"|crashed|died|ran out|hit)\b)"
+    r"|'?ERROR on proc (?P<proc>\d{1,7}): "
     r"|[^\r\n]{0,80}? on (?:global )?rank (?P<on>\d{1,6})(?=[:.,]|$)"
 )
-"""Messages that begin with the rank that they speak of, or end so. Not those that speak of a peer."""
+"""Messages that begin with the rank that they speak of, or end so; LAMMPS's. Not those that speak of a peer."""
 
 
 def follows(text: str) -> bool:
     """Whether an error's words tell of somebody else's end."""
     return bool(_CONSEQUENCE.search(text))
+
+
+_SERVICE = re.compile(
+    r"[/\\](?:httpx|httpcore|urllib3|requests|aiohttp|qdrant_client|redis|pymongo|psycopg2?|elasticsearch|botocore|minio"
+    r"|pika|kafka)[/\\]|/http/client\.py$|/urllib/request\.py$"
+)
+"""Clients of services over HTTP, and of databases: none of them connects ranks."""
+_NOBODY = re.compile(r"refused|Max retries exceeded|Failed to establish|Name or service|name resolution")
+
+
+def of_a_service(frames: Sequence[Tuple[str, int, str]], words: str) -> bool:
+    """Whether a connection that failed is one to a service that was not there: no peer ended."""
+    return any(_SERVICE.search(frame[0]) for frame in frames[-4:]) and bool(_NOBODY.search(words))
 
 
 LAUNCHERS = re.compile(
@@ -119,7 +133,7 @@ def headline(text: str) -> Data:
     }
     about = _ABOUT.match(message.strip())
     if about is not None:
-        data["about"] = int(about.group("rank") or about.group("on"))
+        data["about"] = int(about.group("rank") or about.group("proc") or about.group("on"))
     return data
 
 

@@ -263,6 +263,8 @@ class TracebackBlock:
             else {"type": self._notebook, "message": "", "signature": "user", "consequence": False}
         )
         data.update(exceptions.framed(self._frames))
+        if data["signature"] == "connection" and exceptions.of_a_service(self._frames, self.chain):
+            data["signature"] = "user"
         if self.thread:
             data["thread"] = self.thread
         if self._first_type and self._first_type != data.get("type"):
