@@ -161,6 +161,11 @@ def test_a_core_of_a_desktops_program_is_no_ranks(tmp_path: Path) -> None:
     assert _of(tmp_path, _dumped("gnome-shell")) == []
 
 
+def test_a_core_of_any_program_in_a_journal_is_no_ranks(tmp_path: Path) -> None:
+    said = "Mar 05 03:59:10 n7 systemd-coredump[925]: Process 924 (composer@2.1-se) of user 1000 dumped core.\n"
+    assert _of(tmp_path, said + said.replace("dumped core", "terminated abnormally with signal 6/ABRT")) == []
+
+
 CONDA = "CondaError: Run 'conda init' before 'conda {}'\n"
 
 

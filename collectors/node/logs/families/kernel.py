@@ -212,7 +212,7 @@ _STEMS = (
     *gpu_drivers.STEMS, b"fallen off the bus", b"SXid (", b"illed process ", b"Kill process ", b"oom-kill:constraint",
     b"invoked oom-killer", b"memory: usage ", b"blocked for more than", b" blocked on a", b" D  ", b" D f", b"state:D",
     b"XID ", b"Xid ", b"xid ", b"lockup - CPU", b"ard LOCKUP", b"nfs: server", b"segfault at",
-    b" dumped core", b" terminated abnormally",
+    b" dumped core",
     b"general protection", b"trap invalid opcode", b"ink down", b"ink Down", b"ink is Down", b"ink is down",
     b"ink up", b"ink Up", b"ink is Up", b"ink is up", b"lost carrier", b" oper state ", b" oper status ",
     b" operational stat", b"mlx5_core", b"bnxt_en", b"NETDEV WATCHDOG", b" Unit Hang", b"adapter unexpectedly",

@@ -27,9 +27,9 @@ _SEGFAULT = re.compile(
     r"|trap invalid opcode)[^\r\n]{0,400}?(?: in (?P<library>[^\s\[]{1,255}))?(?:\[|$)"
 )
 _DUMPED = re.compile(
-    r"\bProcess (?P<pid>\d{1,10}) \((?P<process>[^()\r\n]{1,64})\) of user \d{1,10} (?:dumped core|terminated abn)"
+    r"^\s{1,40}Message: Process (?P<pid>\d{1,10}) \((?P<process>[^()\r\n]{1,64})\) of user \d{1,10} dumped core"
 )
-"""systemd-coredump, in the journal and in ``coredumpctl info``."""
+"""``coredumpctl info`` of a program that somebody asked about; a journal tells of any that a desktop runs."""
 _OF_NO_JOB = re.compile(
     r"(?:DedicatedWorker|Web ?Content|Isolated Web Co|Chrome_\w{1,12}|ThreadPool\w{0,16}|chrom(?:e|ium)|firefox"
     r"|thunderbird|electron|code|slack|discord|spotify|steam\w{0,12}|Xorg|Xwayland|gnome-[\w-]{1,12}|plasmashell|kwin\w{0,8}|nautilus"
