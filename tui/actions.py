@@ -213,6 +213,8 @@ ACTIONS: tuple[Action, ...] = (
            own.write_report, "Job", "", 11),
     Action("shell", "exclamation_mark", "Shell", "A shell on the selected node; hangtop comes back after it.",
            own.open_shell, "Job", "node", 9, Touch.NODE),
+    Action("again", "A", "Try again", "Connect to a lost node now; what was left unanswered is asked once more.",
+           own.try_again, "Job", "again"),
     Action("palette", "colon,ctrl+p", "Commands", "Find any action, node or theme by its name.",
            own.open_palette, "hangtop", "", 12),
     Action("help", "question_mark,f1", "Help", "All keys.", own.show_help, "hangtop", "", 2),

@@ -114,9 +114,10 @@ class Scene:
     def accusation(self) -> Finding | None:
         """What the verdict puts first, where anything is wrong."""
         verdict = self.session.verdict
-        if verdict is None or verdict.outcome not in LOUD or not verdict.findings:
+        if verdict is None or not verdict.findings:
             return None
-        return verdict.findings[0]
+        first = verdict.findings[0]
+        return first if verdict.outcome in LOUD or first.severity == "critical" else None
 
     @property
     def suspected(self) -> NodeState | None:

@@ -87,3 +87,6 @@ class Subject(Protocol):
 
     def python(self, node: str) -> str:
         """The interpreter that was found on a node. Raises :class:`~collectors.fleet.transport.TransportError`."""
+
+    def retry(self, node: str) -> None:
+        """Try to reach a lost node now. Raises :class:`~collectors.fleet.transport.TransportError`."""

@@ -95,5 +95,8 @@ class Feed(Protocol):
     def python(self, node: str) -> str:
         """The interpreter that was found on a node. Raises :class:`~collectors.fleet.transport.TransportError`."""
 
+    def retry(self, node: str) -> None:
+        """Try to reach a lost node now. Raises :class:`~collectors.fleet.transport.TransportError`."""
+
     def settings(self, node: str | None, settings: Settings) -> None:
         """Send new settings to one node, or to all."""

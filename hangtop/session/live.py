@@ -102,6 +102,12 @@ class LiveFeed:
             raise TransportError(f"{node}: not connected yet")
         return self._fleet.python(node)
 
+    def retry(self, node: str) -> None:
+        """Try to reach a lost node now, and ask again what was declined."""
+        if self._fleet is None:
+            raise TransportError(f"{node}: not connected yet")
+        self._fleet.retry(node)
+
     def settings(self, node: str | None, settings: Settings) -> None:
         """Send new settings to one node, or to all."""
         if self._fleet is not None:

@@ -49,6 +49,10 @@ class Still:
         """Refuse: see :meth:`transport`."""
         raise TransportError(f"{node}: this is a moment of the past")
 
+    def retry(self, node: str) -> None:
+        """Refuse: see :meth:`transport`."""
+        raise TransportError(f"{node}: this is a moment of the past")
+
     def settings(self, node: str | None, settings: Settings) -> None:
         """Nothing to set."""
 

@@ -90,6 +90,10 @@ class ReplayFeed:
         """Refuse: see :meth:`transport`."""
         raise TransportError(f"{node}: this is a recording")
 
+    def retry(self, node: str) -> None:
+        """Refuse: see :meth:`transport`."""
+        raise TransportError(f"{node}: this is a recording")
+
     def settings(self, node: str | None, settings: Settings) -> None:
         """Nothing to set: what was recorded is recorded."""
 

@@ -239,6 +239,12 @@ class Session(Intake):
             raise TransportError(f"{node}: this session has no connections")
         return self._feed.python(node)
 
+    def retry(self, node: str) -> None:
+        """Try to reach a lost node now. Raises :class:`TransportError` where nothing connects."""
+        if self._feed is None:
+            raise TransportError(f"{node}: this session has no connections")
+        self._feed.retry(node)
+
     def settings(self, node: str | None = None) -> Settings:
         """What a node side is told to do: one node's, or those that any starts with."""
         return self.told.of(node)

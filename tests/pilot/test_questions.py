@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from collectors.fleet.sink import LinkChange
 from collectors.fleet.ssh.questions import Question
 from tests.support.piloted import screen
+from tests.support.screens import NOW, Paper
 
 KEY = Question("node1", "host_key", "The authenticity of host node1 [/b] cannot be established", "ED25519 SHA256:abc")
 SECRET = Question("node2", "passphrase", "Enter passphrase for /home/ada/.ssh/id_ed25519")
@@ -55,6 +57,23 @@ async def test_a_question_of_a_server_may_be_answered_with_nothing() -> None:
         await shown.pilot.pause()
         await shown.pilot.press("enter")
         assert await answer == ""
+
+
+async def test_what_was_left_unanswered_can_be_asked_again() -> None:
+    session = Paper().session()
+    session.link(LinkChange("node2", "lost", "root@node2: the question was not answered", NOW))
+    async with screen(session) as shown:
+        answer = asyncio.ensure_future(session.asker.ask(SECRET))
+        await shown.pilot.pause()
+        await shown.press("escape")
+        assert await answer is None
+        assert shown.notices()[-1] == "node2: A in 6 Nodes asks again"
+        await shown.press("6", "A")
+        assert session.retried == []
+        assert "no lost node under the cursor" in shown.notices()[-1]
+        await shown.press("down", "A")
+        assert session.retried == ["node2"]
+        assert "connects to node2" in shown.notices()[-1]
 
 
 async def test_what_went_wrong_here_is_shown() -> None:

@@ -60,6 +60,7 @@ class PaperSession(Session):
         self.looked: list[tuple[str, StackDump]] = []
         """What a look gives."""
         self.signalled: list[set[int]] = []
+        self.retried: list[str] = []
         self.started = False
         self.closed = False
 
@@ -73,6 +74,10 @@ class PaperSession(Session):
     async def close(self) -> None:
         self.closed = True
         self.keeping.close()
+
+    def retry(self, node: str) -> None:
+        """Take note of it."""
+        self.retried.append(node)
 
     async def signal_stacks(self, ranks: Collection[int]) -> list[tuple[str, StackDump]]:
         """Take note of it."""

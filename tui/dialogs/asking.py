@@ -233,4 +233,7 @@ class ScreenAsker:
                     answer.set_result(said)
 
             self._app.push_screen(dialog, take)
-            return await answer
+            said = await answer
+            if said is None and question.kind != "reuse":
+                self.tell(f"{question.node}: A in 6 Nodes asks again")
+            return said

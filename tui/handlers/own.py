@@ -8,6 +8,7 @@ import signal
 import subprocess
 from pathlib import Path
 
+from hangtop.diagnosis.node_names import nodes_text
 from hangtop.diagnosis.phrasing import outcome_words
 from tui.host import Host
 from tui.looks.text import harmless
@@ -61,6 +62,21 @@ def open_shell(app: Host) -> None:
     if wrong:
         app.say(wrong, "error")
     app.tick()
+
+
+def try_again(app: Host) -> None:
+    """Connect to the lost node under the cursor, or to all that are marked."""
+    from collectors.fleet.transport import TransportError
+
+    names = app.panel.chosen_nodes()
+    lost = [name for name in names if app.session.state.nodes[name].link == "lost"]
+    try:
+        for name in lost:
+            app.session.retry(name)
+    except TransportError as error:
+        app.say(str(error), "error")
+    else:
+        app.say(f"connects to {nodes_text(lost)}" if lost else "no lost node under the cursor, or marked")
 
 
 def suspend(app: Host) -> None:

@@ -140,6 +140,10 @@ class Panel(Clear, Vertical):
         """Name of the node under the cursor."""
         return None
 
+    def chosen_nodes(self) -> list[str]:
+        """Names of marked nodes, or of the one under the cursor."""
+        return []
+
     def chosen_ranks(self) -> set[int]:
         """Marked ranks, or the one under the cursor."""
         return set()

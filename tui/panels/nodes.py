@@ -22,6 +22,7 @@ class NodesPanel(TablePanel[NodeState]):
     """The table of nodes."""
 
     NAME = "nodes"
+    CAN = TablePanel.CAN | {"again"}
     FROZEN = 1
     EMPTY = "no node"
 
@@ -83,6 +84,10 @@ class NodesPanel(TablePanel[NodeState]):
         """The node."""
         row = self.table.current
         return None if row is None else row.name
+
+    def chosen_nodes(self) -> list[str]:
+        """The marked ones, or the one under the cursor."""
+        return [node.name for node in self.table.chosen()]
 
     def chosen_ranks(self) -> set[int]:
         """Ranks of the marked nodes."""

@@ -92,6 +92,10 @@ class FilesFeed:
         """Refuse: see :meth:`transport`."""
         raise TransportError(f"{node}: these are files")
 
+    def retry(self, node: str) -> None:
+        """Refuse: see :meth:`transport`."""
+        raise TransportError(f"{node}: these are files")
+
     def settings(self, node: str | None, settings: Settings) -> None:
         """Nothing to set: what was written is written."""
 

@@ -48,6 +48,9 @@ class Feed:
     def python(self, node: str) -> str:
         raise TransportError(f"{node}: not in this test")
 
+    def retry(self, node: str) -> None:
+        raise TransportError(f"{node}: not in this test")
+
     def settings(self, node: str | None, settings: Settings) -> None:
         self.told.append((node, settings))
 
