@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.finding import Finding
@@ -149,9 +149,19 @@ def _behind(job: Job, group: Timed) -> tuple[tuple[int, ...], str, float]:
     members = group.ranks(job)
     if members is None or not members <= reported:
         unread = sorted({*(members or ()), *range(max(reported) if group.whole else 0)} - reported)
-        of_them = f"logs of {ranks_text(unread)} were not read" if unread else "its other ranks are not known"
+        of_them = _without(job, unread) if unread else "its other ranks are not known"
         return (), f"all that report had launched it, and {of_them}", 0.5
     return (), "all that report had launched it, and it did not complete", 0.6
+
+
+def _without(job: Job, ranks: Sequence[int]) -> str:
+    """What is known of ranks that report nothing: one that is alive may have nothing to report."""
+    living = {rank.rank for rank in job.ranks if rank.gone_at is None} if job.live else set()
+    alive = sorted(living.intersection(ranks))
+    if not alive:
+        return f"logs of {ranks_text(ranks)} were not read"
+    others = f", nor was the log of {ranks_text(set(ranks) - living)} read" if set(ranks) - living else ""
+    return f"{ranks_text(alive)}, still alive, {'says' if len(alive) == 1 else 'say'} nothing of it{others}"
 
 
 def _whole(group: Timed) -> Iterator[LogEvent]:

@@ -9,7 +9,7 @@ import pytest
 from collectors.samples.fabric import PortUse
 from hangtop.diagnosis.groups.timeouts import by_watchdog
 from hangtop.diagnosis.job import NetworkUse
-from tests.support.jobs import COMPUTING, NOW, Sketch, after, alarms, first, kinds, port
+from tests.support.jobs import COMPUTING, NOW, READING, Sketch, after, alarms, first, kinds, port
 
 
 @pytest.mark.parametrize(
@@ -96,6 +96,17 @@ def test_a_log_that_was_not_read_is_not_silence() -> None:
     found = first(job.verdict())
     assert (found.kind, found.ranks) == ("watchdog_timeout", ())
     assert "logs of rank 2 were not read" in found.summary
+
+
+def test_of_a_rank_that_lives_and_says_nothing_it_is_not_said_that_its_log_was_not_read() -> None:
+    job = Sketch()
+    job.ranks(0, 1, 3).gone(ago=8.0)
+    job.ranks(2).at(READING)
+    for rank in (0, 1, 3):
+        job.says("torch.watchdog_timeout", rank, ago=9, op="ALLREDUCE", seq=7, group_name="default_pg")
+    told = [one.summary for one in job.verdict().findings if one.kind == "watchdog_timeout"]
+    assert told
+    assert not any("were not read" in one for one in told)
 
 
 def test_a_log_of_a_node_that_is_missing_is_not_silence() -> None:
