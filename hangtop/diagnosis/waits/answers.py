@@ -49,8 +49,11 @@ def asks_afar(status: RankStatus) -> bool:
 
 def answered(status: RankStatus, waited: float) -> bool:
     """Whether it ran after the others, who have ``waited`` so many seconds, came: something was answered meanwhile."""
-    if waited - status.motion.unrun < STOOD_STILL_S or not asks(status):
-        return False
+    return waited - status.motion.unrun >= STOOD_STILL_S and asks(status) and _ran(status)
+
+
+def _ran(status: RankStatus) -> bool:
+    """Whether its main thread ran at all, as far as the kernel tells."""
     return status.motion.unrun > 0.0 or _has_slept(status) or wakes(status.motion)
 
 
@@ -82,7 +85,10 @@ def answer_due(status: RankStatus, waited: float) -> float:
     if answered(status, waited):
         return LONG_WORK_S if (status.motion.switches or 0.0) < SELDOM_PER_S * _asking(status) else OWN_WORK_S
     doing = status.activity
-    return AN_ANSWER_S if doing is not None and asks(status) and _through_a_thread(doing) else 0.0
+    if doing is None or not asks(status):
+        return 0.0
+    came = _fed_from_afar(doing) and status.motion.unrun < waited and _ran(status)
+    return AN_ANSWER_S if came or _through_a_thread(doing) else 0.0
 
 
 def _asking(status: RankStatus) -> int:

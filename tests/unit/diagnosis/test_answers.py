@@ -183,13 +183,21 @@ def test_one_that_has_not_woken_since_may_yet_be_answered(held: float, severity:
 READS = (f"BufferedReader.read {STDLIB}/_pyio.py:10", "reader feed.py:12", f"run {STDLIB}/threading.py:982")
 
 
-@pytest.mark.parametrize(("ran", "kind"), [(2.0, "waiting"), (13.9, "rank_stuck_in_data")])
+@pytest.mark.parametrize(
+    ("held", "ran", "kind"),
+    [
+        (14.0, 2.0, "waiting"),
+        (14.0, 13.9, "rank_stuck_in_data"),
+        (5.0, 2.5, "waiting"),
+        (5.0, 6.0, "rank_stuck_in_data"),
+    ],
+)
 def test_a_queue_that_a_thread_fills_with_what_it_reads_is_waited_for_while_something_comes(
-    ran: float, kind: str
+    held: float, ran: float, kind: str
 ) -> None:
     """A loader's thread that got a batch every few seconds was told as stuck."""
     stack = [f"Queue.get {STDLIB}/queue.py:171", "batches feed.py:40", "main run.py:9"]
-    job = asking(14.0, ran, stack, threads=0)
+    job = asking(held, ran, stack, threads=0)
     reads = thread(*READS, name="prefetch", tid=7000)
     stacks = tuple(d._replace(threads=[*d.threads, reads]) if d.pid == 1002 else d for d in job.stacks)
     found = first(diagnose(replace(job, stacks=stacks)))
