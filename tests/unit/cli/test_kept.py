@@ -121,7 +121,7 @@ def test_a_session_that_cannot_begin_says_why_in_one_line(tmp_path: Path) -> Non
     command = f"{shlex.join([*RUN, 'watch', '-F', str(tmp_path / 'config'), 'node1'])}; echo {LEFT} $?; exec sleep 60"
     with Tmux(["sh", "-c", command], env={"XDG_STATE_HOME": str(tmp_path)}, size=(200, 30)) as terminal:
         said = terminal.wait_for(LEFT)
-    assert f"config:1: '/etc/nonsense' does not begin with a keyword\n{LEFT} 3" in said
+    assert f"config:1: '/etc/nonsense' does not begin with a keyword\n{LEFT} 2" in said
 
 
 @pytest.mark.parametrize(
