@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from collectors.samples.values import MOST_RANK
 from hangtop.diagnosis.job import Job, Node, Rank
+from hangtop.diagnosis.tables.thresholds import SILENT_S
 from hangtop.diagnosis.unnumbered import numbered
 from hangtop.diagnosis.witnesses.event_fields import number_of
 
@@ -91,7 +92,13 @@ def blind(node: Node) -> bool:
 
 
 def out_of_sight(job: Job, name: str) -> tuple[int, ...]:
-    """Ranks of such a node that were alive when they were seen last: whether they still are, nobody knows."""
-    if not blind(job.nodes[name]):
+    """Ranks of such a node that were alive when they were seen last: whether they still are, nobody knows.
+
+    Where the look is only late, as on a full machine now and then, they were seen just now.
+    """
+    node = job.nodes[name]
+    ranks = node.sources.get("ranks")
+    only_late = node.link == "live" and ranks is not None and ranks.state == "late" and job.now - ranks.since < SILENT_S
+    if only_late or not blind(node):
         return ()
     return tuple(sorted(rank.rank for rank in job.ranks_of(name) if rank.gone_at is None))

@@ -232,6 +232,10 @@ def test_a_job_is_not_healthy_while_ranks_of_it_cannot_be_seen_any_more() -> Non
     verdict = job.verdict()
     assert verdict.outcome == "unknown"
     assert "node2 shows only a part, and nothing is known of ranks 2-3 meanwhile: ranks: /proc" in verdict.summary
+    job.node("node2", sources={"ranks": source("ranks", "late", "no answer for 5 s", NOW - 2)})
+    assert job.verdict().outcome == "healthy", "they were seen just now"
+    job.node("node2", sources={"ranks": source("ranks", "late", "no answer for 15 s", NOW - 12)})
+    assert job.verdict().outcome == "unknown"
     job.ranks(2, 3).gone()
     assert "nothing is known of" not in job.verdict().summary, "they had ended before"
 
