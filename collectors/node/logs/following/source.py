@@ -46,6 +46,7 @@ class LogSource(Source):
 
     name = "logs"
     period = UNSEEN
+    retry = UNSEEN  # ranks that come are not to have ended before their logs are read
     deadline = 10.0
 
     def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys") -> None:
