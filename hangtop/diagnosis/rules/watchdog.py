@@ -14,12 +14,15 @@ from hangtop.diagnosis.phrasing import count, duration, listed, ranks_text
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.witnesses.event_fields import number_of, text_of
 from hangtop.diagnosis.witnesses.exits import came_to_their_end
+from hangtop.diagnosis.witnesses.log_reading import was_read
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 
 SIZED = frozenset({"ALLREDUCE", "BROADCAST", "REDUCE", "_REDUCE_SCATTER_BASE", "REDUCE_SCATTER", "_ALLGATHER_BASE"})
 """Operations that need the same number of elements on every rank."""
 FAR = 16
 """Difference of sequence numbers that those of one group seldom have when its ranks fall apart."""
+SAME_TIME_S = 5.0
+"""Ours: seconds by which ranks that launched a collective side by side tell of its time-out apart."""
 UNNAMED = "These lines name no process group (torch before 2.3): ranks of several groups may stand side by side."
 
 
@@ -149,9 +152,23 @@ def _behind(job: Job, group: Timed) -> tuple[tuple[int, ...], str, float]:
     members = group.ranks(job)
     if members is None or not members <= reported:
         unread = sorted({*(members or ()), *range(max(reported) if group.whole else 0)} - reported)
+        if members is not None and _are_silent(job, group, unread):
+            say, where = ("is alive and says", "its log") if len(unread) == 1 else ("are alive and say", "their logs")
+            return tuple(unread), f"{say} nothing of it in {where}: most likely had not launched it", 0.6
         of_them = _without(job, unread) if unread else "its other ranks are not known"
         return (), f"all that report had launched it, and {of_them}", 0.5
     return (), "all that report had launched it, and it did not complete", 0.6
+
+
+def _are_silent(job: Job, group: Timed, ranks: Sequence[int]) -> bool:
+    """Whether few ranks are all that is lacking, all alive, and their logs were read past the time of the others' word.
+
+    Each of those who launched it tells so by itself, each some seconds after the other.
+    """
+    living = {rank.rank: rank for rank in job.ranks if rank.gone_at is None} if job.live else {}
+    latest = max((event.at for event in group.events if event.at is not None), default=job.now)
+    few = 0 < 2 * len(ranks) <= len(set(ranks_in(group.events)))
+    return few and all(rank in living and was_read(job, living[rank], latest + SAME_TIME_S) for rank in ranks)
 
 
 def _without(job: Job, ranks: Sequence[int]) -> str:

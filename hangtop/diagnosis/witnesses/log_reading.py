@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
-from hangtop.diagnosis.job import Job, Node
+from hangtop.diagnosis.job import Job, Node, Rank
 from hangtop.diagnosis.tables.thresholds import UNREAD_S
 from hangtop.diagnosis.witnesses.failures import failures
 
@@ -34,6 +34,14 @@ def logs_behind(job_status: JobStatus) -> tuple[str, ...]:
     if last <= logs_read_to(job):
         return ()
     return tuple(sorted(name for name, node in job.nodes.items() if _reads(node) and _read_to(node) < last))
+
+
+def was_read(job: Job, rank: Rank, until: float) -> bool:
+    """Whether all that a rank wrote to its standard error by then is known: it is a file, which any node may read."""
+    path = rank.process.stderr
+    readers = [node for node in job.nodes.values() if _reads(node)]
+    own = path.startswith("/") and not path.startswith("/dev/")
+    return own and _reads(job.nodes[rank.node]) and min(map(_read_to, readers)) >= until
 
 
 def _reads(node: Node) -> bool:
