@@ -36,4 +36,5 @@ def go(terminal: Tmux) -> Way:
     for seen in ("who waits for whom", "taken "):
         keys.append(named(terminal.wait_for(seen), "In"))
         terminal.press(keys[-1])
-    return Way(tuple(keys), terminal.wait_for("MainThread"))
+    # Not "MainThread": the panel below has that, too, and a key that comes before the stack is open is for the panel.
+    return Way(tuple(keys), terminal.wait_for("Esc close"))
