@@ -151,7 +151,9 @@ def told(changes: Iterable[Change], most: int, names: ShortNames = WHOLE, *, mor
     return [line.line(names, more=more and line is lines[-1]) for line in lines]
 
 
-@lru_cache(maxsize=OF_ALL)  # while thousands of ranks start all of them are read again every second
+# While thousands of ranks start all of them are read again every second, the newest first: with room for no more than
+# those, each new one would push out the one that is read next.
+@lru_cache(maxsize=2 * OF_ALL)
 def _words(text: str, *, sources: bool) -> tuple[str, int | None, str]:
     """What happened, without to which rank; which rank; and which source of samples it is told of, if it is of one."""
     read = _SOURCE.match(text) if sources else None
