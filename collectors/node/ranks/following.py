@@ -22,7 +22,7 @@ from collectors.node.ranks.idle_launchers import IdleLaunchers
 from collectors.node.ranks.mapped import title
 from collectors.node.ranks.pulse import bytes_moved, helper_sample, rank_pulse, read_stat
 from collectors.node.ranks.search import YOUNG, Search
-from collectors.node.ranks.settling import WAITS_FOR_A_CHILD, Settling
+from collectors.node.ranks.settling import Settling, waits_for_a_child
 from collectors.node.ranks.tracked import Tracked
 from collectors.node.shared import Shared
 from collectors.node.source import Denied, Failed, Source
@@ -269,5 +269,5 @@ class RankSource(Source):
 
 def _is_awaited(fork: Tracked, rank: Optional[Tracked]) -> bool:
     """Whether a fork that is no loader's worker may be the one whose end its rank waits for."""
-    waits = rank is not None and (rank.held.read("wchan") or b"").strip() in WAITS_FOR_A_CHILD
-    return waits and fork.stat.comm != "pt_data_worker"
+    # its name first: of loaders' workers there may be hundreds, and the rank's wait would be read for each
+    return fork.stat.comm != "pt_data_worker" and rank is not None and waits_for_a_child(rank)

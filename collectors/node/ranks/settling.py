@@ -24,6 +24,11 @@ LATE = ("log", "recorder", "ray")
 """What tells a number until the environment does."""
 
 
+def waits_for_a_child(one: Tracked) -> bool:
+    """Whether it sleeps until one that it started ends."""
+    return (one.held.read("wchan") or b"").strip() in WAITS_FOR_A_CHILD
+
+
 class Settling:
     """Looks at them again and again, with growing pauses."""
 
@@ -136,7 +141,7 @@ class Settling:
     def _is_waited_for(self, one: Tracked, owner: Tracked) -> bool:
         """Of what meets by JAX or MPI no thread tells: started early on, by one that cannot and only waits for it."""
         later = (one.stat.start_ticks - owner.stat.start_ticks) / CLOCK_TICKS
-        if later > STARTS_WITHIN or (owner.held.read("wchan") or b"").strip() not in WAITS_FOR_A_CHILD:
+        if later > STARTS_WITHIN or not waits_for_a_child(owner):
             return False
         return self._search.may_meet(one.pid) and not self._search.may_meet(owner.pid)
 

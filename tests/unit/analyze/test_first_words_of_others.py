@@ -180,7 +180,7 @@ def test_another_error_of_condas_ends_a_short_log(tmp_path: Path) -> None:
 
 def _raised(file: str, error: str) -> str:
     return (
-        'Traceback (most recent call last):\n  File "/work/embed.py", line 23, in store\n    client.get()\n'
+        'Traceback (most recent call last):\n  File "/job/embed.py", line 23, in store\n    client.get()\n'
         f'  File "/v/site-packages/{file}", line 90, in send\n    raise it\n{error}\n'
     )
 
@@ -230,7 +230,7 @@ def _report(error: str) -> str:
         "------------------------------------------------------------\nFailures:\n[1]:\n"
         "  time      : 2025-03-11_18:33:20\n  host      : len\n  rank      : 1 (local_rank: 1)\n"
         "  exitcode  : 1 (pid: 3400)\n  traceback : Traceback (most recent call last):\n"
-        '    File "/work/train.py", line 16, in main\n      dist.barrier()\n'
+        '    File "/job/train.py", line 16, in main\n      dist.barrier()\n'
         f"  {error}\n\n------------------------------------------------------------\n"
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -52,6 +53,17 @@ def test_who_looks_again_after_each_short_sleep_was_written_to_wait_for_long(hel
     assert (found.certainty if found.severity == "critical" else "") == sure
 
 
+def moved_by_helpers(sketch: Sketch, grown: Sequence[int]) -> Finding:
+    """The first finding where the helpers of rank 2 had moved so many bytes more by each look at it."""
+    job = sketch.job()
+    own = job.ranks[2]
+    looks = tuple(
+        look._replace(value=look.value._replace(helpers_bytes=(1 << 20) + more))
+        for look, more in zip(own.looks, grown, strict=True)
+    )
+    return first(diagnose(replace(job, ranks=(*job.ranks[:2], replace(own, looks=looks), *job.ranks[3:]))))
+
+
 @pytest.mark.parametrize(("moved", "critical"), [((0, 0, 0, 0), True), ((0, 900, 1800, 2700), False)])
 def test_a_program_that_does_a_little_now_and_then_is_given_longer(moved: tuple[int, ...], critical: bool) -> None:
     """A script that sleeps between its attempts, or a copy over a slow line; one that hangs does nothing at all."""
@@ -59,14 +71,8 @@ def test_a_program_that_does_a_little_now_and_then_is_given_longer(moved: tuple[
     sketch.ranks().at(ALL_REDUCE)
     sketch.ranks(2).at(RUNS, syscall="wait4", waiting_on="process 2000")
     sketch.ranks(2).helpers(Helper(2000, 1002, "helper", "S", "", 0.1, 1, "bash fetch.sh"))
-    job = sketch.job()
-    own = job.ranks[2]
-    looks = tuple(
-        look._replace(value=look.value._replace(helpers_bytes=(1 << 20) + more))
-        for look, more in zip(own.looks, (*[0] * (len(own.looks) - 4), *moved), strict=True)
-    )
-    ranks = (*job.ranks[:2], replace(own, looks=looks), *job.ranks[3:])
-    assert (first(diagnose(replace(job, ranks=ranks))).severity == "critical") is critical
+    grown = (*[0] * (len(sketch.job().ranks[2].looks) - 4), *moved)
+    assert (moved_by_helpers(sketch, grown).severity == "critical") is critical
 
 
 @pytest.mark.parametrize(
@@ -132,13 +138,7 @@ def test_a_program_that_copies_over_a_slow_path_all_the_while_is_given_a_minute(
     sketch.ranks().at(ALL_REDUCE)
     sketch.ranks(2).at(RUNS, syscall="wait4", waiting_on="process 2000")
     sketch.ranks(2).helpers(Helper(2000, 1002, "helper", "S", "pipe_write", 0.1, 1, "cp model.pt /remote"))
-    job = sketch.job()
-    own = job.ranks[2]
-    looks = tuple(
-        look._replace(value=look.value._replace(helpers_bytes=(1 << 20) + grown * place))
-        for place, look in enumerate(own.looks)
-    )
-    found = first(diagnose(replace(job, ranks=(*job.ranks[:2], replace(own, looks=looks), *job.ranks[3:]))))
+    found = moved_by_helpers(sketch, [grown * place for place in range(len(sketch.job().ranks[2].looks))])
     assert (found.severity, found.ranks) == (severity, (2,))
 
 
