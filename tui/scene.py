@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Protocol
+from typing import Literal, Protocol
 
 from hangtop.diagnosis.finding import Finding, Verdict, WaitBox
 from hangtop.session.state.job_state import GpuState, JobState, NodeState, RankState
@@ -118,6 +118,14 @@ class Scene:
             return None
         first = verdict.findings[0]
         return first if verdict.outcome in LOUD or first.severity == "critical" else None
+
+    def accused_parts(self, kind: Literal["gpus", "ports"]) -> Iterator[tuple[NodeState, str]]:
+        """GPUs or ports that the verdict names first: each one's node, if it is known, and its name there."""
+        named = self.accusation
+        for told in () if named is None else named.gpus if kind == "gpus" else named.ports:
+            node, _, name = told.rpartition(":")
+            if node in self.state.nodes:
+                yield self.state.nodes[node], name
 
     @property
     def suspected(self) -> NodeState | None:

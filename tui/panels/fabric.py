@@ -77,12 +77,9 @@ class FabricPanel(TablePanel[LinkRow]):
 
     def blamed(self) -> Hashable:
         """The port that the verdict names, else the first one of the node that it names, or on which its culprit is."""
-        named = self.scene.accusation
-        for told in () if named is None else named.ports:
-            node, _, name = told.rpartition(":")
-            here = self.scene.state.nodes.get(node)
-            if here is not None and name in here.ports:
-                return node, name
+        for node, name in self.scene.accused_parts("ports"):
+            if name in node.ports:
+                return node.name, name
         suspected = self.scene.suspected
         first = None if suspected is None else next(chain(suspected.ports, _outward(suspected)), None)
         return None if suspected is None or first is None else (suspected.name, first)

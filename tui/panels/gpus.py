@@ -72,12 +72,9 @@ class GpusPanel(TablePanel[GpuRow]):
 
     def blamed(self) -> Hashable:
         """The GPU that the verdict names, else that of the first rank that it names."""
-        named = self.scene.accusation
-        for name in () if named is None else named.gpus:
-            node, _, index = name.rpartition(":")
-            here = self.scene.state.nodes.get(node)
-            if here is not None and index.isdecimal() and int(index) in here.gpus:
-                return node, int(index)
+        for node, index in self.scene.accused_parts("gpus"):
+            if index.isdecimal() and int(index) in node.gpus:
+                return node.name, int(index)
         rows = self.scene.suspects
         gpu = self.scene.gpu_of(rows[0]) if rows else None
         return None if gpu is None else (rows[0].node.name, gpu.index)
