@@ -32,7 +32,7 @@ from tui.results import Results
 from tui.running.alarm import Alarm, notification
 from tui.running.arrivals import ARRIVALS, Arrivals
 from tui.running.due import Due
-from tui.running.garbage import REST, TURN, Garbage
+from tui.running.garbage import REST, Garbage
 from tui.running.heap import give_back, share_heap
 from tui.running.starting import BEGINNING, start_session
 from tui.running.terminal import TerminalDriver
@@ -133,9 +133,9 @@ class HangtopApp(Host, inherit_bindings=False):
         self.set_interval(min(10.0, max(0.25, self.options.refresh)), self._due)
         self.set_interval(COST_PERIOD, self.edges.footer.measure)
         self.set_interval(REST, self._garbage.rest)
-        self.set_interval(TURN, self._garbage.turn)
         self._arriving = self.set_interval(ARRIVALS, self._look_for_arrivals)
         self._garbage.start()
+        self._garbage.take_turns()
         share_heap()
         unknown = sorted(set(self.options.keymap) - BY_ID.keys())
         if unknown:

@@ -45,6 +45,9 @@ _LOOK_SLOTS = round(1.0 / _SLOT)
 _BATCH = 64
 _AT_ONCE = 12
 """Heartbeats in one turn of the loop: a millisecond of packets."""
+_LOOKS_AT_ONCE = 16
+_MOST_SLOTS = 5
+"""Slots that pass between two turns, where so many hold no more than these looks: each turn wakes this process up."""
 _GROWTH = 128
 """Links that may come up before what they have made is put out of the collector's sight."""
 
@@ -194,9 +197,9 @@ class Fleet:
         links = list(self._links.values())
         began = time.monotonic()
         beaten = slot = frozen = 0
+        slots = slots_of_turn(len(links))
         while True:
-            await asyncio.sleep(_SLOT)
-            slot += 1
+            await asyncio.sleep(slots * _SLOT)
             now = time.monotonic()
             for due in slots_since(beaten, now - began):
                 beaten = due
@@ -206,13 +209,23 @@ class Fleet:
                     if place % _AT_ONCE == 0:
                         await asyncio.sleep(0)  # after a late turn there are many, and keys and paints go on meanwhile
             self._tell_some()
-            for link in links[slot % _LOOK_SLOTS :: _LOOK_SLOTS]:
-                link.look(now)
-            for transport in self._transports.over_ssh[slot % _LOOK_SLOTS :: _LOOK_SLOTS]:
-                transport.look(now, self._links[transport.name].settings.interval)
-            if slot % _LOOK_SLOTS == 0 and (up := sum(link.up for link in links)) >= frozen + _GROWTH:
+            for _ in range(slots):
+                slot += 1
+                self._look(slot % _LOOK_SLOTS, links, now)
+            if slot % _LOOK_SLOTS < slots and (up := sum(link.up for link in links)) >= frozen + _GROWTH:
                 frozen = up
                 _spare_collector()
+
+    def _look(self, slot: int, links: Sequence[NodeLink], now: float) -> None:
+        for link in links[slot::_LOOK_SLOTS]:
+            link.look(now)
+        for transport in self._transports.over_ssh[slot::_LOOK_SLOTS]:
+            transport.look(now, self._links[transport.name].settings.interval)
+
+
+def slots_of_turn(nodes: int) -> int:
+    """Slots between two turns: more than one where few nodes have their look, and so their heartbeat, in each."""
+    return max(1, min(_MOST_SLOTS, _LOOKS_AT_ONCE * _LOOK_SLOTS // max(1, nodes)))
 
 
 def slots_since(last: int, elapsed: float) -> range:

@@ -14,7 +14,7 @@ import pytest
 
 from collectors.fleet import fleet as fleet_module
 from collectors.fleet.clean import clean
-from collectors.fleet.fleet import Fleet, FleetOptions, slots_since
+from collectors.fleet.fleet import Fleet, FleetOptions, slots_of_turn, slots_since
 from collectors.fleet.ssh.questions import Asker
 from collectors.fleet.targets.chosen import resolve
 from collectors.fleet.transport import TransportError
@@ -207,3 +207,11 @@ def test_after_a_long_sleep_every_node_has_one_heartbeat() -> None:
     slots = slots_since(7, 86_400.0)
     assert len({slot % every for slot in slots}) == len(slots) == every
     assert not slots_since(slots[-1], 86_400.0)
+
+
+def test_few_nodes_wake_the_loop_seldom_and_thousands_are_looked_at_a_few_at_a_time() -> None:
+    every = fleet_module._LOOK_SLOTS
+    assert [slots_of_turn(nodes) for nodes in (0, 1, 64, 2048)] == [5, 5, 5, 1]
+    for nodes in range(1, 600):
+        looks = slots_of_turn(nodes) * nodes / every
+        assert slots_of_turn(nodes) == 1 or looks <= fleet_module._LOOKS_AT_ONCE

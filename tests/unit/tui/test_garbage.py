@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import weakref
 
@@ -104,3 +105,44 @@ def test_the_young_are_looked_at_often_only_while_there_is_garbage(monkeypatch: 
         assert turns(15) == [10, 11, 12, 13, 14]
     finally:
         keeper.stop()
+
+
+def test_turns_come_seldom_only_where_little_is_made_and_nothing_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, made, keeper = 0, 100, Garbage()
+    monkeypatch.setattr("tui.running.garbage.gc.collect", lambda _generation: found)
+    monkeypatch.setattr("tui.running.garbage.gc.get_count", lambda: (made, 0, 0))
+    try:
+        pauses = [keeper.turn() for _ in range(40)]
+        assert pauses[0] == garbage.TURN
+        assert pauses[-1] == garbage.SELDOM
+        assert sorted(pauses) == pauses, "once nothing is found it stays so"
+        made = garbage.LITTLE + 1
+        assert keeper.turn() == garbage.TURN
+        made = 100
+        assert keeper.turn() == garbage.SELDOM
+        keeper.pressed()
+        assert keeper.turn() == garbage.TURN
+    finally:
+        keeper.stop()
+
+
+async def test_it_takes_turns_until_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tui.running.garbage.TURN", 0.001)
+    frozen = asyncio.Event()
+    turns = 0
+
+    def freeze() -> None:
+        nonlocal turns
+        turns += 1
+        if turns == 3:
+            frozen.set()
+
+    monkeypatch.setattr("tui.running.garbage.gc.freeze", freeze)
+    keeper = Garbage()
+    keeper.start()
+    keeper.take_turns()
+    await asyncio.wait_for(frozen.wait(), 30)
+    keeper.stop()
+    before = turns
+    await asyncio.sleep(0.05)
+    assert turns == before
