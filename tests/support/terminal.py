@@ -11,7 +11,10 @@ from textual._compositor import CompositorUpdate
 from textual.app import App
 from textual.screen import Screen
 
-_TOKEN = re.compile(r"\x1b\[(?P<args>[\d;]*)(?P<kind>[A-Za-z])|(?P<newline>\n)|(?P<char>[^\x1b\n])")
+_TOKEN = re.compile(
+    r"(?P<narrow>[ -~─-╿▀-▟⠀-⣿]+)|\x1b\[(?P<args>[\d;]*)(?P<kind>[A-Za-z])|(?P<newline>\n)|(?P<char>[^\x1b\n])"
+)
+"""A run of characters that are one cell each, a control sequence, the end of a line, or any other character."""
 JUNK = "¤"
 """What stands in cells that nothing was ever written to: a terminal may show anything there."""
 
@@ -42,14 +45,26 @@ class Terminal:
         x = y = 0
         style = ""
         for token in _TOKEN.finditer(data):
-            if token["kind"] == "H":
-                y, x = (int(part or 1) - 1 for part in (token["args"] or "1;1").split(";"))
-            elif token["kind"] == "m":
-                style = "" if token["args"] in {"", "0"} else token["args"]
-            elif token["newline"]:
+            narrow, args, kind, newline, char = token.groups()
+            if narrow:
+                x = self._put_all(x, y, narrow, style)
+            elif kind == "H":
+                y, x = (int(part or 1) - 1 for part in (args or "1;1").split(";"))
+            elif kind == "m":
+                style = "" if args in {"", "0"} else args
+            elif newline:
                 x, y = 0, y + 1
-            elif token["char"]:
-                x = self._put(x, y, Cell(token["char"], style))
+            elif char:
+                x = self._put(x, y, Cell(char, style))
+
+    def _put_all(self, x: int, y: int, text: str, style: str) -> int:
+        """Characters of one cell each."""
+        room = max(0, self.width - x) if y < self.height else 0
+        within, beyond = text[:room], text[room:]
+        if within:
+            self.cells[y][x : x + len(within)] = [Cell(char, style) for char in within]
+        self.outside += beyond
+        return x + len(text)
 
     def _put(self, x: int, y: int, cell: Cell) -> int:
         size = get_character_cell_size(cell.char)
