@@ -6,16 +6,19 @@ import faulthandler
 import gc
 import signal
 import sys
+import time
 from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
 
-settings.register_profile("hangtop", deadline=None)
-settings.load_profile("hangtop")
+settings.register_profile("hangtop", deadline=None, max_examples=40)
+settings.register_profile("hangtop-slow", deadline=None)
 
 TOO_LONG = 1500.0
 """Seconds after which a test, all its tries and fixtures together, ends the run; a try has its own limit."""
+LOOSELY = 60.0
+"""Seconds by which that may come too early: setting the clock anew waits for a thread, for each of thousands."""
 
 STANDSTILL = 20.0
 """Seconds before another try: a loaded machine that stands still does so for ten and more."""
@@ -28,14 +31,35 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol() -> Generator[None, object, object]:
-    """Let no test hang the run, where even its limit is of no avail: all threads are written down, and it ends."""
-    faulthandler.dump_traceback_later(TOO_LONG, exit=True, file=sys.__stderr__ or sys.stderr)
-    try:
-        return (yield)
-    finally:
+class Limit:
+    """Lets no test hang the run, where even its limit is of no avail: all threads are written down, and it ends."""
+
+    def __init__(self) -> None:
+        self._set_at = -LOOSELY
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logstart(self) -> None:
+        """A test begins."""
+        now = time.monotonic()
+        if now - self._set_at >= LOOSELY:
+            self._set_at = now
+            faulthandler.dump_traceback_later(TOO_LONG, exit=True, file=sys.__stderr__ or sys.stderr)
+
+    def pytest_sessionfinish(self) -> None:
+        """The last one has ended."""
         faulthandler.cancel_dump_traceback_later()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Properties are tried on more examples by ``--slow``."""
+    config.pluginmanager.register(Limit())
+    settings.load_profile("hangtop-slow" if config.getoption("--slow") else "hangtop")
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests that were read stay to the end: no collection needs to look at them."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

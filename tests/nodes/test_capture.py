@@ -13,7 +13,7 @@ import pytest
 from tests.support.cluster import Cluster
 from tests.support.cluster_node import Node
 
-pytestmark = pytest.mark.nodes
+pytestmark = [pytest.mark.nodes, pytest.mark.slow]
 
 HANGTOP = (sys.executable, "-c", "from hangtop.cli.main import main; main()")
 SINK = """\

@@ -59,9 +59,9 @@ def ask(pid: int) -> Dump:
 @pytest.mark.parametrize(
     ("server", "inside"),
     [
-        ('("0.0.0.0", 0)', []),
+        pytest.param('("0.0.0.0", 0)', [], marks=pytest.mark.slow),
         ('("0.0.0.0", 0)', ["unshare", "-n", "sh", "-c", 'ip link set lo up; exec "$@"', "sh"]),
-        ('(os.path.join(sys.argv[2], "worker.sock"),)', []),
+        pytest.param('(os.path.join(sys.argv[2], "worker.sock"),)', [], marks=pytest.mark.slow),
         (
             '("/mnt/link/worker.sock",)',
             ["unshare", "-m", "-n", "sh", "-c",

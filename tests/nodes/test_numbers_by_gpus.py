@@ -51,7 +51,7 @@ def _spawned(parent: int) -> list[int]:
     return [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
-@pytest.mark.parametrize("in_order", [True, False])
+@pytest.mark.parametrize("in_order", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_they_are_numbered_where_their_gpus_come_in_the_order_of_their_start(tmp_path: Path, in_order: bool) -> None:
     bench = Bench(tmp_path / "gpus", Hardware(gpus=2, ports=0))
     bench.install()

@@ -86,7 +86,7 @@ def test_good_paths_are_well(cluster: Cluster) -> None:
     ("plant", "kind"),
     [
         pytest.param(lossy, "packet_loss", marks=pytest.mark.slow),
-        (slow, "slow_node"),
+        pytest.param(slow, "slow_node", marks=pytest.mark.slow),
         pytest.param(narrow, "mtu_mismatch", marks=pytest.mark.slow),
         (blocked, "path_blocked"),
     ],
@@ -129,6 +129,7 @@ def test_preflight_names_the_node_that_others_cannot_reach(cluster: Cluster) -> 
     assert node.address in broken["figure"]
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_collectives_are_right_and_a_slow_port_and_a_narrow_node_stand_alone(cluster: Cluster) -> None:
     node, other = cluster.nodes[1], cluster.nodes[3]
@@ -189,6 +190,7 @@ def test_nothing_is_left_on_any_node_after_a_kill(cluster: Cluster, probing: sub
     assert come_to(cluster.nodes, 0, 0, 10)
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_stopped_it_answers_and_leaves_nothing_even_behind_a_link_that_was_cut(
     cluster: Cluster, probing: subprocess.Popen[str]

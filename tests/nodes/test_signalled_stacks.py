@@ -82,6 +82,7 @@ def step_of(pid: int) -> int:
     return head.step
 
 
+@pytest.mark.slow
 def test_ranks_write_their_stacks_on_the_signal_that_they_named_and_go_on(refused: str) -> None:
     with ranks() as pids:
         for unasked in look(refused, pids, signal=False):
@@ -123,12 +124,14 @@ def test_the_command_says_what_it_sends_and_asks_first(refused: str) -> None:
         assert all(one["frames"] and not one["error"] for one in json.loads(yes.stdout)["ranks"])
 
 
+@pytest.mark.slow
 def test_a_rank_that_named_no_signal_is_left_alone(refused: str) -> None:
     with ranks(", stacks=False") as pids:
         for one in look(refused, pids, signal=True):
             assert one.error.startswith("denied")
 
 
+@pytest.mark.slow
 def test_where_py_spy_may_look_nobody_is_signalled() -> None:
     with ranks() as pids:
         assert {one.method for one in look(sys.executable, pids, signal=True)} == {"nonblocking"}

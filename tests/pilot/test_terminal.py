@@ -23,6 +23,7 @@ from tui.widgets.footer import Footer
 
 OPTIONS = ScreenOptions(theme="hangtop")
 SIZES = [(80, 24), (120, 36), (200, 50)]
+LARGE_ARE_SLOW = [SIZES[0], *(pytest.param(size, marks=pytest.mark.slow) for size in SIZES[1:])]
 
 
 @pytest.fixture(autouse=True)
@@ -111,7 +112,7 @@ async def test_the_overview_of_what_came_bit_by_bit(size: tuple[int, int], nodes
     assert not any(JUNK in line for line in again)
 
 
-@pytest.mark.parametrize("nodes", [2, 16, 64])
+@pytest.mark.parametrize("nodes", [2, 16, pytest.param(64, marks=pytest.mark.slow)])
 async def test_a_terminal_that_grows_and_shrinks_keeps_nothing_of_what_it_was(nodes: int) -> None:
     paper = Paper(nodes=nodes, slow=11)
     session = paper.session(ticks=3)
@@ -134,7 +135,7 @@ KEYS = [("g",), ("g", "right"), ("g", "right", "escape"), ("minus",), ("minus", 
 
 
 @pytest.mark.parametrize("nodes", [4, *(pytest.param(nodes, marks=pytest.mark.slow) for nodes in (40, 200))])
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", LARGE_ARE_SLOW)
 async def test_views_and_the_picture_of_waits_leave_nothing_behind(size: tuple[int, int], nodes: int) -> None:
     paper = Paper(nodes=nodes, gpus=4, slow=11)
     session = paper.session(ticks=3)

@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.samples.stacks import StackDump
@@ -182,7 +182,6 @@ def shuffled(job: Job, seed: int) -> Job:
     )  # fmt: skip
 
 
-@settings(max_examples=100)
 @given(sketches(), st.integers(0, 1000))
 def test_any_picture_has_one_verdict_whatever_the_order_of_its_parts(sketch: Sketch, seed: int) -> None:
     job = sketch.job()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.formats import BadFormat, flight_recorder
@@ -157,7 +157,6 @@ FIELDS = [
 ]  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(st.dictionaries(st.sampled_from(FIELDS), plain), max_size=4), plain, plain, st.booleans())
 def test_fields_of_any_type_are_read_or_left_out(
     entries: list[dict[str, Any]], config: object, status: object, as_json: bool
@@ -167,7 +166,6 @@ def test_fields_of_any_type_are_read_or_left_out(
     assert len(flight_recorder.read(data, "x_3").collectives) == len(entries)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.integers(0, 3000), st.binary(min_size=1, max_size=6))
 def test_a_damaged_dump_is_read_or_refused(where: int, put: bytes) -> None:
     data = bytearray((DUMPS / "gloo_hang_0").read_bytes())

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.formats import BadFormat, ras
@@ -252,7 +252,6 @@ def test_what_is_no_report(text: str) -> None:
         ras.parse(text, node="", at=0.0)
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.sampled_from([MISMATCH, INCOMPLETE, ALONE, json.dumps(document(), indent=1)]),
     st.lists(st.tuples(st.integers(0, 2000), st.text(max_size=12)), max_size=5),

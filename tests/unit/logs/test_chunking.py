@@ -48,13 +48,12 @@ messy = st.lists(
 cuts = st.lists(st.integers(0, 1 << 20), max_size=12)
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(messy, cuts)
 def test_chunks_change_nothing(data: bytes, where: list[int]) -> None:
     assert run(data, where) == run(data, [])
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.sampled_from([*FILES, NCCL]), st.lists(st.tuples(st.integers(0, 9999), st.binary(max_size=3)), max_size=20))
 def test_mutations_break_nothing(data: bytes, changes: list[tuple[int, bytes]]) -> None:
     changed = bytearray(data)
@@ -65,7 +64,6 @@ def test_mutations_break_nothing(data: bytes, changes: list[tuple[int, bytes]]) 
         assert len(event.text) <= 4100
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=400))
 def test_random_bytes_break_nothing(data: bytes) -> None:
     assert run(data, [7, 99]) == run(data, [])

@@ -72,7 +72,7 @@ def by_blocks(data: bytes) -> list[CommProgress]:
     return log.progress()
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(lines, max_size=30), changes)
 def test_by_blocks_as_line_by_line(text: list[str], edits: list[tuple[int, bytes]]) -> None:
     data = bytearray("\n".join(text), "utf-8")

@@ -57,7 +57,6 @@ def said(dumps: list[RecorderDump], world: int) -> list[Finding]:
     Layout(tensor=1, pipeline=4, data=2, microbatches=4, layers=2, steps=1, overlap=False, syncs=False),
     Style(version="2.1", kept=20), "absent", 0, 1, 64,
 )  # fmt: skip
-@settings(max_examples=60, deadline=None)
 @given(
     layouts,
     styles,
@@ -80,7 +79,6 @@ def test_the_named_ranks_are_right(layout: Layout, style: Style, kind: str, rank
         assert all(set(finding.ranks) == right for finding in found[:1])
 
 
-@settings(max_examples=60, deadline=None)
 @given(layouts, st.integers(0, 15), st.integers(0, 300), st.booleans())
 def test_a_rank_that_stops_is_found_by_whole_dumps(layout: Layout, rank: int, place: int, absent: bool) -> None:
     """As long as somebody came to wait for it."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.fleet.sink import LinkChange
@@ -245,7 +245,6 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return path.read_bytes()
 
 
-@settings(max_examples=150, deadline=None)
 @given(edits=st.lists(st.tuples(st.integers(0, 1 << 20), st.binary(min_size=1, max_size=9)), min_size=1, max_size=4))
 def test_a_damaged_recording_never_breaks_its_reader(
     tmp_path_factory: pytest.TempPathFactory, recorded: bytes, edits: list[tuple[int, bytes]]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, get_args, get_type_hints
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.fleet.sink import LinkChange
@@ -354,7 +354,6 @@ def _sample(kind: type) -> st.SearchStrategy[Any]:
 ANY_SAMPLE = st.one_of([_sample(kind) for kind in SAMPLES])
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(ANY_SAMPLE, max_size=8), max_size=6))
 def test_no_sequence_of_valid_samples_breaks_it(chunks: Sequence[Sequence[NamedTuple]]) -> None:
     from hangtop.session.motion.progress import Progress
