@@ -12,10 +12,11 @@ from typing import Any
 import click
 
 from collectors.samples.inside import InsideFinding, InsideResult
-from hangtop.cli.common import connection, nodes
+from hangtop.cli.common import connection_but, nodes
 from hangtop.cli.connecting import connected_session, need_a_node
 from hangtop.cli.consent import ask as ask_person
 from hangtop.cli.consent import refuse_read_only
+from hangtop.cli.layout import LaidOut
 from hangtop.cli.ranks import Ranks
 from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
@@ -68,10 +69,10 @@ class CheckAnswer:
         return list(dict.fromkeys(result.summary for result in self.results.values()))
 
 
-@click.command("check")
-@click.argument("check", type=click.Choice(list(COSTS)))
+@click.command("check", cls=LaidOut)
+@click.argument("check", metavar="CHECK", type=click.Choice(list(COSTS)))
 @nodes
-@connection
+@connection_but("interval", "patience", "logs", "py_spy", "sudo", "read_only")
 @click.option("--rank", "ranks", type=Ranks(), default=frozenset(),
               help="The ranks of one process group, such as 0,2,4-7: it alone makes the check.")  # fmt: skip
 @click.option("--wait", metavar="S", type=click.FloatRange(1, 3600), default=30.0, show_default=True,
@@ -82,7 +83,15 @@ class CheckAnswer:
 def command(
     ctx: click.Context, check: str, options: SessionOptions, ranks: frozenset[int], wait: float, yes: bool, json: bool
 ) -> None:
-    """Ask a job that called hangtop.inside.start() for one of its own checks, at the end of a step.
+    r"""Ask a job that called hangtop.inside.start() for one of its own checks, at the end of a step.
+
+    \b
+    same        replicas hold the same parameters, buffers and states, bit by bit
+    placement   every parameter lies, and is split, alike on all ranks
+    mesh        the dimensions of the device mesh fit the ranks
+    barrier     who comes, and who does not
+    bandwidth   what all-reduces of 1 to 64 MiB between the ranks carry
+    stragglers  which ranks need longer for the same work
 
     Holds all its ranks, or those of --rank, at the end of that step until all have come, a minute at most; what each
     check costs is said before it is asked for. Exit code: 0 nothing is wrong, 1 something is, or not all ranks

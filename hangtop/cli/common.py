@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from hangtop.cli.layout import LOOKING, NODES, SCREEN, SharedOption
 from hangtop.session.options import SessionOptions
 
 Function = Callable[..., Any]
@@ -42,6 +43,8 @@ FILE = click.Path(dir_okay=False)
 
 CONFIG = click.option(
     "--config",
+    metavar="FILE",
+    cls=SharedOption,
     type=FILE,
     is_eager=True,
     expose_value=False,
@@ -49,28 +52,36 @@ CONFIG = click.option(
     help="TOML file with defaults for every option, instead of the user's own.",
 )
 
+_reached = functools.partial(click.option, cls=SharedOption, section=NODES)
+_looked = functools.partial(click.option, cls=SharedOption, section=LOOKING)
+_shown = functools.partial(click.option, cls=SharedOption, section=SCREEN)
+
 CONNECTION: tuple[Decorator, ...] = (
     CONFIG,
-    click.option("-F", "--ssh-config", metavar="FILE", type=FILE, help="An ssh_config instead of ~/.ssh/config."),
-    click.option("--hostfile", metavar="FILE", type=FILE, help="Nodes from an OpenMPI, DeepSpeed or plain host file."),
-    click.option(
+    _reached("-F", "--ssh-config", metavar="FILE", type=FILE, help="An ssh_config instead of ~/.ssh/config."),
+    _reached("--hostfile", metavar="FILE", type=FILE, help="Nodes from an OpenMPI, DeepSpeed or plain host file."),
+    _reached("--slurm", metavar="JOBID", help="The nodes of a Slurm job."),
+    _reached(
+        "--via",
+        metavar="CMD",
+        help="Another way than SSH: slurm, kubectl, or a command that gives a shell there ('docker exec -i %h sh').",
+    ),
+    _reached("-n", "--namespace", metavar="NS", help="Of the pods, with --via kubectl."),
+    _reached("-l", "--selector", metavar="LABELS", help="The pods that have these labels, with --via kubectl."),
+    _reached("--container", metavar="NAME", help="The container of each pod, with --via kubectl."),
+    _reached("--batch", is_flag=True, help="Ask nothing: a node that needs an answer is reported as such."),
+    _reached("--python", metavar="PATH", help="The interpreter to use on the nodes."),
+    _reached("--py-spy", metavar="PATH", help="The py-spy to use on the nodes."),
+    _reached("--sudo", is_flag=True, help="Try sudo -n for py-spy, dmesg and tcpdump where the login may not."),
+    _reached(
         "--topology",
         metavar="FILE",
         type=FILE,
         help="Which leaf each node hangs at: a topology.conf, or what scontrol show topology or ibnetdiscover printed.",
     ),
-    click.option("--slurm", metavar="JOBID", help="The nodes of a Slurm job."),
-    click.option(
-        "--via",
-        metavar="CMD",
-        help="Another way than SSH: slurm, kubectl, or a command that gives a shell there ('docker exec -i %h sh').",
-    ),
-    click.option("-n", "--namespace", metavar="NS", help="Of the pods, with --via kubectl."),
-    click.option("-l", "--selector", metavar="LABELS", help="The pods that have these labels, with --via kubectl."),
-    click.option("--container", metavar="NAME", help="The container of each pod, with --via kubectl."),
-    click.option("--job", type=KeyValue(), help="Only ranks whose environment has KEY=VALUE."),
-    click.option("--log", "logs", metavar="GLOB", multiple=True, help="Further log files on the nodes; repeatable."),
-    click.option(
+    _looked("--job", type=KeyValue(), help="Only ranks whose environment has KEY=VALUE."),
+    _looked("--log", "logs", metavar="GLOB", multiple=True, help="Further log files on the nodes; repeatable."),
+    _looked(
         "--interval",
         metavar="S",
         type=click.FloatRange(0.1, 3600),
@@ -78,7 +89,7 @@ CONNECTION: tuple[Decorator, ...] = (
         show_default=True,
         help="Seconds between two looks.",
     ),
-    click.option(
+    _looked(
         "--patience",
         metavar="S",
         type=click.FloatRange(1, 86400),
@@ -86,18 +97,14 @@ CONNECTION: tuple[Decorator, ...] = (
         show_default=True,
         help="Seconds that a wait may take before it is called a hang.",
     ),
-    click.option("--read-only", is_flag=True, help="Only look: no stacks unasked, no probe, no signal."),
-    click.option("--batch", is_flag=True, help="Ask nothing: a node that needs an answer is reported as such."),
-    click.option("--python", metavar="PATH", help="The interpreter to use on the nodes."),
-    click.option("--py-spy", metavar="PATH", help="The py-spy to use on the nodes."),
-    click.option("--sudo", is_flag=True, help="Try sudo -n for py-spy, dmesg and tcpdump where the login may not."),
+    _looked("--read-only", is_flag=True, help="Only look: no stacks unasked, no probe, no signal."),
 )
 
-SCREEN: tuple[Decorator, ...] = (
-    click.option("--theme", metavar="NAME", default="", help="Colours of the screen."),
-    click.option("--no-color", is_flag=True, help="No colours; also by NO_COLOR in the environment."),
-    click.option("--ascii", is_flag=True, help="No characters beyond ASCII."),
-    click.option(
+SCREEN_OPTIONS: tuple[Decorator, ...] = (
+    _shown("--theme", metavar="NAME", default="", help="Colours of the screen."),
+    _shown("--no-color", is_flag=True, help="No colours; also by NO_COLOR in the environment."),
+    _shown("--ascii", is_flag=True, help="No characters beyond ASCII."),
+    _shown(
         "--refresh",
         metavar="S",
         type=click.FloatRange(0.25, 10),
@@ -105,8 +112,8 @@ SCREEN: tuple[Decorator, ...] = (
         show_default=True,
         help="Seconds between two drawings.",
     ),
-    click.option("--bell/--no-bell", default=True, show_default=True, help="Ring when a hang or crash is found."),
-    click.option(
+    _shown("--bell/--no-bell", default=True, show_default=True, help="Ring when a hang or crash is found."),
+    _shown(
         "--report-folder", metavar="DIR", type=click.Path(file_okay=False), help="Where reports and exports are saved."
     ),
 )
@@ -133,7 +140,29 @@ _AS_THEY_ARE = tuple(
 
 def connection(function: Function) -> Function:
     """Give a command the options of a session; it gets them as ``options: SessionOptions``, without the targets."""
+    return connection_but()(function)
 
+
+def connection_but(*unused: str, **told: str) -> Callable[[Function], Function]:
+    """The same for a command that makes no use of some of them, or another.
+
+    They are taken, so that one command line and one configuration serve all commands, but its help leaves out those
+    that are ``unused`` and says of others what ``told`` has.
+    """
+
+    def decorate(function: Function) -> Function:
+        decorated = _decorated(_with_options(function), CONNECTION)
+        for param in getattr(decorated, "__click_params__", ()):
+            if isinstance(param, SharedOption):
+                param.hidden = param.hidden or param.name in unused
+                if param.name in told:
+                    param.help, param.show_default = told[param.name], False
+        return decorated
+
+    return decorate
+
+
+def _with_options(function: Function) -> Function:
     @functools.wraps(function)
     def with_options(*args: Any, **values: Any) -> Any:
         def path(name: str) -> Path | None:
@@ -150,7 +179,7 @@ def connection(function: Function) -> Function:
         )
         return function(*args, options=options, **values)
 
-    return _decorated(with_options, CONNECTION)
+    return with_options
 
 
 def screen(function: Function) -> Function:
@@ -168,7 +197,7 @@ def screen(function: Function) -> Function:
         )
         return function(*args, choices=choices, **values)
 
-    return _decorated(with_choices, SCREEN)
+    return _decorated(with_choices, SCREEN_OPTIONS)
 
 
 def nodes(function: Function) -> Function:

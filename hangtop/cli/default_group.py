@@ -13,7 +13,10 @@ class DefaultGroup(click.Group):
     """``hangtop probe node1 node2`` is ``hangtop probe collectives node1 node2``."""
 
     def __init__(self, name: str, *, default: str, commands: Mapping[str, click.Command], help: str) -> None:  # noqa: A002 - click's name
-        super().__init__(name, commands=dict(commands), help=help, no_args_is_help=False)
+        super().__init__(
+            name, commands=dict(commands), help=help, no_args_is_help=False,
+            subcommand_metavar=f"[{default}] [ARGS]... | COMMAND [ARGS]...",
+        )  # fmt: skip
         self.default = default
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

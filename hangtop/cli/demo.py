@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from hangtop.cli.common import CONFIG, ScreenChoices, screen
+from hangtop.cli.layout import LaidOut
 from hangtop.demo.backend import AUTO, GLOO, NCCL, CannotRunError, choose
 from hangtop.demo.options import FAULTS, LAYOUTS, DemoOptions
 from hangtop.session.options import SessionOptions
@@ -20,7 +21,7 @@ def _faults(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
         ctx.exit()
 
 
-@click.command("demo")
+@click.command("demo", cls=LaidOut)
 @CONFIG
 @screen
 @click.option("--fault", type=click.Choice([*FAULTS]), metavar="NAME", help="What goes wrong after a while.")
@@ -38,8 +39,12 @@ def _faults(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
     show_default=True,
     help="Seconds of training before it.",
 )
-@click.option("--ranks", type=click.IntRange(1, 64), default=4, show_default=True, help="Ranks of the job.")
-@click.option("--nodes", type=click.IntRange(1, 16), default=2, show_default=True, help="Nodes that they run on.")
+@click.option(
+    "--ranks", metavar="N", type=click.IntRange(1, 64), default=4, show_default=True, help="Ranks of the job."
+)
+@click.option(
+    "--nodes", metavar="N", type=click.IntRange(1, 16), default=2, show_default=True, help="Nodes that they run on."
+)
 @click.option(
     "--patience",
     metavar="S",
@@ -75,7 +80,7 @@ def command(
     layout: str,
     headless: bool,
 ) -> None:
-    """Start a small real job on two simulated nodes and watch it over SSH.
+    """Start a small real job on simulated nodes and watch it over SSH, as one that trains or, with --fault, hangs.
 
     Needs no GPU, no cluster, no root and no sshd: the ranks are real (torch over gloo; with --job nccl their GPUs and
     how they wait for them are simulated), the SSH servers are embedded,

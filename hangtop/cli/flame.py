@@ -9,8 +9,9 @@ from pathlib import Path
 
 import click
 
-from hangtop.cli.common import connection, nodes
+from hangtop.cli.common import connection_but, nodes
 from hangtop.cli.connecting import connected_session, need_a_node
+from hangtop.cli.layout import LaidOut
 from hangtop.cli.ranks import Ranks
 from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
@@ -24,13 +25,15 @@ LEAST = 0.02
 """Share of samples under which a frame is not printed."""
 
 
-@click.command("flame")
+@click.command("flame", cls=LaidOut)
 @nodes
-@connection
+@connection_but("interval", "patience", "logs", "sudo")
 @click.option("--rank", "ranks", type=Ranks(), help="Only these ranks, such as 3,7-9.")
-@click.option("--seconds", type=click.FloatRange(1, 600), default=10.0, show_default=True, help="How long to sample.")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path(), show_default=True,
-              help="Folder for the files.")  # fmt: skip
+@click.option(
+    "--seconds", metavar="S", type=click.FloatRange(1, 600), default=10.0, show_default=True, help="How long to sample."
+)
+@click.option("--out", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), default=Path(),
+              show_default=True, help="Folder for the files.")  # fmt: skip
 @click.pass_context
 def command(
     ctx: click.Context, options: SessionOptions, ranks: frozenset[int] | None, seconds: float, out: Path

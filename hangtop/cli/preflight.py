@@ -13,8 +13,9 @@ import click
 from collectors.fleet.transport import TransportError
 from hangtop.cli.answer import Answer, as_json
 from hangtop.cli.answering import LOGIN_OPEN, is_logged_in
-from hangtop.cli.common import connection, nodes
+from hangtop.cli.common import connection_but, nodes
 from hangtop.cli.connecting import connected_session
+from hangtop.cli.layout import LaidOut
 from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
 from hangtop.diagnosis.addresses import address_of
@@ -53,9 +54,9 @@ class Master(click.ParamType[tuple[str, int]]):
         return host, int(port)
 
 
-@click.command("preflight")
+@click.command("preflight", cls=LaidOut)
 @nodes
-@connection
+@connection_but("interval", "patience", "logs", "py_spy", "sudo", "read_only")
 @click.option("--master", type=Master(), help="Where the ranks will meet; else the job's own, else the first node.")
 @click.option("--json", is_flag=True, help="Answer as JSON (docs/findings.md), with every cell of the table.")
 @click.pass_context

@@ -12,9 +12,10 @@ import click
 
 from collectors.probes.capture.run import Captured, capture, describe
 from hangtop.cli.answer import Answer
-from hangtop.cli.common import connection, nodes
+from hangtop.cli.common import connection_but, nodes
 from hangtop.cli.connecting import connected_session
 from hangtop.cli.consent import confirm, refuse_read_only
+from hangtop.cli.layout import LaidOut
 from hangtop.cli.probe_answer import answered
 from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
@@ -30,13 +31,17 @@ from hangtop.session.options import SessionOptions
 EFFECT = "The headers of their packets are copied and sent here meanwhile."
 
 
-@click.command("capture")
+@click.command("capture", cls=LaidOut)
 @nodes
-@connection
-@click.option("--seconds", type=click.FloatRange(0.1, 600), default=5.0, show_default=True, help="How long.")
-@click.option("--max-mb", "most", type=click.IntRange(1, 4096), default=16, show_default=True,
+@connection_but("interval", "patience", "logs", "py_spy", "read_only")
+@click.option(
+    "--seconds", metavar="S", type=click.FloatRange(0.1, 600), default=5.0, show_default=True, help="How long."
+)
+@click.option("--max-mb", "most", metavar="MB", type=click.IntRange(1, 4096), default=16, show_default=True,
               help="Most megabytes of one node's capture.")  # fmt: skip
-@click.option("--out", "folder", type=click.Path(file_okay=False), default=".", help="Folder for the pcap files.")
+@click.option(
+    "--out", "folder", metavar="DIR", type=click.Path(file_okay=False), default=".", help="Folder for the pcap files."
+)
 @click.option("--yes", is_flag=True, help="Do not ask before a capture beside a running job.")
 @click.option("--json", is_flag=True, help="Answer as JSON (docs/findings.md).")
 @click.pass_context

@@ -10,9 +10,10 @@ import click
 from collectors.probes.allreduce.plan import parse_sizes
 from collectors.probes.allreduce.run import describe
 from hangtop.cli.answer import Answer
-from hangtop.cli.common import connection, nodes
+from hangtop.cli.common import connection_but, nodes
 from hangtop.cli.connecting import connected_session
 from hangtop.cli.consent import confirm, refuse_read_only
+from hangtop.cli.layout import LaidOut
 from hangtop.cli.probe_answer import answered
 from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
@@ -40,17 +41,19 @@ class SizesParam(click.ParamType[tuple[int, ...]]):
             self.fail(str(error), param, ctx)
 
 
-@click.command("collectives")
+@click.command("collectives", cls=LaidOut)
 @nodes
-@connection
-@click.option("--backend", type=click.Choice(["auto", "gloo", "nccl"]), default="auto", show_default=True)
-@click.option("--op", "operations", multiple=True, help="all_reduce (default), all_gather, reduce_scatter, broadcast, "
-              "all_to_all, send_recv; repeatable.")  # fmt: skip
+@connection_but("interval", "patience", "logs", "py_spy", "sudo", "read_only")
+@click.option("--backend", type=click.Choice(["auto", "gloo", "nccl"]), default="auto", show_default=True,
+              help="auto: nccl where every node has idle GPUs, else gloo.")  # fmt: skip
+@click.option("--op", "operations", metavar="NAME", multiple=True,
+              help="all_reduce (default), all_gather, reduce_scatter, broadcast, all_to_all, send_recv; "
+              "repeatable.")  # fmt: skip
 @click.option("--sizes", type=SizesParam(), default=(), help="Sizes to measure, doubling: 1M:1G.")
 @click.option("--pairs", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True,
               help="Pairs that tell a bad node from a bad link, then GPUs and ports of what is bad: all up to 8 nodes, "
               "neighbours and suspects above; always: all, and the ports of two nodes; never: none.")  # fmt: skip
-@click.option("--ranks-per-node", type=click.IntRange(1, 64), default=1, show_default=True,
+@click.option("--ranks-per-node", metavar="N", type=click.IntRange(1, 64), default=1, show_default=True,
               help="Processes on each node with gloo; with nccl there is one a GPU.")  # fmt: skip
 @click.option("--force", is_flag=True, help="Use nccl on GPUs that are in use.")
 @click.option("--square", type=click.Choice(["place", "name"]), default="place", show_default=True,
@@ -64,8 +67,9 @@ def command(
 ) -> None:  # fmt: skip
     """Measure collectives between nodes, and name the node, link or rank that is slow, blocked or wrong.
 
-    gloo proves path, interface and rendezvous and is safe beside a job; nccl proves GPUs and fabric and is refused on
-    GPUs that are in use. Exit code: 0 ok, 1 slow or failed, 2 wrong usage, 3 no node reachable.
+    At least two nodes, or one with two GPUs. gloo proves path, interface and rendezvous and is safe beside a job; nccl
+    proves GPUs and fabric and is refused on GPUs that are in use. Exit code: 0 ok, 1 slow or failed, 2 wrong usage, 3
+    no node reachable.
     """
     refuse_read_only(options)
     began = time.monotonic()

@@ -10,9 +10,10 @@ import click
 
 from collectors.probes.infiniband.survey import describe, look, survey
 from hangtop.cli.answer import Answer
-from hangtop.cli.common import connection, nodes
+from hangtop.cli.common import connection_but, nodes
 from hangtop.cli.connecting import connected_session
 from hangtop.cli.consent import confirm, refuse_read_only
+from hangtop.cli.layout import LaidOut
 from hangtop.cli.probe_answer import answered
 from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
@@ -22,13 +23,13 @@ from hangtop.session.asking.probing import NEEDED, path_nodes
 from hangtop.session.options import SessionOptions
 
 
-@click.command("infiniband")
+@click.command("infiniband", cls=LaidOut)
 @nodes
-@connection
+@connection_but("interval", "patience", "logs", "py_spy", "sudo", "read_only")
 @click.option(
     "--device", metavar="NAME", default="", help="Adapter to measure with (mlx5_0); else the first active one."
 )
-@click.option("--seconds", type=click.IntRange(1, 30), default=2, show_default=True,
+@click.option("--seconds", metavar="S", type=click.IntRange(1, 30), default=2, show_default=True,
               help="Sending time of one direction of one pair.")  # fmt: skip
 @click.option("--yes", is_flag=True, help="Do not ask before a probe beside a running job.")
 @click.option("--json", is_flag=True, help="Answer as JSON (docs/findings.md).")

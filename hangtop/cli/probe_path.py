@@ -11,9 +11,10 @@ import click
 from collectors.probes.path.survey import describe
 from collectors.samples.asked import PathFigure
 from hangtop.cli.answer import Answer
-from hangtop.cli.common import connection, nodes
+from hangtop.cli.common import connection_but, nodes
 from hangtop.cli.connecting import connected_session
 from hangtop.cli.consent import confirm, refuse_read_only
+from hangtop.cli.layout import LaidOut
 from hangtop.cli.probe_answer import answered
 from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
@@ -28,10 +29,10 @@ from hangtop.session.probed.path_lines import path_lines
 from hangtop.session.probed.shades import plain
 
 
-@click.command("path")
+@click.command("path", cls=LaidOut)
 @nodes
-@connection
-@click.option("--seconds", type=click.FloatRange(0.1, 30), default=0.5, show_default=True,
+@connection_but("interval", "patience", "logs", "py_spy", "sudo", "read_only")
+@click.option("--seconds", metavar="S", type=click.FloatRange(0.1, 30), default=0.5, show_default=True,
               help="Sending time of one direction of one pair.")  # fmt: skip
 @click.option("--iperf3/--no-iperf3", "iperf", default=True, show_default=True,
               help="Take the throughput from iperf3 between nodes that have it.")  # fmt: skip

@@ -11,9 +11,10 @@ import click
 
 from collectors.samples.traces import RankTrace
 from hangtop.cli.answer import Answer, wants_colour
-from hangtop.cli.common import connection
+from hangtop.cli.common import connection_but
 from hangtop.cli.connecting import connected_session
 from hangtop.cli.consent import ask, refuse_read_only
+from hangtop.cli.layout import LaidOut
 from hangtop.cli.probe_answer import answered
 from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
@@ -27,14 +28,14 @@ COLOURS: dict[Part, str] = {"compute": "green", "exposed": "red", "copy": "yello
 WIDTH = 118
 
 
-@click.command("trace")
+@click.command("trace", cls=LaidOut)
 @click.argument("words", metavar="[PATH | NODE]...", nargs=-1)
 @click.option("--on-nodes", metavar="GLOB", multiple=True,
               help="Read these files or folders on the nodes that are named; only figures are sent.")  # fmt: skip
 @click.option("--live", is_flag=True, help="Ask the running ranks for a trace: torch's debug server, or dynolog.")
-@click.option("--seconds", type=click.FloatRange(0.1, 60), default=2.0, show_default=True,
+@click.option("--seconds", metavar="S", type=click.FloatRange(0.1, 60), default=2.0, show_default=True,
               help="With --live: how long to trace.")  # fmt: skip
-@connection
+@connection_but("interval", "patience", "logs", "py_spy", "sudo", "read_only")
 @click.option("--yes", is_flag=True, help="With --live: do not ask before the ranks are traced.")
 @click.option("--json", is_flag=True, help="Answer as JSON (docs/findings.md), with every rank and collective.")
 @click.pass_context

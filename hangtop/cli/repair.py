@@ -10,11 +10,12 @@ import click
 
 from collectors.probes.repair.free import FreePort
 from hangtop.cli.answer import wants_colour
-from hangtop.cli.common import connection, nodes
+from hangtop.cli.common import connection_but, nodes
 from hangtop.cli.connecting import connected_session, need_a_node
 from hangtop.cli.consent import ask as ask_person
 from hangtop.cli.consent import refuse_read_only
 from hangtop.cli.default_group import DefaultGroup
+from hangtop.cli.layout import LaidOut
 from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
 from hangtop.diagnosis.environment.catching import Catching, catching
@@ -28,9 +29,9 @@ JSON = click.option("--json", is_flag=True, help="Answer as JSON (docs/probes.md
 SIGNALS = "repairs: they signal processes"
 
 
-@click.command("list")
+@click.command("list", cls=LaidOut)
 @nodes
-@connection
+@connection_but("interval", "patience", "logs", "py_spy", "sudo", "read_only")
 @JSON
 @click.pass_context
 def list_command(ctx: click.Context, options: SessionOptions, json: bool) -> None:
@@ -57,9 +58,9 @@ async def _looked(options: SessionOptions) -> Looked:
         return await repairs.look(session)
 
 
-@click.command("orphans")
+@click.command("orphans", cls=LaidOut)
 @nodes
-@connection
+@connection_but("interval", "patience", "logs", "py_spy", "sudo", "read_only")
 @click.option("--pid", "names", metavar="NODE:PID", multiple=True, help="Only this one of those listed; repeatable.")
 @click.option("--all", "doubtful", is_flag=True, help="Also those whose run may still be at work.")
 @click.option("--grace", metavar="S", type=click.FloatRange(0, 300), default=5.0, show_default=True,
@@ -81,9 +82,9 @@ def orphans(
     _end(ctx, *outcome, "orphan", json=json)
 
 
-@click.command("continue")
+@click.command("continue", cls=LaidOut)
 @nodes
-@connection
+@connection_but("interval", "patience", "logs", "py_spy", "sudo", "read_only")
 @click.option("--pid", "names", metavar="NODE:PID", multiple=True, help="Only this one of those listed; repeatable.")
 @YES
 @JSON
@@ -153,9 +154,9 @@ def _end(
     ctx.exit(int(not all(one.good for one in results)))
 
 
-@click.command("port")
+@click.command("port", cls=LaidOut)
 @nodes
-@connection
+@connection_but("interval", "patience", "logs", "py_spy", "sudo", "read_only")
 @click.option("--from", "wanted", metavar="PORT", type=click.IntRange(1024, 65535), default=29500, show_default=True,
               help="The first port to consider.")  # fmt: skip
 @JSON
@@ -180,9 +181,9 @@ def port_command(ctx: click.Context, options: SessionOptions, wanted: int, json:
     ctx.exit(0 if found.port is not None else 3 if silent else 1)
 
 
-@click.command("launch")
+@click.command("launch", cls=LaidOut)
 @nodes
-@connection
+@connection_but("interval", "patience", "logs", "py_spy", "sudo", "read_only")
 @JSON
 def launch(options: SessionOptions, json: bool) -> None:
     """Print the environment and launch lines that would have caught this hang, by what the job lacks. Only reads.
@@ -207,13 +208,11 @@ def launch(options: SessionOptions, json: bool) -> None:
         click.echo("\n".join(found.text()))
 
 
-@click.command("drain")
+@click.command("drain", cls=LaidOut)
 @nodes
-@connection
+@connection_but("interval", "patience", "logs", "py_spy", "sudo", "read_only")
 @click.option("--out", "out", metavar="NODE", multiple=True, help="The node to take out; repeatable.")
-@click.option(
-    "--reason", metavar="TEXT", default="taken out by hand", show_default=True, help="Why, for the scheduler."
-)
+@click.option("--reason", metavar="WHY", default="taken out by hand", show_default=True, help="Why, for the scheduler.")
 @YES
 @click.pass_context
 def drain_command(

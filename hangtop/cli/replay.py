@@ -9,12 +9,13 @@ from pathlib import Path
 import click
 
 from hangtop.cli.common import CONFIG, ScreenChoices, screen
+from hangtop.cli.layout import LaidOut
 
 NAMED = 8
 """Nodes that are named of each session that was kept."""
 
 
-@click.command("replay")
+@click.command("replay", cls=LaidOut)
 @click.argument("file", metavar="[FILE]", required=False, type=click.Path(dir_okay=False))
 @CONFIG
 @screen

@@ -9,9 +9,10 @@ from typing import Any
 import click
 
 from collectors.samples.stacks import StackDump
-from hangtop.cli.common import connection, nodes
+from hangtop.cli.common import connection_but, nodes
 from hangtop.cli.connecting import connected_session, tell_unreached
 from hangtop.cli.consent import ask
+from hangtop.cli.layout import LaidOut
 from hangtop.cli.ranks import Ranks
 from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
@@ -24,11 +25,11 @@ from hangtop.session.options import SessionOptions
 SCHEMA = 1
 
 
-@click.command("stacks")
+@click.command("stacks", cls=LaidOut)
 @nodes
-@connection
+@connection_but("interval", "patience")
 @click.option("--rank", "ranks", type=Ranks(), help="Only these ranks, such as 3,7-9.")
-@click.option("--samples", type=click.IntRange(1, 100), default=1, show_default=True,
+@click.option("--samples", metavar="N", type=click.IntRange(1, 100), default=1, show_default=True,
               help="Looks at each rank, half a second apart: several tell moving from frozen.")  # fmt: skip
 @click.option(
     "--native",

@@ -13,7 +13,8 @@ import click
 from hangtop.cli.answer import Answer, print_answer
 from hangtop.cli.answering import all_answered, all_spoken
 from hangtop.cli.ask import asker
-from hangtop.cli.common import connection, nodes
+from hangtop.cli.common import connection_but, nodes
+from hangtop.cli.layout import LaidOut
 from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
 from hangtop.session.aside import aside
@@ -26,9 +27,11 @@ JUDGED_BESIDE = 2
 QUIET = ("healthy", "idle")
 
 
-@click.command("triage")
+@click.command("triage", cls=LaidOut)
 @nodes
-@connection
+@connection_but(
+    patience="Seconds that a wait may take before it is called a hang; without it, and at most, as many as --watch."
+)
 @click.option(
     "--watch",
     metavar="S",

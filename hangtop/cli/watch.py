@@ -5,10 +5,11 @@ from __future__ import annotations
 import click
 
 from hangtop.cli.common import ScreenChoices, connection, nodes, screen
+from hangtop.cli.layout import LaidOut
 from hangtop.session.options import SessionOptions
 
 
-@click.command("watch")
+@click.command("watch", cls=LaidOut)
 @nodes
 @connection
 @screen

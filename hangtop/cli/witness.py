@@ -9,11 +9,12 @@ from dataclasses import asdict
 
 import click
 
-from hangtop.cli.common import connection, nodes
+from hangtop.cli.common import connection_but, nodes
 from hangtop.cli.connecting import connected_session, need_a_node
 from hangtop.cli.consent import ask as ask_person
 from hangtop.cli.consent import refuse_read_only
 from hangtop.cli.default_group import DefaultGroup
+from hangtop.cli.layout import LaidOut
 from hangtop.cli.ranks import Ranks
 from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
@@ -29,9 +30,9 @@ VERSIONS = 3.0
 MARKS = {"told": "✓", "there": "·", "missing": "✗"}
 
 
-@click.command("list")
+@click.command("list", cls=LaidOut)
 @nodes
-@connection
+@connection_but("interval", "patience")
 @click.option("--json", is_flag=True, help="Answer as JSON: rungs of name, state, text, how.")
 @click.pass_context
 def list_command(ctx: click.Context, options: SessionOptions, json: bool) -> None:
@@ -78,9 +79,9 @@ async def _rungs(options: SessionOptions) -> tuple[Rung, ...]:
         return ladder(session.job(), session.witnesses.ras_fault)
 
 
-@click.command("status")
+@click.command("status", cls=LaidOut)
 @nodes
-@connection
+@connection_but("interval", "patience")
 @YES
 def status_command(options: SessionOptions, yes: bool) -> None:
     """Have NCCL's RAS say what each rank has launched, where it is not asked by itself (NCCL 2.24 to 2.28).
@@ -93,9 +94,9 @@ def status_command(options: SessionOptions, yes: bool) -> None:
     _carry_out(options, status, yes=yes)
 
 
-@click.command("diagnose")
+@click.command("diagnose", cls=LaidOut)
 @nodes
-@connection
+@connection_but("interval", "patience")
 @YES
 def diagnose(options: SessionOptions, yes: bool) -> None:
     """Have NCCL's RAS compare GPUs, driver, ECC errors, NVLinks and NCCL settings of all ranks (NCCL 2.31).
@@ -107,10 +108,10 @@ def diagnose(options: SessionOptions, yes: bool) -> None:
     _carry_out(options, diagnostics, yes=yes)
 
 
-@click.command("profiler")
+@click.command("profiler", cls=LaidOut)
 @click.argument("value", metavar="none|all|NUMBER|EVENT,…")
 @nodes
-@connection
+@connection_but("interval", "patience")
 @YES
 def profiler(value: str, options: SessionOptions, yes: bool) -> None:
     """Tell the NCCL of all ranks which events its profiler plugin gets (NCCL 2.31). Changes the running job.
@@ -122,9 +123,9 @@ def profiler(value: str, options: SessionOptions, yes: bool) -> None:
     _carry_out(options, lambda session: ras.profiler(session, value), yes=yes)
 
 
-@click.command("python")
+@click.command("python", cls=LaidOut)
 @nodes
-@connection
+@connection_but("interval", "patience")
 @click.option("--rank", "ranks", type=Ranks(), help="Only these ranks, such as 3,7-9.")
 @YES
 def python(options: SessionOptions, ranks: frozenset[int] | None, yes: bool) -> None:
@@ -137,9 +138,9 @@ def python(options: SessionOptions, ranks: frozenset[int] | None, yes: bool) -> 
     _carry_out(options, lambda session: attached(session, ranks), yes=yes)
 
 
-@click.command("cuda")
+@click.command("cuda", cls=LaidOut)
 @nodes
-@connection
+@connection_but("interval", "patience")
 @click.option("--rank", "ranks", type=Ranks(), required=True, help="These ranks, such as 3,7-9.")
 @YES
 def cuda(options: SessionOptions, ranks: frozenset[int], yes: bool) -> None:

@@ -67,10 +67,10 @@ def first_plain(words: Sequence[str]) -> int | None:
 
 def _options_with_value() -> set[str]:
     """Names of the shared options that take the next word."""
-    from hangtop.cli.common import CONNECTION, SCREEN
+    from hangtop.cli.common import CONNECTION, SCREEN_OPTIONS
 
     probe = click.Command("probe")
-    for decorate in (*CONNECTION, *SCREEN):
+    for decorate in (*CONNECTION, *SCREEN_OPTIONS):
         decorate(probe)
     return {
         name for param in probe.params if isinstance(param, click.Option) and not param.is_flag for name in param.opts
