@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from hangtop.cli.common import CONFIG, ScreenChoices, screen
+from hangtop.cli.layout import LaidOut
 from hangtop.session.folder.contents import Contents, Recognised
 
 NAMED = 12
@@ -22,8 +23,8 @@ LISTED = 2000
 """… and scripts."""
 
 
-@click.command("analyze")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.command("analyze", cls=LaidOut)
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--json", is_flag=True, help='The answer as JSON, with a list of the files under "files".')
 @click.option("--tui", is_flag=True, help="Show it on the screen.")
 @CONFIG
@@ -32,10 +33,19 @@ LISTED = 2000
 def command(ctx: click.Context, choices: ScreenChoices, paths: tuple[Path, ...], json: bool, tui: bool) -> None:
     """Judge a job that is over, from any mix of files: no SSH, no torch, no job needed.
 
-    PATH is a file, a folder or an archive (tar, zip, gz, zst, xz, bz2). Rank logs, merged logs, Slurm output, NCCL
-    logs, torchelastic folders, flight recorder dumps, profiler traces, py-spy dumps, RAS reports, nvidia-smi, ibstat,
-    perfquery, dmesg.
+    PATH is a file, a folder or an archive (tar, zip, gz, zst, xz, bz2), or - for what is piped in. Rank logs, merged
+    logs, Slurm output, NCCL logs, torchelastic folders, flight recorder dumps, profiler traces, py-spy dumps, RAS
+    reports, nvidia-smi, ibstat, perfquery, dmesg. Exit code: 0 healthy, 1 any other verdict (also where the files do
+    not tell), 2 wrong usage.
     """
+    from hangtop.cli.piped_in import as_files
+
+    with as_files(paths) as files:
+        ctx.exit(_analyzed(files, choices, json=json, tui=tui))
+
+
+def _analyzed(paths: Sequence[Path], choices: ScreenChoices, *, json: bool, tui: bool) -> int:
+    """Read, judge and say, or show; returns the exit code."""
     from hangtop.cli.answer import Answer, print_answer
     from hangtop.diagnosis.verdict.verdict import diagnose
     from hangtop.session.folder import job_of, read
@@ -52,12 +62,12 @@ def command(ctx: click.Context, choices: ScreenChoices, paths: tuple[Path, ...],
         from hangtop.session.folder.shown import shown_session
 
         show(shown_session(contents, job, ", ".join(path.name for path in paths)), choices)
-        return
+        return 0
     answer = Answer(diagnose(job), job, time.monotonic() - began)
     print_answer(answer, json=json, more=_files(contents) if json else None)
     if not json:
         click.echo(_summary(contents))
-    ctx.exit(answer.exit_code)
+    return answer.exit_code
 
 
 def _size_of(paths: Sequence[Path]) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import TransportError
+from hangtop.cli.ask import TerminalAsker
 from hangtop.session.session import Session
 
 CONNECT = 8.0
@@ -45,6 +46,8 @@ async def all_answered(session: Session, say: Callable[[str], None], needs: Coll
         answered = [node for node in nodes if node.tick is not None]
         waiting = [node.name for node in nodes if node.tick is None and node.link in {"connecting", "live"}]
         now = time.monotonic()
+        if isinstance(session.asker, TerminalAsker) and session.asker.asking:
+            began, half_at = now, None  # whoever types a password is waited for
         if nodes and len(answered) * 2 >= len(nodes) and half_at is None:
             half_at = now
         if nodes and not waiting:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from collectors.fleet.ssh.questions import Asker, Question
+from hangtop.cli.running import unattended
+from hangtop.cli.status import Status
 
 HOST_KEY_ANSWERS = {"y": "yes", "yes": "yes", "once": "once"}
 """Anything else is no."""
@@ -41,10 +44,23 @@ class TerminalAsker:
     def __init__(self) -> None:
         self._one = asyncio.Lock()
 
+    @property
+    def asking(self) -> bool:
+        """True while a question waits for its answer."""
+        return self._one.locked()
+
     async def ask(self, question: Question) -> str | None:
         """Put the question; None when it is answered with nothing, or with no."""
         async with self._one:
-            return await asyncio.to_thread(_ask, question)
+            before = _attributes()
+            Status.held += 1
+            try:
+                return await unattended(lambda: _ask(question))
+            except asyncio.CancelledError:
+                _give_back(before)
+                raise
+            finally:
+                Status.held -= 1
 
     def tell(self, text: str) -> None:
         """Say it on standard error."""
@@ -55,11 +71,34 @@ TERMINAL = Path("/dev/tty")
 """Asked directly: standard input and output may be a script's."""
 
 
+def _attributes() -> list[Any] | None:
+    """How the terminal is set; None where there is none."""
+    import termios
+
+    try:
+        with TERMINAL.open("rb", buffering=0) as terminal:
+            return termios.tcgetattr(terminal)
+    except (OSError, termios.error):
+        return None
+
+
+def _give_back(attributes: list[Any] | None) -> None:
+    """Set the terminal as it was, for whoever asked may not come back to do it; what comes next has its own line."""
+    import termios
+
+    if attributes is None:
+        return
+    with suppress(OSError, termios.error), TERMINAL.open("r+b", buffering=0) as terminal:
+        termios.tcsetattr(terminal, termios.TCSANOW, attributes)
+        terminal.write(b"\n")
+
+
 def _ask(question: Question) -> str | None:
     import getpass
 
     try:
         with TERMINAL.open("w", encoding="utf-8") as screen, TERMINAL.open(encoding="utf-8", errors="replace") as keys:
+            screen.write("\r\x1b[2K")  # the line that says what is waited for
             if question.detail:
                 screen.write(question.detail.rstrip() + "\n")
             prompt = f"{question.node}: {question.prompt} "

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import click
 
+from hangtop.cli.running import interruptible
 from hangtop.diagnosis.job import Job
 from hangtop.session.options import SessionOptions
 
@@ -42,4 +43,8 @@ def ask(question: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise click.UsageError(f"{question} Nobody can be asked here: --yes says so.")
-    click.confirm(question, abort=True, err=True)
+    with interruptible():
+        agreed = click.confirm(question, err=True)
+    if not agreed:
+        click.echo("nothing was done", err=True)
+        raise click.Abort

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import time
 from pathlib import Path
 
@@ -11,8 +12,10 @@ import click
 from hangtop.cli.ask import asker
 from hangtop.cli.common import connection, nodes
 from hangtop.cli.connecting import need_a_node
-from hangtop.cli.running import interrupted_cleanly
+from hangtop.cli.layout import LaidOut
+from hangtop.cli.running import EndedBySignalError, interrupted_cleanly
 from hangtop.cli.status import Status
+from hangtop.diagnosis.phrasing import count, duration, size
 from hangtop.session.options import SessionOptions
 from hangtop.session.tape.recording import RecordingError
 
@@ -20,8 +23,8 @@ STEP = 0.25
 """Seconds between two looks whether the recording is over."""
 
 
-@click.command("record")
-@click.argument("file", type=click.Path(dir_okay=False))
+@click.command("record", cls=LaidOut)
+@click.argument("file", metavar="FILE", type=click.Path(dir_okay=False))
 @nodes
 @connection
 @click.option("--for", "seconds", metavar="S", type=click.FloatRange(min=0.1), help="Stop after so many seconds.")
@@ -29,12 +32,22 @@ def command(options: SessionOptions, file: str, seconds: float | None) -> None:
     """Watch without a screen and write what is seen to FILE, until Ctrl-C or --for.
 
     The session looks at stacks by itself when the job stands still, as the screen does, unless --read-only. Exit code:
-    0 recorded, 2 wrong usage, 3 no node reachable.
+    0 recorded (also by Ctrl-C), 2 wrong usage, 3 no node reachable.
     """
-    interrupted_cleanly(_record(options, Path(file), seconds))
+    told: list[str] = []
+    try:
+        interrupted_cleanly(_record(options, Path(file), seconds, told))
+    except EndedBySignalError:
+        raise
+    except KeyboardInterrupt:  # how it is ended
+        if not told:
+            raise
+    for line in told:
+        click.echo(line, err=True)
 
 
-async def _record(options: SessionOptions, path: Path, seconds: float | None) -> None:
+async def _record(options: SessionOptions, path: Path, seconds: float | None, told: list[str]) -> None:
+    """Record; ``told`` gets what was recorded, where a node was there to tell something."""
     from hangtop.session.live import live_session
 
     session = live_session(options)
@@ -60,3 +73,7 @@ async def _record(options: SessionOptions, path: Path, seconds: float | None) ->
     finally:
         status.clear()
         await session.close()
+        seen = sum(node.seen_at is not None for node in session.state.nodes.values())
+        if seen and not session.keeping.recording_fault:
+            what = f"{duration(time.monotonic() - began)} of {count(seen, 'node')}, {size(recorder.bytes_written)}"
+            told.append(f"hangtop: recorded {what}: hangtop replay {shlex.quote(str(path))}")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Coroutine
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -51,3 +53,42 @@ def interrupted_cleanly(work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run(guarded())
     except asyncio.CancelledError:
         raise (EndedBySignalError(came[0]) if came else KeyboardInterrupt) from None
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Have Ctrl-C end at once what waits for a person here: a loop that runs takes note of the first one, no more."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+async def unattended(work: Callable[[], T]) -> T:
+    """Do what may wait for a person for ever in a thread that nobody waits for, where this is cancelled.
+
+    A loop that ends waits for the threads of its own: for minutes, with a password that nobody types.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: T | None, error: Exception | None) -> None:
+        if done.done():
+            return
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(result)  # type: ignore[arg-type]
+
+    def run() -> None:
+        result, wrong = None, None
+        try:
+            result = work()
+        except Exception as error:  # noqa: BLE001 - whoever waits gets it
+            wrong = error
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, result, wrong)
+
+    threading.Thread(target=run, name="hangtop asks", daemon=True).start()
+    return await done

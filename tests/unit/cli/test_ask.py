@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import os
 import pty
+import termios
 import threading
 
 import pytest
 
 from collectors.fleet.ssh.questions import Question
 from hangtop.cli.ask import NobodyAsker, TerminalAsker, asker
+from hangtop.cli.running import interrupted_cleanly
 
 HOST_KEY = Question("node1", "host_key", "accept ED25519 SHA256:abc?", "The host key is not known.", secret=False)
 PASSWORD = Question("node1", "password", "root's password:")
@@ -36,15 +38,21 @@ def test_batch_and_no_terminal_ask_nobody() -> None:
     assert isinstance(asker(batch=True), NobodyAsker)
 
 
+def _ends(question: Question) -> str:
+    """What comes of a question during which somebody presses Ctrl-C, and whether the terminal shows what is typed."""
+    try:
+        return repr(interrupted_cleanly(TerminalAsker().ask(question)))
+    except KeyboardInterrupt:
+        return f"ended, echo {bool(termios.tcgetattr(0)[3] & termios.ECHO)}"
+
+
 def _on_a_terminal(question: str, typed: bytes) -> tuple[str, bytes]:
     """Ask in a child that has a terminal of its own; returns what it answered and what its terminal showed."""
     answered, answer = os.pipe()
     child, master = pty.fork()
     if child == 0:
-        import asyncio
-
-        found = asyncio.run(TerminalAsker().ask(HOST_KEY if question == "host_key" else PASSWORD))
-        os.write(answer, repr(found).encode())
+        found = _ends(HOST_KEY if question == "host_key" else PASSWORD)
+        os.write(answer, found.encode())
         os._exit(0)
     os.close(answer)
     shown = bytearray()
@@ -85,3 +93,9 @@ def test_a_secret_is_not_shown() -> None:
     found, shown = _on_a_terminal("password", b"hunter2\n")
     assert found == "'hunter2'"
     assert b"hunter2" not in shown
+
+
+@pytest.mark.parametrize("question", ["host_key", "password"])
+def test_ctrl_c_at_a_question_ends_at_once_and_gives_the_terminal_back(question: str) -> None:
+    found, _ = _on_a_terminal(question, b"\x03")
+    assert found == "ended, echo True"

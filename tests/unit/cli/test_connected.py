@@ -11,6 +11,7 @@ from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import TransportError
 from collectors.samples.stream import SourceState
 from hangtop.cli import answering
+from hangtop.cli.ask import TerminalAsker
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 from tests.support.made import hello, tick
@@ -94,3 +95,14 @@ def test_of_a_node_whose_login_is_open_it_is_not_said_that_it_did_not_answer(mon
     why = {node.name: node.why for node in nodes.session.state.nodes.values()}
     assert why["node1"].startswith("no answer within ")
     assert why["node2"].startswith("the login is open, but Python there has said nothing within ")
+
+
+def test_who_types_a_password_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = Nodes("node1")
+    typed = round(answering.CONNECT / answering.STEP) * 2
+    monkeypatch.setattr(TerminalAsker, "asking", property(lambda _self: nodes.slept < typed))
+    nodes.session.asker = TerminalAsker()
+    nodes.at[typed] = "node1", ["comes"]
+    connect(nodes, monkeypatch)
+    assert nodes.slept == typed
+    assert nodes.session.state.nodes["node1"].link == "live"

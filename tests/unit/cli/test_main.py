@@ -124,15 +124,29 @@ def test_a_reader_that_goes_away_is_no_fault() -> None:
     assert errors == b""
 
 
+def interrupted(file: Path, number: signal.Signals, least: int, *words: str) -> tuple[int, bytes, bytes]:
+    """Exit code and what was printed of a command that got a signal once its recording had so many bytes."""
+    process = subprocess.Popen([*RUN, *words, "--batch"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 60
+    while not (file.exists() and file.stat().st_size >= least) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(number)
+    out, errors = process.communicate(timeout=60)
+    return process.returncode, out, errors
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_interrupting_ends_quietly_and_the_exit_code_says_by_what(
     number: signal.Signals, code: int, tmp_path: Path
 ) -> None:
     file = tmp_path / "x.hangtop"
-    process = subprocess.Popen([*RUN, "record", str(file), "--batch"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    deadline = time.monotonic() + 30
-    while not (file.exists() and file.stat().st_size) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    process.send_signal(number)
-    out, errors = process.communicate(timeout=30)
-    assert (process.returncode, out, errors) == (code, b"", b"")
+    words = ("triage", "--watch", "600", "--record", str(file)) if number == signal.SIGINT else ("record", str(file))
+    assert interrupted(file, number, 1, *words) == (code, b"", b"")
+
+
+def test_ctrl_c_is_how_a_recording_is_ended_and_what_was_recorded_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "of me.hangtop"
+    code, out, errors = interrupted(file, signal.SIGINT, 20_000, "record", str(file))
+    assert (code, out) == (0, b"")
+    assert b"of 1 node" in errors
+    assert f": hangtop replay '{file}'".encode() in errors

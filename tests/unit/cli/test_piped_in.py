@@ -1,0 +1,56 @@
+"""What is piped into a command is read like a file, and a keyboard or a pipe of nobody is not waited for."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from hangtop.cli.piped_in import as_files
+
+RUN = [sys.executable, "-c", "from hangtop.cli.main import main; main()", "analyze"]
+LOG = b"""[rank1]: Traceback (most recent call last):
+[rank1]:   File "train.py", line 3, in <module>
+[rank1]: ValueError: bad batch
+"""
+
+
+def judged(*words: str, given: bytes = b"", fds: tuple[int, ...] = ()) -> dict[str, object]:
+    done = subprocess.run([*RUN, *words, "--json"], input=given, capture_output=True, timeout=180, pass_fds=fds)
+    assert done.stderr == b""
+    answer: dict[str, object] = json.loads(done.stdout)
+    return answer
+
+
+@pytest.mark.parametrize("word", ["-", "/dev/stdin"])
+def test_a_log_that_is_piped_in_is_judged(word: str) -> None:
+    answer = judged(word, given=LOG)
+    assert answer["verdict"] == "crashed"
+    assert "ValueError" in str(answer["findings"])
+    assert "standard-input" in str(answer["files"])
+
+
+def test_a_pipe_that_the_shell_opened_is_read() -> None:
+    ours, theirs = os.pipe()
+    os.write(theirs, LOG)
+    os.close(theirs)
+    assert judged(f"/dev/fd/{ours}", fds=(ours,))["verdict"] == "crashed"
+    os.close(ours)
+
+
+def test_files_stay_as_they_are_and_a_pipe_without_a_writer_is_not_waited_for(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with as_files([fifo, tmp_path]) as files:
+        assert files == (fifo, tmp_path)
+
+
+def test_nobody_is_asked_to_type_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    with pytest.raises(click.UsageError, match="nothing is piped in"), as_files([Path("-")]):
+        pass
