@@ -7,9 +7,9 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from hangtop.diagnosis.finding import Finding, NextStep, Verdict
-from hangtop.session.options import SessionOptions, job_of_slurm
+from hangtop.session.options import SessionOptions, job_of_slurm, names_no_node
 
-REACHING = frozenset(("stacks", "probe", "repair", "flame", "triage", "check"))
+REACHING = frozenset(("stacks", "probe", "repair", "flame", "triage", "check", "preflight", "witness"))
 """Commands that connect to nodes and so take the options of the connection."""
 
 
@@ -17,7 +17,7 @@ def completed(verdict: Verdict, options: SessionOptions, nodes: Collection[str])
     """The verdict with commands that work from here; ``nodes`` are the session's."""
     if not any(finding.next for finding in verdict.findings):
         return verdict
-    here = not options.targets and options.hostfile is None and job_of_slurm(options) is None
+    here = names_no_node(options)
     own, more = frozenset(nodes) if here else frozenset[str](), _way(options)
     if not own and not more:
         return verdict

@@ -50,6 +50,11 @@ class SessionOptions:
     """Shown beside the verdict: ``DEMO · simulated devices``, ``REPLAY …``; empty for a plain live session."""
 
 
+def names_no_node(options: SessionOptions) -> bool:
+    """True where nothing says which nodes are meant: then it is this machine."""
+    return not options.targets and options.hostfile is None and options.via is None and job_of_slurm(options) is None
+
+
 def job_of_slurm(options: SessionOptions) -> str | None:
     """The Slurm job whose nodes are meant: the one that was named, or, for steps, the allocation that this runs in."""
     return options.slurm or (os.environ.get("SLURM_JOB_ID") or None if options.via == "slurm" else None)

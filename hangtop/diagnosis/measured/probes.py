@@ -7,7 +7,7 @@ itself; a pair whose two nodes are well with others is a bad link (the A-B, C-D 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from collectors.samples.probes import ProbeRank, ProbeReport
 from hangtop.diagnosis.finding import Evidence, Finding, next_step
@@ -29,6 +29,8 @@ LATE = 1.5
 """Time for the same work, over the median."""
 LOCATED = {"packet_loss", "path_blocked", "probe_absent", "silent_corruption", "slow_link", "slow_node"}
 """Findings that explain by themselves why the whole is slow."""
+WITH_TORCH = frozenset(("gloo", "nccl"))
+"""Ways to measure for which a node needs torch."""
 
 
 def findings(report: ProbeReport) -> tuple[Finding, ...]:
@@ -119,18 +121,29 @@ def _absent(report: ProbeReport) -> Iterator[Finding]:
     # When the keeper of the store cannot be reached, everybody else is "absent": pairs tell better.
     others = {rank.node for rank in report.ranks} - set(absent)
     if absent and (len(others) > 1 or any(absent.values())):
+        late = any(rank.rank >= 0 for rank in report.ranks if rank.state == "absent")
+        names = sorted(absent)
         yield Finding(
             "probe_absent",
             "critical",
             0.9,
-            f"{', '.join(sorted(absent))} did not come to the probe's barrier",
+            f"{', '.join(names)} did not come to the probe's barrier" if late else _took_no_part(absent),
             ranks=tuple(sorted(rank.rank for rank in report.ranks if rank.state == "absent" and rank.rank >= 0)),
-            nodes=tuple(sorted(absent)),
+            nodes=tuple(names),
             evidence=_evidence(
                 report, [f"{node}: {why or 'no sign before the barrier ended'}" for node, why in sorted(absent.items())]
             ),
-            advice="See whether the node answers at all, and whether its interpreter finds torch.",
+            advice="See whether the node answers at all, and whether its interpreter finds torch."
+            if report.backend in WITH_TORCH
+            else "See whether the node answers at all, and what keeps it from it.",
+            next=() if late else (next_step("", "preflight", *names),),
         )
+
+
+def _took_no_part(absent: Mapping[str, str]) -> str:
+    """Who could not begin; of one, or where all have the same reason, why."""
+    names, whys = ", ".join(sorted(absent)), set(absent.values())
+    return f"{names} took no part in the probe" + (f": {whys.pop()}" if len(whys) == 1 else "")
 
 
 def _blocked(report: ProbeReport) -> Iterator[Finding]:
@@ -149,7 +162,7 @@ def _blocked(report: ProbeReport) -> Iterator[Finding]:
             ),
             advice="Look at firewalls, routes and MTU on the path; NCCL and gloo use ephemeral ports in both "
             "directions.",
-            next=(next_step("m", "probe", "path", *sorted({n for p in pairs for n in (p.a, p.b)})),),
+            next=(next_step("P", "probe", "path", *sorted({n for p in pairs for n in (p.a, p.b)})),),
         )
 
 

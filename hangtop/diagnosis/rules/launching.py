@@ -49,7 +49,7 @@ def no_rank_started(job: Job) -> Iterator[Finding]:
         evidence=tuple(_seen(job, node, one) for node, one in idle[:TOLD]),
         advice="Start it on the nodes that are missing, with the same rendezvous (--rdzv-endpoint or --master-addr and "
         "port, --rdzv-id), and look whether they reach it: it waits for --nnodes of them.",
-        next=(next_step("m", "probe", "path", *nodes),) if len(nodes) > 1 else (),
+        next=(next_step("P", "probe", "path", *nodes),) if len(nodes) > 1 else (),
     )  # fmt: skip
 
 

@@ -47,7 +47,7 @@ def path_blocked(job_status: JobStatus) -> Iterator[Finding]:
         evidence=tuple(_told(job, *pair, own) for pair, own in sorted(silent.items())[:TOLD]),
         advice="Look at the link, the firewall and the MTU between these nodes: small packets may pass where full ones "
         "do not.",
-        next=(next_step("m", "probe", "path", *sorted({name for pair in silent for name in pair})),),
+        next=(next_step("P", "probe", "path", *sorted({name for pair in silent for name in pair})),),
     )  # fmt: skip
 
 

@@ -55,7 +55,7 @@ def slow_path(job_status: JobStatus) -> Iterator[Finding]:
         nodes=nodes,
         evidence=tuple(_told(job, sender, own) for sender, own in sorted(by_sender.items())[:TOLD]),
         advice="Look at the link, its speed, errors and whoever shares it; measure the path between these nodes.",
-        next=(next_step("m", "probe", "path", *nodes),),
+        next=(next_step("P", "probe", "path", *nodes),),
     )  # fmt: skip
 
 

@@ -100,3 +100,11 @@ def test_interfaces_that_differ_are_told_though_everything_arrives() -> None:
 
 def test_a_node_that_took_no_part_is_absent() -> None:
     assert named(figures(), {"node9": "no python"}) == [("probe_absent", ("node9",))]
+
+
+def test_of_a_node_that_took_no_part_it_is_said_why_and_nothing_of_torch_or_a_barrier() -> None:
+    report = paths.report(figures(), {"node9": "10.0.0.9:22: connection refused"}, 0.0, 1.0)
+    (found,) = paths.findings(figures(), report)
+    assert found.summary == "node9 took no part in the probe: 10.0.0.9:22: connection refused"
+    assert "torch" not in found.advice
+    assert [step.command for step in found.next] == ["hangtop preflight node9"]

@@ -102,6 +102,15 @@ def test_one_direction_that_is_blocked_names_the_pair() -> None:
 def test_an_absent_node_is_named() -> None:
     gone = ProbeRank(-1, "node2", "absent", "no connection to this node", None)
     assert named(report(ranks={"node2": gone})) == [("probe_absent", ("node2",))]
+    (found,) = findings(report(ranks={"node2": gone}))
+    assert found.summary == "node2 took no part in the probe: no connection to this node"
+    assert "torch" in found.advice
+
+
+def test_who_took_part_and_came_late_missed_the_barrier() -> None:
+    (found,) = findings(report(ranks={"node2": ProbeRank(1, "node2", "absent", "", None)}))
+    assert found.summary == "node2 did not come to the probe's barrier"
+    assert found.next == ()
 
 
 def test_wrong_values_name_rank_and_node() -> None:
