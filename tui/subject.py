@@ -38,7 +38,9 @@ class Subject(Protocol):
     told: NodeSettings
     player: Player | None
     strangers: frozenset[tuple[str, int]]
-    """Nodes and pids of processes that look like ranks and are not of the job."""
+    """Nodes and pids of processes that look like ranks and are not of the job, or are told by a second name, too."""
+    told_twice: int
+    """How many of these are the job's own."""
 
     @property
     def state(self) -> JobState:

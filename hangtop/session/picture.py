@@ -51,6 +51,7 @@ class PictureContext:
     slow: tuple[KnownSlow, ...] = ()
     told_stuck: frozenset[int] = frozenset()
     motion: JobMotion = field(default_factory=JobMotion)
+    unasked: bool = False
 
 
 NodeSheet: TypeAlias = tuple[Node, tuple[Rank, ...]]
@@ -140,6 +141,7 @@ class Sheet:
             others=others,
             bystanders=bystanders,
             also=once.also,
+            unasked=frame.unasked,
             probed=probed,
             traces=traces,
         )

@@ -20,7 +20,7 @@ from hangtop.session.history.history import History, says
 from hangtop.session.intake import Intake
 from hangtop.session.node_settings import NodeSettings
 from hangtop.session.one_job import one_job
-from hangtop.session.options import SessionOptions
+from hangtop.session.options import SessionOptions, names_no_node
 from hangtop.session.picture import NodeSheet, Picture, PictureContext, Sheet
 from hangtop.session.state.changes import Change
 from hangtop.session.state.job_state import RankState
@@ -73,7 +73,10 @@ class Session(Intake):
         self.picture = Picture(self.state)
         self.history = History()
         self.strangers: frozenset[tuple[str, int]] = frozenset()
-        """Nodes and pids of processes that look like ranks and are not of the job, as the last picture told."""
+        """Nodes and pids of processes that look like ranks and are not of the job, as the last picture told; and those
+        of the job that a second name of their machine tells of, too."""
+        self.told_twice = 0
+        """How many of these a second name tells of."""
         self._timeout: float | None = None
         self._living: tuple[int, list[RankState]] = (-1, [])
         self.told = NodeSettings(options, self.state, feed, self.now)
@@ -160,6 +163,7 @@ class Session(Intake):
                 slow=() if self.verdict is None else self.verdict.slow,
                 told_stuck=self._told_stuck(now),
                 motion=self.progress.motion,
+                unasked=self.can_act and names_no_node(self.options),
             ),
             nodes,
         )
@@ -174,7 +178,9 @@ class Session(Intake):
         """Make the picture, and remember which processes are not of the job."""
         job = sheet.job(tuple(answer.report for answer in self.probed), self.traces)
         self._timeout = job.collective_timeout
-        self.strangers = frozenset((other.node, other.process.pid) for other in (*job.others, *job.bystanders))
+        twice = [(name, rank.process.pid) for name in job.also for rank in sheet.nodes[name][1] if rank.gone_at is None]
+        strange = ((other.node, other.process.pid) for other in (*job.others, *job.bystanders))
+        self.strangers, self.told_twice = frozenset((*strange, *twice)), len(twice)
         return job
 
     def living(self) -> list[RankState]:

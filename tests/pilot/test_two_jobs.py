@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from collectors.samples.stream import Tick
-from tests.support.made import process, pulse
+from tests.support.made import hello, process, pulse
 from tests.support.piloted import screen
 from tests.support.screens import NOW, Paper, PaperSession
 
@@ -40,3 +40,21 @@ async def test_the_table_of_ranks_tells_another_jobs_processes_apart() -> None:
         assert "32 of 32 ranks alive" in text
         assert "32 on CPU" in text
         assert "2 not of this job" in text
+
+
+async def test_ranks_that_two_names_of_one_machine_tell_count_once() -> None:
+    paper = Paper(nodes=2)
+    session = paper.session(ticks=1)
+    Paper(nodes=2, names=("alias", "…"), clock=paper.clock).feed(session, 0, 0)
+    for name in ("node1", "alias"):
+        session.state.nodes[name].hello = hello(boot_id="b1", hostname="gpu17")
+    async with screen(session, size=(120, 36)) as shown:
+        await shown.press("2")
+        session.diagnose()
+        session.tick()
+        await shown.draw()
+        text = shown.text()
+        assert "8 told by two names" in text
+        assert "not of this job" not in text
+        assert "16 of 16 ranks alive" in text
+        assert "16 on CPU" in text

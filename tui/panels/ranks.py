@@ -119,9 +119,12 @@ class RanksPanel(TablePanel[RankRow]):
         nameless = sum(row.number < 0 and row.rank.gone_at is None for row in rows[:MOST_NAMELESS])
         if nameless:
             pieces += [("   ", Tone.DIM), (f"{nameless:,} without a number", Tone.WARN)]
-        strangers = 0 if narrow else len(self.scene.lists.strangers)
-        if strangers:
+        twice = 0 if narrow else self.scene.session.told_twice
+        strangers = 0 if narrow else len(self.scene.lists.strangers) - twice
+        if strangers > 0:
             pieces += [("   ", Tone.DIM), (f"{strangers:,} not of this job", Tone.WARN)]
+        if twice:
+            pieces += [("   ", Tone.DIM), (f"{twice:,} told by two names", Tone.WARN)]
         gone = 0 if narrow else count.ranks - count.ranks_alive - count.ranks_unheard
         if gone:
             pieces += [("   ", Tone.DIM), (f"{gone:,} ended", Tone.WARN)]

@@ -44,6 +44,7 @@ SOURCE_NAMES = {
     "gpus": "nvidia-smi", "fabric": "InfiniBand ports", "network": "network counters", "kernel": "kernel log",
     "logs": "rank logs", "ranks": "ranks", "host": "host figures", "nvml": "NVML", "ras": "NCCL RAS",
 }  # fmt: skip
+ELSEWHERE = "for others: hangtop NODE…, hangtop --slurm JOBID"
 UNSEEN = {"node_unreachable"}
 BLINDING = {"ptrace_denied", "node_limited", "waiting"}
 """Kinds that are no word on the job, and say why there is none."""
@@ -212,7 +213,8 @@ def _summary(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding, .
             "(--log GLOB, hangtop analyze)"
         )
     if outcome == "idle":
-        none = f"no rank runs on {count(nodes, 'node')}"
+        none = f"no rank runs on {'this machine' if job.unasked else count(nodes, 'node')}"
+        none += f" ({ELSEWHERE})" if job.unasked else ""
         if last:
             return f"{none}; {last}; for other logs add --log GLOB"
         return f"{none}, and no log was read: if a job ended here, name its logs (--log GLOB, hangtop analyze)"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from collectors.samples.collectives import RasCommunicator, RasRank, RasReport
 from hangtop.diagnosis.job import Look
+from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import ALL_REDUCE, READING, Sketch, after
 
 
@@ -120,3 +123,12 @@ def test_who_has_a_communicator_did_begin_it() -> None:
 def test_a_communicator_in_which_a_collective_timed_out_came_about() -> None:
     job = begun(3).says("torch.watchdog_timeout", 1, ago=9, op="BROADCAST", seq=1, ran_ms=600000, timeout_ms=600000)
     assert "init_hang" not in [found.kind for found in job.verdict().findings]
+
+
+def test_who_named_no_node_is_told_how_others_are_watched() -> None:
+    sketch = Sketch(world=0)
+    sketch.people.clear()
+    job = sketch.node("node1").job()
+    assert "hangtop NODE" not in diagnose(job).summary
+    said = diagnose(replace(job, unasked=True)).summary
+    assert said.startswith("no rank runs on this machine (for others: hangtop NODE…, hangtop --slurm JOBID), and no")

@@ -9,6 +9,7 @@ from hangtop.diagnosis.verdict.verdict import diagnose
 from hangtop.session.one_machine import told_once
 from tests.support.jobs import MOVING, Sketch
 from tests.support.made import hello, process
+from tests.support.screens import Paper
 
 
 def sheets(*told: tuple[str, str, str, list[tuple[int, int, float]]]) -> dict[str, tuple[Node, tuple[Rank, ...]]]:
@@ -61,3 +62,15 @@ def test_a_node_that_has_two_names_is_told_of() -> None:
     assert "node1 and node2 are one machine (gpu17)" in found.summary
     assert "process 1000" in found.evidence[-1].text
     assert verdict.outcome == "healthy"
+
+
+def test_what_a_second_name_tells_is_no_motion_of_its_own() -> None:
+    job = Paper(nodes=1, gpus=2)
+    session = job.session(ticks=1)
+    Paper(nodes=1, gpus=2, names=("alias",), clock=job.clock).feed(session, 0, 0)
+    for name in ("node1", "alias"):
+        session.state.nodes[name].hello = hello(boot_id="b1", hostname="gpu17")
+    session.diagnose()
+    session.tick()
+    assert session.told_twice == 2
+    assert sum(map(len, session.progress.tracks.values())) == 2
