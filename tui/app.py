@@ -6,7 +6,7 @@ import inspect
 import os
 import time
 from collections.abc import Awaitable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual import events
 from textual.app import ComposeResult
@@ -19,9 +19,9 @@ from textual.worker import Worker, WorkerState
 from collectors.fleet.transport import TransportError
 from hangtop.session.aside import aside
 from tui.actions import BY_ID, Action, Touch, bindings
+from tui.clicks import Clicks
 from tui.edges import Edges
 from tui.handlers.scrubbing import advance
-from tui.host import Host
 from tui.looks.ascii import AsciiFilter
 from tui.looks.format import reason
 from tui.looks.theme import THEMES, Ink, ink_of
@@ -38,12 +38,7 @@ from tui.running.starting import BEGINNING, start_session
 from tui.running.terminal import TerminalDriver
 from tui.scene import Scene
 from tui.subject import Subject
-from tui.widgets.footer import Footer
 from tui.widgets.lines import Lines
-from tui.widgets.tabs import Tabs
-
-if TYPE_CHECKING:
-    from tui.panels.stacks import StacksPanel
 
 COST_PERIOD = 2.0
 """Seconds between two looks at hangtop's own CPU and memory."""
@@ -57,7 +52,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
     BLANK = True
 
 
-class HangtopApp(Host, inherit_bindings=False):
+class HangtopApp(Clicks, inherit_bindings=False):
     """The screen of one session. It draws the session's state and never changes it."""
 
     TITLE = "hangtop"
@@ -80,7 +75,8 @@ class HangtopApp(Host, inherit_bindings=False):
         super().__init__(driver_class=TerminalDriver, ansi_color=True if self._plain else None)
         self.head = self.session = session
         self.scene = Scene(session, plain=self.options.ascii)
-        self.stage = Stage(self.scene, PANELS[0].name if session.can_act else "findings")
+        moves = session.can_act or session.player is not None  # files have but one moment
+        self.stage = Stage(self.scene, PANELS[0].name if moves else "findings")
         self.edges = Edges(self)
         self.results = Results()
         self._alarm = Alarm()
@@ -221,24 +217,6 @@ class HangtopApp(Host, inherit_bindings=False):
             return super().check_action(action, parameters)
         wanted = BY_ID[str(parameters[0])]
         return wanted.everywhere or self.is_valid(wanted)
-
-    async def on_tabs_chosen(self, event: Tabs.Chosen) -> None:
-        """A tab was clicked."""
-        await self.action_do(f"panel.{event.panel}")
-
-    async def on_footer_pressed(self, event: Footer.Pressed) -> None:
-        """A key of the footer was clicked."""
-        await self.action_do(event.action)
-
-    async def on_lines_entered(self) -> None:
-        """What is under the mouse was clicked twice."""
-        await self.action_do("enter")
-
-    def on_stacks_panel_opened(self, event: StacksPanel.Opened) -> None:
-        """A group was gone into."""
-        from tui.dialogs.stack import StackDialog
-
-        self.push_screen(StackDialog(event.dumps, event.nodes))
 
     async def on_event(self, event: events.Event) -> None:
         """Have long work rest while a key or a click is on its way to the screen."""

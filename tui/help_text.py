@@ -22,6 +22,12 @@ _FILTER = (
     ('reader "data loader"', "words anywhere in the row; all terms must hold"),
 )
 
+_MOUSE = (
+    ("click", "goes there: rows, cells, boxes, tabs, moments of the line of time; on a column's title: order by it"),
+    ("two clicks", "go in, or choose"),
+    ("on a key", "in the last line or in a dialog: presses it"),
+)
+
 _GROUPS = {"Overview": "overview", "Time": "overview", "Logs": "logs", "Stacks": "stacks"}
 
 
@@ -54,6 +60,9 @@ def help_dialog(keymap: Mapping[str, str], name: str, panel: Panel) -> TextDialo
         lines.append([("Columns", Tone.STRONG)])
         lines += [[(f"  {title:<14} ", Tone.ACCENT), (told, Tone.TEXT)] for _, title, told in columns]
         lines.append([])
+    lines.append([("Mouse", Tone.STRONG)])
+    lines += [[(f"  {what:<14} ", Tone.ACCENT), (does, Tone.TEXT)] for what, does in _MOUSE]
+    lines.append([])
     lines.append([("Filter", Tone.STRONG)])
     lines += [[(f"  {text:<22} ", Tone.ACCENT), (help_, Tone.TEXT)] for text, help_ in _FILTER]
     if fields:

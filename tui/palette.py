@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from difflib import SequenceMatcher
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
 
 
 MOST_RANKS = 20
+ALIKE = 0.65
+"""How much a word must be like a name to be taken for a slip of the finger."""
+FIRST = 1000.0
+"""Added to what puts it before all that was found by its letters."""
+MOST_TYPED = 40
+"""Characters of it that are compared."""
 
 
 class _Offer(NamedTuple):
@@ -33,6 +40,16 @@ class _Offer(NamedTuple):
     run: Callable[[], object]
     first: bool
     """Offered before anything was typed."""
+
+
+def almost(query: str, offers: Iterable[_Offer]) -> Iterator[tuple[float, _Offer]]:
+    """Actions of which a word of the name, or all of it, is spelled almost as what was typed; how much it is alike."""
+    typed = query.casefold().strip()[:MOST_TYPED]
+    for offer in offers:
+        name = offer.text.rpartition(" (")[0].casefold() if offer.first else ""
+        alike = max((SequenceMatcher(None, typed, word).ratio() for word in (name, *name.split())), default=0.0)
+        if alike >= ALIKE:
+            yield alike, offer
 
 
 class ActionsProvider(Provider):
@@ -83,12 +100,16 @@ class ActionsProvider(Provider):
                 yield DiscoveryHit(Content(offer.text), offer.run, offer.text, offer.help)
 
     async def search(self, query: str) -> Hits:
-        """What matches, best first."""
-        matcher = self.matcher(query)
-        for offer in (*self._ranks(self._host, query), *self._offers()):
-            score = max(matcher.match(offer.text), 0.6 * matcher.match(offer.help))
-            if score > 0:
-                yield Hit(score, matcher.highlight(offer.text), offer.run, offer.text, offer.help)
+        """What matches, best first; where no name does, what is called almost so before what says it somewhere."""
+        matcher, named = self.matcher(query), False
+        offers = list(self._offers())
+        for offer in (*self._ranks(self._host, query), *offers):
+            name, said = matcher.match(offer.text), 0.6 * matcher.match(offer.help)
+            named = named or name > 0
+            if name > 0 or said > 0:
+                yield Hit(max(name, said), matcher.highlight(offer.text), offer.run, offer.text, offer.help)
+        for alike, offer in () if named else almost(query, offers):
+            yield Hit(FIRST + alike, Content(offer.text), offer.run, offer.text, offer.help)
 
 
 class Palette(CommandPalette):

@@ -277,3 +277,13 @@ async def test_a_scrollbar_knows_where_it_is_also_when_it_was_scrolled_before_it
         await shown.draw()
         assert "step 129" in shown.text()
         assert log.vertical_scrollbar.position == log.scroll_y > before
+
+
+async def test_a_slip_of_the_finger_in_the_palette_still_finds_what_was_meant() -> None:
+    async with screen() as shown:
+        await shown.press("colon", *"reprot")
+        for _ in range(400):
+            if "Report (x)" in shown.text():
+                break
+            await shown.pilot.pause(0.05)
+        assert "Report (x)" in shown.text()

@@ -163,6 +163,7 @@ async def many_times(pilot: Pilot[None], key: str, times: int) -> None:
 async def test_a_recording_can_be_paused_sought_in_and_played_on(recorded: Path) -> None:
     async with replayed(recorded) as (app, pilot):
         assert told(app) == "⏸ 02:47:00"
+        assert app.stage.top == "overview"
         await many_times(pilot, "full_stop", 40)
         await app.workers.wait_for_complete([each for each in app.workers if each.name == "moment"])
         ahead = app.head.now()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import ClassVar, TypeVar, cast
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.message import Message
 from textual.screen import ModalScreen
 from textual.strip import Strip
 
@@ -15,7 +18,7 @@ from tui.looks.theme import Ground, Tone
 from tui.ordering.filter import FilterError
 from tui.scene import Staged
 from tui.widgets.banner import Banner
-from tui.widgets.bar import Bar
+from tui.widgets.bar import Bar, KeyBar
 from tui.widgets.breaking import broken
 from tui.widgets.filterline import FilterLine
 from tui.widgets.lines import Lines, Piece, strip_of
@@ -35,6 +38,13 @@ class Text(Lines):
     DEFAULT_CSS = """
     Text { height: auto; }
     """
+
+    class Clicked(Message):
+        """A line of the content was clicked, or clicked twice."""
+
+        def __init__(self, place: int, *, twice: bool) -> None:
+            super().__init__()
+            self.place, self.twice = place, twice
 
     def __init__(self, content: list[list[Piece]]) -> None:
         super().__init__()
@@ -97,6 +107,12 @@ class Text(Lines):
 
     def _has(self, line: list[Piece]) -> bool:
         return bool(self.words) and self.words in "".join(text for text, _ in line).casefold()
+
+    def on_click(self, event: events.Click) -> None:
+        """Say which line it was."""
+        row = self.top + event.y
+        if row < len(self._lines(self.size.width)):
+            self.post_message(self.Clicked(bisect_right(self._broken[2], row) - 1, twice=event.chain == 2))
 
     def on_resize(self) -> None:
         """Break the lines for the new width."""
@@ -164,7 +180,7 @@ class Dialog(ModalScreen[T]):
         with Vertical(id="box", classes="-wide" if self._wide else ""):
             yield Bar(id="title", ground=Ground.BAR)
             yield from self.content()
-            yield Bar(id="keys", ground=Ground.BAR)
+            yield KeyBar(id="keys", ground=Ground.BAR)
 
     def on_resize(self) -> None:
         """Leave room for what the first line says, title, keys and border."""

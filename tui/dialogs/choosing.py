@@ -80,6 +80,19 @@ class ChoiceDialog(Dialog[int | None]):
         self._at = min(len(self._choices) - 1, max(0, self._at + step))
         self._show()
 
+    def on_text_clicked(self, event: Text.Clicked) -> None:
+        """Go to the entry that was clicked; twice chooses it."""
+        at = -1
+        for place, choice in enumerate(self._choices):
+            event.place -= 1 + sum(bool(line.strip()) for line in choice.detail.splitlines())
+            if event.place < 0:
+                at = place
+                break
+        if at >= 0:
+            self.action_step(at - self._at)
+            if event.twice:
+                self.action_choose()
+
     def action_choose(self) -> None:
         """Choose what the marker is at."""
         self.dismiss(self._at)

@@ -93,6 +93,12 @@ class ColumnsDialog(Dialog[ChosenColumn | None]):
         self._at = min(len(self._columns) - 1, max(0, self._at + step))
         self._show()
 
+    def on_text_clicked(self, event: Text.Clicked) -> None:
+        """Go to the column that was clicked; twice shows or hides it."""
+        self.action_step(event.place - self._at)
+        if event.twice:
+            self.action_show()
+
     def action_show(self) -> None:
         """Show or hide the column."""
         column = self._columns[self._at]

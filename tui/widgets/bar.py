@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from rich.segment import Segment
 from rich.style import Style
+from textual import events
 from textual.strip import Strip
 
-from tui.looks.theme import Ground
+from tui.looks.keys import key_of
+from tui.looks.text import cells
+from tui.looks.theme import Ground, Tone
 from tui.widgets.lines import Lines, Piece, strip_of
 
 
@@ -44,3 +47,17 @@ class Bar(Lines):
         if self.over is None:
             return strip
         return Strip([Segment(text, (style or Style()) + self.over) for text, style, _ in strip], width)
+
+
+class KeyBar(Bar):
+    """Keys, each with what it does behind it; one that is clicked is one that is pressed."""
+
+    def on_click(self, event: events.Click) -> None:
+        """Press the key that stands there, or whose words do."""
+        key, end = "", 0
+        for text, tone in self._content[event.y] if event.y < len(self._content) else ():
+            key, end = text.strip() if tone is Tone.ACCENT else key, end + cells(text)
+            if event.x < end:
+                if name := key_of(key):
+                    self.app.simulate_key(name)
+                return

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from rich.segment import Segment
 from rich.style import Style
+from textual import events
+from textual.message import Message
 from textual.strip import Strip
 
 from hangtop.session.history.history import WORDS
@@ -37,6 +39,13 @@ class TimeChart(Lines):
     TimeChart { height: 3; scrollbar-size: 0 0; overflow: hidden; }
     """
 
+    class Scrubbed(Message):
+        """A moment was clicked."""
+
+        def __init__(self, at: float) -> None:
+            super().__init__()
+            self.at = at
+
     def __init__(self, scene: Scene) -> None:
         super().__init__(id="time")
         self.scene = scene
@@ -47,6 +56,12 @@ class TimeChart(Lines):
         self._window = Window(0.0, 1.0, 1)
         self._rows: list[Strip] = []
         self._known = {name: Remembered() for name in ("verdict", *(figure.name for figure in FIGURES))}
+
+    def on_click(self, event: events.Click) -> None:
+        """Say which moment it was: the middle of a column."""
+        column = event.x - LABEL
+        if 0 <= column < self._window.columns:
+            self.post_message(self.Scrubbed(self._window.begin + self._window.step * (2 * column + 1)))
 
     def feed(self) -> None:
         """Take the latest figures and draw."""
