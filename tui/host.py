@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from textual.app import App
@@ -44,6 +45,14 @@ class Host(App[None], inherit_bindings=False):
         if any(shown.message == told and not shown.has_expired for shown in self._notifications):
             return
         self.notify(told, severity=severity, markup=False, timeout=4 if severity == "information" else 8)
+
+    def copy_to_clipboard(self, text: str) -> None:
+        """Copy to the terminal's clipboard, and within tmux to its buffer: that takes nothing from the terminal."""
+        super().copy_to_clipboard(text)
+        if os.environ.get("TMUX"):
+            from tui.clipboard import load_buffer
+
+            self.run_worker(load_buffer(text), name="copy", exit_on_error=False)
 
     def keep(self, title: str, content: Content) -> None:
         """Keep an answer, to be read again."""

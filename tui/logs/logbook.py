@@ -21,6 +21,8 @@ from tui.ordering.filter import Filter, Value, parse
 
 KEPT = 20_000
 """Lines held; a quarter goes at once when there are more."""
+SAME = 5.0
+"""Seconds that two events about one line may be apart."""
 AT_ONCE = 4_000
 """Lines taken in one tick; what a flood brings beyond is counted, not shown."""
 
@@ -94,6 +96,8 @@ class LogBook:
         self._event_serial = 0
         self._serial = 0
         self._event_texts: dict[tuple[str, str], None] = {}
+        self._event_lines: dict[tuple[str, str, int, str], float] = {}
+        """When lines with a number were told of by events: several may tell of one, alone and in a traceback."""
         self._seen = LastLinesCame()
 
     def again(self) -> LogBook:
@@ -171,10 +175,21 @@ class LogBook:
                 before=event.at is None
             )
             for offset, text in enumerate(texts)
+            if not (number and self._told((node, event.source, number + offset, text), at))
         ]
         if event.kind.startswith("kernel."):
             lines = [line._replace(severity=max(1, line.severity)) for line in lines]
         return lines
+
+    def _told(self, key: tuple[str, str, int, str], at: float) -> bool:
+        """Whether another event has told of this line; one of the same number in a file that began anew is another."""
+        before = self._event_lines.get(key)
+        if before is not None and abs(at - before) < SAME:
+            return True
+        self._event_lines[key] = at
+        while len(self._event_lines) > KEPT:
+            self._event_lines.pop(next(iter(self._event_lines)))
+        return False
 
     def _line(self, at: float, node: str, rank: int | None, source: str, number: int, text: str) -> LogLine:
         self._serial += 1

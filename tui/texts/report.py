@@ -21,6 +21,8 @@ from tui.scene import Scene
 from tui.texts.stacked import newest_of
 from tui.waits.svg import as_svg
 
+TODAY = 12 * 3600.0
+"""Seconds up to which the time of day alone tells when it was."""
 LINES = 400
 """Warnings and errors of the logs that are quoted, the newest ones."""
 
@@ -98,16 +100,17 @@ def _sections(state: JobState, job: Job) -> Iterator[str]:
     yield "\n--- what changed lately " + "-" * 47
     for change in state.changes:
         who = change.node or (outcome_words(change.kind) if change.kind in OUTCOMES else "")
-        yield " ".join(filter(None, (_clock(change.at), who, change.text)))
+        yield " ".join(filter(None, (_clock(change.at, job.now), who, change.text)))
     yield "\n--- warnings and errors in the logs " + "-" * 35
     book = LogBook()
     book.lowest = 1
     book.take(state)
-    yield from (f"{_clock(line.at)} {line.node} {line.source}: {line.text}" for line in book.shown[-LINES:])
+    yield from (f"{_clock(line.at, job.now)} {line.node} {line.source}: {line.text}" for line in book.shown[-LINES:])
 
 
-def _clock(at: float) -> str:
-    return time.strftime("%T", time.localtime(at))
+def _clock(at: float, now: float) -> str:
+    """A time of day, with its date where that is not plain."""
+    return time.strftime("%T" if abs(now - at) < TODAY else "%F %T", time.localtime(at))
 
 
 def plain(value: object) -> object:

@@ -150,3 +150,20 @@ def test_files_are_asked_for_by_the_filter() -> None:
     assert book.wants("node1", 3, "/log/3")
     assert not book.wants("node1", 4, "/log/4")
     assert not book.wants("node1", None, "/log/extra")
+
+
+def test_a_line_that_an_exception_and_another_event_tell_of_stands_there_once() -> None:
+    def told(state: JobState, node: str, at: float, line: int, text: str) -> None:
+        state.events.append((node, LogEvent("x", at, 0, node, 0, "/log/0", line, text, {})))
+        state.event_serial += 1
+
+    state, book = JobState(), LogBook()
+    told(state, "node1", 9.0, 2, "Traceback:\n  main()\nRuntimeError: closed by peer")
+    told(state, "node1", 9.0, 4, "RuntimeError: closed by peer")
+    book.take(state)
+    assert texts(book) == ["Traceback:", "  main()", "RuntimeError: closed by peer"]
+    told(state, "node2", 9.0, 4, "RuntimeError: closed by peer")
+    told(state, "node1", 90.0, 4, "RuntimeError: closed by peer")
+    told(state, "node1", 9.0, 8, "RuntimeError: closed by peer")
+    book.take(state)
+    assert len(texts(book)) == 6, "another node's, one of a file that began anew, and one further down are others"
