@@ -36,6 +36,11 @@ _BEGINNINGS: tuple[tuple[tuple[str, ...], str, bool], ...] = (
         False,
     ),
     (("rwsem_", "down_read", "down_write", "mmap_"), "waits for a lock of its address space", True),
+    (
+        ("percpu_rwsem", "percpu_down", "__percpu_down", "sb_start", "__sb_start"),
+        "waits as on a file system that is frozen (a snapshot, fsfreeze)",
+        True,
+    ),
     (("throttle", "mem_cgroup"), "its cgroup is out of memory", False),
 )
 

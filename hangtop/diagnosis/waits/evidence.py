@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from hangtop.diagnosis.finding import Evidence
 from hangtop.diagnosis.phrasing import count, duration, rank_text, ranks_on, ranks_text, size
 from hangtop.diagnosis.tables.thresholds import TRICKLE_BYTES_PER_S
+from hangtop.diagnosis.tables.wchan import sleep_at
 from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus
@@ -36,7 +37,9 @@ def process_of(status: RankStatus) -> Evidence | None:
         words.append(f"state {state}")
     wchan = moved.wchan or (doing.wchan if doing else "")
     if wchan and wchan != "0":
-        words.append(f"in the kernel at {wchan}")
+        sleep = sleep_at(wchan)
+        meant = f" ({sleep.meaning})" if sleep.meaning and not sleep.ordinary else ""
+        words.append(f"in the kernel at {wchan}{meant}")
     if doing and doing.syscall not in ("", "none", "running"):
         words.append(f"system call {doing.syscall}" + (f" on {doing.waiting_on}" if doing.waiting_on else ""))
     if moved.cpu is not None:

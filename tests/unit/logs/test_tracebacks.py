@@ -265,3 +265,26 @@ def test_what_c_says_behind_a_message_is_no_part_of_it() -> None:
     for behind in ("[E ProcessGroupNCCL.cpp:325] Some NCCL operations have failed or timed out.\n", aborted, named):
         event = only(parse(raised + behind), "python.exception")
         assert (event.data["message"], event.data["signature"]) == ("sizes differ", "user")
+
+
+def endpoint(called: str, file: str = "/opt/train/data.py") -> bool:
+    """Whether a traceback that ends so at a line is told as a consequence of somebody else's end."""
+    text = (
+        "Traceback (most recent call last):\n"
+        '  File "/opt/train/main.py", line 88, in main\n    batch = next(it)\n            ^^^^^^^^\n'
+        f'  File "{file}", line 4, in fetch\n    {called}\n    ^^^^\n'
+        "OSError: [Errno 107] Transport endpoint is not connected\n"
+    )
+    return bool(only(parse(text), "python.exception").data["consequence"])
+
+
+def test_a_mount_whose_server_died_is_told_from_a_peer_that_ended() -> None:
+    assert not endpoint("return f.read(1)")
+    assert not endpoint("names = os.listdir(folder)")
+    assert not endpoint("with open(path, 'rb') as f: return f.read()")
+    assert not endpoint("return os.stat(self)", "/usr/lib/python3.11/pathlib.py")
+    assert endpoint("data = sock.recv(4)")
+    assert endpoint("return self._sock.getpeername()", "/usr/lib/python3.11/ssl.py")
+    assert endpoint("line = self.rfile.readline()")
+    assert endpoint("dist.barrier()")
+    assert endpoint("stream.flush()")

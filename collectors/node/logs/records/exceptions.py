@@ -107,6 +107,31 @@ def of_a_service(frames: Sequence[Tuple[str, int, str]], words: str) -> bool:
     return any(_SERVICE.search(frame[0]) for frame in frames[-4:]) and bool(_NOBODY.search(words))
 
 
+_ENDPOINT = re.compile(r"OSError: \[Errno 107\] ")
+_OF_FILES = re.compile(
+    r"/(?:pathlib|shutil|genericpath|posixpath|os|tarfile|zipfile|gzip|npyio|_npyio_impl|serialization)\.py$"
+)
+_ON_FILES = re.compile(
+    r"\bopen\(|\.(?:read|readline|readlines|readinto|write|writelines|flush|exists|iterdir|glob|stat|mkdir)\("
+    r"|\bos\.(?:listdir|scandir|stat|makedirs|mkdir|walk|path|unlink|replace|rename|fsync)\b|\b(?:load|save|fromfile|memmap)\("
+)
+_ON_SOCKETS = re.compile(r"sock|recv|send|peer|conn|stream|rfile|wfile")
+
+
+def of_a_mount(message: str, frames: Sequence[Tuple[str, int, str]], lines: Sequence[str]) -> bool:
+    """Whether an end point that is not connected is a file system's whose server died (FUSE), and not a peer's.
+
+    Sockets and dead mounts fail with the same words: what was called, by its module or its line, must be of files.
+    """
+    if not frames or _ENDPOINT.match(message) is None:
+        return False
+    if _OF_FILES.search(frames[-1][0]):
+        return True
+    sources = [line for line in lines if line[:4] == "    " and line.strip(" ^~")]
+    called = sources[-1][:500] if sources else ""
+    return bool(_ON_FILES.search(called)) and not _ON_SOCKETS.search(called)
+
+
 LAUNCHERS = re.compile(
     r"torch/distributed/(?:run|launch)\.py|torch/distributed/launcher/"
     r"|torch/distributed/elastic/(?:agent|multiprocessing/api)|"

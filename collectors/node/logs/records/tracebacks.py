@@ -265,6 +265,8 @@ class TracebackBlock:
         data.update(exceptions.framed(self._frames))
         if data["signature"] == "connection" and exceptions.of_a_service(self._frames, self.chain):
             data["signature"] = "user"
+        if data["consequence"] and exceptions.of_a_mount(self.message, self._frames, self._lines):
+            data["consequence"] = False
         if self.thread:
             data["thread"] = self.thread
         if self._first_type and self._first_type != data.get("type"):
