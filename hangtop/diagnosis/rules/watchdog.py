@@ -50,12 +50,16 @@ def watchdog_timeout(job: Job) -> Iterator[Finding]:
     what = f"{op}{f' #{sequence}' if sequence is not None else ''}" if op else "a collective"
     waited = f" after {duration(ran / 1000)}" if ran else ""
     where = " of an unnamed group" if not name else f" of group {group.label}" if len(groups) > 1 else ""
+    calls = [event for event in said(job, "torch.dump_signal") if number_of(event, "from_rank") is not None]
     reporting = ranks_in(events)
+    if calls and not ranks_in(timeouts):
+        reporting = tuple(sorted({number_of(event, "from_rank") or 0 for event in calls}))
     on = f" on {ranks_text(reporting) if len(reporting) == 1 else count(len(reporting), 'rank')}" if reporting else ""
     yield Finding(
         "watchdog_timeout", "critical", sure,
         f"{what}{where} timed out{on}{waited}: " + (f"{ranks_text(behind)} {how}" if behind else how),
-        ranks=behind, nodes=hosts_in(job, events) if not behind else homes(job, behind), evidence=lines(events),
+        ranks=behind, nodes=hosts_in(job, events) if not behind else homes(job, behind),
+        evidence=lines(events) + (lines(calls) if reporting != ranks_in(events) else ()),
         advice=(
             "The time-out is a consequence: find what kept this rank on its CPU (its last log lines, its stack)."
             if behind else "Where every rank had launched it, suspect the network, a GPU, or sizes that differ; else "

@@ -42,6 +42,8 @@ _LEFT = {
 }
 _THROWN = re.compile(r"\w+(?:::\w+)+: ")
 """``std::runtime_error: …``, as C++ tells it when nobody catches it."""
+DEVICE = ("torch.cuda_error", "torch.watchdog_error")
+"""Words by which an error of a GPU is known."""
 TIMED_OUT = ("torch.watchdog_timeout", "torch.taken_down", "gloo.timeout")
 """Words after which torch aborts the process itself."""
 
@@ -105,10 +107,11 @@ def _failures(job: Job, *, earlier: bool) -> tuple[Failure, ...]:
     aborted = {event.rank for event in job.events if event.kind in TIMED_OUT}
     engines = any(event.kind == "engine.timeout" for event in job.events)
     faulted = {_report(event) for event in job.events if event.kind == "launcher.exit" and _by_itself(event)}
+    device = {(event.source, event.rank) for event in job.events if event.kind in DEVICE and cuda_error(event)}
     found = [
         replace(failure, consequence=True)
         if failure.signal == "KILL" and failure.event.kind == "launcher.exit" and _report(failure.event) in faulted
-        else _by_watchdog(failure, aborted, engines)
+        else _by_device(_by_watchdog(failure, aborted, engines), device)
         for event in job.events
         for failure in _of_event(job, event)
     ]
@@ -139,6 +142,15 @@ def _by_watchdog(failure: Failure, aborted: set[int | None], engines: bool) -> F
     if engines and failure.manner == "signal" and failure.signal in ("KILL", "QUIT"):
         return replace(failure, consequence=True)
     if failure.signal != "ABRT" or not aborted or not (failure.rank is None or aborted & {failure.rank, None}):
+        return failure
+    return replace(failure, consequence=True)
+
+
+def _by_device(failure: Failure, device: set[tuple[str, int | None]]) -> Failure:
+    """Torch aborts a rank whose GPU failed, and Python tells of that abort first."""
+    source, rank = failure.event.source, failure.rank
+    ranks = {owner for log, owner in device if log == source}
+    if failure.event.kind != "python.fatal" or failure.what != "Aborted" or not ranks & {rank, None}:
         return failure
     return replace(failure, consequence=True)
 
@@ -269,7 +281,8 @@ def _what(event: LogEvent, signal: str, code: int | None) -> str:
     if code is not None:
         return f"exit code {code}"
     if event.kind == "launcher.exit" and _of_ray(event):
-        return f"no word but {NAMES[text_of(event, 'launcher')]}'s ({text_of(event, 'reason')[:120]})"
+        of = f", of process {event.pid}" if event.pid else ""
+        return f"no word but {NAMES[text_of(event, 'launcher')]}'s ({text_of(event, 'reason')[:120]}{of})"
     if event.kind == "launcher.exit" and _raised(event):
         return _LEFT.get(text_of(event, "reason"), "an exception that was not recorded")
     return event.text.splitlines()[0][:120] if event.text else event.kind

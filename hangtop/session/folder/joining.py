@@ -72,7 +72,8 @@ def _one_node(events: list[LogEvent]) -> list[LogEvent]:
         (size for e in events if e.kind == "job.size" and isinstance(size := e.data.get("size"), int)), default=0
     )
     most = max((local for e in events if isinstance(local := e.data.get("local_rank"), int)), default=0)
-    if size > OF_A_NODE and most < OF_A_NODE:
+    here = _children(events)
+    if (size > OF_A_NODE and most < OF_A_NODE) or (most + 1 == here < size):
         return events  # there are other nodes
     unlike = any(e.data.get("failed_rank", e.data.get("local_rank")) != e.data.get("local_rank") for e in reports)
     if unlike or len({e.source for e in reports}) != 1 or len({e.host for e in reports if e.host}) > 1:
@@ -86,6 +87,13 @@ def _one_node(events: list[LogEvent]) -> list[LogEvent]:
             event = event._replace(data={**event.data, "task": local})  # noqa: PLW2901 - the same, completed
         told.append(event)
     return told
+
+
+def _children(events: Sequence[LogEvent]) -> int:
+    """How many processes agents tell of, those that failed and those that they end then; 0 where they end none."""
+    ended = {event.data.get("closed_pid") for event in events if event.kind == "elastic.closing"}
+    failed = {event.data.get("failed_pid") for event in events if event.kind in ("elastic.failed", "elastic.failure")}
+    return len((ended | failed) - {None}) if ended else 0
 
 
 def _by_pid(processes: dict[Process, int], events: Sequence[LogEvent]) -> dict[int, int]:

@@ -174,6 +174,8 @@ def _survived(event: LogEvent, raised: int, last: int) -> bool:
 
 
 def _own(event: LogEvent) -> bool:
+    if event.data.get("told") == "exit" and not {"signal", "exitcode", "about"} & event.data.keys():
+        return False  # what a parent says of a child
     return (event.kind == "log.error" or not event.kind.startswith(_OF_NOBODY)) and event.data.get(
         "launcher"
     ) is not True

@@ -49,7 +49,11 @@ _QUEUE = re.compile(
     r"(?P<error>HSA_STATUS_ERROR\w{0,60}[^\r\n]{0,160})"
 )
 """ROCm's runtime, before it aborts the process."""
-_ASSERT = re.compile(r"Assertion [`'](?P<what>.*?)['`] failed")
+_ASSERT = re.compile(
+    r"Assertion [`'](?P<what>.*?)['`] failed"
+    r"|thread: \[[\d,]{1,40}\] Assertion (?P<bare>[^`'\s][^\r\n]{0,300}?) failed"
+)
+"""Web pages take the quotes away, for they mark what is code there."""
 
 SIGNATURES: Tuple[Signature, ...] = tuple(
     (name, re.compile(pattern, re.I))
@@ -102,9 +106,8 @@ def read(text: str) -> Iterator[Said]:
         return
     kernel = _ASSERT.search(text) if ".cu:" in text or "block: [" in text else None
     if kernel is not None:
-        yield Said(
-            "torch.cuda_error", {"error": "assertion failed: " + kernel.group("what"), "signature": "device_assert"}
-        )
+        what = "assertion failed: " + (kernel.group("what") or kernel.group("bare") or "")
+        yield Said("torch.cuda_error", {"error": what, "signature": "device_assert"})
 
 
 def signature(error: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Iterator, Optional
 
 from collectors.node import late_re as re
-from collectors.node.logs.families import fatal, telemetry
+from collectors.node.logs.families import calm, fatal, telemetry
 from collectors.node.logs.lines import signals
 from collectors.node.logs.records import exceptions, tracebacks
 from collectors.node.logs.said import Data, Family, Said, number
@@ -53,7 +53,7 @@ _DIED = re.compile(
     r"|\bfailed to start (?:the |a |an )?(?:\w{1,20} )?(?:workers?|engine|process(?:es)?|ranks?|executors?|actors?)\b"
     r"|\b(?:workers?|process(?:es)?|ranks?|actors?|engines?|engine core|executors?|trainers?)\b[^\r\n]{0,60}?"
     r"\b(?:(?:has |have |was |is )?(?:died|crashed|dead|failed to start)|(?:was|were|been) killed"
-    r"|terminated unexpectedly|exited unexpectedly)\b"
+    r"|terminated unexpectedly|exited unexpectedly)\b|\bmeans (?:the|one|a) child(?: process)? failed\b"
 )
 """What parents say of children that end by themselves."""
 _MEMORY = re.compile(
@@ -133,8 +133,6 @@ _HANDLED = re.compile(r"(?i)\b(?:catching|handled|handling|ignor(?:ed|ing)|suppr
 """In front of an exception that somebody expected."""
 TRAILED = re.compile(r" \[/?[\w./+-]{1,200}\.(?:cpp|cc|c|h):\d{1,6}\] \[[^\]\r\n]{1,120}\]\s{0,4}$")
 """File and function behind a message, as DCGM's host engine writes them: a program of the machine, and no rank."""
-_PLACE = re.compile(r"^(?:\[?[\w./-]{1,120}\.\w{1,4}:\d{1,6}\]?|\[[\w.:/ -]{1,60}\]|[\w.]{1,80}:(?=\s))[ :-]{0,4}")
-"""Where a logger's line was written: file and line, or its name."""
 LIGHT = re.compile(
     r"(?i)already (?:been )?registered|unable to register|retry|retri|fall(?:ing|s)? ?back|ignor|skip|deprecat"
     r"|will be [a-z]{3,12}ed"
@@ -268,8 +266,8 @@ def _logged(text: str) -> Optional[Data]:
     message = next(
         group for group in level.group("message", "said", "letter", "coded", "logged", "lower", "logfmt") if group
     )
-    message = _PLACE.sub("", message.strip()).strip()
-    if len(message) < 8 or _INNER.match(message) or _NOTHING.match(message):
+    message = calm.PLACE.sub("", message.strip()).strip()
+    if len(message) < 8 or _INNER.match(message) or _NOTHING.match(message) or calm.WORK.match(message):
         return None
     what = exceptions.signature(message)
     return {
@@ -291,7 +289,7 @@ _STEMS = (
     b"ERROR", b"FATAL", b"CRITICAL", b"SEVERE", b"Fatal", b"fatal", b"imed out", b"ime out", b"imeout",
     b"imed-out", b"TIMEOUT", b"xit code", b"xit status", b"xit_code", b"xitcode", b"xitCode", b"Exit Code",
     b"with code", b"with status", b'.py", line ', b"-packages/", b" died", b"rashed", b" dead", b"ailed to start",
-    b"shared libraries", b"file handle",
+    b"shared libraries", b"file handle", b"hild failed", b"hild process failed",
     b"Transport endpoint", b"put/output error", b"space left on", b"only file system",
     b"quota exceeded", b"[error]", b"[fatal]", b"[critical]", b" unexpectedly", b"return code", b"returncode",
     b"signal", b"Signal", "❱ ".encode(), b" failed: ", b"ailed to ", b"on-zero ", b"onzero ", b"exited with non",

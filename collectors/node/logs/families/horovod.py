@@ -12,9 +12,9 @@ from collectors.node import late_re as re
 from collectors.node.logs.said import Data, Family, Said, numbers
 
 _OPERATION = re.compile(r"(?P<op>[\w./:-]{1,160}) ?\[(?P<which>missing|ready) ranks: ?(?P<ranks>[\d, ]{1,2000})\]")
-_BY_RANK = re.compile(r"(?m)^\s{0,4}(?P<rank>\d{1,6}): ?\[(?P<op>[\w./:-]{1,160})")
+_BY_RANK = re.compile(r"(?m)^\s{0,4}(?:\[\d{1,6}\] )?(?P<rank>\d{1,6}): ?\[(?P<op>[\w./:-]{1,160})")
 _LIST_FOLLOWS = re.compile(r"(?:[Mm]issing|[Ss]talled) ranks:\s*$")
-_ITEM = re.compile(r"^\s{0,4}\d{1,6}: ?\[")
+_ITEM = re.compile(r"^\s{0,4}(?:\[\d{1,6}\] )?\d{1,6}: ?\[")
 _MISMATCH = re.compile(
     r"Mismatched (?P<what>(?:[a-zA-Z_/]+ ){0,3}(?:tensor shapes|data types|operations|root ranks))"
     r":? (?P<detail>[^\r\n]{0,300})"

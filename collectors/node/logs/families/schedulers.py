@@ -79,6 +79,8 @@ _REQUEUED = re.compile(r"Handling auto-requeue signal: ?\w{1,10}")
 """Lightning, which a batch system told that the job's time is up: it saves, and has the job queued anew."""
 _INTERRUPTED = re.compile(r"Main process received (?P<signal>SIG(?:INT|TERM)), exiting")
 """DeepSpeed's launcher, which somebody told to end."""
+_MPIEXEC = re.compile(r"^\s{0,8}MPIEXEC_TIMEOUT: (?P<seconds>\d{1,9}) seconds\b")
+"""Open MPI's, which was told how long the job may take."""
 _REASONS = {"timeout": "time_limit", "cancel": "user", "node-failure": "node_failure"}
 
 
@@ -88,6 +90,10 @@ def read(text: str) -> Iterator[Said]:
     if ended is not None:
         reason = _REASONS[ended.group("type")]
         yield Said("slurm.cancelled", {"launcher": "flux", "reason": reason, "why": ended.group("why").strip()})
+        return
+    mpiexec = _MPIEXEC.match(text)
+    if mpiexec is not None:
+        yield Said("slurm.cancelled", {"launcher": "mpi", "reason": "time_limit", "why": mpiexec.group().strip()})
         return
     executor = _EXECUTOR.search(text)
     if executor is not None:
@@ -155,6 +161,7 @@ def _executor(why: str, host: str) -> Said:
 FAMILY = Family(
     "schedulers",
     (
+        b"MPIEXEC_TIMEOUT: ",
         b"died through signal", b" on host ", b"PE RANK ", b"died from signal", b"exited with code",
         b"crashed with exit", b"first noticed rank", b"Lost executor ", b"killed by YARN",
         b"job.exception ", b"process received SIG",

@@ -10,10 +10,12 @@ from collectors.node.logs.said import Family, Said
 _SIZE = re.compile(
     r"(?<![\w.-])(?:(?:global |using )?(?:WORLD_SIZE|world[_ ]size)['\"]?\s{0,3}[:=]\s{0,3}(?P<world>\d{1,6})\b"
     r"|MEMBER: \d{1,6}/(?P<members>\d{1,6})\b"
-    r"|Starting with (?P<processes>\d{1,6}) processes)"
+    r"|Starting with (?P<processes>\d{1,6}) processes"
+    r"|Completed store-based barrier for key:\S{1,80} with (?P<nodes>\d{1,6}) nodes)"
     r"|\[Gloo\] Rank \d{1,6} is connected to \d{1,6} peer ranks\. [^\r\n]{0,60}? is : (?P<peers>\d{1,6})"
 )
-"""The last is gloo's own, of each of its groups of all ranks or of fewer, when it has come up."""
+"""Torch calls ranks nodes, and says so of smaller groups, too. The last is gloo's own, of each of its groups of all
+ranks or of fewer, when it has come up."""
 _JOINS = re.compile(r"\bGLOBAL_RANK: (?P<rank>\d{1,6}), MEMBER: \d{1,6}/\d{1,6}\b")
 """What each rank of Lightning's says before it waits for the others."""
 
@@ -35,6 +37,14 @@ def read(text: str) -> Iterator[Said]:
 
 FAMILY = Family(
     "sizes",
-    (b"WORLD_SIZE", b"orld_size", b"orld size", b"MEMBER: ", b"tarting with ", b" peer ranks. Expected"),
+    (
+        b"WORLD_SIZE",
+        b"orld_size",
+        b"orld size",
+        b"MEMBER: ",
+        b"tarting with ",
+        b"store-based barrier for",
+        b" peer ranks. Expected",
+    ),
     read,
 )

@@ -178,7 +178,7 @@ FAMILY = Family(
     ),
     read,
     re.compile(
-        r"(?:Watchdog caught coll(?!.*\bmilliseconds)"
+        r"(?:\] Watchdog\s{0,4}$|Watchdog caught coll(?!.*\bmilliseconds)"
         r"|[Ll]ast enqueued (?:NCCL )?work(?!.*last completed (?:NCCL )?work:\s*-?\d)"
         r"|failure detected by watchdog(?!.*last completed)"
         r"|^\[?[EF][\d ].*ProcessGroupNCCL\.cpp:\d+\] (?!.*[.:!\d]\s*$).{20})"

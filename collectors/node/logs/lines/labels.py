@@ -50,7 +50,12 @@ _MVAPICH = re.compile(r"\[([A-Za-z][\w.-]{0,100}):mpi_rank_(\d{1,7})\](?:\[\w{1,
 _NUMBERED = re.compile(r"\[(\d{1,6})/([A-Za-z][\w.-]{0,60}) \((\d{1,9})\)\]:?[ ]?")
 """``[3/train (4711)] ``: rank, name and process id."""
 _RANK = re.compile(r"(?:[Rr]ank|RANK)[ =:_-]{0,3}(\d{1,7})[ ]?[:|>][ ]?")
-_RAY = re.compile(r"\((?:[\w.:<>-]+ )?pid=(\d{1,10})(?:, ip=([\w.:-]+))?\)[ ]?")
+_RAY = re.compile(r"\((?:[\w.:<>-]+,? )?pid=(\d{1,10})(?:, ip=([\w.:-]+))?\)[ ]?")
+_SKY = re.compile(
+    r"\((?:(?P<node>node-\d{1,5}) |(?P<worker>head|worker\d{1,5}), rank=\d{1,5}, )pid=(?P<pid>\d{1,10})"
+    r"(?:, ip=(?P<ip>[\w.:-]+))?\) ?"
+)
+"""SkyPilot's: the node by its name in the task, and its number among the task's nodes, which is no rank's."""
 _LOGGER = re.compile(
     r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:\d\d-\d\d \d\d:\d\d:\d\d )?(?:\[[\w./-]+\.py:\d+\]|[\w.-]+\.py:\d+\]) ?"
 )
@@ -173,6 +178,10 @@ def _bracketed(text: str) -> Optional[Tuple[int, str, str, str]]:
     match = _RANKED.match(text)
     if match is not None:
         return match.end(), "rank", match.group("rank"), ""
+    match = _SKY.match(text)
+    if match is not None:
+        named = match.group("ip") or match.group("node") or match.group("worker")
+        return match.end(), "process", match.group("pid"), named
     match = _RAY.match(text)
     if match is not None:
         return match.end(), "ray", match.group(1), match.group(2) or ""

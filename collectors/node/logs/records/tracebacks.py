@@ -30,6 +30,8 @@ _EXCEPTION = re.compile(r"^(?P<type>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?:\(\w+\))?
 _LOOKS_RAISED = re.compile(
     r"(?:Error|Exception|Interrupt|Exit|Warning|Failure|Abort|Timeout|Stop\w*|Canceled|Cancelled|Mismatch|Died)$"
 )
+_CARRIER = re.compile(r"[\w.]{0,80}RayTaskError\((?P<type>\w{1,80})\): ")
+"""Ray's, whose message is the traceback of the worker that raised: its last line is the worker's own exception."""
 _LAUNCHER = re.compile(r"(?:srun|slurmstepd|mpirun|mpiexec|prterun|orterun|scancel): ")
 """Programs whose lines look like an exception's, and cut a traceback short."""
 _REPEATED = re.compile(r"^\s*\[Previous line repeated \d+ more times?\]")
@@ -90,8 +92,8 @@ class TracebackBlock:
         self._lines: List[str] = [opener.strip()]
         self._size = 0
         self._first_type = ""
-        self._earlier = ""
-        """What the exceptions said that led to this one."""
+        self._earlier: List[str] = []
+        """What the exceptions said that led to this one: the first ones, and the last."""
         self._blank = False
         self._chained = False
         self._flush = False
@@ -181,7 +183,7 @@ class TracebackBlock:
 
     def _after_message(self, text: str) -> bool:
         if _CHAIN.match(text):
-            self._earlier = "\n".join([self._earlier, *self._message])[:TEXT].strip()
+            self._earlier = [*self._earlier[:6], self.message[: TEXT // 2]]
             self._message, self._frames, self._blank, self._chained = [], [], False, True
             return True
         if not text.strip():
@@ -190,12 +192,22 @@ class TracebackBlock:
         if self._blank or RECORD.match(text) or OPENER.search(text):
             return False
         if len(self._message) >= MESSAGE_LINES:
+            if self._of_worker(text):
+                self._message[-1] = text
+                return True
             return text[:1] in (" ", "\t") and self._taken < MESSAGE_LINES * FRAMES
         if _counts(text):
             return False
         if not _BACKTRACE.match(text):
             self._message.append(text)
         return True
+
+    def _of_worker(self, text: str) -> bool:
+        """Whether the line is the exception that Ray's task carried here, or the next task's that did."""
+        carrier = _CARRIER.match(self._message[0])
+        return carrier is not None and bool(
+            _CARRIER.match(text) or re.match(r"(?:\w+\.){0,8}%s(?::|$)" % re.escape(carrier.group("type")), text)
+        )
 
     def _boxed_line(self, text: str) -> bool:
         frame = _BOX_FRAME.match(text.rstrip())
@@ -251,15 +263,17 @@ class TracebackBlock:
     @property
     def chain(self) -> str:
         """The same, after what the exceptions said that led to it."""
-        return f"{self._earlier}\n{self.message}".strip()
+        earlier = "\n".join(self._earlier)[:TEXT]
+        return f"{earlier}\n{self.message}".strip()
 
     def end(self) -> Optional[Said]:
         """The exception; None for an opening that no frame followed, be it cut off in its midst."""
         if not self._frames and not self._message and not any(map(_BEGUN.match, self._lines[1:])):
             return None
+        last = self.message or "".join(self._earlier[-1:])
         data: Data = (
-            exceptions.headline(self.message)
-            if self._message
+            exceptions.headline(last)
+            if last
             else {"type": self._notebook, "message": "", "signature": "user", "consequence": False}
         )
         data.update(exceptions.framed(self._frames))
