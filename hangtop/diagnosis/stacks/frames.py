@@ -19,6 +19,8 @@ LIBRARIES = frozenset(
     "dill sympy mpmath networkx jinja2 yaml regex sklearn matplotlib decorator wrapt "
     "tenacity pydantic attr beartype typeguard jaxtyping typing_extensions six "
     "jax jaxlib flax optax orbax equinox haiku chex grain "
+    "dask distributed tornado uvloop gevent ignite skorch optuna lightgbm xgboost catboost tensorflow keras horovod "
+    "mpi4py fairscale evaluate nltk sentence_transformers timm debugpy sqlalchemy polars numba "
     "cloudpickle psutil filelock packaging einops sentencepiece tiktoken grpc google_crc32c zmq redis kafka".split()
 )
 """Packages of other people, by the folder under site-packages: their frames are not where a user looks first."""

@@ -13,6 +13,8 @@ _RUN = "run CPython 3.11; 3.8-3.14"
 
 PROMPT = "waits at a prompt for somebody to type"
 
+NETWORK = "waits for the network"
+
 SERVER = "serves whoever asks it"
 """What is said of a library's loop that serves, between two requests: nobody asks, and that is no fault."""
 
@@ -46,12 +48,12 @@ GENERIC_WAITS: tuple[Wait, ...] = (
     Wait("/subprocess.py", "wait _wait _try_wait communicate _communicate run call check_call check_output", "code",
          "helper", "waits for a child process", _RUN),
     Wait("/asyncio/", ANY, "code", "unknown", EVENT_LOOP, _RUN),
-    Wait("/ssl.py", "read recv recv_into do_handshake send sendall write", "code", "storage", "waits for the network",
+    Wait("/ssl.py", "read recv recv_into do_handshake send sendall write", "code", "storage", NETWORK,
          _STDLIB),
     Wait("/socket.py", "readinto recv accept create_connection getaddrinfo", "code", "storage",
-         "waits for the network", _RUN),
+         NETWORK, _RUN),
     Wait("/socketserver.py", "serve_forever", "code", "storage", SERVER, _RUN),
-    Wait("/http/client.py", ANY, "code", "storage", "waits for the network", _RUN),
+    Wait("/http/client.py", ANY, "code", "storage", NETWORK, _RUN),
 )  # fmt: skip
 
 GENERIC_NATIVE: tuple[NativeWait, ...] = (
@@ -69,6 +71,10 @@ GENERIC_NATIVE: tuple[NativeWait, ...] = (
     NativeWait("pysleep", "sleep", "time", "sleeps", "CPython timemodule"),
     NativeWait("PyThread_acquire_lock", "lock", "lock", "waits for a lock", "run CPython 3.11; thread_pthread"),
     NativeWait("_PyMutex_Lock", "lock", "lock", "waits for a lock", "CPython 3.13 lock.c"),
+    # a thread beside the main one, of which the kernel is not asked: it sends or receives
+    *(NativeWait(symbol, "code", "storage", NETWORK, "run CPython 3.11; socketmodule, _ssl")
+      for symbol in ("sock_call_ex", "sock_sendall", "sock_recv", "internal_connect", "_ssl__SSLSocket_read",
+                     "_ssl__SSLSocket_write", "_ssl__SSLSocket_do_handshake")),
     # no waits: who is met in there multiplies and adds
     NativeWait("mkl_blas", "code", "nothing", "computes", "run torch 2.13 with MKL"),
     NativeWait("at::native::", "code", "nothing", "computes", "run torch 2.13"),

@@ -11,9 +11,9 @@ from hangtop.diagnosis.phrasing import ranks_text
 from hangtop.diagnosis.stacks import hints
 from hangtop.diagnosis.stacks.doing import Context, Group, Kind, Waits
 from hangtop.diagnosis.stacks.frames import function, is_user, own, place
-from hangtop.diagnosis.stacks.generic import LEFT
+from hangtop.diagnosis.stacks.generic import LEFT, NETWORK
 from hangtop.diagnosis.stacks.leaf import Leaf, find, packs_object
-from hangtop.diagnosis.stacks.system import NETWORK, System
+from hangtop.diagnosis.stacks.system import System
 from hangtop.diagnosis.stacks.tables import group_of, phase_of
 from hangtop.diagnosis.stacks.vocabulary import Phase
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 from collectors.samples.stacks import RUNS, StackDump
 from hangtop.diagnosis.stacks.doing import Waits
+from hangtop.diagnosis.stacks.generic import NETWORK
 from hangtop.diagnosis.tables.wchan import call_at
 
 _SLEEP = frozenset(("nanosleep", "clock_nanosleep"))
@@ -28,8 +29,6 @@ CHILD = frozenset(("wait4", "waitid"))
 _NETWORK = frozenset(
     "connect accept accept4 sendto recvfrom sendmsg recvmsg poll ppoll select pselect6 epoll_wait epoll_pwait".split()
 )
-NETWORK = "waits for the network"
-"""Label of whoever is in one of these."""
 _WRITES = frozenset("write pwrite64 writev pwritev fsync fdatasync sync syncfs fallocate truncate ftruncate".split())
 _READS = frozenset("read pread64 readv preadv getdents64".split())
 _NO_FILES = ("/dev/", "/proc/", "/sys/", "/memfd:", "/anon_hugepage")

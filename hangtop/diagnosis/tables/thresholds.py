@@ -84,6 +84,8 @@ A_LONG_SLEEP_S, ONE_SLEEP_S = 1.0, 20.0
 """Ours: who has slept for a second without waking waits for no flag that it looks at, but for a clock: in a pause
 between two attempts, which doubles each time, or in a slow step; these may take so long before it is called stuck,
 however short the watch."""
+FROM_OUTSIDE_S = 8.0
+"""Ours: whoever is to bring what no process of the job does may be at work on it for so long, and that is not seen."""
 WORTH_SAYING_S = 3.0
 """Ours: a wait shorter than this is not even mentioned."""
 STRAGGLER_LOOKS = 4

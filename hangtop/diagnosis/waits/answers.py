@@ -6,8 +6,7 @@ from itertools import islice
 
 from collectors.samples.stacks import RUNS
 from hangtop.diagnosis.stacks.doing import Activity
-from hangtop.diagnosis.stacks.generic import EVENT_LOOP
-from hangtop.diagnosis.stacks.system import NETWORK
+from hangtop.diagnosis.stacks.generic import EVENT_LOOP, NETWORK
 from hangtop.diagnosis.tables.thresholds import LONG_WORK_S, OWN_WORK_S, STOOD_STILL_S
 from hangtop.diagnosis.waits.own_threads import FEEDS, MAY_BE_FED, empties_a_queue
 from hangtop.diagnosis.waits.process_motion import wakes
@@ -17,6 +16,8 @@ AN_ANSWER_S = 10.0
 """Ours: a judge, a tokenizer or a store that is a service may take so long for one answer."""
 SELDOM_PER_S = 1.0
 """Ours: who wakes oftener than once a second gets a few bytes each time, or only looks whether an answer came."""
+DRIP_BYTES_PER_S = 1024.0
+"""Ours: what keeps a store and a watchdog alive stays below, an upload over the slowest of paths above."""
 LAST = 12
 """Looks at a process that are gone through."""
 _MAY_BRING = ("storage", "time", "unknown")
@@ -80,7 +81,7 @@ def answer_due(status: RankStatus, waited: float) -> float:
     """
     if empties_a_queue(status):
         return OWN_WORK_S
-    if serves_just_now(status) and asks_afar(status):
+    if asks_afar(status) and (serves_just_now(status) or _drips(status)):
         return LONG_WORK_S
     if answered(status, waited):
         return LONG_WORK_S if (status.motion.switches or 0.0) < SELDOM_PER_S * _asking(status) else OWN_WORK_S
@@ -89,6 +90,13 @@ def answer_due(status: RankStatus, waited: float) -> float:
         return 0.0
     came = _fed_from_afar(doing) and status.motion.unrun < waited and _ran(status)
     return AN_ANSWER_S if came or _through_a_thread(doing) else 0.0
+
+
+def _drips(status: RankStatus) -> bool:
+    """Whether its connections carried a little between looks, and a thread of its own is met in one of them."""
+    doing = status.activity
+    sends = doing is not None and doing.thread == "python" and doing.label == NETWORK
+    return sends and doing is not None and (doing.carried or 0.0) > DRIP_BYTES_PER_S
 
 
 def _asking(status: RankStatus) -> int:

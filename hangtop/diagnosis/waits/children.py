@@ -11,6 +11,7 @@ from hangtop.diagnosis.phrasing import count, listed
 from hangtop.diagnosis.tables.thresholds import HELPERS_KNOWN_S, LONG_WORK_S
 from hangtop.diagnosis.waits.rank_status import RankStatus
 from hangtop.diagnosis.waits.readings import Readings
+from hangtop.diagnosis.waits.sleeping import sleeps_for_good
 
 STOPPED, ENDED, KEPT = ("T", "t"), ("Z", "X"), ("D",)
 """Letters of the kernel: halted, ended and not yet reaped, in a call that nothing interrupts."""
@@ -95,6 +96,17 @@ def child_ready(status: RankStatus) -> bool:
     """Whether a process that it waits for was ready to run at the last look: a full node may give it no CPU."""
     doing = status.activity
     return doing is not None and doing.waits == "helper" and status.motion.helper_runs
+
+
+def polls_for_children(status: RankStatus) -> bool:
+    """Whether it looks after short sleeps if something has come, while a process of its own is at work.
+
+    Most likely it waits for that, as joblib does.
+    """
+    doing, moved = status.activity, status.motion
+    if doing is None or doing.waits != "time" or status.state != "working" or sleeps_for_good(status):
+        return False
+    return moved.helped or moved.helper_runs
 
 
 def one_after_another(status: RankStatus) -> bool:

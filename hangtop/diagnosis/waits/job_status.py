@@ -22,7 +22,7 @@ from hangtop.diagnosis.tables.thresholds import (
     WORK_BYTES_PER_S,
 )
 from hangtop.diagnosis.waits.answers import answer_due
-from hangtop.diagnosis.waits.children import child_due, children_work, helpers_unknown
+from hangtop.diagnosis.waits.children import child_due, children_work, helpers_unknown, polls_for_children
 from hangtop.diagnosis.waits.cpu_share import cpu_share
 from hangtop.diagnosis.waits.file_calls import ends_calls, on_a_disk
 from hangtop.diagnosis.waits.graph import WaitGraph, find_waits, loops
@@ -135,7 +135,8 @@ class JobStatus:
             return max(self.alarm_after, LONG_WORK_S)
         waited = self.graph.held if self.graph is not None else 0.0
         computes_on = computes(culprit) and gets_on(culprit, waited)
-        if self.job.live and (computes_on or others_compute(culprit) or ends_calls(culprit) or on_a_disk(culprit)):
+        by_others = others_compute(culprit) or polls_for_children(culprit)
+        if self.job.live and (computes_on or by_others or ends_calls(culprit) or on_a_disk(culprit)):
             return max(self.alarm_after, LONG_WORK_S)
         if moves_on(culprit) or once or (self.job.live and (computes(culprit) or naps(culprit))):
             return max(self.alarm_after, LONG_WORK_S if culprit.motion.starving else OWN_WORK_S)
@@ -215,8 +216,9 @@ def computes(status: RankStatus) -> bool:
     doing = status.activity
     if doing is None or status.state != "working" or status.blocked:
         return False
-    # who is to be given Python's lock sleeps for that now and then; of other threads the kernel does not tell
-    open_ended = status.motion.wants_cpu or status.motion.beside(doing.thread)
+    # who is to be given Python's lock sleeps for that now and then; of other threads the kernel tells but their CPU
+    beside = doing.thread == "python"
+    open_ended = status.motion.beside(doing.thread) if beside else status.motion.wants_cpu
     return doing.kind == "code" and (doing.waits == "nothing" or (doing.waits == "unknown" and open_ended))
 
 

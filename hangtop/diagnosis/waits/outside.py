@@ -5,15 +5,13 @@ from __future__ import annotations
 from itertools import takewhile
 
 from hangtop.diagnosis.stacks.system import CHILD, FILE_LOCKS
-from hangtop.diagnosis.tables.thresholds import LONG_WORK_S, OWN_WORK_S, TRICKLE_BYTES_PER_S
+from hangtop.diagnosis.tables.thresholds import FROM_OUTSIDE_S, LONG_WORK_S, OWN_WORK_S, TRICKLE_BYTES_PER_S
 from hangtop.diagnosis.waits.answers import asks_afar
 from hangtop.diagnosis.waits.children import ENDED, ONE, PROGRAM, STOPPED
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
 HELD_UP = "futex"
 """Beginning of the functions of the kernel in which a fork waits for a lock: one that was held as it was forked."""
-FROM_OUTSIDE_S = 8.0
-"""Ours: whoever is to bring it may be at work on it for so long, and nothing of that is seen."""
 PROGRAMS_S = 5.0
 """Seconds in which a program that goes on does something, be it little."""
 

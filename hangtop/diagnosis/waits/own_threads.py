@@ -38,6 +38,8 @@ def threads_compute(status: RankStatus) -> bool:
     if doing is None or status.state != "working" or not _use_cpu(status):
         return False
     label = doing.label.partition(":")[0]
+    if doing.waits == "time":
+        return _at_work(doing)  # it looks after each short sleep whether they are through
     if label in MAY_BE_FED:
         return doing.holder is not None and doing.holder.waits in ("nothing", "unknown")
     return label in FEEDS and _at_work(doing)

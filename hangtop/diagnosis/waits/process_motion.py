@@ -104,8 +104,13 @@ class Motion:
         return self.state == "R" and self.cpu is not None and not is_blocked(self.cpu) and not wakes(self)
 
     def beside(self, thread: str) -> bool:
-        """Not its main thread does its work, and it is given some CPU, of which those who wait use next to nothing."""
-        return thread == "python" and self.cpu is not None and self.cpu >= SOME_CORES
+        """Not its main thread does its work, and those beside it are given some CPU: who waits uses next to nothing."""
+        used = self.cpu if self.threads is None else self.threads
+        return thread == "python" and used is not None and used >= SOME_CORES
+
+    def rests(self, thread: str) -> bool:
+        """The same, and they are given none, whatever its main thread does meanwhile."""
+        return thread == "python" and self.threads is not None and self.threads < SOME_CORES
 
     @property
     def asleep(self) -> float:

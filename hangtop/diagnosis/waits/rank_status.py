@@ -86,7 +86,8 @@ class RankStatus(NamedTuple):
     def blocked(self) -> bool:
         """It hardly used its CPU: by its process, or by looks."""
         looks = self.activity is not None and self.activity.cpu == "blocked" and not self.motion.wants_cpu
-        return (self.motion.blocked or looks) and not (self.activity and self.motion.beside(self.activity.thread))
+        thread = "" if self.activity is None else self.activity.thread
+        return self.motion.rests(thread) or ((self.motion.blocked or looks) and not self.motion.beside(thread))
 
     @property
     def seen(self) -> bool:

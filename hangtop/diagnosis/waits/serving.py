@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from hangtop.diagnosis.stacks.doing import Activity
-from hangtop.diagnosis.stacks.generic import SERVER
-from hangtop.diagnosis.stacks.system import NETWORK
+from hangtop.diagnosis.stacks.generic import NETWORK, SERVER
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
 _ANY = frozenset("select pselect6 poll ppoll epoll_wait epoll_pwait".split())

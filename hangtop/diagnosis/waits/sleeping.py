@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hangtop.diagnosis.tables.thresholds import A_LONG_SLEEP_S, LONG_WORK_S, ONE_SLEEP_S
-from hangtop.diagnosis.waits.outside import FROM_OUTSIDE_S
+from hangtop.diagnosis.tables.thresholds import A_LONG_SLEEP_S, FROM_OUTSIDE_S, LONG_WORK_S, ONE_SLEEP_S
 from hangtop.diagnosis.waits.process_motion import works_between
 from hangtop.diagnosis.waits.rank_status import RankStatus
 

@@ -17,6 +17,15 @@ def main_frames(dump: StackDump) -> Sequence[Frame] | None:
     return None
 
 
+def looks_after_a_loop(frames: Sequence[Frame]) -> bool:
+    """Whether a main thread is met between two turns of an event loop, as of a program that trains in another thread.
+
+    Timers, monitors and connections of its own wake such a loop a hundred times a second, whatever the job does.
+    """
+    selects = bool(frames) and frames[0].file.endswith("selectors.py")
+    return selects and any(frame.name.endswith("_run_once") and "asyncio" in frame.file for frame in frames[:3])
+
+
 def apart(one: Sequence[Frame], other: Sequence[Frame]) -> int:
     """Python frames of the deeper of two stacks that are not the same in both, counted from where they part."""
     a, b = ([(f.name, f.file, f.line) for f in reversed(frames) if not f.native] for frames in (one, other))

@@ -15,7 +15,7 @@ from collectors.samples.ranks import RankPulse
 from collectors.samples.stacks import Frame, StackDump
 from hangtop.diagnosis.tables.thresholds import A_SCRIPTS_WAKE, A_WAKE, IDLE_CORES, SELDOM, TICK_S
 from hangtop.diagnosis.waits.process_motion import naps_briefly
-from hangtop.session.motion.main_frames import apart, main_frames
+from hangtop.session.motion.main_frames import apart, looks_after_a_loop, main_frames
 from hangtop.session.state.job_state import GpuState, RankState
 
 SWITCHES = 2
@@ -172,6 +172,9 @@ class MotionTrack:
         if wakes and hands_over:
             self.polling, self.even = False, 0
             return True
+        if cores < AWAKE and self.frames and looks_after_a_loop(self.frames):
+            self.polling, self.even = True, 0
+            return False  # its own timers wake it
         highest = 2 * self.rate + SLACK if self.polling else self.rate + max(SLACK, 0.5 * self.rate)
         lowest = 0.0 if self.polling else self.rate - max(SLACK, 0.5 * self.rate)
         if not lowest <= switches <= highest:

@@ -210,3 +210,38 @@ def test_threads_of_a_pool_that_sleep_between_their_results_bring_them(ran: floa
     job = asking(14.0, ran, POOL, threads=3, plain=True)
     found = first(diagnose(job))
     assert (found.kind, found.ranks) == (kind, (2,))
+
+
+@pytest.mark.parametrize(
+    ("native", "carried", "severity", "sure"),
+    [
+        (("send libc.so.6", "sock_call_ex python3"), 9000, "info", ""),
+        (("send libc.so.6", "sock_call_ex python3"), 40, "critical", "possible"),
+        (("send libc.so.6", "_ssl__SSLSocket_write _ssl.so"), 9000, "info", ""),
+        (("futex libc.so.6", "lock_PyThread_acquire_lock python3"), 9000, "critical", "proven"),
+    ],
+    ids=["drips", "stands", "encrypted", "a lock"],
+)
+def test_a_thread_that_sends_slowly_is_waited_for_while_a_little_gets_through(
+    native: tuple[str, ...], carried: int, severity: str, sure: str
+) -> None:
+    """A tracker's upload at the end of training was told as stuck, proven: of other threads the kernel is not asked."""
+    sketch = Sketch(watched=90.0, span=14.0, stood_still=14.0, patience=4.0)
+    sketch.ranks().at(ALL_REDUCE)
+    sketch.ranks(2).at(
+        [f"Thread.join {STDLIB}/threading.py:1119", "finish run.py:40", "main run.py:9"], syscall="futex"
+    )
+    job = sketch.job()
+    own = ("upload run.py:30", f"run {STDLIB}/threading.py:982")
+    sends = thread(*own, name="SenderThread", tid=7000)
+    dumps = [
+        d._replace(threads=[*d.threads, sends], carried=round(carried * (d.at - NOW + 30.0))) if d.pid == 1002 else d
+        for d in job.stacks
+    ]
+    newest = next(dump for dump in reversed(dumps) if dump.pid == 1002)
+    seen = newest._replace(
+        method="native", threads=[newest.threads[0], thread(*native, *own, name="SenderThread", tid=7000)]
+    )
+    found = first(diagnose(replace(job, stacks=(*dumps, seen), stack_nodes=(*job.stack_nodes, sketch.home(2)))))
+    assert (found.severity, found.ranks) == (severity, (2,))
+    assert severity == "info" or found.certainty == sure

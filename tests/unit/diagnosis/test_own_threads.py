@@ -152,3 +152,26 @@ def test_a_thread_that_computes_what_its_main_one_waits_for_is_given_a_minute(
     """A decoder in one call of a C library for eight seconds, on a full node, was told as what holds a lock."""
     found = pool(cores, *frames, held=held, main=main, threads=1)
     assert (found.severity, found.ranks) == (severity, (2,))
+
+
+@pytest.mark.parametrize(("beside", "severity"), [(0.001, "critical"), (0.1, "info")])
+def test_what_its_main_thread_uses_is_no_work_of_the_thread_that_does_the_ranks(beside: float, severity: str) -> None:
+    """A worker of Dask's runs the training beside an event loop, whose timers take some CPU and are taken off it."""
+    loop = [f"EpollSelector.select {STDLIB}/selectors.py:468", f"run {STDLIB}/asyncio/runners.py:190"]
+    sketch = Sketch(watched=90.0, span=15.0, stood_still=15.0, patience=4.0)
+    sketch.ranks().at(ALL_REDUCE)
+    sketch.ranks(2).at(loop, syscall="epoll_wait").pulse(cores=0.06 + beside, switches=90.0)
+    job = sketch.job()
+    ranks = []
+    for rank in job.ranks:
+        began = rank.looks[0].at
+        looks = []
+        for number, look in enumerate(rank.looks):
+            main = look.value.cpu_user + look.value.cpu_system - beside * (look.at - began)
+            taken = 200 * number if rank.rank == 2 else 0
+            looks.append(look._replace(value=look.value._replace(main_cpu=main, involuntary_switches=taken)))
+        ranks.append(replace(rank, looks=tuple(looks)))
+    trains = thread("train job.py:20", f"run {STDLIB}/threading.py:982", name="Dask-Default-Threads-1", tid=7000)
+    dumps = tuple(d._replace(threads=[*d.threads, trains]) if d.pid == 1002 else d for d in job.stacks)
+    found = first(diagnose(replace(job, ranks=tuple(ranks), stacks=dumps)))
+    assert (found.severity, found.ranks) == (severity, (2,))

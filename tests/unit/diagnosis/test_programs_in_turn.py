@@ -87,3 +87,24 @@ def test_a_shell_of_which_a_program_ended_meanwhile_runs_further_ones(ago: float
     ended = None if ago is None else NOW - ago
     found = first(diagnose(replace(job, ranks=tuple(replace(rank, program_ended_at=ended) for rank in job.ranks))))
     assert (found.kind, found.ranks) == (kind, (2,))
+
+
+JOBLIB = ["Parallel._retrieve /env/lib/python3.11/site-packages/joblib/parallel.py:1822", "search probe.py:62",
+          "main probe.py:9"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("state", "held", "kind"),
+    [("R", 25.0, "waiting"), ("S", 25.0, "rank_stuck_in_code"), ("R", 70.0, "rank_stuck_in_code")],
+)
+def test_who_looks_again_and_again_while_its_processes_want_a_cpu_waits_for_these(
+    state: str, held: float, kind: str
+) -> None:
+    """A search of scikit-learn's over two processes, on a full node, was told as stuck, likely."""
+    sketch = Sketch(watched=90.0, span=held, stood_still=held, patience=4.0)
+    sketch.ranks().at(ALL_REDUCE)
+    sketch.ranks(2).at(JOBLIB, syscall="clock_nanosleep", waiting_on="its clock for 0 s more").pulse(
+        cores=0.004, switches=60.0
+    ).helpers(Helper(2000, 1002, "helper", state, "", 0.1, 1, "python -m joblib"))
+    found = first(diagnose(sketch.job()))
+    assert (found.kind, found.ranks) == (kind, (2,))

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.samples.ranks import RankPulse
+from collectors.samples.stacks import Frame
 from hangtop.session.motion.tracks import MotionTrack, track
 from hangtop.session.state.job_state import RankState
 from hangtop.session.state.past import pulses as past
@@ -112,3 +113,29 @@ def test_who_spins_does_not_begin_to_compute_when_it_is_given_more_of_a_cpu(
         rank.looks.take(float(at), pulse(1000, state="R" if share else "S", cpu_user=used))
         known.follow(float(at), rank, None, exchanged=None, own=False)
     assert known.moves == moves
+
+
+@pytest.mark.parametrize(
+    ("stack_of_main", "written", "moves"),
+    [
+        (("select selectors.py", "BaseEventLoop._run_once asyncio/base_events.py", "<module>"), 0, False),
+        (("select selectors.py", "BaseEventLoop._run_once asyncio/base_events.py", "<module>"), 20_000, True),
+        (("step train.py", "<module>"), 0, True),
+    ],
+    ids=["an event loop", "and what gloo sends", "a loop of training"],
+)
+def test_timers_of_an_event_loop_are_no_motion(stack_of_main: tuple[str, ...], written: int, moves: bool) -> None:
+    """A worker of Dask's, whose loop woke 94 times a second for 0.06 of a core, hung and was called healthy."""
+    rank = RankState("node1", process(0), Trail(past(), 1000))
+    rank.looks.take(1.0, pulse(1000))
+    known = track(rank, 1.0, None)
+    frames = [Frame(name, f"/python3.11/{file or 'run.py'}", 1, native=False)
+              for name, _, file in (one.partition(" ") for one in stack_of_main)]  # fmt: skip
+    dump = stack(1000, "a", at=1.5)
+    known.saw(dump._replace(threads=[dump.threads[0]._replace(frames=frames)]))
+    for second in range(2, 12):
+        woken = 94 * (second - 1) + 7 * (second % 3)
+        sample = pulse(1000, voluntary_switches=woken, cpu_user=0.06 * (second - 1), written_bytes=written * second)
+        rank.looks.take(float(second), sample)
+        known.follow(float(second), rank, None, exchanged=None, own=False)
+    assert (known.still_since > 9.0) is moves
