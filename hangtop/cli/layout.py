@@ -38,4 +38,4 @@ class LaidOut(click.Command):
 
 
 def _place(param: click.Parameter) -> int:
-    return 2 if param.name == "help" else int(isinstance(param, SharedOption))
+    return 2 if "--help" in param.opts else int(isinstance(param, SharedOption))

@@ -66,6 +66,12 @@ def test_what_a_command_makes_no_use_of_is_taken_and_not_listed(words: str, unus
         assert taken.params
 
 
+def test_what_every_command_has_stands_last_among_its_own() -> None:
+    own = help_of("triage").partition("Options:")[2].partition("Nodes,")[0]
+    places = [own.index(option) for option in ("--watch", "--record", "--config", "--help")]
+    assert places == sorted(places)
+
+
 def test_the_patience_of_a_triage_is_told_as_it_is() -> None:
     told = " ".join(help_of("triage").partition("--patience S")[2].partition("--read-only")[0].split())
     assert "as many as --watch" in told
