@@ -17,6 +17,8 @@ RunKey: TypeAlias = tuple[str, int | None, int | None, str]
 
 TOGETHER_S = 30.0
 """Ours: seconds within which the nodes of one job start their ranks."""
+SEEN_LATE_S = 2.0
+"""Seconds by which it may be seen late that a process has ended."""
 _NUMBER = re.compile(r"\d+")
 
 
@@ -101,7 +103,31 @@ def _but_another_run(processes: list[P], gone: Sequence[P], living: Sequence[Ran
         return processes  # as nearly always, of thousands
     numbers = {p.rank for p in living}
     over = {run_key(p.process) for p in gone if p.process.rank in numbers} - {run_key(p) for p in living}
+    over |= earlier_runs(gone, living or last_run(gone))
     return [p for p in processes if p.gone_at is None or run_key(p.process) not in over]
+
+
+def earlier_runs(gone: Iterable[RankOfJob], living: Sequence[RankProcess]) -> set[RunKey]:
+    """Runs of which nobody was left when those began that live.
+
+    A restart of a run by its own launcher, which keeps its id, is none: who does not come again is missed there.
+    """
+    begun = min((p.started for p in living), default=float("-inf"))
+    keys = {run_key(p) for p in living}
+    ids = {key[0] for key in keys}
+    last: dict[RunKey, float] = {}
+    for p in gone:
+        key = run_key(p.process)
+        if key not in keys and (key[0] not in ids or not key[0]):
+            last[key] = max(last.get(key, 0.0), p.gone_at or float("inf"))
+    return {key for key, at in last.items() if at <= begun + SEEN_LATE_S}
+
+
+def last_run(gone: Iterable[RankOfJob]) -> list[RankProcess]:
+    """Processes of the run that began last, where nobody lives."""
+    every = [p.process for p in gone]
+    newest = max(every, key=lambda p: p.started, default=None)
+    return [] if newest is None else [p for p in every if run_key(p) == run_key(newest)]
 
 
 def _strange(processes: Sequence[RankProcess]) -> bool:

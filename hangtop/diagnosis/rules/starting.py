@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.phrasing import count, duration, listed, of_several, ranks_text
+from hangtop.diagnosis.roster import known_ranks
 from hangtop.diagnosis.rules.absent import ONE_NUMBER, told_twice
 from hangtop.diagnosis.rules.stuck import COMING_UP, WHOLE_START, begun
 from hangtop.diagnosis.tables.thresholds import START_LONGEST_S, START_S
@@ -73,10 +74,8 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
     elif through:
         are = "is" if len(through) == 1 else "are"
         why = f"{ranks_text(s.rank for s in through)} {are} through, the others are not"
-    elif unlike := _other_groups(coming):
-        why = f"all are there, and make different groups: {unlike}"
     else:
-        why = "all are there, and do not reach each other"
+        why, unlike = _none_named(job_status, coming)
     twice = told_twice(job_status)
     yield Finding(
         "init_hang", "critical", 0.85 if named else 0.7,
@@ -92,6 +91,20 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
         ),
         advice=ONE_NUMBER if twice else ONE_ORDER if unlike else ELSEWHERE if late and late[0].where else ONE_MASTER,
     )  # fmt: skip
+
+
+def _none_named(job_status: JobStatus, coming: Sequence[RankStatus]) -> tuple[str, str]:
+    """Why those who come up wait where no rank among them is the odd one, and the groups that they make, if unlike."""
+    if missing := _not_there(job_status):
+        return f"{ranks_text(missing)} {'is' if len(missing) == 1 else 'are'} not there", ""
+    unlike = _other_groups(coming)
+    return f"all are there, and {f'make different groups: {unlike}' if unlike else 'do not reach each other'}", unlike
+
+
+def _not_there(job_status: JobStatus) -> tuple[int, ...]:
+    """Ranks of the job of which no process lives; none where some process does not say which one it is."""
+    there = {status.rank for status in job_status.statuses.values() if status.present}
+    return () if min(there, default=0) < 0 else tuple(sorted(known_ranks(job_status.job) - there))
 
 
 def _trains(status: RankStatus) -> bool:

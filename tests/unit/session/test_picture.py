@@ -129,6 +129,21 @@ def test_a_run_that_ended_while_the_job_lacks_a_rank_lends_it_none() -> None:
     assert [r.process.pid for r in parted.ended] == [10, 11, 12]
 
 
+def test_a_run_that_was_over_when_the_job_began_lends_it_no_rank() -> None:
+    """None of its ranks had the number of the only one that has come so far."""
+    before = [_rank(r, pid=10 + r, run_id="a", world_size=6, gone_at=90.0) for r in range(1, 6)]
+    job = [_rank(0, pid=20, run_id="b", world_size=3, started=95.0)]
+    parted = one_job([*before, *job])
+    assert [r.process.pid for r in parted.ranks] == [20]
+    assert [r.rank for r in parted.ended] == [1, 2, 3, 4, 5]
+    over = [_rank(0, pid=20, run_id="b", world_size=3, started=95.0, gone_at=99.0)]
+    assert [r.process.pid for r in one_job([*before, *over]).ranks] == [20], "nor once that is over, too"
+    later = [_rank(1, pid=11, run_id="a", world_size=6, gone_at=99.0)]
+    assert len(one_job([*later, *job]).ranks) == 2, "it lived beside the job"
+    again = [_rank(r, pid=10 + r, run_id="b", master_port=29400, gone_at=90.0) for r in (1, 2)]
+    assert len(one_job([*again, *job]).ranks) == 3, "the launcher of the run starts its ranks anew"
+
+
 def test_a_rank_that_looked_for_another_master_and_is_gone_is_of_the_job() -> None:
     parted = one_job([_rank(0), _rank(1, master_port=29501, gone_at=90.0), _rank(2)])
     assert [r.rank for r in parted.ranks] == [0, 1, 2]
