@@ -239,13 +239,13 @@ def _blinds(finding: Finding) -> bool:
 
 
 def _with_others_alike(findings: Sequence[Finding]) -> str:
-    """The first one's summary, and how many other nodes have the same; empty where there is none."""
+    """The first one's summary, after how many nodes have the same; empty where there is none."""
     if not findings:
         return ""
     first = findings[0]
     others = {node for finding in findings if finding.kind == first.kind for node in finding.nodes} - {*first.nodes}
-    alike = "" if not first.nodes or not others else f"; {count(len(others), 'other node')} likewise"
-    return first.summary + alike
+    alike = f"{count(len({*others, *first.nodes}), 'node')} alike: " if first.nodes and others else ""
+    return alike + first.summary  # of a long list the number must not be what a narrow line cuts off
 
 
 def _unanswered(job: Job) -> str:
