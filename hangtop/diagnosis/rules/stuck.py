@@ -23,7 +23,7 @@ from hangtop.diagnosis.waits.own_threads import goes_on_beside
 from hangtop.diagnosis.waits.rank_status import RankStatus, in_c_code, nodes_of, waits_for_others
 from hangtop.diagnosis.waits.rounds import goes_round
 from hangtop.diagnosis.waits.serving import serves
-from hangtop.diagnosis.waits.sleeping import in_one_sleep, left_of_sleep, sleeps_for_good
+from hangtop.diagnosis.waits.sleeping import in_one_sleep, left_of_sleep, sleep_left, sleeps_for_good
 from hangtop.diagnosis.witnesses.devices import event_line
 from hangtop.diagnosis.witnesses.failed_threads import failed_thread, missing_threads, thread_told
 
@@ -246,7 +246,7 @@ def _manner(status: RankStatus, held: float) -> str:
             return f", blocked opening {doing.waiting_on.replace(', to ', ' to ')}{alone}"
         if doing and doing.waiting_on.startswith(SERVES):
             return f", waits for {doing.waiting_on}"
-        if doing and doing.waiting_on and doing.waits != "time":
+        if doing and doing.waiting_on and doing.waits != "time" and sleep_left(doing.waiting_on) is None:
             return f", blocked on {doing.waiting_on}"
         outside = doing is not None and doing.kind == "code" and doing.waits == "storage" and doing.syscall
         return f", blocked in {outside}" if outside else ", blocked"

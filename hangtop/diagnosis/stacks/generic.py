@@ -18,6 +18,7 @@ NETWORK = "waits for the network"
 SERVER = "serves whoever asks it"
 """What is said of a library's loop that serves, between two requests: nobody asks, and that is no fault."""
 
+LOCK_FILE = "waits for a lock file"
 EVENT_LOOP = "waits in an event loop"
 EMPTIED = "waits for a queue to be emptied"
 
@@ -43,7 +44,7 @@ GENERIC_WAITS: tuple[Wait, ...] = (
     Wait("/concurrent/futures/thread.py", "shutdown", "lock", "lock", "waits for a pool of threads", _RUN),
     Wait("/concurrent/futures/process.py", "shutdown", "lock", "helper", "waits for a pool of processes", _STDLIB),
     Wait("/threading.py", "wait wait_for acquire __enter__", "lock", "lock", "waits for a lock or an event", _RUN),
-    Wait("/filelock/", ANY, "lock", "lock", "waits for a lock file", "filelock 3"),
+    Wait("/filelock/", ANY, "lock", "lock", LOCK_FILE, "filelock 3"),
     Wait("torch/utils/file_baton.py", "wait", "lock", "lock", "waits for another process's build", "2.1-2.13"),
     Wait("/subprocess.py", "wait _wait _try_wait communicate _communicate run call check_call check_output", "code",
          "helper", "waits for a child process", _RUN),

@@ -17,12 +17,17 @@ TRACED = "t"
 
 
 def untorn(dumps: list[StackDump]) -> list[StackDump]:
-    """Leave out torn reads of a process that other looks could read."""
+    """Leave out torn reads of a process that other looks could read, and those that did not end in time."""
     dumps = _cut_ones_as_torn(dumps)
-    whole = [dump for dump in dumps if not dump.error.startswith("torn")]
+    whole = [dump for dump in dumps if not dump.error.startswith("torn") and not not_in_time(dump)]
     if len(whole) == len(dumps):
         return dumps
     return whole if any(dump.threads for dump in whole) else dumps
+
+
+def not_in_time(dump: StackDump) -> bool:
+    """A look that took too long at a process which runs: a full node gave the look no CPU, or that one too much."""
+    return dump.error.startswith("timeout") and dump.state == "R"
 
 
 def unheld(dumps: list[StackDump], state: str) -> list[StackDump]:

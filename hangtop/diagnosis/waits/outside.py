@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import takewhile
 
+from hangtop.diagnosis.stacks.generic import LOCK_FILE
 from hangtop.diagnosis.stacks.system import CHILD, FILE_LOCKS
 from hangtop.diagnosis.tables.thresholds import FROM_OUTSIDE_S, LONG_WORK_S, OWN_WORK_S, TRICKLE_BYTES_PER_S
 from hangtop.diagnosis.waits.answers import asks_afar
@@ -36,13 +37,13 @@ def waits_outside(status: RankStatus) -> bool:
     """True for a rank that will go on by itself once something comes which the job has no part in.
 
     It asks through a socket, looks again after each short sleep, runs a program that is alive or waits for the end of
-    a fork of its own which is, or reads from a pipe while it has started one, or wants a lock on a file that another
-    process keeps.
+    a fork of its own which is, or reads from a pipe while it has started one, or wants a lock on a file, or a lock
+    file, that another process keeps.
     """
     doing = status.activity
     if doing is None or status.state != "working" or status.busy:
         return False
-    if doing.waits == "time" or doing.syscall in FILE_LOCKS:
+    if doing.waits == "time" or doing.syscall in FILE_LOCKS or doing.label == LOCK_FILE:
         return True
     return asks_afar(status) or _runs_a_program(status)
 

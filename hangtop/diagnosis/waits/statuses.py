@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import Job, Node, Rank
 from hangtop.diagnosis.roster import world_size
+from hangtop.diagnosis.stacks.torn import not_in_time
 from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, SILENT_S, STOOD_STILL_S
 from hangtop.diagnosis.waits.bystanders import only_listed
 from hangtop.diagnosis.waits.connections import told_by_connections
@@ -214,7 +215,8 @@ def _resisting(dumps: Mapping[int, tuple[str, list[StackDump]]]) -> set[int]:
     """
     homes = Counter(home for home, _ in dumps.values())
     read = Counter(home for home, own in dumps.values() if own[-1].threads)
-    shut = {n: own[-1].error.partition(":")[0] for n, (_, own) in dumps.items() if not own[-1].threads}
+    newest = {number: own[-1] for number, (_, own) in dumps.items() if not not_in_time(own[-1])}
+    shut = {n: look.error.partition(":")[0] for n, look in newest.items() if not look.threads}
     found = set()
     for number, word in shut.items():
         home = dumps[number][0]

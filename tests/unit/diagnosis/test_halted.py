@@ -192,3 +192,23 @@ def test_of_one_whom_every_look_met_held_by_another_look_nothing_is_known() -> N
     assert alarms(diagnose(job)) == []
     free = sketch.ranks(3).at(READING).sketch.job()
     assert alarms(diagnose(free)) == ["rank_stuck_in_data"]
+
+
+@pytest.mark.parametrize(("state", "told"), [("R", False), ("D", True), ("S", True)])
+def test_who_runs_and_was_not_read_in_time_refuses_no_look(state: str, told: bool) -> None:
+    """On a full node a look at a rank that computed in a library did not come back: it was told as uninterruptible."""
+    job = Sketch(watched=30.0, span=12.0, stood_still=12.0)
+    job.ranks(0, 1, 2).at(ALL_REDUCE)
+    job.ranks(3).at(COMPUTING, state=state).unread("timeout: py-spy did not come back (nonblocking)")
+    assert ("rank_uninterruptible" in kinds(job.verdict())) is told
+
+
+def test_a_look_that_was_late_says_nothing_beside_one_that_was_not() -> None:
+    job = Sketch(watched=30.0, span=12.0, stood_still=12.0)
+    job.ranks(0, 1, 2).at(ALL_REDUCE)
+    job.ranks(3).at(COMPUTING, state="R")
+    picture = job.job()
+    last = [dump for dump in picture.stacks if dump.pid == 1003][-1]
+    late = last._replace(at=last.at + 0.5, threads=[], method="none", error="timeout: py-spy did not come back")
+    seen = replace(picture, stacks=(*picture.stacks, late), stack_nodes=(*picture.stack_nodes, job.home(3)))
+    assert [(f.kind, f.ranks) for f in diagnose(seen).findings] == [(f.kind, f.ranks) for f in job.verdict().findings]
