@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json as json_text
+import shlex
 import time
 from dataclasses import replace
 from typing import Any
@@ -94,7 +95,7 @@ async def preflight(options: SessionOptions, master: tuple[str, int] | None) -> 
         job = session.job()
         asked = [node for node in job.nodes.values() if node.link == "connecting"]
         held = {node.name: node.why.removeprefix(LOGIN_OPEN) for node in asked if is_logged_in(session, node.name)}
-        scene = replace(_scene(job, master), way=options.via or "")
+        scene = replace(_scene(job, master), way=options.via or "", ssh=_ssh(options))
         places = []
         for node in scene.nodes():
             place = _reachable(session, scene, node)
@@ -145,6 +146,10 @@ def _scene(job: Job, master: tuple[str, int] | None) -> Preflight:
     rank0 = next((rank.node for rank in job.ranks if rank.rank == 0), "")
     node = host if host in job.nodes else addresses(held, host) or rank0 or (names[0] if names else "")
     return replace(scene, master=(host, port), master_node=node)
+
+
+def _ssh(options: SessionOptions) -> str:
+    return "ssh" if options.ssh_config is None else f"ssh -F {shlex.quote(str(options.ssh_config))}"
 
 
 def _cell(cell: CheckCell) -> dict[str, str]:

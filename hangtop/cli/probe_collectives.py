@@ -20,6 +20,7 @@ from hangtop.cli.status import Status
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.session.asking.probing import NEEDED, ProbeRefused, plan_probe
+from hangtop.session.commands import completed
 from hangtop.session.options import SessionOptions
 from hangtop.session.probed.answer import Probed, as_json, probe
 from hangtop.session.probed.lines import answer_lines
@@ -79,7 +80,7 @@ def command(
     }  # fmt: skip
     found, job = interrupted_cleanly(_probe(options, wishes, yes))
     verdict = Verdict("healthy" if found.outcome == "ok" else "unknown", found.summary, found.findings)
-    answer = Answer(verdict, job, time.monotonic() - began)
+    answer = Answer(completed(verdict, options, job.nodes), job, time.monotonic() - began)
     table = plain(answer_lines(found, by_place=square == "place"))
     answered(ctx, answer, found.outcome, figures=as_json(found), table=table, json=json)
 

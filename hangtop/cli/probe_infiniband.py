@@ -20,6 +20,7 @@ from hangtop.cli.status import Status
 from hangtop.diagnosis.finding import Verdict
 from hangtop.session.asking.infiniband import FabricSurvey, judged, lines
 from hangtop.session.asking.probing import NEEDED, path_nodes
+from hangtop.session.commands import completed
 from hangtop.session.options import SessionOptions
 
 
@@ -50,6 +51,7 @@ def command(ctx: click.Context, options: SessionOptions, device: str, seconds: i
         "backend": "infiniband", "ports": [asdict(port) for port in found.ports],
         "directions": [asdict(one) for one in fabric.directions],
     }  # fmt: skip
+    verdict = completed(verdict, options, fabric.job.nodes)
     answered(ctx, Answer(verdict, fabric.job, took), found.outcome, figures=more,
              table=lines(found.ports, fabric.directions, found.unknown), json=json)  # fmt: skip
 

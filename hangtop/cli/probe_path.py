@@ -24,6 +24,7 @@ from hangtop.diagnosis.measured import surroundings
 from hangtop.diagnosis.node_order import BY_NAME, arrangement
 from hangtop.session.asking.paths import PathResult, measure
 from hangtop.session.asking.probing import NEEDED, path_nodes
+from hangtop.session.commands import completed
 from hangtop.session.options import SessionOptions
 from hangtop.session.probed.path_lines import path_lines
 from hangtop.session.probed.shades import plain
@@ -54,7 +55,7 @@ def command(
     result, job = interrupted_cleanly(_probe(options, seconds, iperf, yes))
     outcome = result.outcome
     verdict = Verdict("healthy" if outcome == "ok" else "unknown", result.summary, result.findings)
-    answer = Answer(verdict, job, time.monotonic() - began)
+    answer = Answer(completed(verdict, options, job.nodes), job, time.monotonic() - began)
     more = {
         "backend": "path", "world_size": result.report.world_size, "paths": list(map(_row, result.figures)),
         "interfaces": {name: interface for name, (interface, _) in result.interfaces.items()},

@@ -6,6 +6,7 @@ Thresholds: NCCL's manual asks for unlimited memlock under InfiniBand and at lea
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from hangtop.diagnosis.preflight.scene import UNTOLD, CheckCell, Preflight, numbers, size
@@ -36,7 +37,11 @@ def reachable(scene: Preflight) -> Iterator[CheckCell]:
             yield CheckCell(check, name, "warn", node.why, "node_limited", remedy)
         else:
             why = node.why or f"is {node.link}"
-            remedy = f"Try by hand what --via says: {scene.way}" if scene.way else f"Try: ssh {name} true"
+            remedy = (
+                f"Try by hand what --via says: {scene.way}"
+                if scene.way
+                else f"Try: {scene.ssh} {shlex.quote(name)} true"
+            )
             yield CheckCell(check, name, "fail", why, "node_unreachable", remedy)
 
 

@@ -45,6 +45,8 @@ class Preflight:
     """Nodes that did not answer the survey, and why."""
     way: str = ""
     """How nodes are reached, as ``--via`` says it; empty for SSH."""
+    ssh: str = "ssh"
+    """The command that reaches them by SSH, as a shell takes it."""
 
     def nodes(self) -> list[Node]:
         """Nodes that answer, by name."""

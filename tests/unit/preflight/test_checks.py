@@ -198,3 +198,11 @@ def test_a_node_whose_login_is_open_and_whose_python_says_nothing_is_unknown_and
     held = replace(scene(node("node1"), Node("node2", link="connecting")), silent={"node2": "it is overloaded"})
     theirs = [cell for cell in cells(held) if cell.node == "node2"]
     assert [(cell.check, cell.state, cell.remedy) for cell in theirs] == [("ssh", "unknown", "")]
+
+
+def test_what_is_to_be_tried_by_hand_takes_the_configuration_that_was_named() -> None:
+    lost = replace(node("node2"), link="lost", why="refused")
+    asked = replace(scene(node("node1"), lost), ssh="ssh -F lab.conf")
+    assert [cell.remedy for cell in cells(asked) if (cell.check, cell.node) == ("ssh", "node2")] == [
+        "Try: ssh -F lab.conf node2 true"
+    ]
