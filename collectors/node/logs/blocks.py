@@ -18,6 +18,7 @@ from collectors.node.logs.said import Said
 OPENERS = (
     b"Traceback (",
     b'File "',
+    b'File \\"',  # in a line of JSON
     b"Fatal Python error",
     b"Failures:",
     b"Root Cause",

@@ -77,7 +77,8 @@ def _was_seen_before(job: Job, status: RankStatus, words: Sequence[Failure]) -> 
 def _with_traceback(kept: list[tuple[Failure, ...]], unnamed: Sequence[Failure]) -> list[tuple[Failure, ...]]:
     """Give the only traceback, which bears no rank, to the rank whose bare exit code the same log tells first."""
     alone = [words for words in kept if not all(word.consequence for word in words)]  # an agent ends the others
-    manners = ("exception", "device") if alone and all(map(_called_for_it, alone)) else ("exception",)
+    wordless = bool(alone) and all(_called_for_it(words) or is_unheard(words) for words in alone)
+    manners = ("exception", "device") if wordless else ("exception",)
     raised = [word for word in unnamed if word.manner in manners and not word.consequence and not is_victim(word)]
     own = [word for word in raised if not is_cut(word)]
     nccl = [word for word in unnamed if word.manner == "exception" and text_of(word.event, "signature") == "nccl"]

@@ -71,6 +71,7 @@ _WORDS: Tuple[Tuple[str, "re.Pattern[str]"], ...] = tuple(
             (
                 r"line \d{1,6}:\s{1,8}\d{1,9} Killed\b"
                 r"|(?:^|\s\d+ |\d: |line \d+:\s+\d+ |[\])>|:] {0,2}| - |rank[ =]\d{1,6} )Killed(?:\s{2,}.*|\s*)$"
+                r"|^Killed[a-z0-9%|#][^\r\n/]{0,60}\d{1,9} {0,2}/ {0,2}\d{1,9}(?:\s|$)"
             ),
         ),
         ("TERM", r"(?:^|\s\d+ |line \d+:\s+\d+ )Terminated(?:\s{2,}.*|\s*)$"),

@@ -37,7 +37,7 @@ _EXPERT = re.compile(r"^\(?(?:Vllm)?Worker_(?:DP\d{1,4}_)?(?:TP\d{1,4}_)?EP(?P<e
 """vLLM's worker: its number among the experts is its place among all data- and tensor-parallel ones."""
 _OTHER_AXIS = re.compile(r"(?:DP|PP)[1-9]")
 _HOST = re.compile(
-    r"(?i)(?<![\w.-])(?:host(?:name)?|node(?:[ _]?name)?|nodename|ip|pod)[\"']?(?: ?[=:]|(?<=ip)) ?[\"']?"
+    r"(?i)(?<![\w.-])(?:host(?:name)?|node(?:[ _]?name)?|nodename|ip|pod)[\"']?(?: ?[=:]|(?<=ip)(?=[ \"'\d])) ?[\"']?"
     r"(?P<host>(?:\d{1,3}(?:\.\d{1,3}){3}|[a-z](?=[\w.-]{0,60}[0-9-])[\w.-]{1,80}))(?![\w(])"
 )
 _ON = re.compile(

@@ -33,6 +33,7 @@ SIGNATURES: Tuple[Signature, ...] = tuple(
     for name, pattern in (
         ("child_failed", (r"ChildFailedError|CalledProcessError" + TOOLS
         + r"[^\r\n]*returned non-zero|ProcessRaisedException"
+        r"|CalledProcessError: Command '?\['[^'\r\n]{1,300}\bpython[\d.]{0,5}(?:\.exe)?'"
         r"|ProcessExitedException|TrainingFailedError|WorkerGroupError"
         r"|\b(?:ActorDied|RayActor|ActorUnavailable|WorkerCrashed|ObjectLost|OwnerDied)Error")),
         ("interrupt", r"^(?:\w+\.)*(?:KeyboardInterrupt|SignalException|SystemExit|GeneratorExit)\b"),
