@@ -50,6 +50,9 @@ def job_stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Fin
     graph = job_status.graph
     if not odd and graph is not None and graph.pattern == "mismatch" and not graph.tied:  # not seen for long enough yet
         odd, why = graph.culprits, f"{'wait' if len(graph.culprits) > 1 else 'waits'} elsewhere than the others"
+    gone = job_status.of("gone")
+    if not odd and gone:  # its logs are not read to its end yet, which may tell how that came
+        odd, why = gone, f"{'is' if len(gone) == 1 else 'are'} gone"
     groups = _groups(present)
     alone = present if len(present) == 1 and world_size(job) in (1, None) else []
     named = tuple(one.rank for one in odd or alone)

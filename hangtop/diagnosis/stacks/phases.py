@@ -23,6 +23,7 @@ PHASES: tuple[Phase, ...] = (
           "2.1-2.13", "data", "helper"),
     Phase("torch/utils/data/dataloader.py", ANY, "data", _READS, "run 2.13; 2.1-2.13", "data"),
     Phase("torch/utils/data/_utils/", ANY, "data", _READS, "run 2.13; 2.1-2.13", "data"),
+    Phase("tensorflow/python/data/ops/", ANY, "data", _READS, "run TensorFlow 2.21", "data"),
     Phase("torch/utils/data/datapipes/", ANY, "data", _READS, "2.1-2.13", "data"),
     Phase("/torchdata/", ANY, "data", _READS, "torchdata 0.7-0.11", "data"),
     Phase("/webdataset/", ANY, "data", _READS, "webdataset 0.2", "data"),

@@ -17,8 +17,8 @@ from hangtop.diagnosis.stacks.system import System
 from hangtop.diagnosis.stacks.tables import group_of, phase_of
 from hangtop.diagnosis.stacks.vocabulary import Phase
 
-_BY_EVENTS = "torch/distributed/rpc/api.py"
-"""A library that waits for other ranks in events of Python's own."""
+_BY_EVENTS = ("torch/distributed/rpc/api.py", "tensorflow/python/distribute/cross_device_ops.py")
+"""Libraries that wait for other ranks in events of Python's own."""
 _DECIDING: frozenset[Context] = frozenset(("data", "checkpoint", "compile", "shutdown"))
 _WITH_OPERATION: frozenset[Kind] = frozenset(("collective", "p2p", "init", "store", "shutdown"))
 _TRIES = "tries again and again to take a lock"

@@ -36,6 +36,18 @@ def test_a_rank_is_called_killed_once_every_node_has_read_its_logs() -> None:
         assert not told(half)
 
 
+def test_until_then_it_is_said_to_be_gone() -> None:
+    """A rank that had left training, and was told so, was nobody for the seconds after its process had ended."""
+    half = job_of(ago=5, read=(NOW - 6, NOW - 3))
+    half.stood_still = 12.0
+    found = first(half.verdict())
+    assert (found.kind, found.ranks, found.certainty) == ("job_stalled", (2,), "possible")
+    assert "is gone" in found.summary
+    whole = job_of(ago=5, read=(NOW - 4, NOW - 3))
+    whole.stood_still = 12.0
+    assert kinds(whole.verdict()) == ["rank_killed"]
+
+
 def test_nobody_waits_for_logs_that_are_not_read_or_for_ever() -> None:
     denied = {"logs": SourceState("logs", "denied", "no right", NOW - 60)}
     for job in (job_of(ago=5, sources=denied, read=(None, None)), job_of(ago=20, read=(None, NOW - 30))):

@@ -13,6 +13,7 @@ from tests.support.stacks import SCRIPT, STDLIB, TORCH, frame, main_dump
 SITE = "/opt/env/lib/python3.10/site-packages"
 DEEPSPEED = f"{SITE}/deepspeed"
 JAX = f"{SITE}/jax"
+TF = f"{SITE}/tensorflow/python"
 MEGATRON = "/workspace/Megatron-LM/megatron"
 FSDP2 = f"{TORCH}/distributed/_composable/fsdp"
 ELASTIC = f"{TORCH}/distributed/elastic"
@@ -54,6 +55,27 @@ CASES = {
          f"assert_equal {JAX}/experimental/multihost_utils.py:179",
          f"sync_global_devices {JAX}/experimental/multihost_utils.py:165", STEP),
         "collective", "sync_global_devices", "peers"),
+    "TensorFlow: replicas meet": Case(
+        (f"Condition.wait {STDLIB}/threading.py:327", f"Event.wait {STDLIB}/threading.py:629",
+         f"ApplyResult.wait {STDLIB}/multiprocessing/pool.py:765",
+         f"ApplyResult.get {STDLIB}/multiprocessing/pool.py:768",
+         f"Pool.map {STDLIB}/multiprocessing/pool.py:367",
+         f"CollectiveAllReduce._all_reduce_per_replica_values {TF}/distribute/cross_device_ops.py:1208",
+         f"CollectiveAllReduce.reduce_implementation {TF}/distribute/cross_device_ops.py:1226",
+         f"CrossDeviceOps.reduce {TF}/distribute/cross_device_ops.py:320",
+         f"StrategyBase.reduce {TF}/distribute/distribute_lib.py:1785",
+         f"DistributedIteratorBase.__next__ {TF}/distribute/input_lib.py:264", STEP),
+        "collective", "all_reduce", "peers"),
+    "TensorFlow: a traced function": Case(
+        (f"quick_execute {TF}/eager/execute.py:53", f"Context.call_function {TF}/eager/context.py:1688",
+         f"ConcreteFunction._call_flat {TF}/eager/polymorphic_function/concrete_function.py:1322",
+         f"Function.__call__ {TF}/eager/polymorphic_function/polymorphic_function.py:833", STEP),
+        "device", "", "device"),
+    "TensorFlow: the next batch": Case(
+        (f"iterator_get_next_as_optional {TF}/ops/gen_dataset_ops.py:3162",
+         f"OwnedIterator.get_next_as_optional {TF}/data/ops/iterator_ops.py:886",
+         f"DistributedIteratorBase.__next__ {TF}/distribute/input_lib.py:264", STEP),
+        "data", "", "unknown", context="data"),
     "torch 2.1: backward ends in autograd/__init__.py": Case(
         (f"backward {TORCH}/autograd/__init__.py:251", f"backward {TORCH}/_tensor.py:492", STEP),
         "backward", "", "unknown", "", "backward"),
