@@ -148,12 +148,10 @@ WAITS: tuple[Wait, ...] = (
     Wait("torch/cuda/amp/grad_scaler.py", "_maybe_opt_step", "device", "device",
          "waits for its GPU (the gradient scaler's .item())", "2.1-2.2"),
     Wait("torch/_tensor_str.py", ANY, "device", "device", "waits for its GPU (prints a tensor)", "2.1-2.13"),
-    # TensorFlow: replicas of several workers meet over a pool of threads, or within a function that it traced
+    # TensorFlow: replicas of several workers meet over a pool of threads; in a function that it traced they may compute
     Wait("tensorflow/python/distribute/cross_device_ops.py", "_all_reduce_per_replica_values _batch_all_reduce "
          "_all_reduce reduce_implementation batch_reduce_implementation _gather_implementation", "collective", "peers",
          _WAITS_IN, "run TensorFlow 2.21", "all_reduce"),
-    Wait("tensorflow/python/eager/execute.py", "quick_execute", "device", "device",
-         "waits for its device (runs a function of TensorFlow's)", "run TensorFlow 2.21"),
     # JAX: results are awaited where they are read; a collective over hosts is awaited by its name
     Wait("jax/experimental/multihost_utils.py", "sync_global_devices broadcast_one_to_all process_allgather "
          "assert_equal _handle_array_process_allgather _pjit", "collective", "peers", _WAITS_IN,

@@ -70,7 +70,7 @@ CASES = {
         (f"quick_execute {TF}/eager/execute.py:53", f"Context.call_function {TF}/eager/context.py:1688",
          f"ConcreteFunction._call_flat {TF}/eager/polymorphic_function/concrete_function.py:1322",
          f"Function.__call__ {TF}/eager/polymorphic_function/polymorphic_function.py:833", STEP),
-        "device", "", "device"),
+        "code", "", "unknown"),
     "TensorFlow: the next batch": Case(
         (f"iterator_get_next_as_optional {TF}/ops/gen_dataset_ops.py:3162",
          f"OwnedIterator.get_next_as_optional {TF}/data/ops/iterator_ops.py:886",
