@@ -214,3 +214,15 @@ async def test_why_there_is_no_line_of_a_log_is_told_whole() -> None:
         await shown.press("5")
         told = " ".join(shown.text().split())
         assert "through their stdout and stderr; --log names others" in told
+
+
+@pytest.mark.parametrize("gpus", [0, 1, 2, 8])
+@pytest.mark.parametrize("nodes", [4, 13])
+async def test_what_is_said_of_a_lost_node_stands_apart_from_its_name(gpus: int, nodes: int) -> None:
+    paper = Paper(nodes=nodes, gpus=gpus, names=[f"gpu{number:02}" for number in range(nodes)])
+    session = paper.session(ticks=2)
+    session.link(LinkChange("gpu99", "lost", "nothing listens at 10.0.0.9 port 22", paper.clock.now))
+    async with screen(session, size=(110, 32)) as shown:
+        told = next(line for line in shown.lines() if "✖ gpu99" in line).partition("✖ gpu99")[2]
+        assert told.startswith((" lost", "  ")), told
+        assert not told.startswith((" lost…", " l…"))

@@ -28,6 +28,8 @@ from tui.widgets.runs import Runs
 
 WORDS = 32
 """Cells for why a node has none, where no node has any."""
+READABLE = 18
+"""Cells from which on a part of why a node is lost says something."""
 _BOLD = Style(bold=True)
 _UNDER = Style(underline=True, bold=True)
 
@@ -229,14 +231,16 @@ class HeatMap(Lines):
 
     def _words(self, line: Runs, node: NodeState) -> int:
         """Instead of cells: why there are none."""
-        room = max(0, self._grid.block - self._grid.label - 1)
+        gap = "" if fit(self.scene.names.of(node.name), self._grid.label - 2).endswith(" ") else " "
+        room = max(0, self._grid.block - self._grid.label - 1 - len(gap))
         if node.link in {"live", "limited", "offline"}:
-            text = "no GPU, no rank" if room > len("no GPU, no rank") else "no rank"
+            told = ["no GPU, no rank", "no rank"]
         else:
             since = age(self.scene.now - node.since) if node.since else ""
-            text = f"{node.link} {since} {node.why}"
-        line.add(fit(clip(text, room), room), self.ink.of(Tone.DIM))
-        return room
+            told = [f"{node.link} {since} {node.why}", f"{node.link} {since}", node.link]
+        whole = next((text for text in told if len(text) <= room), "")
+        line.add(gap + fit(clip(told[0], room) if room >= READABLE else whole, room), self.ink.of(Tone.DIM))
+        return room + len(gap)
 
     def _cell(self, line: Runs, cell: Cell, ink: Ink, *, at_cursor: bool, old: bool, numbered: bool) -> None:
         grid = self._grid
