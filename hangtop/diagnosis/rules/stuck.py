@@ -294,6 +294,6 @@ def _most(status: RankStatus, held: float) -> float:
         return GOES_ON_LONG if held >= LONG_WORK_S else GOES_ON
     if held < LONG_WORK_S and (waits_outside(status) or goes_on_beside(status)):
         return GOES_ON if held < OWN_WORK_S else GOES_ON_LONG
-    if goes_round(status):
-        return GOES_ON_LONG  # what it asks for in C may yet become another
+    if goes_round(status) or (held < LONG_WORK_S and in_c_code(status)):
+        return GOES_ON_LONG  # what it asks for in C may yet become another; or nothing tells what it waits for there
     return 1.0 if not computes(status) else GOES_ON_LONG if held >= LONG_WORK_S else GOES_ON

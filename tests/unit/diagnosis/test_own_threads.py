@@ -175,3 +175,24 @@ def test_what_its_main_thread_uses_is_no_work_of_the_thread_that_does_the_ranks(
     dumps = tuple(d._replace(threads=[*d.threads, trains]) if d.pid == 1002 else d for d in job.stacks)
     found = first(diagnose(replace(job, ranks=tuple(ranks), stacks=dumps)))
     assert (found.severity, found.ranks) == (severity, (2,))
+
+
+@pytest.mark.parametrize(
+    ("native", "held", "sure"),
+    [((), 15.0, "likely"), ((), 70.0, "proven"), (("lock_PyThread_acquire_lock libpython3.11.so",), 15.0, "proven")],
+    ids=["nothing tells", "for a minute", "a lock"],
+)
+def test_a_sleep_in_c_of_which_nothing_tells_what_it_waits_for_is_not_proven_to_be_a_lock(
+    native: tuple[str, ...], held: float, sure: str
+) -> None:
+    """A function that TensorFlow traced computed in threads that were given no CPU: told as a lock, proven."""
+    sketch = Sketch(watched=90.0, span=held, stood_still=held, patience=4.0)
+    sketch.ranks().at(ALL_REDUCE)
+    sketch.ranks(2).at(["step train.py:42", "main train.py:9"], syscall="futex")
+    job = sketch.job()
+    newest = [dump for dump in job.stacks if dump.pid == 1002][-1]
+    main = newest.threads[0]
+    inside = thread("futex libc.so.6", *native).frames
+    seen = newest._replace(method="native", threads=[main._replace(frames=[*inside, *main.frames])])
+    found = first(diagnose(replace(job, stacks=(*job.stacks, seen), stack_nodes=(*job.stack_nodes, sketch.home(2)))))
+    assert (found.kind, found.ranks, found.certainty) == ("rank_stuck_on_lock", (2,), sure)
