@@ -42,7 +42,8 @@ def test_raises_nothing(answers: Batches, name: str) -> None:
     answer = answers[name]
     assert answer.alarms == [], answer.data["summary"]
     if name == "steps_of_20_s" and answer.verdict == "unknown":  # it may end before the first step that proves motion
-        assert "nothing was seen to move and nothing is known to be wrong" in answer.data["summary"]
+        words = ("nothing was seen to move and nothing is known to be wrong", "nothing has moved for")
+        assert any(word in answer.data["summary"] for word in words)
         return
     assert (answer.verdict, answer.status) == ("healthy", 0), (answer.data["summary"], answer.took)
 

@@ -77,7 +77,7 @@ def test_a_command_of_the_readme(line: str, environment: dict[str, str], tmp_pat
 @pytest.mark.skipif(Tmux.missing(), reason="tmux is not installed")
 def test_the_live_screen(environment: dict[str, str]) -> None:
     with Tmux([*HANGTOP, "node[1-2]"], env=environment) as terminal:
-        terminal.wait_for("2/2 ranks")
+        terminal.wait_for("2 ranks on 2 nodes")
         terminal.press("2")
         terminal.wait_for("rank")
         terminal.press("q")

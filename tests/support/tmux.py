@@ -26,6 +26,8 @@ class Tmux:
         # what a session keeps when it is left is not put among the tester's own
         state = str(Path(tempfile.gettempdir(), "hangtop-tests-state"))
         self._env = {**os.environ, "TERM": "xterm-256color", "XDG_STATE_HOME": state, **(env or {})}
+        for size_of_testers in ("COLUMNS", "LINES"):  # readline leaves them there, and they go before the window's own
+            self._env.pop(size_of_testers, None)
 
     @staticmethod
     def missing() -> bool:

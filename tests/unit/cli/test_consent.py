@@ -6,6 +6,7 @@ import os
 import pty
 import select
 import sys
+import time
 
 import pytest
 
@@ -52,6 +53,7 @@ def test_one_ctrl_c_is_enough_at_a_question_within_a_loop(typed: bytes, ends: by
         except OSError:
             break
         if typed and shown.endswith(b"[y/N]: "):
+            time.sleep(0.5)  # no person is so quick that Python does not read yet: a signal would only be noted then
             os.write(master, typed)
             typed = b""
     os.close(master)
