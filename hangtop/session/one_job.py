@@ -103,15 +103,16 @@ def _but_another_run(processes: list[P], gone: Sequence[P], living: Sequence[Ran
         return processes  # as nearly always, of thousands
     numbers = {p.rank for p in living}
     over = {run_key(p.process) for p in gone if p.process.rank in numbers} - {run_key(p) for p in living}
-    over |= earlier_runs(gone, living or last_run(gone))
+    over |= earlier_runs(gone, living)
     return [p for p in processes if p.gone_at is None or run_key(p.process) not in over]
 
 
-def earlier_runs(gone: Iterable[RankOfJob], living: Sequence[RankProcess]) -> set[RunKey]:
-    """Runs of which nobody was left when those began that live.
+def earlier_runs(gone: Sequence[RankOfJob], living: Sequence[RankProcess]) -> set[RunKey]:
+    """Runs of which nobody was left when those began that live or, where nobody does, when the last one began.
 
     A restart of a run by its own launcher, which keeps its id, is none: who does not come again is missed there.
     """
+    living = living or _last_run(gone)
     begun = min((p.started for p in living), default=float("-inf"))
     keys = {run_key(p) for p in living}
     ids = {key[0] for key in keys}
@@ -123,8 +124,8 @@ def earlier_runs(gone: Iterable[RankOfJob], living: Sequence[RankProcess]) -> se
     return {key for key, at in last.items() if at <= begun + SEEN_LATE_S}
 
 
-def last_run(gone: Iterable[RankOfJob]) -> list[RankProcess]:
-    """Processes of the run that began last, where nobody lives."""
+def _last_run(gone: Iterable[RankOfJob]) -> list[RankProcess]:
+    """Processes of the run that began last."""
     every = [p.process for p in gone]
     newest = max(every, key=lambda p: p.started, default=None)
     return [] if newest is None else [p for p in every if run_key(p) == run_key(newest)]

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from hangtop.diagnosis.roster import told_size
-from hangtop.session.one_job import earlier_runs, last_run, run_key
+from hangtop.session.one_job import earlier_runs, run_key
 from hangtop.session.state.job_state import GpuState, NodeState, PortState, RankState
 from tui.figures.count import with_a_number
 
@@ -112,7 +112,7 @@ def lists_of(
     here = set(numbers)
     if ended:
         gone = [row.rank for row in ended.values()]
-        runs = earlier_runs(gone, [row.rank.process for row in alive] or last_run(gone))
+        runs = earlier_runs(gone, [row.rank.process for row in alive])
         ended = {number: row for number, row in ended.items() if run_key(row.rank.process) not in runs}
     over = [row for number, row in ended.items() if number not in here]
     ranks = alive + over
