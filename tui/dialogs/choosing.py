@@ -26,6 +26,11 @@ class Choice:
     tone: Tone = Tone.TEXT
 
 
+def _details(choice: Choice) -> list[str]:
+    """Lines below its title."""
+    return [line for line in choice.detail.splitlines() if line.strip()]
+
+
 class ChoiceDialog(Dialog[int | None]):
     """Up and down, Enter; its answer is the place in the list. ``notes`` are shown below and cannot be chosen."""
 
@@ -65,8 +70,7 @@ class ChoiceDialog(Dialog[int | None]):
             top = len(lines) if here else top
             marker: Piece = ("> ", Tone.ACCENT) if here else ("  ", Tone.DIM)
             lines.append([marker, (harmless(choice.title), Tone.STRONG if here else choice.tone)])
-            details = (line for line in choice.detail.splitlines() if line.strip())
-            lines += [[("    ", Tone.DIM), (line, Tone.DIM)] for line in details]
+            lines += [[("    ", Tone.DIM), (line, Tone.DIM)] for line in _details(choice)]
         lines += [[("  ", Tone.DIM), (note, Tone.WARN)] for note in self._notes]
         return lines, top
 
@@ -82,14 +86,9 @@ class ChoiceDialog(Dialog[int | None]):
 
     def on_text_clicked(self, event: Text.Clicked) -> None:
         """Go to the entry that was clicked; twice chooses it."""
-        at = -1
-        for place, choice in enumerate(self._choices):
-            event.place -= 1 + sum(bool(line.strip()) for line in choice.detail.splitlines())
-            if event.place < 0:
-                at = place
-                break
-        if at >= 0:
-            self.action_step(at - self._at)
+        of_lines = [at for at, choice in enumerate(self._choices) for _ in range(1 + len(_details(choice)))]
+        if event.place < len(of_lines):
+            self.action_step(of_lines[event.place] - self._at)
             if event.twice:
                 self.action_choose()
 
