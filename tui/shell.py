@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 
 from hangtop.session.options import SessionOptions
-from hangtop.session.reaching import shell_words
+from hangtop.session.reaching import shell_words, ssh_words
 from tui.scene import Scene
 
 
@@ -17,9 +17,7 @@ def shell_command(node: str, options: SessionOptions) -> list[str]:
         return [os.environ.get("SHELL", "/bin/sh")]
     if (words := shell_words(node, options)) is not None:
         return words
-    command = ["ssh"]
-    if options.ssh_config is not None:
-        command += ["-F", str(options.ssh_config)]
+    command = ssh_words(options)
     user, _, rest = node.rpartition("@")
     host, colon, port = rest.rpartition(":")
     if colon and port.isdecimal() and ":" not in host:

@@ -25,6 +25,7 @@ from hangtop.diagnosis.job import Job, Node
 from hangtop.diagnosis.preflight.scene import CheckCell, Preflight
 from hangtop.diagnosis.preflight.table import cells, findings
 from hangtop.session.options import SessionOptions
+from hangtop.session.reaching import ssh_words
 from hangtop.session.session import Session
 
 PATHS = ("/tmp", "/dev/shm")
@@ -95,7 +96,7 @@ async def preflight(options: SessionOptions, master: tuple[str, int] | None) -> 
         job = session.job()
         asked = [node for node in job.nodes.values() if node.link == "connecting"]
         held = {node.name: node.why.removeprefix(LOGIN_OPEN) for node in asked if is_logged_in(session, node.name)}
-        scene = replace(_scene(job, master), way=options.via or "", ssh=_ssh(options))
+        scene = replace(_scene(job, master), way=options.via or "", ssh=shlex.join(ssh_words(options)))
         places = []
         for node in scene.nodes():
             place = _reachable(session, scene, node)
@@ -146,10 +147,6 @@ def _scene(job: Job, master: tuple[str, int] | None) -> Preflight:
     rank0 = next((rank.node for rank in job.ranks if rank.rank == 0), "")
     node = host if host in job.nodes else addresses(held, host) or rank0 or (names[0] if names else "")
     return replace(scene, master=(host, port), master_node=node)
-
-
-def _ssh(options: SessionOptions) -> str:
-    return "ssh" if options.ssh_config is None else f"ssh -F {shlex.quote(str(options.ssh_config))}"
 
 
 def _cell(cell: CheckCell) -> dict[str, str]:

@@ -101,3 +101,8 @@ def shell_words(node: str, options: SessionOptions) -> list[str] | None:
     way = reach(options).way
     (target,) = resolve([node])
     return None if way is None else way.terminal(target)
+
+
+def ssh_words(options: SessionOptions) -> list[str]:
+    """The ssh that reads what this session was told to read; a node and what it is to do there follow."""
+    return ["ssh"] if options.ssh_config is None else ["ssh", "-F", str(options.ssh_config)]
