@@ -13,7 +13,7 @@ from typing import Any, TextIO
 import click
 
 from collectors.node.secrets import blotting
-from hangtop.diagnosis.finding import Finding, Outcome, Verdict, WaitBox
+from hangtop.diagnosis.finding import Finding, Verdict, WaitBox
 from hangtop.diagnosis.job import Job, Node
 from hangtop.diagnosis.phrasing import count, outcome_words
 from hangtop.diagnosis.unnumbered import numbered, unnumbered
@@ -25,11 +25,12 @@ EVIDENCE_SHOWN = 4
 WIDTH = 120
 
 COLOURS: dict[str, str] = {"critical": "red", "warning": "yellow", "info": "cyan"}
-OUTCOME_COLOURS: dict[Outcome, str] = {
+OUTCOME_COLOURS: dict[str, str] = {
     "hung": "red",
     "crashed": "red",
     "at_risk": "red",
     "slow": "yellow",
+    "waiting": "cyan",
     "starting": "cyan",
     "healthy": "green",
     "idle": "green",
@@ -146,7 +147,7 @@ def _lines(answer: Answer, colour: bool) -> Iterator[str]:
 
     verdict, job = answer.verdict, answer.job
     yield (
-        paint(outcome_words(verdict.outcome).upper(), fg=OUTCOME_COLOURS[verdict.outcome], bold=True)
+        paint(outcome_words(verdict.outcome).upper(), fg=OUTCOME_COLOURS.get(verdict.outcome, "yellow"), bold=True)
         + "  "
         + verdict.summary
     )

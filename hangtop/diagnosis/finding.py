@@ -14,7 +14,7 @@ from hangtop.diagnosis.certainty import CONFIDENCE, Certainty, certainty_of
 Severity = Literal["critical", "warning", "info"]
 NAME_NOBODY = ("job_stalled", "collective_stalled")
 """Kinds that say that a job stands still, and not for sure whose fault it is."""
-Outcome = Literal["hung", "crashed", "at_risk", "slow", "starting", "healthy", "idle", "unknown"]
+Outcome = Literal["hung", "crashed", "at_risk", "slow", "waiting", "starting", "healthy", "idle", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)

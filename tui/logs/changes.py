@@ -50,6 +50,7 @@ MARKS: Mapping[ChangeKind, Sign] = {
     "ended": Sign("▾", Tone.WARN, "ended", 4),
     "stopped": Sign("▲", Tone.WARN, "stopped", 5),
     "port": Sign("▲", Tone.WARN, "port", 5),
+    "waiting": Sign("◔", Tone.INFO, "waiting", 2),
     "slow": Sign("▲", Tone.WARN, "slow", 6),
     "kernel": Sign("▲", Tone.BAD, "kernel", 6),
     "gpu": Sign("▲", Tone.BAD, "gpu", 6),

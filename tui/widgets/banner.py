@@ -5,9 +5,10 @@ A verdict that is loud is said whole: where its sentence is longer than the line
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from textual.message import Message
 
-from hangtop.diagnosis.finding import Outcome
 from tui.looks.format import age, ranks_word
 from tui.looks.text import CUT, cells, clip, harmless, wrap
 from tui.looks.theme import Ground, Tone
@@ -15,11 +16,12 @@ from tui.scene import Scene
 from tui.widgets.bar import Bar
 from tui.widgets.lines import Piece
 
-OUTCOMES: dict[Outcome, tuple[str, Tone, int]] = {
+OUTCOMES: Mapping[str, tuple[str, Tone, int]] = {
     "hung": ("■ HUNG", Tone.BAD, 2),
     "crashed": ("✖ CRASHED", Tone.BAD, 2),
     "at_risk": ("▲ AT RISK", Tone.BAD, 1),
     "slow": ("▲ SLOW", Tone.WARN, 1),
+    "waiting": ("◔ WAITING", Tone.INFO, 0),
     "starting": ("◐ STARTING", Tone.INFO, 0),
     "healthy": ("● HEALTHY", Tone.OK, 0),
     "idle": ("○ IDLE", Tone.DIM, 0),
@@ -76,7 +78,7 @@ class Banner(Bar):
         if verdict is None:
             lines = [self._fit([(" hangtop ", Tone.STRONG), (" ", Tone.TEXT), *self._progress()], right)]
         else:
-            word, tone, loud = OUTCOMES[verdict.outcome]
+            word, tone, loud = OUTCOMES.get(verdict.outcome, OUTCOMES["unknown"])
             told = (f" {word} ", tone), (f" {verdict.summary}", Tone.STRONG if loud else Tone.TEXT)
             sure = f"  {verdict.findings[0].certainty}" if verdict.findings and loud else ""
             lines = self._laid(told, (sure, Tone.DIM), right) if loud else [self._fit([*told], right)]

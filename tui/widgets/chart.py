@@ -164,7 +164,9 @@ class TimeChart(Lines):
         spans = self._known["verdict"].spans(window.begin, 2 * window.step, window.columns, read)
         pieces: list[Piece] = []
         for span in spans:
-            word, tone = (" ", Tone.DIM) if span is None else OUTCOMES[WORDS[round(span.high)]][:2]
+            word, tone = (
+                (" ", Tone.DIM) if span is None else OUTCOMES.get(WORDS[round(span.high)], OUTCOMES["unknown"])[:2]
+            )
             text = word[0]
             if pieces and pieces[-1][1] == tone:
                 pieces[-1] = (pieces[-1][0] + text, tone)

@@ -21,7 +21,9 @@ from hangtop.session.motion.progress import Progress
 from hangtop.session.motion.tracks import MotionTrack
 from hangtop.session.state.job_state import JobState, NodeState
 
-WORDS: tuple[Outcome, ...] = ("idle", "healthy", "starting", "unknown", "slow", "at_risk", "crashed", "hung")
+WORDS: tuple[Outcome, ...] = (
+    "idle", "healthy", "starting", "unknown", "waiting", "slow", "at_risk", "crashed", "hung",
+)  # fmt: skip
 """Words of verdicts, the worst last: of a stretch of time the worst is shown."""
 FINE = 1024
 """Ranks of a job of which each is remembered by the second."""
