@@ -1,124 +1,129 @@
-"""From asking to verdict: ``hangtop triage`` on a job that hangs, beside a dump of its stacks by hand.
+"""How often ``hangtop triage`` is right about jobs whose fault is known, and how long it takes to say so.
 
-    python -m benchmarks.verdict            # needs root, sshd, namespaces and a C compiler; pdsh if it is there
+    python -m benchmarks.verdict [--suite gloo|device] [--only NAME …]     # root, sshd, namespaces, a C compiler
 
-Two nodes with OpenSSH, a job of four ranks for each of several hangs (those of ``tests/nodes``), asked about one after
-the other, from a cold start: interpreter, connections, watching, stacks, verdict. Jobs over gloo, whose ranks wait in
-torch, and jobs that wait below Python for their GPUs, as over NCCL. Each verdict is kept for
-``benchmarks.certainty``. By hand, pdsh and py-spy bring the same stacks, which then are to be read and compared by
-somebody.
+The jobs are those of the tests, with their healthy twins: ``gloo`` waits in torch, ``device`` below Python as over
+NCCL. Each is asked about from a cold start: interpreter, connections, watching, stacks, verdict. Wrong answers are
+printed.
 """
 
 from __future__ import annotations
 
-import shutil
+import argparse
 import signal
-import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from benchmarks.report import FigureRow, report
-from benchmarks.stacks import pdsh
-from benchmarks.suites import judged
-from benchmarks.verdicts import JudgedAnswer, keep
+from tests.nodes.test_faults_healthy import JOBS
 from tests.support.device_cases import CASES
 from tests.support.device_jobs import device_jobs, wrong
 from tests.support.faulty import Answer, FaultyJob, Nurseries, Triage, nurseries
+from tests.support.hung_cases import CASES as HANGS
 
 BUDGET, WORST = 4.0, 10.0
-BELOW_PYTHON = ("data_reader", "data_lock", "data_stopped", "own_prefetch", "grid_reader", "pipeline_lock")
-"""Cases of ``tests/support/device_cases.py``."""
 
 
-class Hang(NamedTuple):
-    """A job of ``tests/support/faulty_jobs``, what is done to it, and the finding that names it."""
+class JudgedAnswer(NamedTuple):
+    """One answer about one job."""
 
-    program: str
-    fault: str
-    who: int
-    kind: str
-    ranks: tuple[int, ...]
-
-
-HANGS = (
-    Hang("lm.py", "reader", 2, "rank_stuck_in_data", (2,)),
-    Hang("vision.py", "worker", 1, "rank_stuck_in_data", (1,)),
-    Hang("lm.py", "checkpoint", 0, "rank_stuck_in_checkpoint", (0,)),
-    Hang("lm.py", "lock", 1, "rank_stuck_on_lock", (1,)),
-    Hang("lm.py", "busy", 3, "rank_stuck_in_code", (3,)),
-    Hang("lm.py", "stop", 1, "rank_stopped", (1,)),
-    Hang("vision.py", "only_here", 0, "collective_mismatch", (0,)),
-    Hang("mesh.py", "pair_lock", 2, "rank_stuck_on_lock", (2,)),
-    Hang("mesh.py", "both_receive", 2, "p2p_deadlock", (2, 3)),
-)
+    case: str
+    healthy: bool
+    right: bool
+    raised: bool
+    """A finding that is more than information."""
+    took_s: float
 
 
-def hang(nursery: Nurseries, case: Hang) -> FaultyJob:
-    """A job that hangs."""
-    job = nursery.launch(case.program, case.fault, env={"HX_FAULT": case.fault, "HX_WHO": str(case.who)})
-    if case.fault == "stop":
+def judged(case: str, answer: Answer, *, healthy: bool, right: bool) -> JudgedAnswer:
+    """The row of one answer; a wrong one is printed."""
+    if not right:
+        print("wrong:", case, answer.verdict, answer.data["summary"], flush=True)
+    raised = any(finding["severity"] != "info" for finding in answer.findings)
+    return JudgedAnswer(case, healthy, right, raised, round(answer.took, 2))
+
+
+def hung(nursery: Nurseries, name: str) -> JudgedAnswer:
+    """Ask about a job over gloo that hangs."""
+    case = HANGS[name]
+    job = nursery.launch(case.program, name, env={"HX_FAULT": case.fault, "HX_WHO": str(case.who)})
+    if case.signal:
         job.wait_for("moves")
-        job.signal(case.who, signal.SIGSTOP)
+        job.signal(case.who, signal.Signals(case.signal))
     else:
         job.wait_for("struck", case.who)
-    return job
+    answer = asked(nursery, job)
+    right = bool(answer.findings) and answer.named() == ("hung", case.kind, list(case.ranks))
+    return judged(name, answer, healthy=False, right=right)
 
 
-def said(case: str, answer: Answer, right: bool) -> JudgedAnswer:
-    """What an answer was worth; what is wrong is printed."""
-    if not right:
-        print("wrong:", case, answer.verdict, answer.data["summary"])
-    return judged(case, "triage", answer, healthy=False, right=right)
+def moving(nursery: Nurseries, name: str) -> JudgedAnswer:
+    """Ask about a job over gloo that is healthy, or merely slow."""
+    program, env, word, rank = JOBS[name]
+    job = nursery.launch(program, name, env=env)
+    job.wait_for(word, rank)
+    answer = asked(nursery, job)
+    if name == "slow_rank":
+        right = bool(answer.findings) and answer.named() == ("slow", "straggler_rank", [2])
+        return judged(name, answer, healthy=False, right=right)
+    return judged(name, answer, healthy=True, right=not answer.alarms)
 
 
-def measure(nursery: Nurseries) -> tuple[list[JudgedAnswer], list[float]]:
-    """Each verdict, and seconds of each dump by hand."""
-    asked, hand = [], []
-    for case in HANGS:
-        job = hang(nursery, case)
-        answer = Triage(nursery.cluster, case=job.case).answer()
-        asked.append(
-            said(f"{case.fault} in {case.program}", answer, answer.named() == ("hung", case.kind, list(case.ranks)))
-        )
-        if shutil.which("pdsh"):
-            found = [job.processes(rank)[0] for rank in range(len(job.nodes) * job.ranks_per_node)]
-            pids = {node.name: [p.pid for of, p in found if of is node] for node in nursery.cluster.nodes}
-            hand.append(pdsh(nursery.cluster, pids, b"MainThread"))
+def asked(nursery: Nurseries, job: FaultyJob) -> Answer:
+    """What triage says of a job, which then ends."""
+    try:
+        return Triage(nursery.cluster, case=job.case).answer()
+    finally:
         job.end()
-    return asked, hand
 
 
-def measure_below_python() -> list[JudgedAnswer]:
-    """The same of jobs that wait for their GPUs."""
-    asked = []
+def gloo(only: Sequence[str]) -> Iterator[JudgedAnswer]:
+    """All jobs over gloo."""
+    with nurseries() as nursery:
+        for name in HANGS:
+            if not only or name in only:
+                yield hung(nursery, name)
+        for name in JOBS:
+            if not only or name in only:
+                yield moving(nursery, name)
+
+
+def device(only: Sequence[str]) -> Iterator[JudgedAnswer]:
+    """All jobs that wait below Python."""
     with device_jobs() as jobs:
-        for name in BELOW_PYTHON:
+        for name, case in CASES.items():
+            if only and name not in only:
+                continue
             with jobs.running(name) as job:
                 answer = jobs.triage(job)
-                asked.append(said(name, answer, not wrong(CASES[name], answer)))
-    return asked
+            yield judged(name, answer, healthy=case.healthy, right=not wrong(case, answer))
 
 
-def seconds(asked: Sequence[JudgedAnswer]) -> tuple[float, ...]:
-    """From asking to each verdict."""
-    return tuple(one.took_s for one in asked)
+SUITES = {"gloo": gloo, "device": device}
+
+
+def rows(suite: str, answers: Sequence[JudgedAnswer]) -> Iterator[FigureRow]:
+    """The table of one suite."""
+    faults, healthy = [one for one in answers if not one.healthy], [one for one in answers if one.healthy]
+    if faults:
+        name = f"{suite}: {len(faults)} faults"
+        yield FigureRow(f"{name}, named right", "", (sum(one.right for one in faults),))
+        yield FigureRow(f"{name}, nothing raised", "", (sum(not one.raised for one in faults),))
+        yield FigureRow(f"{name}, from asking to the verdict", "s", tuple(one.took_s for one in faults), BUDGET)
+        yield FigureRow(f"{name}, the slowest", "s", (max(one.took_s for one in faults),), WORST)
+    if healthy:
+        accused = sum(not one.right for one in healthy)
+        yield FigureRow(f"{suite}: {len(healthy)} healthy jobs, accused", "", (accused,), 0.0)
 
 
 def main() -> None:
-    """Measure, print and write."""
-    with nurseries() as nursery:
-        asked, hand = measure(nursery)
-    below = measure_below_python()
-    rows = [
-        FigureRow(f"from asking to the verdict, {len(HANGS)} hangs over gloo on 2 nodes", "s", seconds(asked), BUDGET),
-        FigureRow(f"the same, {len(below)} hangs that wait below Python", "s", seconds(below), BUDGET),
-        FigureRow("the slowest of all", "s", (max(seconds([*asked, *below])),), WORST),
-    ]
-    keep("verdict", [*asked, *below])
-    if hand:
-        rows.append(FigureRow("a dump of the same ranks by hand, to be read: pdsh and py-spy", "s", tuple(hand)))
-        print(f"triage takes {statistics.median(seconds(asked)) / statistics.median(hand):.1f} times a dump by hand")
-    report("verdict", rows)
+    """Play what is asked for, print and write."""
+    reads = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    reads.add_argument("--suite", choices=SUITES)
+    reads.add_argument("--only", action="append", default=[], choices=[*CASES, *HANGS, *JOBS], metavar="NAME")
+    given = reads.parse_args()
+    suites = [given.suite] if given.suite else [*SUITES]
+    report("verdict", [row for suite in suites for row in rows(suite, list(SUITES[suite](given.only)))])
 
 
 if __name__ == "__main__":

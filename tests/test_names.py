@@ -9,8 +9,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PROJECT = ("collectors", "hangtop", "tui", "benchmarks", "screenshots")
-APART = ("benchmarks/frameworks/jobs",)
-"""Scripts that run by themselves, each in its framework's environment: none can import what another has."""
 
 
 def doubles(sources: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
@@ -25,9 +23,8 @@ def doubles(sources: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 def test_no_two_classes_have_one_name() -> None:
     paths = [path.relative_to(ROOT).as_posix() for folder in PROJECT for path in sorted((ROOT / folder).rglob("*.py"))]
-    own = [path for path in paths if not path.startswith(APART)]
-    assert len(own) > 400, "the packages were found"
-    assert doubles((path, (ROOT / path).read_text("utf-8")) for path in own) == {}
+    assert len(paths) > 200, "the packages were found"
+    assert doubles((path, (ROOT / path).read_text("utf-8")) for path in paths) == {}
 
 
 def test_a_double_is_found_and_an_import_or_a_nested_class_is_none() -> None:

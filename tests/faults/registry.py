@@ -1,4 +1,4 @@
-"""All faults, by name: what pytest and ``python -m benchmarks.faults`` play."""
+"""All faults, by name: what pytest plays."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from tests.faults.scene import Scene
 fault = Family("soak")
 
 SECONDS = float(os.environ.get("HX_SOAK", "60"))
-"""For which it runs; ``python -m benchmarks.faults --soak S`` sets it."""
+"""For which it runs."""
 INTERVAL = 0.1
 WARM = 30.0
 """Seconds after which what is kept for a minute, and what is loaded late, is mostly there."""

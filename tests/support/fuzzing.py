@@ -1,7 +1,7 @@
 """Mutated inputs for everything that reads what a node, a file or a user's configuration says.
 
 A target takes bytes and returns; it may raise what it documents, and nothing else, in a time that grows with the bytes
-alone. ``benchmarks/fuzz.py`` runs millions of inputs, the tests a fixed few thousand, and again each that ever failed.
+alone. The tests run a fixed few thousand inputs, and again each that ever failed.
 The targets are in :mod:`tests.support.fuzz_targets`.
 """
 

@@ -1,4 +1,4 @@
-"""How many verdicts of each certainty were right in the suites, of how many; written by ``benchmarks/certainty.py``."""
+"""How many verdicts of each certainty were right in the suites, of how many."""
 
 from __future__ import annotations
 
