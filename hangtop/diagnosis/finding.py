@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from hangtop.diagnosis.certainty import CONFIDENCE, Certainty, certainty_of
 
@@ -77,13 +77,6 @@ class Finding:
         return CONFIDENCE[self.certainty]
 
 
-class KnownSlow(NamedTuple):
-    """What makes a job slow, and when it was last seen to, on this machine's clock."""
-
-    finding: Finding
-    at: float
-
-
 @dataclass(frozen=True, slots=True)
 class Unknown:
     """A source that could not be read: unknown, never "ok"."""
@@ -122,8 +115,6 @@ class Verdict:
     """Who waits for whom, of a job that hangs."""
     place: str = ""
     """Where the job stands, in the same words whenever it stands there; empty where it does not or nobody knows."""
-    slow: tuple[KnownSlow, ...] = ()
-    """What is known to make it slow, for the next picture: it holds until looks refute it."""
 
     @property
     def stuck(self) -> frozenset[int]:

@@ -24,7 +24,6 @@ from collectors.samples.ranks import CpuWait, Helper, IdleLauncher, RankProcess,
 from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Hello, SourceState
 from hangtop.diagnosis.counters import Counters
-from hangtop.diagnosis.finding import KnownSlow
 from hangtop.diagnosis.waits.patience import alarm_after
 from hangtop.diagnosis.yielding import paced
 
@@ -228,8 +227,6 @@ class Job:
     """The longest such pause that this job was seen to take where it stands now and come back from; it fades."""
     pauses: tuple[tuple[float, float], ...] = ()
     """When the last long pauses began and ended, oldest first: looks within one of them are of one wait."""
-    slow: tuple[KnownSlow, ...] = ()
-    """What the verdict before this picture knew to make the job slow."""
     told_stuck: frozenset[int] = frozenset()
     """Ranks that the verdict before this picture called stuck, or one while the job has stood still as it does now."""
     motion: JobMotion = JobMotion()

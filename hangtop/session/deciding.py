@@ -6,14 +6,12 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from math import inf
 from typing import TYPE_CHECKING
 
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.groups.ras import POLLS
-from hangtop.diagnosis.rules.known_slow import slowness_judged
+from hangtop.diagnosis.rules.slow_gpu import slowness_judged
 from hangtop.diagnosis.tables.kinds import word_of
-from hangtop.diagnosis.tables.thresholds import STOOD_STILL_S
 from hangtop.diagnosis.waits.job_status import JobStatus, status_of_job
 from hangtop.diagnosis.waits.native import native_wanted
 from hangtop.diagnosis.witnesses.log_reading import logs_behind
@@ -237,12 +235,9 @@ class _Watching:
         return still is not None and still >= LEAST
 
     def _undecided(self, verdict: Verdict, job_status: JobStatus) -> bool:
-        """Nothing moved and nothing is known to be wrong, of ranks that are there; or nobody knows yet who is slow, or
-        whether a job that was slow still goes on."""  # noqa: D205, D209
+        """Nothing moved and nothing is known to be wrong, of ranks that are there; or nobody knows yet who is slow."""
         if verdict.outcome == "healthy" and time.monotonic() - self._began < SLOWNESS * self._watch:
             return self._readable() and not slowness_judged(job_status)
-        if stands_since(verdict, self._session.progress.stood_still or 0.0, self._session.now()):
-            return True
         return verdict.outcome == "unknown" and bool(self._session.living())
 
     def _readable(self) -> bool:
@@ -254,12 +249,6 @@ def known_so_far(verdict: Verdict) -> str:
     """What a verdict knows, without how long which ranks were watched for it."""
     watched, _, told = verdict.summary.partition(": ")
     return told if ", watched for " in watched else verdict.summary
-
-
-def stands_since(verdict: Verdict, still: float, now: float) -> bool:
-    """A job that was seen to be slow has come to stand since: whether it goes on is another question."""
-    slow_at = max((known.at for known in verdict.slow), default=inf)
-    return verdict.outcome == "slow" and still >= STOOD_STILL_S and slow_at < now - STOOD_STILL_S
 
 
 def proven(verdict: Verdict) -> bool:

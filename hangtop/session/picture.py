@@ -12,7 +12,6 @@ from collectors.samples.gpus import GpuSample
 from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.probes import ProbeReport
 from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.finding import KnownSlow
 from hangtop.diagnosis.job import Gpu, Job, JobMotion, Look, NetworkUse, Node, Port, Rank
 from hangtop.diagnosis.roster import told_size
 from hangtop.diagnosis.waits.patience import own_timeout
@@ -48,7 +47,6 @@ class PictureContext:
     stood_still: float | None = None
     usual_pause: float | None = None
     pauses: tuple[tuple[float, float], ...] = ()
-    slow: tuple[KnownSlow, ...] = ()
     told_stuck: frozenset[int] = frozenset()
     motion: JobMotion = field(default_factory=JobMotion)
     unasked: bool = False
@@ -131,7 +129,6 @@ class Sheet:
             stood_still=frame.stood_still,
             usual_pause=frame.usual_pause,
             pauses=frame.pauses,
-            slow=frame.slow,
             told_stuck=frame.told_stuck,
             motion=frame.motion,
             collective_timeout=own_timeout(

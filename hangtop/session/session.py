@@ -160,7 +160,6 @@ class Session(Intake):
                 stood_still=self.progress.stood_still,
                 usual_pause=self.progress.usual_pause,
                 pauses=self.progress.long_pauses(now),
-                slow=() if self.verdict is None else self.verdict.slow,
                 told_stuck=self._told_stuck(now),
                 motion=self.progress.motion,
                 unasked=self.can_act and names_no_node(self.options),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 
 from hangtop.diagnosis.finding import Evidence, Finding
@@ -36,16 +36,6 @@ def tcp_retransmits(job: Job) -> Iterator[Finding]:
                 nodes=(name,), evidence=(Evidence(f"/proc/net/snmp on {name}", job.now, text),),
                 advice="Look for drops at its interface and switch port; probe the path from this node to the others.",
             )  # fmt: skip
-
-
-def loses_no_more(job: Job, names: Collection[str]) -> bool:
-    """Whether these nodes send enough for a share to mean something, and hardly any of it again."""
-    uses = [job.nodes[name].network for name in names if name in job.nodes]
-    return bool(uses) and all(
-        (use.segments_per_s or 0.0) >= TCP_SEGMENTS_PER_S
-        and (use.retransmitted_per_s or 0.0) < TCP_RETRANSMIT_SHARE * (use.segments_per_s or 0.0)
-        for use in uses
-    )
 
 
 def _wanted_cpus(node: Node) -> float:

@@ -37,7 +37,7 @@ def path_blocked(job_status: JobStatus) -> Iterator[Finding]:
     nodes = _at_fault(silent)
     ranks = sorted({rank for own in silent.values() for rank in own})
     ways = sum(len(ends) for own in silent.values() for ends in own.values())
-    if ways == 1 and (job.stood_still or 0.0) < job_status.due_of_all:
+    if ways == 1 and (job.stood_still or 0.0) < job_status.alarm_after:
         return  # where packets get lost, four losses running of one connection are no cut
     where = f"to and from {nodes[0]}" if len(nodes) == 1 else f"between {nodes_text(nodes)}"
     yield Finding(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import comb
 
 from hangtop.diagnosis.finding import Evidence, Finding
@@ -174,20 +174,6 @@ def judged(job_status: JobStatus) -> bool:
         return len(_often(job_status.read)) > 1  # no rhythm, so nobody is late in it
     seen = _seen(job_status)
     return len(seen) > 1 and all(chance >= DOUBT for _, chance in _chances(seen, DOUBT_SHARE))
-
-
-def no_longer_late(job_status: JobStatus, ranks: Collection[int]) -> bool:
-    """Whether these ranks, known to be late before, were looked at often enough and do not even seem to be by now."""
-    seen = [] if _stands_still(job_status) else _seen(job_status)
-    late = {one.rank for one, chance in _chances(seen, DOUBT_SHARE) if chance < DOUBT}
-    return set(ranks) <= {one.rank for one in seen} and late.isdisjoint(ranks)
-
-
-def no_longer_data_bound(job_status: JobStatus) -> bool:
-    """Whether the ranks, known to load data most of the time, were looked at often enough and do it seldom by now."""
-    seen = [] if _stands_still(job_status) else _seen(job_status)
-    loading = _loading(seen)
-    return len(seen) > 1 and sum(loading.values()) < DOUBT_SHARE * len(loading)
 
 
 def _loading(seen: Iterable[RankStatus]) -> dict[int, float]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from statistics import median
 
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.phrasing import duration, ranks_on, ranks_text
-from hangtop.diagnosis.rules.slow import straggler_rank, works_for_all
-from hangtop.diagnosis.tables.thresholds import DOUBT_SHARE, LATE_COMPUTES_SHARE, STRAGGLER_SHARE
+from hangtop.diagnosis.rules.slow import judged, straggler_rank, works_for_all
+from hangtop.diagnosis.tables.thresholds import LATE_COMPUTES_SHARE, STRAGGLER_SHARE
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import nodes_of
 from hangtop.diagnosis.witnesses.gpu_load import LoadShares, load_shares
@@ -62,6 +62,11 @@ def gpu_in_doubt(job_status: JobStatus) -> bool:
     return not load_shares(job, needed) and bool(_late(job_status, load_shares(job, DOUBT_SPAN_S)))
 
 
+def slowness_judged(job_status: JobStatus) -> bool:
+    """Whether the ranks and their GPUs were looked at often enough to tell a slow one, and none is in doubt."""
+    return judged(job_status) and not gpu_in_doubt(job_status)
+
+
 def _late(job_status: JobStatus, shares: Mapping[int, LoadShares]) -> list[int]:
     """The few ranks whose GPUs compute nearly always while those of the others wait most of the time."""
     late = [rank for rank, share in shares.items() if share.computing >= LATE_COMPUTES_SHARE]
@@ -71,19 +76,6 @@ def _late(job_status: JobStatus, shares: Mapping[int, LoadShares]) -> list[int]:
         return []
     statuses = [job_status.statuses[rank] for rank in late if rank in job_status.statuses]
     return [] if len(statuses) < len(late) or any(works_for_all(one) for one in statuses) else late
-
-
-def no_longer_behind(job_status: JobStatus, ranks: Collection[int]) -> bool:
-    """Whether the GPUs of these ranks, known to hold the others up, do not compute far longer than theirs by now."""
-    job = job_status.job
-    takes = job.motion.step_s
-    if takes is None or not job.motion.moving:
-        return False
-    shares = load_shares(job, max(LEAST_SPAN_S, STEPS * takes))
-    waited = [share.spinning for rank, share in shares.items() if rank not in ranks]
-    if not waited or not shares.keys() >= set(ranks):
-        return False
-    return median(waited) < DOUBT_SHARE or all(shares[rank].computing < STRAGGLER_SHARE for rank in ranks)
 
 
 def _told(late: list[int], shares: dict[int, LoadShares], others: list[LoadShares], waited: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from hangtop.diagnosis.finding import Evidence, Finding, next_step
@@ -57,16 +57,6 @@ def slow_path(job_status: JobStatus) -> Iterator[Finding]:
         advice="Look at the link, its speed, errors and whoever shares it; measure the path between these nodes.",
         next=(next_step("P", "probe", "path", *nodes),),
     )  # fmt: skip
-
-
-def no_longer_queued(job_status: JobStatus, nodes: Collection[str], since: float) -> bool:
-    """Whether several looks since then at each rank on these nodes met nothing that waits to be sent."""
-    job = job_status.job
-    met: dict[tuple[str, int], list[bool]] = defaultdict(list)
-    for node, dump in zip(job.stack_nodes, job.stacks, strict=False):
-        if node in nodes and dump.pid == dump.rank_pid and dump.at > since and (node, dump.pid) in job.stack_ranks:
-            met[node, dump.pid].append(bool(dump.queued))
-    return bool(met) and all(len(looks) >= LOOKS and not any(looks[-LOOKS:]) for looks in met.values())
 
 
 def _told(job: Job, sender: str, own: Sequence[SlowPath]) -> Evidence:

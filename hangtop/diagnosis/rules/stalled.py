@@ -85,7 +85,7 @@ def _due(job_status: JobStatus, present: Sequence[RankStatus]) -> float:
     Ranks that are seen to wait, or unread ones that use no CPU, need no more than the job's own due. One that burns CPU
     among them may compile or compute; and where all are read and none waits for another, a step may just be long.
     """
-    due = job_status.due_of_all
+    due = job_status.alarm_after
     if any(one.state == "working" and one.read and (may_work(one) or one.busy or computes(one)) for one in present):
         return max(due, LONG_WORK_S)
     graph = job_status.graph

@@ -140,9 +140,6 @@ TCP_RETRANSMIT_SHARE = 0.03
 """Ours: a host whose CPUs are overloaded sends one segment in a hundred again without losing any."""
 TCP_RETRANSMITS_PER_S = 10.0
 """Ours: below that rate the share says nothing."""
-SENT_ANEW_S = 60.0
-"""Ours: TCP waits twice as long each time that it sends something again; where three packets of ten are lost, seven
-losses running, behind which it waits for half a minute, come once in five thousand times."""
 TCP_SEGMENTS_PER_S = 100.0
 """Ours: a share of fewer segments is that of keepalives and of our own channels, not of the job's traffic."""
 

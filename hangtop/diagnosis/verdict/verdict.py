@@ -18,8 +18,8 @@ from hangtop.diagnosis.phrasing import count, duration, listed
 from hangtop.diagnosis.roster import blind, out_of_sight, world_size
 from hangtop.diagnosis.rules import RULES, STATUS_RULES
 from hangtop.diagnosis.rules.hearsay import hearsay
-from hangtop.diagnosis.rules.known_slow import known_slow, slowness_judged, still_slow
 from hangtop.diagnosis.rules.launching import launching
+from hangtop.diagnosis.rules.slow_gpu import slowness_judged
 from hangtop.diagnosis.rules.stalled import job_stalled, standing
 from hangtop.diagnosis.rules.stuck import begun
 from hangtop.diagnosis.tables.kinds import word_of
@@ -62,15 +62,14 @@ def diagnose(job: Job) -> Verdict:
     found = with_survived(job_status, _found(job_status))
     give_way()
     found += job_stalled(job_status, found)
-    slow = known_slow(job_status, found)
-    findings = rank_findings((*found, *still_slow(job_status, slow), *hearsay(job, found)))
+    findings = rank_findings((*found, *hearsay(job, found)))
     findings = with_gpus(job, with_whereabouts(job, with_way_in(job_status, with_drain(job, findings))))
     give_way()
     outcome = _outcome(job_status, findings)
     give_way()
     waits = wait_boxes(job_status, findings) if outcome == "hung" else ()
     said, place = _summary(job_status, outcome, findings), standing_at(job_status.graph)
-    return Verdict(outcome, said, findings, _unknown(job_status), waits, place, slow)
+    return Verdict(outcome, said, findings, _unknown(job_status), waits, place)
 
 
 def _found(job_status: JobStatus) -> Iterable[Finding]:

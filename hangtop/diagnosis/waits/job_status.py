@@ -16,7 +16,6 @@ from hangtop.diagnosis.tables.thresholds import (
     LONG_WORK_S,
     OWN_WORK_S,
     ROUNDS_S,
-    SENT_ANEW_S,
     SLEPT_SEEN_SHARE,
     TRICKLE_BYTES_PER_S,
     WORK_BYTES_PER_S,
@@ -43,8 +42,6 @@ LEGITIMATE = frozenset({"forward", "backward", "compile", "evaluation", "checkpo
 
 PIPED_BYTES_PER_S = 1024.0
 """Ours: the log lines of its other threads stay below."""
-LOSSY = "tcp_retransmits"
-"""The kind of finding that tells that packets get lost."""
 BUSY_FOR_LONG = frozenset({"compile", "evaluation", "checkpoint"})
 """Of these, work that takes minutes in one call, in which nothing is seen to move but the CPU."""
 
@@ -79,15 +76,8 @@ class JobStatus:
 
     @property
     def all_hung(self) -> bool:
-        """The same of ranks that all wait: where packets were seen to get lost, what is sent anew may be on its way."""
-        return self.graph is not None and self.graph.held >= self.due_of_all
-
-    @property
-    def due_of_all(self) -> float:
-        """Seconds after which a wait of all ranks for one another is an alarm."""
-        now = self.job.now
-        lossy = self.job.live and any(f.kind == LOSSY and now - at <= SENT_ANEW_S for f, at in self.job.slow)
-        return max(self.alarm_after, SENT_ANEW_S) if lossy else self.alarm_after
+        """The same of ranks that all wait for one another."""
+        return self.graph is not None and self.graph.held >= self.alarm_after
 
     @property
     def alarm_after(self) -> float:

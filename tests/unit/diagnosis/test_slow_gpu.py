@@ -8,9 +8,8 @@ from dataclasses import replace
 import pytest
 
 from hangtop.diagnosis.job import JobMotion
-from hangtop.diagnosis.rules.known_slow import slowness_judged
 from hangtop.diagnosis.rules.slow import judged
-from hangtop.diagnosis.rules.slow_gpu import gpu_in_doubt
+from hangtop.diagnosis.rules.slow_gpu import gpu_in_doubt, slowness_judged
 from hangtop.diagnosis.verdict.verdict import diagnose
 from hangtop.diagnosis.waits.job_status import status_of_job
 from tests.support.jobs import Sketch, alarms, first, gpu

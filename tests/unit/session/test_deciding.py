@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collectors.samples.stream import SourceState
-from hangtop.session.deciding import known_so_far, proven, stands_since
+from hangtop.session.deciding import known_so_far, proven
 from hangtop.session.state.job_state import GpuState, NodeState
 from hangtop.session.state.past import gpu_rows
 from hangtop.session.state.trail import Trail
-from tests.support.jobs import ALL_REDUCE, BACKWARD, BARRIER, COMPUTING, MOVING, NOW, READING, Sketch, first
+from tests.support.jobs import ALL_REDUCE, BARRIER, COMPUTING, MOVING, READING, Sketch, first
 
 
 def held_up_by(stack: list[str]) -> Sketch:
@@ -58,19 +58,6 @@ def test_that_of_gpus_is_well_before_its_first_row() -> None:
     assert node.has_heard("gpus")
     silent = NodeState("node1", sources={"gpus": SourceState("gpus", "late", "no answer from nvidia-smi", 1.0)})
     assert silent.has_heard("gpus")
-
-
-def test_a_slow_job_that_has_come_to_stand_is_watched_on() -> None:
-    """Its slow rank is held to; whether it still is one, or hangs, is not known."""
-    job = Sketch(looks=6, stood_still=0.5, motion=MOVING)
-    job.ranks().at(BACKWARD).pulse(switches=9, cores=0.03)
-    job.ranks(2).at(COMPUTING, state="R").pulse(switches=9, cores=0.95)
-    verdict = job.verdict()
-    assert verdict.outcome == "slow"
-    assert not stands_since(verdict, 0.5, NOW)
-    assert stands_since(verdict, 5.0, NOW + 5.0)
-    assert not stands_since(verdict, 5.0, NOW + 1.0), "looks within this wait say it anew"
-    assert not stands_since(held_up_by(READING).verdict(), 5.0, NOW + 5.0)
 
 
 def test_what_is_known_while_it_is_watched_on_names_whom_the_others_wait_for() -> None:
