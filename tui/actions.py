@@ -195,7 +195,7 @@ ACTIONS: tuple[Action, ...] = (
            probed.probe_path, "Job", "", 0, Touch.JOB, probed.path_intent),
     Action("traces", "t", "Traces", "What profiler traces, here or on the nodes, say of compute and waits.",
            traced.ask_traces, "Job", "", 0),
-    Action("traces.ask", "T", "Trace now", "Ask the ranks for a trace (debug server, dynolog); shows it first.",
+    Action("traces.ask", "T", "Trace now", "Ask the ranks for a trace (dynolog); shows it first.",
            traced.ask_ranks, "Job", "", 0, Touch.NODE),
     Action("recorder", "r", "Recorder", "Ask the ranks for flight recorder dumps; the job goes on.",
            asked.ask_recorders, "Job", "", 0, Touch.JOB, asked.recorder_intent),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import TYPE_CHECKING, Protocol
 
 from collectors.fleet.ssh.questions import Asker
@@ -80,9 +79,6 @@ class Subject(Protocol):
         self, ranks: set[int] | None, *, native: bool = False, samples: int = 1
     ) -> list[tuple[str, StackDump]]:
         """Look at the stacks of these ranks, or of all."""
-
-    async def signal_stacks(self, ranks: Collection[int]) -> list[tuple[str, StackDump]]:
-        """Have ranks that may not be looked at write their stacks themselves, after a yes."""
 
     def transport(self, node: str) -> Transport:
         """The open connection to a node. Raises :class:`~collectors.fleet.transport.TransportError`."""

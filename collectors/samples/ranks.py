@@ -58,7 +58,7 @@ class RankProcess(NamedTuple):
     conf: Dict[str, str] = {}  # noqa: RUF012 (a NamedTuple is never changed)
     """Names in ``env`` that its environment does not have, and the file of NCCL's that sets them."""
     debug_server: bool = False
-    """torch's debug server runs in it."""
+    """No longer filled in; older recordings have it."""
 
 
 class RankPulse(NamedTuple):

@@ -58,8 +58,7 @@ class StackDump(NamedTuple):
     """The rank that the process belongs to; itself, or the parent of a data worker."""
     at: float
     method: str
-    """``nonblocking``, ``blocking``, ``native``, ``debug server``, ``faulthandler``, ``own Python``, ``remote exec`` or
-    ``none``."""
+    """``nonblocking``, ``blocking``, ``native`` or ``none``."""
     state: str
     wchan: str
     syscall: str

@@ -11,15 +11,13 @@ import click
 from collectors.samples.stacks import StackDump
 from hangtop.cli.common import connection_but, nodes
 from hangtop.cli.connecting import connected_session, tell_unreached
-from hangtop.cli.consent import ask
 from hangtop.cli.layout import LaidOut
 from hangtop.cli.ranks import Ranks
 from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
 from hangtop.diagnosis.job import Job, Rank
-from hangtop.diagnosis.phrasing import rank_text, ranks_text
+from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.stacks import Activity, Merged, StackGroup, as_folded, as_text, merge, summary
-from hangtop.session.asking.signalled import COST, to_signal
 from hangtop.session.options import SessionOptions
 
 SCHEMA = 1
@@ -36,33 +34,23 @@ SCHEMA = 1
     is_flag=True,
     help="Native frames too: pauses a rank for up to 25 ms and costs its node half a second of CPU.",
 )
-@click.option(
-    "--signal",
-    is_flag=True,
-    help="Ranks that may not be looked at, and that opened that way by hangtop.inside: signal "
-    "them, after asking, to write their stacks themselves.",
-)
-@click.option("--yes", is_flag=True, help="With --signal: do not ask.")
 @click.option("--json", is_flag=True, help="Groups and every rank's frames as JSON.")
 @click.option("--folded", is_flag=True, help="Folded stacks, one path a line, for flame graph tools.")
 @click.pass_context
 def command(
-    ctx: click.Context, options: SessionOptions, ranks: frozenset[int] | None, samples: int, native: bool, signal: bool,
-    yes: bool, json: bool, folded: bool,
+    ctx: click.Context, options: SessionOptions, ranks: frozenset[int] | None, samples: int, native: bool,
+    json: bool, folded: bool,
 ) -> None:  # fmt: skip
     """Show where all ranks are: ranks at the same point together, the smallest group first.
 
-    Only reads, without pausing a rank, unless a read stays torn (then for under 1 ms), or --native or --signal is
-    given. Exit code: 0 when every rank that was asked for gave frames, 1 when one did not, 2 wrong usage, 3 no node
-    reachable.
+    Only reads, without pausing a rank, unless a read stays torn (then for under 1 ms), or --native is given.
+    Exit code: 0 when every rank that was asked for gave frames, 1 when one did not, 2 wrong usage, 3 no node reachable.
     """
     if json and folded:
         raise click.UsageError("--json and --folded are two answers: choose one")
     if native and options.read_only:
         raise click.UsageError("--read-only refuses --native: it pauses every rank")
-    if signal and options.read_only:
-        raise click.UsageError("--read-only refuses --signal")
-    job, entries = interrupted_cleanly(_look(options, ranks, native, samples, signal=signal, yes=yes))
+    job, entries = interrupted_cleanly(_look(options, ranks, native, samples))
     merged = merge(entries)
     missing = _missing(job, ranks, merged)
     if json:
@@ -77,7 +65,7 @@ def command(
 
 
 async def _look(
-    options: SessionOptions, ranks: Collection[int] | None, native: bool, samples: int, *, signal: bool, yes: bool
+    options: SessionOptions, ranks: Collection[int] | None, native: bool, samples: int
 ) -> tuple[Job, list[tuple[int, StackDump]]]:
     status = Status()
     async with connected_session(options, status) as session:
@@ -86,15 +74,6 @@ async def _look(
         status.say(f"looking at the stacks of {len(job.ranks)} ranks")
         dumps = await session.dump_stacks(ranks, native=native, samples=samples)
         status.clear()
-        order = to_signal(session, dumps)
-        if order is not None and signal:
-            click.echo(order.command(), err=True)
-            ask(f"Send {order.brief()}? {COST} Go on?", yes=yes)
-            told = await session.signal_stacks(order.ranks)
-            again = {(node, dump.pid) for node, dump in told if dump.threads}
-            dumps = [*(one for one in dumps if (one[0], one[1].pid) not in again), *told]
-        elif order is not None:
-            click.echo(f"{ranks_text(order.ranks)} would write their stacks on a signal: --signal asks first", err=True)
         return job, list(_by_rank(job, dumps))
 
 

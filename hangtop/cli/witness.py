@@ -15,7 +15,6 @@ from hangtop.cli.consent import ask as ask_person
 from hangtop.cli.consent import refuse_read_only
 from hangtop.cli.default_group import DefaultGroup
 from hangtop.cli.layout import LaidOut
-from hangtop.cli.ranks import Ranks
 from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
 from hangtop.diagnosis.witnesses.ladder import Rung, ladder
@@ -108,52 +107,6 @@ def diagnose(options: SessionOptions, yes: bool) -> None:
     _carry_out(options, diagnostics, yes=yes)
 
 
-@click.command("profiler", cls=LaidOut)
-@click.argument("value", metavar="none|all|NUMBER|EVENT,…")
-@nodes
-@connection_but("interval", "patience")
-@YES
-def profiler(value: str, options: SessionOptions, yes: bool) -> None:
-    """Tell the NCCL of all ranks which events its profiler plugin gets (NCCL 2.31). Changes the running job.
-
-    Asks first. Exit code: 0 told, 1 it cannot be told, 2 wrong usage, 3 no node reachable.
-    """
-    from hangtop.session.asking import ras
-
-    _carry_out(options, lambda session: ras.profiler(session, value), yes=yes)
-
-
-@click.command("python", cls=LaidOut)
-@nodes
-@connection_but("interval", "patience")
-@click.option("--rank", "ranks", type=Ranks(), help="Only these ranks, such as 3,7-9.")
-@YES
-def python(options: SessionOptions, ranks: frozenset[int] | None, yes: bool) -> None:
-    """Have ranks write their stacks and torch's flight recorder in their main thread (Python 3.14, sys.remote_exec).
-
-    Asks first. Exit code: 0 answered, 1 it cannot be asked, 2 wrong usage, 3 no node reachable.
-    """
-    from hangtop.session.asking.attached import attached
-
-    _carry_out(options, lambda session: attached(session, ranks), yes=yes)
-
-
-@click.command("cuda", cls=LaidOut)
-@nodes
-@connection_but("interval", "patience")
-@click.option("--rank", "ranks", type=Ranks(), required=True, help="These ranks, such as 3,7-9.")
-@YES
-def cuda(options: SessionOptions, ranks: frozenset[int], yes: bool) -> None:
-    """Have CUDA write a light core dump of the GPUs of these ranks, and name the kernels in it.
-
-    The last resort: stops those GPUs, and ends the ranks. Only where the job was started for it. Asks
-    first. Exit code: 0 answered, 1 it cannot be asked, 2 wrong usage, 3 no node reachable.
-    """
-    from hangtop.session.asking.cuda_core import core_dumps
-
-    _carry_out(options, lambda session: core_dumps(session, ranks), yes=yes)
-
-
 def _carry_out(options: SessionOptions, make: Callable[[Session], WitnessOrder], *, yes: bool) -> None:
     refuse_read_only(options, "this: it does something in the job")
     for line in interrupted_cleanly(_asked(options, make, yes=yes)):
@@ -183,10 +136,7 @@ command = DefaultGroup(
         "list": list_command,
         "status": status_command,
         "diagnose": diagnose,
-        "profiler": profiler,
-        "python": python,
-        "cuda": cuda,
     },
-    help="The job's own witnesses: what each says or lacks; and, after asking, what NCCL's RAS, the ranks' Python and "
-    "CUDA tell from within. With nodes alone: list.",
+    help="The job's own witnesses: what each says or lacks; and, after asking, what NCCL's RAS tells from within. "
+    "With nodes alone: list.",
 )

@@ -266,16 +266,6 @@ class Session(Intake):
             self.state.changes.append(Change(self.now(), "", text, "dump"))
         return dumps
 
-    async def signal_stacks(self, ranks: Collection[int]) -> list[tuple[str, StackDump]]:
-        """Have ranks that may not be looked at write their stacks themselves: signals them, so only after a yes.
-
-        Raises :class:`PermissionError` in a session that may only look.
-        """
-        if self.options.read_only:
-            raise PermissionError("--read-only refuses signals")
-        request = StackRequest(py_spy=self.options.py_spy or "", sudo=self.options.sudo, signal=True)
-        return await self._looks.dump(ranks, request)
-
     async def warm_stacks(self) -> None:
         """Have what looks at stacks at hand on every node with ranks: a look is likely soon."""
         await self._looks.warm(self.options.py_spy or "")

@@ -7,9 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from collectors.samples.inside import InsideFacts
-from hangtop.session.session import Session
-from hangtop.session.watching.looking import no_dump
 from tests.pilot.test_wedge import watched
 from tests.support.piloted import screen
 from tests.support.screens import NOW, PID, Paper, PaperSession, hung
@@ -164,48 +161,6 @@ async def test_dumping_leads_to_the_stacks_and_a_native_dump_asks_first() -> Non
         assert "no stack taken yet" in shown.text()
         await shown.press("escape")
         assert "[Ranks]" in shown.lines()[1]
-
-
-def refused_session(*, read_only: bool = False, signal: int = 63) -> PaperSession:
-    """Rank 1 may not be looked at, and named this signal."""
-    session = Paper(nodes=1).session()
-    session.options = replace(session.options, read_only=read_only)
-    pid = 41001
-    session.samples("node1", [InsideFacts(pid, signal, "", ["stacks: written into memory on signal 63"])], 1)
-    session.looked = [("node1", no_dump(pid, "denied: [41001] ptrace"))]
-    return session
-
-
-async def test_a_rank_that_may_not_be_looked_at_is_signalled_after_a_yes_alone() -> None:
-    async with screen(refused_session()) as shown:
-        await shown.press("2", "down", "d")
-        await shown.draw()
-        assert "a signal to rank 1 on 1 node, which py-spy may not look at" in shown.text()
-        assert "A system call that it is in" in shown.text()
-        await shown.press("e")
-        assert "node1: kill -63 41001" in shown.text()
-        await shown.press("n")
-        assert shown.session.signalled == []
-        await shown.press("2", "d")
-        await shown.draw()
-        await shown.press("y")
-        await shown.draw()
-        assert shown.session.signalled == [{1}]
-
-
-@pytest.mark.parametrize("more", [{"read_only": True}, {"signal": 0}], ids=["read-only", "no signal named"])
-async def test_nobody_is_asked_about_a_signal_that_may_not_be_sent(more: dict[str, int]) -> None:
-    async with screen(refused_session(**more)) as shown:  # type: ignore[arg-type]
-        await shown.press("2", "down", "d")
-        await shown.draw()
-        assert "a signal to" not in shown.text()
-        assert shown.session.signalled == []
-
-
-async def test_a_session_that_may_only_look_sends_none() -> None:
-    session = refused_session(read_only=True)
-    with pytest.raises(PermissionError, match="--read-only"):
-        await Session.signal_stacks(session, {1})
 
 
 async def test_long_names_of_nodes_leave_room_for_what_ranks_do() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from collectors.probes.trace import fetch
-from collectors.probes.trace.remote.ways import SERVER, TraceWay
+from collectors.probes.trace.remote.ways import DYNOLOG, TraceWay
 from collectors.samples.traces import RankTrace
 from tests.support.piloted import Screen, screen
 from tests.support.screens import Paper
@@ -87,7 +87,7 @@ async def test_the_command_is_shown_before_the_ranks_are_traced(monkeypatch: pyt
     asked: list[float] = []
 
     async def survey(transport: object, python: str, ranks: list[tuple[int, int]]) -> list[TraceWay]:
-        return [TraceWay(rank, pid, SERVER, 4000 + rank, "") for rank, pid in ranks]
+        return [TraceWay(rank, pid, DYNOLOG, "") for rank, pid in ranks]
 
     async def capture(
         transport: object, python: str, ranks: list[tuple[int, int]], seconds: float, token: str
@@ -103,8 +103,7 @@ async def test_the_command_is_shown_before_the_ranks_are_traced(monkeypatch: pyt
         await shown.press("T")
         assert "2 ranks on 1 node, the profiler runs for 2 s" in shown.text()
         await shown.press("e")
-        assert "on node1: curl -X POST " in shown.text()
-        assert "'http://localhost:4001/handler/" in shown.text()
+        assert "on node1: dyno gputrace --pids " in shown.text()
         await shown.press("n")
         assert asked == []
         await shown.press("T", "y")

@@ -39,7 +39,7 @@ async def test_diagnostics_are_asked_for_after_a_yes_alone(monkeypatch: pytest.M
 
 @pytest.mark.parametrize(
     ("downs", "why"),
-    [(3, "DIAGNOSTICS came with NCCL 2.31; the ranks have 2.30.7"), (5, "no rank here")],
+    [(3, "DIAGNOSTICS came with NCCL 2.31; the ranks have 2.30.7")],
 )
 async def test_what_cannot_be_asked_says_why(downs: int, why: str) -> None:
     async with screen(newer(Paper(nodes=2).session(), "2.30.7")) as shown:
@@ -53,11 +53,3 @@ async def test_counts_are_asked_for_with_the_risk_that_old_ones_bear() -> None:
         assert "NCCL's RAS tells 3 times what each rank has launched" in shown.text()
         assert "2.28.9 can crash a job" in shown.text()
         await shown.press("n")
-
-
-async def test_the_ranks_python_is_asked_of_the_rank_under_the_cursor() -> None:
-    async with screen(Paper(nodes=1).session()) as shown:
-        await shown.press("3", "M", *["down"] * 4, "enter")
-        assert "rank 0 on 1 node: sys.remote_exec, 10 s each" in shown.text()
-        await shown.press("e")
-        assert "-I -S -c" in shown.text()

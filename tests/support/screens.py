@@ -59,7 +59,6 @@ class PaperSession(Session):
         self.dumped: list[tuple[set[int] | None, bool]] = []
         self.looked: list[tuple[str, StackDump]] = []
         """What a look gives."""
-        self.signalled: list[set[int]] = []
         self.retried: list[str] = []
         self.started = False
         self.closed = False
@@ -78,11 +77,6 @@ class PaperSession(Session):
     def retry(self, node: str) -> None:
         """Take note of it."""
         self.retried.append(node)
-
-    async def signal_stacks(self, ranks: Collection[int]) -> list[tuple[str, StackDump]]:
-        """Take note of it."""
-        self.signalled.append(set(ranks))
-        return []
 
     async def dump_stacks(
         self, ranks: Collection[int] | None, *, native: bool = False, samples: int = 1, unasked: bool = False

@@ -10,7 +10,6 @@ from tui.looks.format import plural
 from tui.panels.base import Place
 
 if TYPE_CHECKING:
-    from collectors.samples.stacks import StackDump
     from tui.panels.stacks import StacksPanel
 
 
@@ -64,30 +63,7 @@ def _dump(app: Host, ranks: set[int] | None, *, native: bool) -> None:
 
 
 async def _dumped(app: Host, ranks: set[int] | None, *, native: bool) -> None:
-    dumps = await app.session.dump_stacks(ranks, native=native, samples=2)
+    await app.session.dump_stacks(ranks, native=native, samples=2)
     if len(app.screen_stack) == 1 and app.stage.top != "stacks":
         await app.go(Place("stacks", "", min(ranks) if ranks else None))
     app.tick()
-    _offer_signal(app, dumps)
-
-
-def _offer_signal(app: Host, dumps: list[tuple[str, StackDump]]) -> None:
-    """Ask whether ranks that may not be looked at should be signalled, where they opened that way themselves."""
-    from hangtop.session.asking.signalled import COST, to_signal
-    from tui.dialogs.asking import WIDTH, ConfirmDialog
-    from tui.looks.text import wrap
-
-    order = to_signal(app.session, dumps)
-    if order is None:
-        return
-
-    async def signalled() -> None:
-        await app.session.signal_stacks(order.ranks)
-        app.tick()
-
-    def answer(yes: bool | None) -> None:
-        if yes:
-            app.run_worker(signalled(), name="stacks", exit_on_error=False, exclusive=True)
-
-    why = "\n".join(wrap(COST, WIDTH))
-    app.push_screen(ConfirmDialog("Stacks by a signal", Intent(order.brief(), order.command()), why), answer)

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 ASKED = (
     Choice("Ask NCCL what each rank launched", "RAS's counts, where nobody asks for them unasked (NCCL 2.24 to 2.28)"),
     Choice("Ask NCCL for its diagnostics", "RAS compares GPUs, driver, ECC, NVLinks and settings (NCCL 2.31)"),
-    Choice("Ask the ranks' Python", "stacks and torch's recorder, in the marked ranks' main thread (Python 3.14)"),
-    Choice("Ask CUDA for a core dump", "which kernels the GPUs of the marked ranks are in; the last resort"),
 )
 
 
@@ -34,23 +32,7 @@ async def _diagnose(app: Host) -> None:
     await _offer(app, lambda: diagnostics(app.session))
 
 
-async def _python(app: Host) -> None:
-    from hangtop.session.asking.attached import attached
-
-    await _offer(app, lambda: attached(app.session, app.panel.chosen_ranks() or None))
-
-
-async def _cuda(app: Host) -> None:
-    from hangtop.session.asking.cuda_core import core_dumps
-
-    ranks = app.panel.chosen_ranks()
-    if not ranks:
-        app.say("no rank here: mark ranks, or go to one", "warning")
-        return
-    await _offer(app, lambda: core_dumps(app.session, ranks))
-
-
-BY_CONSENT: tuple[Callable[[Host], Coroutine[Any, Any, None]], ...] = (_status, _diagnose, _python, _cuda)
+BY_CONSENT: tuple[Callable[[Host], Coroutine[Any, Any, None]], ...] = (_status, _diagnose)
 """What each of :data:`ASKED` does."""
 
 

@@ -180,10 +180,6 @@ HOW = {
     "nonblocking": "read without pausing it",
     "blocking": "paused for a moment while it was read",
     "native": "paused for a moment, with native frames",
-    "debug server": "told by its own debug server, where py-spy may not look",
-    "faulthandler": "written by its own faulthandler, on a signal",
-    "own Python": "read by the rank's own Python, which py-spy does not know",
-    "remote exec": "written by the rank itself, in its main thread (sys.remote_exec)",
     "none": "no stack could be read",
 }
 """How a stack was taken, by :attr:`collectors.samples.stacks.StackDump.method`."""

@@ -1,8 +1,7 @@
 """Finds the flight recorder dumps of the ranks on this node, and asks running ranks for one where they can be asked.
 
 Where a rank's dump and its pipe are, :mod:`collectors.node.nccl.recorder_places` tells. One byte in the pipe makes it
-dump, and the job goes on (ProcessGroupNCCL.hpp and FlightRecorder.hpp of torch 2.13). A rank with torch's debug server
-is asked for the same as JSON there.
+dump, and the job goes on (ProcessGroupNCCL.hpp and FlightRecorder.hpp of torch 2.13).
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from collectors.node import watchdog
 from collectors.node.files import opened, read_or_none, regular
-from collectors.node.nccl import debug_server
 from collectors.node.nccl.recorder_places import DumpPlaces, places
 from collectors.node.processes import environ, owner, pages
 from collectors.node.say import say
@@ -26,8 +24,6 @@ SIZE_LIMIT = 64 << 20
 """A dump of 2,000 entries with stacks has some megabytes."""
 NODE_LIMIT = 128 << 20
 """Bytes of dumps that are sent of one node: whoever asks has as much memory for each of its nodes. The rest is said."""
-HANDLERS = ("dump_nccl_trace_pickle", "dump_nccl_trace_json", "fr_trace_json")
-"""What a debug server gives a recorder by, with frames first; the last one is gloo's (torch 2.13)."""
 ANSWER_SECONDS = 6.0
 """A rank looks at its pipe once a second and writes in one go."""
 DONE = -1
@@ -96,31 +92,6 @@ class WantedDump(NamedTuple):
     why: str
     uid: Optional[int] = None
     """As root: who must own what is read and written, as the rank's environment names the paths. -1: nobody does."""
-    given: Optional["Served"] = None
-    """What its debug server gave instead."""
-
-
-class Served(NamedTuple):
-    """A recorder as a debug server gave it."""
-
-    place: str
-    """``localhost:41211/fr_trace_json``, or a socket's path instead of the port."""
-    data: bytes
-
-
-def served(pid: int) -> Tuple[Optional[Served], str]:
-    """The recorder of a rank that runs a debug server; else why there is none, empty where it has no such server."""
-    why = ""
-    server = debug_server.find(pid)
-    for handler in HANDLERS if server is not None else ():
-        if server is None or handler not in server.handlers:
-            continue
-        at = server.address if isinstance(server.address, str) else "%s:%d" % server.address
-        try:
-            return Served("%s/%s" % (at, handler), debug_server.ask(server, handler, ANSWER_SECONDS, SIZE_LIMIT)), ""
-        except OSError as error:
-            why = error.strerror or str(error)
-    return None, why
 
 
 def request(rank: int, pid: int, started: float, fresh: bool) -> WantedDump:
@@ -140,11 +111,6 @@ def request(rank: int, pid: int, started: float, fresh: bool) -> WantedDump:
     if not fresh:
         return WantedDump(rank, pid, started, found, before, False, "", uid)
     why = ask(found.pipe, uid) if found.pipe else "the job was started without TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
-    if why:
-        given, refused = served(pid)
-        why = refused or why
-        if given is not None:
-            return WantedDump(rank, pid, started, found, before, False, "", uid, given)
     return WantedDump(rank, pid, started, found, before, not why, why, uid)
 
 
@@ -186,9 +152,7 @@ def collect(wanted: WantedDump, deadline: float, room: int) -> Tuple[RecorderFil
 
     ``room`` bytes may be sent; what is larger is left out, and said.
     """
-    rank, pid, _, found, before, asked, why, uid, given = wanted
-    if given is not None:
-        return _file(wanted, given.place, time.time(), given.data, "", room)
+    rank, pid, _, found, before, asked, why, uid = wanted
     if asked and not settled(found.files[0], before, deadline):
         why = "asked, but no dump came: its monitor thread does not run any more"
     for path in found.files:

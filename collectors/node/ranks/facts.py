@@ -19,7 +19,6 @@ from collectors.node.processes.procfs import (
     upward,
 )
 from collectors.node.processes.rooted import foreign_mounts, seen_by
-from collectors.node.processes.worker_server import has_server
 from collectors.samples.ranks import RankProcess
 
 _V1_UNLIMITED = 1 << 60
@@ -84,7 +83,6 @@ class FactFinder:
             env=dict(subject.presentable),
             versions=dict(versions),
             own_pid=0 if subject.status.inner_pid == subject.pid else subject.status.inner_pid,
-            debug_server=has_server(subject.pid, self._proc),
         )
 
     def _memory_limit(self, cgroup: Cgroup) -> Optional[int]:

@@ -25,5 +25,3 @@ class DumpRequest(NamedTuple):
     """Path of the py-spy to use; empty: look for one."""
     sudo: bool = False
     """Where this login may not trace, ``sudo -n`` may be tried."""
-    signal: bool = False
-    """Where py-spy may not look, a process that opened a way for it may be signalled: only if somebody agreed."""

@@ -13,7 +13,7 @@ import os
 import select
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Deque, Dict, List, NamedTuple, Optional, Sequence, Set
+from typing import Deque, Dict, List, NamedTuple, Optional, Sequence, Set
 
 from collectors.node.child import Child
 from collectors.node.processes import process_state
@@ -23,9 +23,6 @@ from collectors.node.stacks import asking, pyspy_output
 from collectors.node.stacks.dump_request import DumpRequest
 from collectors.node.stacks.look import LookUnderWay, Manner, Sudo
 from collectors.samples.stacks import StackDump
-
-if TYPE_CHECKING:
-    from collectors.node.stacks.other_stacks import OtherStacks
 
 _PARENTAL = ("torch/utils/data/dataloader.py", "/multiprocessing/", "/concurrent/futures/", "/subprocess.py")
 """A main thread with one of these among its files may be waiting for a process that it forked."""
@@ -74,7 +71,6 @@ class StackDumper:
         self._sudo = Sudo()
         self._spy = asking.find_or_borrow(hearing, [rank_pid for _, rank_pid in request.targets], request.py_spy)
         self._asked = False
-        self._others: Optional[OtherStacks] = None
         self._at_once = max(2, min(16, os.cpu_count() or 2))
 
     def run(self, request: DumpRequest) -> int:
@@ -83,8 +79,6 @@ class StackDumper:
         self._manner = Manner(request.native, request.blocking)
         self._sudo.allowed = request.sudo
         self._said = 0
-        if self._others is not None:
-            self._others.begin()
         begun = time.monotonic()
         for number in range(self._request.samples):
             pause = begun + number * self._request.gap - time.monotonic()
@@ -143,7 +137,7 @@ class StackDumper:
             if not last:
                 return True
             result = result._replace(error=result.error.replace("unsupported", "no-py-spy", 1))
-        say(result if result.threads else self._otherwise(result))
+        say(result)
         self._said += 1
         if self._request.helpers and look.pid == look.rank_pid and _may_wait_for_children(result):
             for pid in process_state.children(look.pid):
@@ -151,14 +145,6 @@ class StackDumper:
                     known.add(pid)
                     waiting.append(self._look(pid, look.rank_pid))
         return False
-
-    def _otherwise(self, dump: StackDump) -> StackDump:
-        """What another way tells of a process of which py-spy gave no thread."""
-        if self._others is None:
-            from collectors.node.stacks.other_stacks import OtherStacks  # most nodes have no use for it
-
-            self._others = OtherStacks()
-        return self._others.instead(dump, self._request.signal)
 
 
 def _advance(running: Dict[int, _Running]) -> List[LookUnderWay]:

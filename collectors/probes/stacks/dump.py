@@ -25,8 +25,7 @@ class DumpManner:
     ``native`` adds native frames (half a second of CPU and up to 25 ms of pause a process). ``blocking`` allows a pause
     of under 1 ms where reads without one stay torn. ``helpers`` also looks at the children that a process waits for.
     ``deadline`` is how long one py-spy may take, in seconds. ``py_spy`` is a path on the node; empty: look for one.
-    ``sudo`` lets ``sudo -n`` be tried where the login may not trace. ``signal`` lets a process that py-spy may not look
-    at, and that opened that way itself, be signalled: somebody must have agreed to it.
+    ``sudo`` lets ``sudo -n`` be tried where the login may not trace.
     """
 
     native: bool = False
@@ -37,7 +36,6 @@ class DumpManner:
     deadline: float = 3.0
     py_spy: str = ""
     sudo: bool = False
-    signal: bool = False
 
 
 def shown_command(pids: Sequence[int], manner: DumpManner) -> str:
@@ -101,7 +99,6 @@ def _request(pids: Sequence[int], manner: DumpManner) -> DumpRequest:
         deadline=max(manner.deadline, NATIVE_DEADLINE) if manner.native else manner.deadline,
         py_spy=manner.py_spy,
         sudo=manner.sudo,
-        signal=manner.signal,
     )
 
 

@@ -14,7 +14,6 @@ from collectors.fleet.ssh.slim import Bell
 from collectors.fleet.transport import Transport
 from collectors.node.stacks.asking import WantsPySpy
 from collectors.node.stacks.dump_request import DumpRequest
-from collectors.probes.own_python import sent_along
 from collectors.probes.running import Limits, Running
 from collectors.probes.stacks.answers import LINE_LIMIT, Answers
 from collectors.probes.stacks.lender import lending_once
@@ -28,7 +27,7 @@ _Idle: TypeAlias = "WeakKeyDictionary[Transport, dict[tuple[str, str], list[Dump
 
 def prepare() -> None:
     """Read and compress what is sent, once: tens of milliseconds, in which an event loop would stand still."""
-    pack(ENTRY, extra=sent_along())
+    pack(ENTRY)
 
 
 class Dumper:
@@ -43,7 +42,7 @@ class Dumper:
         self._answers = Answers(self._dump, self._wish, self._answered.set)
         # At a low priority a dump would wait behind busy ranks, and a paused one with it.
         words = command(order.python, nice=False)
-        packed = pack(ENTRY, list(order.request), extra=sent_along())
+        packed = pack(ENTRY, list(order.request))
         self._running = Running(transport, words, packed, self._answers.line, limits=LIMITS)
 
     @classmethod

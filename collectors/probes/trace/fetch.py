@@ -10,9 +10,9 @@ from collectors.fleet import payload
 from collectors.fleet.transport import Transport
 from collectors.probes.decoding import one_of
 from collectors.probes.running import Limits, Running
-from collectors.probes.trace.remote.capture import WRITING, dyno_command, log_of, request
+from collectors.probes.trace.remote.capture import WRITING, dyno_command, log_of
 from collectors.probes.trace.remote.program import Done, ListedTrace
-from collectors.probes.trace.remote.ways import DYNOLOG, SERVER, TraceWay
+from collectors.probes.trace.remote.ways import DYNOLOG, TraceWay
 from collectors.samples.traces import RankTrace
 
 ENTRY = "collectors.probes.trace.remote.program"
@@ -70,16 +70,8 @@ def new_token() -> str:
 
 def shown_commands(ways: Sequence[TraceWay], seconds: float, token: str) -> list[str]:
     """What capturing does on one node, exactly."""
-    asked = [way for way in ways if way.way == SERVER]
-    commands = [_curl(way, request(seconds)) for way in asked]
     pids = [way.pid for way in ways if way.way == DYNOLOG]
-    return [*commands, shlex.join(dyno_command(pids, seconds, log_of(token)))] if pids else commands
-
-
-def _curl(way: TraceWay, path: str) -> str:
-    if way.path:
-        return shlex.join(["curl", "-X", "POST", "--unix-socket", way.path, f"http://localhost{path}"])
-    return shlex.join(["curl", "-X", "POST", f"http://localhost:{way.port}{path}"])
+    return [shlex.join(dyno_command(pids, seconds, log_of(token)))] if pids else []
 
 
 async def _run(

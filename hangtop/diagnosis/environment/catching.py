@@ -13,7 +13,6 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from collectors.samples.core_dump import ENABLED, FILE, FLAGS, PIPE, is_light
 from hangtop.diagnosis.environment.names import NCCL_NAMES
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.roster import world_size
@@ -103,7 +102,6 @@ def _wishes(torch: Release, nccl: Release) -> Iterator[_Wish]:
         Setting("TORCH_DISTRIBUTED_DEBUG", "DETAIL", "names ranks that call different collectives; slow: for one run"),
         enough=lambda value: value.upper() == "DETAIL",
     )
-    yield from _core_dump()
     yield _Wish(Setting("PYTHONFAULTHANDLER", "1", "Python stacks of all threads when a signal ends a rank"))
 
 
@@ -134,20 +132,6 @@ def _recorder(torch: Release) -> Iterator[_Wish]:
         Setting("TORCH_NCCL_DESYNC_DEBUG", "1", "the watchdog names the rank that did not come"), ("NCCL_DESYNC_DEBUG",)
     )
     yield _Wish(Setting("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", "480", "seconds until a rank with a silent watchdog ends"))
-
-
-def _core_dump() -> Iterator[_Wish]:
-    """CUDA's light core dump, asked for by ``hangtop witness cuda``: which kernel a GPU is in."""
-    yield _Wish(Setting(ENABLED, "1", "hangtop witness cuda: which kernel a GPU is in"),
-                enough=lambda value: value.strip() == "1")  # fmt: skip
-    for name, what in ((PIPE, "pipe"), (FILE, "core")):
-        yield _Wish(Setting(name, f"{FOLDER}/cuda_{what}_%h_%p", "where that is asked, and written"))
-    light = (
-        "skip_nonrelocated_elf_images,skip_global_memory,skip_shared_memory,skip_local_memory,skip_constbank_memory,"
-        "skip_abort"
-    )
-    yield _Wish(Setting(FLAGS, light, "without the GPU's memory"),
-                enough=lambda value: is_light({FLAGS: value}))  # fmt: skip
 
 
 CODE = (

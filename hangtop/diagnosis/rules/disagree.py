@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from collectors.samples.core_dump import refusal
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep, next_step
-from hangtop.diagnosis.phrasing import count, folded, listed, rank_text, ranks_text, who_wait
+from hangtop.diagnosis.phrasing import count, listed, rank_text, ranks_text, who_wait
 from hangtop.diagnosis.rules.stuck import COMING_UP, WHOLE_START
 from hangtop.diagnosis.waits.apart import by_line
 from hangtop.diagnosis.waits.evidence import stack_of, threads_of, waiters_of, watch_of
@@ -146,10 +145,7 @@ def stalled(job_status: JobStatus) -> Iterator[Finding]:
         ),
         advice=TWO_GROUPS * both
         + (UNNAMED if apart is None and open_ended else AGREED if apart is None else NOT_LAUNCHED),
-        next=(
-            next_step("a", "probe", *(nodes_of(members) or ("NODES",))),
-            *(_which_kernel(job_status, members) if apart is None and open_ended else ()),
-        ),
+        next=(next_step("a", "probe", *(nodes_of(members) or ("NODES",))),),
     )  # fmt: skip
 
 
@@ -166,15 +162,6 @@ def _lines(graph: WaitGraph) -> str:
     if not parties:
         return "no rank is odd"
     return listed([f"{ranks_text(party.ranks)} at {party.where}" for party in parties])
-
-
-def _which_kernel(job_status: JobStatus, members: Sequence[RankStatus]) -> tuple[NextStep, ...]:
-    """The last resort, where these ranks were started for it: it ends them, and names the kernel that each is in."""
-    asked = {rank.rank for rank in job_status.job.ranks if not refusal(rank.process.env)} & {
-        one.rank for one in members
-    }
-    nodes = nodes_of(members) or ("NODES",)
-    return (next_step("M", "witness", "cuda", "--rank", folded(asked), *nodes),) if len(asked) == len(members) else ()
 
 
 def _at_once(graph: WaitGraph, members: tuple[RankStatus, ...], ranks: tuple[int, ...]) -> Finding:

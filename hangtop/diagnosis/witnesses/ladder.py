@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from collectors.samples.core_dump import refusal
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.phrasing import count
 
@@ -33,8 +32,7 @@ def ladder(job: Job, ras_fault: str) -> tuple[Rung, ...]:
     if not ranks:
         return ()
     return (
-        _recorder(job, ranks), _server(job, ranks), _ras(job, ranks, ras_fault), _inspector(job, ranks), _python(job),
-        _cuda(ranks), _native(job),
+        _recorder(job, ranks), _ras(job, ranks, ras_fault), _inspector(job, ranks), _native(job),
     )  # fmt: skip
 
 
@@ -56,21 +54,6 @@ def _recorder(job: Job, ranks: Sequence[Rank]) -> Rung:
         "flight recorder", "missing", "no dump lies on the nodes, and TORCH_NCCL_DEBUG_INFO_PIPE_FILE is not set",
         LAUNCH,
     )  # fmt: skip
-
-
-def _server(job: Job, ranks: Sequence[Rank]) -> Rung:
-    name = "torch's debug server"
-    having = _with(ranks, lambda rank: rank.process.debug_server)
-    runs = f"{having} {'runs' if having == 'the rank' else 'run'} one" if having else ""
-    told = {dump.rank_pid for dump in job.stacks if dump.method == "debug server"}
-    if told:
-        return Rung(name, "told", "; ".join(filter(None, [f"stacks of {count(len(told), 'rank')}", runs])))
-    if runs:
-        return Rung(name, "there", f"{runs}, which tells stacks and recorder where py-spy or the pipe is missing")
-    named = any(rank.process.env.get("TORCH_WORKER_SERVER_SOCKET") for rank in ranks)
-    text = "a socket is named in the ranks' settings, and no rank" if named else "no rank"
-    how = "torch.distributed.debug.start_debug_server() in the script (torch 2.10)"
-    return Rung(name, "missing", f"{text} runs one", how)
 
 
 def _ras(job: Job, ranks: Sequence[Rank], fault: str) -> Rung:
@@ -102,26 +85,6 @@ def _inspector(job: Job, ranks: Sequence[Rank]) -> Rung:
         return Rung(name, "missing", "NCCL_PROFILER_PLUGIN is not set", how)
     how = "NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=500000 makes it write while the job runs"
     return Rung(name, "missing", f"{there} have a plugin, and none has written anything yet", how)
-
-
-def _python(job: Job) -> Rung:
-    name = "the ranks' own Python"
-    told = {dump.rank_pid for dump in job.stacks if dump.method in ("own Python", "remote exec")}
-    if told:
-        return Rung(name, "told", f"stacks of {count(len(told), 'rank')}", "hangtop witness python")
-    return Rung(
-        name, "there", "from Python 3.14 on it writes stacks and recorder; an older one says so when it is asked",
-        "hangtop witness python",
-    )  # fmt: skip
-
-
-def _cuda(ranks: Sequence[Rank]) -> Rung:
-    name = "CUDA's core dump"
-    whys = [refusal(rank.process.env) for rank in ranks]
-    able = _with(ranks, lambda rank: not refusal(rank.process.env))
-    if able:
-        return Rung(name, "there", f"{able} can be asked which kernel the GPU is in", "hangtop witness cuda --rank N")
-    return Rung(name, "missing", whys[0], LAUNCH)
 
 
 def _native(job: Job) -> Rung:

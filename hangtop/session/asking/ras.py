@@ -1,4 +1,4 @@
-"""What NCCL's RAS does by consent alone: its diagnostics, and which events a profiler plugin is given.
+"""What NCCL's RAS does by consent alone: its diagnostics.
 
 ``docs/userguide/source/troubleshooting/ras.rst`` of NVIDIA/nccl (2.31 and newer). One rank is asked for the whole job.
 """
@@ -17,15 +17,8 @@ from hangtop.session.asking.orders import WitnessRefused, WitnessSession, refuse
 from hangtop.session.watching.ras_watch import release
 
 SINCE = (2, 31)
-"""The first NCCL whose RAS knows both."""
-EVENTS = (
-    "group", "coll", "p2p", "proxyop", "proxystep", "proxyctrl", "kernelch", "netplugin", "groupapi", "collapi",
-    "p2papi", "kernellaunch", "cecoll", "cesync", "cebatch",
-)  # fmt: skip
-"""What a profiler plugin can be told of."""
-_MASK = re.compile(r"none|all|0x[0-9a-fA-F]{1,8}|[0-9]{1,10}")
+"""The first NCCL whose RAS has them."""
 DIAGNOSTICS_SECONDS = 60.0
-CONTROL_SECONDS = 12.0
 _LINE = re.compile(r"^\S{1,300}:\d{1,10} NCCL DIAG (.*)$")
 
 
@@ -115,26 +108,4 @@ def diagnostics(session: WitnessSession) -> RasOrder:
         what="every process of the job compares its GPUs, driver, ECC errors, NVLinks and NCCL settings",
         cost="Each process's RAS thread reads its GPU's state by NVML; no data path is used and nothing is changed. "
         "What a driver that hangs holds up, this may wait for, too.",
-    )  # fmt: skip
-
-
-def profiler(session: WitnessSession, value: str) -> RasOrder:
-    """Which events NCCL hands to its profiler plugin: ``none``, ``all``, a number, or names of :data:`EVENTS`.
-
-    Raises :class:`WitnessRefused` for anything else, and where the job's NCCL cannot be told so.
-    """
-    value = value.strip()
-    names = value.lower().split(",")
-    if not _MASK.fullmatch(value) and not set(names) <= set(EVENTS):
-        raise WitnessRefused(f"{value!r} is no mask: none, all, a number, or some of {', '.join(EVENTS)}")
-    asked = asked_rank(session.job(), SINCE, "CONTROL")
-    plugged = any(rank.process.env.get("NCCL_PROFILER_PLUGIN") for rank in session.job().ranks)
-    without = "" if plugged else " No NCCL_PROFILER_PLUGIN is set here: without a plugin nothing comes of it."
-    return RasOrder(
-        "NCCL's profiler", f"CONTROL PROFILER_MASK {value}", asked,
-        ras.address(asked.process.env.get("NCCL_RAS_ADDR", "")), whole=False, seconds=CONTROL_SECONDS,
-        what=f"every rank's NCCL gives its profiler plugin the events {value} from its next collective on",
-        cost="This changes the running job: events cost each collective some microseconds, and a plugin that fails may "
-        "end ranks. Collectives of captured CUDA graphs keep what they have. `none` takes all events away; what was "
-        f"set before is not known to RAS.{without}",
     )  # fmt: skip

@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 Progress = Callable[[str], None]
 
 HOW_TO_ENABLE = (
-    "Any of these lets a job be asked, if it is started with it:",
-    "- in the script, on every rank, with a torch that has it (2.13):",
-    "    torch.distributed.debug.start_debug_server()",
-    "- in its environment, with dynolog --enable_ipc_monitor on every node:",
+    "A job can be asked if dynolog --enable_ipc_monitor runs on every node and it is started with",
     "    KINETO_USE_DAEMON=1",
     "Or let the script write traces, and name the folder here:",
     "    torch.profiler.profile(schedule=torch.profiler.schedule(",
@@ -158,7 +155,7 @@ async def find_ways(session: Connections, job: Job, seconds: float, ranks: Itera
         try:
             return await fetch.survey(session.transport(node), session.python(node), pairs)
         except TransportError as error:
-            return [TraceWay(rank, pid, "", 0, str(error)) for rank, pid in pairs]
+            return [TraceWay(rank, pid, "", str(error)) for rank, pid in pairs]
 
     by_node = _by_node(job, None if ranks is None else set(ranks))
     parts = await asyncio.gather(*(of(node, own) for node, own in by_node.items()))

@@ -30,8 +30,6 @@ class StackRequest:
     """py-spy on the nodes; empty looks for one."""
     sudo: bool = False
     """``sudo -n`` may be tried where the login may not trace."""
-    signal: bool = False
-    """Somebody agreed that ranks which opened that way are signalled where they may not be looked at."""
 
 
 class StackLooks:
@@ -99,7 +97,7 @@ async def dump_node(feed: Feed | None, node: str, pids: Sequence[int], request: 
         return [no_dump(pid, "unreachable: this session has no connections") for pid in pids]
     manner = DumpManner(
         native=request.native, blocking=not request.unasked, samples=request.samples, py_spy=request.py_spy,
-        sudo=request.sudo, signal=request.signal,
+        sudo=request.sudo,
     )  # fmt: skip
     try:
         return await dump(feed.transport(node), pids, manner=manner, python=feed.python(node))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collectors.samples.core_dump import FLAGS, LIGHT
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.witnesses.ladder import Rung, ladder
@@ -14,13 +13,12 @@ def rungs(
     nccl: str = "2.32.3",
     stacks: tuple[StackDump, ...] = (),
     fault: str = "",
-    servers: int = 0,
 ) -> dict[str, Rung]:
     ranks = tuple(
         Rank(
             number,
             "node1",
-            process(number, env=env, versions={"nccl": nccl} if nccl else {}, debug_server=number < servers),
+            process(number, env=env, versions={"nccl": nccl} if nccl else {}),
         )
         for number, env in enumerate(environments)
     )
@@ -30,24 +28,18 @@ def rungs(
 
 def test_every_rung_that_is_missing_says_why_and_what_would_help() -> None:
     found = rungs({}, {})
-    assert len(found) == 7
+    assert len(found) == 4
     assert all(rung.text for rung in found.values())
     assert all(rung.how or rung.name == "NCCL's RAS" for rung in found.values() if rung.state == "missing")
     assert found["flight recorder"].state == "missing"
-    assert found["CUDA's core dump"].how == "hangtop repair launch"
     assert "2.32.3 was not asked" in found["NCCL's RAS"].text
 
 
 def test_what_is_there_is_not_called_missing() -> None:
-    armed = {
-        "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/tmp/p", "CUDA_ENABLE_USER_TRIGGERED_COREDUMP": "1", FLAGS: ",".join(LIGHT),
-    }  # fmt: skip
-    found = rungs(armed, {})
-    assert found["flight recorder"] == Rung("flight recorder", "there", "1 of 2 ranks can be asked by a pipe", "r on the screen")  # fmt: skip  # noqa: E501
-    assert (found["CUDA's core dump"].state, found["CUDA's core dump"].text[:12]) == ("there", "1 of 2 ranks")
-    looks = (stack(1000, "f", method="native"), stack(1001, "f", method="own Python"))
-    seen = rungs({}, {}, stacks=looks)
-    assert (seen["native stacks"].state, seen["the ranks' own Python"].state) == ("told", "told")
+    found = rungs({"TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/tmp/p"}, {})
+    text = "1 of 2 ranks can be asked by a pipe"
+    assert found["flight recorder"] == Rung("flight recorder", "there", text, "r on the screen")
+    assert rungs({}, stacks=(stack(1000, "f", method="native"),))["native stacks"].state == "told"
 
 
 def test_a_refusal_is_the_reason() -> None:
@@ -61,15 +53,3 @@ def test_a_refusal_is_the_reason() -> None:
 
 def test_without_a_rank_there_is_no_ladder() -> None:
     assert rungs() == {}
-
-
-def test_debug_servers_that_run_are_counted() -> None:
-    name = "torch's debug server"
-    assert rungs({}, {}, servers=1)[name].text.startswith("1 of 2 ranks run one, which tells stacks")
-    assert rungs({}, servers=1)[name].text.startswith("the rank runs one, ")
-    told = rungs({}, {}, servers=2, stacks=(stack(1000, "f", method="debug server"),))[name]
-    assert (told.state, told.text) == ("told", "stacks of 1 rank; all 2 ranks run one")
-    missing = rungs({}, {})[name]
-    assert (missing.state, missing.text) == ("missing", "no rank runs one")
-    named = rungs({"TORCH_WORKER_SERVER_SOCKET": "/tmp/s"})[name]
-    assert (named.state, named.text) == ("missing", "a socket is named in the ranks' settings, and no rank runs one")

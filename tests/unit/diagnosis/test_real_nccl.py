@@ -93,13 +93,6 @@ def test_each_recording_is_looked_at() -> None:
     assert {path.stem for path in H200.glob("*.rec")} == set(EXPECTED)
 
 
-@pytest.mark.parametrize(("name", "last"), [("behind", "hangtop witness cuda --rank 0-2 vm"), ("circle", "")])
-def test_where_all_look_alike_the_last_resort_is_told_if_the_job_was_started_for_it(name: str, last: str) -> None:
-    """A kernel that does not end, with the collective launched behind it: nothing outside tells whose it is."""
-    found = next(found for found in verdict_of(name).findings if found.kind == "collective_stalled")
-    assert [step.command for step in found.next] == ["hangtop probe vm", *([last] if last else [])]
-
-
 @pytest.mark.parametrize(
     ("name", "outcome", "kind"),
     [

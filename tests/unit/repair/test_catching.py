@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 
-from collectors.samples.core_dump import ENABLED, FILE, FLAGS, PIPE
 from hangtop.diagnosis.environment.catching import Catching, catching
 from hangtop.diagnosis.environment.names import NCCL_NAMES, TORCH_NAMES
 from hangtop.diagnosis.job import Job, Rank
@@ -64,12 +63,7 @@ def test_a_value_that_does_not_do_counts_as_missing() -> None:
 
 
 def test_every_name_is_read_by_somebody() -> None:
-    known = (
-        {ENABLED, FILE, FLAGS, PIPE}
-        | set(NCCL_NAMES)
-        | set(TORCH_NAMES)
-        | {"TORCH_DISTRIBUTED_DEBUG", "PYTHONFAULTHANDLER"}
-    )
+    known = set(NCCL_NAMES) | set(TORCH_NAMES) | {"TORCH_DISTRIBUTED_DEBUG", "PYTHONFAULTHANDLER"}
     assert names(catching(job({}))) <= known
 
 

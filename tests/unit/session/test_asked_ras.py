@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hangtop.session.asking import attached, ras
+from hangtop.session.asking import ras
 from hangtop.session.asking.orders import WitnessRefused
 from hangtop.session.asking.ras_status import EVEN, MOVING, RasStatusOrder, status
 from tests.support.local_session import LocalSession, local_session
@@ -115,26 +115,6 @@ async def test_diagnostics_that_run_already_are_said_to() -> None:
             await ras.diagnostics(session).carry_out(session)
 
 
-async def test_a_mask_is_told_and_what_ras_refuses_is_its_word() -> None:
-    async with ras_server(RasServer()) as server:
-        session = job(server.port)
-        order = ras.profiler(session, "coll,kernelch")
-        assert "changes the running job" in order.risk()
-        assert "No NCCL_PROFILER_PLUGIN is set" in order.risk()
-        assert await order.carry_out(session) == ["RAS answers OK: it tells all processes of the job"]
-        with pytest.raises(WitnessRefused, match="ERROR: Invalid profiler mask value '0x42'"):
-            await ras.profiler(session, "0x42").carry_out(session)
-    assert server.heard == ["CONTROL PROFILER_MASK coll,kernelch", "CONTROL PROFILER_MASK 0x42"]
-    plugged = job(NCCL_PROFILER_PLUGIN="inspector")
-    assert "No NCCL_PROFILER_PLUGIN" not in ras.profiler(plugged, "all").risk()
-
-
-@pytest.mark.parametrize("value", ["", "coll\nSTATUS", "coll;", "everything", "-1"])
-def test_what_is_no_mask_is_not_sent(value: str) -> None:
-    with pytest.raises(WitnessRefused, match="is no mask"):
-        ras.profiler(job(), value)
-
-
 @pytest.mark.parametrize(
     ("session", "why"),
     [
@@ -154,6 +134,4 @@ async def test_a_session_that_may_only_look_asks_for_nothing() -> None:
         session = job(server.port, read_only=True)
         with pytest.raises(WitnessRefused, match="read-only"):
             await ras.diagnostics(session).carry_out(session)
-        with pytest.raises(WitnessRefused, match="read-only"):
-            await attached.attached(session).carry_out(session)
     assert server.heard == []

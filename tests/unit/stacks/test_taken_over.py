@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ import pytest
 
 from collectors.fleet.local import Local
 from collectors.node.processes import inside
-from collectors.node.stacks import as_rank
 from collectors.probes.stacks import DumpManner, dump
 from tests.support.fake_proc import FakeProc
 
@@ -162,59 +160,3 @@ async def test_py_spy_stays_out_where_it_could_be_taken_over(folder: Path) -> No
         (found,) = await dump(Local("here"), [made.rank], manner=DumpManner(native=True), python=sys.executable)
         assert (found.method, found.error, found.way_out) == ("nonblocking", "", inside.KEPT_OUT)
         assert made.seen() == []
-
-
-TELLS = """#!/bin/sh
-echo $(grep -E "^(Uid|CapEff|NoNewPrivs)" /proc/self/status) $(readlink /proc/self/ns/*) $(cat /proc/self/cgroup) >&2
-exit 1
-"""
-"""Stands for a rank's interpreter, and fails with all that it may."""
-
-
-def told(rank: int, folder: Path) -> str:
-    """What a program may that ``as_rank`` runs for this rank."""
-    program = folder.with_name(folder.name + ".sh")
-    program.write_text(TELLS)
-    program.chmod(0o755)
-    order = {
-        "pid": rank, "own_pid": 7, "uid": 65534, "gid": 65534, "groups": [], "enter": True, "do": "read", "seconds": 0,
-        "env": {"PATH": "/usr/bin:/bin"}, "python": str(program),
-    }  # fmt: skip
-    try:
-        done = subprocess.run(
-            [sys.executable, "-I", "-S", as_rank.__file__], input=json.dumps(order) + "\n", stdout=-1, text=True,
-            check=True, timeout=60,
-        )  # fmt: skip
-    finally:
-        program.unlink()
-    return " ".join(str(json.loads(done.stdout)["why"]).split())
-
-
-@as_root
-def test_a_ranks_own_python_has_the_ranks_rights_before_it_is_seen(folder: Path) -> None:
-    with container(folder) as made:
-        for _ in range(5):
-            said = told(made.rank, folder)
-        spaces = {str(Path(f"/proc/{made.rank}/ns/{name}").readlink()) for name in ("pid", "mnt", "ipc", "uts", "net")}
-        assert made.seen() == []
-    assert said.startswith("Uid: 65534 65534 65534 65534 CapEff: 0000000000000000 NoNewPrivs: 1 ")
-    assert spaces <= set(said.split())
-
-
-@as_root
-def test_a_ranks_own_python_may_use_no_more_devices_than_the_rank(folder: Path) -> None:
-    devices = Path("/sys/fs/cgroup/devices")
-    group = (devices if devices.exists() else devices.parent) / folder.name
-    try:
-        group.mkdir()
-    except OSError as error:
-        pytest.skip(f"no control group may be made here: {error}")
-    try:
-        with container(folder) as made:
-            (group / "cgroup.procs").write_text(str(made.rank))
-            assert f":/{folder.name}" in told(made.rank, folder)
-            assert f"/{folder.name}" not in Path("/proc/self/cgroup").read_text()
-    finally:
-        while (group / "cgroup.procs").read_text():
-            time.sleep(0.01)  # those who were killed
-        group.rmdir()

@@ -1,4 +1,4 @@
-"""The trace program as a node runs it, in a process of its own; what stands for a debug server and for dynolog."""
+"""The trace program as a node runs it, in a process of its own; what stands for dynolog."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ import pytest
 from collectors.fleet.local import Local
 from collectors.fleet.transport import TransportError
 from collectors.formats import kineto
-from collectors.node.nccl import debug_server
 from collectors.node.processes.owner import ProcessOwner
 from collectors.probes.trace import fetch
 from collectors.probes.trace.remote import capture, ways
@@ -26,39 +24,6 @@ from hangtop.session.asking.traces import share
 from tests.support.traces import rank_document
 
 TRACES = Path(__file__).parent.parent.parent / "fixtures" / "traces"
-
-SERVER = """
-import ctypes, http.server, json, sys, threading
-class Handler(http.server.BaseHTTPRequestHandler):
-    def answer(self, body):
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-    def do_GET(self): self.answer(json.dumps(["ping", *sys.argv[2:]]).encode())
-    def do_POST(self):
-        assert self.path == "/handler/torch_profile?duration=0.2"
-        self.answer(open(sys.argv[1], "rb").read())
-    def log_message(self, *_): pass
-server = http.server.ThreadingHTTPServer(("0.0.0.0", 0), Handler)
-def work():
-    ctypes.CDLL(None).prctl(15, b"pt_workerserver")
-    print(server.server_port, flush=True)
-    server.serve_forever()
-threading.Thread(target=work).start()
-"""
-
-
-@contextmanager
-def rank_process(trace: Path, *handlers: str) -> Iterator[tuple[int, int]]:
-    """(pid, port) of a process that serves what torch's debug server does."""
-    words = [sys.executable, "-c", SERVER, str(trace), *handlers]
-    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
-        try:
-            assert process.stdout is not None
-            yield process.pid, int(process.stdout.readline())
-        finally:
-            process.kill()
 
 
 async def test_traces_are_reduced_where_they_lie(tmp_path: Path) -> None:
@@ -97,39 +62,6 @@ async def test_a_node_without_the_interpreter_says_so() -> None:
         await fetch.find(Local("node1"), "/nonexistent/python3", ["/tmp/x"])
 
 
-async def test_a_rank_is_traced_by_its_debug_server(tmp_path: Path) -> None:
-    trace = tmp_path / "trace.json"
-    trace.write_text(rank_document(0))
-    with rank_process(trace, "torch_profile") as (pid, port):
-        pairs = [(7, pid), (8, os.getpid())]
-        asked = await fetch.survey(Local("node1"), sys.executable, pairs)
-        assert asked[0] == TraceWay(7, pid, ways.SERVER, port, "")
-        assert (asked[1].way, "neither a debug server" in asked[1].why) == ("", True)
-        assert fetch.shown_commands(asked, 0.2, "ab") == [
-            f"curl -X POST 'http://localhost:{port}/handler/torch_profile?duration=0.2'"
-        ]
-        found = await fetch.capture(Local("node1"), sys.executable, pairs, 0.2, "ab")
-    by_rank = {one.rank: one for one in found}
-    assert (by_rank[7].node, by_rank[7].why, round(by_rank[7].compute, 6)) == ("node1", "", 0.36)
-    assert by_rank[8].events == 0
-    assert "neither a debug server" in by_rank[8].why
-
-
-def test_a_debug_server_without_a_profiler_is_not_asked(tmp_path: Path) -> None:
-    with rank_process(tmp_path / "none") as (pid, _):
-        assert ways.find(0, pid).way == ""
-        assert "no torch_profile" in ways.find(0, pid).why
-
-
-def test_a_process_without_a_server_is_not_spoken_to() -> None:
-    with socket.create_server(("0.0.0.0", 0)) as store:
-        store.settimeout(0.1)
-        assert ("localhost", store.getsockname()[1]) in debug_server.addresses(os.getpid())
-        assert ways.find(0, os.getpid()).way == ""
-        with pytest.raises(TimeoutError):
-            store.accept()
-
-
 @pytest.fixture
 def dyno(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A node with dynolog: its daemon listens, and its client writes what it is asked for."""
@@ -161,7 +93,7 @@ def test_a_rank_that_registers_with_dynolog_is_asked_by_it(dyno: Path) -> None:
 
 def test_dynolog_s_traces_are_read_and_taken_away(dyno: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capture, "owner_of", lambda _pid: ProcessOwner(os.getuid(), 7, (), 1))
-    asked = [TraceWay(3, 41, ways.DYNOLOG, 1778, ""), TraceWay(4, 42, ways.DYNOLOG, 1778, "")]
+    asked = [TraceWay(3, 41, ways.DYNOLOG, ""), TraceWay(4, 42, ways.DYNOLOG, "")]
     found: list[object] = []
     capture.from_dynolog(asked, 0.1, "ab", lambda trace: found.append((trace.rank, round(trace.compute, 6), trace.why)))
     assert found == [(3, 0.36, ""), (4, 0.0, "asked, but it wrote no trace in 0 s")]
@@ -172,7 +104,7 @@ def test_dynolog_s_traces_are_read_and_taken_away(dyno: Path, monkeypatch: pytes
 def test_a_dyno_that_fails_says_why(dyno: Path) -> None:
     (dyno / "fail").touch()
     found: list[str] = []
-    capture.from_dynolog([TraceWay(3, 41, ways.DYNOLOG, 1778, "")], 0.1, "ab", lambda trace: found.append(trace.why))
+    capture.from_dynolog([TraceWay(3, 41, ways.DYNOLOG, "")], 0.1, "ab", lambda trace: found.append(trace.why))
     assert found == ["dyno failed: no daemon"]
 
 
@@ -190,7 +122,7 @@ def test_a_file_that_somebody_else_put_there_is_not_read(
     monkeypatch.setattr(capture, "owner_of", lambda _pid: owner)
     found: list[tuple[float, str]] = []
     capture.from_dynolog(
-        [TraceWay(3, 41, ways.DYNOLOG, 1778, "")], 0.1, "ab", lambda trace: found.append((trace.compute, trace.why))
+        [TraceWay(3, 41, ways.DYNOLOG, "")], 0.1, "ab", lambda trace: found.append((trace.compute, trace.why))
     )
     [(compute, why)] = found
     assert compute == 0.0

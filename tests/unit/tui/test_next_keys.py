@@ -13,7 +13,7 @@ from tui.looks.keys import shown_keys
 STEP = re.compile(r"next_step\(\s*\"([^\"]*)\", \"([a-z]+)\"(?:, \"([a-z]+)\")?")
 DOES = {
     "stacks": {"stacks.dump", "stacks.native"}, "probe": {"probe.collectives"}, "probe path": {"probe.path"},
-    "witness cuda": {"probe.more"}, "repair": {"repair"}, "repair orphans": {"repair"}, "repair continue": {"repair"},
+    "repair": {"repair"}, "repair orphans": {"repair"}, "repair continue": {"repair"},
 }  # fmt: skip
 """What a command does, by action; others have no key."""
 

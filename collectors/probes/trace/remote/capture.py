@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import http.client
 import os
 import time
 from typing import Callable, Dict, List, Optional, Sequence
 
 from collectors.node.child import run
-from collectors.node.nccl import debug_server
 from collectors.node.processes.owner import owner_of
 from collectors.node.source import Absent
 from collectors.probes.trace.remote import loose
 from collectors.probes.trace.remote.files import TraceFile, reason
 from collectors.probes.trace.remote.reduction import Reduction
 from collectors.probes.trace.remote.scan import BadTrace, EventScanner
-from collectors.probes.trace.remote.ways import HANDLER, TraceWay
+from collectors.probes.trace.remote.ways import TraceWay
 from collectors.samples.traces import RankTrace
 
 WRITING = 90.0
@@ -49,40 +47,6 @@ def from_file(path: str, new: Optional[int] = None) -> RankTrace:
             return reduced(file.read, path, file.size, lambda: file.why)
     except OSError as error:
         return unread(path, reason(error))
-
-
-def request(seconds: float) -> str:
-    """What a debug server is asked for."""
-    return "/handler/%s?duration=%g" % (HANDLER, seconds)
-
-
-def from_server(way: TraceWay, seconds: float) -> RankTrace:
-    """One rank's trace from its own debug server, reduced while it comes."""
-    path = "http://%s%s" % (way.path or "localhost:%d" % way.port, request(seconds))
-    failed: List[str] = []
-    try:
-        connection = debug_server.opened(way.pid, way.path or ("localhost", way.port), seconds + WRITING)
-    except OSError as error:
-        return unread(path, "the debug server does not answer: %s" % error)._replace(rank=way.rank)
-    try:
-        connection.request("POST", request(seconds))
-        answer = connection.getresponse()
-
-        def read(count: int) -> bytes:
-            try:
-                return answer.read(count)
-            except (OSError, http.client.HTTPException) as error:
-                failed.append("the rank stopped sending: %s" % error)
-                return b""
-
-        if answer.status != 200:
-            return unread(path, "the debug server says %d %s" % (answer.status, answer.reason))._replace(rank=way.rank)
-        trace = reduced(read, path, answer.length or 0, lambda: failed[0] if failed else "")
-    except (OSError, http.client.HTTPException) as error:
-        trace = unread(path, "the debug server does not answer: %s" % error)
-    finally:
-        connection.close()
-    return trace._replace(rank=way.rank)
 
 
 def dyno_command(pids: Sequence[int], seconds: float, log: str) -> List[str]:

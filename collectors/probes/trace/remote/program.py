@@ -83,18 +83,9 @@ def _listed(path: str) -> ListedTrace:
 def _trace(pairs: List[Tuple[int, int]], seconds: float, token: str, tell: _Teller) -> None:
     """All ranks at the same time: what one waits for, another one does."""
     found = [ways.find(rank, pid) for rank, pid in pairs]
-    work = [
-        threading.Thread(target=lambda way=way: tell(capture.from_server(way, seconds)), daemon=True)
-        for way in found
-        if way.way == ways.SERVER
-    ]
-    for thread in work:
-        thread.start()
     daemons = [way for way in found if way.way == ways.DYNOLOG]
     if daemons:
         capture.from_dynolog(daemons, seconds, token, tell)
     for way in found:
         if not way.way:
             tell(capture.unread("pid %d" % way.pid, way.why)._replace(rank=way.rank))
-    for thread in work:
-        thread.join()

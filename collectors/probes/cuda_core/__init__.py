@@ -1,1 +1,0 @@
-"""CUDA's user-triggered core dump, by consent: which kernel a GPU is in."""
