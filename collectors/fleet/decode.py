@@ -13,7 +13,6 @@ import msgspec
 
 from collectors.fleet import bounds
 from collectors.fleet.clean import clean_bytes, clean_value
-from collectors.fleet.common_words import usual_words
 from collectors.samples.registry import SAMPLES
 from collectors.samples.stream import Hello
 
@@ -48,14 +47,13 @@ class _Kind(NamedTuple):
     """Decoders of one kind of sample."""
 
     many: Callable[[bytes], list[Any]]
-    """Of a line whose samples say the usual words."""
+    """Of a whole line."""
     one: Callable[[msgspec.Raw], Any]
-    """Of any sample."""
+    """Of one sample in it."""
 
 
 def _decoders(kind: type) -> _Kind:
-    with usual_words(kind):
-        many = msgspec.json.Decoder(list[kind]).decode  # type: ignore[valid-type]
+    many = msgspec.json.Decoder(list[kind]).decode  # type: ignore[valid-type]
     return _Kind(many, msgspec.json.Decoder(kind).decode)
 
 

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from collectors.fleet import payload
 from collectors.fleet.control import control_line
-from collectors.fleet.link_options import LinkOptions
-from collectors.fleet.node_link import AGENT, NodeLink
+from collectors.fleet.node_link import AGENT, LinkOptions, NodeLink
 from collectors.fleet.sink import LinkChange, Sink
 from collectors.fleet.ssh.asking import Questions
 from collectors.fleet.ssh.questions import Asker
@@ -155,7 +154,7 @@ class Fleet:
         return self._link(node).transport
 
     def python(self, node: str) -> str:
-        """The interpreter that runs on a node, for :func:`collectors.fleet.payload.command`."""
+        """Path or name of the Python that runs on a node, for :func:`collectors.fleet.payload.command`."""
         return self._link(node).python
 
     def retry(self, node: str) -> None:

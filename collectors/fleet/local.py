@@ -10,9 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import cast
 
-from collectors.fleet import open_files
-from collectors.fleet.collected import run_to_end
-from collectors.fleet.transport import Completed, TransportError
+from collectors.fleet.transport import Completed, TransportError, os_reason, run_to_end
 
 _NOT_FOUND = 127
 
@@ -147,7 +145,7 @@ class Local:
             # As a shell would: the caller looks at the status, over SSH and here.
             return await self.start(["/bin/sh", "-c", f"exit {_NOT_FOUND}"], on_stdout=on_stdout, on_stderr=on_stderr)
         except OSError as error:
-            raise TransportError(f"{self._name}: {command[0]} cannot be started: {open_files.reason(error)}") from None
+            raise TransportError(f"{self._name}: {command[0]} cannot be started: {os_reason(error)}") from None
         self._processes = {one for one in self._processes if one.running}
         self._processes.add(process)
         return process

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from collectors.fleet import interpreter, payload, stopped
-from collectors.fleet.backoff import Backoff
-from collectors.fleet.control import control_line
+from collectors.fleet.control import control_line, lend
 from collectors.fleet.decode import SUSTAINED, Decoder, greeted_once
-from collectors.fleet.held_up import HeldUp, noted
-from collectors.fleet.link_options import LinkOptions
-from collectors.fleet.link_state import LinkState
+from collectors.fleet.link_state import Backoff, LinkState
+from collectors.fleet.sink import Sink
 from collectors.fleet.streaming import Ended, LinkTransport, Streaming
 from collectors.fleet.transport import Declined, Refused, TransportError
 from collectors.samples.control import Settings
 from collectors.samples.stream import Hello, Tick
-
-if TYPE_CHECKING:
-    from collectors.fleet.gpu_stream import GpuStream
 
 AGENT = "collectors.node.agent"
 FIRST_WORD = 20.0
@@ -32,7 +28,17 @@ STEADY = 20.0
 
 FLOODS = f"it sends more than {SUSTAINED >> 10} KiB a second: no more than that is read"
 
-_LOOK_AGAIN = 60.0
+
+@dataclass(frozen=True, slots=True)
+class LinkOptions:
+    """What all links of a fleet have in common."""
+
+    sink: Sink
+    version: str
+    extra: Mapping[str, bytes]
+    """Further files of the payload."""
+    python: str | None
+    """The interpreter to use on every node; None to look for one on its PATH."""
 
 
 class NodeLink:
@@ -43,14 +49,12 @@ class NodeLink:
         self._options = options
         self.settings = settings
         self.python = options.python or python
-        """The interpreter in use there, or to be tried first, as :mod:`collectors.fleet.interpreter` finds it."""
+        """The interpreter in use there, or to be tried first."""
         self._state = LinkState(transport.name, options.sink)
         self._streaming: Streaming | None = None
         self._decoder = Decoder()
         self._pid = 0
         """Of the node side, as it says."""
-        self._held_up: HeldUp | None = None
-        """Made when its side was ended by its alarm for the first time."""
         self._heard_at: float | None = None
         self._ticked_at = 0.0
         self._again: asyncio.Event | None = None
@@ -98,7 +102,7 @@ class NodeLink:
     def configure(self, settings: Settings) -> None:
         """Send new settings, now or when the node is there."""
         self.settings = settings
-        if self._streaming is not None and self._state.steady == "live":
+        if self._streaming is not None:
             self._streaming.write(control_line(settings))
 
     def beat(self, line: bytes) -> None:
@@ -115,7 +119,7 @@ class NodeLink:
         if self._state.link == "live" and self._decoder.exhausted:
             self._state.change("limited", FLOODS)
         elif self._state.link == "limited" and self._state.why == FLOODS and not self._decoder.exhausted:
-            self._state.recover()
+            self._state.change("live")
         if self._heard_at is not None and (silent := now - self._ticked_at) > self._stale_after:
             if self._state.link in ("live", "limited"):
                 # no seconds here: this stands as it is until the link changes, and they would not
@@ -177,22 +181,15 @@ class NodeLink:
         """Stream until it ends; returns why. Raises :class:`TransportError`."""
         while True:
             ended = await self._stream()
-            if self._heard_at is not None or not self._transport.connected:
+            if self.up or not self._transport.connected:
                 return self._why_ended(ended)
-            why = f"{interpreter.shown(self.python)} could not start there (status {ended.status}){ended.told}"
+            why = f"{self.python} could not start there (status {ended.status}){ended.told}"
             if self._options.python is not None:
                 return why
             found = await interpreter.find(self._transport)
-            if not found.host:
-                said = found.noise or ended.last_line or f"status {ended.status}"
-                return f"no shell runs commands there: {said}"
-            if not found.python:
-                if why := await self._serve_without_python(found):
-                    return why
-                continue  # there is one now
-            if found.python == self.python:
+            if found == self.python:
                 return why
-            self.python = found.python
+            self.python = found
 
     async def _stream(self) -> Ended:
         """Run the node side to its end."""
@@ -210,39 +207,27 @@ class NodeLink:
             if decoder.flooded and self._streaming is not None:
                 self._streaming.pause()
 
-        self._state.steady, self._state.steady_why = "live", ""
-        command = payload.command(self.python, nice=False)
-        return await self._attend(command, self._program, take, FIRST_WORD)
+        self._streaming = Streaming(self._transport, take)
+        try:
+            command = payload.command(self.python, nice=False)
+            return await self._streaming.run(command, self._program, FIRST_WORD, self.python)
+        finally:
+            self._streaming = None
 
     def _program(self) -> bytes:
         arguments: dict[str, object] = {"version": self._options.version, "settings": list(self.settings)}
-        if self._held_up is not None:
-            arguments["unread"] = self._held_up.unread()
         return payload.pack(AGENT, arguments, extra=self._options.extra)
-
-    async def _attend(
-        self, command: list[str], program: Callable[[], bytes], take: Callable[[bytes], None], first_word: float | None
-    ) -> Ended:
-        """Run a streaming command to its end; it has ``first_word`` seconds to say something."""
-        self._streaming = Streaming(self._transport, take)
-        try:
-            return await self._streaming.run(command, program, first_word, interpreter.shown(self.python))
-        finally:
-            self._streaming = None
 
     def _lend(self, samples: Sequence[NamedTuple]) -> None:
         """Send what the node side says that it wants."""
         for sample in samples:
             if isinstance(sample, Hello) and sample.wants:
-                from collectors.fleet.lending import lend
-
                 for line in filter(None, map(lend, sample.wants)):
                     if self._streaming is not None:
                         self._streaming.write(line)
 
     def _note(self, samples: Sequence[NamedTuple]) -> None:
         """Keep the link's state in step with what came."""
-        self._held_up = noted(self._held_up, samples)
         ticked = type(samples[-1]) is Tick or any(type(sample) is Tick for sample in samples)
         if ticked:
             self._ticked_at = time.monotonic()
@@ -252,49 +237,9 @@ class NodeLink:
             self._heard_at = self._ticked_at = time.monotonic()
             if self._streaming is not None:
                 self._streaming.heard()
-            self._state.recover()
+            self._state.change("live")
         elif ticked and self._state.link == "stale":
-            self._state.recover()
-
-    # --- without Python -------------------------------------------------------------------------------------------
-
-    async def _serve_without_python(self, found: interpreter.FoundPython) -> str:
-        """Show the GPUs at least until there is a Python. Returns why it ended else; raises :class:`TransportError`."""
-        from collectors.fleet import gpu_stream  # 20 ms that a fleet with Python need not wait for
-
-        self._options.sink.samples(self._transport.name, [gpu_stream.hello(self._options.version, found.host)], 0)
-        while not found.python:
-            columns, missing = await gpu_stream.offered(self._transport)
-            if columns is not None:
-                ended = await self._stream_gpus(gpu_stream.GpuStream(columns, self._take_gpus), found.why)
-                if isinstance(ended, Ended):
-                    return self._why_ended(ended)
-                found = ended
-            else:
-                self._state.change("limited", f"{found.why}, and {missing}: nothing can be read there")
-                await self._pause(_LOOK_AGAIN)
-                found = await interpreter.find(self._transport)
-        self.python, self._heard_at = found.python, None
-        return ""
-
-    async def _stream_gpus(self, stream: GpuStream, why: str) -> Ended | interpreter.FoundPython:
-        self._state.steady, self._state.steady_why = "limited", f"{why}: only what nvidia-smi says of its GPUs"
-        self._heard_at = self._ticked_at = time.monotonic()
-        self._state.recover()
-        rows = self._attend(stream.command(self.settings.interval), bytes, stream.feed, None)
-        return await interpreter.or_python(self._transport, rows, _LOOK_AGAIN)
-
-    def _take_gpus(self, samples: list[NamedTuple], size: int) -> None:
-        self._note(samples)
-        self._options.sink.samples(self._transport.name, samples, size)
+            self._state.change("live")
 
     def _why_ended(self, ended: Ended) -> str:
-        if not self._transport.connected:
-            return self._transport.why
-        if ended.by_alarm:
-            self._held_up = self._held_up or HeldUp()
-            found = self._held_up.note(ended.errors)
-            if found is not None:
-                part = f" (part {found.part})" if found.part else ""
-                return f"hangtop's part there {ended}; it was reading a log{part}"
-        return f"hangtop's part there {ended}"
+        return f"hangtop's part there {ended}" if self._transport.connected else self._transport.why

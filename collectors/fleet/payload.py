@@ -15,7 +15,6 @@ from functools import lru_cache
 from pathlib import Path
 
 import collectors
-from collectors.fleet import interpreter
 from collectors.node.resources import LOW
 
 _ROOT = Path(collectors.__file__).parent
@@ -48,7 +47,7 @@ _PROGRAM = f"exec({_BOOTSTRAP!r})"
 def command(python: str = "python3", nice: bool = True, *, site: bool = False) -> list[str]:
     """Words of the command that waits for a payload on its standard input and runs it.
 
-    ``python`` is an interpreter as :mod:`collectors.fleet.interpreter` finds it.
+    ``python`` is the path or name of an interpreter there.
     Isolated from the node's Python settings (``-I -S``) and without writing byte code (``-B``). The program is one
     word without a line break, because csh allows none inside quotes. ``nice`` gives it a low priority from the
     start, which a program that takes it by itself once it is up (the agent) does not want. ``site``
@@ -56,7 +55,7 @@ def command(python: str = "python3", nice: bool = True, *, site: bool = False) -
     """
     niceness = str(LOW if nice else 0)
     isolation = [] if site else ["-I", "-S"]
-    return [*interpreter.words(python), *isolation, "-B", "-u", "-c", _PROGRAM, "hangtop", niceness]
+    return [python, *isolation, "-B", "-u", "-c", _PROGRAM, "hangtop", niceness]
 
 
 def pack(

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from collectors.fleet.clean import clean_bytes
-from collectors.fleet.held_up import DUMP_BYTES
 from collectors.fleet.transport import Process, Transport, TransportError
 
+_ERROR_BYTES = 4096
+"""Bytes of standard error that are kept."""
 _SAID = 300
 """Characters of its last line that are shown."""
 
@@ -87,9 +88,9 @@ class Streaming:
         "_errors",
         "_paused",
         "_process",
+        "_spoke",
         "_take",
         "_transport",
-        "_word",
     )
 
     def __init__(self, transport: LinkTransport, take: Callable[[bytes], None]) -> None:
@@ -98,32 +99,24 @@ class Streaming:
         self._process: StreamProcess | None = None
         self._paused = False
         self._errors = bytearray()
-        # Made while somebody waits: an event that waits for nothing takes 700 bytes, in each of thousands of nodes.
-        self._word: asyncio.Event | None = None
+        self._spoke = asyncio.Event()
 
-    async def run(self, command: Sequence[str], first: Callable[[], bytes], patience: float | None, who: str) -> Ended:
-        """Run it to its end; ``first`` makes what is written to it at first.
+    async def run(self, command: Sequence[str], first: Callable[[], bytes], patience: float, program: str) -> Ended:
+        """Run the command to its end; ``first`` makes what is written to it at first.
 
-        It has ``patience`` seconds until :meth:`heard`; ``who`` says who was silent in the :class:`TransportError` that
-        is raised otherwise.
+        The command has ``patience`` seconds until :meth:`heard`, else :class:`TransportError` says that ``program``
+        was silent.
         """
-        if patience is not None:
-            self._word = asyncio.Event()
         process = await self._transport.start(command, on_stdout=self._take, on_stderr=self._complain)
         self._process = process
         try:
             process.write(first())  # made on the spot: 2,048 links must not hold 2,048 copies of it
-            if (
-                patience is not None
-                and self._word is not None
-                and not await self._speaks(process, self._word, patience)
-            ):
+            if not await self._speaks(process, patience):
                 told = Ended(0, bytes(self._errors)).told
-                raise TransportError(f"{who} said nothing there for {patience:.0f} s{told}")
-            self._word = None
+                raise TransportError(f"{program} said nothing there for {patience:.0f} s{told}")
             status = await process.wait()
         finally:
-            self._process = self._word = None
+            self._process = None
             process.kill()
         return Ended(status, bytes(self._errors))
 
@@ -134,8 +127,7 @@ class Streaming:
 
     def heard(self) -> None:
         """It has said its first word."""
-        if self._word is not None:
-            self._word.set()
+        self._spoke.set()
 
     def write(self, data: bytes) -> None:
         """Send to its standard input, if it runs."""
@@ -156,13 +148,12 @@ class Streaming:
 
     def _complain(self, data: bytes) -> None:
         self._errors += data
-        del self._errors[:-DUMP_BYTES]
+        del self._errors[:-_ERROR_BYTES]
 
-    @staticmethod
-    async def _speaks(process: StreamProcess, word: asyncio.Event, seconds: float) -> bool:
+    async def _speaks(self, process: StreamProcess, seconds: float) -> bool:
         """Whether it says something, or ends, in time."""
         ending = asyncio.ensure_future(process.wait())
-        hearing = asyncio.ensure_future(word.wait())
+        hearing = asyncio.ensure_future(self._spoke.wait())
         try:
             done, _ = await asyncio.wait({ending, hearing}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -1,7 +1,10 @@
-"""How a command is run on a node: over SSH or, for this machine, as a subprocess."""
+"""How a command is run on a node, whatever carries it: over SSH, through a local program, or as a subprocess here."""
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import resource
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -73,3 +76,65 @@ class Transport(Protocol):
 
     async def close(self) -> None:
         """Close the connection and everything that runs over it."""
+
+
+class StartsCommand(Protocol):
+    """A transport's way to start a command; see :class:`Transport`."""
+
+    async def __call__(
+        self, command: Sequence[str], *, on_stdout: Callable[[bytes], None], on_stderr: Callable[[bytes], None]
+    ) -> Process:
+        """Start it."""
+
+
+async def run_to_end(
+    start: StartsCommand, node: str, command: Sequence[str], *, stdin: bytes, timeout: float, limit: int
+) -> Completed:
+    """Start a command, give it its input, and wait for its end; nothing of it goes on when this returns.
+
+    Raises :class:`TransportError` where it cannot be started, and when ``timeout`` seconds pass.
+    """
+    out, err = _Output(limit), _Output(limit)
+    process: Process | None = None
+    try:
+        async with asyncio.timeout(timeout):
+            process = await start(command, on_stdout=out.add, on_stderr=err.add)
+            if stdin:
+                process.write(stdin)
+            process.write_eof()
+            status = await process.wait()
+    except TimeoutError:
+        raise TransportError(f"{node}: {command[0]} did not end within {timeout:g} s") from None
+    finally:
+        if process is not None:
+            process.kill()
+    return Completed(status, b"".join(out.parts), b"".join(err.parts))
+
+
+class _Output:
+    """Bytes that come in pieces; those over the limit are let go."""
+
+    def __init__(self, limit: int) -> None:
+        self._left = limit
+        self.parts: list[bytes] = []
+
+    def add(self, data: bytes) -> None:
+        kept = bytes(data[: self._left])
+        self._left -= len(kept)
+        self.parts.append(kept)
+
+
+def no_more_files(error: OSError) -> bool:
+    """True where this process, or this whole machine, has as many files open as it may have."""
+    return error.errno in (errno.EMFILE, errno.ENFILE)
+
+
+def os_reason(error: OSError) -> str:
+    """What the system says of an error; of files that may not be opened on this machine also whose limit that is."""
+    if error.errno == errno.EMFILE:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        may = "" if soft == hard else f", and may be up to {hard}" if hard != resource.RLIM_INFINITY else ""
+        return f"hangtop may open no further file on this machine: its limit (ulimit -n) is {soft}{may}"
+    if error.errno == errno.ENFILE:
+        return "no further file can be opened on this machine: all programs together are at its limit (fs.file-max)"
+    return error.strerror or type(error).__name__

@@ -85,10 +85,9 @@ def homes(job: Job, ranks: Collection[int]) -> tuple[str, ...]:
 
 
 def blind(node: Node) -> bool:
-    """Whether nobody sees the ranks of a node that answers: nothing may look at them, or nothing there can."""
+    """Whether nobody sees the ranks of a node that answers: nothing there may look at them."""
     ranks = node.sources.get("ranks")
-    without = node.link == "limited" and node.hello is not None and not node.hello.python
-    return without or (ranks is not None and ranks.state != "ok")
+    return ranks is not None and ranks.state != "ok"
 
 
 def out_of_sight(job: Job, name: str) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Nodes whose Python is too old, of another version, or not there: never is a rank's interpreter run as root."""
+"""Nodes whose Python is too old, of another version, or not there."""
 
 from __future__ import annotations
 
@@ -48,12 +48,11 @@ def _strike(path: Path | None, link: str, why: str) -> Play:
     return play
 
 
-if _found := interpreter("2.7"):
-    fault("Python 2.7 alone", "no Python 3 there")(_strike(_found, "limited", "no Python 3 there"))
-if _found := interpreter("3.6"):
-    _why = r"its Python is 3\.6 .*: 3\.8 or newer is needed"
-    fault("Python 3.6 alone", _why)(_strike(_found, "limited", _why))
+_WHY = r"no Python 3\.8 or newer on the PATH there"
+for _version in ("2.7", "3.6"):
+    if _found := interpreter(_version):
+        fault(f"Python {_version} alone", _WHY)(_strike(_found, "lost", _WHY))
 for _version in ("3.8", "3.10", "3.13"):
     if _found := interpreter(_version):
         fault(f"Python {_version} alone", "live")(_strike(_found, "live", ""))
-fault("no Python", "no Python 3 there")(_strike(None, "limited", "no Python 3 there"))
+fault("no Python", _WHY)(_strike(None, "lost", _WHY))

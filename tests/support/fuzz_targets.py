@@ -18,8 +18,6 @@ import zstandard
 from collectors.fleet import interpreter
 from collectors.fleet.clean import clean_bytes
 from collectors.fleet.decode import Decoder
-from collectors.fleet.gpu_stream import GpuStream
-from collectors.fleet.held_up import at_work
 from collectors.fleet.ssh import host_keys, keys
 from collectors.fleet.ssh.config import SshConfig
 from collectors.fleet.ssh.known_hosts import KnownHosts
@@ -28,10 +26,11 @@ from collectors.fleet.ssh.words import SshConfigError
 from collectors.fleet.targets.chosen import parse
 from collectors.fleet.targets.error import TargetError
 from collectors.fleet.targets.hostfile import read_hostfile
+from collectors.fleet.transport import TransportError
 from collectors.formats import BadFormat, flight_recorder, kineto, nccl_tests, nvidia_smi_text, pickled, pyspy_text, ras
 from collectors.formats.pcap import PcapError, segments, whole_length
 from collectors.formats.tcp_flows import flows
-from collectors.node.gpus.nvidia_smi_fields import choose, known_fields, rejected_field
+from collectors.node.gpus.nvidia_smi_fields import known_fields, rejected_field
 from collectors.node.logs.parser import LogParser
 from collectors.node.stacks.asking import WantsPySpy
 from collectors.node.stacks.flamerecord import FlameProgress
@@ -105,10 +104,6 @@ def _text(read: Callable[[str], object], *documented: type[Exception]) -> Callab
     return _reading(lambda data: read(data.decode("utf-8", "replace")), *documented)
 
 
-def _smi_stream(data: bytes) -> None:
-    GpuStream(choose(frozenset(("index", "uuid", "utilization.gpu")), []), lambda *_: None).feed(data)
-
-
 def _analyze(data: bytes) -> None:
     job_of(read([in_file(data, "logs.bin")]))
 
@@ -141,7 +136,6 @@ def _settings(data: bytes) -> None:
 
 
 def _answers(data: bytes) -> None:
-    at_work(data)
     for line in data.splitlines():
         reports.read(line)
         try:
@@ -228,9 +222,8 @@ def targets() -> dict[str, Target]:
         "pickle": Target(_reading(pickled.load, BadFormat), dumps[:2], whole=True),
         "nccl_tests": Target(_text(nccl_tests.parse), fixtures("seeds/nccl_tests/*")),
         "smi_text": Target(_text(_smi_text), devices),
-        "smi_stream": Target(_smi_stream, (b"0, GPU-1, 5\n1, GPU-2, ERR!\n",)),
         "answers": Target(_answers, fixtures("seeds/answers/*")),
-        "interpreter": Target(_text(interpreter.read), fixtures("seeds/interpreter/*")),
+        "interpreter": Target(_text(interpreter.choose, TransportError), (b"shell\npython 3.9 /usr/bin/python3\n",)),
         "trace": Target(_reading(_trace, BadFormat), traced),
         "capture": Target(_reading(_capture, PcapError), (_pcap(),), whole=True),
         "folded": Target(_text(lambda text: list(profile([("rank 0", text)]).walk())), (b"a;b (x.py:1) 3\na;c 5\n",)),

@@ -11,14 +11,13 @@ from functools import lru_cache
 
 import asyncssh
 
-from collectors.fleet.collected import run_to_end
 from collectors.fleet.ssh.channels import Channels
 from collectors.fleet.ssh.connector import Connector
 from collectors.fleet.ssh.reasons import explain, explain_loss
 from collectors.fleet.ssh.settings import HostSettings
 from collectors.fleet.ssh.slim import Bell, lighten
 from collectors.fleet.ssh.thin import ThinConnection, make_thin_channel, patience
-from collectors.fleet.transport import Completed, TransportError
+from collectors.fleet.transport import Completed, TransportError, run_to_end
 
 OPEN_TIMEOUT = 15.0
 """Seconds that a server may take to open a channel."""

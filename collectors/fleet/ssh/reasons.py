@@ -8,10 +8,9 @@ from collections.abc import Sequence
 
 import asyncssh
 
-from collectors.fleet import open_files
 from collectors.fleet.clean import clean
 from collectors.fleet.ssh.settings import HostSettings
-from collectors.fleet.transport import Refused, TransportError
+from collectors.fleet.transport import Refused, TransportError, no_more_files, os_reason
 
 _NO_ROUTE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN)
 _LONGEST = 300
@@ -71,8 +70,8 @@ def _explain_network(error: Exception, where: str) -> TransportError:
         return TransportError(f"no answer from {where}: it is down, or a firewall drops what is sent")
     if isinstance(error, OSError) and error.errno in _NO_ROUTE:
         return TransportError(f"no way to {where}: its link or the network between is down")
-    if isinstance(error, OSError) and open_files.are_all_taken(error):
-        return TransportError(f"{where} was not asked: {open_files.reason(error)}")
+    if isinstance(error, OSError) and no_more_files(error):
+        return TransportError(f"{where} was not asked: {os_reason(error)}")
     return TransportError(f"{where}: {_text(error)}")
 
 

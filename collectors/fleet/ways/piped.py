@@ -12,12 +12,10 @@ import shutil
 import signal
 from collections.abc import Callable, Sequence
 
-from collectors.fleet import open_files
 from collectors.fleet.clean import clean_bytes
-from collectors.fleet.collected import run_to_end
 from collectors.fleet.ssh.channels import Channels
 from collectors.fleet.targets.chosen import Target
-from collectors.fleet.transport import Completed, Refused, TransportError
+from collectors.fleet.transport import Completed, Refused, TransportError, no_more_files, os_reason, run_to_end
 from collectors.fleet.ways.process import BROKEN, PipedProcess
 from collectors.fleet.ways.way import Way
 from collectors.node.watchdog import child_setup
@@ -118,8 +116,8 @@ class Piped:
                 lambda: process, *self._words, start_new_session=True, preexec_fn=child_setup(signal.SIGTERM)
             )
         except OSError as error:
-            failure = TransportError if open_files.are_all_taken(error) else Refused  # that passes, others do not
-            raise failure(f"{self.name}: {self._words[0]} cannot be started: {open_files.reason(error)}") from None
+            failure = TransportError if no_more_files(error) else Refused  # that passes, others do not
+            raise failure(f"{self.name}: {self._words[0]} cannot be started: {os_reason(error)}") from None
         self._processes.add(process)
         process.on_end = self._processes.discard
         process.write(process.framed.line())

@@ -32,9 +32,7 @@ def reachable(scene: Preflight) -> Iterator[CheckCell]:
         elif node.link in ("live", "offline"):
             yield CheckCell(check, name, "ok", "answers")
         elif node.link == "limited":
-            lacks_python = node.hello is not None and not node.hello.python
-            remedy = "Install Python 3.8 or newer on the node." if lacks_python else ""
-            yield CheckCell(check, name, "warn", node.why, "node_limited", remedy)
+            yield CheckCell(check, name, "warn", node.why, "node_limited")
         else:
             why = node.why or f"is {node.link}"
             remedy = (

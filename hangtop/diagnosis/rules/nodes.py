@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from hangtop.diagnosis.certainty import READ_ITSELF
 from hangtop.diagnosis.finding import Evidence, Finding
-from hangtop.diagnosis.job import Job, Node, Rank
+from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.phrasing import duration, ranks_text
 from hangtop.diagnosis.roster import out_of_sight, world_size
 from hangtop.diagnosis.tables.thresholds import CLOCK_SKEW_S
@@ -119,14 +119,8 @@ def node_limited(job: Job) -> Iterator[Finding]:
             "node_limited", "warning", 0.9, f"{name} shows only a part{of_ranks}: {why}", nodes=(name,),
             evidence=tuple(Evidence(f"{state.source} on {name}", state.since, state.why) for state in closed)
             or (Evidence(f"connection to {name}", node.since or None, why),),
-            advice=f"{_remedy(node)}Rules that need what is missing here say nothing about this node.",
+            advice="Rules that need what is missing here say nothing about this node.",
         )  # fmt: skip
-
-
-def _remedy(node: Node) -> str:
-    """What makes the node show all, where that is known."""
-    without = node.link == "limited" and node.hello is not None and not node.hello.python
-    return "Install Python 3.8 or newer there: it is found by itself then. " if without else ""
 
 
 def node_twice(job: Job) -> Iterator[Finding]:

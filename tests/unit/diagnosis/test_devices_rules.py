@@ -14,7 +14,6 @@ from hangtop.diagnosis.job import Gpu, Job, NetworkUse
 from hangtop.diagnosis.unnumbered import Unnumbered
 from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import GIB, NOW, Sketch, alarms, first, gpu, kinds, port, source
-from tests.support.made import hello
 
 LOAD = {"utilization": 99, "power": 600.0, "sm_clock": 1980}
 SLOWED = {"utilization": 99, "power": 300.0, "sm_clock": 1100, "event_reasons": 0x48}
@@ -361,13 +360,6 @@ def test_limited() -> None:
     job.node("node1", link="limited", why="no Python there", sources={"ranks": source("ranks", "denied", "hidepid=2")})
     assert first(job.verdict()).kind == "node_limited"
     assert job.verdict().outcome == "unknown"
-    assert "Python" not in first(job.verdict()).advice, "that is not what it lacks"
-
-
-def test_what_makes_a_node_without_a_python_show_all_is_said() -> None:
-    job = Sketch(world=0, nodes=1)
-    job.node("node1", link="limited", why="no Python 3 there", hello=hello(python=""))
-    assert first(job.verdict()).advice.startswith("Install Python 3.8 or newer there")
 
 
 def test_clocks() -> None:

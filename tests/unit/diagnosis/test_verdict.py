@@ -244,5 +244,3 @@ def test_a_node_that_shows_a_part_and_its_ranks_is_as_healthy_as_any() -> None:
     job.motion = MOVING
     job.node("node2", link="limited", why="it sends too much", hello=hello())
     assert job.verdict().outcome == "healthy"
-    job.node("node2", link="limited", why="no Python 3 there", hello=hello(python=""))
-    assert job.verdict().outcome == "unknown"

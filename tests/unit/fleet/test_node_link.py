@@ -12,21 +12,17 @@ from typing import NamedTuple
 
 import pytest
 
-from collectors.fleet import backoff, decode, node_link, stopped
+from collectors.fleet import decode, link_state, node_link, stopped
 from collectors.fleet.decode import TICK_LIMIT
-from collectors.fleet.link_options import LinkOptions
-from collectors.fleet.node_link import NodeLink
+from collectors.fleet.node_link import LinkOptions, NodeLink
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import Completed, Declined, Refused, TransportError
-from collectors.node.logs.parts import mark
 from collectors.samples.control import Settings
-from collectors.samples.logs import LogEvent
 from collectors.samples.stream import Fault, Hello, Tick
 
 SETTINGS = Settings(1.0, 0.25, None, [], [], [])
 HELLO = Hello("v", "3.11", "/usr/bin/python3", "gpu1", "b", "x86_64", "6.1", 0, 7, 1.0, ["ranks"])
 TICK = Tick(1, 2.0, 0.5, 0.25, 4096)
-HOST = "host node gpu1\nhost uid 0\n"
 
 
 def line(sample: NamedTuple) -> bytes:
@@ -173,7 +169,7 @@ async def scene(python: str | None = None, *failures: Exception) -> AsyncIterato
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backoff, "FIRST", 0.0)
+    monkeypatch.setattr(link_state, "FIRST", 0.0)
 
 
 async def live(it: Scene) -> FakeProcess:
@@ -247,31 +243,6 @@ async def test_an_end_of_the_node_side_is_told_apart_and_mended(status: int, why
         assert it.node.attempts == 2
 
 
-async def test_what_held_the_node_side_up_twice_is_left_out_the_third_time() -> None:
-    dump = b'Thread 0x1:\n  File "part:kernel", line 1 in f\n  File "log:ab12", line 1 in f\n'
-    async with scene() as it:
-        for _ in range(2):
-            process = await live(it)
-            assert b'"kernel"' not in process.written[-500:]
-            process.complain(dump)
-            process.end(-signal.SIGALRM)
-            await it.seen.until("lost", "ended itself; it was reading a log (part kernel)")
-            it.link.retry()
-        process = await it.process()
-        assert process.written.endswith(b'"unread": [["ab12", "kernel"]]}')
-
-
-async def test_what_failed_on_a_log_is_left_out_after_a_restart() -> None:
-    told = LogEvent("log.unread", 9.0, 3, "gpu1", 7, "/a.log", 1, "on a line here …", {"part": "kernel"})
-    async with scene() as it:
-        process = await live(it)
-        process.say(line(told) + line(TICK))
-        it.node.lose(process, "no answer for 8 s")
-        await it.seen.until("lost", "no answer for 8 s")
-        process = await live(it)
-        assert process.written.endswith(b'"unread": [["%b", "kernel"]]}' % mark("/a.log").encode())
-
-
 async def test_a_lost_connection_says_why_and_comes_back() -> None:
     async with scene() as it:
         process = await live(it)
@@ -283,8 +254,9 @@ async def test_a_lost_connection_says_why_and_comes_back() -> None:
 
 
 async def test_python_that_is_not_there_is_looked_for() -> None:
+    found = b"shell\npython 3.6 /usr/bin/python3\npython 3.9 /opt/py/python3.9\n"
     async with scene() as it:
-        it.node.answers["for name in python3"] = Completed(0, f"python 3.9 /opt/py/python3.9\n{HOST}".encode(), b"")
+        it.node.answers["for name in python3"] = Completed(0, found, b"")
         (await it.process()).end(127)
         process = await it.process()
         assert process.command[0] == "/opt/py/python3.9"
@@ -294,7 +266,7 @@ async def test_python_that_is_not_there_is_looked_for() -> None:
 
 async def test_a_python_that_cannot_start_says_so() -> None:
     async with scene() as it:
-        it.node.answers["for name in python3"] = Completed(0, f"python 3.9 /usr/bin/python3\n{HOST}".encode(), b"")
+        it.node.answers["for name in python3"] = Completed(0, b"shell\npython 3.9 /usr/bin/python3\n", b"")
         (await it.process()).end(1)
         process = await it.process()
         process.complain(b"ImportError: no zlib\n")
@@ -311,71 +283,26 @@ async def test_the_python_that_was_named_is_the_only_one() -> None:
         await it.seen.until("lost", "/my/python could not start there (status 127): sh: /my/python: not found")
 
 
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (b"shell\n", "there is no Python 3.8 or newer on the PATH there: name one by --python"),
+        (b"hi\nshell\npython 3.6 /usr/bin/python3\n", "no Python 3.8 or newer on the PATH there, only 3.6 (/usr/bin"),
+    ],
+)
+async def test_a_node_without_a_python_that_is_new_enough_says_so(found: bytes, why: str) -> None:
+    async with scene() as it:
+        it.node.answers["for name in python3"] = Completed(0, found, b"")
+        (await it.process()).end(127)
+        lost = await it.seen.until("lost", why)
+        assert lost.next_try is not None
+
+
 async def test_an_account_without_a_shell() -> None:
     async with scene() as it:
         it.node.answers["for name in python3"] = Completed(1, b"This account is currently not available.\n", b"")
         (await it.process()).end(1)
         await it.seen.until("lost", "no shell runs commands there: This account is currently not available.")
-
-
-async def test_without_python_the_gpus_at_least(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with scene() as it:
-        it.node.answers["for name in python3"] = Completed(0, f"python 3.6 /usr/bin/python3\n{HOST}".encode(), b"")
-        it.node.answers["--help-query-gpu"] = Completed(0, b'"index"\n"utilization.gpu"\n"name"\n', b"")
-        it.node.answers["--query-gpu"] = Completed(0, b"0, 40, H200\n", b"")
-        (await it.process()).end(1)
-        limited = await it.seen.until("limited")
-        assert (
-            limited.why
-            == "its Python is 3.6 (/usr/bin/python3): 3.8 or newer is needed: only what nvidia-smi says of its GPUs"
-        )
-        process = await it.process()
-        assert "nvidia-smi" in process.command[2]
-        greeting = it.seen.taken[0]
-        assert isinstance(greeting, Hello)
-        assert (greeting.python, greeting.hostname, greeting.sources) == ("", "gpu1", ["gpus"])
-        process.say(b"0, 40, H200\n")
-        assert isinstance(it.seen.taken[-1], Tick)
-        it.link.look(it.link._ticked_at + 9.0)
-        assert it.seen.now[0] == "stale"
-        process.say(b"0, 41, H200\n")
-        assert it.seen.now[0] == "limited"
-        it.link.beat(b'["Beat",[1]]\n')
-        assert process.written == b'["Beat",[1]]\n'
-
-
-async def test_without_python_and_without_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_link, "_LOOK_AGAIN", 0.001)
-    async with scene() as it:
-        it.node.answers["for name in python3"] = Completed(0, HOST.encode(), b"")
-        (await it.process()).end(127)
-        await it.seen.until("limited", "no Python 3 there, and there is no nvidia-smi: nothing can be read there")
-        it.node.answers["for name in python3"] = Completed(0, f"python 3.9 /usr/bin/python3\n{HOST}".encode(), b"")
-        process = await it.process()
-        assert process.command[0] == "/usr/bin/python3"
-        assert it.seen.now[0] == "limited"
-        process.say(line(HELLO))
-        assert it.seen.now == ("live", "")
-        assert "lost" not in [change.link for change in it.seen.changes]
-
-
-async def test_a_python_that_appears_beside_gpus_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_link, "_LOOK_AGAIN", 0.001)
-    async with scene() as it:
-        it.node.answers["for name in python3"] = Completed(0, HOST.encode(), b"")
-        it.node.answers["--help-query-gpu"] = Completed(0, b'"index"\n"utilization.gpu"\n"name"\n', b"")
-        it.node.answers["--query-gpu"] = Completed(0, b"0, 40, H200\n", b"")
-        (await it.process()).end(127)
-        rows = await it.process()
-        assert "nvidia-smi" in rows.command[2]
-        rows.say(b"0, 40, H200\n")
-        it.node.answers["for name in python3"] = Completed(0, f"python 3.9 /usr/bin/python3\n{HOST}".encode(), b"")
-        process = await it.process()
-        assert process.command[0] == "/usr/bin/python3"
-        assert rows.ended.done()
-        process.say(line(HELLO))
-        assert it.seen.now == ("live", "")
-        assert "lost" not in [change.link for change in it.seen.changes]
 
 
 async def test_silence_from_the_start_is_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -438,8 +365,8 @@ async def test_a_fault_of_our_own_is_shown_and_reported() -> None:
 
 
 def test_waits_double_up_to_a_limit_and_begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backoff, "FIRST", 0.5)
-    waits = backoff.Backoff()
+    monkeypatch.setattr(link_state, "FIRST", 0.5)
+    waits = link_state.Backoff()
     row = [waits.failed() for _ in range(8)]
     assert all(0.6 * nominal <= wait <= nominal for wait, nominal in zip(row, [0.5, 1, 2, 4, 8, 8, 8, 8], strict=True))
     waits.succeeded()

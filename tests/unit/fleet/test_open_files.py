@@ -12,13 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from collectors.fleet import open_files
 from collectors.fleet.local import Local
 from collectors.fleet.ssh.config import SshConfig
 from collectors.fleet.ssh.reasons import explain
 from collectors.fleet.ssh.settings import settings_of
 from collectors.fleet.targets.chosen import Target
-from collectors.fleet.transport import Refused, TransportError
+from collectors.fleet.transport import Refused, TransportError, os_reason
 from collectors.fleet.ways.command import AnyCommand
 from collectors.fleet.ways.piped import Piped
 
@@ -47,10 +46,10 @@ def none_left() -> Iterator[int]:
 
 def test_words_for_each_limit() -> None:
     with none_left() as limit:
-        said = open_files.reason(OSError(errno.EMFILE, "Too many open files"))
+        said = os_reason(OSError(errno.EMFILE, "Too many open files"))
     assert f"on this machine: its limit (ulimit -n) is {limit}" in said
-    assert "fs.file-max" in open_files.reason(OSError(errno.ENFILE, "Too many open files in system"))
-    assert open_files.reason(OSError(errno.ENOEXEC, "Exec format error")) == "Exec format error"
+    assert "fs.file-max" in os_reason(OSError(errno.ENFILE, "Too many open files in system"))
+    assert os_reason(OSError(errno.ENOEXEC, "Exec format error")) == "Exec format error"
 
 
 async def test_a_local_program_that_cannot_be_started() -> None:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import faulthandler
-import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
-from collectors.fleet.held_up import AtWork, at_work
 from collectors.node.logs import parts
-from collectors.node.logs.families.table import FAMILIES
 from collectors.node.logs.following.source import LogSource
 from collectors.node.logs.parser import LogParser
 from collectors.node.shared import Shared
@@ -21,22 +17,6 @@ from collectors.samples.logs import LogEvent, LogFile
 XID = "NVRM: Xid (PCI:0000:18:00): 79, pid=12, name=python, GPU has fallen off the bus.\n"
 RAISED = 'Traceback (most recent call last):\n  File "x.py", line 1, in f\nValueError: x\nINFO next\n'
 LINES = f"Training completed\n{XID}"
-
-
-def test_pythons_own_dump_names_the_part_and_the_log() -> None:
-    path = "/tmp/näme \n with\x1b[31m signs" + "x" * 4000
-    with tempfile.TemporaryFile() as file:
-        asked = parts.Parts()
-        parts.frame_of_log(path)(asked.ask, "endings", lambda: faulthandler.dump_traceback(file, all_threads=False))
-        file.seek(0)
-        said = file.read()
-    assert at_work(said) == AtWork(parts.mark(path), "endings")
-
-
-def test_names_of_all_parts_can_be_read_from_a_dump() -> None:
-    for family in FAMILIES:
-        said = f'Thread 0x1:\n  File "part:{family.name}", line 1 in f\n  File "log:ab", line 1 in f\n'
-        assert at_work(said.encode()) == AtWork("ab", family.name)
 
 
 def test_a_part_that_was_left_out_before_is_not_asked_and_that_is_said() -> None:

@@ -13,7 +13,6 @@ from collectors.samples.stream import SourceState
 from hangtop.diagnosis.job import Gpu, Job, NetworkUse, Node, Port
 from hangtop.diagnosis.preflight.scene import CheckCell, Preflight
 from hangtop.diagnosis.preflight.table import cells, findings
-from tests.support.made import hello
 
 GIB = 1 << 30
 
@@ -121,15 +120,6 @@ def test_a_node_that_said_that_it_has_no_adapter_and_no_gpu_differs_from_those_t
     found = red(cells(scene(*others, bare)))
     assert ("node2", "gpu_lost", "GPUs") in found
     assert ("node2", "ib_port_down", "fabric") in found
-
-
-def test_only_a_node_without_python_is_told_to_install_it() -> None:
-    bare = replace(node("node2"), link="limited", why="no Python 3.8", hello=hello(0.0, python=""))
-    floods = replace(node("node2"), link="limited", why="it sends too much", hello=hello(0.0))
-    for limited, advised in ((bare, True), (floods, False)):
-        (cell,) = [cell for cell in cells(scene(node("node1"), limited)) if (cell.check, cell.node) == ("ssh", "node2")]
-        assert cell.state == "warn"
-        assert ("Python" in cell.remedy) == advised
 
 
 def test_nodes_that_differ_are_told_apart_from_the_others() -> None:
