@@ -1,20 +1,28 @@
-"""Other programs that a source runs (nvidia-smi, journalctl): they never outlive the node side, nor block it."""
+"""Other programs that the node side runs (nvidia-smi, journalctl, py-spy): they never outlive it, nor block it."""
 
 from __future__ import annotations
 
 import os
 import select
 import time
+from contextlib import suppress
 from typing import Callable, List, NamedTuple, Optional, Sequence
 
 from collectors.node import watchdog
-from collectors.node.forked import Forked
+from collectors.node.files import is_ours
 from collectors.node.source import Absent
 
 ERRORS = 1 << 16
 """Bytes of standard error that are kept of a program that is run to its end; the rest is read and let go."""
 OUTPUT = 4 << 20
 """Bytes of its standard output, at which it is ended."""
+
+
+PLACES = (
+    "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/usr/local/nvidia/bin", "/opt/bin",
+    "/usr/lib/wsl/lib", "/run/nvidia/driver/usr/bin",
+)  # fmt: skip
+"""Where tools lie on hosts whose PATH for a command over SSH does not have them."""
 
 
 class ChildEnded(NamedTuple):
@@ -25,25 +33,18 @@ class ChildEnded(NamedTuple):
     stderr: bytes
 
 
-BARE = ("PATH", "LD_LIBRARY_PATH")
-"""What a program needs of our environment to start at all; an interpreter may lie apart from its library."""
+def find(name: str, more: Sequence[str] = ()) -> Optional[str]:
+    """Path of the tool on PATH, in the usual places or in ``more`` folders; None where there is none.
 
-
-def _start(argv: Sequence[str], fed: bool, bare: bool, become: Callable[[], None]) -> Forked:
-    """Start a program with a parent-death signal. Raises :class:`Absent` when it is not there."""
-    setup = watchdog.child_setup()
-    if setup is None:
-        raise Absent("this node's Python has no ctypes, so %s could not be ended reliably" % argv[0])
-
-    def prepare() -> None:
-        become()  # first: a change of user takes the signal away
-        setup()
-
-    try:
-        environment = {name: value for name, value in os.environ.items() if not bare or name in BARE}
-        return Forked(argv, dict(environment, LC_ALL="C"), prepare, fed)
-    except OSError as error:
-        raise Absent("%s: %s" % (argv[0], error.strerror)) from error
+    As root only a tool that nobody but root can change: the PATH of a login may name a folder of a job's user.
+    """
+    for folder in [*os.environ.get("PATH", "").split(os.pathsep), *PLACES, *more]:
+        path = os.path.join(folder, name)
+        if not folder or not os.access(path, os.X_OK) or os.path.isdir(path):
+            continue
+        if os.geteuid() != 0 or (is_ours(path) and is_ours(os.path.realpath(path))):
+            return path
+    return None
 
 
 class Child:
@@ -59,22 +60,56 @@ class Child:
         *,
         limit: int = 1 << 20,
         feed: bytes = b"",
-        bare: bool = False,
-        become: Callable[[], None] = lambda: None,
+        become: Optional[Callable[[], None]] = None,
     ) -> None:
-        """``feed`` is its standard input, written before this returns; ``limit`` bounds the bytes of one read.
+        """``argv[0]`` is a path, or a name that :func:`find` looks for; ``limit`` bounds the bytes of one read.
 
-        ``bare``: it gets nothing of our environment but :data:`BARE`. ``become`` makes it somebody else's before it
-        runs (:func:`collectors.node.processes.owner.becoming`).
+        ``feed`` is its standard input, written before this returns.
+        ``become`` makes it another user's before it runs (:func:`collectors.node.processes.owner.becoming`). Raises
+        :class:`Absent` when the program is not there.
         """
-        self._process = _start(argv, bool(feed), bare, become)
-        if feed:
-            self._process.write(feed)
+        import subprocess  # 1 MB and 10 ms: some nodes run no other program
+
+        setup = watchdog.child_setup()
+        if setup is None:
+            raise Absent("this node's Python has no ctypes, so %s could not be ended reliably" % argv[0])
+        program = argv[0] if "/" in argv[0] else find(argv[0])
+        if program is None:
+            raise Absent("%s: No such file or directory" % argv[0])
+
+        def prepare() -> None:
+            if become is not None:
+                become()  # first: a change of user takes the signal away
+            setup()
+
+        try:
+            self._process = subprocess.Popen(
+                [program, *argv[1:]],
+                stdin=subprocess.PIPE if feed else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                cwd="/",
+                env=dict(os.environ, LC_ALL="C"),
+                preexec_fn=prepare,  # noqa: PLW1509 (prctl and setuid alone)
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            raise Absent("%s: %s" % (argv[0], getattr(error, "strerror", None) or error)) from error
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        if self._process.stdin is not None:
+            with suppress(BrokenPipeError):  # it says itself why it did not read on
+                view = memoryview(feed)
+                while view:
+                    view = view[self._process.stdin.write(view) or 0 :]
+            self._process.stdin.close()
         self._limit = limit
         self._out = self._process.stdout
         self._err = self._process.stderr
-        os.set_blocking(self._out, False)
-        os.set_blocking(self._err, False)
+        self.output = self._out.fileno()
+        """Descriptor of its standard output, to select on: readable and nothing to read means that it closed it."""
+        os.set_blocking(self.output, False)
+        os.set_blocking(self._err.fileno(), False)
 
     @property
     def pid(self) -> int:
@@ -86,34 +121,37 @@ class Child:
         """Exit status (negative: signal); None while it runs."""
         return self._process.poll()
 
-    @property
-    def output(self) -> int:
-        """Descriptor of its standard output, to select on: readable and nothing to read means that it closed it."""
-        return self._out
-
     def ended(self, seconds: float) -> Optional[int]:
         """Wait for its end and return its exit status; None when the time passed."""
-        return self._process.wait(seconds)
+        import subprocess
+
+        with suppress(subprocess.TimeoutExpired):
+            return self._process.wait(seconds)
+        return None
 
     def read(self) -> bytes:
         """Standard output since the last call, at most ``limit`` bytes; empty when there is none (yet, or any more)."""
-        return self._take(self._out)
+        return self._take(self.output)
 
     def read_errors(self) -> bytes:
         """Standard error since the last call."""
-        return self._take(self._err)
+        return self._take(self._err.fileno())
 
     def wait_output(self, seconds: float) -> bool:
         """Wait until there is something to read, or it ended; False when the time passed."""
-        return bool(select.select([self._out], [], [], seconds)[0])
+        return bool(select.select([self.output], [], [], seconds)[0])
 
     def kill(self) -> None:
         """End it without asking, its last output still to be read; one that the kernel holds dies when it lets go."""
-        self._process.kill()
+        with suppress(PermissionError):  # one of sudo's is root's: it ends when nobody reads it
+            self._process.kill()
 
     def end(self) -> None:
         """End it without asking; a process that the kernel holds is left behind, dead as soon as it can be."""
-        self._process.leave()
+        self.kill()
+        self._out.close()
+        self._err.close()
+        self._process.poll()
 
     def _take(self, descriptor: int) -> bytes:
         parts: List[bytes] = []
@@ -130,34 +168,25 @@ class Child:
         return b"".join(parts)
 
 
-def run(
-    argv: Sequence[str],
-    timeout: float,
-    limit: int = OUTPUT,
-    feed: bytes = b"",
-    *,
-    bare: bool = False,
-    become: Callable[[], None] = lambda: None,
-) -> ChildEnded:
+def run(argv: Sequence[str], timeout: float, limit: int = OUTPUT, feed: bytes = b"") -> ChildEnded:
     """Run a program to its end, or end it when ``timeout`` seconds or ``limit`` bytes of output are over.
 
-    ``feed`` is its standard input; ``bare`` and ``become`` as for :class:`Child`. Raises :class:`Absent` when it is
-    not there.
+    ``feed`` is its standard input. Raises :class:`Absent` when it is not there.
     """
-    child = Child(argv, limit=limit, feed=feed, bare=bare, become=become)
+    child = Child(argv, limit=limit, feed=feed)
     out: List[bytes] = []
     err = b""
     size = 0
     until = time.monotonic() + timeout
     try:
         while True:
-            finished = child.status is not None
+            status = child.status
             part = child.read()
             err = (err + child.read_errors())[-ERRORS:]
             out.append(part)
             size += len(part)
-            if finished and not part:
-                return ChildEnded(child.status, b"".join(out), err)
+            if status is not None and not part:
+                return ChildEnded(status, b"".join(out), err)
             left = until - time.monotonic()
             if left <= 0 or size > limit:
                 return ChildEnded(None, b"".join(out), err)

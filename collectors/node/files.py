@@ -79,19 +79,46 @@ def opened(
         os.close(place)
 
 
-def read_named(path: str, uid: int, limit: int = LIMIT) -> Optional[bytes]:
-    """Contents of a regular file that this user named; None where there is none that he, or everybody, may read.
+def named_file(path: str, uid: int) -> int:
+    """Descriptor of a regular file that this user named, and that the user, or everybody, may read.
 
-    So that root reads nothing for him: some files of the kernel's are empty once they were read.
+    So that root reads nothing for that user: some files of the kernel's are empty once they were read. Raises
+    :class:`OSError`.
     """
+    return opened(path, lambda found: regular(found) and _may_read(found, uid))
+
+
+def read_named(path: str, uid: int, limit: int = LIMIT) -> Optional[bytes]:
+    """Contents of a :func:`named_file`; None where there is none that this user may read."""
     try:
-        return _whole(opened(path, lambda found: regular(found) and _may_read(found, uid)), limit)
+        return _whole(named_file(path, uid), limit)
     except OSError:
         return None
 
 
 def _may_read(found: os.stat_result, uid: int) -> bool:
     return uid in (0, found.st_uid) or bool(found.st_mode & stat.S_IROTH)
+
+
+def is_ours(path: str) -> bool:
+    """True for a file that nobody but root and this user can change, or replace by another one of that name.
+
+    In a folder with the sticky bit (/tmp) others can add names, but not take those of root and this user.
+    """
+    us = (0, os.geteuid())
+    try:
+        found = os.stat(path)
+        if found.st_uid not in us or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            return False
+        while path != os.path.dirname(path):
+            path = os.path.dirname(path)
+            found = os.stat(path)
+            writable = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+            if found.st_uid not in us or (writable and not found.st_mode & stat.S_ISVTX):
+                return False
+    except OSError:
+        return False
+    return True
 
 
 def text(data: bytes) -> str:

@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import time
 from typing import List, Optional, Sequence
 
 from collectors.node.child import ERRORS, OUTPUT, Child, ChildEnded
 from collectors.node.files import text
 
-PLACES = (
-    "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/usr/local/nvidia/bin", "/opt/bin",
-    "/usr/lib/wsl/lib", "/run/nvidia/driver/usr/bin",
-)  # fmt: skip
-"""Where tools lie on hosts whose PATH for a command over SSH does not have them."""
-
 STRANGE = 10
 """Of so many characters more than one that cannot be shown is no text any more."""
-
-
-def find(name: str) -> Optional[str]:
-    """Path of the tool; None where there is none."""
-    for folder in [*os.environ.get("PATH", "").split(os.pathsep), *PLACES]:
-        path = os.path.join(folder, name)
-        if folder and os.access(path, os.X_OK) and not os.path.isdir(path):
-            return path
-    return None
 
 
 def told(name: str, words: str, most: int) -> str:

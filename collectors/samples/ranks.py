@@ -92,8 +92,7 @@ class RankPulse(NamedTuple):
 class CpuWait(NamedTuple):
     """How long a rank's main thread was ready to run and had no CPU, and what may keep it from one.
 
-    Told of a rank that waits, and of one that did; one that is not told of, on a node whose source ``cpus`` answers,
-    gets its CPU.
+    A rank without this sample, on a node whose source ``cpus`` answers, gets its CPU.
     """
 
     pid: int
@@ -103,12 +102,6 @@ class CpuWait(NamedTuple):
     """CPUs that it may run on, as the kernel lists them: ``0-15,32``."""
     nice: int
     """-20 to 19; 0 is usual."""
-    group: str
-    """Path of the control group above it whose limit was met most often; empty where none has a limit."""
-    limit: Optional[float]
-    """CPUs that this group may use."""
-    throttled: Optional[int]
-    """Per cent of that group's periods in which it was stopped, in steps of 5; None where unknown."""
 
 
 class IdleLauncher(NamedTuple):

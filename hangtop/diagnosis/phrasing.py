@@ -120,8 +120,3 @@ def size(number: float) -> str:
 def outcome_words(outcome: str) -> str:
     """An outcome as people read it: ``at risk``; scripts read it as it is."""
     return outcome.replace("_", " ")
-
-
-def cpus_text(number: float) -> str:
-    """``1 CPU``, ``0.5 CPUs``: what a control group may use."""
-    return "1 CPU" if number == 1 else f"{number:g} CPUs"

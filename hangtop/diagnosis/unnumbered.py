@@ -14,7 +14,6 @@ from itertools import groupby
 _PIDS = 1 << 24
 """More than the kernel gives (PID_MAX_LIMIT is 2^22)."""
 NUMBERED_BY = {
-    "memory": "its environment as it is now",
     "recorder": "the name of its flight recorder's pipe or dump",
     "log": "what NCCL or torch wrote into its log",
     "command": "its command line",

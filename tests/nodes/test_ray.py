@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.ranks.ray_state import ranks_of
+from collectors.node.ranks.rank_from_files import ray_ranks
 from tests.support.reached import BY_A_SHELL, Reached
 
 JOB = Path(__file__).parents[1] / "support" / "nameless_jobs" / "ray_job.py"
@@ -43,7 +43,7 @@ def _running(folder: Path, mode: str) -> Iterator[dict[int, int]]:
         **os.environ, "HX_CASE": str(folder), "HX_FOLDER": str(folder), "HX_RAY": own.name, "OMP_NUM_THREADS": "1",
         "HX_WHO": str(WHO), "HX_WORLD": str(WORLD),
         "RAY_USAGE_STATS_ENABLED": "0", "RAY_TRAIN_V2_ENABLED": "1",
-        "RAY_AUTH_MODE": "disabled" if mode == "named" else "token", "RAY_AUTH_TOKEN": "of-this-test-alone",
+        "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "of-this-test-alone",
     }  # fmt: skip
     with (folder / "job.out").open("wb") as log:
         job = subprocess.Popen(
@@ -66,10 +66,10 @@ def _running(folder: Path, mode: str) -> Iterator[dict[int, int]]:
         own.cleanup()
 
 
-@pytest.mark.parametrize("mode", ["train", "called", "named"])
+@pytest.mark.parametrize("mode", ["train", "called"])
 def test_ranks_are_numbered_by_rays_state_and_the_stuck_one_is_named(tmp_path: Path, mode: str) -> None:
     with _running(tmp_path, mode) as ranks:
-        assert ranks_of("/proc", ranks.keys()) == ranks
+        assert ray_ranks(ranks.keys()) == ranks
         answer = Reached([*BY_A_SHELL, "--watch", "5"], str(tmp_path)).triage()
     assert answer["verdict"] == "hung"
     assert answer["findings"][0]["ranks"] == [WHO]
@@ -78,7 +78,7 @@ def test_ranks_are_numbered_by_rays_state_and_the_stuck_one_is_named(tmp_path: P
 
 def test_actors_of_whom_ray_tells_no_number_are_named_by_host_and_pid(tmp_path: Path) -> None:
     with _running(tmp_path, "plain") as ranks:
-        assert ranks_of("/proc", ranks.keys()) == {}
+        assert ray_ranks(ranks.keys()) == {}
         answer = Reached([*BY_A_SHELL, "--watch", "5"], str(tmp_path)).triage()
         (stuck,) = [pid for pid, rank in ranks.items() if rank == WHO]
     assert answer["verdict"] == "hung"

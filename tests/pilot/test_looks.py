@@ -87,7 +87,7 @@ async def test_ranks_of_a_silent_node_are_not_said_to_be_alive() -> None:
 
 async def test_a_rank_that_is_ready_and_gets_no_cpu_is_not_said_to_be_on_one() -> None:
     session = Paper(nodes=2, gpus=4).session()
-    waits = CpuWait(PID, 85, "0-3", 0, "", None, None)
+    waits = CpuWait(PID, 85, "0-3", 0)
     session.samples("node1", [waits, waits._replace(pid=PID + 1, waited=30)], 0)
     async with screen(session) as shown:
         assert "7 of 8 ranks on CPU now" in shown.lines()[2]

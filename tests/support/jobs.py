@@ -143,19 +143,10 @@ class Ranks:
             self.sketch.own(number).fields.update(fields)
         return self
 
-    def waits_for_cpu(
-        self,
-        waited: int,
-        allowed: str = "0-15",
-        nice: int = 0,
-        limit: float | None = None,
-        throttled: int | None = None,
-    ) -> Ranks:
+    def waits_for_cpu(self, waited: int, allowed: str = "0-15", nice: int = 0) -> Ranks:
         """Per cent of the time in which they are ready and have no CPU, and what may keep them from one."""
         for number in self.numbers:
-            group = "" if limit is None else "/kubepods/pod7"
-            own = CpuWait(1000 + number, waited, allowed, nice, group, limit, throttled)
-            self.sketch.own(number).cpu_wait = own
+            self.sketch.own(number).cpu_wait = CpuWait(1000 + number, waited, allowed, nice)
         return self
 
     def helpers(self, *helpers: Helper) -> Ranks:

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from collectors.samples.location import Location
 from collectors.samples.logs import LogFile
 from collectors.samples.ranks import CpuWait, RankProcess, RankPulse
-from hangtop.diagnosis.phrasing import cpus_text
 from hangtop.diagnosis.unnumbered import NUMBERED_BY
 from hangtop.session.state.job_state import GpuState, InterfaceState, NodeState, PortState
 from tui.figures.measure import grown_errors, memory_percent, pulse_of, row_of, throttling
@@ -72,10 +71,8 @@ def _cpu(wait: CpuWait | None) -> list[Fact]:
     """What it lacks of CPU time; nothing of one that gets its own."""
     if wait is None:
         return []
-    stopped = "" if wait.throttled is None else f" and was stopped in {wait.throttled}% of the periods"
-    limit = "" if wait.limit is None else f"; its control group may use {cpus_text(wait.limit)}{stopped}"
     runs = f"may run on CPUs {wait.allowed} at nice {wait.nice}"
-    return [("cpu", f"waits {wait.waited}% of the time for one; {runs}{limit}")]
+    return [("cpu", f"waits {wait.waited}% of the time for one; {runs}")]
 
 
 def _launched(process: RankProcess) -> str:

@@ -1,15 +1,13 @@
-"""AMD's GPUs, in the same samples as NVIDIA's: by sysfs, and by amd-smi or rocm-smi where that tells no use."""
+"""AMD's GPUs, in the same samples as NVIDIA's: by sysfs, and by amd-smi where that tells no use."""
 
 from __future__ import annotations
 
-import os
 import time
-from typing import Dict, Iterator, List, NamedTuple, Union
+from typing import Dict, Iterator, List, NamedTuple, Optional
 
-from collectors.node import tool
-from collectors.node.child import ChildEnded
+from collectors.node.child import ChildEnded, find
 from collectors.node.files import text
-from collectors.node.gpus import amd_smi, amd_sysfs, rocm_smi
+from collectors.node.gpus import amd_smi, amd_sysfs
 from collectors.node.shared import Shared
 from collectors.node.tool import Query
 from collectors.samples.gpus import GpuFault, GpuProcess, GpuProcesses
@@ -38,7 +36,7 @@ class AmdGpus:
         self._faults: Dict[int, str] = {}
         self._scanned = self._apps = float("-inf")
         self._rescanned = False
-        self._tool: Union[_AmdSmi, _RocmSmi, None] = None
+        self._tool: Optional[_AmdSmi] = None
 
     def there(self) -> bool:
         """True where the node has such GPUs."""
@@ -84,30 +82,18 @@ class AmdGpus:
 
     def _by_tool(self, moment: float) -> Iterator[NamedTuple]:
         if self._tool is None:
-            self._tool = _found({card.gpu: card.bus_id for card in self._cards})
-            if self._tool is None:
-                yield Fault("gpus", "the driver tells no use of AMD's GPUs, and there is no amd-smi or rocm-smi", 1)
+            path = find("amd-smi", PLACES)
+            if path is None:
+                yield Fault("gpus", "the driver tells no use of AMD's GPUs, and there is no amd-smi", 1)
                 return
+            self._tool = _AmdSmi(path, {card.gpu: card.bus_id for card in self._cards})
         for sample in self._tool.look(moment):
             yield self._told(sample.processes) if isinstance(sample, GpuProcesses) else sample
-        if isinstance(self._tool, _RocmSmi) and moment - self._apps > APPS_PERIOD:
-            self._apps = moment  # rocm-smi does not tell which GPU a process is on: the driver's files do
-            yield self._told(list(amd_sysfs.processes(self._sys, self._proc)))
 
     def close(self) -> None:
         """End what runs."""
         if self._tool is not None:
             self._tool.close()
-
-
-def _found(buses: Dict[int, str]) -> "Union[_AmdSmi, _RocmSmi, None]":
-    """What asks the tool of this node, the newer one first; None where there is none."""
-    for name, kind in (("amd-smi", _AmdSmi), ("rocm-smi", _RocmSmi)):
-        places = [os.path.join(folder, name) for folder in PLACES]
-        path = tool.find(name) or next((place for place in places if os.access(place, os.X_OK)), None)
-        if path is not None:
-            return kind(path, buses)
-    return None
 
 
 class _AmdSmi:
@@ -148,29 +134,3 @@ class _AmdSmi:
         """Forget the questions."""
         self._metric.close()
         self._process.close()
-
-
-class _RocmSmi:
-    """rocm-smi, asked again and again, one question at a time."""
-
-    def __init__(self, path: str, buses: Dict[int, str]) -> None:
-        self._buses = {bus: gpu for gpu, bus in buses.items()}
-        self._due = float("-inf")
-        self._metric = Query([path, *rocm_smi.METRIC], patience=PATIENCE)
-
-    def look(self, moment: float) -> Iterator[NamedTuple]:
-        """What its answer says, if one has come."""
-        ended = self._metric.answer()
-        if ended is not None:
-            rows = rocm_smi.rows(text(ended.stdout), self._buses)
-            if not rows:
-                said = (text(ended.stderr) or text(ended.stdout)).strip()[:200] or "status %s" % ended.status
-                yield Fault("gpus", "rocm-smi gave no figures: %s" % said, 1)
-            yield from rows
-        if moment - self._due > SMI_PERIOD and not self._metric.waits:
-            self._due = moment
-            self._metric.ask()
-
-    def close(self) -> None:
-        """Forget the question."""
-        self._metric.close()

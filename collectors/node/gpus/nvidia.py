@@ -9,7 +9,6 @@ import os
 import time
 from typing import Iterator, List, NamedTuple, Optional, Tuple
 
-from collectors.node import tool
 from collectors.node.files import text
 from collectors.node.gpus.amd import AmdGpus
 from collectors.node.gpus.nvidia_smi_fields import rejected_field
@@ -19,7 +18,8 @@ from collectors.node.gpus.roster import Roster
 from collectors.node.network.fabric import SYS
 from collectors.node.shared import Shared
 from collectors.node.source import Absent, Source
-from collectors.node.tool import Query
+from collectors.node.child import find
+from collectors.node.tool import Query, told
 from collectors.samples.control import Settings
 from collectors.samples.gpus import GpuProcess, GpuProcesses
 from collectors.samples.stream import Fault
@@ -85,7 +85,7 @@ class Gpus(Source):
             self._opened = None
 
     def _open(self) -> Tuple[NvidiaSmiStream, Query]:
-        path = tool.find("nvidia-smi")
+        path = find("nvidia-smi")
         if path is None:
             raise Absent("no nvidia-smi on this node: no NVIDIA driver")
         query = "--query-compute-apps=" + ",".join(APP_FIELDS)
@@ -113,7 +113,7 @@ class Gpus(Source):
             self.shared.computing = frozenset([row.pid for row in self._processes])
         elif ended is not None:
             how = "no answer" if ended.status is None else "status %d" % ended.status
-            said = tool.told("nvidia-smi", text(ended.stdout + ended.stderr).strip(), 200) or how
+            said = told("nvidia-smi", text(ended.stdout + ended.stderr).strip(), 200) or how
             yield Fault(self.name, "the list of GPU processes could not be read: %s" % said, 1)
         elif not apps.waits and stream.running and moment >= self._apps_due:
             self._apps_due = moment + APPS_PERIOD

@@ -14,11 +14,11 @@ import re
 import time
 from typing import Iterator, List, NamedTuple, Optional, Tuple
 
-from collectors.node.child import ChildEnded
+from collectors.node.child import ChildEnded, find
 from collectors.node.files import list_folder, read_or_none, read_text, text
 from collectors.node.shared import Shared
 from collectors.node.source import Absent, Source
-from collectors.node.tool import Query, find
+from collectors.node.tool import Query
 from collectors.samples.gpus import FabricService, GpuFabric
 from collectors.samples.location import Location
 

@@ -9,7 +9,7 @@ import os
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from collectors.node import files
-from collectors.node.processes import far_ends, file_locks, freezer, named_files, sleeps
+from collectors.node.processes import far_ends, file_locks, freezer, sleeps
 from collectors.node.processes.procfs import parse_stat
 from collectors.node.processes.socket_tables import LISTEN, address, read_tables, sockets
 
@@ -145,8 +145,6 @@ def _syscall(folder: str, pid: int, proc: str) -> Tuple[str, str]:
     if words[0] in ("running", "-1"):
         return "none", ""
     name = _NAMES.get(int(words[0]), words[0])
-    if name in named_files.NAMING:
-        return name, named_files.named(folder, name, words[1:7])
     if name == sleeps.CALL:
         return name, sleeps.left(folder, words[1:4])
     if name in _ON_A_CHILD:

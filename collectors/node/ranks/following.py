@@ -21,8 +21,8 @@ from collectors.node.ranks.family import Kin, arrange, helper_role
 from collectors.node.ranks.idle_launchers import IdleLaunchers
 from collectors.node.ranks.mapped import title
 from collectors.node.ranks.pulse import bytes_moved, helper_sample, rank_pulse, read_stat
+from collectors.node.ranks.rank_identifier import RankIdentifier, waits_for_a_child
 from collectors.node.ranks.search import YOUNG, Search
-from collectors.node.ranks.settling import Settling, waits_for_a_child
 from collectors.node.ranks.tracked import Tracked
 from collectors.node.shared import Shared
 from collectors.node.source import Denied, Failed, Source
@@ -40,6 +40,8 @@ HELPER_TURNS = 5
 """Ticks in which every helper is read once, …"""
 NEW_HELPER = 6.0
 """… but for the first seconds in which it is seen: whether it works is to be known soon."""
+QUIET_LOOKS = 2
+"""Looks without a voluntary context switch after which a rank counts as waiting, maybe for a child that has ended."""
 
 
 class RankSource(Source):
@@ -53,7 +55,7 @@ class RankSource(Source):
         super().__init__(shared, proc, sys)
         self._reader = GuardedReader()
         self._search = Search(proc, self._reader)
-        self._settling = Settling(proc, self._search, shared)
+        self._identifier = RankIdentifier(proc, self._search, shared)
         self._facts = FactFinder(proc, sys, boot_time())
         self._idle = IdleLaunchers(boot_time())
         self._tracked: Dict[int, Tracked] = {}
@@ -78,7 +80,7 @@ class RankSource(Source):
         moment = time.monotonic()
         if self._list_due(moment):
             yield from self._list(moment, now)
-        self._stale = self._settling.settle(self._tracked, self._places, moment) or self._stale
+        self._stale = self._identifier.settle(self._tracked, self._places, moment) or self._stale
         self._read_commands(moment)
         if self._stale:
             self._stale = False
@@ -249,12 +251,10 @@ class RankSource(Source):
             tracked.process = self._with_conf(tracked.process)
             alive.append(tracked.process)
             yield tracked.process
-            idle_since = tracked.wait.since(self.proc, pid, status, now)
+            tracked.note_switches(status.voluntary_switches)
             helped = spent.get(pid, 0.0) + tracked.stat.children_cpu  # a compiler starts many that end in a second
-            yield rank_pulse(
-                self.proc, pid, tracked.held, tracked.stat, status, helped, idle_since, self.sys, moved.get(pid)
-            )
-            if tracked.wait.lasts and tracked.unreaped.due(moment, LIST_EVERY):
+            yield rank_pulse(self.proc, pid, tracked.held, tracked.stat, status, helped, self.sys, moved.get(pid))
+            if tracked.quiet_looks >= QUIET_LOOKS and tracked.unreaped.due(moment, LIST_EVERY):
                 yield from tracked.unreaped.look(self.proc, pid, now)
         self.shared.ranks = tuple(alive)
 

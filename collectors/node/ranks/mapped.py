@@ -11,8 +11,7 @@ import re
 from typing import AbstractSet, Dict, Mapping, NamedTuple, Sequence
 
 from collectors.node.blocking import BlockingGuard
-from collectors.node.files import link, list_folder, read, read_or_none
-from collectors.node.processes.environ import NO_RANK
+from collectors.node.files import list_folder, read, read_or_none
 from collectors.node.processes.own_programs import is_own
 from collectors.node.processes.procfs import Stat
 
@@ -132,18 +131,6 @@ def takes_part(proc: str, pid: int) -> bool:
     """
     base = "%s/%d/task" % (proc, pid)
     return any((read_or_none("%s/%s/comm" % (base, task)) or b"").startswith(_BYTES) for task in list_folder(base))
-
-
-def rank_of_pipe(proc: str, pid: int, env: Mapping[str, str]) -> int:
-    """Rank by the pipe that torch's flight recorder listens on, ``<stem><rank>.pipe`` (FlightRecorder.hpp)."""
-    stem = env.get("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "")
-    folder = "%s/%d/fd" % (proc, pid)
-    for descriptor in list_folder(folder) if stem else ():
-        path = link(folder + "/" + descriptor)
-        number = path[len(stem) : -len(".pipe")]
-        if path.startswith(stem) and path.endswith(".pipe") and number.isdecimal() and len(number) < 8:
-            return int(number)
-    return NO_RANK
 
 
 def title(words: Sequence[str]) -> str:

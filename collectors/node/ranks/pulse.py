@@ -35,7 +35,6 @@ def rank_pulse(
     stat: Stat,
     status: ProcessStatus,
     helpers_cpu: float,
-    idle_since: Optional[float],
     sys: str = "/sys",
     helpers_bytes: Optional[int] = None,
 ) -> RankPulse:
@@ -59,7 +58,6 @@ def rank_pulse(
         read_bytes=io.read_bytes,
         written_bytes=io.written_bytes,
         helpers_cpu=round(helpers_cpu, 2),
-        idle_since=idle_since,
         main_cpu=parse_schedstat(held.read("schedstat") or b""),
         helpers_bytes=helpers_bytes,
     )

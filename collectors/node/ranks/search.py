@@ -22,7 +22,6 @@ from collectors.node.processes.environ import (
     rank_of,
     unnumbered,
 )
-from collectors.node.processes.living_env import LivingEnvironment
 from collectors.node.processes.own_programs import is_marked
 from collectors.node.processes.procfs import Stat, parse_stat, split_zeros
 from collectors.node.ranks.mapped import Mapped, is_foreign
@@ -67,7 +66,6 @@ class Search:
         only = os.environ.get(ONLY, "").partition("=")
         self._only = (only[0], only[2]) if only[1] else None
         self._mapped = Mapped(proc, reader)
-        self._living = LivingEnvironment(proc, reader)
         self.refused: Set[int] = set()
         """Python processes whose environment may not be read: ranks may be among them."""
 
@@ -86,7 +84,6 @@ class Search:
             del self._known[pid]
             self.refused.discard(pid)
         self._mapped.keep(present)
-        self._living.keep(present)
         moment = time.monotonic()
         due = self._due(present, taken, moment)
         found: List[FoundProcess] = []
@@ -104,18 +101,17 @@ class Search:
         return found
 
     def again(self, pid: int, library: str, answer: Optional[Answer] = None) -> Optional[FoundProcess]:
-        """A process that says no rank, by its environment as it is now; None where it is no matter of ours."""
-        now = self._living.read(pid)
-        if not now and answer is None:
+        """A process without a launcher's rank, by fewer variables; None where the user's filter leaves it out."""
+        if answer is None:
             path = "%s/%d/environ" % (self._proc, pid)
             answer = self._reader.read_all([path]).get(path)
-        env = parse(now if now else answer if isinstance(answer, bytes) else b"")
+        env = parse(answer if isinstance(answer, bytes) else b"")
         if not self._passes(env):
             return None
         rank = late_rank(env, library)
         if rank is None:
             return FoundProcess(pid, unnumbered(env), presentable(env), "", library)
-        return FoundProcess(pid, rank, presentable(env), "memory", library)
+        return FoundProcess(pid, rank, presentable(env), "environment", library)
 
     def has_library(self, pid: int, stat: Stat) -> bool:
         """Whether a process has a training library mapped, as far as that can be read."""

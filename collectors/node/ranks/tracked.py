@@ -7,7 +7,6 @@ from typing import List, Optional
 from collectors.node.processes.environ import NO_RANK, RankEnvironment
 from collectors.node.processes.held import Held
 from collectors.node.processes.procfs import Stat
-from collectors.node.processes.slept import WaitStart
 from collectors.node.processes.unreaped import Unreaped
 from collectors.node.ranks.family import FamilyMember
 from collectors.node.ranks.search import FoundProcess
@@ -23,7 +22,7 @@ class Tracked:
 
     __slots__ = (
         "bytes_moved", "env", "executable", "facts_at", "held", "library", "numbered_by", "pause", "pid", "process",
-        "seen", "settle_at", "shared", "shown", "stat", "takes_part", "unreaped", "wait", "words",
+        "quiet_looks", "seen", "settle_at", "shared", "shown", "stat", "switches", "takes_part", "unreaped", "words",
     )  # fmt: skip
 
     def __init__(self, found: FoundProcess, stat: Stat, seen: float, held: Held) -> None:
@@ -46,9 +45,16 @@ class Tracked:
         self.facts_at = 0.0
         self.bytes_moved: Optional[int] = None
         """Read and written, of a helper that is no worker; None before it was looked at, and of all others."""
-        self.wait = WaitStart()
+        self.switches = -1
+        self.quiet_looks = 0
+        """Looks in a row in which its main thread made no voluntary context switch."""
         self.unreaped = Unreaped()
         self.held = held
+
+    def note_switches(self, voluntary: int) -> None:
+        """Count looks without a voluntary context switch of its main thread."""
+        self.quiet_looks = self.quiet_looks + 1 if voluntary == self.switches else 0
+        self.switches = voluntary
 
     def member(self, orphan: bool = False) -> FamilyMember:
         """What its place in the family depends on."""

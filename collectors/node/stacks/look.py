@@ -9,7 +9,7 @@ from typing import Deque, List, NamedTuple, Optional
 
 from collectors.node.network.carried import CarriedBytes, TrafficTold
 from collectors.node.processes import inside, process_state
-from collectors.node.stacks import pyspy, pyspy_output, pyspy_variables, tracing
+from collectors.node.stacks import pyspy, pyspy_output, tracing
 from collectors.samples.stacks import StackDump, ThreadStack
 
 STOPPED = frozenset("Tt")
@@ -61,7 +61,6 @@ class LookUnderWay:
         self._sudo = sudo
         self._at = time.time()
         self._method = "none"
-        self._digests = pyspy_variables.Digests()
         self._own_pid = process_state.identity(pid).own_pid
         self._is_inside = self._own_pid not in (None, pid) and os.geteuid() == 0
         self._state = process_state.of(pid)
@@ -130,7 +129,6 @@ class LookUnderWay:
             self.failure = pyspy_output.DumpFailure("torn", "py-spy's answer cannot be read: %s" % error)
             return
         self._method = attempt.method
-        self._digests = pyspy_variables.of_main(stdout, self.pid, self._own_pid)
         self.failure = None
         main = pyspy_output.main_thread(self.threads, self.pid)
         if main is not None and main.frames:
@@ -188,6 +186,4 @@ class LookUnderWay:
             process_state.kernel_stack(self.pid) if stuck else [],
             way_out,
             *(self._traffic.told() if self._traffic is not None else TrafficTold()),
-            variables=self._digests.variables,
-            ran=self._digests.ran,
         )

@@ -72,42 +72,18 @@ def _opened(path: str, *, named: bool) -> Optional[PySpy]:
     what will be run: it is opened first.
     """
     real = os.path.realpath(path)
-    if not named and not (_folders_are_ours(path) and _folders_are_ours(real)):
+    if not named and not (files.is_ours(path) and files.is_ours(real)):
         return None
     try:
         descriptor = os.open(real, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return None
-    status = os.fstat(descriptor)
-    # by number of this process: children close the descriptor, and sudo runs as somebody else
+    # by number of this process: children close the descriptor, and sudo runs as another user
     opened = "/proc/%d/fd/%d" % (os.getpid(), descriptor)
-    if stat.S_ISREG(status.st_mode) and (named or _is_ours(status)) and os.access(opened, os.X_OK):
+    if stat.S_ISREG(os.fstat(descriptor).st_mode) and os.access(opened, os.X_OK):
         return PySpy(opened, False, real)
     os.close(descriptor)
     return None
-
-
-def _is_ours(found: os.stat_result) -> bool:
-    """True for what nobody but root and this user can change."""
-    return found.st_uid in (0, os.geteuid()) and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-
-
-def _folders_are_ours(path: str) -> bool:
-    """True when nobody else can put something in the place of this name.
-
-    In a folder with the sticky bit (/tmp) others can add names, but not take those of ours.
-    """
-    folder = os.path.dirname(path)
-    while True:
-        try:
-            found = os.stat(folder)
-        except OSError:
-            return False
-        if not _is_ours(found) and not (found.st_mode & stat.S_ISVTX and found.st_uid in (0, os.geteuid())):
-            return False
-        if folder == os.path.dirname(folder):
-            return True
-        folder = os.path.dirname(folder)
 
 
 def borrow(compressed: bytes) -> PySpy:

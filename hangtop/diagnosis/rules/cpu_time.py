@@ -12,15 +12,8 @@ from collectors.samples.ranks import CpuWait
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.peers import median_without
-from hangtop.diagnosis.phrasing import cpus_text, ranks_on, ranks_text
-from hangtop.diagnosis.tables.thresholds import (
-    CPU_CROWDED,
-    CPU_PEERS_SHARE,
-    CPU_STOPPED_MOSTLY,
-    CPU_STOPPED_SHARE,
-    CPU_WAITED_SHARE,
-    CPU_WAITED_STOPPED,
-)
+from hangtop.diagnosis.phrasing import ranks_on, ranks_text
+from hangtop.diagnosis.tables.thresholds import CPU_CROWDED, CPU_PEERS_SHARE, CPU_WAITED_SHARE
 
 SOURCE = "cpus"
 _PART = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?")
@@ -36,9 +29,9 @@ class _Reason(NamedTuple):
 def cpu_starved(job: Job) -> Iterator[Finding]:
     """cpu_starved: a rank is ready to run and has no CPU for a large part of the time, the others are not; and why.
 
-    Needs schedstat of the kernel, others that get their CPU, and a reason that holds for this rank: a limit of its
-    control group that is met, a nice value, CPUs that it shares with more ranks than there are, or a node with more to
-    do than it has CPUs while other nodes have not.
+    Needs schedstat of the kernel, others that get their CPU, and a reason that holds for this rank: a nice value, CPUs
+    that it shares with more ranks than there are, or a node with more to do than it has CPUs while other nodes have
+    not.
     """
     if not any(rank.cpu_wait for rank in job.ranks):
         return
@@ -72,10 +65,7 @@ def cpu_starved(job: Job) -> Iterator[Finding]:
 
 
 def _is_late(rank: Rank) -> bool:
-    """It waits for long, or for a while in a group that is stopped most of the time: what it does then is sleep."""
-    wait = rank.cpu_wait
-    stopped = wait is not None and wait.limit is not None and (wait.throttled or 0) >= CPU_STOPPED_MOSTLY
-    return rank.waited_for_cpu >= (CPU_WAITED_STOPPED if stopped else CPU_WAITED_SHARE)
+    return rank.waited_for_cpu >= CPU_WAITED_SHARE
 
 
 def _is_told(job: Job, rank: Rank) -> bool:
@@ -93,11 +83,6 @@ def _reason(job: Job, rank: Rank, late: Sequence[Rank], usual_nice: int | None) 
     wait = rank.cpu_wait
     if wait is None:
         return None
-    if wait.limit is not None and (wait.throttled or 0) >= CPU_STOPPED_SHARE:
-        return _Reason(
-            f"its control group may use {cpus_text(wait.limit)} and was stopped in {wait.throttled}% of the periods",
-            f"Raise or remove the limit of {wait.group} (docker --cpus, the pod's limits.cpu, systemd's CPUQuota).",
-        )
     if usual_nice is not None and wait.nice > usual_nice:
         return _Reason(
             f"it runs at nice {wait.nice}, and others on the node before it",
@@ -173,9 +158,8 @@ def _of(ranks: Sequence[Rank], text: str) -> str:
 def _seen(job: Job, rank: Rank) -> Evidence:
     wait = rank.cpu_wait
     assert wait is not None
-    stopped = f"{cpus_text(wait.limit)}, stopped in {wait.throttled or 0}% of the periods" if wait.limit else "no limit"
     return Evidence(
         f"/proc/{rank.process.pid}/schedstat on {rank.node}", job.nodes[rank.node].seen_at or job.now,
         f"{ranks_text((rank.rank,))}: ready without a CPU for {wait.waited}% of the last 12 s; may run on CPUs "
-        f"{wait.allowed}, nice {wait.nice}; group {wait.group or '/'}: {stopped}",
+        f"{wait.allowed}, nice {wait.nice}",
     )  # fmt: skip

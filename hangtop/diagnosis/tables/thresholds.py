@@ -177,11 +177,5 @@ CPU_WAITED_SHARE = 25
 """Ours: per cent of the time for which a rank is ready and has no CPU; one alone on its cores waits under 1 %."""
 CPU_PEERS_SHARE = 3
 """Ours: so many times as much as the others, at the least."""
-CPU_STOPPED_SHARE = 25
-"""Ours: per cent of its periods in which a control group was stopped; a burst now and then stays under 10 %."""
-CPU_STOPPED_MOSTLY = 60
-"""Ours: per cent of the periods; a job whose group was stopped in 85 % of them took 3.5 times as long for a step."""
-CPU_WAITED_STOPPED = 10
-"""Ours: per cent of waiting for a CPU that is enough then: while the group is stopped the rank may be asleep."""
 CPU_CROWDED = 1.5
 """Ours: tasks that want to run (the load of a minute) for each CPU of a node, beside nodes with a third of that."""

@@ -2,18 +2,14 @@
 
     job.py spawn FIRST     two ranks of torch.multiprocessing.spawn, each told its number as an argument
     job.py task FIRST      the same, started with the RANK and WORLD_SIZE of its node, as a pod of a PyTorchJob has them
-    job.py late RANK       sets RANK and WORLD_SIZE itself once it runs, as Lightning, Ray Train and many scripts do
-    job.py title RANK      was started with RANK, and destroys the memory that held it, as setproctitle does
 
 Rank HX_WHO blocks in its reader at step 10 and says "struck"; the others wait for it.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sys
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -51,26 +47,8 @@ def spawned(local: int, first: int) -> None:
     train(first + local)
 
 
-def overwrite_environment() -> None:
-    """Move every variable to new memory, and clear the place where the kernel put them."""
-    for name, value in os.environ.items():
-        os.putenv(name, value)
-    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-    begin, end = int(fields[47]), int(fields[48])  # env_start and env_end of proc_pid_stat(5)
-    ctypes.memset(begin, 0, end - begin)
-
-
 def main() -> None:
-    mode, number = sys.argv[1], int(sys.argv[2])
-    if mode in ("spawn", "task"):
-        mp.spawn(spawned, args=(number,), nprocs=2)
-        return
-    if mode == "late":
-        os.environ.update(RANK=str(number), WORLD_SIZE=str(WORLD))
-    else:
-        overwrite_environment()
-    dist.init_process_group("gloo")
-    train(number)
+    mp.spawn(spawned, args=(int(sys.argv[2]),), nprocs=2)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
     ray_job.py train     Ray Train's, by a trainer that sets no RANK
     ray_job.py called    actors whose ``__repr__`` has the rank, and which give themselves a title of their own
-    ray_job.py named     actors that are named ``stage0_worker_RANK``, in a cluster whose dashboard wants no token
     ray_job.py plain     actors that know their rank alone
 
 Rank HX_WHO blocks in its reader at step 10 and leaves ``struck`` in HX_FOLDER, where all leave ``rank.RANK`` with their
@@ -76,10 +75,7 @@ def main() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    ray.init(
-        num_cpus=WORLD + 1, include_dashboard=mode == "named", object_store_memory=100 << 20,
-        _temp_dir=os.environ["HX_RAY"],
-    )  # fmt: skip
+    ray.init(num_cpus=WORLD + 1, include_dashboard=False, object_store_memory=100 << 20, _temp_dir=os.environ["HX_RAY"])
     if mode == "train":
         from ray.train import RunConfig, ScalingConfig  # type: ignore[import-not-found, unused-ignore]
         from ray.train.v2.api.data_parallel_trainer import (  # type: ignore[import-not-found, unused-ignore]
@@ -92,8 +88,7 @@ def main() -> None:
         ).fit()  # fmt: skip
         return
     made = ray.remote(CalledWorker if mode == "called" else Worker)
-    names = [{"name": f"stage0_worker_{rank}"} if mode == "named" else {} for rank in range(WORLD)]
-    ray.get([made.options(**name).remote(rank, port).work.remote() for rank, name in enumerate(names)])
+    ray.get([made.remote(rank, port).work.remote() for rank in range(WORLD)])
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node.gpus import amd, amd_smi, amd_sysfs, rocm_smi
+from collectors.node.gpus import amd, amd_smi, amd_sysfs
 from collectors.node.gpus.nvidia import Gpus
 from collectors.node.shared import Shared
 from collectors.node.source import Absent
@@ -24,7 +24,7 @@ from tests.support.sent import arrived
 
 @pytest.fixture
 def sys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("collectors.node.tool.PLACES", ())
+    monkeypatch.setattr("collectors.node.child.PLACES", ())
     monkeypatch.setattr(amd, "PLACES", ())
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
     monkeypatch.setenv("HANGTOP_SYS", str(tmp_path / "sys"))
@@ -112,44 +112,6 @@ def test_where_sysfs_has_no_use_amd_smi_is_asked(sys: Path, source: Gpus, tmp_pa
     assert (row.utilization, row.memory_utilization, row.power, row.temperature) == (73, 12, 142.0, 61)
     assert (row.memory_used, row.sm_clock, row.pcie_width, row.ecc_uncorrected) == (49148 << 20, 2090, 16, 2)
     assert GpuProcess("0000:05:00.0", 4242, 1 << 30, None, "python3") in until(source, GpuProcesses).processes
-
-
-ROCM_6 = {
-    "card0": {
-        "PCI Bus": "0000:C6:00.0", "GPU use (%)": "3", "Temperature (Sensor edge) (C)": "35.0",
-        "Temperature (Sensor junction) (C)": "36.0", "Average Graphics Package Power (W)": "19.0",
-        "VRAM Total Memory (B)": "34208743424", "VRAM Total Used Memory (B)": "29225381888",
-    },
-    "card1": {
-        "PCI Bus": "0000:05:00.0", "GPU use (%)": "98", "Temperature (Sensor edge) (C)": "39.0",
-        "Current Socket Graphics Package Power (W)": "142.5", "VRAM Total Used Memory (B)": "72495104",
-    },
-    "system": {"PID4242": "python3, 1, 1024, 0, 0"},
-}  # fmt: skip
-"""As rocm-smi --json prints it, names of two generations of GPUs."""
-
-
-def test_where_there_is_no_amd_smi_rocm_smi_is_asked(sys: Path, source: Gpus, tmp_path: Path) -> None:
-    write_card(sys, 0, "0000:05:00.0", gpu_busy_percent=None)
-    write_card(sys, 1, "0000:c6:00.0", gpu_busy_percent=None)
-    write_node(sys, 1, 28851, 5 << 8)
-    write_process(sys, os.getpid(), {"28851": 12 << 30})
-    (tmp_path / "bin").mkdir(exist_ok=True)
-    tool = tmp_path / "bin" / "rocm-smi"
-    tool.write_text(f"#!/bin/sh\necho 'WARNING: not in group render'\ncat <<'E'\n{json.dumps(ROCM_6)}\nE\n")
-    tool.chmod(0o755)
-    first = until(source, GpuSample, lambda row: row.gpu == 0)
-    assert (first.utilization, first.power, first.temperature, first.memory_used) == (98, 142.5, 39, 72495104)
-    (found,) = until(source, GpuProcesses, lambda told: bool(told.processes)).processes
-    assert (found.bus_id, found.memory) == ("0000:05:00.0", 12 << 30)
-
-
-def test_a_card_that_is_none_of_ours_and_figures_that_are_none() -> None:
-    assert rocm_smi.rows(json.dumps(ROCM_6), {"0000:77:00.0": 0}) == []
-    odd = {"card0": {"PCI Bus": "0000:05:00.0", "GPU use (%)": "N/A", "VRAM Total Used Memory (B)": None}, "card1": 3}
-    (row,) = rocm_smi.rows(json.dumps(odd), {"0000:05:00.0": 4})
-    assert (row.gpu, row.utilization, row.memory_used, row.power) == (4, None, None, None)
-    assert rocm_smi.rows("no json {", {"0000:05:00.0": 4}) == rocm_smi.rows("[]", {}) == []
 
 
 def test_nvidia_s_come_first_where_a_processor_has_one_of_its_own(sys: Path, source: Gpus, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fabric:
     monkeypatch.setattr(fabric_tools, "PERIOD", 0.05)
     monkeypatch.setattr(fabric_tools, "BRISK", 0.05)
     monkeypatch.setattr(fabric_tools, "AT_ONCE", 0.0)
-    monkeypatch.setattr("collectors.node.tool.PLACES", ())
+    monkeypatch.setattr("collectors.node.child.PLACES", ())
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     return Fabric(Shared(), sys=str(tmp_path / "sys"))
 

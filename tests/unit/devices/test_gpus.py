@@ -151,7 +151,7 @@ def test_what_it_prints_is_told_where_that_is_text(
 
 
 def test_a_node_without_nvidia_smi(monkeypatch: pytest.MonkeyPatch, source: Gpus) -> None:
-    monkeypatch.setattr("collectors.node.tool.PLACES", ())
+    monkeypatch.setattr("collectors.node.child.PLACES", ())
     monkeypatch.setenv("PATH", "/nonexistent")
     assert str(until_raised(source, Absent)) == "no nvidia-smi on this node: no NVIDIA driver"
 

@@ -62,7 +62,7 @@ class HgxNode:
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HgxNode:
-    monkeypatch.setattr("collectors.node.tool.PLACES", ())
+    monkeypatch.setattr("collectors.node.child.PLACES", ())
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/bin:/usr/bin")
     made = HgxNode(tmp_path)
     made.tool("systemctl", "exit 1")

@@ -92,19 +92,6 @@ def descriptors() -> set[str]:
     return {entry.name for entry in Path("/proc/self/fd").iterdir()}
 
 
-@pytest.mark.parametrize("fed", [b"", b"input"])
-def test_a_fork_that_fails_loses_no_descriptor(monkeypatch: pytest.MonkeyPatch, fed: bytes) -> None:
-    def refuse() -> int:
-        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-
-    before = descriptors()
-    monkeypatch.setattr(os, "fork", refuse)
-    for _ in range(3):
-        with pytest.raises(Absent, match="Resource temporarily unavailable"):
-            Child(["true"], feed=fed)
-    assert descriptors() == before
-
-
 def test_neither_does_one_for_which_there_are_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
     pipe, made = os.pipe, 0
 

@@ -80,6 +80,6 @@ def test_a_real_process_is_seen_frozen(group: Path) -> None:
     found = parse_status(status, process.pid)
     assert stat is not None
     assert found is not None
-    pulse = rank_pulse("/proc", process.pid, Held("/proc", process.pid), stat, found, 0.0, None)
+    pulse = rank_pulse("/proc", process.pid, Held("/proc", process.pid), stat, found, 0.0)
     assert (pulse.state, pulse.wchan) == ("D", freezer.REFRIGERATOR)
     process.returncode = -9  # its group's end ends it

@@ -219,7 +219,7 @@ def test_a_sudo_that_cannot_be_killed_takes_nothing_with_it(tmp_path: Path, monk
         refused.append(pid)
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
-    monkeypatch.setattr("collectors.node.forked.os.kill", kill)
+    monkeypatch.setattr(os, "kill", kill)
     closed = source(tmp_path, tmp_path / "none")
     closed.configure(Settings(1.0, 0.0, None, [], [], [], sudo=True))
     before = len(list(Path("/proc/self/fd").iterdir()))

@@ -19,7 +19,7 @@ def pulse_of(pid: int, proc: str = "/proc") -> RankPulse:
     stat, status = read_stat(proc, pid), parse_status(Path(proc, str(pid), "status").read_bytes(), pid)
     assert stat is not None
     assert status is not None
-    return rank_pulse(proc, pid, Held(proc, pid), stat, status, 0.0, None)
+    return rank_pulse(proc, pid, Held(proc, pid), stat, status, 0.0)
 
 
 LEFT = """

@@ -499,19 +499,6 @@ def test_what_computes_on_a_gpu_is_shown_also_where_it_may_not_be_read(bench: Be
     assert numbers(bench.look()) == {50: -1}
 
 
-def test_a_number_that_is_set_later_is_found(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [b""]
-    monkeypatch.setattr("collectors.node.processes.living_env.LivingEnvironment.read", lambda _self, _pid: now[0])
-    bench.proc.add(50, rss=LARGE, mapped=[TORCH], threads=["pt_gloo_runloop"])
-    assert numbers(bench.look()) == {50: -1}
-    now[0] = b"RANK=3\0WORLD_SIZE=8\0AWS_SECRET_ACCESS_KEY=hunter2\0"
-    samples = bench.look()
-    (process,) = of(samples, RankProcess)
-    assert (process.rank, process.world_size, process.numbered_by, process.launcher) == (3, 8, "memory", "env")
-    assert "hunter2" not in str(samples)
-    assert not of(samples, RankGone), "it is the same process"
-
-
 def test_a_filter_holds_for_those_without_a_number_too(bench: Bench) -> None:
     bench.source.configure(Settings(1.0, 0.0, ["EXPERIMENT", "a"], [], [], []))
     bench.proc.add(50, rss=LARGE, mapped=[TORCH], env={"EXPERIMENT": "a"})
@@ -569,27 +556,6 @@ def test_ranks_of_torchs_are_numbered_by_their_commands(bench: Bench) -> None:
     bench.look()
     told = [(one.rank, one.world_size, one.numbered_by, one.launcher) for one in of(bench.look(), RankProcess)]
     assert told == [(0, 2, "command", "env"), (1, 2, "command", "env")]
-
-
-def test_rays_own_state_tells_a_number_until_the_environment_does(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told: dict[int, int] = {}
-    monkeypatch.setattr(
-        "collectors.node.ranks.written.ranks_of", lambda _proc, pids: {p: told[p] for p in pids & told.keys()}
-    )
-    now = [b""]
-    monkeypatch.setattr("collectors.node.processes.living_env.LivingEnvironment.read", lambda _self, _pid: now[0])
-    bench.proc.add(50, rss=LARGE, mapped=[TORCH], argv=["my", "trainer"])
-    assert numbers(bench.look()) == {50: -1}
-    told[50] = 3
-    bench.look()
-    (process,) = of(bench.look(), RankProcess)
-    assert (process.rank, process.world_size, process.numbered_by) == (3, None, "ray")
-    now[0] = b"RANK=4\0WORLD_SIZE=8\0"
-    for _ in range(4):
-        (process,) = of(bench.look(20.0), RankProcess)
-    assert (process.rank, process.numbered_by) == (4, "memory")
 
 
 def test_a_task_of_slurm_that_starts_ranks_with_mp_spawn_is_none_itself(bench: Bench) -> None:
@@ -673,16 +639,3 @@ def test_on_further_nodes_lightnings_ranks_are_counted(bench: Bench) -> None:
         samples = bench.look()
     assert numbers(samples) == {50: 4, 51: 5}
     assert {process.numbered_by for process in of(samples, RankProcess)} == {"neighbours"}
-
-
-def test_ranks_of_lightning_that_say_later_where_they_are(bench: Bench) -> None:
-    """Each is found without a word of its number, and sets its environment then; nobody is numbered before all have."""
-    for pid in (50, 51):
-        bench.proc.add(pid, rss=LARGE, mapped=[TORCH], threads=["pt_gloo_run"])
-    bench.look()
-    env = {"NODE_RANK": "2", "WORLD_SIZE": "6", "MASTER_PORT": "29500"}
-    for pid in (50, 51):
-        own = {**env, "LOCAL_RANK": str(pid - 50)}
-        bench.proc.add(pid, env=own, rss=LARGE, mapped=[TORCH], threads=["pt_gloo_run"])
-    told = [process for _ in range(6) for process in of(bench.look(10.0), RankProcess)]
-    assert {(process.pid, process.rank) for process in told} == {(50, -1), (51, -1), (50, 4), (51, 5)}

@@ -12,10 +12,9 @@ import time
 from typing import Dict, List
 
 from collectors.node import watchdog, wire
-from collectors.node.child import Child
+from collectors.node.child import Child, find
 from collectors.node.files import text
 from collectors.node.source import Absent
-from collectors.node.tool import find
 from collectors.samples.asked import Observation
 
 STOP_SECONDS = 3.0

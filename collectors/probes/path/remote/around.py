@@ -13,13 +13,12 @@ import time
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 from collectors.node import watchdog
-from collectors.node.child import run
+from collectors.node.child import find, run
 from collectors.node.files import read_or_none, text
 from collectors.node.network import tcp
 from collectors.node.network.path import interface_of_address, route
 from collectors.node.say import say_all
 from collectors.node.source import Absent
-from collectors.node.tool import find
 from collectors.samples.asked import Observation
 
 WHOLE_SECONDS = 8.0

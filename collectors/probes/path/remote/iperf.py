@@ -7,12 +7,11 @@ import signal
 from typing import Dict, List, Optional, Tuple
 
 from collectors.node import watchdog
-from collectors.node.child import run
+from collectors.node.child import find, run
 from collectors.node.files import text
 from collectors.node.network.served import start_server
 from collectors.node.say import say_all
 from collectors.node.source import Absent
-from collectors.node.tool import find
 from collectors.samples.asked import Observation
 
 CLIENT_SECONDS = 20.0

@@ -1,17 +1,22 @@
-"""Finds out, of processes that do not say it at their start, whether they are ranks, and which."""
+"""Finds out whether processes without a rank in their environment are ranks, and which.
+
+Sources of the number, best first: the pipe of torch's flight recorder, NCCL's lines in the log of the process, node and
+local rank (Lightning), Ray's files, the command line.
+"""
 
 from __future__ import annotations
 
 from typing import Dict, Mapping, Set, Tuple
 
+from collectors.node.blocking import BlockingGuard
 from collectors.node.processes.environ import NO_RANK, RankEnvironment
-from collectors.node.processes.procfs import CLOCK_TICKS, boot_time
-from collectors.node.ranks.commanded import numbers, ranks_by_words
+from collectors.node.processes.procfs import CLOCK_TICKS
 from collectors.node.ranks.family import Kin, is_python, is_spawned, may_be_wrapped
-from collectors.node.ranks.mapped import rank_of_pipe, takes_part
+from collectors.node.ranks.mapped import takes_part
+from collectors.node.ranks.rank_from_argv import jax_ranks, torch_ranks
+from collectors.node.ranks.rank_from_files import rank_of_pipe, ray_ranks
 from collectors.node.ranks.search import Search
 from collectors.node.ranks.tracked import FIRST_PAUSE, LONGEST_PAUSE, Tracked, without_number
-from collectors.node.ranks.written import WrittenRanks
 from collectors.node.shared import Shared
 
 WRAPPED_PAUSE = 5.0
@@ -20,8 +25,8 @@ STARTS_WITHIN = 60.0
 """Seconds in which a program that wraps a rank starts it; what is started later is something that a rank runs."""
 WAITS_FOR_A_CHILD = (b"do_wait", b"kernel_wait4", b"kernel_waitid")
 """Functions of the kernel in which a process waits for the end of one that it started."""
-LATE = ("log", "recorder", "ray")
-"""What tells a number until the environment does."""
+READ_SECONDS = 3.0
+"""Seconds for Ray's files, which may lie on a network."""
 
 
 def waits_for_a_child(one: Tracked) -> bool:
@@ -29,61 +34,58 @@ def waits_for_a_child(one: Tracked) -> bool:
     return (one.held.read("wchan") or b"").strip() in WAITS_FOR_A_CHILD
 
 
-class Settling:
-    """Looks at them again and again, with growing pauses."""
+class RankIdentifier:
+    """Looks at such processes again and again, with growing pauses."""
 
     def __init__(self, proc: str, search: Search, shared: Shared) -> None:
         self._proc = proc
         self._search = search
         self._shared = shared
         self._nameless: Set[int] = set()
-        """Processes whose commands were asked for a number, the next time at …"""
+        """Processes for which command lines and files were read, the next time at …"""
         self._ask_at = 0.0
         self._pause = FIRST_PAUSE
-        self._written = WrittenRanks(proc)
-        self._booted = boot_time()
+        self._guard: "BlockingGuard[Dict[int, int]]" = BlockingGuard(READ_SECONDS)
 
     def settle(self, tracked: Mapping[int, Tracked], places: Mapping[int, Kin], moment: float) -> bool:
         """Look at those whose turn it is; True when something came of it on which the places of all depend."""
         news = self._part_task(tracked, places, moment)
         news = self._wrapped(tracked, places, moment) or news
-        self._written.look(self._unknown(tracked, places), moment)
         for pid, one in tracked.items():
-            told = (pid in self._shared.told or pid in self._written.told) and one.env.rank == NO_RANK
+            told = pid in self._shared.told and one.env.rank == NO_RANK
             if one.settled or (moment < one.settle_at and not told):
                 continue
             one.wait_to_settle(moment)
             if not one.takes_part and takes_part(self._proc, pid):
                 one.takes_part = news = True
-            if one.env.rank == NO_RANK or one.numbered_by in LATE:
+            if one.env.rank == NO_RANK:
                 news = self._number(one, tracked) or news
-        return self._by_commands(tracked, places, moment) or news
+        return self._by_files_and_commands(tracked, places, moment) or news
 
-    def _unknown(self, tracked: Mapping[int, Tracked], places: Mapping[int, Kin]) -> Dict[int, float]:
-        """Those whose environment has told no number yet, with the time of their start (wall clock)."""
-        return {
-            pid: self._booted + one.stat.start_ticks / CLOCK_TICKS
-            for pid, one in ((pid, tracked[pid]) for pid, place in places.items() if place.role == "rank")
-            if not one.settled and one.numbered_by in ("", *LATE)
-        }
+    def _by_files_and_commands(self, tracked: Mapping[int, Tracked], places: Mapping[int, Kin], moment: float) -> bool:
+        """Number processes by Ray's logs or by their command lines; True when that numbered one.
 
-    def _by_commands(self, tracked: Mapping[int, Tracked], places: Mapping[int, Kin], moment: float) -> bool:
-        """Number processes by what they were started with, or call themselves; True when that numbered one.
-
-        Asked when others than before are without a number, and again with growing pauses: they meet after a while.
+        Asked when others than before are without a number, and again with growing pauses: logs and titles come late.
         """
         nameless = {
             pid: tracked[pid]
             for pid, place in places.items()
-            if place.role == "rank" and tracked[pid].library in ("jax", "torch") and tracked[pid].env.rank == NO_RANK
+            if place.role == "rank" and tracked[pid].library and tracked[pid].env.rank == NO_RANK
         }
         if not nameless or (nameless.keys() == self._nameless and moment < self._ask_at):
             return False
         self._pause = FIRST_PAUSE if nameless.keys() != self._nameless else min(2 * self._pause, LONGEST_PAUSE)
         self._nameless, self._ask_at = set(nameless), moment + self._pause
-        said = {pid: one.words for pid, one in nameless.items() if one.words}
-        found = numbers(self._proc, {pid: words for pid, words in said.items() if nameless[pid].library == "jax"})
-        found.update(ranks_by_words({pid: words for pid, words in said.items() if nameless[pid].library == "torch"}))
+        pids = frozenset(nameless)
+        answer = self._guard.ask({"ray": lambda: ray_ranks(pids, self._proc)}).get("ray")
+        by_ray = answer if isinstance(answer, dict) else {}
+        for pid, rank in by_ray.items():
+            one = nameless.pop(pid)
+            one.env = one.env._replace(rank=rank)
+            one.numbered_by, one.facts_at = "ray", 0.0
+        commands = {pid: one.words for pid, one in nameless.items() if one.words}
+        found = jax_ranks({pid: words for pid, words in commands.items() if nameless[pid].library == "jax"})
+        found.update(torch_ranks({pid: words for pid, words in commands.items() if nameless[pid].library == "torch"}))
         for pid, told in found.items():
             one = nameless[pid]
             one.env = one.env._replace(
@@ -94,7 +96,7 @@ class Settling:
                 assigned=True,
             )
             one.numbered_by, one.facts_at = "command", 0.0
-        return bool(found)
+        return bool(found or by_ray)
 
     def _part_task(self, tracked: Mapping[int, Tracked], places: Mapping[int, Kin], moment: float) -> bool:
         """Find a task of a scheduler whose number is no rank: it started ranks with mp.spawn, and they inherit it."""
@@ -146,26 +148,22 @@ class Settling:
         return self._search.may_meet(one.pid) and not self._search.may_meet(owner.pid)
 
     def _number(self, one: Tracked, tracked: Mapping[int, Tracked]) -> bool:
-        """Ask for its number: the environment as it is now, the recorder's pipe, NCCL's lines in its log."""
+        """Look for its number: recorder's pipe, NCCL's lines in its log, node and local rank."""
         found = self._search.again(one.pid, one.library)
         if found is None:
             return False
         env, numbered_by = found.env, found.numbered_by
         if not env.assigned and env.rank == one.shared:
             env, numbered_by = without_number(env), ""
-        piped = NO_RANK if numbered_by else rank_of_pipe(self._proc, one.pid, found.shown)
+        piped = None if numbered_by else rank_of_pipe(self._proc, one.pid, found.shown)
         told = self._shared.told.get(one.pid)
-        if piped != NO_RANK:
+        if piped is not None:
             env, numbered_by = env._replace(rank=piped), "recorder"
         elif told is not None and not numbered_by:
             size = told.world_size if told.world_size is not None else env.world_size
             env, numbered_by = env._replace(rank=told.rank, world_size=size), "log"
-        elif not numbered_by:
-            if one.takes_part:
-                env, numbered_by = _by_neighbours(env, tracked)
-            written = None if numbered_by else self._written.told.get(one.pid)
-            if written is not None:
-                env, numbered_by = env._replace(rank=written.rank), written.by
+        elif not numbered_by and one.takes_part:
+            env, numbered_by = _by_neighbours(env, tracked)
         if (env, found.shown) == (one.env, one.shown):
             return False
         one.env, one.shown, one.numbered_by = env, found.shown, numbered_by
