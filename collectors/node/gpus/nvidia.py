@@ -9,6 +9,7 @@ import os
 import time
 from typing import Iterator, List, NamedTuple, Optional, Tuple
 
+from collectors.node.child import find
 from collectors.node.files import text
 from collectors.node.gpus.amd import AmdGpus
 from collectors.node.gpus.nvidia_smi_fields import rejected_field
@@ -18,7 +19,6 @@ from collectors.node.gpus.roster import Roster
 from collectors.node.network.fabric import SYS
 from collectors.node.shared import Shared
 from collectors.node.source import Absent, Source
-from collectors.node.child import find
 from collectors.node.tool import Query, told
 from collectors.samples.control import Settings
 from collectors.samples.gpus import GpuProcess, GpuProcesses
