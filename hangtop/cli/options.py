@@ -1,21 +1,71 @@
-"""Options that commands share, and what they become."""
+"""Options that commands share, what they become, and how help lists them."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-from hangtop.cli.layout import LOOKING, NODES, SCREEN, SharedOption
 from hangtop.session.options import SessionOptions
 
 Function = Callable[..., Any]
-F = TypeVar("F", bound=Function | click.Command)
 Decorator = Callable[[Any], Any]
+
+
+OWN = "Options"
+NODES = "Nodes, and how they are reached (without NODE: this machine, without SSH)"
+LOOKING = "What is looked at, and how"
+SCREEN = "Screen"
+SECTIONS = (OWN, NODES, LOOKING, SCREEN)
+
+
+class SharedOption(click.Option):
+    """An option that several commands have, listed under the heading ``section``."""
+
+    def __init__(self, *args: Any, section: str = OWN, **attrs: Any) -> None:
+        super().__init__(*args, **attrs)
+        self.section = section
+
+
+class SectionedCommand(click.Command):
+    """A command whose help begins with the options that it alone has."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """A list of options for each section; of its own those last that all commands have."""
+        found: dict[str, list[tuple[str, str]]] = {section: [] for section in SECTIONS}
+        for param in sorted(self.get_params(ctx), key=_place):
+            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
+            if record is not None:
+                found[param.section if isinstance(param, SharedOption) else OWN].append(record)
+        for section, rows in found.items():
+            if rows:
+                with formatter.section(section):
+                    formatter.write_dl(rows)
+
+
+def _place(param: click.Parameter) -> int:
+    return 2 if "--help" in param.opts else int(isinstance(param, SharedOption))
+
+
+class Ranks(click.ParamType[frozenset[int]]):
+    """``3,7-9``."""
+
+    name = "RANKS"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> frozenset[int]:
+        """Unfold the ranges."""
+        if isinstance(value, frozenset):
+            return value
+        from hangtop.diagnosis.stacks.ranks import parse_ranks
+
+        try:
+            return parse_ranks(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class KeyValue(click.ParamType[tuple[str, str]]):
@@ -133,29 +183,24 @@ class ScreenChoices:
     """Action id → keys, from ``[keys]`` of the configuration file."""
 
 
-_AS_THEY_ARE = tuple(
+_UNCHANGED = tuple(
     "slurm via namespace selector container job interval patience read_only batch python py_spy sudo".split()
 )
 
 
-def connection(function: Function) -> Function:
-    """Give a command the options of a session; it gets them as ``options: SessionOptions``, without the targets."""
-    return connection_but()(function)
+def connection(*, hidden: Collection[str] = (), told: Mapping[str, str] | None = None) -> Decorator:
+    """Give a command the options of a session; it gets them as ``options: SessionOptions``, with the targets if any.
 
-
-def connection_but(*unused: str, **told: str) -> Callable[[Function], Function]:
-    """The same for a command that makes no use of some of them, or another.
-
-    They are taken, so that one command line and one configuration serve all commands, but its help leaves out those
-    that are ``unused`` and says of others what ``told`` has.
+    All commands take all of them, so that one command line and one configuration serve every command, but help leaves
+    out those that are ``hidden`` (the command makes no use of them) and says of others what ``told`` has.
     """
 
     def decorate(function: Function) -> Function:
         decorated = _decorated(_with_options(function), CONNECTION)
         for param in getattr(decorated, "__click_params__", ()):
             if isinstance(param, SharedOption):
-                param.hidden = param.hidden or param.name in unused
-                if param.name in told:
+                param.hidden = param.hidden or param.name in hidden
+                if told and param.name in told:
                     param.help, param.show_default = told[param.name], False
         return decorated
 
@@ -175,7 +220,7 @@ def _with_options(function: Function) -> Function:
             hostfile=path("hostfile"),
             topology=path("topology"),
             logs=tuple(values.pop("logs")),
-            **{name: values.pop(name) for name in _AS_THEY_ARE},
+            **{name: values.pop(name) for name in _UNCHANGED},
         )
         return function(*args, options=options, **values)
 

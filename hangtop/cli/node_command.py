@@ -1,0 +1,189 @@
+"""Commands that connect to nodes, ask once and answer: connection, ``--yes``, ``--json`` and exit codes stand here once.
+
+    @node_command("port", json="docs/probes.md")
+    @click.option("--from", "wanted", type=int, default=29500, help="…")
+    async def port(run: NodeRun, wanted: int) -> Reply:
+        '''Propose a rendezvous port that is free on all nodes. …'''
+        found = await free_port(run.session, wanted)
+        return Reply({"port": found.port}, [f"{found.port}"], exit_code=int(found.port is None))
+"""
+
+from __future__ import annotations
+
+import functools
+import json as codec
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from hangtop.cli.ask import asker
+from hangtop.cli.options import SectionedCommand, connection, nodes
+from hangtop.cli.running import interrupted_cleanly, interruptible
+from hangtop.cli.status import Status
+from hangtop.cli.waiting import connected
+from hangtop.diagnosis.job import Job
+from hangtop.session.options import SessionOptions
+from hangtop.session.session import Session
+
+SCHEMA = 1
+"""Version of the JSON of all commands here that have no verdict's own."""
+TOLD = 8
+"""Nodes of which it is said one by one why they could not be reached."""
+NOT_WATCHING = ("interval", "patience", "logs", "py_spy", "sudo", "read_only")
+"""Shared options of which a command that neither watches nor looks at stacks makes no use."""
+
+
+class NoNodeError(click.ClickException):
+    """No node could be reached."""
+
+    exit_code = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a command answers."""
+
+    document: Mapping[str, Any]
+    """For ``--json``; ``schema`` is added where it is not there."""
+    lines: Iterable[str]
+    """For people."""
+    exit_code: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRun:
+    """One run of a command: a session whose nodes have answered or failed, and what asks and tells meanwhile."""
+
+    session: Session
+    options: SessionOptions
+    status: Status
+    yes: bool = False
+
+    def agree(self, question: str, *shown: str) -> None:
+        """Show what will be done, and ask unless ``--yes`` was given; see :func:`agree`."""
+        self.status.clear()
+        for line in shown:
+            click.echo(line, err=True)
+        agree(question, yes=self.yes)
+
+    def agree_beside_job(self, command: str, where: Iterable[str], job: Job, effect: str) -> None:
+        """Show the command and its nodes; ask only where ranks of a job run on them."""
+        self.status.clear()
+        names = sorted(where)
+        if names:  # where no node could be reached, nothing runs
+            click.echo(f"on {', '.join(names)}: {command}", err=True)
+        beside = [rank for rank in job.ranks if rank.gone_at is None and rank.node in names]
+        if beside:
+            agree(f"{len(beside)} ranks of a job run there. {effect} Go on?", yes=self.yes)
+
+
+def node_command(
+    name: str,
+    *,
+    json: str = "",
+    yes: str = "",
+    changes: str = "",
+    hidden: Collection[str] = NOT_WATCHING,
+    needs: Collection[str] = (),
+    node_needed: bool = True,
+) -> Callable[[Callable[..., Awaitable[Reply]]], click.Command]:
+    """Make a command of a coroutine that gets a :class:`NodeRun` and its own options, and gives a :class:`Reply`.
+
+    ``json`` names the page that describes its JSON, ``yes`` is the help of ``--yes`` for a command that asks;
+    without one there is no such option. ``changes`` says what ``--read-only`` refuses. ``needs`` names sources of
+    the nodes without whose first word the command cannot answer; with ``node_needed`` the exit code is 3 where no
+    node could be reached.
+    """
+
+    def decorate(work: Callable[..., Awaitable[Reply]]) -> click.Command:
+        @functools.wraps(work)
+        def command(options: SessionOptions, **wishes: Any) -> None:
+            as_json, agreed = wishes.pop("json", False), wishes.pop("yes", False)
+            if changes and options.read_only:
+                raise click.UsageError(f"--read-only refuses {changes}")
+
+            async def answer() -> Reply:
+                async with node_run(options, needs, yes=agreed) as run:
+                    if node_needed:
+                        need_a_node(run.session)
+                    return await work(run, **wishes)
+
+            finish(interrupted_cleanly(answer()), as_json=as_json)
+
+        decorated = connection(hidden=hidden)(command)
+        if json:
+            decorated = click.option("--json", is_flag=True, help=f"Answer as JSON ({json}).")(decorated)
+        if yes:
+            decorated = click.option("--yes", is_flag=True, help=yes)(decorated)
+        return click.command(name, cls=SectionedCommand)(nodes(decorated))
+
+    return decorate
+
+
+def finish(reply: Reply, *, as_json: bool) -> None:
+    """Print a reply and end with its exit code."""
+    if as_json:
+        document = {**({} if "schema" in reply.document else {"schema": SCHEMA}), **reply.document}
+        click.echo(codec.dumps(document, indent=2, ensure_ascii=False))
+    else:
+        for line in reply.lines:
+            click.echo(line)
+    click.get_current_context().exit(reply.exit_code)
+
+
+@asynccontextmanager
+async def node_run(
+    options: SessionOptions, needs: Collection[str] = (), *, yes: bool = False
+) -> AsyncIterator[NodeRun]:
+    """Connect, wait for the nodes' first answers, and close the session however the command ends.
+
+    Raises what :func:`~hangtop.session.live.live_session` raises.
+    """
+    from hangtop.session.live import live_session
+
+    session, status = live_session(options), Status()
+    session.asker = asker(batch=options.batch)
+    try:
+        await session.start(watching=False)
+        await connected(session, status.say, needs)
+        yield NodeRun(session, options, status, yes)
+    finally:
+        status.clear()
+        await session.close()
+
+
+def tell_unreached(session: Session) -> bool:
+    """Say on standard error which nodes were never reached, and why; True when none was."""
+    every = list(session.state.nodes.values())
+    away = [node for node in every if node.seen_at is None and node.link != "limited"]
+    for node in away[:TOLD]:
+        click.echo(f"hangtop: {node.name}: {node.why or f'still {node.link}'}", err=True)
+    if len(away) > TOLD:
+        click.echo(f"hangtop: and {len(away) - TOLD} more nodes", err=True)
+    return bool(every) and len(away) == len(every)
+
+
+def need_a_node(session: Session) -> None:
+    """The same for a command that can do nothing without a node. Raises :class:`NoNodeError`."""
+    if tell_unreached(session):
+        raise NoNodeError("no node could be reached")
+
+
+def agree(question: str, *, yes: bool) -> None:
+    """Ask, unless ``yes`` was said already.
+
+    Raises a usage error where nobody can be asked, :class:`click.Abort` for a no.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"{question} Nobody can be asked here: --yes says so.")
+    with interruptible():
+        agreed = click.confirm(question, err=True)
+    if not agreed:
+        click.echo("nothing was done", err=True)
+        raise click.Abort
