@@ -13,8 +13,7 @@ from typing import Any
 
 import click
 
-from hangtop.cli.common import CONFIG, ScreenChoices, screen
-from hangtop.cli.layout import LaidOut
+from hangtop.cli.options import CONFIG, ScreenChoices, SectionedCommand, screen
 from hangtop.session.folder.contents import Contents, Recognised
 
 NAMED = 12
@@ -23,7 +22,7 @@ LISTED = 2000
 """… and scripts."""
 
 
-@click.command("analyze", cls=LaidOut)
+@click.command("analyze", cls=SectionedCommand)
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--json", is_flag=True, help='The answer as JSON, with a list of the files under "files".')
 @click.option("--tui", is_flag=True, help="Show it on the screen.")

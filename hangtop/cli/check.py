@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json as codec
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,20 +11,12 @@ from typing import Any
 import click
 
 from collectors.samples.inside import InsideFinding, InsideResult
-from hangtop.cli.common import connection_but, nodes
-from hangtop.cli.connecting import connected_session, need_a_node
-from hangtop.cli.consent import ask as ask_person
-from hangtop.cli.consent import refuse_read_only
-from hangtop.cli.layout import LaidOut
-from hangtop.cli.ranks import Ranks
-from hangtop.cli.running import interrupted_cleanly
-from hangtop.cli.status import Status
+from hangtop.cli.node_command import NodeRun, Reply, node_command
+from hangtop.cli.options import Ranks
 from hangtop.diagnosis.phrasing import count, ranks_text
 from hangtop.session.asking.inside import COSTS, DEADLINE, CheckOrder, InsideRefused, ask_ranks, plan, step_seconds
-from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 
-SCHEMA = 1
 STEP = 0.2
 """Seconds between two looks at what has come."""
 FOUND = 5.0
@@ -69,20 +60,14 @@ class CheckAnswer:
         return list(dict.fromkeys(result.summary for result in self.results.values()))
 
 
-@click.command("check", cls=LaidOut)
+@node_command("check", json="docs/inside.md", yes="Do not ask: for scripts.",
+              changes="checks: they hold the job for a moment")  # fmt: skip
 @click.argument("check", metavar="CHECK", type=click.Choice(list(COSTS)))
-@nodes
-@connection_but("interval", "patience", "logs", "py_spy", "sudo", "read_only")
 @click.option("--rank", "ranks", type=Ranks(), default=frozenset(),
               help="The ranks of one process group, such as 0,2,4-7: it alone makes the check.")  # fmt: skip
 @click.option("--wait", metavar="S", type=click.FloatRange(1, 3600), default=30.0, show_default=True,
               help="Seconds to wait for two steps of the job: they tell which one to ask for.")  # fmt: skip
-@click.option("--yes", is_flag=True, help="Do not ask: for scripts.")
-@click.option("--json", is_flag=True, help="Answer as JSON (docs/inside.md).")
-@click.pass_context
-def command(
-    ctx: click.Context, check: str, options: SessionOptions, ranks: frozenset[int], wait: float, yes: bool, json: bool
-) -> None:
+async def command(run: NodeRun, check: str, ranks: frozenset[int], wait: float) -> Reply:
     r"""Ask a job that called hangtop.inside.start() for one of its own checks, at the end of a step.
 
     \b
@@ -97,33 +82,23 @@ def command(
     check costs is said before it is asked for. Exit code: 0 nothing is wrong, 1 something is, or not all ranks
     answered, or the job cannot be asked, 2 wrong usage, 3 no node reachable.
     """
-    refuse_read_only(options, "checks: they hold the job for a moment")
-    answered = interrupted_cleanly(_check(options, check, ranks, wait, yes=yes))
-    click.echo(codec.dumps(as_json(answered), indent=2, ensure_ascii=False) if json else "\n".join(as_text(answered)))
-    ctx.exit(int(not answered.ok))
+    try:
+        order = await _planned(run, check, ranks, wait)
+        run.agree(f"{order.title().capitalize()}: {order.cost()} Go on?", order.command())
+        # whoever was asked took their time: the step that was named may be over
+        order = await _planned(run, check, ranks, wait)
+        missed = await ask_ranks(run.session, order)
+    except InsideRefused as refused:
+        raise click.ClickException(str(refused)) from None
+    for line in missed:
+        click.echo(f"cannot be asked: {line}", err=True)
+    answered = CheckAnswer(order, tuple(missed), {} if missed else await _answers(run, order))
+    return Reply(as_json(answered), as_text(answered), int(not answered.ok))
 
 
-async def _check(options: SessionOptions, check: str, ranks: frozenset[int], wait: float, *, yes: bool) -> CheckAnswer:
-    status = Status()
-    async with connected_session(options, status) as session:
-        need_a_node(session)
-        try:
-            order = await _planned(session, check, ranks, wait, status)
-            click.echo(order.command(), err=True)
-            ask_person(f"{order.title().capitalize()}: {order.cost()} Go on?", yes=yes)
-            # whoever was asked took their time: the step that was named may be over
-            order = await _planned(session, check, ranks, wait, status)
-            missed = await ask_ranks(session, order)
-        except InsideRefused as refused:
-            raise click.ClickException(str(refused)) from None
-        for line in missed:
-            click.echo(f"cannot be asked: {line}", err=True)
-        return CheckAnswer(order, tuple(missed), {} if missed else await _answers(session, order, status))
-
-
-async def _planned(session: Session, check: str, ranks: frozenset[int], wait: float, status: Status) -> CheckOrder:
+async def _planned(run: NodeRun, check: str, ranks: frozenset[int], wait: float) -> CheckOrder:
     """The question, once two steps were seen. Raises :class:`InsideRefused`."""
-    began = time.monotonic()
+    session, status, began = run.session, run.status, time.monotonic()
     while True:
         every = step_seconds(session.state.nodes.values())
         try:
@@ -141,8 +116,9 @@ async def _planned(session: Session, check: str, ranks: frozenset[int], wait: fl
         await asyncio.sleep(STEP)
 
 
-async def _answers(session: Session, order: CheckOrder, status: Status) -> dict[int, InsideResult]:
+async def _answers(run: NodeRun, order: CheckOrder) -> dict[int, InsideResult]:
     """By rank, as they come; until all have, or time is up."""
+    session, status = run.session, run.status
     every = step_seconds(session.state.nodes.values()) or 0.0
     last = max((rank.inside.pulse.step or 0 for rank in order.ranks if rank.inside is not None), default=0)
     until = time.monotonic() + (order.at_step - last) * every + DEADLINE + GRACE
@@ -172,7 +148,6 @@ def _found(session: Session, order: CheckOrder) -> dict[int, InsideResult]:
 def as_json(answered: CheckAnswer) -> dict[str, Any]:
     """The answer of plain JSON types; ``docs/inside.md`` describes it."""
     return {
-        "schema": SCHEMA,
         "check": answered.order.check,
         "group": list(answered.order.within),
         "at_step": answered.order.at_step,

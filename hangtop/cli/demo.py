@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from hangtop.cli.common import CONFIG, ScreenChoices, screen
-from hangtop.cli.layout import LaidOut
+from hangtop.cli.options import CONFIG, ScreenChoices, SectionedCommand, screen
 from hangtop.demo.backend import AUTO, GLOO, NCCL, CannotRunError, choose
 from hangtop.demo.options import FAULTS, LAYOUTS, DemoOptions
 from hangtop.session.options import SessionOptions
@@ -21,7 +20,7 @@ def _faults(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
         ctx.exit()
 
 
-@click.command("demo", cls=LaidOut)
+@click.command("demo", cls=SectionedCommand)
 @CONFIG
 @screen
 @click.option("--fault", type=click.Choice([*FAULTS]), metavar="NAME", help="What goes wrong after a while.")

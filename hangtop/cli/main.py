@@ -13,9 +13,11 @@ import click
 
 from hangtop import __version__
 from hangtop.cli.registry import COMMANDS, DEFAULT
-from hangtop.cli.streams import fill_closed
 from hangtop.cli.words import arrange
 
+WRONG_USAGE = 2
+UNREACHABLE = 3
+"""Exit code when no node could be reached."""
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells count it (128 + SIGINT)."""
 _UNWRITABLE = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
@@ -101,6 +103,36 @@ def main(args: Iterable[str] | None = None) -> NoReturn:
     raise SystemExit(code)
 
 
+def fill_closed() -> None:
+    """Open /dev/null in the place of each standard stream that is closed (``>&-``).
+
+    Else a connection would get its number, and our text with it. Raises :class:`OSError` where it cannot be opened.
+    """
+    import os
+
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free: this one
+        if getattr(sys, name) is None:
+            stream = open(number, "w" if number else "r", encoding="utf-8", closefd=False)  # noqa: SIM115
+            setattr(sys, name, stream)
+            setattr(sys, f"__{name}__", stream)
+
+
+def _exit_code_of(error: Exception) -> int | None:
+    """Exit code of an error whose text is the whole story; None for a fault of hangtop."""
+    from collectors.fleet.ssh.words import SshConfigError
+    from collectors.fleet.targets.chosen import TargetError
+    from collectors.fleet.transport import TransportError
+    from hangtop.session.tape.recording import RecordingError
+
+    if isinstance(error, TargetError | SshConfigError | RecordingError):
+        return WRONG_USAGE
+    return UNREACHABLE if isinstance(error, TransportError) else None
+
+
 def _complain(message: str) -> None:
     from collectors.fleet.clean import clean  # what is complained of may be in it
 
@@ -119,10 +151,7 @@ def _failed(error: Exception) -> int:
     import tempfile
     import traceback
 
-    # Imported here: an error that is in its table has loaded its module already.
-    from hangtop.cli.failures import exit_code_of
-
-    known = exit_code_of(error)
+    known = _exit_code_of(error)
     if known is not None:
         _complain(str(error))
         return known

@@ -1,11 +1,11 @@
-"""Commands that connect to nodes, ask once and answer: connection, ``--yes``, ``--json`` and exit codes stand here once.
+"""Commands that connect to nodes, ask once and answer: connection, ``--yes``, ``--json``, exit codes stand here once.
 
-    @node_command("port", json="docs/probes.md")
-    @click.option("--from", "wanted", type=int, default=29500, help="…")
-    async def port(run: NodeRun, wanted: int) -> Reply:
-        '''Propose a rendezvous port that is free on all nodes. …'''
-        found = await free_port(run.session, wanted)
-        return Reply({"port": found.port}, [f"{found.port}"], exit_code=int(found.port is None))
+@node_command("port", json="docs/probes.md")
+@click.option("--from", "wanted", type=int, default=29500, help="…")
+async def port(run: NodeRun, wanted: int) -> Reply:
+'''Propose a rendezvous port that is free on all nodes. …'''
+found = await free_port(run.session, wanted)
+return Reply({"port": found.port}, [f"{found.port}"], exit_code=int(found.port is None))
 """
 
 from __future__ import annotations
@@ -119,7 +119,9 @@ def node_command(
             decorated = click.option("--json", is_flag=True, help=f"Answer as JSON ({json}).")(decorated)
         if yes:
             decorated = click.option("--yes", is_flag=True, help=yes)(decorated)
-        return click.command(name, cls=SectionedCommand)(nodes(decorated))
+        params = getattr(nodes(decorated), "__click_params__")  # noqa: B009 - click's own list, the last word first
+        params.insert(0, params.pop())  # nodes stand behind the command's own arguments
+        return click.command(name, cls=SectionedCommand)(decorated)
 
     return decorate
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import sys
 import tempfile
@@ -12,12 +13,9 @@ from pathlib import Path
 
 import click
 
-DASH = "-"
-OF_OURS = ("/dev/fd/", "/proc/self/fd/")
-"""Where pipes lie that whoever called us opened; others may wait for a writer for ever."""
-PIECE = 1 << 20
-MOST_PIPED = 8 << 30
-"""Bytes that are taken of a pipe, at most."""
+STANDARD_INPUT = ("-", "/dev/stdin")
+SHELLS_OWN = ("/dev/fd/", "/proc/self/fd/")
+"""Where pipes lie that the shell opened for us; other pipes may wait for a writer for ever."""
 
 
 @contextmanager
@@ -31,25 +29,19 @@ def as_files(paths: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
 
 
 def _piped(path: Path) -> bool:
-    if str(path) in (DASH, "/dev/stdin"):
+    if str(path) in STANDARD_INPUT:
         return True
     with suppress(OSError):
-        return str(path).startswith(OF_OURS) and stat.S_ISFIFO(path.stat().st_mode)
+        return str(path).startswith(SHELLS_OWN) and stat.S_ISFIFO(path.stat().st_mode)
     return False
 
 
 def _copied(path: Path, folder: Path) -> Path:
-    """Copy it to its end. Raises :class:`click.UsageError` for a keyboard, and where it is too much."""
-    own = str(path) in (DASH, "/dev/stdin")
+    """Copy it to its end. Raises :class:`click.UsageError` for a keyboard."""
+    own = str(path) in STANDARD_INPUT
     if own and sys.stdin.isatty():
         raise click.UsageError(f"{path}: nothing is piped in; name files, or: ssh node1 cat log | hangtop analyze -")
-    copy, took = folder / ("standard-input" if own else f"pipe-{path.name}"), 0
-    with (
-        os.fdopen(os.dup(0) if own else os.open(path, os.O_RDONLY), "rb", buffering=0) as pipe,
-        copy.open("wb") as file,
-    ):
-        while piece := pipe.read(PIECE):
-            took += file.write(piece)
-            if took > MOST_PIPED:
-                raise click.UsageError(f"{path}: more than {MOST_PIPED >> 30} GiB come through the pipe")
+    copy = folder / ("standard-input" if own else f"pipe-{path.name}")
+    with os.fdopen(os.dup(0) if own else os.open(path, os.O_RDONLY), "rb") as pipe, copy.open("wb") as file:
+        shutil.copyfileobj(pipe, file)
     return copy

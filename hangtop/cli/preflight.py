@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json as json_text
 import shlex
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,18 +13,13 @@ import click
 
 from collectors.fleet.transport import TransportError
 from hangtop.cli.answer import Answer, as_json
-from hangtop.cli.answering import LOGIN_OPEN, is_logged_in
-from hangtop.cli.common import connection_but, nodes
-from hangtop.cli.connecting import connected_session
-from hangtop.cli.layout import LaidOut
-from hangtop.cli.running import interrupted_cleanly
-from hangtop.cli.status import Status
+from hangtop.cli.node_command import NodeRun, Reply, node_command
+from hangtop.cli.waiting import LOGIN_OPEN, is_logged_in
 from hangtop.diagnosis.addresses import address_of
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job, Node
 from hangtop.diagnosis.preflight.scene import CheckCell, Preflight
 from hangtop.diagnosis.preflight.table import cells, findings
-from hangtop.session.options import SessionOptions
 from hangtop.session.reaching import ssh_words
 from hangtop.session.session import Session
 
@@ -56,56 +51,46 @@ class Master(click.ParamType[tuple[str, int]]):
         return host, int(port)
 
 
-@click.command("preflight", cls=LaidOut)
-@nodes
-@connection_but("interval", "patience", "logs", "py_spy", "sudo", "read_only")
+@node_command("preflight", json="docs/findings.md", needs=NEEDS, node_needed=False)
 @click.option("--master", type=Master(), help="Where the ranks will meet; else the job's own, else the first node.")
-@click.option("--json", is_flag=True, help="Answer as JSON (docs/findings.md), with every cell of the table.")
-@click.pass_context
-def command(ctx: click.Context, options: SessionOptions, master: tuple[str, int] | None, json: bool) -> None:
+async def command(run: NodeRun, master: tuple[str, int] | None) -> Reply:
     """Check nodes before a job, or beside one: what would stop it, and the command that mends it.
 
     Reads, listens on ports for a moment, and connects nodes with each other; changes nothing. Exit code: 0 nothing red,
     1 something is, 2 wrong usage, 3 no node reachable.
     """
     began = time.monotonic()
-    scene = interrupted_cleanly(preflight(replace(options, read_only=True), master))
+    scene = await preflight(run, master)
     table = cells(scene)
     red = [cell for cell in table if cell.state == "fail"]
-    found = findings(table)
     unknown = sum(cell.state == "unknown" for cell in table)
     summary = f"{len(red)} of {len(table)} checks failed" if red else f"{len(table)} checks, none failed"
     summary += f", {unknown} unknown" if unknown else ""
-    answer = Answer(Verdict("unknown" if red else "healthy", summary, found), scene.job, time.monotonic() - began)
-    if json:
-        document = as_json(answer) | {"verdict": "failed" if red else "ok", "checks": [_cell(cell) for cell in table]}
-        click.echo(json_text.dumps(document, indent=2, ensure_ascii=False))
-    else:
-        _print(table, summary)
-    code = answer.exit_code
-    ctx.exit(code if code == 3 else int(bool(red)))
+    verdict = Verdict("unknown" if red else "healthy", summary, findings(table))
+    answer = Answer(verdict, scene.job, time.monotonic() - began)
+    document = as_json(answer) | {"verdict": "failed" if red else "ok", "checks": list(map(_cell, table))}
+    return Reply(document, matrix(table, summary), 3 if answer.exit_code == 3 else int(bool(red)))
 
 
-async def preflight(options: SessionOptions, master: tuple[str, int] | None) -> Preflight:
-    """Connect, survey, and put together what the checks look at."""
+async def preflight(run: NodeRun, master: tuple[str, int] | None) -> Preflight:
+    """Survey the nodes, and put together what the checks look at."""
     from collectors.probes.preflight.survey import Surveyed, survey
 
-    status = Status()
-    async with connected_session(options, status, NEEDS) as session:
-        await _gpus_told(session)
-        job = session.job()
-        asked = [node for node in job.nodes.values() if node.link == "connecting"]
-        held = {node.name: node.why.removeprefix(LOGIN_OPEN) for node in asked if is_logged_in(session, node.name)}
-        scene = replace(_scene(job, master), way=options.via or "", ssh=shlex.join(ssh_words(options)))
-        places = []
-        for node in scene.nodes():
-            place = _reachable(session, scene, node)
-            if place is not None:
-                places.append(Surveyed(node.name, *place))
-        status.say(f"surveying {len(places)} nodes")
-        found = await survey(
-            places, master=scene.master[0], port=scene.master[1], master_node=scene.master_node, paths=PATHS
-        )
+    session = run.session
+    await _gpus_told(session)
+    job = session.job()
+    asked = [node for node in job.nodes.values() if node.link == "connecting"]
+    held = {node.name: node.why.removeprefix(LOGIN_OPEN) for node in asked if is_logged_in(session, node.name)}
+    scene = replace(_scene(job, master), way=run.options.via or "", ssh=shlex.join(ssh_words(run.options)))
+    places = []
+    for node in scene.nodes():
+        place = _reachable(session, scene, node)
+        if place is not None:
+            places.append(Surveyed(node.name, *place))
+    run.status.say(f"surveying {len(places)} nodes")
+    found = await survey(
+        places, master=scene.master[0], port=scene.master[1], master_node=scene.master_node, paths=PATHS
+    )
     silent = held | {name: why.removeprefix(f"{name}: ") for name, why in found.errors.items()}
     return replace(scene, answers=found.answers, offsets=found.offsets, silent=silent)
 
@@ -156,23 +141,23 @@ def _cell(cell: CheckCell) -> dict[str, str]:
     }  # fmt: skip
 
 
-def _print(table: list[CheckCell], summary: str) -> None:
+def matrix(table: list[CheckCell], summary: str) -> Iterator[str]:
     """A matrix of nodes × checks, then every cell that is not green with what mends it."""
     checks = list(dict.fromkeys(cell.check for cell in sorted(table, key=lambda cell: cell.check)))
     names = sorted({cell.node for cell in table})
     state = {(cell.node, cell.check): cell.state for cell in table}
     width = max([4, *map(len, names)])
-    click.echo(" " * width + "  " + "  ".join(checks))
+    yield " " * width + "  " + "  ".join(checks)
     for name in names:
         marks = []
         for check in checks:
             mark, colour = MARKS.get(state.get((name, check), ""), ("·", "white"))
             marks.append(click.style(mark.center(len(check)), fg=colour))
-        click.echo(f"{name:<{width}}  " + "  ".join(marks))
-    click.echo(f"\n{summary}")
+        yield f"{name:<{width}}  " + "  ".join(marks)
+    yield f"\n{summary}"
     for cell in table:
         if cell.state != "ok":
             mark, colour = MARKS[cell.state]
-            click.echo(click.style(f"\n{mark} {cell.node}: {cell.check}", fg=colour, bold=True) + f"  {cell.figure}")
+            yield click.style(f"\n{mark} {cell.node}: {cell.check}", fg=colour, bold=True) + f"  {cell.figure}"
             if cell.remedy:
-                click.echo(f"    {cell.remedy}")
+                yield f"    {cell.remedy}"

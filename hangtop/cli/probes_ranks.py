@@ -83,7 +83,7 @@ async def collectives(run: NodeRun, **wishes: Any) -> Reply:
 @click.argument("words", metavar="[PATH | NODE]...", nargs=-1)
 @click.option("--on-nodes", metavar="GLOB", multiple=True,
               help="Read these files or folders on the nodes that are named; only figures are sent.")  # fmt: skip
-@click.option("--live", is_flag=True, help="Ask the running ranks for a trace: torch's debug server, or dynolog.")
+@click.option("--live", is_flag=True, help="Ask the running ranks for a trace, by dynolog.")
 @click.option("--seconds", metavar="S", type=click.FloatRange(0.1, 60), default=2.0, show_default=True,
               help="With --live: how long to trace.")  # fmt: skip
 @click.option("--yes", is_flag=True, help="With --live: do not ask before the ranks are traced.")

@@ -10,9 +10,8 @@ from pathlib import Path
 import click
 
 from hangtop.cli.ask import asker
-from hangtop.cli.common import connection, nodes
-from hangtop.cli.connecting import need_a_node
-from hangtop.cli.layout import LaidOut
+from hangtop.cli.node_command import need_a_node
+from hangtop.cli.options import SectionedCommand, connection, nodes
 from hangtop.cli.running import EndedBySignalError, interrupted_cleanly
 from hangtop.cli.status import Status
 from hangtop.diagnosis.phrasing import count, duration, size
@@ -23,10 +22,10 @@ STEP = 0.25
 """Seconds between two looks whether the recording is over."""
 
 
-@click.command("record", cls=LaidOut)
+@click.command("record", cls=SectionedCommand)
 @click.argument("file", metavar="FILE", type=click.Path(dir_okay=False))
 @nodes
-@connection
+@connection()
 @click.option("--for", "seconds", metavar="S", type=click.FloatRange(min=0.1), help="Stop after so many seconds.")
 def command(options: SessionOptions, file: str, seconds: float | None) -> None:
     """Watch without a screen and write what is seen to FILE, until Ctrl-C or --for.

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import click
 
-from hangtop.cli.common import CONFIG, ScreenChoices, screen
-from hangtop.cli.layout import LaidOut
+from hangtop.cli.options import CONFIG, ScreenChoices, SectionedCommand, screen
 
 NAMED = 8
 """Nodes that are named of each session that was kept."""
 
 
-@click.command("replay", cls=LaidOut)
+@click.command("replay", cls=SectionedCommand)
 @click.argument("file", metavar="[FILE]", required=False, type=click.Path(dir_okay=False))
 @CONFIG
 @screen

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from hangtop.cli.common import ScreenChoices
+from hangtop.cli.options import ScreenChoices
 from hangtop.cli.running import EndedBySignalError, when_asked_to_end
 from hangtop.diagnosis.phrasing import duration, size
 from hangtop.session.options import SessionOptions

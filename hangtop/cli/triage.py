@@ -11,12 +11,11 @@ from pathlib import Path
 import click
 
 from hangtop.cli.answer import Answer, print_answer
-from hangtop.cli.answering import all_answered, all_spoken
 from hangtop.cli.ask import asker
-from hangtop.cli.common import connection_but, nodes
-from hangtop.cli.layout import LaidOut
+from hangtop.cli.options import SectionedCommand, connection, nodes
 from hangtop.cli.running import interrupted_cleanly
 from hangtop.cli.status import Status
+from hangtop.cli.waiting import all_answered, all_spoken
 from hangtop.session.aside import aside
 from hangtop.session.options import SessionOptions
 
@@ -27,10 +26,13 @@ JUDGED_BESIDE = 2
 QUIET = ("healthy", "idle")
 
 
-@click.command("triage", cls=LaidOut)
+@click.command("triage", cls=SectionedCommand)
 @nodes
-@connection_but(
-    patience="Seconds that a wait may take before it is called a hang; without it, and at most, as many as --watch."
+@connection(
+    told={
+        "patience": "Seconds that a wait may take before it is called a hang; without it, and at most, as many as "
+        "--watch."
+    }
 )
 @click.option(
     "--watch",

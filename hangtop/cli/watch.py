@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import click
 
-from hangtop.cli.common import ScreenChoices, connection, nodes, screen
-from hangtop.cli.layout import LaidOut
+from hangtop.cli.options import ScreenChoices, SectionedCommand, connection, nodes, screen
 from hangtop.session.options import SessionOptions
 
 
-@click.command("watch", cls=LaidOut)
+@click.command("watch", cls=SectionedCommand)
 @nodes
-@connection
+@connection()
 @screen
 @click.option("--record", metavar="FILE", type=click.Path(dir_okay=False), help="Also write what is seen to a file.")
 @click.option(

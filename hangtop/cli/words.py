@@ -10,11 +10,6 @@ from hangtop.cli.registry import COMMANDS, DEFAULT
 
 LIKE = 0.8
 """How much a word must be like a command's name to be taken for a slip of the finger: ``triagee``, ``analyse``."""
-ELSEWHERE = {
-    "help": "hangtop --help", "version": "hangtop --version", "doctor": "hangtop preflight", "top": "hangtop watch",
-    "report": "the key x on the screen, or hangtop triage", "status": "hangtop triage",
-}  # fmt: skip
-"""What other programs call it."""
 ALONE = {"--help", "-h", "--version"}
 """Options of ``hangtop`` itself."""
 
@@ -33,19 +28,19 @@ def arrange(words: Sequence[str]) -> list[str]:
     if at is not None and words[at] in COMMANDS:
         return [words[at], *words[:at], *words[at + 1 :]]
     if at is not None:
-        _not_meant(words[at], alone=len(words) == 1)
+        _refuse_slip(words[at])
     return [DEFAULT, *words]
 
 
-def _not_meant(word: str, *, alone: bool) -> None:
+def _refuse_slip(word: str) -> None:
     """Raise :class:`click.UsageError` for a word that was most likely meant for a command, and is the name of none."""
     from difflib import get_close_matches
 
     near = get_close_matches(word, COMMANDS, 1, LIKE) if word.isalpha() else []
-    meant = f"hangtop {near[0]}" if near else ELSEWHERE.get(word, "") if alone else ""
-    if meant:
+    if near:
         raise click.UsageError(
-            f"no command is called {word}; did you mean {meant}? A node of that name: hangtop {DEFAULT} {word}"
+            f"no command is called {word}; did you mean hangtop {near[0]}? "
+            f"A node of that name: hangtop {DEFAULT} {word}"
         )
 
 
@@ -67,7 +62,7 @@ def first_plain(words: Sequence[str]) -> int | None:
 
 def _options_with_value() -> set[str]:
     """Names of the shared options that take the next word."""
-    from hangtop.cli.common import CONNECTION, SCREEN_OPTIONS
+    from hangtop.cli.options import CONNECTION, SCREEN_OPTIONS
 
     probe = click.Command("probe")
     for decorate in (*CONNECTION, *SCREEN_OPTIONS):

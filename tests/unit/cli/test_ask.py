@@ -28,12 +28,6 @@ async def test_nobody_declines_and_says_so_once_a_node_and_question() -> None:
     ]
 
 
-def test_what_went_wrong_here_is_told_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    NobodyAsker("--batch asks nobody").tell("the key x cannot be used")
-    TerminalAsker().tell("y cannot be written")
-    assert capsys.readouterr().err == "hangtop: the key x cannot be used\nhangtop: y cannot be written\n"
-
-
 def test_batch_and_no_terminal_ask_nobody() -> None:
     assert isinstance(asker(batch=True), NobodyAsker)
 

@@ -11,9 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from hangtop.session.options import SessionOptions
-from hangtop.session.session import Session
-from tests.support.made import hello, tick
 from tests.support.tmux import Tmux
 
 RUN = [sys.executable, "-c", "from hangtop.cli.main import main; main()"]
@@ -89,25 +86,6 @@ def test_nothing_is_kept_where_that_is_not_wanted(tmp_path: Path) -> None:
     none = hangtop(tmp_path, "replay")
     assert none.returncode == 2
     assert "which recording? None was kept" in none.stderr
-
-
-def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
-    (tmp_path / "hangtop").write_text("no folder")
-    with on_screen(tmp_path) as terminal:
-        terminal.wait_for("1/1 node")
-        time.sleep(1.5)
-        assert left(terminal) == [f"hangtop: what was seen is not kept: {tmp_path}/hangtop: File exists"]
-
-
-def test_a_session_that_saw_no_node_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from hangtop.cli.screen import kept as said
-
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    session = Session(SessionOptions(targets=("node1",)), clock=lambda: 1000.0)
-    session.keeping.keep_past()
-    assert said(session) == ""
-    session.samples("node1", [hello(1000.0), tick(1000.0)], 1)
-    assert said(session).startswith("the last 0 s are kept: hangtop replay ")
 
 
 def test_that_nothing_was_kept_yet_is_said(tmp_path: Path) -> None:

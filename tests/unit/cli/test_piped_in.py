@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import click
 import pytest
 
 from hangtop.cli.piped_in import as_files
@@ -48,9 +47,3 @@ def test_files_stay_as_they_are_and_a_pipe_without_a_writer_is_not_waited_for(tm
     os.mkfifo(fifo)
     with as_files([fifo, tmp_path]) as files:
         assert files == (fifo, tmp_path)
-
-
-def test_nobody_is_asked_to_type_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
-    with pytest.raises(click.UsageError, match="nothing is piped in"), as_files([Path("-")]):
-        pass

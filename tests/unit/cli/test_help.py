@@ -1,0 +1,91 @@
+"""Every command's help: own options first, each with its meaning, exit codes told, on one screen."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from hangtop.cli.registry import COMMANDS
+from hangtop.cli.words import arrange
+
+
+def every_command() -> Iterator[tuple[str, click.Command]]:
+    """All commands, those of groups too, by the words that call them."""
+    for name, entry in COMMANDS.items():
+        module, _, attribute = entry.where.partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        if isinstance(command, click.Group):
+            yield from ((f"{name} {inner}", one) for inner, one in command.commands.items())
+        yield name, command
+
+
+EVERY = dict(every_command())
+SINGLE = [words for words, command in EVERY.items() if not isinstance(command, click.Group)]
+
+
+def help_of(words: str) -> str:
+    context = click.Context(EVERY[words], info_name=f"hangtop {words}", max_content_width=110)
+    return EVERY[words].get_help(context)
+
+
+@pytest.mark.parametrize("words", EVERY)
+def test_every_option_says_what_it_is_and_what_it_takes(words: str) -> None:
+    told = help_of(words)
+    assert not [sign for sign in ("RANGE", " TEXT", "INTEGER", "FLOAT", "DIRECTORY", "FILENAME") if sign in told]
+    options = [param for param in EVERY[words].params if isinstance(param, click.Option) and not param.hidden]
+    assert [option.opts for option in options if not option.help] == []
+    assert len(told.splitlines()) <= 60
+
+
+@pytest.mark.parametrize("words", SINGLE)
+def test_own_options_come_first_and_exit_codes_are_told(words: str) -> None:
+    told = help_of(words)
+    own = told.partition("\nOptions:\n")[2].partition("\n\n")[0]
+    assert "--help" in own.splitlines()[-1]
+    assert "--ssh-config" not in own
+    assert "--theme" not in own
+    assert words in {"watch", "demo"} or "xit code" in " ".join(told.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "option", "value"), [("preflight", "--patience", "5"), ("stacks", "--interval", "2")]
+)
+def test_a_shared_option_without_a_use_is_taken_and_not_listed(words: str, option: str, value: str) -> None:
+    assert option not in help_of(words)
+    assert EVERY[words].make_context(words, [option, value]).params
+
+
+@pytest.mark.parametrize(("group", "default"), [("probe", "collectives"), ("witness", "list"), ("repair", "list")])
+def test_a_group_says_that_nodes_alone_will_do(group: str, default: str) -> None:
+    assert f"[{default}] [ARGS]... | COMMAND [ARGS]..." in help_of(group)
+    assert "..." not in help_of(group).partition("Commands:")[2]
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("", "watch"),
+        ("gpu[001-064,070]", "watch gpu[001-064,070]"),
+        ("--read-only node1", "watch --read-only node1"),
+        ("triage node1 --json", "triage node1 --json"),
+        ("-F lab.conf triage node1", "triage -F lab.conf node1"),
+        ("--job K=V --read-only triage node1", "triage --job K=V --read-only node1"),
+        ("-F triage node1", "watch -F triage node1"),
+        ("watch triage", "watch triage"),
+        ("node1 triage", "watch node1 triage"),
+        ("watcher1", "watch watcher1"),
+        ("--help", "--help"),
+    ],
+)
+def test_the_command_may_be_left_out_or_follow_shared_options(typed: str, meant: str) -> None:
+    assert arrange(typed.split()) == meant.split()
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("triagee", "hangtop triage?"), ("analyse /logs", "hangtop analyze?")])
+def test_a_slip_of_the_finger_is_no_node(typed: str, meant: str) -> None:
+    with pytest.raises(click.UsageError) as caught:
+        arrange(typed.split())
+    assert f"did you mean {meant}" in caught.value.message

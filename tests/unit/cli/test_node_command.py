@@ -1,0 +1,168 @@
+"""Commands on nodes: unreachable nodes, consent, ``--json`` and exit codes are the same for all."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from collectors.fleet.sink import LinkChange
+from collectors.probes.flame import ProfileFiles, profile
+from hangtop.cli.flame import heaviest
+from hangtop.cli.node_command import TOLD, NoNodeError, need_a_node, tell_unreached
+from hangtop.cli.probe import command as probe
+from hangtop.cli.stacks import command as stacks
+from hangtop.cli.stacks import stacks_reply
+from hangtop.diagnosis.job import Job, Node, Rank
+from hangtop.diagnosis.stacks import merge
+from hangtop.session.asking.flames import FlameGraph
+from hangtop.session.options import SessionOptions
+from hangtop.session.session import Session
+from tests.support.made import hello, process
+from tests.support.stacks import TORCH, dump, main_dump, scenario
+from tests.unit.cli.test_main import run
+
+ALL_REDUCE = f"all_reduce {TORCH}/distributed/distributed_c10d.py:2806"
+
+
+@pytest.mark.parametrize("words", ["flame --seconds 1 --json", "check same --yes --json", "witness"])
+def test_no_node_reachable_is_exit_code_3_with_the_reason(words: str, tmp_path: Path) -> None:
+    done = run(*words.split(), "--batch", "127.0.0.1:1", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "nothing listens at 127.0.0.1 port 1" in done.stderr
+    assert list(tmp_path.iterdir()) == [], "nothing is saved"
+
+
+@pytest.mark.parametrize("words", ["preflight --json", "probe path --yes --json"])
+def test_what_measures_nodes_answers_in_json_where_none_is_reached(words: str) -> None:
+    done = run(*words.split(), "--batch", "127.0.0.1:1")
+    assert done.returncode == 3
+    assert json.loads(done.stdout)["job"]["nodes"][0]["state"] == "lost"
+
+
+def test_one_node_that_answers_is_enough(capsys: pytest.CaptureFixture[str]) -> None:
+    session = Session(SessionOptions())
+    for number in range(TOLD + 3):
+        session.link(LinkChange(f"node{number}", "lost", "refused", 1000.0))
+    with pytest.raises(NoNodeError):
+        need_a_node(session)
+    session.link(LinkChange("node0", "live", "", 1000.0))
+    session.samples("node0", [hello(1000.0)], 1)
+    capsys.readouterr()
+    assert not tell_unreached(session)
+    told = capsys.readouterr().err.splitlines()
+    assert (told[0], told[-1]) == ("hangtop: node1: refused", "hangtop: and 2 more nodes")
+
+
+ASKS = """
+import asyncio, click
+from hangtop.cli.node_command import agree
+
+async def asked():
+    agree("Go on?", yes=False)
+
+try:
+    asyncio.run(asked())
+    print("yes")
+except click.Abort:
+    print("abort")
+"""
+
+
+@pytest.mark.parametrize(
+    ("typed", "ends"), [(b"\x03", b"abort\r\n"), (b"n\n", b"nothing was done\r\nabort\r\n"), (b"y\n", b"yes\r\n")]
+)
+def test_one_ctrl_c_is_enough_at_a_question_within_a_loop(typed: bytes, ends: bytes) -> None:
+    child, master = pty.fork()
+    if child == 0:
+        os.execv(sys.executable, [sys.executable, "-c", ASKS])
+    shown = b""
+    while not shown.endswith(ends) and select.select([master], [], [], 90)[0]:
+        try:
+            shown += os.read(master, 1000)
+        except OSError:
+            break
+        if typed and shown.endswith(b"[y/N]: "):
+            time.sleep(0.5)  # no person is so quick that Python does not read yet: a signal would only be noted then
+            os.write(master, typed)
+            typed = b""
+    os.close(master)
+    os.waitpid(child, 0)
+    assert shown.endswith(ends), shown
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("stacks --rank 3-x", "no ranks"),
+        ("stacks --native --read-only --batch", "pauses every rank"),
+        ("stacks --samples 0", "samples"),
+        ("probe path --read-only", "--read-only refuses probes"),
+        ("probe capture --read-only", "--read-only refuses captures"),
+        ("repair orphans --read-only", "--read-only refuses repairs"),
+        ("witness status --read-only", "--read-only refuses this"),
+        ("check same --read-only", "--read-only refuses checks"),
+        ("flame --rank x", "no ranks"),
+        ("probe trace --live --on-nodes x", "choose one"),
+        ("probe trace", "name traces"),
+    ],
+)
+def test_wrong_usage_is_exit_code_2(words: str, said: str) -> None:
+    done = run(*words.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+
+
+def test_a_group_takes_the_words_of_its_default_command() -> None:
+    result = CliRunner().invoke(probe, ["--read-only", "node1"])
+    assert (result.exit_code, "--read-only refuses probes" in result.output) == (2, True)
+
+
+def job(world_size: int = 2) -> Job:
+    ranks = tuple(Rank(rank, f"node{rank}", process(rank)) for rank in range(2))
+    nodes = {name: Node(name, seen_at=1.0) for name in ("node0", "node1")}
+    return Job(now=1000.0, watched=4.0, live=True, nodes=nodes, ranks=ranks, world_size=world_size)
+
+
+def test_stacks_as_json_and_as_text() -> None:
+    reader = scenario("reader")
+    reply = stacks_reply(job(3), merge([(rank, each) for rank in (0, 1) for each in reader[rank]]), None)
+    answer = json.loads(json.dumps(reply.document))
+    assert [group["folded"] for group in answer["groups"]] == ["1", "0"]
+    odd = answer["ranks"][1]
+    assert (odd["rank"], odd["node"], odd["kind"], odd["waits"]) == (1, "node1", "data", "storage")
+    assert odd["where"].startswith("Shards.read_shard (")
+    assert answer["missing"] == [2]
+    assert "rank 2: not found on these nodes" in list(reply.lines)
+    assert stacks.name == "stacks"
+
+
+@pytest.mark.parametrize(
+    ("entries", "ranks", "code"),
+    [
+        ([(0, main_dump(ALL_REDUCE))], {0}, 0),
+        ([(0, main_dump(ALL_REDUCE))], {0, 3}, 1),
+        ([(0, dump(error="denied: EPERM"))], {0}, 1),
+        ([], None, 1),
+    ],
+)
+def test_the_exit_code_of_stacks(entries: list[tuple[int, object]], ranks: set[int] | None, code: int) -> None:
+    assert stacks_reply(job(), merge(entries), ranks).exit_code == code  # type: ignore[arg-type]
+
+
+def test_the_heaviest_frames_of_a_profile_come_first() -> None:
+    stacked = "main (t.py:1);load (d.py:2) 90\nmain (t.py:1);step (t.py:3) 9\nmain (t.py:1) 1\n"
+    graph = FlameGraph(profile([("rank 0 on node1", stacked)]), ProfileFiles(Path("a.svg"), Path("a.json")), {})
+    assert heaviest(graph) == [
+        "100.0 %    rank 0 on node1",
+        "100.0 %      main (t.py:1)",
+        " 90.0 %        load (d.py:2)",
+        "  9.0 %        step (t.py:3)",
+    ]
