@@ -43,11 +43,8 @@ class TraceStep(NamedTuple):
 
     number: int
     start: float
+    """From the trace's beginning."""
     seconds: float
-    compute: float
-    communication: float
-    exposed: float
-    idle: float
 
 
 class RankTrace(NamedTuple):
@@ -81,12 +78,8 @@ class RankTrace(NamedTuple):
     """Neither of these."""
     data: float
     """In a data loader's next, with neither of these."""
-    inexact: float
-    """By how much what overlaps may be wrong, because intervals were pushed together to bound the memory."""
     steps: List[TraceStep]
     totals: List[TraceTotal]
     """By operation and group, the longest first."""
-    longest: List[TraceCall]
     calls: List[TraceCall]
     """The first ones in order of their start."""
-    calls_left_out: int

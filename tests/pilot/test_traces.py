@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from collectors.probes.trace import fetch
-from collectors.probes.trace.remote.ways import DYNOLOG, TraceWay
+from collectors.probes.trace.remote.program import TraceWay
 from collectors.samples.traces import RankTrace
 from tests.support.piloted import Screen, screen
 from tests.support.screens import Paper
@@ -87,7 +87,7 @@ async def test_the_command_is_shown_before_the_ranks_are_traced(monkeypatch: pyt
     asked: list[float] = []
 
     async def survey(transport: object, python: str, ranks: list[tuple[int, int]]) -> list[TraceWay]:
-        return [TraceWay(rank, pid, DYNOLOG, "") for rank, pid in ranks]
+        return [TraceWay(rank, pid, "") for rank, pid in ranks]
 
     async def capture(
         transport: object, python: str, ranks: list[tuple[int, int]], seconds: float, token: str

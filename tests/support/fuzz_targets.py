@@ -40,8 +40,7 @@ from collectors.probes.allreduce.nccl_log import network_of
 from collectors.probes.decoding import Unreadable, one_of
 from collectors.probes.flame.profile import profile
 from collectors.probes.repair.remote.words import Curable, PortsInUse, Signalled
-from collectors.probes.trace.remote.program import Done, ListedTrace
-from collectors.probes.trace.remote.ways import TraceWay
+from collectors.probes.trace.remote.program import Done, ListedTrace, TraceWay
 from collectors.samples.asked import Observation, PathFigure, RasAnswer, RecorderFile
 from collectors.samples.registry import SAMPLES
 from collectors.samples.traces import RankTrace
@@ -145,7 +144,7 @@ def _answers(data: bytes) -> None:
 
 
 def _trace(data: bytes) -> None:
-    kineto.of_stream(BytesIO(data).read, "x.json", len(data), str)
+    kineto.of_stream(BytesIO(data).read, "x.json")
 
 
 def _capture(data: bytes) -> None:

@@ -102,7 +102,7 @@ async def ask_ranks(app: Host) -> None:
         )
         return
     commands = [f"on {node}: {command}" for node, several in asking.commands().items() for command in several]
-    asked = sum(bool(way.way) for ways in asking.ways.values() for way in ways)
+    asked = sum(not way.why for ways in asking.ways.values() for way in ways)
     where = f"{plural(asked, 'rank')} on {plural(len(asking.commands()), 'node')}"
     intent = Intent(f"{where}, the profiler runs for {SECONDS:g} s and slows them meanwhile", "\n".join(commands))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import shlex
 from collections.abc import Callable, Sequence
 
@@ -10,9 +9,7 @@ from collectors.fleet import payload
 from collectors.fleet.transport import Transport
 from collectors.probes.decoding import one_of
 from collectors.probes.running import Limits, Running
-from collectors.probes.trace.remote.capture import WRITING, dyno_command, log_of
-from collectors.probes.trace.remote.program import Done, ListedTrace
-from collectors.probes.trace.remote.ways import DYNOLOG, TraceWay
+from collectors.probes.trace.remote.program import WRITING, Done, ListedTrace, TraceWay, dyno_command
 from collectors.samples.traces import RankTrace
 
 ENTRY = "collectors.probes.trace.remote.program"
@@ -20,7 +17,7 @@ LIMITS = Limits(line=16 << 20, total=128 << 20)
 READING = 1800.0
 """Seconds for all traces of one node: fifty of a gigabyte."""
 ASKING = 20.0
-"""Seconds to find out how the ranks of one node can be asked for traces."""
+"""Seconds to find out which ranks of one node can be traced."""
 
 Progress = Callable[[str], None]
 _told = one_of(RankTrace, TraceWay, ListedTrace, Done)
@@ -41,15 +38,14 @@ async def read(
     """The traces in these files of a node, reduced there. Raises :class:`TransportError`."""
     progress(f"{transport.name}: reading {len(paths)} traces")
 
-    def hear(_told: object, count: int) -> None:
+    def hear(count: int) -> None:
         progress(f"{transport.name}: {count} of {len(paths)} traces read")
 
-    told = await _run(transport, python, {"paths": list(paths)}, READING, hear)
-    return [_of(transport, one) for one in told if isinstance(one, RankTrace)]
+    return _traces(transport, await _run(transport, python, {"paths": list(paths)}, READING, hear))
 
 
 async def survey(transport: Transport, python: str, ranks: Sequence[tuple[int, int]]) -> list[TraceWay]:
-    """How (rank, pid) of a node can be asked for a trace. Raises :class:`TransportError`."""
+    """Whether (rank, pid) of a node can be traced. Raises :class:`TransportError`."""
     told = await _run(transport, python, {"ranks": [list(rank) for rank in ranks]}, ASKING)
     return [one for one in told if isinstance(one, TraceWay)]
 
@@ -59,25 +55,18 @@ async def capture(
 ) -> list[RankTrace]:
     """Have (rank, pid) of a node traced for some seconds. Raises :class:`TransportError`."""
     arguments = {"ranks": [list(rank) for rank in ranks], "seconds": seconds, "token": token}
-    told = await _run(transport, python, arguments, seconds + 2 * WRITING)
-    return [_of(transport, one) for one in told if isinstance(one, RankTrace)]
+    return _traces(transport, await _run(transport, python, arguments, seconds + 2 * WRITING))
 
 
-def new_token() -> str:
-    """Names the files of one capture."""
-    return secrets.token_hex(4)
-
-
-def shown_commands(ways: Sequence[TraceWay], seconds: float, token: str) -> list[str]:
-    """What capturing does on one node, exactly."""
-    pids = [way.pid for way in ways if way.way == DYNOLOG]
-    return [shlex.join(dyno_command(pids, seconds, log_of(token)))] if pids else []
+def shown_command(ways: Sequence[TraceWay], seconds: float, token: str) -> str:
+    """What capturing runs on one node; empty where no rank can be traced."""
+    pids = [way.pid for way in ways if not way.why]
+    return shlex.join(dyno_command(pids, seconds, token)) if pids else ""
 
 
 async def _run(
-    transport: Transport, python: str, arguments: object, seconds: float,
-    hear: Callable[[object, int], None] = lambda _told, _count: None,
-) -> list[object]:  # fmt: skip
+    transport: Transport, python: str, arguments: object, seconds: float, hear: Callable[[int], None] = lambda _: None
+) -> list[object]:
     told: list[object] = []
 
     def take(line: bytes) -> bool:
@@ -85,7 +74,7 @@ async def _run(
         if one is None or isinstance(one, Done):
             return one is not None
         told.append(one)
-        hear(one, len(told))
+        hear(len(told))
         return False
 
     packed = payload.pack(ENTRY, arguments)
@@ -94,5 +83,5 @@ async def _run(
     return told
 
 
-def _of(transport: Transport, trace: RankTrace) -> RankTrace:
-    return trace._replace(node=transport.name)
+def _traces(transport: Transport, told: Sequence[object]) -> list[RankTrace]:
+    return [one._replace(node=transport.name) for one in told if isinstance(one, RankTrace)]

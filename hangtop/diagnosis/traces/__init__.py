@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hangtop.diagnosis.traces.findings import findings, outcome
-from hangtop.diagnosis.traces.meetings import TracedCollective, meetings
-from hangtop.diagnosis.traces.picture import Lateness, TracePicture, picture
+from hangtop.diagnosis.traces.findings import findings, lasting, outcome
+from hangtop.diagnosis.traces.picture import Lateness, TracedCollective, TracePicture, meetings, picture
 
-__all__ = ["Lateness", "TracePicture", "TracedCollective", "findings", "meetings", "outcome", "picture"]
+__all__ = ["Lateness", "TracePicture", "TracedCollective", "findings", "lasting", "meetings", "outcome", "picture"]

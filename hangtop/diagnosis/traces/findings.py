@@ -9,7 +9,7 @@ from statistics import NormalDist
 
 from collectors.samples.traces import RankTrace
 from hangtop.diagnosis.finding import Evidence, Finding
-from hangtop.diagnosis.phrasing import count, on_nodes, ranks_text
+from hangtop.diagnosis.phrasing import count, duration, on_nodes, ranks_text
 from hangtop.diagnosis.tables.thresholds import TRACE_CHANCE
 from hangtop.diagnosis.tables.tracing import (
     TRACE_DATA_SHARE,
@@ -19,7 +19,6 @@ from hangtop.diagnosis.tables.tracing import (
     TRACE_MEETINGS,
 )
 from hangtop.diagnosis.traces.picture import Lateness, TracePicture
-from hangtop.diagnosis.traces.words import lasting
 
 SHOWN = 8
 """Ranks that are told one by one."""
@@ -207,3 +206,12 @@ def _nodes(traces: Iterable[RankTrace]) -> tuple[str, ...]:
 
 def _name(trace: RankTrace) -> str:
     return trace.path if trace.rank is None else f"rank {trace.rank}"
+
+
+def lasting(seconds: float) -> str:
+    """``80 µs``, ``4.2 ms``, ``1.5 s``, ``4 min``."""
+    if seconds >= 0.9995:
+        return duration(seconds)
+    if seconds >= 0.0009995:
+        return f"{seconds * 1e3:.3g} ms"
+    return f"{seconds * 1e6:.3g} µs"

@@ -1,14 +1,17 @@
-"""All ranks' traces together: who was waited for, how much of that was waiting, the heaviest collectives."""
+"""All ranks' traces together: which rank was waited for, how much of that was waiting, the heaviest collectives.
+
+A collective of one rank is found in another rank's trace by its number in the group where the traces have it, else by
+its place among the group's calls, if operations and sizes agree.
+"""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from collectors.samples.traces import RankTrace
-from hangtop.diagnosis.traces.meetings import TracedCollective, meetings
+from collectors.samples.traces import RankTrace, TraceCall
 
 LATE_S = 50e-6
 """Ours: what ranks come apart by in a healthy step; launching a kernel takes ten microseconds."""
@@ -19,6 +22,82 @@ LATE_USUAL = 0.5
 outnumber those that cost time."""
 NEAR = 0.25
 """Ours: a rank counts as late with the last one when its time is this near to it, as a share of the distance."""
+AGREE = 0.9
+"""Ours: share of the calls that must have equal operation and size for two lists to count as the same calls."""
+ONE_SIDED = frozenset(("send", "recv", "send_recv", "broadcast", "reduce", "gather", "scatter"))
+"""Not every rank waits for every other one: the root of a broadcast is done first though it may have come first."""
+
+
+class TracedCollective(NamedTuple):
+    """One collective of a group, as several ranks saw it."""
+
+    op: str
+    group: str
+    size: int | None
+    seconds: Mapping[int, float]
+    """By rank."""
+    complete: bool
+    """Every rank of the group is among them, as far as is known."""
+
+
+def meetings(traces: Sequence[RankTrace]) -> list[TracedCollective]:
+    """All collectives that every traced rank of their group has, group by group in the order of the calls."""
+    found: list[TracedCollective] = []
+    for group, members in _groups(traces).items():
+        if len(members) > 1:
+            found += _of_group(group[0], members, _size(traces, group[0]))
+    return found
+
+
+def _groups(traces: Sequence[RankTrace]) -> dict[tuple[str, str], dict[int, list[TraceCall]]]:
+    """Calls by (group, its members) and rank: groups of different ranks may share a name."""
+    groups: dict[tuple[str, str], dict[int, list[TraceCall]]] = {}
+    for trace in traces:
+        if trace.rank is None:
+            continue
+        ranks_of = {total.group: total.ranks for total in trace.totals}
+        for call in trace.calls:
+            if call.op not in ONE_SIDED:
+                key = call.group, ranks_of.get(call.group, "")
+                groups.setdefault(key, {}).setdefault(trace.rank, []).append(call)
+    return groups
+
+
+def _size(traces: Sequence[RankTrace], group: str) -> int | None:
+    """Ranks of a group: as it says itself; one without a name is the world."""
+    told = [total.group_size for trace in traces for total in trace.totals if total.group == group]
+    told += [] if group else [trace.world_size for trace in traces]
+    return max((size for size in told if size is not None), default=None)
+
+
+def _of_group(group: str, members: Mapping[int, list[TraceCall]], size: int | None) -> list[TracedCollective]:
+    first = max(members, key=lambda rank: (len(members[rank]), -rank))
+    pairs = {rank: _paired(members[first], calls) for rank, calls in members.items() if rank != first}
+    met = {rank: paired for rank, paired in pairs.items() if paired}
+    if not met:
+        return []
+    complete = size is not None and len(met) + 1 >= size
+    found = []
+    for place, call in enumerate(members[first]):
+        seconds = {first: call.seconds}
+        seconds |= {rank: paired[place].seconds for rank, paired in met.items() if place in paired}
+        if len(seconds) == len(met) + 1:
+            found.append(TracedCollective(call.op, group, call.size, seconds, complete))
+    return found
+
+
+def _paired(calls: Sequence[TraceCall], others: Sequence[TraceCall]) -> dict[int, TraceCall]:
+    """Which of the other rank's calls is the same as each of these, by place; empty when they cannot be compared."""
+    if all(call.seq is not None for call in (*calls, *others)):
+        by_number = {(call.op, call.seq): call for call in others}
+        found = {place: by_number.get((call.op, call.seq)) for place, call in enumerate(calls)}
+        return {place: other for place, other in found.items() if other is not None}
+    same = {place: other for place, (call, other) in enumerate(zip(calls, others, strict=False)) if _same(call, other)}
+    return same if len(same) >= AGREE * min(len(calls), len(others)) else {}
+
+
+def _same(one: TraceCall, other: TraceCall) -> bool:
+    return one.op == other.op and (one.size == other.size or one.size is None or other.size is None)
 
 
 @dataclass(frozen=True, slots=True)

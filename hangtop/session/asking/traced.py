@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from collectors.samples.traces import RankTrace, TraceStep
+from collectors.samples.traces import RankTrace
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.phrasing import count, size
-from hangtop.diagnosis.traces import TracePicture, findings, outcome, picture
-from hangtop.diagnosis.traces.words import lasting
+from hangtop.diagnosis.traces import TracePicture, findings, lasting, outcome, picture
 
 Part = Literal["compute", "exposed", "copy", "data", "idle", "text", "dim", "strong"]
 """What a piece of a line is: a part of a bar, or text."""
@@ -175,12 +174,6 @@ def _notes(trace: RankTrace) -> str:
     notes = [trace.why] if trace.why else []
     if trace.damaged:
         notes.append(f"{count(trace.damaged, 'event')} could not be decoded")
-    if trace.inexact > 0.001 * trace.wall:
-        notes.append(
-            f"exposed and idle may be off by {lasting(trace.inexact)}: intervals were pushed together to bound memory"
-        )
-    if trace.calls_left_out:
-        notes.append(f"{count(trace.calls_left_out, 'collective')} beyond the first were not compared")
     return "; ".join(notes)
 
 
@@ -215,18 +208,11 @@ def _rank(seen: TracePicture, trace: RankTrace) -> dict[str, Any]:
         "rank": trace.rank, "node": trace.node, "path": trace.path, "device": trace.device, "wall_s": trace.wall,
         "compute_s": trace.compute, "communication_s": trace.communication,
         "exposed_communication_s": trace.exposed, "memcpy_s": trace.memcpy, "data_s": trace.data,
-        "idle_s": trace.idle, "inexact_s": trace.inexact,
+        "idle_s": trace.idle,
         "late": late.late if late else None, "late_of": late.met if late else None,
         "held_up_s": round(late.held_up, 9) if late else None, "waited_s": round(late.waited, 9) if late else None,
         "events": trace.events, "damaged": trace.damaged, "why": trace.why,
-        "steps": [_step(step) for step in trace.steps],
-        "longest": [{"op": call.op, "group": call.group, "start_s": call.start, "seconds": call.seconds,
-                     "bytes": call.size} for call in trace.longest],
-    }  # fmt: skip
-
-
-def _step(step: TraceStep) -> dict[str, Any]:
-    return {
-        "step": step.number, "start_s": step.start, "wall_s": step.seconds, "compute_s": step.compute,
-        "communication_s": step.communication, "exposed_communication_s": step.exposed, "idle_s": step.idle,
+        "steps": [
+            {"step": step.number, "start_s": step.start, "wall_s": step.seconds} for step in trace.steps
+        ],
     }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,8 +15,7 @@ from hangtop.diagnosis.job import Job, Rank
 from hangtop.session.asking.probing import Connections
 
 if TYPE_CHECKING:
-    from collectors.probes.trace.remote.program import ListedTrace
-    from collectors.probes.trace.remote.ways import TraceWay
+    from collectors.probes.trace.remote.program import ListedTrace, TraceWay
 
 Progress = Callable[[str], None]
 
@@ -35,19 +35,14 @@ def read_here(
     patterns: Sequence[str], progress: Progress = lambda _: None, advance: Callable[[int], None] = lambda _: None
 ) -> list[RankTrace]:
     """The traces that paths, folders and globs of this machine name; one that cannot be read says why."""
-    from collectors.formats import BadFormat, kineto
-    from collectors.probes.trace.remote import capture, files
+    from collectors.formats import kineto
+    from collectors.probes.trace.remote.program import find
 
     found = []
-    paths = files.find(patterns)
+    paths = find(patterns)
     for number, path in enumerate(paths, start=1):
         progress(f"trace {number} of {len(paths)}: {path}")
-        try:
-            found.append(kineto.read(path, advance))
-        except BadFormat as error:
-            found.append(capture.unread(path, str(error)))
-        except OSError as error:
-            found.append(capture.unread(path, files.reason(error)))
+        found.append(kineto.read(path, advance))
     return found
 
 
@@ -112,14 +107,14 @@ class Asking:
     @property
     def possible(self) -> bool:
         """Some rank can be asked."""
-        return any(way.way for ways in self.ways.values() for way in ways)
+        return any(not way.why for ways in self.ways.values() for way in ways)
 
     def commands(self) -> dict[str, list[str]]:
         """The exact commands, by node."""
-        from collectors.probes.trace.fetch import shown_commands
+        from collectors.probes.trace.fetch import shown_command
 
-        shown = {node: shown_commands(ways, self.seconds, self.token) for node, ways in self.ways.items()}
-        return {node: commands for node, commands in shown.items() if commands}
+        shown = {node: shown_command(ways, self.seconds, self.token) for node, ways in self.ways.items()}
+        return {node: [command] for node, command in shown.items() if command}
 
     def unread(self) -> list[RankTrace]:
         """Instead of traces: why each rank that cannot be asked has none."""
@@ -127,7 +122,7 @@ class Asking:
             _unread(node, f"pid {way.pid}", way.why)._replace(rank=way.rank)
             for node, ways in self.ways.items()
             for way in ways
-            if not way.way
+            if way.why
         ]
 
     def missing(self) -> list[str]:
@@ -137,7 +132,7 @@ class Asking:
         reasons: dict[str, list[str]] = {}
         for node, ways in sorted(self.ways.items()):
             for way in ways:
-                if not way.way:
+                if way.why:
                     reasons.setdefault(way.why, []).append(f"{way.rank} on {node}")
         return [
             f"rank {', '.join(who[:6])}{f' and {len(who) - 6} more' if len(who) > 6 else ''}: {why}"
@@ -148,18 +143,18 @@ class Asking:
 async def find_ways(session: Connections, job: Job, seconds: float, ranks: Iterable[int] | None = None) -> Asking:
     """Find out how the living ranks of a job, or these of them, can be asked. Only looks."""
     from collectors.probes.trace import fetch
-    from collectors.probes.trace.remote.ways import TraceWay
+    from collectors.probes.trace.remote.program import TraceWay
 
     async def of(node: str, own: list[Rank]) -> list[TraceWay]:
         pairs = [(rank.rank, rank.process.pid) for rank in own]
         try:
             return await fetch.survey(session.transport(node), session.python(node), pairs)
         except TransportError as error:
-            return [TraceWay(rank, pid, "", str(error)) for rank, pid in pairs]
+            return [TraceWay(rank, pid, str(error)) for rank, pid in pairs]
 
     by_node = _by_node(job, None if ranks is None else set(ranks))
     parts = await asyncio.gather(*(of(node, own) for node, own in by_node.items()))
-    return Asking(dict(zip(by_node, parts, strict=True)), seconds, fetch.new_token())
+    return Asking(dict(zip(by_node, parts, strict=True)), seconds, secrets.token_hex(4))
 
 
 async def capture(session: Connections, asking: Asking) -> list[RankTrace]:
@@ -188,7 +183,7 @@ def _by_node(job: Job, ranks: set[int] | None) -> dict[str, list[Rank]]:
 
 
 def _unread(node: str, path: str, why: str) -> RankTrace:
-    from collectors.probes.trace.remote.capture import unread
+    from collectors.probes.trace.remote.reduction import unread
 
     return unread(path, why)._replace(node=node)
 

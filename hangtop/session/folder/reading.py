@@ -115,10 +115,11 @@ def _trace(member: Member, contents: Contents) -> Recognised:
     """A profiler's trace, which may be far larger than what is read as a whole."""
     chunks = member.chunks()
     try:
-        trace = kineto.of_stream(lambda _: next(chunks, b""), member.name, 0, lambda: member.damage)
+        trace = kineto.of_stream(lambda _: next(chunks, b""), member.name)
     except BadFormat as error:
         return Recognised(member.name, "", member.size, why=f"looks like a profiler trace: {error}")
-    contents.traces.append(trace._replace(size=member.size))
+    trace = trace._replace(size=member.size, why=member.damage or trace.why)
+    contents.traces.append(trace)
     return Recognised(member.name, "profiler trace", member.size, 0, trace.events, trace.why)
 
 

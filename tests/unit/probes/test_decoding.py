@@ -17,8 +17,7 @@ from collectors.node.stacks.flamerecord import FlameProgress, FlameRecording
 from collectors.probes.allreduce import reports
 from collectors.probes.decoding import Unreadable, answer, one_of
 from collectors.probes.repair.remote.words import Curable, PortsInUse, Signalled
-from collectors.probes.trace.remote.program import Done, ListedTrace
-from collectors.probes.trace.remote.ways import TraceWay
+from collectors.probes.trace.remote.program import Done, ListedTrace, TraceWay
 from collectors.samples.asked import Observation, PathFigure, RasAnswer, RecorderFile
 from collectors.samples.traces import RankTrace
 

@@ -12,27 +12,24 @@ from hangtop.diagnosis import traces
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.rules.traced import traced
-from hangtop.diagnosis.traces.words import lasting
+from hangtop.diagnosis.traces import lasting
 from tests.support.traces import rank_document
 
 TRACES = Path(__file__).parent.parent.parent / "fixtures" / "traces"
-EMPTY = RankTrace(
-    "", "", 0, None, None, "gpu", 1, 0, "", None, 1.0, 0.5, 0.2, 0.1, 0.0, 0.1, 0.0, 0.0, [], [], [], [], 0
-)
+EMPTY = RankTrace("", "", 0, None, None, "gpu", 1, 0, "", None, 1.0, 0.5, 0.2, 0.1, 0.0, 0.1, 0.0, [], [], [])
 
 
 def judged(seen: list[RankTrace]) -> dict[str, Finding]:
     return {finding.kind: finding for finding in traces.findings(traces.picture(seen))}
 
 
-def rank_with(rank: int, seconds: list[float], *, world: int = 4, op: str = "all_reduce", apart: float = 0.0,
-              group: str = "") -> RankTrace:  # fmt: skip
-    """A rank whose collectives take so long and end about every second of a common clock, ``apart`` from its own."""
-    ends = [place + 1 + (place * place % 11) / 50 + apart for place in range(len(seconds))]
-    calls = [TraceCall(op, group, end - one, one, 1024, None) for end, one in zip(ends, seconds, strict=True)]
+def rank_with(rank: int, seconds: list[float], *, world: int = 4, op: str = "all_reduce", group: str = "") -> RankTrace:
+    """A rank whose collectives take so long and end every second."""
+    calls = [TraceCall(op, group, place - one, one, 1024, None) for place, one in enumerate(seconds, start=1)]
     total = TraceTotal(op, group, "", None, len(calls), sum(seconds), max(seconds, default=0.0), None)
-    made = EMPTY._replace(rank=rank, world_size=world, path=f"{rank}.json", calls=calls, totals=[total])
-    return made._replace(wall=float(len(calls)))
+    return EMPTY._replace(
+        rank=rank, world_size=world, path=f"{rank}.json", calls=calls, totals=[total], wall=float(len(calls))
+    )
 
 
 def test_a_real_straggler_explains_the_waiting() -> None:
@@ -90,16 +87,6 @@ def test_one_long_wait_is_no_straggler() -> None:
 def test_a_late_rank_that_costs_little_is_no_straggler() -> None:
     seen = [rank_with(rank, [0.010 if rank else 0.008 for _ in range(40)]) for rank in range(4)]
     assert judged(seen) == {}
-
-
-def test_traces_that_begin_at_different_calls_and_clocks_are_shifted() -> None:
-    lasts = [0.2 + 0.03 * (n * n % 7) for n in range(60)]
-    early = rank_with(0, lasts)
-    late = rank_with(1, [0.1] * 60, apart=5000.0)
-    late = late._replace(calls=late.calls[3:])
-    seen = traces.meetings([early, late])
-    assert len(seen) == 57
-    assert [meeting.seconds[0] for meeting in seen] == lasts[3:]
 
 
 def test_numbers_of_calls_pair_them_whatever_their_order() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 
@@ -10,12 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from collectors.formats import BadFormat, kineto
-from collectors.probes.trace.remote import loose, scan
+from collectors.formats import kineto
+from collectors.probes.trace.remote import reading
 from collectors.probes.trace.remote.collectives import op_of
-from collectors.probes.trace.remote.reduction import Reduction
-from collectors.probes.trace.remote.scan import EventScanner
-from collectors.samples.traces import RankTrace, TraceCall
+from collectors.probes.trace.remote.reduction import length, merged, without
+from collectors.samples.traces import TraceCall
 from tests.support.traces import collective, document, event, rank_document
 
 TRACES = Path(__file__).parent.parent.parent / "fixtures" / "traces"
@@ -34,7 +32,7 @@ def test_a_gpu_s_time(tmp_path: Path) -> None:
     assert (trace.wall, trace.compute, trace.communication) == pytest.approx((0.6, 0.36, 0.18))
     assert (trace.exposed, trace.memcpy, trace.idle, trace.data) == pytest.approx((0.12, 0.03, 0.09, 0))
     assert [step.number for step in trace.steps] == [5, 6, 7, 8, 9, 10]
-    assert trace.steps[1][1:] == pytest.approx((0.1, 0.1, 0.06, 0.03, 0.02, 0.015))
+    assert trace.steps[1][1:] == pytest.approx((0.1, 0.1))
 
 
 def test_what_a_collective_says_of_itself(tmp_path: Path) -> None:
@@ -44,9 +42,8 @@ def test_what_a_collective_says_of_itself(tmp_path: Path) -> None:
         TraceCall("all_reduce", "0 default_pg", 0.0, 0.005, 2 << 20, 40),
         TraceCall("all_reduce", "0 default_pg", 0.008, 0.003, 2 << 20, 41),
     ]
-    assert trace.longest[0].seq == 40
     (total,) = trace.totals
-    assert (total.calls, total.worst, total.size) == (2, 0.005, 4 << 20)
+    assert (total.calls, total.size) == (2, 4 << 20)
     assert total.seconds == pytest.approx(0.008)
     assert (total.ranks, total.group_size) == ("[0, 1]", 2)
 
@@ -73,40 +70,11 @@ def test_operators_of_a_data_loader_are_no_compute(tmp_path: Path) -> None:
     assert (trace.exposed, trace.idle, trace.data) == pytest.approx((0.004, 0.008, 0.008))
 
 
-def test_the_node_s_reader_leaves_out_nothing_that_counts() -> None:
-    within = '"x": [{"a": 1},{"ph": "M"}]'
-    rows = [event("python_function", "f", 1, 9, within), event("kernel", "a", 1, 2, within),
-            event("cuda_runtime", "launch", 4, 9), event("kernel", 'b},{"ph": "M', 5, 2, within),
-            event("python_function", "last", 1, 9)]  # fmt: skip
-    trace = remote(document(rows).encode(), "x.json")
-    assert (trace.events, trace.damaged, trace.compute) == (2, 0, 0.004)
-
-
-def test_the_node_s_reader_says_the_same() -> None:
-    for path in sorted(TRACES.iterdir()):
-        data = gzip.decompress(path.read_bytes())
-        assert remote(data, str(path)) == kineto.read(str(path))._replace(size=0)
-
-
-def remote(data: bytes, path: str) -> RankTrace:
-    """As on a node: the standard library's decoder, and chunks of any size."""
-    rest = [data]
-
-    def read(count: int) -> bytes:
-        part, rest[0] = rest[0][:count], rest[0][count:]
-        return part
-
-    scanner, reduction = EventScanner(read, loose.decode), Reduction()
-    for events in scanner:
-        loose.take(reduction, events)
-    return loose.with_rank(reduction.result(scanner.about, path, 0, scanner.damaged, ""))
-
-
 @pytest.mark.parametrize("chunk", [7, 100, 1000, 1 << 20])
 def test_chunks_of_any_size_say_the_same(chunk: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = str(written(tmp_path, rank_document(0)))
     whole = kineto.read(path)
-    monkeypatch.setattr(scan, "CHUNK", chunk)
+    monkeypatch.setattr(reading, "CHUNK", chunk)
     assert kineto.read(path) == whole
 
 
@@ -169,8 +137,9 @@ def test_compressed(cut: int | None, why: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"hello", b'{"traceEvents": 5}', b"\x1f\x8bxx", b"[1,2]"])
 def test_what_is_no_trace(data: bytes, tmp_path: Path) -> None:
-    with pytest.raises(BadFormat, match=r"no trace|empty"):
-        kineto.read(str(written(tmp_path, data)))
+    trace = kineto.read(str(written(tmp_path, data)))
+    assert trace.events == 0
+    assert trace.why.startswith(("no trace", "empty"))
 
 
 SAMPLE = rank_document(0, steps=1).encode()
@@ -184,10 +153,7 @@ def test_whatever_comes_nothing_else_is_raised(tmp_path: Path, data: st.DataObje
         place = data.draw(st.integers(0, len(changed) - 1))
         changed[place : place + data.draw(st.integers(0, 40))] = data.draw(st.binary(max_size=20))
     path = written(tmp_path, bytes(changed[: data.draw(st.integers(0, len(changed)))]))
-    try:
-        trace = kineto.read(str(path))
-    except BadFormat:
-        return
+    trace = kineto.read(str(path))
     assert 0 <= trace.exposed <= trace.communication + 1e-9
     assert trace.idle <= trace.wall + 1e-9
     json.dumps(trace, allow_nan=False)
@@ -223,3 +189,17 @@ def test_whatever_an_event_is(tmp_path: Path, value: object) -> None:
 )  # fmt: skip
 def test_names_of_operations(name: str, op: str) -> None:
     assert op_of(name) == op
+
+
+INTERVALS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 12)), max_size=40)
+
+
+@given(INTERVALS, INTERVALS)
+def test_unions_and_differences(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> None:
+    def cells(intervals: list[tuple[int, int]]) -> set[int]:
+        return {cell for start, size in intervals for cell in range(start, start + size)}
+
+    spans = [[(float(start), float(start + size)) for start, size in some] for some in (one, other)]
+    assert length(spans[0]) == len(cells(one))
+    assert length(*spans) == len(cells(one) | cells(other))
+    assert length(without(merged([spans[0]]), merged([spans[1]]))) == len(cells(one) - cells(other))

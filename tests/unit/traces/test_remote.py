@@ -17,9 +17,9 @@ from collectors.fleet.transport import TransportError
 from collectors.formats import kineto
 from collectors.node.processes.owner import ProcessOwner
 from collectors.probes.trace import fetch
-from collectors.probes.trace.remote import capture, ways
-from collectors.probes.trace.remote.program import ListedTrace
-from collectors.probes.trace.remote.ways import TraceWay
+from collectors.probes.trace.remote import program
+from collectors.probes.trace.remote.program import ListedTrace, TraceWay
+from collectors.samples.traces import RankTrace
 from hangtop.session.asking.traces import share
 from tests.support.traces import rank_document
 
@@ -73,11 +73,20 @@ def dyno(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     client.chmod(client.stat().st_mode | stat.S_IEXEC)
     (tmp_path / "trace").write_text(rank_document(0))
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(capture, "FOLDER", str(tmp_path))
-    monkeypatch.setattr(capture, "WRITING", 0.3)
+    monkeypatch.setattr(program, "FOLDER", str(tmp_path))
+    monkeypatch.setattr(program, "WRITING", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as daemon:
-        monkeypatch.setattr(ways, "DYNO_PORT", daemon.getsockname()[1])
+        monkeypatch.setattr(program, "DYNO_PORT", daemon.getsockname()[1])
         yield tmp_path
+
+
+@pytest.fixture
+def traced(monkeypatch: pytest.MonkeyPatch) -> list[RankTrace]:
+    """What is told, and process 41 and 42 are this user's."""
+    told: list[RankTrace] = []
+    monkeypatch.setattr(program, "say", told.append)
+    monkeypatch.setattr(program, "owner_of", lambda _pid: ProcessOwner(os.getuid(), 7, (), 1))
+    return told
 
 
 def test_a_rank_that_registers_with_dynolog_is_asked_by_it(dyno: Path) -> None:
@@ -85,48 +94,44 @@ def test_a_rank_that_registers_with_dynolog_is_asked_by_it(dyno: Path) -> None:
     with subprocess.Popen(words, stdout=subprocess.PIPE, env={**os.environ, "KINETO_USE_DAEMON": "1"}) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        assert ways.find(3, process.pid).way == ways.DYNOLOG
+        assert program.way_to(3, process.pid).why == ""
         (dyno / "dyno").unlink()
-        assert "no dyno in its PATH" in ways.find(3, process.pid).why
+        assert "no dyno in its PATH" in program.way_to(3, process.pid).why
         process.kill()
+    assert "without KINETO_USE_DAEMON" in program.way_to(3, os.getpid()).why
 
 
-def test_dynolog_s_traces_are_read_and_taken_away(dyno: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capture, "owner_of", lambda _pid: ProcessOwner(os.getuid(), 7, (), 1))
-    asked = [TraceWay(3, 41, ways.DYNOLOG, ""), TraceWay(4, 42, ways.DYNOLOG, "")]
-    found: list[object] = []
-    capture.from_dynolog(asked, 0.1, "ab", lambda trace: found.append((trace.rank, round(trace.compute, 6), trace.why)))
+def test_dynolog_s_traces_are_read_and_taken_away(dyno: Path, traced: list[RankTrace]) -> None:
+    program.trace([TraceWay(3, 41, ""), TraceWay(4, 42, "")], 0.1, "ab")
+    found = [(trace.rank, round(trace.compute, 6), trace.why) for trace in traced]
     assert found == [(3, 0.36, ""), (4, 0.0, "asked, but it wrote no trace in 0 s")]
     assert (dyno / "asked").read_text().split()[:5] == ["gputrace", "--pids", "41,42", "--process-limit", "2"]
     assert not list(dyno.glob("hangtop-*"))
 
 
-def test_a_dyno_that_fails_says_why(dyno: Path) -> None:
+def test_a_dyno_that_fails_says_why(dyno: Path, traced: list[RankTrace]) -> None:
     (dyno / "fail").touch()
-    found: list[str] = []
-    capture.from_dynolog([TraceWay(3, 41, ways.DYNOLOG, "")], 0.1, "ab", lambda trace: found.append(trace.why))
-    assert found == ["dyno failed: no daemon"]
+    program.trace([TraceWay(3, 41, "")], 0.1, "ab")
+    assert [trace.why for trace in traced] == ["dyno failed: no daemon"]
 
 
-@pytest.mark.parametrize("planted", ["link", "fifo", "strangers", "nobody knows whose"])
+@pytest.mark.parametrize(
+    ("planted", "why"),
+    [
+        ("link", "no regular file"), ("fifo", "no regular file"), ("another user's", "no file of the rank's"),
+        ("nobody knows whose", "whose process it is cannot be told: its trace is not read"),
+    ],
+)  # fmt: skip
 def test_a_file_that_somebody_else_put_there_is_not_read(
-    dyno: Path, monkeypatch: pytest.MonkeyPatch, planted: str
+    dyno: Path, traced: list[RankTrace], monkeypatch: pytest.MonkeyPatch, planted: str, why: str
 ) -> None:
     """Where the ranks write, others may write too: what is read as root must be what the rank wrote."""
     where = dyno / "hangtop-ab_41.json"
     make = {"link": lambda: where.symlink_to(dyno / "trace"), "fifo": lambda: os.mkfifo(where)}
     make.get(planted, lambda: where.write_text(rank_document(0)))()
     (dyno / "dyno").write_text("#!/bin/sh\n")
-    uid = os.getuid() + (planted == "strangers")
+    uid = os.getuid() + (planted == "another user's")
     owner = None if planted == "nobody knows whose" else ProcessOwner(uid, 7, (), 1)
-    monkeypatch.setattr(capture, "owner_of", lambda _pid: owner)
-    found: list[tuple[float, str]] = []
-    capture.from_dynolog(
-        [TraceWay(3, 41, ways.DYNOLOG, "")], 0.1, "ab", lambda trace: found.append((trace.compute, trace.why))
-    )
-    [(compute, why)] = found
-    assert compute == 0.0
-    assert why == {
-        "link": "no regular file", "fifo": "no regular file", "strangers": "no file of the rank's",
-        "nobody knows whose": "whose process it is cannot be told: its trace is not read",
-    }[planted]  # fmt: skip
+    monkeypatch.setattr(program, "owner_of", lambda _pid: owner)
+    program.trace([TraceWay(3, 41, "")], 0.1, "ab")
+    assert [(trace.compute, trace.why) for trace in traced] == [(0.0, why)]

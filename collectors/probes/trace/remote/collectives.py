@@ -27,15 +27,13 @@ _OPS = (
 _NO_LETTER = re.compile(r"[^a-z]")
 _OTHER = 60
 
-POINT_TO_POINT = frozenset(("send", "recv", "send_recv"))
-
 _BYTES = {
     "double": 8, "long": 8, "complexfloat": 8, "float": 4, "int": 4, "half": 2, "bfloat16": 2, "short": 2, "byte": 1,
     "char": 1, "bool": 1, "complexdouble": 16, "complexhalf": 4, "uint64": 8, "uint32": 4, "uint16": 2,
 }  # fmt: skip
 
 
-class ToldCollective(NamedTuple):
+class CollectiveCall(NamedTuple):
     """What an event says of its collective; None and empty where it says nothing."""
 
     op: str
@@ -59,7 +57,7 @@ def op_of(name: str) -> str:
     return name[:_OTHER]
 
 
-def told(name: str, args: Mapping[str, object]) -> ToldCollective:
+def described(name: str, args: Mapping[str, object]) -> CollectiveCall:
     """What a communication event says; ``args`` may hold anything."""
     collective = args.get("Collective name")
     group = args.get("Process Group Name")
@@ -67,7 +65,7 @@ def told(name: str, args: Mapping[str, object]) -> ToldCollective:
     ranks = args.get("Process Group Ranks")
     named = group if isinstance(group, str) and group else ""
     words = description if isinstance(description, str) and description not in ("", "undefined") else ""
-    return ToldCollective(
+    return CollectiveCall(
         op_of(collective if isinstance(collective, str) and collective else name),
         ("%s %s" % (named, words)).strip()[:100],
         ranks[:200] if isinstance(ranks, str) else str(ranks)[:200] if isinstance(ranks, list) else "",

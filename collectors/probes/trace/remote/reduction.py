@@ -2,164 +2,256 @@
 
 Where a trace has GPU activity the GPU's time counts: kernels that are not communication are compute, ``gpu_memcpy`` and
 ``gpu_memset`` are copies. Where it has none, operators on the CPU are compute and c10d's are communication. Every
-figure is the length of a union: what runs at the same time on several streams or threads counts once.
+figure is the length of a union of intervals: what runs at the same time on several streams or threads counts once.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from itertools import chain
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple
 
-from collectors.probes.trace.remote import collectives
-from collectors.probes.trace.remote.calls import Calls
-from collectors.probes.trace.remote.spans import Spans, outside, united
-from collectors.samples.traces import RankTrace, TraceStep
+from collectors.probes.trace.remote.collectives import ANNOTATION, KERNEL, described
+from collectors.probes.trace.remote.reading import BadTrace, Read, TraceEvents, TraceFile
+from collectors.samples.traces import RankTrace, TraceCall, TraceStep, TraceTotal
 
+CALLS = 4_000
+"""Collectives that are kept to be compared with those of other ranks: tens of steps of a sharded model."""
 STEPS = 2_000
-"""Steps that are kept."""
-_MICRO = 1e-6
+FRESH = 100_000
+"""Intervals that wait before they are merged into the union."""
 _LATEST = 1e17
 """Microseconds; nobody's clock shows more."""
-_NAMES = 100_000
-"""Names whose kind is remembered."""
 
+_KERNELS = frozenset(("kernel", "Kernel", "concurrent_kernel"))
+_COPIES = frozenset(("gpu_memcpy", "gpu_memset", "Memcpy", "Memset"))
+_OPERATORS = frozenset(("cpu_op", "Operator"))
+_COUNTED = _KERNELS | _COPIES | _OPERATORS | {"user_annotation", "gpu_user_annotation"}
 _STEP = re.compile(r"ProfilerStep#(\d{1,12})$")
 _LOADING = re.compile(r"enumerate\(DataLoader\)#|^DataLoader\b|dataloader.{0,200}?(?:next|fetch)", re.IGNORECASE)
+_RANK = re.compile(r"(?:^|[^a-zA-Z])rank[-_.= ]?(\d{1,6})(?!\d)", re.IGNORECASE)
+_END = re.compile(r"(?:^|[-_.])(\d{1,4})(?:\.pt\.trace|\.trace)?\.json(?:\.gz)?$")
 
-KERNEL, COPY, NCCL, OPERATOR, C10D, ASYNC, STEP, DATA, NOTHING = range(9)
+COMPUTE, COPY, COLLECTIVE, OPERATOR, C10D, ASYNC, STEP, DATA = (
+    "compute", "copy", "collective", "operator", "c10d", "async", "step", "data",
+)  # fmt: skip
 
-KERNELS = frozenset(("kernel", "Kernel", "concurrent_kernel"))
-COPIES = frozenset(("gpu_memcpy", "gpu_memset", "Memcpy", "Memset"))
-OPERATORS = frozenset(("cpu_op", "Operator"))
-ANNOTATIONS = frozenset(("user_annotation", "gpu_user_annotation"))
-COUNTED = KERNELS | COPIES | OPERATORS | ANNOTATIONS
-"""Categories of events that count, as Kineto names them and as it named them before."""
-NAMED = frozenset((NCCL, ASYNC))
-"""Kinds whose arguments are looked at."""
+Span = Tuple[float, float]
+
+
+class Union:
+    """A union of intervals that come in any order."""
+
+    def __init__(self) -> None:
+        self._spans: List[Span] = []
+        self._fresh: List[Span] = []
+
+    def add(self, start: float, end: float) -> None:
+        """Unite with one more interval."""
+        self._fresh.append((start, end))
+        if len(self._fresh) >= FRESH:
+            self.spans()
+
+    def spans(self) -> List[Span]:
+        """The disjoint intervals in order."""
+        if self._fresh:
+            self._spans = merged([self._spans, self._fresh])
+            self._fresh = []
+        return self._spans
+
+
+def merged(parts: Iterable[Iterable[Span]]) -> List[Span]:
+    """Several lists of intervals as disjoint intervals in order."""
+    found: List[Span] = []
+    for start, end in sorted(chain.from_iterable(parts)):
+        if found and start <= found[-1][1]:
+            if end > found[-1][1]:
+                found[-1] = (found[-1][0], end)
+        else:
+            found.append((start, end))
+    return found
+
+
+def length(*parts: Iterable[Span]) -> float:
+    """Length of the union of several lists of intervals."""
+    return sum(end - start for start, end in merged(parts))
+
+
+def without(kept: List[Span], taken: List[Span]) -> List[Span]:
+    """The parts of disjoint intervals that lie in no interval of ``taken``, which are disjoint too."""
+    left: List[Span] = []
+    first = 0
+    for begin, end in kept:
+        start = begin
+        while first < len(taken) and taken[first][1] <= start:
+            first += 1
+        hole = first
+        while hole < len(taken) and taken[hole][0] < end:
+            if taken[hole][0] > start:
+                left.append((start, taken[hole][0]))
+            start = max(start, taken[hole][1])
+            hole += 1
+        if start < end:
+            left.append((start, end))
+    return left
 
 
 class Reduction:
     """Takes events, in any order, and tells a :class:`RankTrace`."""
 
     def __init__(self) -> None:
-        self._spans = [Spans() for _ in range(NOTHING)]
-        self._gpu, self._cpu = Calls(), Calls()
-        self._steps: Dict[int, Tuple[float, float]] = {}
-        self._kinds: Dict[Tuple[str, str], int] = {}
-        self._first = float("inf")
-        self._last = float("-inf")
+        self._unions: Dict[str, Union] = {}
+        self._kinds: Dict[Tuple[str, str], str] = {}
+        self._steps: Dict[int, Span] = {}
+        self._calls: Dict[str, List[TraceCall]] = {COLLECTIVE: [], ASYNC: []}
+        self._totals: Dict[str, Dict[Tuple[str, str], TraceTotal]] = {COLLECTIVE: {}, ASYNC: {}}
+        self._first, self._last = float("inf"), float("-inf")
         self.events = 0
         """Events that counted."""
 
-    def add(self, category: str, name: str, at: float, duration: float, args: Mapping[str, object]) -> None:
-        """One complete event (phase X); times in microseconds. Times that can be none are left out."""
-        self.take(self.kind_of(category, name), name, at, duration, args)
-
-    def take(self, kind: int, name: str, at: float, duration: float, args: Mapping[str, object]) -> None:
-        """The same for an event whose kind was asked for already."""
-        if kind == NOTHING or not (-_LATEST < at < _LATEST and 0 <= duration < _LATEST):
+    def take(self, event: Any) -> None:
+        """One event; what has not the types of a complete one (phase X) is left out."""
+        if not isinstance(event, dict) or event.get("ph") != "X":
             return
-        start = at * _MICRO
-        end = (at + duration) * _MICRO
-        self.events += 1
-        if start < self._first:
-            self._first = start
-        if end > self._last:
-            self._last = end
-        if kind == STEP:
-            self._step(name, start, end)
+        category, name, at, duration = map(event.get, ("cat", "name", "ts", "dur"))
+        if not isinstance(category, str) or category not in _COUNTED or not isinstance(name, str):
             return
-        self._spans[kind].add(start, end)
-        if kind == NCCL:
-            self._gpu.add(name, start, end, args)
-        elif kind == ASYNC:
-            self._cpu.add(name, start, end, args)
-
-    def kind_of(self, category: str, name: str) -> int:
-        """What an event is, one of the module's numbers; :data:`NAMED` ones are told by their arguments."""
-        if category not in COUNTED:
-            return NOTHING
+        if not (_number(at) and _number(duration)) or not (-_LATEST < at < _LATEST and 0 <= duration < _LATEST):  # type: ignore[operator]
+            return
         kind = self._kinds.get((category, name))
         if kind is None:
-            kind = _kind(category, name)
-            if len(self._kinds) < _NAMES:
-                self._kinds[category, name] = kind
-        return kind
+            kind = self._kinds[category, name] = _kind(category, name)
+        if kind:
+            self._add(kind, name, at * 1e-6, (at + duration) * 1e-6, event.get("args"))  # type: ignore[operator]
 
-    def _step(self, name: str, start: float, end: float) -> None:
-        match = _STEP.search(name)
-        number = int(match.group(1)) if match else 0
-        # the same step is there once for the CPU and once for the GPU: from the first's start to the last's end
-        known = self._steps.get(number)
-        if known is not None:
-            self._steps[number] = (min(start, known[0]), max(end, known[1]))
-        elif len(self._steps) < STEPS:
-            self._steps[number] = (start, end)
+    def _add(self, kind: str, name: str, start: float, end: float, args: object) -> None:
+        self.events += 1
+        self._first, self._last = min(self._first, start), max(self._last, end)
+        if kind == STEP:
+            number = int(name.rpartition("#")[2])
+            known = self._steps.get(number, (start, end))
+            if number in self._steps or len(self._steps) < STEPS:
+                self._steps[number] = (min(start, known[0]), max(end, known[1]))
+            return
+        self._unions.setdefault(kind, Union()).add(start, end)
+        if kind in self._calls:
+            told = described(name, args if isinstance(args, dict) else {})
+            self._calls[kind].append(TraceCall(told.op, told.group, start, end - start, told.size, told.seq))
+            before = self._totals[kind].get((told.op, told.group))
+            self._totals[kind][told.op, told.group] = TraceTotal(
+                told.op, told.group, told.ranks, told.group_size, 1 + (before.calls if before else 0),
+                end - start + (before.seconds if before else 0.0), max(end - start, before.worst if before else 0.0),
+                (told.size or 0) + (before.size or 0 if before else 0) or None,
+            )  # fmt: skip
+            if len(self._calls[kind]) > 4 * CALLS:
+                self._calls[kind] = sorted(self._calls[kind], key=_start)[:CALLS]
 
     def result(self, about: Mapping[str, Any], path: str, size: int, damaged: int, why: str) -> RankTrace:
-        """The figures. ``about`` is what :class:`Scanner` found out, ``why`` says why it was not read to its end."""
-        spans = self._spans
-        gpu = bool(spans[KERNEL] or spans[NCCL] or spans[COPY])
-        # on CPU the operators of a data loader are no compute: on a GPU they would not be seen either
-        compute = spans[KERNEL] if gpu else outside(spans[OPERATOR], spans[DATA])
-        talks = [spans[NCCL]] if gpu else [spans[ASYNC], spans[C10D]]
-        copies = spans[COPY]
+        """The figures. ``about`` is what the document says of itself, ``why`` why it was not read to its end."""
+        of: Dict[str, List[Span]] = {kind: [] for kind in (COMPUTE, COPY, COLLECTIVE, OPERATOR, C10D, ASYNC, DATA)}
+        of.update((kind, union.spans()) for kind, union in self._unions.items())
+        gpu = bool(of[COMPUTE] or of[COLLECTIVE] or of[COPY])
+        # On a CPU the operators of a data loader are no compute: on a GPU they would not be seen either.
+        compute = of[COMPUTE] if gpu else without(of[OPERATOR], of[DATA])
+        talks = of[COLLECTIVE] if gpu else merged([of[ASYNC], of[C10D]])
+        kind = COLLECTIVE if gpu else ASYNC
         wall = max(0.0, self._last - self._first) if self.events else 0.0
-        computed = compute.total()
-        busy = united([compute, *talks, copies])
-        info = about.get("distributedInfo")
-        known: Mapping[str, Any] = info if isinstance(info, dict) else {}
+        computed, busy = length(compute), length(compute, talks, of[COPY])
+        told = about.get("distributedInfo")
+        known: Mapping[str, Any] = told if isinstance(told, dict) else {}
         base = about.get("baseTimeNanoseconds")
-        offset = base / 1e9 if isinstance(base, int) and not isinstance(base, bool) and abs(base) < 1 << 63 else 0.0
-        calls = (self._gpu if gpu else self._cpu).told(self._first)
+        began = self._first + (base / 1e9 if type(base) is int and abs(base) < 1 << 63 else 0.0)
+        calls = sorted(self._calls[kind], key=_start)
+        rank = _small(known.get("rank"))
         return RankTrace(
-            node="", path=path, size=size,
-            rank=_small(known.get("rank")), world_size=_small(known.get("world_size")),
-            device="gpu" if gpu else "cpu", events=self.events, damaged=damaged, why=why,
-            began=_rounded(self._first + offset) if self.events and self._first + offset > 1e8 else None,
-            wall=_rounded(wall), compute=_rounded(computed), communication=_rounded(united(talks)),
-            exposed=_rounded(united([compute, *talks]) - computed), memcpy=_rounded(copies.total()),
-            idle=_rounded(max(0.0, wall - busy)),
-            data=_rounded(united([compute, *talks, copies, spans[DATA]]) - busy),
-            inexact=_rounded(sum(each.moved for each in (compute, copies, *talks))),
-            steps=[self._told_step(number, compute, talks, copies) for number in sorted(self._steps)],
-            totals=calls.totals, longest=calls.longest, calls=calls.first, calls_left_out=calls.left_out,
-        )  # fmt: skip
-
-    def _told_step(self, number: int, compute: Spans, talks: List[Spans], copies: Spans) -> TraceStep:
-        start, end = self._steps[number]
-        talking = [list(each.within(start, end)) for each in talks]
-        computing = list(compute.within(start, end))
-        computed = united([computing])
-        busy = united([computing, *talking, list(copies.within(start, end))])
-        return TraceStep(
-            number, _rounded(start - self._first), _rounded(end - start), _rounded(computed),
-            _rounded(united(talking)), _rounded(united([computing, *talking]) - computed),
-            _rounded(max(0.0, end - start - busy)),
+            node="", path=path, size=size, rank=_rank_of(path) if rank is None else rank,
+            world_size=_small(known.get("world_size")), device="gpu" if gpu else "cpu", events=self.events,
+            damaged=damaged, why=why, began=round(began, 9) if self.events and began > 1e8 else None,
+            wall=round(wall, 9), compute=round(computed, 9), communication=round(length(talks), 9),
+            exposed=round(length(compute, talks) - computed, 9), memcpy=round(length(of[COPY]), 9),
+            idle=round(max(0.0, wall - busy), 9),
+            data=round(length(compute, talks, of[COPY], of[DATA]) - busy, 9),
+            steps=[TraceStep(number, round(start - self._first, 9), round(end - start, 9))
+                   for number, (start, end) in sorted(self._steps.items())],
+            totals=sorted(self._totals[kind].values(), key=lambda total: -total.seconds),
+            calls=[call._replace(start=round(call.start - self._first, 9), seconds=round(call.seconds, 9))
+                   for call in calls[:CALLS]],
         )  # fmt: skip
 
 
-def _kind(category: str, name: str) -> int:
-    if category in KERNELS:
-        return NCCL if collectives.KERNEL.search(name) else KERNEL
-    if category in COPIES:
+def reduced(read: Read, path: str, size: int) -> RankTrace:
+    """The figures of a stream. Raises :class:`BadTrace`."""
+    events, reduction = TraceEvents(read), Reduction()
+    for event in events:
+        reduction.take(event)
+    return reduction.result(events.about, path, size, events.damaged, "" if events.whole else CUT)
+
+
+CUT = "it ends before its last event"
+
+
+def of_file(path: str, owner: Optional[int] = None, advance: Callable[[int], None] = lambda _: None) -> RankTrace:
+    """The figures of one file, or why there are none; ``owner`` as in :class:`TraceFile`.
+
+    ``advance`` is told how many bytes were read.
+    """
+    try:
+        with TraceFile(path, owner) as file:
+
+            def read(count: int) -> bytes:
+                data = file.read(count)
+                advance(len(data))
+                return data
+
+            try:
+                trace = reduced(read, path, file.size)
+            except BadTrace as error:
+                return unread(path, "%s%s" % (error, ": " + file.damage if file.damage else ""))
+            return trace._replace(why=file.damage or trace.why)
+    except IsADirectoryError:
+        return unread(path, "there is no trace in this folder")
+    except OSError as error:
+        return unread(path, error.strerror or str(error))
+
+
+def unread(path: str, why: str) -> RankTrace:
+    """Instead of a trace that cannot be read."""
+    return Reduction().result({}, path, 0, 0, why)
+
+
+def _kind(category: str, name: str) -> str:
+    if category in _KERNELS:
+        return COLLECTIVE if KERNEL.search(name) else COMPUTE
+    if category in _COPIES:
         return COPY
     if _STEP.match(name):
         return STEP
     if category == "gpu_user_annotation":
-        return NOTHING
-    if collectives.ANNOTATION.match(name):
+        return ""
+    if ANNOTATION.match(name):
         return ASYNC
-    if category in OPERATORS and (name.startswith("c10d::") or name == "record_param_comms"):
+    if category in _OPERATORS and (name.startswith("c10d::") or name == "record_param_comms"):
         return C10D
     if _LOADING.search(name):
         return DATA
-    return OPERATOR if category in OPERATORS else NOTHING
+    return OPERATOR if category in _OPERATORS else ""
+
+
+def _start(call: TraceCall) -> float:
+    return call.start
+
+
+def _number(value: object) -> bool:
+    # a whole number that no float can hold would raise
+    return isinstance(value, float) or (type(value) is int and -(1 << 63) < value < 1 << 63)
 
 
 def _small(value: object) -> Optional[int]:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31 else None
 
 
-def _rounded(seconds: float) -> float:
-    return round(seconds, 9)
+def _rank_of(path: str) -> Optional[int]:
+    """The rank that a file's name tells."""
+    name = path.rsplit("/", 1)[-1]
+    match = _RANK.search(name) or _END.search(name)
+    return int(match.group(1)) if match else None
