@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from hangtop.cli.options import CONFIG, ScreenChoices, SectionedCommand, screen
-from hangtop.session.folder.contents import Contents, Recognised
+from hangtop.session.folder.contents import Recognised
 
 NAMED = 12
 """Files that people are told by name …"""
@@ -47,25 +47,25 @@ def _analyzed(paths: Sequence[Path], choices: ScreenChoices, *, json: bool, tui:
     """Read, judge and say, or show; returns the exit code."""
     from hangtop.cli.answer import Answer, print_answer
     from hangtop.diagnosis.verdict.verdict import diagnose
-    from hangtop.session.folder import job_of, read
+    from hangtop.session.folder import files_session
 
     began = time.monotonic()
     missing = [path for path in paths if not path.exists()]
     if missing:
         raise click.UsageError(f"{missing[0]}: there is no such file")
     with ReadingProgress(_size_of(paths)) as progress:
-        contents = read(paths, progress.advance)
-    job = job_of(contents)
+        session = files_session(paths, progress.advance, name=", ".join(path.name for path in paths))
     if tui:
         from hangtop.cli.screen import show
-        from hangtop.session.folder.shown import shown_session
 
-        show(shown_session(contents, job, ", ".join(path.name for path in paths)), choices)
+        session.diagnose()
+        show(session, choices)
         return 0
+    job = session.job()
     answer = Answer(diagnose(job), job, time.monotonic() - began)
-    print_answer(answer, json=json, more=_files(contents) if json else None)
+    print_answer(answer, json=json, more=_files(session.files) if json else None)
     if not json:
-        click.echo(_summary(contents))
+        click.echo(_summary(session.files))
     return answer.exit_code
 
 
@@ -85,12 +85,10 @@ def _size_of(paths: Sequence[Path]) -> int:
     return total
 
 
-def _files(contents: Contents) -> dict[str, Any]:
+def _files(every: Sequence[Recognised]) -> dict[str, Any]:
     """What was read, file by file; of very many those that could not be, and the first of the others."""
-    files = contents.files
-    if len(files) > LISTED:
-        files = sorted(files, key=lambda file: not file.why)[:LISTED]
-    left_out = len(contents.files) - len(files)
+    files = every if len(every) <= LISTED else sorted(every, key=lambda file: not file.why)[:LISTED]
+    left_out = len(every) - len(files)
     return {"files": [_file(file) for file in files], **({"files_left_out": left_out} if left_out else {})}
 
 
@@ -105,16 +103,16 @@ def _file(file: Recognised) -> dict[str, Any]:
     }
 
 
-def _summary(contents: Contents) -> str:
+def _summary(files: Sequence[Recognised]) -> str:
     """What was recognised, by kind, and what was not, by name."""
-    known = [file for file in contents.files if file.kind]
+    known = [file for file in files if file.kind]
     lines = ["", "read:"]
     for kind, count in Counter(file.kind for file in known).most_common():
         own = [file for file in known if file.kind == kind]
         names = ", ".join(file.name for file in own[:3]) + (" …" if count > 3 else "")
         size = sum(file.size for file in own)
         lines.append(f"- {count} × {kind} ({_bytes(size)}): {names}")
-    damaged = [file for file in contents.files if file.why]
+    damaged = [file for file in files if file.why]
     if damaged:
         lines.append("not read, or not to the end:")
         lines += [f"- {file.name}: {file.why}" for file in damaged[:NAMED]]

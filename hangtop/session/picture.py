@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=NamedTuple)
 
+NAMELESS = "node"
+"""The node of what saved files say that name none: it is shown where they tell of its devices."""
 HELD = 0.5
 """Seconds after which an unchanged value is worth a second look of the same."""
 _NOTHING: Mapping[int, Mapping[str, int]] = {}
@@ -82,6 +84,9 @@ class Picture:
             recorders=tuple(state.recorders.values()),
             ras=tuple(state.ras),
             ras_events=tuple(state.ras_events),
+            world_size=state.world_size,
+            stack_ranks=state.stack_ranks,
+            passed=state.passed,
         )
 
     def job(self, frame: PictureContext) -> Job:
@@ -101,6 +106,10 @@ class Sheet:
     recorders: tuple[RecorderDump, ...]
     ras: tuple[Look[RasReport], ...]
     ras_events: tuple[RasEvent, ...]
+    world_size: int | None = None
+    """As saved files tell it; the same for the next two."""
+    stack_ranks: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    passed: tuple[LogEvent, ...] = ()
 
     def job(self, probed: tuple[ProbeReport, ...] = (), traces: TracePicture | None = None) -> Job:
         """Make the picture; ``probed`` and ``traces`` are what the session was told when it asked."""
@@ -109,18 +118,20 @@ class Sheet:
         ranks, others, bystanders, ended = one_job(once.ranks)
         give_way()
         events = _of_the_job(self.events, ranks, (*others, *ended))
+        home = _named if not frame.live else str
         return Job(
             now=frame.now,
-            watched=frame.watched,
+            watched=frame.watched if frame.live else 0.0,
             live=frame.live,
-            nodes={name: node for name, (node, _) in self.nodes.items()},
+            nodes=self._nodes(),
             ranks=ranks,
-            world_size=told_size(rank.process.world_size for rank in paced(ranks)),
+            world_size=told_size(rank.process.world_size for rank in paced(ranks)) or self.world_size,
             stacks=tuple(dump for _, dump in self.stacks),
-            stack_ranks=self._whose_stacks(ranks),
-            stack_nodes=tuple(node for node, _ in self.stacks),
+            stack_ranks=self.stack_ranks or self._whose_stacks(ranks),
+            stack_nodes=tuple(home(node) for node, _ in self.stacks),
             events=tuple(event for _, event in events),
-            event_nodes=tuple(node for node, _ in events),
+            event_nodes=tuple(home(node) for node, _ in events),
+            passed=self.passed,
             progress=self.progress,
             recorders=self.recorders,
             ras=self.ras,
@@ -143,10 +154,24 @@ class Sheet:
             traces=traces,
         )
 
+    def _nodes(self) -> Mapping[str, Node]:
+        """All of them, but for one without a name of which nothing is known."""
+        nodes = {name: node for name, (node, _) in self.nodes.items()}
+        if not self.frame.live and NAMELESS in nodes:
+            node = nodes[NAMELESS]
+            of_machine = any(name == NAMELESS and event.kind.startswith("kernel.") for name, event in self.events)
+            if not (node.gpus or node.ports or node.gpu_fault or of_machine):
+                del nodes[NAMELESS]
+        return nodes
+
     def _whose_stacks(self, ranks: Sequence[Rank]) -> Mapping[tuple[str, int], int]:
         """Ranks of which there are dumps, by node and pid: in a job that moves few or none were looked at."""
         dumped = {(node, dump.rank_pid) for node, dump in self.stacks}
         return {key: rank.rank for rank in ranks if (key := (rank.node, rank.process.pid)) in dumped} if dumped else {}
+
+
+def _named(node: str) -> str:
+    return "" if node == NAMELESS else node
 
 
 def _of_the_job(

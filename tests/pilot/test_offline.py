@@ -10,9 +10,7 @@ from pathlib import Path
 from textual.pilot import Pilot
 
 from collectors.samples.stream import SourceState
-from hangtop.session.folder import job_of, read
-from hangtop.session.folder.contents import Contents
-from hangtop.session.folder.shown import shown_session
+from hangtop.session.folder import FilesSession, files_session
 from tests.support.piloted import screen
 from tests.support.screens import NOW, Paper, PaperSession, hung
 from tui.app import HangtopApp, ScreenOptions
@@ -21,9 +19,10 @@ LOGS = Path(__file__).parent.parent / "fixtures" / "logs"
 
 
 @asynccontextmanager
-async def opened(contents: Contents, label: str, lines: int = 36) -> AsyncIterator[tuple[HangtopApp, Pilot[None]]]:
+async def opened(session: FilesSession, lines: int = 36) -> AsyncIterator[tuple[HangtopApp, Pilot[None]]]:
     """The application over files that were read, in 120 cells."""
-    app = HangtopApp(shown_session(contents, job_of(contents), label), ScreenOptions(theme="hangtop"))
+    session.diagnose()
+    app = HangtopApp(session, ScreenOptions(theme="hangtop"))
     async with app.run_test(size=(120, lines)) as pilot:
         yield app, pilot
 
@@ -105,8 +104,8 @@ async def test_a_live_session_still_dumps_and_read_only_still_refuses() -> None:
 
 
 async def test_files_open_on_their_findings_and_say_that_nothing_is_live() -> None:
-    contents = read([LOGS / "norecord.txt"])
-    async with opened(contents, "norecord.txt") as (app, pilot):
+    session = files_session([LOGS / "norecord.txt"], name="norecord.txt")
+    async with opened(session) as (app, pilot):
         await pilot.pause()
         app.tick()
         await pilot.pause()
@@ -147,8 +146,8 @@ async def test_files_open_on_their_findings_and_say_that_nothing_is_live() -> No
 async def test_files_that_tell_of_no_process_are_no_job_of_no_ranks(tmp_path: Path) -> None:
     log = tmp_path / "rank2.log"
     log.write_text("step 1 loss 0.3\nstep 2 loss 0.2\n", encoding="utf-8")
-    contents = read([log])
-    async with opened(contents, "logs") as (app, pilot):
+    session = files_session([log], name="logs")
+    async with opened(session) as (app, pilot):
         await pilot.pause()
         line = "".join(s.text for s in app.screen._compositor.render_strips()[0])
         assert "0 nodes" not in line
@@ -162,8 +161,8 @@ async def test_what_has_no_time_in_a_file_was_said_before_it_was_last_written_an
     log = tmp_path / "rank3.log"
     log.write_text('step 1\nTraceback (most recent call last):\n  File "train.py", line 3, in main\nValueError: odd\n')
     os.utime(log, (NOW, NOW))
-    contents = read([log])
-    async with opened(contents, "rank3.log") as (app, pilot):
+    session = files_session([log], name="rank3.log")
+    async with opened(session) as (app, pilot):
         for key in ("5", "1"):
             await pilot.press(key)
             await pilot.pause()
@@ -179,9 +178,9 @@ async def test_what_has_no_time_in_a_file_was_said_before_it_was_last_written_an
 
 
 async def test_dumps_of_flight_recorders_have_their_panel_and_are_no_lines_of_a_log() -> None:
-    contents = read([LOGS.parent / "recorder" / f"gloo_hang_{rank}" for rank in range(4)])
-    assert [file.kind for file in contents.files] == ["flight recorder dump"] * 4
-    async with opened(contents, "dumps") as (app, pilot):
+    session = files_session([LOGS.parent / "recorder" / f"gloo_hang_{rank}" for rank in range(4)], name="dumps")
+    assert [file.kind for file in session.files] == ["flight recorder dump"] * 4
+    async with opened(session) as (app, pilot):
         await pilot.pause()
         app.tick()
         await pilot.pause()
@@ -199,7 +198,7 @@ async def test_dumps_of_flight_recorders_have_their_panel_and_are_no_lines_of_a_
 
 
 async def test_a_panel_of_which_files_have_nothing_says_so_and_never_that_more_may_come() -> None:
-    async with opened(read([LOGS / "fine.txt"]), "logs") as (app, pilot):
+    async with opened(files_session([LOGS / "fine.txt"])) as (app, pilot):
         await pilot.pause()
         for key in "3489":
             await pilot.press(key)
@@ -212,8 +211,8 @@ async def test_a_panel_of_which_files_have_nothing_says_so_and_never_that_more_m
 
 
 async def test_long_labels_of_details_are_whole_and_their_words_are_broken_once() -> None:
-    contents = read([LOGS.parent / "recorder" / f"gloo_hang_{rank}" for rank in range(4)])
-    async with opened(contents, "dumps", lines=50) as (app, pilot):
+    session = files_session([LOGS.parent / "recorder" / f"gloo_hang_{rank}" for rank in range(4)], name="dumps")
+    async with opened(session, lines=50) as (app, pilot):
         await pilot.pause()
         app.tick()
         await pilot.press("i")

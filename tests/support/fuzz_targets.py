@@ -46,7 +46,7 @@ from collectors.samples.registry import SAMPLES
 from collectors.samples.traces import RankTrace
 from hangtop.cli import config
 from hangtop.cli.watch import command as watch
-from hangtop.session.folder import job_of, read
+from hangtop.session.folder import files_session
 from hangtop.session.options import SessionOptions
 from hangtop.session.probed import kept
 from hangtop.session.session import Session
@@ -104,7 +104,7 @@ def _text(read: Callable[[str], object], *documented: type[Exception]) -> Callab
 
 
 def _analyze(data: bytes) -> None:
-    job_of(read([in_file(data, "logs.bin")]))
+    files_session([in_file(data, "logs.bin")]).job()
 
 
 def _recording(data: bytes) -> None:

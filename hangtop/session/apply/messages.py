@@ -51,7 +51,8 @@ def event(here: Here, sample: LogEvent) -> None:
 
 def progress(here: Here, sample: CommProgress) -> None:
     """Last collective that a rank launched on a communicator."""
-    key = here.node.name, sample.comm, sample.rank
+    # a rank that has no number there is told apart by its process
+    key = here.node.name, sample.comm, sample.rank if sample.rank >= 0 else -1 - (sample.pid or 0)
     before = here.job.progress.get(key)
     if before is None:
         if here.node.communicators >= COMMUNICATORS:

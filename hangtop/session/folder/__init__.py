@@ -1,7 +1,6 @@
-"""A folder of logs, dumps and tool outputs as a job: read, recognised, put together, after the fact."""
+"""A folder of logs, dumps and tool outputs as a session: read, recognised, put together, after the fact."""
 
-from hangtop.session.folder.contents import Contents, Recognised
-from hangtop.session.folder.job import job_of
-from hangtop.session.folder.reading import read
+from hangtop.session.folder.contents import Recognised
+from hangtop.session.folder.session import FilesSession, files_session
 
-__all__ = ["Contents", "Recognised", "job_of", "read"]
+__all__ = ["FilesSession", "Recognised", "files_session"]

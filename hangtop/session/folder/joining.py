@@ -6,6 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from collectors.samples.logs import CommProgress, LogEvent
+from collectors.samples.values import MOST_RANK
+from hangtop.diagnosis.witnesses.event_fields import number_of
 from hangtop.diagnosis.witnesses.unlabelled import with_ranks
 from hangtop.session.folder.contents import Contents
 
@@ -31,11 +33,7 @@ def ranks_of_processes(contents: Contents) -> dict[Process, int]:
         if progress.global_rank is not None and progress.pid:
             found.setdefault((progress.host, progress.pid), progress.global_rank)
     for event in contents.events:
-        if (
-            event.rank is not None
-            and event.pid is not None
-            and event.kind.startswith(("nccl.", "torch.", "hccl.", "paddle."))
-        ):
+        if event.rank is not None and event.pid is not None and event.kind.startswith(("nccl.", "torch.")):
             found.setdefault((event.host, event.pid), event.rank)
     return found
 
@@ -163,3 +161,15 @@ def _named(progress: CommProgress, alone: set[int], split: set[str]) -> CommProg
     if progress.comm.startswith("nranks") and progress.comm in split:
         return progress._replace(comm=f"{progress.host}:{progress.pid}:{progress.comm}")
     return progress
+
+
+def world_size(contents: Contents) -> int | None:
+    """How many ranks the job has, by its largest communicator and by those who waited for all."""
+    sizes = [size for *_, size in contents.members]
+    sizes += [progress.size for progress in contents.progress]
+    sizes += [len(ranks) for dump in contents.recorders for ranks in dump.groups.values()]
+    for event in contents.events:
+        expected = number_of(event, "expected") if event.kind == "torch.store_timeout" else None
+        if expected is not None:
+            sizes.append(expected)
+    return max((size for size in sizes if size <= MOST_RANK), default=0) or None

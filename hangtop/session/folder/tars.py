@@ -10,6 +10,8 @@ import tarfile
 from collections.abc import Iterator
 from typing import BinaryIO, Self, cast
 
+from hangtop.session.folder.streams import Stream
+
 LARGEST_HEADER = 1 << 20
 """Bytes of one header of a tar that comes before a member: its long name, or what pax adds."""
 LARGEST_HEADERS = 4 << 20
@@ -56,11 +58,11 @@ class _Header(tarfile.TarInfo):
         return made
 
 
-class _Headers(io.RawIOBase):
+class _Headers(Stream):
     """The tar's bytes, of which only so many may be read while the library looks for the next member."""
 
     def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
+        super().__init__(stream)
         self._read = 0
         self._most: int | None = LARGEST_HEADERS
 
@@ -68,11 +70,7 @@ class _Headers(io.RawIOBase):
         """From now on headers are read that begin at this byte; None: a file's content."""
         self._most = None if begins is None else begins + LARGEST_HEADERS
 
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def read(self, size: int = -1) -> bytes:
+    def some(self, size: int) -> bytes:
         """Read on. Raises :class:`tarfile.ReadError` when headers do not end."""
         data = self._stream.read(size)
         self._read += len(data)
@@ -81,25 +79,21 @@ class _Headers(io.RawIOBase):
         return data
 
 
-class _Parts(io.RawIOBase):
+class _Parts(Stream):
     """What there is of a sparse file, its holes left out: they may be terabytes, and nobody wrote them."""
 
     def __init__(self, file: BinaryIO, parts: list[tuple[int, int]]) -> None:
-        self._file = file
+        super().__init__(file)
         self._parts = iter(parts)
         self._left = 0
 
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def read(self, size: int = -1) -> bytes:
+    def some(self, size: int) -> bytes:
         """Read on in this part, or the next."""
         while self._left <= 0:
             start, self._left = next(self._parts, (-1, 0))
             if start < 0:
                 return b""
-            self._file.seek(start)
-        data = self._file.read(self._left if size < 0 else min(size, self._left))
+            self._stream.seek(start)
+        data = self._stream.read(min(size, self._left))
         self._left = self._left - len(data) if data else 0
         return data

@@ -252,3 +252,9 @@ class JobState:
     ras: deque[Look[RasReport]] = field(default_factory=lambda: deque(maxlen=16))
     ras_events: deque[RasEvent] = field(default_factory=lambda: deque(maxlen=1024))
     """What RAS noticed while it was listened to, with times on this machine's clock."""
+    world_size: int | None = None
+    """How many ranks there are, where saved files tell it."""
+    stack_ranks: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    """(node, pid) of stacks in saved files → rank, where the files tell it."""
+    passed: tuple[LogEvent, ...] = ()
+    """Faults in saved logs that the run outlived."""

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from hangtop.cli.main import main
-from hangtop.session.folder import job_of, read
-from hangtop.session.folder.shown import shown_session
+from hangtop.session.folder import files_session
 
 LOGS = Path(__file__).parent.parent.parent / "fixtures" / "logs"
 
@@ -56,14 +55,13 @@ def test_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 async def test_the_screen_s_session_has_the_same_verdict() -> None:
-    contents = read([LOGS / "norecord.txt"])
-    job = job_of(contents)
-    session = shown_session(contents, job, "norecord.txt")
+    session = files_session([LOGS / "norecord.txt"], name="norecord.txt")
+    session.diagnose()
     assert session.verdict is not None
     assert session.verdict.findings[0].kind == "gpu_out_of_memory"
     assert (session.live, session.can_act, session.label) == (False, False, "FILES norecord.txt")
     await session.start(watching=False)
-    assert len(session.state.events) == len(job.events)
+    assert len(session.state.events) == len(session.job().events)
     assert session.diagnose() == session.verdict
     assert {name for _, file in session.state.nodes.items() for name in file.log_files} == {str(LOGS / "norecord.txt")}
     await session.close()

@@ -9,7 +9,7 @@ import pytest
 
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.verdict.verdict import diagnose
-from hangtop.session.folder import job_of, read
+from hangtop.session.folder import files_session
 
 Judge = Callable[..., Verdict]
 
@@ -21,7 +21,7 @@ def judge(tmp_path: Path) -> Judge:
     def verdict(**texts: str) -> Verdict:
         for name, text in texts.items():
             (tmp_path / f"{name}.log").write_text(text)
-        return diagnose(job_of(read([tmp_path])))
+        return diagnose(files_session([tmp_path]).job())
 
     return verdict
 
@@ -103,7 +103,7 @@ def test_a_rank_that_says_nothing_is_known_by_its_place_among_its_node_s(tmp_pat
         folder.mkdir(parents=True)
         text = "step 6\n" if local == 2 else "[rank{0}]: Traceback (most recent call last):\n" + late
         (folder / "stderr.log").write_text(text.format(local + 4))
-    (found,) = diagnose(job_of(read([tmp_path]))).findings
+    (found,) = diagnose(files_session([tmp_path]).job()).findings
     assert (found.kind, found.ranks) == ("watchdog_timeout", (6,))
 
 
@@ -114,7 +114,7 @@ def test_of_those_who_lost_a_peer_it_is_said_who_left_no_word(tmp_path: Path) ->
         folder.mkdir(parents=True)
         text = "[rank{0}]: Traceback (most recent call last):\n" + lost if local % 2 else "step 6\n"
         (folder / "stderr.log").write_text(text.format(local))
-    (found,) = diagnose(job_of(read([tmp_path]))).findings
+    (found,) = diagnose(files_session([tmp_path]).job()).findings
     assert (found.kind, found.ranks) == ("nccl_remote_error", ())
     assert "of ranks 0,2 there is no word" in found.summary
 
@@ -188,10 +188,10 @@ def test_a_hang_that_the_watchdog_ended_is_a_hang(judge: Judge) -> None:
 def test_a_port_without_a_subnet_manager(tmp_path: Path) -> None:
     port = "CA 'mlx5_0'\n\tPort 1:\n\t\tState: {}\n\t\tPhysical state: LinkUp\n\t\tSM lid: {}\n\t\tLink layer: InfiniBand\n"  # noqa: E501
     (tmp_path / "ibstat.txt").write_text(port.format("Initializing", 0))
-    found = diagnose(job_of(read([tmp_path]))).findings[0]
+    found = diagnose(files_session([tmp_path]).job()).findings[0]
     assert (found.kind, found.severity, "subnet manager" in found.summary) == ("ib_port_down", "critical", True)
     (tmp_path / "ibstat.txt").write_text(port.format("Active", 1))
-    assert diagnose(job_of(read([tmp_path]))).findings == ()
+    assert diagnose(files_session([tmp_path]).job()).findings == ()
 
 
 def test_the_port_of_a_peer_that_a_retry_names_is_its_cause(tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_the_port_of_a_peer_that_a_retry_names_is_its_cause(tmp_path: Path) -> N
     (node / "ibstat.txt").write_text(port)
     warning = "node1:7:8 [0] net_ib.cc:1 NCCL WARN NET/IB: Got completion from peer {}<539> with status=12 opcode=129 len=1 vendor err 129 (Recv) hca mlx5_3\n"  # noqa: E501
     (tmp_path / "rank0.log").write_text(warning.format("node4"))
-    told = {found.kind: found.cause for found in diagnose(job_of(read([tmp_path]))).findings}
+    told = {found.kind: found.cause for found in diagnose(files_session([tmp_path]).job()).findings}
     assert told == {"ib_port_down": "", "ib_retry_exceeded": "ib_port_down"}
 
 

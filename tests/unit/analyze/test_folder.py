@@ -15,7 +15,7 @@ from collectors.samples.logs import CommProgress
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.verdict.verdict import diagnose
-from hangtop.session.folder import Contents, job_of, read
+from hangtop.session.folder import FilesSession, files_session
 from hangtop.session.folder.joining import same_communicators
 
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
@@ -31,10 +31,10 @@ INIT = (
 )
 
 
-def judged(*paths: Path) -> tuple[Verdict, Job, Contents]:
-    contents = read(paths)
-    job = job_of(contents, NOW)
-    return diagnose(job), job, contents
+def judged(*paths: Path) -> tuple[Verdict, Job, FilesSession]:
+    session = files_session(paths, now=NOW)
+    job = session.job()
+    return diagnose(job), job, session
 
 
 def nccl_log(rank: int, last: int, *, ending: str = "") -> str:
@@ -44,7 +44,7 @@ def nccl_log(rank: int, last: int, *, ending: str = "") -> str:
     return "".join(lines) + ending
 
 
-def kinds(contents: Contents) -> dict[str, str]:
+def kinds(contents: FilesSession) -> dict[str, str]:
     return {Path(file.name).name: file.kind for file in contents.files}
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.verdict.verdict import diagnose
-from hangtop.session.folder import job_of, read
+from hangtop.session.folder import files_session
 from tests.support.logs import only, parse
 
 TABLE = (
@@ -32,7 +32,7 @@ SSH = (
 
 def _findings(folder: Path, text: str) -> list[Finding]:
     (folder / "job.out").write_text(text)
-    return list(diagnose(job_of(read([folder]))).findings)
+    return list(diagnose(files_session([folder]).job()).findings)
 
 
 @pytest.mark.parametrize("head", [TABLE, LIST, "$ nvidia-smi\n" + TABLE])
@@ -44,7 +44,7 @@ def test_a_job_s_output_that_begins_with_its_gpus_is_read_to_its_end(head: str, 
 @pytest.mark.parametrize("head", [TABLE, LIST])
 def test_the_gpus_above_a_log_are_known_too(head: str, tmp_path: Path) -> None:
     (tmp_path / "job.out").write_text(head + ENDED)
-    (known,) = (node.gpus for node in job_of(read([tmp_path])).nodes.values() if node.gpus)
+    (known,) = (node.gpus for node in files_session([tmp_path]).job().nodes.values() if node.gpus)
     facts = known[0].facts
     assert facts is not None
     assert facts.name == "NVIDIA H800"
@@ -58,7 +58,7 @@ def test_a_log_of_many_megabytes_below_a_table_is_a_log(tmp_path: Path) -> None:
 def test_a_table_alone_and_one_with_a_prompt_are_tables(tmp_path: Path) -> None:
     for text in (TABLE, "$ nvidia-smi\n" + TABLE, TABLE * 3):
         (tmp_path / "smi.txt").write_text(text)
-        (file,) = read([tmp_path]).files
+        (file,) = files_session([tmp_path]).files
         assert file.kind == "nvidia-smi output"
 
 

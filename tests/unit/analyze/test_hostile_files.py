@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from hangtop.session.folder import job_of, members, read
+from hangtop.session.folder import files_session, members
 from hangtop.session.folder.contents import Recognised
 
 MIB = 1 << 20
@@ -26,13 +26,13 @@ MIB = 1 << 20
 def read_bounded(path: Path, most: int = 600 * MIB, seconds: float = 60.0) -> list[Recognised]:
     tracemalloc.start()
     began = time.thread_time()
-    contents = read([path])
-    job_of(contents)
+    session = files_session([path])
+    session.job()
     took, (_, peak) = time.thread_time() - began, tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < most
     assert took < seconds
-    return contents.files
+    return session.files
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_names_in_archives_reach_no_terminal(tmp_path: Path) -> None:
     zipped = tmp_path / "more.zip"
     with zipfile.ZipFile(zipped, "w") as package:
         package.writestr("\x1b]0;owned\x07d.log", "abc\n")
-    names = [file.name for file in read([tmp_path]).files]
+    names = [file.name for file in files_session([tmp_path]).files]
     assert len(names) == 4
     assert not any(char in name for name in names for char in "\x1b\x07\x9b\r")
 
@@ -156,14 +156,14 @@ def test_damaged_archives_are_said_and_never_raise(tmp_path: Path) -> None:
                 broken[rng.randrange(len(broken))] = rng.randrange(256)
             path = tmp_path / name
             path.write_bytes(bytes(broken[: rng.choice((len(broken), rng.randint(1, len(broken))))]))
-            assert all(isinstance(file, Recognised) for file in read([path]).files), number
+            assert all(isinstance(file, Recognised) for file in files_session([path]).files), number
 
 
 def test_very_many_files_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(60):
         (tmp_path / f"{number}.log").write_text("x\n")
     monkeypatch.setattr(members, "MOST_FILES", 50)
-    files = read([tmp_path]).files
+    files = files_session([tmp_path]).files
     assert len(files) == 51
     assert "more than 50 files" in files[-1].why
 
@@ -180,7 +180,7 @@ def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
 
 def test_a_ras_report_of_blanks_alone(tmp_path: Path) -> None:
     (tmp_path / "ras.txt").write_text("   Job summary\n   Communicators... (0.00s)\n   \n")
-    (one,) = read([tmp_path]).files
+    (one,) = files_session([tmp_path]).files
     assert json.dumps(one.why) is not None
 
 
@@ -244,8 +244,8 @@ def test_parts_of_a_sparse_member_without_end(tmp_path: Path) -> None:
 
 
 def test_what_swells_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hangtop.session.folder.swelling.LEAST", 16 * MIB)
-    monkeypatch.setattr("hangtop.session.folder.swelling.TIMES", 10)
+    monkeypatch.setattr("hangtop.session.folder.streams.LEAST", 16 * MIB)
+    monkeypatch.setattr("hangtop.session.folder.streams.TIMES", 10)
     line = b"RuntimeError: x\n"
     (tmp_path / "a.log.gz").write_bytes(gzip.compress(line + b"\n" * (20 * MIB)))
     (tmp_path / "b.log.gz").write_bytes(gzip.compress(line + b"\n" * (4 * MIB)))
@@ -257,7 +257,7 @@ def test_what_swells_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         entry = tarfile.TarInfo("plain.log")
         entry.size = 20 * MIB
         archive.addfile(entry, io.BytesIO(line + b"\n" * (entry.size - len(line))))
-    said = {Path(file.name).name: file for file in read([tmp_path]).files}
+    said = {Path(file.name).name: file for file in files_session([tmp_path]).files}
     for name in ("a.log", "c.log", "d.log"):
         assert "swell to more than" in said[name].why, name
         assert said[name].events, "what came before is read"

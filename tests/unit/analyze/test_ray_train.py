@@ -8,7 +8,7 @@ import pytest
 
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.verdict.verdict import diagnose
-from hangtop.session.folder import job_of, read
+from hangtop.session.folder import files_session
 from tests.support.logs import of_kind, parse
 
 CONTROLLER, WORKER = "\x1b[36m(TrainController pid=23329)\x1b[0m ", "\x1b[36m(RayTrainWorker pid=23535)\x1b[0m "
@@ -48,7 +48,7 @@ SNIPPETS = (
 def verdict(folder: Path, text: str) -> Verdict:
     path = folder / "driver.log"
     path.write_text(text)
-    return diagnose(job_of(read([path])))
+    return diagnose(files_session([path]).job())
 
 
 def test_workers_are_known_by_what_the_controller_told_of_them() -> None:

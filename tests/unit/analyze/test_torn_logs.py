@@ -9,7 +9,7 @@ import pytest
 
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.verdict.verdict import diagnose
-from hangtop.session.folder import job_of, read
+from hangtop.session.folder import files_session
 
 Judge = Callable[[str], Verdict]
 
@@ -20,7 +20,7 @@ def judge(tmp_path: Path) -> Judge:
 
     def verdict(text: str) -> Verdict:
         (tmp_path / "a.log").write_text(text)
-        return diagnose(job_of(read([tmp_path])))
+        return diagnose(files_session([tmp_path]).job())
 
     return verdict
 
@@ -238,13 +238,13 @@ RAISED = 'Traceback (most recent call last):\n  File "/x/train.py", line 3, in f
 def test_a_log_of_two_bytes_a_character(encoding: str, tmp_path: Path) -> None:
     mark = b"\xfe\xff" if encoding == "utf-16-be" else b""
     (tmp_path / "out.log").write_bytes(mark + ("step 1\n" * 90000 + RAISED).encode(encoding))
-    verdict = diagnose(job_of(read([tmp_path])))
+    verdict = diagnose(files_session([tmp_path]).job())
     assert [finding.kind for finding in verdict.findings] == ["rank_crashed"]
 
 
 def test_a_log_with_a_hole_is_read_and_a_program_is_not(tmp_path: Path) -> None:
     (tmp_path / "out.log").write_bytes(b"\0" * 70 + b"step 1\n" + b"\0" * 200 + RAISED.encode())
     (tmp_path / "core.bin").write_bytes(bytes(range(256)) * 40 + b"\0" * 4096)
-    contents = read([tmp_path])
-    assert [file.why for file in contents.files if file.why] == ["binary, and no kind that is known"]
-    assert [finding.kind for finding in diagnose(job_of(contents)).findings] == ["rank_crashed"]
+    session = files_session([tmp_path])
+    assert [file.why for file in session.files if file.why] == ["binary, and no kind that is known"]
+    assert [finding.kind for finding in diagnose(session.job()).findings] == ["rank_crashed"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hangtop.diagnosis.verdict.verdict import diagnose
-from hangtop.session.folder import job_of, read
+from hangtop.session.folder import files_session
 from tests.support.saved import verdict
 
 RAISED = 'Traceback (most recent call last):\n  File "/x/train.py", line 3, in f\n    go()\n'
@@ -79,21 +79,17 @@ def test_a_line_further_up_tells_of_another(tmp_path: Path) -> None:
     assert verdict(tmp_path, ran).findings[0].nodes == ()
 
 
-def test_a_failure_between_the_columns_of_few_words(tmp_path: Path) -> None:
-    assert verdict(tmp_path, "stage 3   of worker 7   has failed for good").findings != ()
-
-
 def test_a_rank_whose_local_number_alone_is_known_is_called_by_it(tmp_path: Path) -> None:
     raised = 'Traceback (most recent call last):\n  File "/x/train.py", line 3, in <module>\n    go()\n{}\n'
     (tmp_path / "workerlog.1").write_text(
         raised.format("AttributeError: module 'x.core' has no attribute 'NCCLContext'")
     )
-    finding = diagnose(job_of(read([tmp_path]))).findings[0]
+    finding = diagnose(files_session([tmp_path]).job()).findings[0]
     assert (finding.kind, finding.ranks) == ("rank_crashed", ())
     assert finding.summary.startswith("local rank 1 failed first: AttributeError")
     told = "I0508 19:14:55.1 88 nccl_context.cc:189] init nccl context nranks: 5 local rank: 4 gpu id: 7 ring id: 0\n"
     (tmp_path / "workerlog.1").write_text(told + raised.format("ValueError: bad shard"))
-    assert diagnose(job_of(read([tmp_path]))).findings[0].ranks == (4,)
+    assert diagnose(files_session([tmp_path]).job()).findings[0].ranks == (4,)
 
 
 def test_lines_of_several_pods_are_told_apart_and_the_pod_is_named(tmp_path: Path) -> None:
@@ -102,7 +98,7 @@ def test_lines_of_several_pods_are_told_apart_and_the_pod_is_named(tmp_path: Pat
     rows = [f"run-a-worker-{pod} pytorch {row.format(*ends[pod]) if row[0] == '{' else row.format(pod)}\n"
             for row in said for pod in ends]  # fmt: skip
     (tmp_path / "job.log").write_text("".join(rows))
-    finding = diagnose(job_of(read([tmp_path]))).findings[0]
+    finding = diagnose(files_session([tmp_path]).job()).findings[0]
     assert (finding.kind, finding.nodes) == ("rank_crashed", ("run-a-worker-1",))
     assert finding.summary.startswith("a rank on run-a-worker-1 failed first: ValueError")
 
@@ -147,5 +143,5 @@ def test_a_peer_that_went_away_by_the_word_of_those_who_lost_it(text: str, lost:
 )
 def test_where_an_evicted_pod_was(text: str, node: str, tmp_path: Path) -> None:
     (tmp_path / "pods.txt").write_text(text)
-    (found,) = diagnose(job_of(read([tmp_path]))).findings
+    (found,) = diagnose(files_session([tmp_path]).job()).findings
     assert (found.kind, found.nodes) == ("rank_killed", (node,) if node else ())

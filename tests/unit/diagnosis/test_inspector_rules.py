@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from collectors.node.logs.inspector import Speeds
 from collectors.samples.logs import CommSpeed
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.rules.inspector import measured
-from hangtop.session.folder.job import job_of
-from hangtop.session.folder.reading import read
 from tests.support.inspector import NOW_US, file
 from tests.support.jobs import NOW, Sketch
 
@@ -91,13 +87,3 @@ def test_a_pair_that_is_slow_even_at_its_best() -> None:
     (found,) = told({rank: of(rank) for rank in range(8)})
     assert (found.kind, found.ranks, found.nodes) == ("slow_link", (3, 4), ("node1", "node2"))
     assert found.summary.startswith("rank 3 to rank 4: 30.0 GB/s at best in Send of 1.0 GiB, other pairs 90.0")
-
-
-def test_a_folder_of_them_tells_the_same(tmp_path: Path) -> None:
-    for rank in range(8):
-        rates = steady(40.0 if rank == 5 else 300.0)
-        (tmp_path / f"node{rank // 4 + 1}-pid{1000 + rank}.log").write_text(file(rank, rates))
-    contents = read([tmp_path])
-    assert {file.kind for file in contents.files} == {"NCCL Inspector file"}
-    (found,) = measured(job_of(contents))
-    assert (found.kind, found.ranks, found.nodes) == ("bandwidth_low", (5,), ("node2",))

@@ -9,7 +9,7 @@ import pytest
 from collectors.formats import nvlink_text
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.verdict.verdict import diagnose
-from hangtop.session.folder import job_of, read
+from hangtop.session.folder import files_session
 
 SMI = (
     "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\n\t Link 0: 26.562 GB/s\n\t Link 1: 26.562 GB/s\n"
@@ -23,7 +23,7 @@ DCGM = (
 
 def _findings(folder: Path, text: str) -> list[Finding]:
     (folder / "node7.txt").write_text(text)
-    return list(diagnose(job_of(read([folder]))).findings)
+    return list(diagnose(files_session([folder]).job()).findings)
 
 
 @pytest.mark.parametrize("text", [SMI, DCGM])

@@ -8,8 +8,8 @@ import pytest
 
 from collectors.formats import verbs_text
 from hangtop.diagnosis.verdict.verdict import diagnose
-from hangtop.session.folder import job_of, read
-from hangtop.session.folder.prompts import copied
+from hangtop.session.folder import files_session
+from hangtop.session.folder.documents import copied
 
 DEVINFO = (
     "hca_id:\tmlx5_0\n\ttransport:\t\t\tInfiniBand (0)\n\tfw_ver:\t\t\t\t20.31.1014\n\tphys_port_cnt:\t\t\t1\n"
@@ -62,7 +62,7 @@ DOWN = [
 def test_a_port_that_is_down(tmp_path: Path, text: str) -> None:
     path = tmp_path / "out.txt"
     path.write_text("[root@n7 ~]# some tool\n" + text)
-    (found,) = diagnose(job_of(read([path]))).findings
+    (found,) = diagnose(files_session([path]).job()).findings
     assert (found.kind, found.nodes) == ("ib_port_down", ("n7",))
 
 
@@ -72,7 +72,7 @@ def test_a_port_that_is_down(tmp_path: Path, text: str) -> None:
 def test_a_port_that_is_up(tmp_path: Path, text: str) -> None:
     path = tmp_path / "out.txt"
     path.write_text("$ tool\n" + text)
-    assert diagnose(job_of(read([path]))).findings == ()
+    assert diagnose(files_session([path]).job()).findings == ()
 
 
 def test_prompts() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.verdict.verdict import diagnose
-from hangtop.session.folder import job_of, read
+from hangtop.session.folder import files_session
 from tests.support.logs import of_kind, parse
 
 HEAD = (
@@ -25,7 +25,7 @@ def _row(test: str, result: str) -> str:
 
 def _findings(folder: Path, rows: str) -> list[Finding]:
     (folder / "diag.txt").write_text(HEAD + rows)
-    return list(diagnose(job_of(read([folder]))).findings)
+    return list(diagnose(files_session([folder]).job()).findings)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hangtop.diagnosis.verdict.verdict import diagnose
-from hangtop.session.folder import job_of, read
+from hangtop.session.folder import files_session
 from tests.support.logs import kinds, of_kind, only, parse
 
 HEAD = "PARTITION AVAIL  TIMELIMIT  NODES  STATE NODELIST\n"
@@ -45,7 +45,7 @@ def test_every_row_of_nodes_that_are_down_counts() -> None:
 
 def test_drained_nodes_are_told_with_their_names(tmp_path: Path) -> None:
     (tmp_path / "sinfo.txt").write_text(HEAD + DRAINED)
-    (finding,) = diagnose(job_of(read([tmp_path]))).findings
+    (finding,) = diagnose(files_session([tmp_path]).job()).findings
     assert (finding.kind, finding.nodes) == ("waiting", ("n[1-3]",))
 
 
@@ -70,7 +70,7 @@ def test_gpus_that_a_node_has_and_may_not_give_away() -> None:
 @pytest.mark.parametrize("program", ["kubelet", "sshd", "dockerd", "systemd-resolved", "nv-hostengine"])
 def test_an_error_of_the_machine_s_own_programs_is_no_end(program: str, tmp_path: Path) -> None:
     (tmp_path / "syslog").write_text(DAEMON.format(program) + "\n")
-    assert list(diagnose(job_of(read([tmp_path]))).findings) == []
+    assert list(diagnose(files_session([tmp_path]).job()).findings) == []
 
 
 def test_an_error_of_a_program_that_a_journal_runs_is_one() -> None:
@@ -79,4 +79,4 @@ def test_an_error_of_a_program_that_a_journal_runs_is_one() -> None:
 
 def test_a_host_engine_s_error_is_no_end(tmp_path: Path) -> None:
     (tmp_path / "engine.log").write_text(ENGINE + "\n")
-    assert list(diagnose(job_of(read([tmp_path]))).findings) == []
+    assert list(diagnose(files_session([tmp_path]).job()).findings) == []

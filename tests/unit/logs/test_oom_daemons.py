@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hangtop.diagnosis.verdict.verdict import diagnose
-from hangtop.session.folder import job_of, read
+from hangtop.session.folder import files_session
 from tests.support.logs import only, parse
 
 OOMD = (
@@ -17,7 +17,7 @@ OOMD = (
 @pytest.mark.parametrize("when", ["Apr 16 21:08:50", "avril 16 21:08:50", "4月 16 21:08:50", "Okt. 16 21:08:50"])
 def test_systemd_oomd_names_the_node(when: str, tmp_path: Path) -> None:
     (tmp_path / "journal.log").write_text(OOMD.format(when=when, group="/user.slice/app.slice/run-r12.scope"))
-    (found,) = diagnose(job_of(read([tmp_path]))).findings
+    (found,) = diagnose(files_session([tmp_path]).job()).findings
     assert (found.kind, found.nodes) == ("rank_killed", ("gpu07",))
     assert "by systemd-oomd" in found.summary
     assert "kernel" not in found.summary

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hangtop.diagnosis.verdict.verdict import diagnose
-from hangtop.session.folder import job_of, read
+from hangtop.session.folder import files_session
 from tests.support.logs import kinds, only, parse
 
 DAEMON = (
@@ -52,10 +52,10 @@ def test_the_log_of_slurm_s_own_daemon(tmp_path: Path) -> None:
         "[2026-11-25T10:00:00.552] error: Node configuration differs from hardware: Procs=16:16(hw)\n"
         "[2026-11-25T10:00:00.627] slurmd version 19.05.8 started\n"
     )
-    assert list(diagnose(job_of(read([tmp_path]))).findings) == []
+    assert list(diagnose(files_session([tmp_path]).job()).findings) == []
 
 
 def test_a_chain_of_exceptions_that_is_cut_at_both_ends(tmp_path: Path) -> None:
     (tmp_path / "engine.log").write_text(FRAME.format(1) + RAISED + ABOVE + HEAD + FRAME.format(2))
-    (finding,) = diagnose(job_of(read([tmp_path]))).findings
+    (finding,) = diagnose(files_session([tmp_path]).job()).findings
     assert finding.kind == "rank_crashed"

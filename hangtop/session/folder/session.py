@@ -1,0 +1,246 @@
+"""A folder of logs, dumps and tool outputs as an ordinary session, after the fact: nothing moves in it any more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from collectors.fleet.clean import clean_value
+from collectors.fleet.sink import LinkChange
+from collectors.fleet.transport import Transport, TransportError
+from collectors.formats import kineto
+from collectors.node.logs.following.follow import Followed, LogWriter
+from collectors.node.logs.lines import names
+from collectors.node.resources import Allocator
+from collectors.samples.control import Settings
+from collectors.samples.fabric import PortCounters, PortFacts
+from collectors.samples.gpus import GpuSample
+from collectors.samples.logs import LogEvent, LogFile, LogLines
+from collectors.samples.ranks import RankProcess
+from hangtop.diagnosis.traces import picture
+from hangtop.session.feed import Receiver
+from hangtop.session.folder.contents import Contents, Recognised
+from hangtop.session.folder.documents import document_of, read_above, read_document, read_trace
+from hangtop.session.folder.joining import Process, joined, ranks_of_processes, same_communicators, world_size
+from hangtop.session.folder.logs import read_log
+from hangtop.session.folder.members import Member, Unreadable, members
+from hangtop.session.folder.streams import is_binary
+from hangtop.session.options import SessionOptions
+from hangtop.session.picture import NAMELESS
+from hangtop.session.session import Session
+from hangtop.session.state.changes import Changes
+from hangtop.session.state.shares import NodeShares
+
+EVENTS, EVENT_BYTES = 500_000, 1 << 30
+"""Events of all files, and bytes of memory for those of one node: nothing comes later for which room must be kept."""
+SHOWN = 256 << 10
+"""Bytes of the end of each file whose lines are shown; of what stands before it, those that say something."""
+
+
+def read(paths: Sequence[Path], advance: Callable[[int], None] = lambda _: None) -> Contents:
+    """Everything under the paths. ``advance`` is told how many bytes were read from disk."""
+    Allocator().reuse_blocks()
+    contents = Contents()
+    for member in members(paths, advance):
+        if isinstance(member, Unreadable):
+            contents.files.append(Recognised(member.name, "", 0, why=member.why))
+            continue
+        if member.modified is not None:
+            contents.newest = max(member.modified, contents.newest or 0.0)
+        contents.files.append(_read(member, contents))
+    return contents
+
+
+def _read(member: Member, contents: Contents) -> Recognised:
+    if not member.head:
+        return Recognised(member.name, "empty", 0)
+    if kineto.looks_like(member.head):
+        return read_trace(member, contents)
+    document, above = document_of(member) or (None, False)
+    chunks: Iterable[bytes] = member.chunks()
+    if document is not None and not above:
+        said = read_document(document, member, contents)
+        if isinstance(said, Recognised):
+            return said
+        document, chunks = None, [said]
+    if is_binary(member.head):
+        return Recognised(member.name, "", len(member.head), why="binary, and no kind that is known")
+    found = 0 if document is None else read_above(document, member, contents)
+    log = read_log(member, chunks)
+    contents.events += log.events
+    contents.passed += log.passed
+    contents.progress += log.progress
+    contents.members += log.members
+    kind = log.kind if document is None else f"{log.kind}, {document.kind} above it"
+    found += len(log.events) - 1 + len(log.progress)  # that a log ends is said of each
+    return Recognised(member.name, kind, member.size, log.lines, found, member.damage)
+
+
+class FilesFeed:
+    """Delivers what files say as the nodes would have sent it, once. Nobody can be asked."""
+
+    live = False
+    connected = False
+
+    def __init__(self, contents: Contents, now: float) -> None:
+        self._contents = contents
+        self._at = self._read_at = now
+        self.written = now if contents.newest is None else min(contents.newest, now)
+        """When the last of the files was written: what has no time of its own was said before that."""
+
+    def now(self) -> float:
+        """The moment at which the files were read."""
+        return self._at
+
+    async def start(self, receiver: Receiver) -> None:
+        """Deliver the lines of the files, which are only for people: what they say has been delivered."""
+        ends: dict[str, float] = {}
+        for file in self._contents.files:
+            lines = self._last_lines(file)
+            count = sum(len(shown.lines) for shown in lines)
+            ends[file.name] = file.lines - count + 1 if lines else float("inf")
+            told = LogFile(file.name, file.name, None, None, "extra", file.size, "", file.why)
+            receiver.samples(NAMELESS, [told, *lines], 0)
+        for event in self._contents.events:
+            if event.text and event.line < ends.get(event.source, float("inf")):
+                at = self.written if event.at is None else event.at
+                text = event.text.splitlines()
+                told_of = LogLines(event.source, event.pid, event.rank, "extra", at, text, 0, before=event.at is None)
+                receiver.samples(NAMELESS, [told_of], 0)
+
+    def _last_lines(self, file: Recognised) -> list[LogLines]:
+        """The last lines of a plain text file; none of one inside an archive."""
+        if not file.lines or file.kind == "flight recorder dump" or not Path(file.name).is_file():
+            return []
+        followed = Followed(file.name, LogWriter(None, names.hints(file.name).rank, "extra"), self._read_at)
+        followed.refresh()
+        lines = [clean_value(shown) for shown in followed.lines(self._read_at, SHOWN, {})]
+        followed.close()
+        return lines
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    def transport(self, node: str) -> Transport:
+        """There is none."""
+        raise TransportError(f"{node}: these are files")
+
+    def python(self, node: str) -> str:
+        """Refuse: see :meth:`transport`."""
+        raise TransportError(f"{node}: these are files")
+
+    def retry(self, node: str) -> None:
+        """Refuse: see :meth:`transport`."""
+        raise TransportError(f"{node}: these are files")
+
+    def settings(self, node: str | None, settings: Settings) -> None:
+        """Nothing to set: what was written is written."""
+
+    def deliver(self, session: Session) -> None:
+        """Put everything in that the diagnosis reads."""
+        contents, state = self._contents, session.state
+        state.events = NodeShares(EVENTS, EVENTS, EVENT_BYTES)
+        processes = ranks_of_processes(contents)
+        events = contents.events = joined(contents.events, processes)
+        size = world_size(contents)
+        for rank, (host, pid) in sorted(_homes(processes, events).items()):
+            session.samples(host, [_process(rank, pid, size)], 0)
+        for node, devices in contents.devices.items():
+            self._deliver_devices(session, node or NAMELESS, devices)
+        for host, told in groupby(events, key=lambda event: event.host):
+            session.samples(host or NAMELESS, list(told), 0)
+        for progress in same_communicators(contents.progress, processes):
+            session.samples(progress.host or NAMELESS, [progress], 0)
+        for node, _, dump in sorted(contents.stacks, key=lambda entry: (entry[0], entry[2].pid, entry[2].at)):
+            session.stacks(node or NAMELESS, [dump])
+        for recorder in contents.recorders:
+            session.witness(recorder)
+        for report in sorted(contents.ras, key=lambda report: report.at):
+            self._at = report.at
+            session.witness(report)
+        self._at = self._read_at
+        for node in state.nodes:
+            session.link(LinkChange(node, "offline", "read from files", self.written))
+        state.world_size = size
+        state.stack_ranks = _stack_ranks(contents, processes)
+        state.passed = tuple(contents.passed)
+        session.traces = picture(contents.traces) if contents.traces else None
+
+    def _deliver_devices(self, session: Session, node: str, devices: Sequence[NamedTuple]) -> None:
+        """Rows of one GPU follow each other a second apart, as nothing tells when each was taken."""
+        rows: dict[int, int] = {}
+        for part in devices:
+            self._at = self.written
+            if isinstance(part, GpuSample):
+                rows[part.gpu] = rows.get(part.gpu, 0) + 1
+                self._at += rows[part.gpu]
+            session.samples(node, [part], 0)
+        self._at = self._read_at
+        ports = [part for part in devices if isinstance(part, PortFacts)]
+        for block in self._contents.counters.get("" if node == NAMELESS else node, ()):
+            for port in ports:
+                if block.port == port.port and block.lid in (None, port.lid):
+                    counters = PortCounters(port.device, port.port, "perfquery", block.values)
+                    session.samples(node, [counters], 0)
+
+
+class FilesSession(Session):
+    """A session over what files say; ``files`` are those that were read."""
+
+    def __init__(self, contents: Contents, name: str = "", now: float | None = None) -> None:
+        feed = FilesFeed(contents, time.time() if now is None else now)
+        super().__init__(SessionOptions(read_only=True, label=f"FILES {name}"), feed=feed)
+        self.files = contents.files
+        self._written = feed.written
+        feed.deliver(self)
+        self.watched_from(feed.written)
+
+    async def start(self, *, watching: bool = True) -> None:
+        """Take the lines of the files. What they tell happened before they were written, and no rank started now."""
+        await super().start(watching=watching)
+        changes = (change for change in self.state.changes if change.kind != "started")
+        self.state.changes = Changes(replace(change, at=self._written) for change in changes)
+
+
+def files_session(
+    paths: Sequence[Path], advance: Callable[[int], None] = lambda _: None, *, name: str = "", now: float | None = None
+) -> FilesSession:
+    """Read everything under the paths; ``now`` is the present moment, unless given."""
+    return FilesSession(read(paths, advance), name, now)
+
+
+def _homes(processes: Mapping[Process, int], events: Sequence[LogEvent]) -> dict[int, Process]:
+    """Where each rank ran, as far as hosts are named; the last process of a rank is the one that counts."""
+    homes: dict[int, Process] = {rank: process for process, rank in processes.items() if process[0]}
+    for event in events:
+        rank, pid = event.data.get("failed_rank"), event.data.get("failed_pid")
+        if event.kind == "elastic.failure" and isinstance(rank, int) and isinstance(pid, int) and event.host:
+            homes.setdefault(rank, (event.host, pid))
+    return homes
+
+
+def _process(rank: int, pid: int, size: int | None) -> RankProcess:
+    """A rank's process of which nothing but its number is known."""
+    unknown = dict.fromkeys(RankProcess._fields)
+    words = ("master_addr", "command", "cwd", "executable", "container", "user", "stdout", "stderr", "nccl_log")
+    known: dict[str, object] = {"pid": pid, "started": 0.0, "rank": rank, "world_size": size, "parent": 0, "uid": -1}
+    known |= {"env": {}, "versions": {}, **dict.fromkeys((*words, "launcher", "run_id"), "")}
+    return RankProcess(**{**unknown, **known, **RankProcess._field_defaults})
+
+
+def _stack_ranks(contents: Contents, processes: Mapping[Process, int]) -> dict[Process, int]:
+    """Ranks whose stacks were dumped, by node and pid; where nothing says which is which they are counted."""
+    by_pid = {pid: rank for (_, pid), rank in processes.items()}
+    known: dict[Process, int | None] = {
+        (node, dump.rank_pid): rank
+        if rank is not None
+        else processes.get((node, dump.rank_pid), by_pid.get(dump.rank_pid))
+        for node, rank, dump in contents.stacks
+    }
+    if known and not any(rank is not None for rank in known.values()):
+        return {owner: number for number, owner in enumerate(sorted(known))}
+    return {owner: rank for owner, rank in known.items() if rank is not None}
