@@ -90,7 +90,6 @@ IDENTITY: Dict[str, Tuple[int, ...]] = {
     "HostFacts": (),
     "HostSample": (),
     "Disk": (0, 1),
-    "Location": (0, 2, 3),
     "InsidePulse": (0,),
     "InsideFacts": (0,),
     "InsideResult": (0, 1),

@@ -22,7 +22,6 @@ SOURCES: Dict[str, str] = {
     "gpus": "collectors.node.gpus.nvidia:Gpus",
     "fabric": "collectors.node.network.fabric:Fabric",
     "nvlink": "collectors.node.gpus.nvlink_services:NvlinkServices",
-    "location": "collectors.node.network.located:LocationSource",
     "nvml": "collectors.node.gpus.nvml:Nvml",
 }
 """Name → ``module:class``. To add a source, write its file and add its line."""

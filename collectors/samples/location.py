@@ -6,7 +6,7 @@ from typing import NamedTuple, Tuple
 
 HOST = "host"
 """The level of a pod: the Kubernetes node that it runs on."""
-LEVELS: Tuple[str, ...] = (HOST, "NVLink domain", "leaf", "rack", "block", "spine", "core", "zone")
+LEVELS: Tuple[str, ...] = (HOST, "leaf", "rack", "block", "spine", "core")
 """What things may be shared by nodes, from the narrowest on."""
 
 HOST_VARIABLES: Tuple[str, ...] = ("NODE_NAME", "MY_NODE_NAME", "K8S_NODE_NAME", "KUBERNETES_NODE_NAME")
@@ -20,6 +20,4 @@ class Location(NamedTuple):
     """One of :data:`LEVELS`."""
     name: str
     source: str
-    """Who says so, for people: ``scontrol``, ``topology.conf``, ``kubectl``, ``ibnetdiscover``."""
-    device: str = ""
-    """The HCA that hangs there, ``mlx5_0``, where each of a node's hangs elsewhere; empty for all of the node."""
+    """Who says so, for people: ``scontrol``, ``kubectl``, or the name of a file."""

@@ -127,7 +127,7 @@ CONNECTION: tuple[Decorator, ...] = (
         "--topology",
         metavar="FILE",
         type=FILE,
-        help="Which leaf each node hangs at: a topology.conf, or what scontrol show topology or ibnetdiscover printed.",
+        help="Which leaf each node hangs at: a topology.conf of Slurm, or what scontrol show topology printed.",
     ),
     _looked("--job", type=KeyValue(), help="Only ranks whose environment has KEY=VALUE."),
     _looked("--log", "logs", metavar="GLOB", multiple=True, help="Further log files on the nodes; repeatable."),

@@ -1,4 +1,4 @@
-"""Where each node hangs: by witnesses, else, as a hint and no more, by a pattern of the nodes' names."""
+"""Rack, leaf or block of each node: by Slurm's topology, else, as a hint and no more, by a pattern of the names."""
 
 from __future__ import annotations
 
@@ -11,30 +11,26 @@ from hangtop.diagnosis.job import Job
 
 BY_NAME = "node names"
 """Source of what is only guessed."""
-SURER = ("scontrol", "topology.conf", "ibnetdiscover", "kubectl")
-"""Of two witnesses of one level the first counts; a file that the user names comes before all."""
+SURER = ("scontrol", "kubectl")
+"""Of two sources of one level the first counts; a file that the user names comes before both."""
 _RACK = re.compile(r"(?<![a-z0-9])(?:rack|r|su)[-_]?0{0,8}(\d{1,6})(?=[a-z_-]{1,12}\d)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """What a node hangs at on one level: one leaf, or one for each of its rails."""
+    """What a node hangs at on one level."""
 
     names: frozenset[str]
     source: str
 
 
-def shelf(locations: Collection[Location], level: str, device: str = "") -> Shelf | None:
-    """What the surest witness says of one level; with a device, of that HCA where it is told apart."""
+def shelf(locations: Collection[Location], level: str) -> Shelf | None:
+    """What the surest source says of one level."""
     of_level = [place for place in locations if place.level == level]
-    if device:
-        of_level = [place for place in of_level if place.device in (device, "")]
     if not of_level:
         return None
     source = min((place.source for place in of_level), key=_order)
-    said = [place for place in of_level if place.source == source]
-    own = [place for place in said if place.device] if device else said
-    return Shelf(frozenset(place.name for place in own or said), source)
+    return Shelf(frozenset(place.name for place in of_level if place.source == source), source)
 
 
 def places(job: Job) -> Mapping[str, Mapping[str, Shelf]]:

@@ -14,7 +14,7 @@ from collectors.samples.stacks import StackDump
 
 if TYPE_CHECKING:
     from collectors.fleet.targets.slurm_nodes import Scheduled
-    from collectors.formats.floor_plan import FloorPlan
+    from collectors.formats.slurm_topology import NodeLocations
     from hangtop.diagnosis.finding import Verdict
 
 
@@ -35,8 +35,8 @@ class Receiver(Sink, Protocol):
     def scheduled(self, places: Mapping[str, Scheduled]) -> None:
         """Take what Slurm says of the nodes."""
 
-    def located(self, plan: FloorPlan) -> None:
-        """Take where a witness says that the nodes hang."""
+    def located(self, plan: NodeLocations) -> None:
+        """Take the racks, leaves and hosts of the nodes."""
 
     def pause(self, node: str, pids: Sequence[int], *, over: bool) -> None:
         """Take that a look which pauses these processes begins, or is over."""

@@ -25,7 +25,7 @@ from hangtop.session.tape.keeping import Keeping
 
 if TYPE_CHECKING:
     from collectors.fleet.targets.slurm_nodes import Scheduled
-    from collectors.formats.floor_plan import FloorPlan
+    from collectors.formats.slurm_topology import NodeLocations
 
 _TELL_OF_GPUS = frozenset({GpuProcesses, RankProcess})
 """Kinds of samples after which a process without a number may have one by its GPU."""
@@ -72,8 +72,8 @@ class Intake:
             if name in self.state.nodes:
                 self.state.nodes[name].scheduled = place
 
-    def located(self, plan: FloorPlan) -> None:
-        """Take where a witness says that the nodes hang."""
+    def located(self, plan: NodeLocations) -> None:
+        """Take the racks, leaves and hosts of the nodes."""
         if plan.why:
             text = f"where nodes hang in the building is not known: {plan.why}"
             self.state.changes.append(Change(self.now(), "", text, "hangtop"))

@@ -78,7 +78,7 @@ class LiveFeed:
             from collectors.fleet.targets import pod_topology
 
             way = self._reach.way
-            await pod_topology.keep_asking(lambda: way.hosts, receiver.located)
+            await pod_topology.keep_telling(lambda: way.hosts, receiver.located)
 
     async def close(self) -> None:
         """End every connection."""

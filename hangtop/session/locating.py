@@ -1,4 +1,4 @@
-"""Where the job's nodes hang: what witnesses outside the nodes say, put to the nodes as their names become known."""
+"""Racks, leaves and hosts of the job's nodes: put to the nodes as their names become known."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from pathlib import Path
 
 from collectors.fleet.clean import clean
 from collectors.fleet.targets.error import TargetError
-from collectors.formats import ibnetdiscover
-from collectors.formats.floor_plan import FloorPlan, of_slurm
+from collectors.formats.slurm_topology import NodeLocations, read
 from collectors.samples.location import Location
 from hangtop.session.state.job_state import JobState, NodeState
 
@@ -16,35 +15,32 @@ MOST_BYTES = 64 << 20
 
 
 class Locator:
-    """Tells each node's locations once, and again when it is known by more than before."""
+    """Tells each node's locations once, and again when it is known by more names than before."""
 
     def __init__(self, state: JobState) -> None:
         self._state = state
-        self._plans: list[FloorPlan] = []
+        self._known: list[NodeLocations] = []
         self._asked: dict[str, tuple[object, ...]] = {}
 
-    def learn(self, plan: FloorPlan) -> None:
-        """Take what one witness says; of the same nodes, in the place of what was said before."""
-        if not plan.by_name and not plan.by_lid:
+    def learn(self, locations: NodeLocations) -> None:
+        """Take locations; of the same nodes, in the place of those before."""
+        if not locations.by_name:
             return
-        kept = (known for known in self._plans if known.by_lid or known.by_name.keys() != plan.by_name.keys())
-        self._plans = [*kept, plan]
+        self._known = [*(one for one in self._known if one.by_name.keys() != locations.by_name.keys()), locations]
         self._asked.clear()
 
     def news(self) -> Iterator[tuple[str, list[Location]]]:
-        """Nodes with what is said of them now."""
-        if not self._plans:
+        """Nodes with their locations."""
+        if not self._known:
             return
         for name, node in self._state.nodes.items():
-            known = (node.roster, node.hello)  # the roster moves when a rank or a port comes
+            known = (node.roster, node.hello)  # the roster moves when a rank comes
             if self._asked.get(name) == known:
                 continue
             self._asked[name] = known
             names = _names(node)
-            ports = [(port.facts.device, lid) for port in node.ports.values() if (lid := port.facts.lid)]
-            told = [place for plan in self._plans for place in plan.of(names, ports)]
-            if told:
-                yield name, told
+            if found := [place for locations in self._known for place in locations.of(names)]:
+                yield name, found
 
 
 def _names(node: NodeState) -> tuple[str, ...]:
@@ -55,14 +51,14 @@ def _names(node: NodeState) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, (*sorted(own), hostname, host))))
 
 
-def read_floor_plan(path: Path) -> FloorPlan:
-    """What a file says, whichever of the formats it has. Raises :class:`TargetError`."""
+def read_topology(path: Path) -> NodeLocations:
+    """What a file says. Raises :class:`TargetError`."""
     try:
         with path.open("rb") as file:
             text = clean(file.read(MOST_BYTES).decode("utf-8", "replace"))
     except OSError as error:
         raise TargetError(f"{path}: cannot be read: {error.strerror}") from None
-    for found in (ibnetdiscover.read(text), of_slurm(text, path.name)):
-        if found.by_name or found.by_lid:
-            return found
-    raise TargetError(f"{path}: is neither a topology.conf of Slurm nor what scontrol or ibnetdiscover prints")
+    found = read(text, path.name)
+    if not found.by_name:
+        raise TargetError(f"{path}: is neither a topology.conf of Slurm nor what scontrol show topology prints")
+    return found

@@ -17,7 +17,7 @@ class SessionOptions:
     """Instead of ``~/.ssh/config``."""
     hostfile: Path | None = None
     topology: Path | None = None
-    """What ``scontrol show topology`` or ``ibnetdiscover`` printed, or a ``topology.conf``."""
+    """What ``scontrol show topology`` printed, or a ``topology.conf``."""
     slurm: str | None = None
     """Job id whose nodes are asked of Slurm."""
     via: str | None = None

@@ -11,8 +11,8 @@ from collectors.fleet.ways.choose import KUBECTL, SLURM, way_of
 from collectors.fleet.ways.kubectl import Kubectl, PodSelection, list_pods
 from collectors.fleet.ways.srun import Srun
 from collectors.fleet.ways.way import Way
-from collectors.formats.floor_plan import FloorPlan
-from hangtop.session.locating import read_floor_plan
+from collectors.formats.slurm_topology import NodeLocations
+from hangtop.session.locating import read_topology
 from hangtop.session.options import SessionOptions, job_of_slurm
 
 
@@ -31,13 +31,13 @@ class Reach:
     """Files that the scheduler says the job writes, as globs."""
     notes: tuple[str, ...] = ()
     """What the user should know of the way, once."""
-    plan: FloorPlan | None = None
+    plan: NodeLocations | None = None
     """Where the nodes hang, by a file."""
 
 
 def reach(options: SessionOptions) -> Reach:
     """What the options name. Asks Slurm or Kubernetes, so it may block. Raises :class:`TargetError`."""
-    plan = None if options.topology is None else read_floor_plan(options.topology)
+    plan = None if options.topology is None else read_topology(options.topology)
     return replace(_reach(options), plan=plan)
 
 

@@ -145,7 +145,7 @@ async def test_each_node_hangs_where_scontrol_says(
     assert plan.why == ""
     for name in cluster.names:
         expected = (Location("leaf", f"leaf-{name}", "scontrol"), Location("spine", "spine1", "scontrol"))
-        assert plan.of([name], []) == expected
+        assert plan.of([name]) == expected
 
 
 def test_a_node_is_drained_after_a_yes_and_not_before(cluster: Cluster, slurm: SlurmCluster) -> None:

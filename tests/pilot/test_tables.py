@@ -248,7 +248,7 @@ async def test_links_are_ordered_by_the_leaf_that_they_hang_at() -> None:
     session = Paper(nodes=4).session()
     for number, node in enumerate(session.state.nodes.values()):
         leaf = Location("leaf", f"leaf{2 - number % 2}", "scontrol")
-        node.locations = {("scontrol", "leaf", ""): leaf, ("b", "block", ""): Location("block", "b7", "b")}
+        node.locations = {("scontrol", "leaf"): leaf, ("b", "block"): Location("block", "b7", "b")}
     async with screen(session, size=(320, 30)) as shown:
         await shown.press("4")
         table = table_of(shown)

@@ -200,8 +200,7 @@ def _errors_piece(row: LinkRow) -> Piece:
 
 
 def _leaf(row: LinkRow) -> Value:
-    device = "" if row.port is None else row.port.facts.device
-    place = shelf(row.node.locations.values(), "leaf", device)
+    place = shelf(row.node.locations.values(), "leaf")
     return None if place is None else ", ".join(sorted(place.names))
 
 

@@ -159,7 +159,7 @@ def port_facts(node: NodeState, port: PortState, scene: Scene) -> list[Fact]:
         ("lid", f"{number(facts.lid)}, subnet manager {number(facts.sm_lid)}"),
         ("board", f"{facts.board or UNKNOWN}, firmware {facts.firmware or UNKNOWN}"),
         ("interface", facts.netdev or UNKNOWN),
-        *_list("hangs at", (_location(at) for at in node.locations.values() if at.device in (facts.device, ""))),
+        *_list("hangs at", map(_location, node.locations.values())),
         ("counters from", port.source or UNKNOWN),
         *_list("errors grown", (f"{name} +{by}" for name, by in grown_errors(port).items())),
         *_list("was", past),
@@ -239,7 +239,7 @@ def _scheduled(node: NodeState) -> list[Fact]:
 
 
 def _location(place: Location) -> str:
-    return f"{place.level} {place.name} ({place.source}){f' with {place.device}' if place.device else ''}"
+    return f"{place.level} {place.name} ({place.source})"
 
 
 def _agent(node: NodeState) -> str:

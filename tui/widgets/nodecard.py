@@ -69,7 +69,7 @@ class NodeCard(Lines):
             [(f" {node.name} ", Tone.STRONG)],
             [(f" {glyph} {node.link} ", tone), (f"{node.why} " if node.why else "", Tone.WARN), (heard, Tone.DIM)],
         ]
-        hangs = {(place.level, place.name): None for place in node.locations.values() if not place.device}
+        hangs = {(place.level, place.name): None for place in node.locations.values()}
         if hangs:
             lines.append([(" " + ", ".join(f"{level} {name}" for level, name in hangs), Tone.DIM)])
         verdict = self.scene.session.verdict

@@ -6,21 +6,21 @@ from collectors.fleet.clean import clean_bytes
 from collectors.fleet.local import Local
 from collectors.fleet.targets.slurm_words import slurm_words
 from collectors.fleet.transport import TransportError
-from collectors.formats.floor_plan import FloorPlan, of_slurm
+from collectors.formats.slurm_topology import NodeLocations, read
 
 SOURCE = "scontrol"
 _DEADLINE = 20.0
 _LIMIT = 32 << 20
 
 
-async def ask() -> FloorPlan:
+async def ask() -> NodeLocations:
     """What slurmctld knows; a cluster without a topology plugin knows nothing, and that is no fault."""
     try:
         done = await Local("Slurm").run(slurm_words(["scontrol", "show", "topology"]), timeout=_DEADLINE, limit=_LIMIT)
     except TransportError as error:
-        return FloorPlan(why=str(error))
-    found = of_slurm(clean_bytes(done.stdout), SOURCE)
+        return NodeLocations(why=str(error))
+    found = read(clean_bytes(done.stdout), SOURCE)
     if found.by_name or done.status == 0:
         return found
     said = clean_bytes(done.stderr).strip().splitlines()
-    return FloorPlan(why=f"scontrol show topology: {said[-1] if said else f'status {done.status}'}")
+    return NodeLocations(why=f"scontrol show topology: {said[-1] if said else f'status {done.status}'}")

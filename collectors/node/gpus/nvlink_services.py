@@ -11,22 +11,19 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from typing import Iterator, List, NamedTuple, Optional, Tuple
 
-from collectors.node.child import ChildEnded, find
+from collectors.node.child import find, run
 from collectors.node.files import list_folder, read_or_none, read_text, text
 from collectors.node.shared import Shared
 from collectors.node.source import Absent, Source
-from collectors.node.tool import Query
 from collectors.samples.gpus import FabricService, GpuFabric
-from collectors.samples.location import Location
 
 EVERY = 30.0
 """Seconds between two looks."""
 PATIENCE = 20.0
 """Seconds that one tool may take."""
-FIELDS = ("index", "fabric.state", "fabric.status", "fabric.clusterUuid", "fabric.cliqueId", "fabric.health.summary")
+FIELDS = ("index", "fabric.state", "fabric.status", "fabric.health.summary")
 SHORT = FIELDS[:3]
 """What drivers before 550 know."""
 NO_FABRIC = ("", "N/A", "[N/A]", "Not Supported", "[Not Supported]")
@@ -58,12 +55,11 @@ class NvlinkServices(Source):
         if not os.path.exists(self._dev + "/nvidiactl"):
             raise Absent("no NVIDIA driver on this node (/dev/nvidiactl)")
         rows = self._ask()
-        gpus = [GpuFabric(int(row[0]), row[1], row[2], row[5] if len(row) > 5 else "N/A") for row in rows]
+        gpus = [GpuFabric(int(row[0]), row[1], row[2], row[3] if len(row) > 3 else "N/A") for row in rows]
         joined = [gpu for gpu in gpus if gpu.state not in NO_FABRIC]
         if not switches and not channels and not joined:
             raise Absent("the GPUs of this node are on no NVLink fabric")
         yield from gpus
-        yield from self._domain(rows)
         shown = "/dev/%s" % switches[0] if switches else ""
         if switches or joined:
             yield self._service(MANAGER, "%s%s" % (shown, " and %d more" % (len(switches) - 1) if switches[1:] else ""))
@@ -76,21 +72,13 @@ class NvlinkServices(Source):
         if path is None:
             return []
         while True:
-            query = Query([path, "--query-gpu=" + ",".join(self._fields), "--format=csv,noheader"], patience=PATIENCE)
-            ended = _answer(query)
-            said = "" if ended is None else text(ended.stdout)
+            ended = run([path, "--query-gpu=" + ",".join(self._fields), "--format=csv,noheader"], PATIENCE)
+            said = text(ended.stdout)
             if "is not a valid field" in said and self._fields != SHORT:
                 self._fields = SHORT
                 continue
             rows = [[cell.strip() for cell in line.split(",")] for line in said.splitlines()]
             return [row for row in rows if len(row) == len(self._fields) and row[0].isdecimal() and len(row[0]) < 5]
-
-    @staticmethod
-    def _domain(rows: List[List[str]]) -> Iterator[Location]:
-        """The NVLink domain of nodes that share one: a cluster's UUID and the clique within it."""
-        named = {(row[3], row[4]) for row in rows if len(row) > 5 and row[3].strip("0-") not in NO_FABRIC}
-        for cluster, clique in sorted(named)[:1]:
-            yield Location("NVLink domain", "%s.%s" % (cluster, clique), "nvidia-smi")
 
     def _service(self, name: str, needed: str) -> FabricService:
         pid = self._process(name)
@@ -119,29 +107,16 @@ class NvlinkServices(Source):
         path = find("systemctl")
         if path is None:
             return ""
-        ended = _answer(Query([path, "is-active", name + ".service"], patience=PATIENCE))
-        word = "" if ended is None else text(ended.stdout).strip()
+        word = text(run([path, "is-active", name + ".service"], PATIENCE).stdout).strip()
         if word != "inactive":
             return word
-        known = _answer(Query([path, "is-enabled", name + ".service"], patience=PATIENCE))
-        return word if known is not None and text(known.stdout).strip() not in ("", "not-found") else ""
+        known = text(run([path, "is-enabled", name + ".service"], PATIENCE).stdout).strip()
+        return word if known not in ("", "not-found") else ""
 
     @staticmethod
     def _imex() -> str:
         """The state that ``nvidia-imex-ctl -q`` prints; empty where it prints none."""
         path = find("nvidia-imex-ctl")
-        ended = None if path is None else _answer(Query([path, "-q"], patience=PATIENCE))
+        ended = None if path is None else run([path, "-q"], PATIENCE)
         word = "" if ended is None or ended.status != 0 else text(ended.stdout).strip()
         return word if word.replace("_", "").isalpha() and word.isupper() else ""
-
-
-def _answer(query: Query) -> Optional[ChildEnded]:
-    """Ask and wait, for as long as the question has patience; None for no answer."""
-    query.ask()
-    until = time.monotonic() + PATIENCE + 1.0
-    while time.monotonic() < until:
-        ended = query.wait(1.0)
-        if ended is not None:
-            return ended
-    query.close()
-    return None

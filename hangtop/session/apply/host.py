@@ -30,7 +30,7 @@ MOST_LOCATIONS = 256
 
 def location(here: Here, sample: Location) -> None:
     """Where it hangs, by one witness."""
-    known, key = here.node.locations, (sample.source, sample.level, sample.device)
+    known, key = here.node.locations, (sample.source, sample.level)
     if key in known or len(known) < MOST_LOCATIONS:
         known[key] = sample
 

@@ -209,7 +209,7 @@ class NodeState:
     fabric: Mapping[int, Look[GpuFabric]] = field(default_factory=nothing)
     """By GPU: how far it has come in joining its NVLink fabric, and since when it is seen so."""
     fabric_services: Mapping[str, FabricService] = field(default_factory=nothing)
-    locations: dict[tuple[str, str, str], Location] = field(default_factory=dict)
+    locations: dict[tuple[str, str], Location] = field(default_factory=dict)
     """Where it hangs, by witness, level and device."""
     launchers: Mapping[int, IdleLauncher] = field(default_factory=nothing)
     """Those that run without a rank, by pid."""

@@ -65,15 +65,6 @@ def test_one_node_shares_with_nobody() -> None:
     assert "hang at" not in first_of(job).summary
 
 
-def test_rails_that_all_of_them_share() -> None:
-    job = sketch()
-    for number in range(1, 9):
-        group = "a" if f"node{number}" in LOST else "b"
-        rails = tuple(Location("leaf", f"{group}{rail}", "ibnetdiscover", f"mlx5_{rail}") for rail in range(2))
-        job.node(f"node{number}", locations=rails)
-    assert first_of(job).summary.endswith("; all 3 lost nodes hang at the same 2 leaves (a0 and a1, ibnetdiscover)")
-
-
 def test_names_are_a_hint_and_no_witness() -> None:
     job = Sketch(world=4, nodes=4)
     whole = job.job()

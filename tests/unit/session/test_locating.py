@@ -9,17 +9,15 @@ import pytest
 
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.targets.error import TargetError
-from collectors.formats.floor_plan import FloorPlan, of_slurm
-from collectors.samples.fabric import PortFacts
+from collectors.formats.slurm_topology import NodeLocations, read
 from collectors.samples.location import Location
-from hangtop.session.locating import read_floor_plan
+from hangtop.session.locating import read_topology
 from hangtop.session.options import SessionOptions
 from hangtop.session.replay import replay_session, run_to
 from hangtop.session.session import Session
 from tests.support.made import hello, tick
 
-PLAN = of_slurm("SwitchName=leaf1 Nodes=gpu[1-2]\nSwitchName=leaf2 Nodes=gpu3\n", "scontrol")
-PORT = PortFacts("mlx5_0", 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, "400 Gb/sec", 12, 1, "", "28.39", "NVD")
+PLAN = read("SwitchName=leaf1 Nodes=gpu[1-2]\nSwitchName=leaf2 Nodes=gpu3\n", "scontrol")
 
 
 def made(clock: Callable[[], float] = lambda: 1000.0) -> Session:
@@ -45,33 +43,23 @@ def test_nodes_are_found_by_the_user_s_name_and_by_their_own() -> None:
     assert session.job().nodes["alias"].locations == (Location("leaf", "leaf2", "scontrol"),)
 
 
-def test_nodes_are_found_by_the_lids_of_their_ports() -> None:
-    session = made()
-    session.located(FloorPlan(by_lid={12: Location("leaf", "leaf9", "ibnetdiscover")}))
-    session.samples("alias", [hello(1000.0), PORT, tick(1000.0)], 10)
-    session.tick()
-    assert session.job().nodes["alias"].locations == (Location("leaf", "leaf9", "ibnetdiscover", "mlx5_0"),)
-
-
 def test_a_later_word_on_the_same_nodes_counts_and_one_that_says_nothing_does_not() -> None:
     session = made()
-    session.located(FloorPlan(by_lid={12: Location("leaf", "leaf9", "ibnetdiscover")}))
     session.located(PLAN)
-    session.located(FloorPlan())
-    session.samples("alias", [hello(1000.0), PORT, tick(1000.0)], 10)
+    session.located(NodeLocations())
     session.tick()
-    assert leaves(session) == {"root@gpu1": ["leaf1"], "alias": ["leaf9"]}
-    session.located(of_slurm("SwitchName=leaf7 Nodes=gpu[1-3]\n", "scontrol"))
+    assert leaves(session) == {"root@gpu1": ["leaf1"], "alias": []}
+    session.located(read("SwitchName=leaf7 Nodes=gpu[1-3]\n", "scontrol"))
     session.tick()
-    assert leaves(session) == {"root@gpu1": ["leaf7"], "alias": ["leaf9"]}
+    assert leaves(session) == {"root@gpu1": ["leaf7"], "alias": []}
 
 
 def test_why_nothing_is_known_is_told_once() -> None:
     session = made()
-    session.located(FloorPlan(why="kubectl get nodes: Forbidden"))
+    session.located(NodeLocations(why="scontrol: no"))
     session.tick()
     assert [change.text for change in session.state.changes if "building" in change.text] == [
-        "where nodes hang in the building is not known: kubectl get nodes: Forbidden"
+        "where nodes hang in the building is not known: scontrol: no"
     ]
 
 
@@ -88,14 +76,12 @@ async def test_a_recording_knows_it_too(tmp_path: Path) -> None:
     assert replayed.state.nodes["root@gpu1"].seen_at is None
 
 
-def test_a_file_of_either_format_and_one_of_none(tmp_path: Path) -> None:
+def test_a_file_of_slurms_and_one_of_none(tmp_path: Path) -> None:
     path = tmp_path / "topology.conf"
     path.write_text("SwitchName=leaf1 Nodes=gpu[1-2]\n")
-    assert read_floor_plan(path).of(["gpu1"], []) == (Location("leaf", "leaf1", "topology.conf"),)
-    path.write_text('Switch 41 "S-1"  # "leaf7" port 0 lid 1\n[1] "H-2"[1](2) # "gpu1 mlx5_0" lid 5 4xHDR\n')
-    assert read_floor_plan(path).of(["gpu1"], []) == (Location("leaf", "leaf7", "ibnetdiscover", "mlx5_0"),)
+    assert read_topology(path).of(["gpu1"]) == (Location("leaf", "leaf1", "topology.conf"),)
     path.write_text("nothing of the kind\n")
     with pytest.raises(TargetError, match=r"neither a topology\.conf"):
-        read_floor_plan(path)
+        read_topology(path)
     with pytest.raises(TargetError, match="cannot be read"):
-        read_floor_plan(tmp_path / "absent")
+        read_topology(tmp_path / "absent")

@@ -17,7 +17,7 @@ def nodes(count: int, name: Callable[[int], str], **levels: Callable[[int], str]
     for place, node in enumerate(made):
         for level, at in levels.items():
             if at(place):
-                node.locations[("scontrol", level, "")] = Location(level, at(place), "scontrol")
+                node.locations[("scontrol", level)] = Location(level, at(place), "scontrol")
     return made
 
 
@@ -38,15 +38,6 @@ def test_a_node_of_which_nobody_knows_stands_elsewhere() -> None:
     found = floors(nodes(9, numbered, leaf=lambda at: "" if at == 4 else f"leaf{at // 4}"))
     assert [(bay.name, len(bay.members)) for bay in found[0].bays] == [("leaf0", 4), ("leaf1", 3), ("leaf2", 1),
                                                                       (ELSEWHERE, 1)]  # fmt: skip
-
-
-def test_a_leaf_for_each_rail_is_one_group() -> None:
-    made = nodes(8, numbered)
-    for place, node in enumerate(made):
-        for rail in range(3):
-            location = Location("leaf", f"su{place // 4}-l{rail}", "ibnetdiscover", f"mlx5_{rail}")
-            node.locations[("ibnetdiscover", "leaf", location.device)] = location
-    assert [bay.name for bay in floors(made)[0].bays] == ["su0-l0+2", "su1-l0+2"]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +66,7 @@ def test_groups_are_worked_out_anew_only_when_something_came() -> None:
     made, kept = nodes(8, numbered, leaf=lambda at: f"leaf{at // 4}"), Floors()
     first = kept.turn(made)
     assert kept.turn(made) is first
-    made[0].locations[("scontrol", "rack", "")] = Location("rack", "r1", "scontrol")
+    made[0].locations[("scontrol", "rack")] = Location("rack", "r1", "scontrol")
     assert kept.turn(made) is not first
 
 
