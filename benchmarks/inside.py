@@ -77,7 +77,7 @@ def main() -> None:
 
     model = torch.nn.Linear(8, 8)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    hangtop.inside.follow(model, optimizer)
+    hangtop.inside.follow(model)
 
     def by_hooks() -> None:
         hooks.entering(model, ())
@@ -87,7 +87,7 @@ def main() -> None:
 
     calls, rounds = given.calls, given.rounds
     off = timed(lambda: hangtop.inside.step(5), calls, rounds)
-    hangtop.inside.start(tracer=False, stacks=False, recorder=False, automatic=False, quiet=True)
+    hangtop.inside.start(tracer=False, recorder=False, automatic=False, quiet=True)
     numbered = timed(lambda: hangtop.inside.step(5), calls, rounds)
     counted = timed(hangtop.inside.step, calls, rounds)
     phased = timed(lambda: hangtop.inside.phase("data"), calls, rounds)

@@ -16,7 +16,6 @@ from textual.binding import Binding
 from tui.handlers import (
     asked,
     going,
-    inside,
     measured,
     own,
     probed,
@@ -207,8 +206,6 @@ ACTIONS: tuple[Action, ...] = (
            repairs.open_repairs, "Job", "", 0, Touch.NODE),
     Action("results", "R", "Results", "Answers of probes, flame graphs, traces, lint and recorder, to be read again.",
            results.open_results, "Job", "", 12),
-    Action("inside.check", "C", "Check", "Ask the job for a check of its own at the end of a step; each one asks.",
-           inside.open_checks, "Job", "", 0, Touch.NODE),
     Action("report", "x", "Report", "Write an incident report here: verdict, evidence, merged stacks, state.",
            own.write_report, "Job", "", 11),
     Action("shell", "exclamation_mark", "Shell", "A shell on the selected node; hangtop comes back after it.",

@@ -23,13 +23,9 @@ class InsideFacts(NamedTuple):
     """What ``start()`` opened there."""
 
     pid: int
-    signal: int
-    """On which it writes its stacks into memory; 0 for none."""
     pipe: str
     """Beginning of the path of its flight recorder's pipe; empty for none."""
     did: List[str]
-    groups: List[str] = []  # noqa: RUF012 (a NamedTuple is never changed)
-    """Its process groups, as :data:`collectors.samples.page.TOLD_GROUPS` writes them."""
 
 
 class InsideFinding(NamedTuple):
@@ -50,10 +46,8 @@ class InsideResult(NamedTuple):
 
     pid: int
     check: str
-    """``same``, ``placement``, ``mesh``, ``calls``, ``barrier``, ``bandwidth``, ``stragglers``."""
+    """One of :data:`collectors.samples.page.CHECKS`."""
     at: float
-    number: int
-    """Of the question that it answers; 0 for one that was asked for in the code."""
     ranks: List[int]
     """Of the group that it was made among."""
     ok: bool

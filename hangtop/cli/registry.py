@@ -30,9 +30,6 @@ COMMANDS: dict[str, CommandEntry] = {
     "probe": CommandEntry(
         "hangtop.cli.probe:command", "Measure collectives between nodes; name what is slow, blocked or wrong."
     ),
-    "check": CommandEntry(
-        "hangtop.cli.check:command", "Ask a job that runs hangtop.inside for a check of its own: replicas, mesh, …"
-    ),
     "witness": CommandEntry(
         "hangtop.cli.witness:command",
         "List the job's own witnesses; after asking: NCCL's counts and diagnostics, the ranks' Python, a core dump.",

@@ -16,30 +16,27 @@ from hangtop.inside.starting import start, stop
 from hangtop.inside.steps import phase, step
 
 if TYPE_CHECKING:
-    from hangtop.inside.checks.barrier import barrier
     from hangtop.inside.checks.calls import CallsDiffer, check_calls
+    from hangtop.inside.checks.meeting import barrier
     from hangtop.inside.checks.meshes import check_mesh
     from hangtop.inside.checks.placement import check_placement
     from hangtop.inside.checks.same import check_same
-    from hangtop.inside.checks.speed import bandwidth, stragglers
     from hangtop.inside.frameworks.lightning import lightning_callback
     from hangtop.inside.frameworks.transformers import trainer_callback
 
 __all__ = [
-    "CallsDiffer", "bandwidth", "barrier", "check_calls", "check_mesh", "check_placement", "check_same", "follow",
-    "identity", "lightning_callback", "phase", "start", "step", "stop", "stragglers", "trainer_callback",
+    "CallsDiffer", "barrier", "check_calls", "check_mesh", "check_placement", "check_same", "follow",
+    "identity", "lightning_callback", "phase", "start", "step", "stop", "trainer_callback",
 ]  # fmt: skip
 
 _LATER = {
     "CallsDiffer": "checks.calls",
-    "bandwidth": "checks.speed",
-    "barrier": "checks.barrier",
+    "barrier": "checks.meeting",
     "check_calls": "checks.calls",
     "check_mesh": "checks.meshes",
     "check_placement": "checks.placement",
     "check_same": "checks.same",
     "lightning_callback": "frameworks.lightning",
-    "stragglers": "checks.speed",
     "trainer_callback": "frameworks.transformers",
 }
 """Where the names are that are imported when they are first used."""

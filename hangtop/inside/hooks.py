@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import sys
 import weakref
-from typing import Any, Callable, Iterable, List, Optional
+from typing import Any, Callable, List
 
 from collectors.samples.page import PHASE_NAMES
-from hangtop.inside.page import PHASE, QUESTION, STEP, now, put_both, put_pair
-from hangtop.inside.steps import seldom, telling
+from hangtop.inside.page import PHASE, STEP, now, put_both, put_pair
+from hangtop.inside.steps import telling
 
 _UNKNOWN, _DATA, _FORWARD, _BACKWARD, _OPTIMIZER, _EVALUATION = (
     PHASE_NAMES.index(name) for name in ("", "data", "forward", "backward", "optimizer", "evaluation")
@@ -21,17 +21,12 @@ _UNKNOWN, _DATA, _FORWARD, _BACKWARD, _OPTIMIZER, _EVALUATION = (
 
 
 class Hooked:
-    """What was hooked, and what is worth a check."""
+    """What was hooked."""
 
     def __init__(self) -> None:
         self.handles: List[Any] = []
         self.counter: Callable[[], Any] = _nobody
         """Gives the optimizer whose steps are the job's; None without one."""
-        self.model: "Optional[weakref.ReferenceType[Any]]" = None
-        self.group: Any = None
-        """Whose ranks are replicas of one another; None for all."""
-        self.optimizers: "weakref.WeakSet[Any]" = weakref.WeakSet()
-        """Those that have stepped, or were named."""
         self.told = False
         """A framework's callback tells all phases: in some, the whole step runs inside that of the optimizer."""
         self.between = _UNKNOWN
@@ -58,14 +53,10 @@ def count_steps() -> str:
     return "steps: counted by the optimizer's own hook until step(n) is called"
 
 
-def follow(model: Any, *optimizers: Any, group: Any = None) -> None:
-    """Tell phases by the forward of this model (the outermost: the one that the loop calls), and check it when asked.
-
-    ``optimizers`` and ``group`` (whose ranks are replicas of one another) are what a check that is asked for from the
-    screen compares. Never raises.
-    """
+def follow(model: Any) -> None:
+    """Tell phases by the forward of this model (the outermost: the one that the loop calls). Never raises."""
     try:
-        remember(model, optimizers, group)
+        hooked.between = _DATA
         told = _evaluated(model)
         first = {} if told is model else {"prepend": True}  # before it fetches what its parameters need
         hooked.handles += [told.register_forward_pre_hook(entering, **first), told.register_forward_hook(left)]
@@ -76,18 +67,6 @@ def follow(model: Any, *optimizers: Any, group: Any = None) -> None:
 def _evaluated(model: Any) -> Any:
     """The module that says whether it is trained or evaluated: DeepSpeed's engine only hands that on."""
     return model.module if type(model).__module__.startswith("deepspeed.") else model
-
-
-def remember(model: Any, optimizers: Iterable[Any], group: Any = None) -> None:
-    """Have these at hand for a check that is asked for from the screen."""
-    hooked.model, hooked.group, hooked.between = weakref.ref(model), group, _DATA
-    for optimizer in optimizers:
-        hooked.optimizers.add(optimizer)
-
-
-def followed() -> Any:
-    """The model that is followed; None without one."""
-    return None if hooked.model is None else hooked.model()
 
 
 def remove() -> None:
@@ -122,8 +101,6 @@ def stepped(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001
         put_pair(page.bytes, STEP, number, at)
     else:
         put_both(page.bytes, STEP, number, at, hooked.between, at)
-    if number >= page.seldom_from or page.words[QUESTION]:
-        seldom(page)
 
 
 def entering(module: Any, args: Any) -> None:  # noqa: ARG001
@@ -142,7 +119,6 @@ def left(module: Any, args: Any, output: Any) -> None:  # noqa: ARG001
 
 def _counts(optimizer: Any) -> bool:
     """Whether the steps of one that is not known yet are the job's: the first's are, while it lives."""
-    hooked.optimizers.add(optimizer)
     if hooked.counter() is not None:
         return False
     hooked.counter = weakref.ref(optimizer)

@@ -7,7 +7,6 @@ threads that tell at once the later one's number stands.
 
 from __future__ import annotations
 
-import fcntl
 import mmap
 import os
 import struct
@@ -24,19 +23,6 @@ put_both = struct.Struct(layout.PAIR + layout.PAIR[1:]).pack_into
 """``put_both(page.bytes, STEP, number, at, phase, at)``: a step is done, and a phase begins with it."""
 now = time.time
 STEP, PHASE = 8 * layout.STEP, 8 * layout.PHASE
-QUESTION = layout.QUESTION
-
-
-class PageQuestion(NamedTuple):
-    """A check that somebody at the screen asked for."""
-
-    number: int
-    check: str
-    at_step: int
-    deadline: float
-    """Seconds."""
-    group: int
-    """:func:`~collectors.samples.page.group_number` of the ranks that make it; 0 for all."""
 
 
 class OwnRank(NamedTuple):
@@ -63,8 +49,6 @@ class Page:
         self._floats = view.cast("d")
         self.last_step = -1
         """Number of the last step; -1 before the first."""
-        self.seldom_from = 0
-        """The step from which on there may be more to do than to write its number."""
         self.back_to = [PhaseContext(self, number) for number in range(len(layout.PHASE_NAMES))]
         """For each phase what goes back to it: made once, not in every step."""
         self._name(own)
@@ -85,10 +69,8 @@ class Page:
         words = self.words
         words[layout.RANK], words[layout.WORLD_SIZE], words[layout.LOCAL_RANK] = own
 
-    # --- what moves -----------------------------------------------------------------------------------------------
-
-    def step(self, number: int) -> bool:
-        """Write the number of a step that is done; whether there is more to do: see :attr:`seldom_from`.
+    def step(self, number: int) -> None:
+        """Write the number of a step that is done.
 
         After a number of more than 64 bits none is told until the next one: raises :class:`struct.error`.
         """
@@ -96,7 +78,6 @@ class Page:
             number = index(number)
         put_pair(self.bytes, STEP, number, now())
         self.last_step = number
-        return number >= self.seldom_from or self.words[QUESTION] != 0
 
     def phase(self, number: int) -> "PhaseContext":
         """Write the number of the phase that begins; gives what goes back to the one before."""
@@ -104,40 +85,10 @@ class Page:
         put_pair(self.bytes, PHASE, number, now())
         return self.back_to[before]
 
-    @property
-    def phase_now(self) -> int:
-        """Number of the phase that began last."""
-        return self.words[layout.PHASE]
-
-    # --- what is asked, said and answered: seldom ---------------------------------------------------------------
-
-    def question(self) -> Optional[PageQuestion]:
-        """The question that has not been taken yet; None for none, or for one that is none."""
-        words = self.words
-        number, check = words[layout.QUESTION], words[layout.CHECK]
-        if number == 0:
-            return None
-        if number < 0 or not 0 < check < len(layout.CHECKS):
-            self.take(number)
-            return None
-        deadline = self._floats[layout.DEADLINE]
-        seconds = deadline if 0.0 < deadline < 3600.0 else 60.0
-        return PageQuestion(number, layout.CHECKS[check], words[layout.AT_STEP], seconds, words[layout.GROUP])
-
-    def take(self, number: int) -> None:
-        """Say that a question was seen, whatever comes of it."""
-        self.words[layout.SEEN] = number
-        self.words[layout.QUESTION] = 0
-
-    def opened(self, did: List[str], pipe: str, signal: int) -> None:
+    def opened(self, did: List[str], pipe: str) -> None:
         """Say what start() opened."""
-        self.words[layout.SIGNAL] = signal
         text = "\n".join([pipe, *did]).encode("utf-8", "replace")
         self._put(layout.SAID, text[: layout.SAID_LIMIT])
-
-    def tell_groups(self, text: str) -> None:
-        """Say which process groups this one is in, a line each."""
-        self._put(layout.TOLD_GROUPS, text.encode("utf-8", "replace")[: layout.TOLD_GROUPS_LIMIT])
 
     def answer(self, text: bytes) -> None:
         """Write the latest results, JSON of at most :data:`~collectors.samples.page.ANSWER_LIMIT` bytes."""
@@ -174,11 +125,3 @@ class PhaseContext:
         """Go back to the phase before."""
         if self._page is not None:
             self._page.phase(self._before)
-
-
-def stacks_file() -> int:
-    """A file in memory for faulthandler to write to: what comes is put at its end, whoever emptied it meanwhile."""
-    file = os.memfd_create(layout.STACKS, os.MFD_CLOEXEC)
-    os.fchmod(file, 0o600)
-    fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_APPEND)
-    return file

@@ -46,8 +46,6 @@ class CheckResult(NamedTuple):
     summary: str
     findings: Sequence[Noted] = ()
     seconds: float = 0.0
-    number: int = 0
-    """Of the question that it answers; 0 for one in the code."""
     at: float = 0.0
 
     @property

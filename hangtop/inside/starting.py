@@ -8,22 +8,20 @@ import sys
 from typing import List, Optional
 
 from collectors.samples.page import SIZE
-from hangtop.inside import hooks
-from hangtop.inside.own_rank import distributed_now, own_rank
+from hangtop.inside import hooks, ways
+from hangtop.inside.own_rank import own_rank
 from hangtop.inside.page import Page
 from hangtop.inside.steps import telling
-from hangtop.inside.ways import Opened, open_ways
 
 OFF = "HANGTOP_INSIDE"
 """Set to 0, off or no in the environment it switches ``start()`` off without a change of the script."""
 
 
 class Once:
-    """What was opened, kept: a file of faulthandler's must stay open as long as its signal may come."""
+    """What was done, so that it is done once."""
 
     def __init__(self) -> None:
         self.did: Optional[List[str]] = None
-        self.opened: Optional[Opened] = None
 
     def forked(self) -> None:
         """In a forked child: what was opened is the parent's, and a child that is a rank starts for itself."""
@@ -35,15 +33,12 @@ _once = Once()
 os.register_at_fork(after_in_child=_once.forked)
 
 
-def start(
-    *, tracer: bool = True, stacks: bool = True, recorder: bool = True, automatic: bool = True, quiet: bool = False
-) -> List[str]:
+def start(*, tracer: bool = True, recorder: bool = True, automatic: bool = True, quiet: bool = False) -> List[str]:
     """Begin to tell hangtop what only this process knows. Call it once, before the first process group if possible.
 
-    ``tracer``: let processes of this user trace it; ``stacks``: faulthandler on a free signal; ``recorder``: settings
-    of torch's flight recorder; ``automatic``: count steps through torch's own hooks. Gives what it did, line by line,
-    and writes it to standard error once unless ``quiet``. Never raises; where the system refuses something, the list
-    says so.
+    ``tracer``: let processes of this user trace it; ``recorder``: settings of torch's flight recorder; ``automatic``:
+    count steps through torch's own hooks. Gives what it did, line by line, and writes it to standard error once unless
+    ``quiet``. Never raises; where the system refuses something, the list says so.
     """
     if _once.did is not None:
         return _once.did
@@ -51,7 +46,7 @@ def start(
         return ["off: %s=%s" % (OFF, os.environ[OFF])]
     did: List[str] = []
     try:
-        did = _start(tracer=tracer, stacks=stacks, recorder=recorder, automatic=automatic)
+        did = _start(tracer=tracer, recorder=recorder, automatic=automatic)
     except Exception as error:  # noqa: BLE001 - whatever goes wrong in here must not reach the job
         did.append("failed: %s: %s" % (type(error).__name__, error))
     _once.did = did
@@ -63,47 +58,29 @@ def start(
     return did
 
 
-def _start(*, tracer: bool, stacks: bool, recorder: bool, automatic: bool) -> List[str]:
+def _start(*, tracer: bool, recorder: bool, automatic: bool) -> List[str]:
     try:
         page: Optional[Page] = Page(own_rank())
         did = ["page: step and phase in shared memory, %d KiB" % (SIZE >> 10)]
     except (OSError, AttributeError) as error:
         page, did = None, ["page: none (%s)" % error]
-    opened = open_ways(tracer=tracer, stacks=stacks, recorder=recorder)
-    did += opened.did
+    pipe = ""
+    if tracer:
+        did.append(ways.let_trace())
+    if recorder:
+        pipe, said = ways.record(os.environ, started=ways.torch_started())
+        did.append(said)
     if automatic:
         did.append(hooks.count_steps())
-    _once.opened = opened
     if page is not None:
-        page.opened(did, opened.pipe, opened.signal)
-        telling.asked = _answer
-        telling.grown = _tell_groups
+        page.opened(did, pipe)
         telling.page = page
         atexit.register(stop)
     return did
 
 
-def _answer(page: Page, step: int) -> None:
-    if page.question() is None:
-        return
-    from hangtop.inside.asked import consider  # whoever is never asked needs none of the checks
-
-    consider(page, step)
-
-
-def _tell_groups(page: Page) -> None:
-    if distributed_now() is None:
-        return
-    try:
-        from hangtop.inside.process_groups import told_groups
-
-        page.tell_groups(told_groups())
-    except Exception as error:  # noqa: BLE001 - whatever goes wrong in here must not reach the job
-        telling.problem("process groups: %s: %s" % (type(error).__name__, error))
-
-
 def stop() -> None:
-    """Take the page away; what was opened beside it stays until the process ends."""
+    """Take the page and the hooks away; what was opened beside them stays until the process ends."""
     page, telling.page = telling.page, None
     _once.did = None
     if page is not None:

@@ -6,11 +6,9 @@ Nothing here raises, waits or talks to another rank. Without ``start()`` every c
 from __future__ import annotations
 
 import os
-import threading
-from typing import Callable, Dict, List, Optional
+from typing import Dict, List, Optional
 
 from collectors.samples.page import PHASE_NAMES
-from hangtop.inside import names
 from hangtop.inside.page import Page, PhaseContext
 
 NOTHING = PhaseContext(None, 0)
@@ -24,10 +22,6 @@ class Telling:
         self.page: Optional[Page] = None
         self.by_hand = False
         """The job, or a framework's callback, gives the numbers: the optimizers' own hook counts no more."""
-        self.asked: Optional[Callable[[Page, int], None]] = None
-        """Called at the end of a step for a question that has not been answered yet."""
-        self.grown: Optional[Callable[[Page], None]] = None
-        """Called as seldom as threads are named, for what a job makes in its first steps."""
         self.problems: List[str] = []
         """What went wrong in here and was kept from the job, each once."""
 
@@ -54,8 +48,7 @@ def step(number: Optional[int] = None) -> None:
         telling.by_hand = True
         if number is None:
             number = page.last_step + 1
-        if page.step(number):
-            seldom(page)
+        page.step(number)
     except Exception as error:  # noqa: BLE001 - whatever goes wrong in here must not reach the job
         telling.problem("step(): %s: %s" % (type(error).__name__, error))
 
@@ -73,20 +66,3 @@ def phase(name: str) -> PhaseContext:
     except Exception as error:  # noqa: BLE001 - as in step()
         telling.problem("phase(%r): %s" % (name, type(error).__name__))
         return NOTHING
-
-
-def seldom(page: Page) -> None:
-    """What is done at the first step, after twice as many each time, and where somebody asks something.
-
-    Never raises.
-    """
-    try:
-        if page.last_step >= page.seldom_from:
-            page.seldom_from = max(1, 2 * page.last_step)
-            names.name_threads(threading.enumerate())  # they come in the first steps
-            if telling.grown is not None:
-                telling.grown(page)
-        if telling.asked is not None:
-            telling.asked(page, page.last_step)
-    except Exception as error:  # noqa: BLE001 - as in step()
-        telling.problem("after step %d: %s: %s" % (page.last_step, type(error).__name__, error))

@@ -1,13 +1,12 @@
-"""check_calls, barrier and the measurements, over real ranks."""
+"""check_calls and barrier, over real ranks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from hangtop.inside import CallsDiffer, bandwidth, barrier, check_calls, stragglers
+from hangtop.inside import CallsDiffer, barrier, check_calls
 from hangtop.inside.results import CheckResult
 from tests.support.torch_ranks import run_ranks
 
@@ -94,92 +93,6 @@ def test_another_reduction_is_a_difference() -> None:
     assert [compared for _, compared in told] == [0, 0, 0]
 
 
-def ring(rank: int, *, length: int = 4, tag: int = 0, batch: bool = False, skips: int = -1) -> None:
-    """Each rank sends to the next and receives from the one before; rank 1 other things than expected, or nothing."""
-    after, before = (rank + 1) % 3, (rank - 1) % 3
-    out, into = torch.ones(length if rank == 1 else 4), torch.zeros(4)
-    tag = tag if rank == 1 else 0
-    if batch:
-        works = dist.batch_isend_irecv(
-            [dist.P2POp(dist.irecv, into, before)] + [dist.P2POp(dist.isend, out, after, tag=tag)] * (rank != skips)
-        )
-    else:
-        works = [dist.irecv(into, before)] + ([dist.isend(out, after, tag=tag)] if rank != skips else [])
-    for work in works:
-        work.wait()
-    dist.barrier()
-
-
-@pytest.mark.parametrize("batch", [False, True])
-@pytest.mark.parametrize(
-    ("fault", "words"),
-    [
-        ({"length": 5}, ("send float32[5] to rank 2", "recv float32[4] from rank 1", "different things")),
-        ({"tag": 7}, ("rank 1 did not send what rank 2 waits for: recv float32[4] from rank 1",)),
-        ({"skips": 1}, ("rank 1 did not send what rank 2 waits for: recv float32[4] from rank 1",)),
-    ],
-    ids=["size", "tag", "nothing sent"],
-)
-def test_sends_and_receives_that_do_not_fit(batch: bool, fault: dict[str, int], words: tuple[str, ...]) -> None:
-    told = watched(lambda rank: ring(rank, batch=batch, **fault))
-    why = told[2][0]
-    assert all(word in why for word in words), told
-    assert why.count("test_calls.py:") >= (2 if "length" in fault else 1)
-    assert ("in a batch" in why) is batch
-    if "tag" in fault:
-        assert any("to rank 2, tag 7" in each for each, _ in told)
-
-
-def test_who_sends_to_somebody_else_is_named() -> None:
-    def run(rank: int) -> None:
-        if rank == 0:
-            dist.send(torch.ones(4), 2)
-        elif rank == 1:
-            dist.recv(torch.ones(4), 0)
-
-    told = watched(run)
-    assert "rank 0 did not send what rank 1 waits for" in told[1][0]
-    assert "its last call: send float32[4] to rank 2 at test_calls.py:" in told[1][0]
-    assert "rank 2 did not receive what rank 0 waits for" in told[0][0]
-
-
-def exchanged(rank: int) -> None:
-    """All the ways that a healthy job sends and receives by, with calls that are in flight at once."""
-    ring(rank)
-    ring(rank, batch=True)
-    after, before = (rank + 1) % 3, (rank - 1) % 3
-    early = [dist.irecv(torch.zeros(2), before, tag=tag) for tag in (5, 6)]
-    late = [dist.isend(torch.ones(2), after, tag=tag) for tag in (6, 5)]
-    for work in (*reversed(early), *late):
-        work.wait()
-    sent = dist.isend(torch.ones(3), after)  # gloo loses what it has not sent when the work is dropped
-    dist.recv(torch.zeros(3), before)
-    sent.wait()
-    if rank == 0:
-        dist.send_object_list([{"text": "x" * 50}], 1)
-        dist.send(torch.ones(6), 2)
-    elif rank == 1:
-        dist.recv_object_list([None], 0)
-    else:
-        dist.recv(torch.zeros(6))  # from anybody
-        dist.send(torch.ones(1), 1, tag=9)
-    if rank == 1:
-        dist.recv(torch.zeros(1), 2, tag=9)
-    pair = dist.new_group([0, 2])
-    if rank == 0:
-        dist.send(torch.ones(2, 3), 2, group=pair)
-    elif rank == 2:
-        dist.recv(torch.zeros(3, 2), 0, group=pair)
-
-
-def test_a_healthy_exchange_is_silent() -> None:
-    before = torch._C._distributed_c10d.Work.wait
-    told = watched(exchanged)
-    assert [why for why, _ in told] == ["", "", ""]
-    assert min(compared for _, compared in told) > 10
-    assert torch._C._distributed_c10d.Work.wait is before
-
-
 def test_who_does_not_come_is_named_with_its_last_call() -> None:
     told = watched(left_out)
     assert told[2] == ("", 1)
@@ -205,17 +118,6 @@ def test_a_barrier_ends_in_time_and_names_the_absent() -> None:
     assert not missed
     assert list(missed.findings[0].ranks) == [1]
     assert missed.findings[0].evidence[0].startswith("rank 1 was last seen in check barrier at test_calls.py:")
-
-
-def test_bandwidth_and_stragglers_within_the_group() -> None:
-    def work(rank: int) -> list[Any]:
-        return [bandwidth(sizes=(1 << 16,), seconds=30), stragglers(3, seconds=30)]
-
-    for rates, even in run_ranks(2, work):
-        assert rates
-        assert "bus bandwidth: 0 MiB" in rates.summary
-        assert "the same work takes" in even.summary
-        assert not [finding for finding in even.findings if finding.kind != "straggler_rank"]
 
 
 def test_a_second_context_knows_nothing_of_the_first() -> None:

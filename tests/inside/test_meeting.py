@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from hangtop.inside import barrier, check_mesh, check_placement, check_same
-from hangtop.inside.checks.meeting import confer, group_of
-from hangtop.inside.checks.words import Conclusion
+from hangtop.inside.checks.meeting import Conclusion, confer, group_of
 from hangtop.inside.results import CheckResult
 from tests.support.torch_ranks import run_ranks
 

@@ -62,11 +62,11 @@ def seed(rank: int, model: Any, optimizer: Any) -> None:
 
 
 FAULTS: dict[Callable[..., None], tuple[str, list[int], str]] = {
-    one_bit: ("0.weight", [1], "1 of 2400 elements, the first at [0, 5]"),
-    buffer: ("1.running_mean", [2], "NaN: 0 and 1"),
-    state: ("optimizer state 5 exp_avg", [0], "at most 0.5 apart"),
-    rate: ("optimizer group 0 lr", [2], "rank 0 has 0.01, rank 2 has 0.02"),
-    seed: ("generator of torch", [1], "elements"),
+    one_bit: ("0.weight", [1], "rank 1 has float32[300, 8], mean "),
+    buffer: ("1.running_mean", [2], ", 1 NaN"),
+    state: ("optimizer state 5 exp_avg", [0], "rank 0 has float32[4], mean "),
+    rate: ("optimizer group 0 lr", [2], "rank 2 has 0.02"),
+    seed: ("generator of torch", [1], "rank 1 has uint8["),
 }
 
 
@@ -124,20 +124,6 @@ def test_who_does_not_come_is_named_in_time() -> None:
 def test_the_leader_that_does_not_come_is_named_too() -> None:
     results = run_ranks(WORLD, lambda rank: check_same(torch.ones(3), seconds=1.0) if rank else None)
     assert [list(result.findings[0].ranks) for result in results[1:]] == [[0], [0]]
-
-
-def test_large_tensors_are_narrowed_down_to_their_elements() -> None:
-    def work(rank: int) -> CheckResult:
-        tensor = torch.zeros(70, 70_000, dtype=torch.bfloat16)
-        if rank == 2:
-            tensor[50, 60_000] = 0.25
-            tensor[69, 69_999] = float("inf")
-        return check_same({"table": tensor}, seconds=30)
-
-    for result in run_ranks(WORLD, work):
-        (finding,) = result.findings
-        assert finding.evidence[0] == "it differs in 2 of 256 parts; the first of them:"
-        assert "the first at [50, 60000]: 0 and 0.25; at most 0.25 apart" in finding.evidence[1]
 
 
 def test_one_group_of_several() -> None:

@@ -18,8 +18,8 @@ def telling(session: PaperSession) -> int:
     finding = InsideFinding("replicas_differ", "critical", "fc.weight differs", [rank.rank], ["1 of 64"], "x")
     samples: list[NamedTuple] = [
         InsidePulse(rank.pid, 1204, NOW - 42.0, "data", NOW - 41.0),
-        InsideFacts(rank.pid, 63, "", ["page: step and phase in shared memory, 16 KiB"]),
-        InsideResult(rank.pid, "same", NOW - 3.0, 0, [0, 1], False, 0.2, "1 of 2 tensors differs", [finding]),
+        InsideFacts(rank.pid, "", ["page: step and phase in shared memory, 16 KiB"]),
+        InsideResult(rank.pid, "same", NOW - 3.0, [0, 1], False, 0.2, "1 of 2 tensors differs", [finding]),
         END,
     ]
     session.samples("node2", samples, 1)

@@ -148,10 +148,6 @@ class Panel(Clear, Vertical):
         """Marked ranks, or the one under the cursor."""
         return set()
 
-    def chosen_group(self) -> tuple[str, frozenset[int]] | None:
-        """Name and ranks of the process group under the cursor, all of which are known; None where there is none."""
-        return None
-
     def details(self) -> tuple[str, list[Fact]] | None:
         """Title and facts of what is under the cursor."""
         return None

@@ -122,12 +122,6 @@ class CollectivesPanel(BlockPanel):
         ranks = self.chosen_ranks()
         return Place("ranks", f"rank={folded(ranks)}", min(ranks)) if ranks else None
 
-    def chosen_group(self) -> tuple[str, frozenset[int]] | None:
-        """The group of the table that the cursor is in."""
-        grid = self._grid_here()
-        ranks = None if grid is None else grid.members()
-        return (grid.title(), ranks) if grid is not None and ranks else None
-
     def _grid_here(self) -> CollectiveGrid | None:
         block = self.view.current
         return next((grid for grid in self._grids if block and is_of(block, grid)), None)

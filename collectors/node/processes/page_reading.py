@@ -35,15 +35,10 @@ class PageHead(NamedTuple):
     """As the process knows itself."""
     started: float
     rank: int
-    signal: int
     step: int
     step_at: float
     phase: int
     phase_at: float
-    question: int
-    seen: int
-    version: int
-    asked_at: float
 
     def pulse(self, pid: int) -> InsidePulse:
         """Where the process is, which is known by this pid here."""
@@ -74,23 +69,17 @@ def head_of(data: bytes) -> Optional[PageHead]:
         pid=words[layout.PID],
         started=floats[layout.STARTED],
         rank=words[layout.RANK],
-        signal=words[layout.SIGNAL] if 0 < words[layout.SIGNAL] < 128 else 0,
         step=words[layout.STEP],
         step_at=floats[layout.STEP_AT],
         phase=words[layout.PHASE],
         phase_at=floats[layout.PHASE_AT],
-        question=words[layout.QUESTION],
-        seen=words[layout.SEEN],
-        version=words[layout.VERSION_WORD],
-        asked_at=floats[layout.ASKED_AT],
     )
 
 
-def facts_of(data: bytes, pid: int, signal: int) -> InsideFacts:
+def facts_of(data: bytes, pid: int) -> InsideFacts:
     """What start() opened, out of a whole page."""
     pipe, *did = _text(data, layout.SAID, layout.SAID_LIMIT).split("\n")
-    groups = _text(data, layout.TOLD_GROUPS, layout.TOLD_GROUPS_LIMIT).split("\n")
-    return InsideFacts(pid, signal, pipe[:TEXT], [line[:TEXT] for line in did[:LINES]], [one for one in groups if one])
+    return InsideFacts(pid, pipe[:TEXT], [line[:TEXT] for line in did[:LINES]])
 
 
 def answer_sequence(data: bytes) -> int:
@@ -113,7 +102,7 @@ def _result(pid: int, row: Any) -> Optional[InsideResult]:
     if not isinstance(row, dict):
         return None
     check, at = _string(row, "check"), _number(row, "at")
-    if check not in (*layout.CHECKS[1:], "calls") or not 0.0 <= at < LATEST:
+    if check not in layout.CHECKS or not 0.0 <= at < LATEST:
         return None
     findings = row.get("findings")
     made = [_finding(one) for one in findings[:FINDINGS]] if isinstance(findings, list) else []
@@ -121,7 +110,6 @@ def _result(pid: int, row: Any) -> Optional[InsideResult]:
         pid=pid,
         check=check,
         at=at,
-        number=int(_number(row, "number")),
         ranks=_ranks(row),
         ok=row.get("ok") is True,
         seconds=_number(row, "seconds"),

@@ -43,19 +43,13 @@ class OpenPage:
         """Sequence of the answers that were told last."""
         self.results: List[InsideResult] = []
         self.facts = False
-        self.groups = b""
-        """Text of its process groups as it was read last."""
         self.step: Optional[int] = None
         self.grown = 0
 
     def read(self, size: int) -> bytes:
         """Its beginning; empty where it is none any more."""
-        return self.read_at(0, size)
-
-    def read_at(self, place: int, size: int) -> bytes:
-        """Some of its bytes; empty where it is none any more."""
         try:
-            return os.pread(self.file, size, place)
+            return os.pread(self.file, size, 0)
         except OSError:
             return b""
 
@@ -122,13 +116,10 @@ class PageSource(Source):
             path = "hangtop.inside, pid %d" % page.pid
             number = None if rank.rank < 0 else rank.rank
             yield StepCount(path, page.pid, number, "step", float(pulse.step), pulse.step_at, page.grown, 0)
-        groups = page.read_at(layout.TOLD_GROUPS, 4 + layout.TOLD_GROUPS_LIMIT)
-        if groups != page.groups:
-            page.groups, page.facts = groups, False
         whole = page.read(layout.SIZE) if not page.facts or self._answered(page) else b""
         if len(whole) == layout.SIZE and not page.facts:
             page.facts = True
-            yield page_reading.facts_of(whole, page.pid, head.signal)
+            yield page_reading.facts_of(whole, page.pid)
         sequence = page_reading.answer_sequence(whole)
         if sequence > 0 and sequence % 2 == 0 and sequence != page.told:
             page.told = sequence
@@ -159,10 +150,10 @@ def read_head(page: OpenPage) -> Optional[page_reading.PageHead]:
     return head
 
 
-def find(proc: str, pid: int, uid: int, device: int, *, write: bool = False) -> Optional[OpenPage]:
+def find(proc: str, pid: int, uid: int, device: int) -> Optional[OpenPage]:
     """The page of a process of this user, open; None where there is none, or it may not be looked for.
 
-    ``device`` is where memfds lie (:func:`memfd_device`); ``write`` opens it for a question.
+    ``device`` is where memfds lie (:func:`memfd_device`).
     """
     folder = "%s/%d/fd" % (proc, pid)
     try:
@@ -176,18 +167,18 @@ def find(proc: str, pid: int, uid: int, device: int, *, write: bool = False) -> 
         path = "%s/%d" % (folder, number)
         if not link(path).startswith(_NAME):
             continue
-        page = _opened(path, pid, uid, status.inner_pid, device, write=write)
+        page = _opened(path, pid, uid, status.inner_pid, device)
         if page is not None:
             return page
     return None
 
 
-def _opened(path: str, pid: int, uid: int, inner: int, device: int, *, write: bool) -> Optional[OpenPage]:
+def _opened(path: str, pid: int, uid: int, inner: int, device: int) -> Optional[OpenPage]:
     def accept(found: os.stat_result) -> bool:
         return regular(found) and found.st_dev == device and found.st_uid == uid
 
     try:
-        file = opened(path, accept, os.O_RDWR if write else os.O_RDONLY)
+        file = opened(path, accept)
     except OSError:
         return None
     page = OpenPage(file, pid, inner)
@@ -207,7 +198,7 @@ def told_pipe(pid: int, proc: str = "/proc") -> str:
         return ""
     whole = page.read(layout.SIZE)
     os.close(page.file)
-    return page_reading.facts_of(whole, pid, 0).pipe
+    return page_reading.facts_of(whole, pid).pipe
 
 
 def memfd_device() -> Optional[int]:

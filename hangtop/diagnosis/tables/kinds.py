@@ -179,7 +179,6 @@ ROWS: tuple[Kind, ...] = (
     # worth knowing; changes no verdict
     Kind("waiting", "none", 7),
     Kind("check_incomplete", "none", 8),
-    Kind("placement_uneven", "none", 8),
     Kind("env_mismatch", "none", 8),
     Kind("env_invalid", "none", 8, NO_START),
     Kind("env_unknown", "none", 8),

@@ -3,8 +3,7 @@
 Each rank leaves at the job's store what it is about to call on a group (operation, shapes, types, reduction, line of
 the script), numbered by group, and looks at what the others of the group left. The first difference, or a rank that
 does not come in time, stops the run with the lines of both; a collective that would hang is never launched. It sees all
-that goes through torch's dispatcher, which DDP, FSDP and DTensors do, too. Sends and receives, batched or not, are held
-against each other where the job waits for them: :mod:`hangtop.inside.checks.sends`.
+that goes through torch's dispatcher, which DDP, FSDP and DTensors do, too; sends and receives are left alone.
 
 What it costs: every operation of the run passes through Python (tens of microseconds each), and each collective waits
 for a round at the store (a millisecond or more). TORCH_DISTRIBUTED_DEBUG=DETAIL compares operation and shapes over a
@@ -21,7 +20,6 @@ from types import TracebackType
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Type
 
 from hangtop.inside.checks.meeting import store_of_job
-from hangtop.inside.checks.sends import SENDS, Sends
 from hangtop.inside.checks.store_queries import StoreQueries
 from hangtop.inside.checks.whereabouts import place_in_code, ranks_text
 from hangtop.inside.results import CheckResult, Noted, publish
@@ -30,8 +28,8 @@ UNEVEN = ("alltoall", "all_to_all", "gather_", "scatter_", "allgather_")
 """Operations whose shapes may differ among ranks."""
 ALIKE = ("allgather_into", "_allgather_base", "all_gather_into", "reduce_scatter")
 """… and those with such a name in theirs whose shapes may not."""
-LOCAL = ("wait_tensor", "monitored_barrier", "_wrap_tensor_autograd")
-"""Operations that are no collective of their own."""
+LEFT_ALONE = ("wait_tensor", "monitored_barrier", "_wrap_tensor_autograd", "send", "recv_")
+"""Operations that are no collective of their own, and those of two ranks."""
 CLASSES = ("c10d", "_c10d_functional", "_c10d_functional_autograd")
 
 
@@ -55,7 +53,6 @@ class CheckCalls:
         self._mode: Any = None
         self._store: Optional[StoreQueries] = None
         self._me = 0
-        self._sends: Optional[Sends] = None
 
     def __enter__(self) -> "CheckCalls":
         from torch.distributed import get_rank
@@ -71,13 +68,12 @@ class CheckCalls:
                 if func.namespace not in CLASSES:
                     return func(*args, **(kwargs or {}))
                 name = func._schema.name.partition("::")[2]  # noqa: SLF001
-                return watch.launch(name, func, args, kwargs or {})
+                watch.before(name, args, kwargs or {})
+                return func(*args, **(kwargs or {}))
 
         self._me = get_rank()
         self._place = "hangtop/calls/%d/" % next(_contexts)
         self._store = StoreQueries(store_of_job(), float("inf"))
-        self._sends = Sends(self._store, self._place, self._me, self.seconds, self._stop)
-        self._sends.begin()
         self._mode = Mode()
         self._mode.__enter__()
         return self
@@ -86,34 +82,16 @@ class CheckCalls:
         self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
         self._mode.__exit__(kind, error, trace)
-        try:
-            if self._sends is not None:
-                self._sends.end(settle=error is None)
-                self.compared += self._sends.compared
-        finally:
-            if self._store is not None:
-                self._store.close()
+        if self._store is not None:
+            self._store.close()
         if not isinstance(error, CallsDiffer):
             publish(CheckResult("calls", (), "%d calls compared, all alike" % self.compared), speaks=False)
-
-    def launch(self, name: str, func: Any, args: Sequence[Any], kwargs: Dict[str, Any]) -> Any:
-        """Make a call of torch's once it has been compared, or left for its other side to compare."""
-        if name not in SENDS or self._sends is None:
-            self.before(name, args, kwargs)
-            return func(*args, **kwargs)
-        group = _group_of([*args, *kwargs.values()])
-        ranks = () if group is None else _ranks(group)
-        post = self._sends.post(name, group, ranks, [*args, *kwargs.values()]) if len(ranks) > 1 else None
-        result = func(*args, **kwargs)
-        if post is not None:
-            self._sends.launched(post, result)
-        return result
 
     def before(self, name: str, args: Sequence[Any], kwargs: Dict[str, Any]) -> None:
         """Compare a call that is about to be made with those of the other ranks of its group."""
         group = _group_of([*args, *kwargs.values()])
         ranks = () if group is None else _ranks(group)
-        if any(part in name for part in LOCAL) or len(ranks) < 2 or self._store is None:
+        if any(part in name for part in LEFT_ALONE) or len(ranks) < 2 or self._store is None:
             return
         number = self._counts[ranks] = self._counts.get(ranks, 0) + 1
         reduction = _reduction() if "reduce" in name else ""

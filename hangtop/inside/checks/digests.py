@@ -19,15 +19,8 @@ MIXERS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 """Shifts and factors that make a random number of a multiple of it (SplitMix64)."""
 LOW = (1 << 32) - 1
 MASK = (1 << 64) - 1
-BLOCKS = 256
-"""Parts of a tensor that are told apart at once when a difference is looked for."""
 
 _weights: "List[Any]" = []
-
-
-def digest(tensor: Any) -> int:
-    """Fingerprint of a tensor's bits, 64 bits of it."""
-    return digests([tensor])[0]
 
 
 def digests(tensors: List[Any]) -> List[int]:
@@ -52,17 +45,6 @@ def digests(tensors: List[Any]) -> List[int]:
         values = values[count:]
         found.append(mixed)
     return found
-
-
-def block_digests(flat: Any, begin: int, end: int) -> List[int]:
-    """Fingerprints of up to :data:`BLOCKS` equal parts of elements ``begin`` to ``end`` of a flat tensor."""
-    size = block_size(begin, end)
-    return digests([flat[at : min(at + size, end)] for at in range(begin, end, size)])
-
-
-def block_size(begin: int, end: int) -> int:
-    """Elements of such a part."""
-    return max(1, -(-(end - begin) // BLOCKS))
 
 
 def flat_of(tensor: Any) -> Any:

@@ -1,8 +1,8 @@
-"""Where the ranks of a group meet for a check: at the job's store, so that who does not come is named, not waited for.
+"""Where the ranks of a group meet for a check: at the job's store, so that an absent rank is named, not waited for.
 
-The lowest rank of the group leads. Each round every rank leaves what it has to say, the leader reads all of it and
-either asks for more or concludes; the conclusion is the same for all. Where the leader itself does not come, the others
-name it by themselves once the time is up.
+The lowest rank of the group leads. In each round every rank leaves what it has to say at the store; the leader reads
+all of it and either asks for more or concludes. All ranks get the same conclusion. Where the leader does not come, the
+others name it once the time is up.
 """
 
 from __future__ import annotations
@@ -10,23 +10,39 @@ from __future__ import annotations
 import functools
 import json
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple, TypeVar, Union
 
 from hangtop.inside.checks.store_queries import StoreQueries, Unreachable
-from hangtop.inside.checks.whereabouts import place_in_code, position, ranks_text
-from hangtop.inside.checks.words import Conclusion, Judge, More, Said, decoded, encoded
+from hangtop.inside.checks.whereabouts import place_in_code, ranks_text
 from hangtop.inside.own_rank import distributed_now
 from hangtop.inside.results import CheckResult, Noted, publish
 
 GRACE = 2.0
 """Seconds beyond the deadline in which the others wait for the leader's word."""
 NAMED = 8
-"""Absent ranks of whom it is said where they were."""
-ROUNDS = 16
-GONE = None
-"""Lies in the place of what a rank had said, once its time is up."""
+"""Absent ranks of which it is said where they were."""
+ROUNDS = 4
 
 Calls = TypeVar("Calls", bound=Callable[..., CheckResult])
+Said = Dict[str, Any]
+"""What one rank says in one round; JSON."""
+
+
+class More(NamedTuple):
+    """The leader wants to know more of every rank."""
+
+    request: Said
+
+
+class Conclusion(NamedTuple):
+    """What the leader concludes."""
+
+    summary: str
+    findings: Sequence[Noted] = ()
+
+
+Judge = Callable[[int, Dict[int, Said]], Union[More, Conclusion]]
+"""Given the number of the round and what each rank said; the leader alone calls it."""
 
 
 class MeetingGroup(NamedTuple):
@@ -37,16 +53,17 @@ class MeetingGroup(NamedTuple):
     me: int
 
     @property
-    def leader(self) -> int:
-        """Who leads."""
-        return self.ranks[0]
+    def leads(self) -> bool:
+        """This rank leads."""
+        return self.me == self.ranks[0]
 
 
-class Outside(Exception):
-    """A check among ranks of whom this one is none: as torch's collectives, it does nothing here."""
+class NotMember(Exception):
+    """This rank is none of the group: as in torch's collectives, the call does nothing here."""
 
 
 _counts: Dict[Tuple[str, Tuple[int, ...]], int] = {}
+"""Calls of each check among the same ranks: all of them count alike, and so find one another."""
 
 
 def group_of(group: Any = None) -> MeetingGroup:
@@ -57,11 +74,10 @@ def group_of(group: Any = None) -> MeetingGroup:
     me = distributed.get_rank()
     if group is None:
         return MeetingGroup(tuple(range(distributed.get_world_size())), me)
-    if group is distributed.GroupMember.NON_GROUP_MEMBER:  # what new_group() gives to whoever is not in it
-        raise Outside("rank %d is not in this group, and takes no part" % me)
-    ranks = tuple(sorted(distributed.get_process_group_ranks(group)))
+    member = group is not distributed.GroupMember.NON_GROUP_MEMBER  # what new_group() gives to others
+    ranks = tuple(sorted(distributed.get_process_group_ranks(group))) if member else ()
     if me not in ranks:
-        raise Outside("rank %d is not in this group, and takes no part" % me)
+        raise NotMember("rank %d is not in this group, and takes no part" % me)
     return MeetingGroup(ranks, me)
 
 
@@ -70,141 +86,102 @@ def store_of_job() -> Any:
     from torch.distributed import distributed_c10d as c10d
 
     store = c10d._get_default_store()  # noqa: SLF001 - torch has no public way to it
-    clone = getattr(store, "clone", None)
-    if clone is None:
-        return store
     try:
-        return clone()
-    except (RuntimeError, NotImplementedError):
-        return store  # of a kind that cannot
+        return store.clone()
+    except (AttributeError, RuntimeError, NotImplementedError):
+        return store  # of a kind, or a torch, that cannot
 
 
-def confer(
-    check: str,
-    group: MeetingGroup,
-    seconds: float,
-    first: Callable[[], Said],
-    judge: Judge,
-    reply: Optional[Callable[[Said], Said]] = None,
-    number: int = 0,
-) -> CheckResult:
+def confer(check: str, group: MeetingGroup, seconds: float, say: Callable[[Said], Said], judge: Judge) -> CheckResult:
     """Meet, round by round, and give what the leader concluded; it is published, too.
 
-    ``first`` gives what this rank says in the first round, ``reply`` makes of a request what it says in the next; a
-    rank on which they fail says so, and nobody waits for it.
-    ``number`` is that of a question from outside, by which its ranks find one another; in code the calls are counted.
+    ``say`` gives what this rank says: at first for an empty request, then for what the leader asks. A rank on which it
+    fails says so, and no rank waits for it.
     """
     began = time.monotonic()
-    if not number:
-        key = check, group.ranks
-        _counts[key] = _counts.get(key, 0) + 1
-    meeting = Meeting(check, group, began + seconds, number)
+    key = check, group.ranks
+    _counts[key] = _counts.get(key, 0) + 1
+    meeting = Meeting(check, group, began + seconds)
     try:
-        conclusion = meeting.run(first, judge, reply)
+        conclusion = meeting.run(say, judge)
     except Unreachable as error:
         conclusion = Conclusion(str(error), [Noted("check_incomplete", "warning", "check %s: %s" % (check, error))])
     finally:
         meeting.store.close()
-    result = CheckResult(
-        check, group.ranks, conclusion.summary, conclusion.findings, round(time.monotonic() - began, 3), number
-    )
-    return publish(result, speaks=group.me == group.leader)
-
-
-def excused(check: str, group: MeetingGroup, seconds: float, why: str, number: int) -> CheckResult:
-    """Leave word that this rank does not make a check that was asked from outside, and go on; all get one result."""
-    meeting = Meeting(check, group, time.monotonic() + seconds, number, grace=0.0)
-    try:
-        conclusion = meeting.decline(why)
-    finally:
-        meeting.store.close()
-    result = CheckResult(check, group.ranks, conclusion.summary, conclusion.findings, 0.0, number)
-    return publish(result, speaks=group.me == group.leader)
+    took = round(time.monotonic() - began, 3)
+    result = CheckResult(check, group.ranks, conclusion.summary, conclusion.findings, took)
+    return publish(result, speaks=group.leads)
 
 
 class Meeting:
     """One check among one group."""
 
-    def __init__(self, check: str, group: MeetingGroup, until: float, number: int, *, grace: float = GRACE) -> None:
+    def __init__(self, check: str, group: MeetingGroup, until: float) -> None:
         self.check = check
         self.group = group
         self.until = until
-        self._asked = bool(number)
-        """From outside: the place is that of whatever ended the step."""
-        self.store = StoreQueries(store_of_job(), until + 2 * grace)
-        count = "asked%d" % number if number else "%d" % _counts[check, group.ranks]
-        ranks = "%d-%d-%08x" % (group.ranks[0], len(group.ranks), _mixed(group.ranks))
-        self._at = "hangtop/%s/%s/%s" % (check, ranks, count)
+        self.store = StoreQueries(store_of_job(), until + 2 * GRACE)
+        ranks = "%d-%d-%08x" % (group.ranks[0], len(group.ranks), hash(group.ranks) & 0xFFFFFFFF)
+        self._at = "hangtop/%s/%s/%d" % (check, ranks, _counts[check, group.ranks])
 
-    def run(self, first: Callable[[], Said], judge: Judge, reply: Optional[Callable[[Said], Said]]) -> Conclusion:
+    def run(self, say: Callable[[Said], Said], judge: Judge) -> Conclusion:
         """Go through the rounds."""
         where = place_in_code()
-        said = {"where": where, **position(), **_saying(first)}
+        request: Said = {}
         for round_ in range(ROUNDS):
+            said = {"where": where, **_part(say, request)}
             self.store.set(self._key(round_, self.group.me), json.dumps(said).encode())
             if round_ == 0:
                 self.store.set("hangtop/last/%d" % self.group.me, json.dumps([self.check, where]).encode())
-            word = self._lead(round_, judge) if self.group.me == self.group.leader else self._follow(round_)
+            word = self._lead(round_, judge) if self.group.leads else self._follow(round_)
             if isinstance(word, Conclusion):
                 return word
-            said = _saying(functools.partial(reply or _nothing, word.request))
+            request = word.request
         return Conclusion("gave up after %d rounds" % ROUNDS)
-
-    def decline(self, why: str) -> Conclusion:
-        """Leave word of why this rank says nothing; where it leads, that concludes for all."""
-        said = {"where": "?", **position(), "failed": why}
-        self.store.set(self._key(0, self.group.me), json.dumps(said).encode())
-        conclusion = self._failure({self.group.me: why})
-        if self.group.me == self.group.leader:
-            self.store.set("%s/0/word" % self._at, encoded(conclusion))
-        return conclusion
 
     def _key(self, round_: int, rank: int) -> str:
         return "%s/%d/%d" % (self._at, round_, rank)
 
     def _lead(self, round_: int, judge: Judge) -> Union[More, Conclusion]:
-        keys = [self._key(round_, rank) for rank in self.group.ranks]
-        all_came = self.store.wait(keys, self.until)
-        came = [rank for rank in self.group.ranks if all_came or self.store.present([self._key(round_, rank)])]
+        ranks = self.group.ranks
+        all_came = self.store.wait([self._key(round_, rank) for rank in ranks], self.until)
+        came = [rank for rank in ranks if all_came or self.store.present([self._key(round_, rank)])]
         told = {rank: json.loads(self.store.get(self._key(round_, rank))) for rank in came}
-        rows = {rank: row for rank, row in told.items() if row is not GONE}
-        failed = {rank: row["failed"] for rank, row in rows.items() if "failed" in row}
-        places = {rank: row["where"] for rank, row in rows.items()} if round_ == 0 and not self._asked else {}
-        word: Union[More, Conclusion]
-        if failed:
-            word = self._failure(failed)
-        elif len(set(places.values())) > 1 and self.check != "barrier":
-            word = self._elsewhere(places)
-        else:
-            word = self._judged(judge, round_, {rank: row["said"] for rank, row in rows.items()})
-        absent = [rank for rank in self.group.ranks if rank not in rows]
+        rows = {rank: row for rank, row in told.items() if row is not None}  # None: it gave up waiting
+        word = self._word(round_, rows, judge)
+        absent = [rank for rank in ranks if rank not in rows]
         if absent:
-            concluded = word if isinstance(word, Conclusion) else Conclusion("could not be finished")
-            word = Conclusion(
-                "%s; %s" % (_did_not_come(absent), concluded.summary),
-                [self._absence(absent, [rank for rank in absent if rank in told]), *concluded.findings],
-            )
-        self.store.set("%s/%d/word" % (self._at, round_), encoded(word))
+            rest = word if isinstance(word, Conclusion) else Conclusion("could not be finished")
+            word = Conclusion("%s; %s" % (_absence_text(absent), rest.summary), [self._absence(absent), *rest.findings])
+        self.store.set("%s/%d/word" % (self._at, round_), _encoded(word))
         self.store.delete(self._key(round_, rank) for rank in came)
         return word
+
+    def _word(self, round_: int, rows: Dict[int, Said], judge: Judge) -> Union[More, Conclusion]:
+        failed = {rank: row["failed"] for rank, row in rows.items() if "failed" in row}
+        if failed:
+            return self._failure(failed)
+        places = {rank: row["where"] for rank, row in rows.items()}
+        if round_ == 0 and self.check != "barrier" and len(set(places.values())) > 1:
+            summary = "check %s: its ranks make it at different lines, so nothing was compared" % self.check
+            advice = "Look at the condition around the first of these lines: all ranks must come to one check."
+            return Conclusion(
+                summary, [Noted("check_incomplete", "warning", summary, (), _by_text(places), advice)]
+            )  # what they hold there may well differ
+        try:
+            return judge(round_, {rank: row["said"] for rank, row in rows.items()})
+        except Exception as error:  # noqa: BLE001 - it must not reach the job: all others wait for a word
+            return self._failure({self.group.me: "judging: %s" % _error_text(error)})
 
     def _follow(self, round_: int) -> Union[More, Conclusion]:
         word = "%s/%d/word" % (self._at, round_)
         if self.store.wait([word], self.until + GRACE):
-            return decoded(self.store.get(word))
+            return _decoded(self.store.get(word))
         absent = [rank for rank in self.group.ranks if not self.store.present([self._key(round_, rank)])]
-        if not absent:
-            absent = [self.group.leader]  # it came, and went no further
-        # whoever leads here later, or comes to its next check of this kind, must not take it for an answer
-        self.store.set(self._key(round_, self.group.me), json.dumps(GONE).encode())
-        return Conclusion(_did_not_come(absent), [self._absence(absent)])
-
-    def _judged(self, judge: Judge, round_: int, said: Dict[int, Said]) -> Union[More, Conclusion]:
-        """What the judge says; where it fails, that: all others wait for a word."""
-        try:
-            return judge(round_, said)
-        except Exception as error:  # noqa: BLE001 - it must not reach the job
-            return self._failure({self.group.me: "judging: %s" % _told(error)})
+        absent = absent or [self.group.ranks[0]]  # the leader came, and went no further
+        # a rank that leads here later must not take what was said for an answer
+        self.store.set(self._key(round_, self.group.me), b"null")
+        return Conclusion(_absence_text(absent), [self._absence(absent)])
 
     def _failure(self, failed: Dict[int, str]) -> Conclusion:
         """Ranks that came, and could not say what they were to say."""
@@ -215,19 +192,9 @@ class Meeting:
             summary, [Noted("check_incomplete", "warning", summary, ranks, _by_text(failed) if on else ())]
         )
 
-    def _elsewhere(self, places: Dict[int, str]) -> Conclusion:
-        """Ranks that make this check at different lines: what they hold there may well differ."""
-        lines = _by_text(places)
-        summary = "check %s: its ranks make it at different lines, so nothing was compared" % self.check
-        advice = "Look at the condition around the first of these lines: all ranks of the group must come to one check."
-        return Conclusion(summary, [Noted("check_incomplete", "warning", summary, (), lines, advice)])
-
-    def _absence(self, absent: List[int], gone: Sequence[int] = ()) -> Noted:
+    def _absence(self, absent: List[int]) -> Noted:
         lines = []
         for rank in absent[:NAMED]:
-            if rank in gone:
-                lines.append("rank %d was here and gave up waiting" % rank)
-                continue
             key = "hangtop/last/%d" % rank
             if self.store.present([key]):
                 check, where = json.loads(self.store.get(key))
@@ -235,10 +202,8 @@ class Meeting:
             else:
                 lines.append("rank %d has come to no check so far" % rank)
         return Noted(
-            "check_incomplete", "warning", "check %s at %s: %s" % (self.check, place_in_code(), _did_not_come(absent)),
-            absent, lines,
-            "Look at where these ranks are (their stacks, their step and phase): a check must be reached by all ranks "
-            "of its group, or by none.",
+            "check_incomplete", "warning", "check %s at %s: %s" % (self.check, place_in_code(), _absence_text(absent)),
+            absent, lines, "Look at the stacks of these ranks: all ranks of a group must reach a check, or none.",
         )  # fmt: skip
 
 
@@ -250,11 +215,11 @@ def harmless(check: str) -> Callable[[Calls], Calls]:
         def safe(*arguments: Any, **named: Any) -> CheckResult:
             try:
                 return call(*arguments, **named)
-            except Outside as outside:
+            except NotMember as outside:
                 return CheckResult(check, (), str(outside))
             except Exception as error:  # noqa: BLE001 - it must not reach the job
-                why = str(error) if isinstance(error, Unreachable) else "%s: %s" % (type(error).__name__, error)
-                summary = "check %s could not be made: %s" % (check, why.split("\n")[0])
+                why = str(error) if isinstance(error, Unreachable) else _error_text(error)
+                summary = "check %s could not be made: %s" % (check, why)
                 return publish(
                     CheckResult(check, (), summary, [Noted("check_incomplete", "warning", summary)]), speaks=True
                 )
@@ -264,21 +229,25 @@ def harmless(check: str) -> Callable[[Calls], Calls]:
     return around
 
 
-def _nothing(request: Said) -> Said:
-    """Who is asked for more and has no more."""
-    del request
-    return {}
+@harmless("barrier")
+def barrier(seconds: float = 60.0, *, group: Any = None) -> CheckResult:
+    """Wait for all ranks of ``group`` (all of the job without one), ``seconds`` at most.
+
+    At the job's store, so that nothing is left waiting where some do not come. True where all came.
+    """
+    members = group_of(group)
+    return confer("barrier", members, seconds, dict, lambda _, said: Conclusion("%d ranks came" % len(said)))
 
 
-def _saying(say: Callable[[], Said]) -> Said:
-    """What is said, or why it cannot be."""
+def _part(say: Callable[[Said], Said], request: Said) -> Said:
+    """What this rank says, or why it cannot."""
     try:
-        return {"said": say()}
+        return {"said": say(request)}
     except Exception as error:  # noqa: BLE001 - it must not reach the job, and the others are to hear of it
-        return {"failed": _told(error)}
+        return {"failed": _error_text(error)}
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return "%s: %s" % (type(error).__name__, str(error).split("\n")[0][:300])
 
 
@@ -288,12 +257,18 @@ def _by_text(told: Dict[int, str]) -> List[str]:
             for one in sorted(set(told.values()))]  # fmt: skip
 
 
-def _did_not_come(absent: List[int]) -> str:
+def _absence_text(absent: List[int]) -> str:
     return "%s did not come in time" % ranks_text(absent)
 
 
-def _mixed(ranks: Tuple[int, ...]) -> int:
-    mixed = 0
-    for rank in ranks:
-        mixed = (mixed * 1_000_003 + rank + 1) & 0xFFFFFFFF
-    return mixed
+def _encoded(word: Union[More, Conclusion]) -> bytes:
+    if isinstance(word, More):
+        return json.dumps({"more": word.request}).encode()
+    return json.dumps({"summary": word.summary, "findings": [finding.row() for finding in word.findings]}).encode()
+
+
+def _decoded(data: bytes) -> Union[More, Conclusion]:
+    word = json.loads(data)
+    if "more" in word:
+        return More(word["more"])
+    return Conclusion(word["summary"], [Noted(**row) for row in word["findings"]])

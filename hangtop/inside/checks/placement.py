@@ -8,10 +8,8 @@ import re
 from collections import Counter
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
-from hangtop.inside.checks.meeting import confer, group_of, harmless
-from hangtop.inside.checks.parameter_meshes import meshes_of, unshared
+from hangtop.inside.checks.meeting import Conclusion, More, Said, confer, group_of, harmless
 from hangtop.inside.checks.whereabouts import ranks_text
-from hangtop.inside.checks.words import Conclusion, More, Said
 from hangtop.inside.results import CheckResult, Noted
 
 ROWS = 20_000
@@ -20,16 +18,17 @@ NAMED = 3
 """Parameters of one sort that a finding names."""
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.)|^\d+(?=\.)")
 
-ASPECTS = (
-    ("kind", "is not of one kind on all ranks"),
-    ("placements", "has other placements"),
-    ("mesh", "lies on another mesh"),
-    ("shape", "has another shape"),
-    ("dtype", "has another type"),
-    ("trained", "is frozen on some ranks only"),
-    ("gradient", "has a gradient on some ranks only"),
-)
+ASPECTS = {
+    "kind": ("is", "not of one kind on all ranks"),
+    "placements": ("has", "other placements"),
+    "mesh": ("lies", "on another mesh"),
+    "shape": ("has", "another shape"),
+    "dtype": ("has", "another type"),
+    "trained": ("is", "frozen on some ranks only"),
+    "gradient": ("has", "a gradient on some ranks only"),
+}
 """What must be the same on all ranks, and what to say where it is not."""
+PLURAL = {"is": "are", "has": "have", "lies": "lie"}
 
 
 class ParameterRow(NamedTuple):
@@ -39,6 +38,7 @@ class ParameterRow(NamedTuple):
     """``DTensor``, ``plain`` or ``not initialised``."""
     placements: str
     mesh: str
+    """Names and sizes of its dimensions; its ranks differ with the slice that a rank is in."""
     shape: Tuple[int, ...]
     dtype: str
     trained: bool
@@ -46,26 +46,26 @@ class ParameterRow(NamedTuple):
 
 
 @harmless("placement")
-def check_placement(model: Any, *, group: Any = None, seconds: float = 60.0, number: int = 0) -> CheckResult:
+def check_placement(model: Any, *, group: Any = None, seconds: float = 60.0) -> CheckResult:
     """Compare where the parameters of ``model`` lie, on all ranks of ``group`` (all of the job without one).
 
     Placements, meshes, shapes, types, frozen parameters and missing gradients must agree; local shapes must be what the
     placement makes them; parameters that no FSDP unit covers, or that are plain where their neighbours are DTensors,
     are named. For gradients call it between ``backward()`` and ``zero_grad()``.
     """
-    members = group_of(group)
 
-    def first() -> Said:
+    def say(request: Said) -> Said:
         rows = rows_of(model)
-        said = json.dumps(rows, sort_keys=True).encode()
+        if request:
+            return {"rows": rows}
+        text = json.dumps(rows, sort_keys=True).encode()
         return {
-            "rows": hashlib.blake2b(said, digest_size=8).hexdigest(),
+            "rows": hashlib.blake2b(text, digest_size=8).hexdigest(),
             "count": len(rows),
-            "meshes": meshes_of(model),
             "own": [finding.row() for finding in own_findings(model, rows)],
         }
 
-    return confer("placement", members, seconds, first, PlacementJudging(), lambda _: {"rows": rows_of(model)}, number)
+    return confer("placement", group_of(group), seconds, say, PlacementJudging())
 
 
 def rows_of(model: Any) -> Dict[str, ParameterRow]:
@@ -78,43 +78,39 @@ def row_of(parameter: Any) -> ParameterRow:
     if type(parameter).__name__.startswith("Uninitialized"):  # a lazy module's, before its first forward
         return ParameterRow("not initialised", "", "", (), "", bool(parameter.requires_grad), gradient=False)
     mesh = getattr(parameter, "device_mesh", None)
-    placements = "" if mesh is None else " ".join(map(str, parameter.placements))
-    names = "" if mesh is None else "%s %s" % (mesh.mesh_dim_names or "unnamed", tuple(mesh.shape))
     return ParameterRow(
-        "plain" if mesh is None else "DTensor", placements, names, tuple(parameter.shape), str(parameter.dtype),
-        bool(parameter.requires_grad), parameter.grad is not None,
-    )  # fmt: skip
+        "plain" if mesh is None else "DTensor",
+        "" if mesh is None else " ".join(map(str, parameter.placements)),
+        "" if mesh is None else "%s %s" % (mesh.mesh_dim_names or "unnamed", tuple(mesh.shape)),
+        tuple(parameter.shape),
+        str(parameter.dtype),
+        bool(parameter.requires_grad),
+        parameter.grad is not None,
+    )
 
 
 def own_findings(model: Any, rows: Dict[str, ParameterRow]) -> Iterator[Noted]:
     """What one rank sees by itself."""
-    yield from _wrong_shapes(model)
-    # what is frozen has no gradient that anybody must average: it is kept plain on purpose
+    wrong = list(_wrong_shapes(model))
+    if wrong:
+        summary = "local shapes are not what the placement makes them: " + _few(wrong)
+        yield Noted("placement_wrong", "critical", summary, evidence=wrong)
+    # what is frozen has no gradient that must be averaged: it is kept plain on purpose
     trained = {name: row for name, row in rows.items() if row.trained or row.kind != "plain"}
     lone = _uncovered(model, trained)
     if lone:
         yield Noted(
             "placement_wrong", "critical", "covered by no FSDP unit: " + _few(lone), evidence=lone,
-            advice="Shard the module that holds it, or the root, or average its gradient yourself: nobody else does.",
+            advice="Shard the module that holds it, or the root, or average its gradient yourself.",
         )  # fmt: skip
-    yield from _unlike_neighbours(model, {name: row for name, row in trained.items() if name not in lone})
+    yield from _unlike_neighbours({name: row for name, row in trained.items() if name not in lone})
 
 
-def _wrong_shapes(model: Any) -> Iterator[Noted]:
-    wrong, uneven = [], []
+def _wrong_shapes(model: Any) -> Iterator[str]:
     for name, parameter in model.named_parameters():
         expected = _expected_shape(parameter)
-        if expected is None:
-            continue
-        local = tuple(parameter.to_local().shape)
-        if local != expected:
-            wrong.append("%s: %s here, %s by its placement" % (name, local, expected))
-        uneven += ["%s: %s" % (name, line) for line in _uneven(parameter)]
-    if wrong:
-        yield Noted("placement_wrong", "critical", "local shapes are not what the placement makes them: " + _few(wrong),
-                    evidence=wrong)  # fmt: skip
-    if uneven:
-        yield Noted("placement_uneven", "info", "shards of different sizes: " + _few(uneven), evidence=uneven)
+        if expected is not None and tuple(parameter.to_local().shape) != expected:
+            yield "%s: %s here, %s by its placement" % (name, tuple(parameter.to_local().shape), expected)
 
 
 def _expected_shape(parameter: Any) -> Optional[Tuple[int, ...]]:
@@ -128,20 +124,6 @@ def _expected_shape(parameter: Any) -> Optional[Tuple[int, ...]]:
     return tuple(local_shape(parameter.shape, parameter.device_mesh, parameter.placements)[0])
 
 
-def _uneven(parameter: Any) -> Iterator[str]:
-    """Dimensions that do not divide by the ranks over which they are sharded."""
-    parts: Dict[int, int] = {}
-    for place, placement in enumerate(parameter.placements):
-        if not (placement.is_replicate() or placement.is_partial()):  # that of FSDP over tensor parallelism is none
-            parts[placement.dim] = parts.get(placement.dim, 1) * parameter.device_mesh.size(place)
-    for dim, ranks in parts.items():
-        size = parameter.shape[dim]
-        if size % ranks:
-            full = -(-size // ranks)
-            least = max(0, size - full * (ranks - 1))
-            yield "%d rows over %d ranks, %d at most and %d at least" % (size, ranks, full, least)
-
-
 def _uncovered(model: Any, rows: Dict[str, ParameterRow]) -> List[str]:
     """Parameters outside every unit of FSDP, where there are units."""
     try:
@@ -153,33 +135,23 @@ def _uncovered(model: Any, rows: Dict[str, ParameterRow]) -> List[str]:
     units = [name for name, module in model.named_modules() if kinds and isinstance(module, kinds)]
     if not units:
         return []
-    sharded = any(row.kind == "DTensor" for row in rows.values())
-    return [name for name, row in rows.items()
-            if (row.kind == "plain" if sharded else not any(_within(name, unit) for unit in units))]  # fmt: skip
+    if any(row.kind == "DTensor" for row in rows.values()):
+        return [name for name, row in rows.items() if row.kind == "plain"]
+    return [name for name in rows if not any(not unit or name.startswith(unit + ".") for unit in units)]
 
 
-def _unlike_neighbours(model: Any, rows: Dict[str, ParameterRow]) -> Iterator[Noted]:
-    """Parameters that are plain where their like are DTensors, or placed unlike them: one layer of many."""
-    kinds = {name: type(module).__name__ for name, module in model.named_modules()}
-    families: Dict[Tuple[str, str, str], List[str]] = {}
+def _unlike_neighbours(rows: Dict[str, ParameterRow]) -> Iterator[Noted]:
+    """Parameters of one layer of many that are placed unlike those of the other layers."""
+    families: Dict[str, List[str]] = {}
     for name in rows:
-        module, _, leaf = name.rpartition(".")
-        parent = module.rpartition(".")[0]
-        families.setdefault(("layer", _NUMBER.sub("*", name), ""), []).append(name)
-        families.setdefault(("module", module, ""), []).append(name)
-        families.setdefault((parent, kinds.get(module, ""), leaf), []).append(name)
-    told = set()
-    for (sort, _, _), names in families.items():
-        manner = "placements" if sort == "layer" else "kind"
-        counts = Counter(getattr(rows[name], manner) for name in names)
-        if len(counts) < 2:
+        families.setdefault(_NUMBER.sub("*", name), []).append(name)
+    for names in families.values():
+        usual, number = Counter(rows[name].placements for name in names).most_common(1)[0]
+        if number * 2 <= len(names):
             continue
-        usual = counts.most_common(1)[0][0] if sort == "layer" else "DTensor"
+        like = next(name for name in names if rows[name].placements == usual)
         for name in names:
-            own = getattr(rows[name], manner)
-            if own != usual and name not in told:
-                told.add(name)
-                like = next(one for one in names if getattr(rows[one], manner) == usual)
+            if rows[name].placements != usual:
                 yield Noted(
                     "placement_wrong", "warning",
                     "%s is %s, and its neighbour %s is %s" % (name, _shown(rows[name]), like, _shown(rows[like])),
@@ -196,7 +168,7 @@ class PlacementJudging:
     def __call__(self, round_: int, said: Dict[int, Said]) -> Union[More, Conclusion]:
         """First fingerprints, then all rows."""
         if round_ == 0:
-            self._own = [*_owned(said), *unshared(said)]
+            self._own = _owned(said)
             if len({row["rows"] for row in said.values()}) > 1:
                 return More({"rows": True})
             return _conclusion(self._own, next(iter(said.values()))["count"], len(said))
@@ -206,31 +178,26 @@ class PlacementJudging:
 
 
 def differences(rows: Dict[int, Dict[str, ParameterRow]]) -> Iterator[Noted]:
-    """What is not the same on all ranks that have a parameter of this name."""
-    by_aspect: Dict[Tuple[str, Tuple[int, ...]], List[Tuple[str, ParameterRow, ParameterRow, int]]] = {}
-    names = list(dict.fromkeys(name for one in rows.values() for name in one))
-    for name in names:
+    """What is not the same on all ranks that have a parameter of this name; the first aspect of each parameter."""
+    found: Dict[Tuple[str, Tuple[int, ...]], List[Tuple[str, str]]] = {}
+    for name in dict.fromkeys(name for one in rows.values() for name in one):
         have = {rank: one[name] for rank, one in rows.items() if name in one}
-        for aspect, _ in ASPECTS:
-            values = {rank: json.dumps(getattr(row, aspect)) for rank, row in have.items()}
-            counts = Counter(values.values())
-            if len(counts) > 1:
-                usual = counts.most_common(1)[0][0]
-                odd = tuple(sorted(rank for rank, value in values.items() if value != usual))
+        for aspect in ASPECTS:
+            values = {rank: _aspect(row, aspect) for rank, row in have.items()}
+            usual = Counter(values.values()).most_common(1)[0][0]
+            odd = tuple(sorted(rank for rank, value in values.items() if value != usual))
+            if odd:
                 like = min(rank for rank, value in values.items() if value == usual)
-                by_aspect.setdefault((aspect, odd), []).append((name, have[odd[0]], have[like], like))
+                line = "%s: %s on rank %d, %s on rank %d" % (name, values[odd[0]], odd[0], usual, like)
+                found.setdefault((aspect, odd), []).append((name, line))
                 break
-    words = dict(ASPECTS)
-    for (aspect, odd), found in by_aspect.items():
-        shown = [
-            "%s: %s on rank %d, %s on rank %d" % (name, _aspect(mine, aspect), odd[0], _aspect(usual, aspect), like)
-            for name, mine, usual, like in found
-        ]
+    for (aspect, odd), told in found.items():
+        verb, rest = ASPECTS[aspect]
         soft = aspect == "gradient"
         yield Noted(
             "placement_wrong", "warning" if soft else "critical",
-            "%s %s: %s" % (_few([name for name, _, _, _ in found]), _of(len(found), words[aspect]), ranks_text(odd)),
-            odd, shown,
+            "%s %s %s: %s" % (_few([name for name, _ in told]), verb if len(told) == 1 else PLURAL[verb], rest,
+                              ranks_text(odd)), odd, [line for _, line in told],
             "Parameters that take no part in the loss on some ranks hang DDP without find_unused_parameters." if soft
             else "All ranks must build and shard the model alike.",
         )  # fmt: skip
@@ -246,15 +213,9 @@ def _owned(said: Dict[int, Said]) -> List[Noted]:
 
 
 def _conclusion(findings: Sequence[Noted], count: int, ranks: int) -> Conclusion:
-    wrong = [finding for finding in findings if finding.severity != "info"]
-    if not wrong:
-        told = "".join("; " + finding.summary for finding in findings)
-        return Conclusion("%d parameters lie alike on %d ranks%s" % (count, ranks, told), findings)
-    return Conclusion("; ".join(finding.summary for finding in wrong[:3]), findings)
-
-
-def _within(name: str, unit: str) -> bool:
-    return not unit or name.startswith(unit + ".")
+    if not findings:
+        return Conclusion("%d parameters lie alike on %d ranks" % (count, ranks))
+    return Conclusion("; ".join(finding.summary for finding in findings[:3]), findings)
 
 
 def _shown(row: ParameterRow) -> str:
@@ -263,15 +224,9 @@ def _shown(row: ParameterRow) -> str:
 
 def _aspect(row: ParameterRow, aspect: str) -> str:
     value = getattr(row, aspect)
-    if aspect in ("trained", "gradient"):
+    if isinstance(value, bool):
         return {"trained": ("frozen", "trained"), "gradient": ("no gradient", "a gradient")}[aspect][value]
     return str(value) or "none"
-
-
-def _of(count: int, words: str) -> str:
-    """``has …`` of one parameter, ``have …`` of several."""
-    verb, _, rest = words.partition(" ")
-    return "%s %s" % (verb if count == 1 else {"has": "have", "is": "are", "lies": "lie"}[verb], rest)
 
 
 def _few(names: Sequence[str]) -> str:

@@ -1,13 +1,10 @@
-"""Where a rank is: in its code, on which machine, at which step; and ranks in words."""
+"""The line of the job's code that made a check, and ranks in words."""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Dict, List, Sequence
-
-from collectors.samples.page import PHASE_NAMES
-from hangtop.inside.steps import telling
+from typing import List, Sequence
 
 
 def place_in_code() -> str:
@@ -21,17 +18,6 @@ def place_in_code() -> str:
             break
         frame = frame.f_back
     return "?"
-
-
-def position() -> Dict[str, Any]:
-    """Where this rank is: host, process, step and phase."""
-    page = telling.page
-    return {
-        "host": os.uname().nodename,
-        "pid": os.getpid(),
-        "step": None if page is None else page.last_step,
-        "phase": "" if page is None else PHASE_NAMES[page.phase_now],
-    }
 
 
 def ranks_text(ranks: Sequence[int]) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-from types import MethodType
 from typing import Any, List
 
 from hangtop.inside import hooks
@@ -32,16 +31,8 @@ def lightning_callback() -> Any:
             return lightning_callback, ()
 
         def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
-            """Have the model at hand for checks; phases come from here, not from its forward."""
-            hooks.remember(pl_module, trainer.optimizers)
+            """Phases come from here, not from the model's forward."""
             hooks.hooked.told = True
-            _watch(trainer)
-
-        def teardown(self, trainer: Any, pl_module: Any, stage: Any) -> None:
-            """The fit is over."""
-            _leave(trainer)
-
-        on_exception = teardown
 
         def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
             """The first batch is asked for."""
@@ -74,24 +65,6 @@ def lightning_callback() -> Any:
             phase("data")
 
     return HangtopCallback()
-
-
-def _save_checkpoint(trainer: Any, *args: Any, **kwargs: Any) -> Any:
-    """The Trainer's own, told as a phase: no hook of Lightning's comes after a checkpoint is written."""
-    with phase("checkpoint"):
-        return type(trainer).save_checkpoint(trainer, *args, **kwargs)
-
-
-def _watch(trainer: Any) -> None:
-    """Have its checkpoints told, unless somebody else has changed how they are saved."""
-    if "save_checkpoint" not in vars(trainer):
-        trainer.save_checkpoint = MethodType(_save_checkpoint, trainer)
-
-
-def _leave(trainer: Any) -> None:
-    """Give the Trainer its own method back."""
-    if getattr(vars(trainer).get("save_checkpoint"), "__func__", None) is _save_checkpoint:
-        del trainer.save_checkpoint
 
 
 def callbacks() -> List[Any]:

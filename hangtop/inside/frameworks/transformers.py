@@ -24,10 +24,9 @@ def trainer_callback() -> Any:
             return trainer_callback, ()
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-            """Have the model at hand: its forward tells that it runs, and that evaluation does."""
-            model, optimizer = more.get("model"), more.get("optimizer")
-            if model is not None:
-                hooks.follow(model, *[getattr(optimizer, "optimizer", optimizer)] if optimizer is not None else [])
+            """The model's forward tells that it runs, and that evaluation does."""
+            if more.get("model") is not None:
+                hooks.follow(more["model"])
             phase("data")
 
         def on_step_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:

@@ -85,7 +85,7 @@ def result(check: str = "same", ago: float = 3.0, **fields: Any) -> InsideResult
     finding = InsideFinding(
         "replicas_differ", "critical", "fc.weight differs on rank 2", [2], ["1 of 64 elements", "1.0 and 1.0001"], "x"
     )
-    given = InsideResult(1000, check, NOW - ago, 0, [0, 1, 2, 3], False, 0.1, "1 differs", [finding])
+    given = InsideResult(1000, check, NOW - ago, [0, 1, 2, 3], False, 0.1, "1 differs", [finding])
     return given._replace(**fields)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import struct
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 
 import hangtop.inside
 from collectors.samples import page as layout
-from hangtop.inside import names, starting, ways
+from hangtop.inside import starting, ways
 from hangtop.inside.page import OwnRank
 from hangtop.inside.steps import telling
 
@@ -26,7 +25,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setenv("LOCAL_RANK", "1")
     telling.by_hand = False
     telling.problems.clear()
-    did = hangtop.inside.start(tracer=False, stacks=False, recorder=False, automatic=False, quiet=True)
+    did = hangtop.inside.start(tracer=False, recorder=False, automatic=False, quiet=True)
     yield did
     hangtop.inside.stop()
 
@@ -129,69 +128,6 @@ def test_a_forked_child_does_not_write_to_it(started: list[str]) -> None:
     assert word(page_bytes(), layout.STEP) == 3
 
 
-def test_threads_that_come_at_once_leave_it_whole(started: list[str]) -> None:
-    def tell() -> None:
-        for number in range(2000):
-            hangtop.inside.step(number)
-            hangtop.inside.phase("forward")
-
-    threads = [threading.Thread(target=tell) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    data = page_bytes()
-    assert (word(data, layout.STEP), layout.PHASE_NAMES[word(data, layout.PHASE)]) == (1999, "forward")
-    assert min(moment(data, layout.STEP_AT), moment(data, layout.PHASE_AT)) > 0.0
-    assert telling.problems == []
-
-
-def test_a_question_is_taken_once(started: list[str]) -> None:
-    page = telling.page
-    assert page is not None
-    assert page.question() is None
-    with Path(page_path()).open("r+b") as other:
-        other.seek(8 * layout.CHECK)
-        other.write(struct.pack("=qqdd", layout.CHECKS.index("same"), 120, 30.0, 0.0))
-        other.seek(8 * layout.QUESTION)
-        other.write(struct.pack("=q", 77))
-        other.seek(8 * layout.GROUP)
-        other.write(struct.pack("=q", layout.group_number([0, 2])))
-    page.seldom_from = 10
-    assert page.step(1) is True
-    question = page.question()
-    assert question is not None
-    assert (question.number, question.check, question.at_step, question.deadline) == (77, "same", 120, 30.0)
-    assert question.group == layout.group_number([2, 0])
-    page.take(77)
-    assert page.step(2) is False
-    assert word(page_bytes(), layout.SEEN) == 77
-
-
-def test_a_question_that_is_none_is_dropped(started: list[str]) -> None:
-    page = telling.page
-    assert page is not None
-    with Path(page_path()).open("r+b") as other:
-        other.seek(8 * layout.QUESTION)
-        other.write(struct.pack("=qq", 78, 4711))
-    page.seldom_from = 10
-    assert page.question() is None
-    assert page.step(2) is False
-
-
-def test_threads_are_named_again_after_twice_as_many_steps(started: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    named: list[int] = []
-    page = telling.page
-    assert page is not None
-    monkeypatch.setattr(names, "name_threads", lambda _threads: named.append(page.last_step))
-    for number in (0, *range(1, 40)):
-        hangtop.inside.step(number)
-    assert named == [0, 1, 2, 4, 8, 16, 32]
-    hangtop.inside.step(10_000)
-    hangtop.inside.step(10_001)
-    assert named[-1] == 10_000
-
-
 def test_what_start_did_is_listed_once(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LOCAL_RANK", raising=False)
     did = hangtop.inside.start(tracer=False, recorder=False, automatic=False)
@@ -202,23 +138,8 @@ def test_what_start_did_is_listed_once(capsys: pytest.CaptureFixture[str], monke
         said = page_bytes()[layout.SAID :]
         length = int.from_bytes(said[:4], "little")
         assert said[4 : 4 + length].decode().splitlines()[1:] == did
-        signal = word(page_bytes(), layout.SIGNAL)
-        assert signal
-        os.kill(os.getpid(), signal)
-        stacks = memfd(layout.STACKS)
-        assert "test_what_start_did_is_listed_once" in Path(stacks).read_text()
     finally:
         hangtop.inside.stop()
-
-
-def test_a_free_signal_is_one_that_nobody_handles() -> None:
-    import signal
-
-    top = signal.SIGRTMAX - 1
-    assert ways.free_signal(0, lambda number: signal.SIG_DFL) == top
-    assert ways.free_signal(1 << (top - 1), lambda number: signal.SIG_DFL) == top - 1
-    assert ways.free_signal(0, lambda number: signal.SIG_IGN if number == top else signal.SIG_DFL) == top - 1
-    assert ways.free_signal((1 << 64) - 1, lambda number: signal.SIG_DFL) == 0
 
 
 def test_recorder_settings_are_those_that_nobody_set(tmp_path: Path) -> None:

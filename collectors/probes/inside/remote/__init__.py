@@ -1,1 +1,0 @@
-"""What runs on the node: standard library alone, Python 3.8."""
