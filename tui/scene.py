@@ -72,7 +72,7 @@ class Scene:
             "gpus": self.gpus,
             "fabric": self.ports or any(node.interfaces for node in self.nodes),
             "stacks": state.stacks,
-            "collectives": state.recorders or state.progress or state.ras or any(node.speeds for node in self.nodes),
+            "collectives": state.recorders or state.progress or state.ras,
         }
         return tuple(name for name, found in has.items() if not found)
 

@@ -57,7 +57,6 @@ class Agent:
         version: str,
         silence: int,
         settings: Settings,
-        unread: Tuple[Sequence[str], ...] = (),
     ) -> None:
         self._version = version
         self._silence = silence
@@ -78,7 +77,6 @@ class Agent:
         self._allocator.share_one_arena()
         self._allocator.reuse_blocks()
         shared = Shared()
-        shared.unread = unread
         self._runners = [
             Runner(name, lambda name=name: load(name), shared, self._finished)  # type: ignore[misc]
             for name in names
@@ -237,17 +235,15 @@ def main(arguments: "Optional[Dict[str, object]]") -> None:
     """Entry of the payload.
 
     ``arguments``: ``version`` (text), ``settings`` (fields of :class:`Settings`), ``sources`` (names; default all),
-    ``silence`` (seconds without a heartbeat to live), ``unread`` (parts of the reader of logs to leave out, as
-    :attr:`Shared.unread`); all optional.
+    ``silence`` (seconds without a heartbeat to live); all optional.
     """
     said = arguments or {}
     fields = said.get("settings")
     names = said.get("sources")
-    silence, unread = said.get("silence"), said.get("unread")
+    silence = said.get("silence")
     Agent(
         names=[name for name in SOURCES if not isinstance(names, list) or name in names],
         version=str(said.get("version", "")),
         silence=silence if isinstance(silence, int) else watchdog.SILENCE,
         settings=wire.settings(fields) if isinstance(fields, list) else DEFAULT,
-        unread=tuple(unread) if isinstance(unread, list) else (),
     ).run()

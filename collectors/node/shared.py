@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Dict, FrozenSet, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Dict, FrozenSet, Mapping, NamedTuple, Tuple
 
 if TYPE_CHECKING:
     from collectors.samples.ranks import RankProcess
-
-
-class ToldRank(NamedTuple):
-    """A rank of the whole job, as a log tells it."""
-
-    rank: int
-    world_size: Optional[int]
-    """None where torch's label alone tells it."""
 
 
 class ConfLine(NamedTuple):
@@ -30,10 +22,6 @@ class Shared:
     def __init__(self) -> None:
         self.ranks: Tuple[RankProcess, ...] = ()
         """The ranks that are alive here, and processes of jobs without a number; written by the source ``ranks``."""
-        self.unread: Tuple[Sequence[str], ...] = ()
-        """(mark of a log, part of its reader) that ended the node side before; there from the start."""
-        self.told: Dict[int, ToldRank] = {}
-        """Ranks of processes that do not say theirs, by pid, written by the source ``logs``."""
         self.computing: FrozenSet[int] = frozenset()
         """Processes that compute on a GPU, written by the source ``gpus``."""
         self.versions: Dict[int, Dict[str, str]] = {}

@@ -84,7 +84,6 @@ IDENTITY: Dict[str, Tuple[int, ...]] = {
     "PortUse": (0,),
     "LogFile": (0, 2, 4),
     "CommProgress": (0, 1, 4, 5),
-    "CommSpeed": (0, 2, 7, 8, 9, 10),
     "StepCount": (0,),
     "LogsRead": (),
     "HostFacts": (),

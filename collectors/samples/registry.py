@@ -15,7 +15,7 @@ from collectors.samples.gpus import (
 from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.inside import InsideFacts, InsideGone, InsidePulse, InsideResult
 from collectors.samples.location import Location
-from collectors.samples.logs import CommProgress, CommSpeed, LogEvent, LogFile, LogLines, LogsRead, StepCount
+from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, LogsRead, StepCount
 from collectors.samples.ranks import CpuWait, Helper, HelperGone, IdleLauncher, RankGone, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
@@ -25,7 +25,7 @@ SAMPLES = (
     RankProcess, RankPulse, RankGone, Helper, HelperGone, IdleLauncher, CpuWait,
     GpuFacts, GpuSample, GpuProcesses, GpuFault, NvlinkCounters, GpuFabric, FabricService,
     PortFacts, PortCounters, Interface, InterfaceCounters, TcpCounters, PortUse,
-    LogFile, LogLines, LogEvent, CommProgress, CommSpeed, StepCount, LogsRead,
+    LogFile, LogLines, LogEvent, CommProgress, StepCount, LogsRead,
     HostFacts, HostSample, Disk, Location,
     InsidePulse, InsideFacts, InsideResult, InsideGone,
     StackDump,

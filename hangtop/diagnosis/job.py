@@ -18,7 +18,7 @@ from collectors.samples.gpus import FabricService, GpuFabric, GpuFacts, GpuFault
 from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.location import Location
-from collectors.samples.logs import CommProgress, CommSpeed, LogEvent
+from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.probes import ProbeReport
 from collectors.samples.ranks import CpuWait, Helper, IdleLauncher, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
@@ -152,8 +152,6 @@ class Node:
     """A complaint of nvidia-smi that names no GPU."""
     locations: tuple[Location, ...] = ()
     """Where it hangs in the building, by each witness that says so."""
-    speeds: tuple[CommSpeed, ...] = ()
-    """How fast its ranks were in their operations, by NCCL's Inspector."""
     fabric: tuple[Look[GpuFabric], ...] = ()
     """How far its GPUs have come in joining their NVLink fabric, and since when they are seen so."""
     fabric_services: tuple[FabricService, ...] = ()

@@ -29,7 +29,7 @@ def world_size(job: Job) -> int | None:
 def world_or_logged(job: Job) -> int | None:
     """The same, else by NCCL's own words, its largest communicator, or by what a framework printed."""
     sizes = [progress.size for progress in job.progress if progress.size <= MOST_RANK]
-    for kind in ("nccl.init", "job.size", "paddle.rank"):
+    for kind in ("nccl.init", "job.size"):
         sizes += [size for _, event in job.events_of(kind) if (size := number_of(event, "size"))]
     return world_size(job) or max(sizes, default=None)
 

@@ -15,7 +15,6 @@ _PIDS = 1 << 24
 """More than the kernel gives (PID_MAX_LIMIT is 2^22)."""
 NUMBERED_BY = {
     "recorder": "the name of its flight recorder's pipe or dump",
-    "log": "what NCCL or torch wrote into its log",
     "command": "its command line",
     "neighbours": "its local rank and its node's number",
     "ray": "Ray's state",

@@ -224,7 +224,6 @@ def _node(state: NodeState) -> Node:
         clock_offset=state.clock_offset,
         gpu_fault=state.gpu_fault,
         locations=tuple(state.locations.values()),
-        speeds=tuple(state.speeds.values()),
         fabric=tuple(state.fabric.values()),
         fabric_services=tuple(state.fabric_services.values()),
         logs_read=state.logs_read,

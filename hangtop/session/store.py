@@ -13,7 +13,7 @@ from collectors.fleet.sink import LinkChange
 from collectors.samples.host import HostFacts
 from collectors.samples.inside import InsideGone, InsidePulse, InsideResult
 from collectors.samples.location import Location
-from collectors.samples.logs import CommProgress, CommSpeed, LogEvent, LogLines, LogsRead, StepCount
+from collectors.samples.logs import CommProgress, LogEvent, LogLines, LogsRead, StepCount
 from collectors.samples.ranks import HelperGone, IdleLauncher, RankGone, RankProcess, RankPulse
 from collectors.samples.registry import SAMPLES
 from collectors.samples.stacks import StackDump
@@ -51,7 +51,6 @@ TIMES: dict[type, tuple[str, ...]] = {
     LogLines: ("at",),
     LogEvent: ("at",),
     CommProgress: ("at",),
-    CommSpeed: ("at",),
     StepCount: ("at",),
     LogsRead: ("at",),
     HostFacts: ("booted",),

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from collectors.samples.collectives import Collective, RasCommunicator, RasRank, RasReport, RecorderDump
-from collectors.samples.logs import CommProgress, CommSpeed
+from collectors.samples.logs import CommProgress
 from hangtop.diagnosis.job import Look
 from tests.support.piloted import screen
 from tests.support.screens import NOW, PID, Paper, PaperSession
@@ -106,23 +106,6 @@ async def test_nothing_known_says_what_to_press() -> None:
         await shown.press("9")
         assert "no collective seen yet" in shown.text()
         assert "r asks for flight recorder dumps" in shown.text()
-
-
-async def test_speeds_of_inspector_are_a_table_with_the_odd_rank_marked() -> None:
-    session = Paper(nodes=1).session()
-    speeds = [
-        CommSpeed("0x7f8c", "tp", rank, 8, 1, None, "node1", PID + rank, "AllReduce", None, 1 << 30, 32, 32,
-                  rate := 40.0 if rank == 5 else 300.0, rate, rate, NOW - 3, "/out/a.log")
-        for rank in range(8)
-    ]  # fmt: skip
-    session.samples("node1", speeds, 100)
-    async with screen(session) as shown:
-        await shown.press("9")
-        text = shown.text()
-        assert "communicator 0x7f8c (tp)  8 ranks  ▸ not all as fast" in text
-        assert "NCCL Inspector, 3s ago" in text
-        odd = next(line for line in shown.lines() if "▸ rank 5" in line)
-        assert "≠ 40 40-40" in odd
 
 
 async def test_tables_that_take_long_are_said_to_be_made_and_are_not_made_twice_at_once(

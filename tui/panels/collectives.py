@@ -59,8 +59,7 @@ class CollectivesPanel(BlockPanel):
         dumps = tuple((rank, dump.at) for rank, dump in state.recorders.items())
         launched = sum(one.launched for one in state.progress.values())
         heard = state.ras[-1].at if state.ras else None
-        measured = sum(speed.seen for node in state.nodes.values() for speed in node.speeds.values())
-        return dumps, len(state.progress), launched, heard, measured, len(self.scene.ranks)
+        return dumps, len(state.progress), launched, heard, len(self.scene.ranks)
 
     async def _made(self) -> None:
         session = self.scene.session

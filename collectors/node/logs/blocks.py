@@ -9,7 +9,7 @@ from collectors.node.logs.families import fatal, mismatch, perf
 from collectors.node.logs.families.fatal import FatalBlock
 from collectors.node.logs.lines import line_prefixes
 from collectors.node.logs.lines.line import Line
-from collectors.node.logs.records import exceptions, foreign, native, tracebacks
+from collectors.node.logs.records import exceptions, native, tracebacks
 from collectors.node.logs.records.elastic_block import ENTRY, ElasticBlock
 from collectors.node.logs.records.elastic_block import OPENER as ELASTIC
 from collectors.node.logs.records.outcome import OpenBlock, Outcome
@@ -38,7 +38,6 @@ OPENERS = (
     b"] [ ",
     b"] [1",
     b"Exception raised from ",
-    *foreign.STEMS,
 )
 """Literals of the lines that open a block."""
 
@@ -222,9 +221,4 @@ def opened(line: Line, now: float, script: str, thread: str) -> Optional[OpenBlo
         stack = Plain(native.NativeStack())
         stack.take(line)
         return stack
-    language = foreign.language(text)
-    if language:
-        frames = Plain(foreign.ForeignStack(language))
-        frames.take(line)
-        return frames
     return FailedCollective() if _FAILED_STACK.search(text) else None

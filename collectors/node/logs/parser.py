@@ -6,11 +6,10 @@ lines inside a record that is still open (:mod:`reader`). COLL lines never becom
 
 from __future__ import annotations
 
-from typing import Iterable, List, Optional, Tuple
+from typing import List, Optional, Tuple
 
 from collectors.node import late_re as re
 from collectors.node.logs import sift
-from collectors.node.logs.inspector import Speeds
 from collectors.node.logs.lines import line, times
 from collectors.node.logs.numbers import Numbers
 from collectors.node.logs.progress import CommunicatorProgress
@@ -33,8 +32,7 @@ class LogParser:
 
     ``source`` names it in the events; ``rank``, ``pid`` and ``host`` are its owner's where one process writes it;
     ``now`` (seconds since the epoch) gives the year to times without one: the moment of reading, or the file's age.
-    ``left_out`` are parts of the reader that are not to be asked (:mod:`parts`); ``tail`` is how many bytes of the
-    last lines are kept.
+    ``tail`` is how many bytes of the last lines are kept.
     """
 
     def __init__(
@@ -44,16 +42,13 @@ class LogParser:
         pid: Optional[int] = None,
         host: str = "",
         now: float = 0.0,
-        left_out: Iterable[str] = (),
         tail: int = BEFORE,
     ) -> None:
         self.source = source
         self.line = 1
         """Number of the next line."""
         self.coll = CommunicatorProgress(source, rank, now)
-        self.speeds = Speeds(source)
-        """What an Inspector file tells."""
-        self._reader = Reader(source, rank, pid, host, now, left_out)
+        self._reader = Reader(source, rank, pid, host, now)
         self._sifter = sift.Sifter()
         self._now = now
         self._pending = b""
@@ -157,7 +152,6 @@ class LogParser:
         count = block.count(b"\n")
         self.line += count
         text = block
-        self.speeds.take(block)
         if b"\r" in block:
             text = block.replace(b"\r\n", b" \n").replace(b"\r", b"\n")
             count = text.count(b"\n")

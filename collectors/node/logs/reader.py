@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Dict, Iterable, List, Optional, Tuple
+from typing import Callable, Dict, List, Optional, Tuple
 
 from collectors.node import late_re as re
 from collectors.node.logs import blocks, sendable
@@ -10,7 +10,6 @@ from collectors.node.logs.families import nodes
 from collectors.node.logs.families.table import FAMILIES
 from collectors.node.logs.lines import line, times, whose
 from collectors.node.logs.naming import STEMS, Naming
-from collectors.node.logs.parts import Parts
 from collectors.node.logs.records import exceptions, folded, unraisable
 from collectors.node.logs.records.open_record import OpenRecord
 from collectors.node.logs.records.outcome import OpenBlock, Outcome
@@ -20,8 +19,6 @@ from collectors.node.logs.scan import Scanner
 from collectors.samples.logs import LogEvent
 from collectors.samples.values import MOST_PID, MOST_RANK
 
-RECORDS = "records"
-"""The part that reads records of several lines."""
 PATIENCE = 3000
 """Lines of other streams after which an open record is taken to be over."""
 OTHERS = 64
@@ -69,10 +66,7 @@ Before = Callable[[], bytes]
 
 
 class Reader:
-    """Reads lines of one log, in order; what they say is in :attr:`events`.
-
-    ``left_out`` are parts that are not to be asked, as in :mod:`parts`.
-    """
+    """Reads lines of one log, in order; what they say is in :attr:`events`."""
 
     def __init__(
         self,
@@ -81,7 +75,6 @@ class Reader:
         pid: Optional[int],
         host: str,
         now: float,
-        left_out: Iterable[str] = (),
     ) -> None:
         self.source = source
         self.rank = rank
@@ -94,10 +87,8 @@ class Reader:
         self.events: List[LogEvent] = []
         self._open: Dict[line.Stream, OpenRecord] = {}
         self._seen = 0
-        self._parts = Parts(left_out)
         self._naming = Naming()
         self.repeats = Repeats()
-        self._say_unread(0)
 
     @property
     def open(self) -> bool:
@@ -126,7 +117,7 @@ class Reader:
         """Take one line; ``mask`` has the bits of the literals that it has."""
         self._seen += 1
         if mask & _ALONE:
-            self._parts.ask(RECORDS, self._naming.take, record)
+            self._naming.take(record)
         if self._open and self._continues(record):
             return
         if self._open and self._seen % 64 == 0:
@@ -135,12 +126,11 @@ class Reader:
         block: Optional[OpenBlock] = None
         if mask & _OPENS and not nodes.DAEMONS.match(record.program):
             thread = self._naming.thread(record.stream)
-            block = self._parts.ask(RECORDS, blocks.opened, record, self.now, self._naming.script, thread)
+            block = blocks.opened(record, self.now, self._naming.script, thread)
         if block is not None:
             self._hold(record, block, before)
         elif mask:
             self._families(record, mask, before)
-        self._say_unread(record.number)
 
     def _continues(self, record: line.Line) -> bool:
         """Whether the line belongs to a record that is open."""
@@ -157,11 +147,10 @@ class Reader:
         if holder is None:
             return False
         holder.seen = self._seen
-        taken = self._parts.ask(RECORDS, holder.block.take, record)
-        if holder.block.over or taken is None:
+        taken = holder.block.take(record)
+        if holder.block.over:
             self._end(stream)
-        self._say_unread(record.number)
-        return bool(taken)
+        return taken
 
     def _hold(self, record: line.Line, block: OpenBlock, before: Before) -> None:
         if record.stream in self._open:
@@ -184,9 +173,9 @@ class Reader:
         for bit, family in enumerate(FAMILIES):
             if not mask >> bit & 1 or (family.hearsay and (said_any or nodes.is_machine(record.program, record.text))):
                 continue
-            if family.hearsay and mask & _ALONE and self._parts.ask(RECORDS, self._alone, record):
+            if family.hearsay and mask & _ALONE and self._alone(record):
                 return
-            block, found = self._told(family, record.text, record.stream not in self._open)
+            block, found = _asked(family, record.text, record.stream not in self._open)
             if block is not None:
                 self._hold(record, block, before)
                 said_any = True
@@ -199,11 +188,7 @@ class Reader:
                 self._event(record, said, record.text, after, self.read_at)
                 said_any = True
         if mask & _ALONE and said_any and "rror: " in record.text[:120]:
-            self._parts.ask(RECORDS, self._alone, record)
-
-    def _told(self, family: Family, text: str, may_open: bool) -> "Told":
-        """What a family makes of a text."""
-        return self._parts.ask(family.name, _asked, family, text, may_open) or (None, [])
+            self._alone(record)
 
     def _alone(self, record: line.Line) -> bool:
         """Whether the line is an exception's last one without its traceback; if so, it is told."""
@@ -215,7 +200,7 @@ class Reader:
 
     def _end(self, stream: line.Stream) -> None:
         holder = self._open.pop(stream)
-        outcome = self._parts.ask(RECORDS, holder.block.end) or Outcome([], "", "")
+        outcome = holder.block.end()
         for said in outcome.said:
             if holder.logged and said.kind == "log.error":
                 continue  # frames that somebody logged, without an exception
@@ -238,21 +223,10 @@ class Reader:
         found: List[Said] = []
         for bit, family in enumerate(FAMILIES):
             if mask >> bit & 1 and family.name != outcome.family and not family.hearsay:
-                found += self._told(family, message, may_open=False)[1]
+                found += _asked(family, message, may_open=False)[1]
         for said in found:
             raised = said._replace(data=dict(said.data, raised=True))
             self._event(holder.line, raised, outcome.message, holder.after, holder.read_at)
-
-    def _say_unread(self, number: int) -> None:
-        for part, why in self._parts.unsaid():
-            text = "on a line here the part %s %s: it is left out of this log from now on" % (part, why)
-            at = self.now if self.read_at is None else self.read_at
-            line_number = number if self.counted else 0
-            self.events.append(
-                LogEvent(
-                    "log.unread", at, self.rank, self.host, self.pid, self.source, line_number, text, {"part": part}
-                )
-            )
 
     def _event(self, record: line.Line, said: Said, text: str, after: Optional[float], read: Optional[float]) -> None:
         data = dict(said.data)

@@ -55,7 +55,7 @@ class RankSource(Source):
         super().__init__(shared, proc, sys)
         self._reader = GuardedReader()
         self._search = Search(proc, self._reader)
-        self._identifier = RankIdentifier(proc, self._search, shared)
+        self._identifier = RankIdentifier(proc, self._search)
         self._facts = FactFinder(proc, sys, boot_time())
         self._idle = IdleLaunchers(boot_time())
         self._tracked: Dict[int, Tracked] = {}

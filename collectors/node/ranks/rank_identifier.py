@@ -17,7 +17,6 @@ from collectors.node.ranks.rank_from_argv import jax_ranks, torch_ranks
 from collectors.node.ranks.rank_from_files import rank_of_pipe, ray_ranks
 from collectors.node.ranks.search import Search
 from collectors.node.ranks.tracked import FIRST_PAUSE, LONGEST_PAUSE, Tracked, without_number
-from collectors.node.shared import Shared
 
 WRAPPED_PAUSE = 5.0
 """Seconds between looks at one that may be a rank below its wrapper, at the most: until then nothing is seen of it."""
@@ -37,10 +36,9 @@ def waits_for_a_child(one: Tracked) -> bool:
 class RankIdentifier:
     """Looks at such processes again and again, with growing pauses."""
 
-    def __init__(self, proc: str, search: Search, shared: Shared) -> None:
+    def __init__(self, proc: str, search: Search) -> None:
         self._proc = proc
         self._search = search
-        self._shared = shared
         self._nameless: Set[int] = set()
         """Processes for which command lines and files were read, the next time at …"""
         self._ask_at = 0.0
@@ -52,8 +50,7 @@ class RankIdentifier:
         news = self._part_task(tracked, places, moment)
         news = self._wrapped(tracked, places, moment) or news
         for pid, one in tracked.items():
-            told = pid in self._shared.told and one.env.rank == NO_RANK
-            if one.settled or (moment < one.settle_at and not told):
+            if one.settled or moment < one.settle_at:
                 continue
             one.wait_to_settle(moment)
             if not one.takes_part and takes_part(self._proc, pid):
@@ -148,7 +145,7 @@ class RankIdentifier:
         return self._search.may_meet(one.pid) and not self._search.may_meet(owner.pid)
 
     def _number(self, one: Tracked, tracked: Mapping[int, Tracked]) -> bool:
-        """Look for its number: recorder's pipe, NCCL's lines in its log, node and local rank."""
+        """Look for its number: recorder's pipe, node and local rank."""
         found = self._search.again(one.pid, one.library)
         if found is None:
             return False
@@ -156,12 +153,8 @@ class RankIdentifier:
         if not env.assigned and env.rank == one.shared:
             env, numbered_by = without_number(env), ""
         piped = None if numbered_by else rank_of_pipe(self._proc, one.pid, found.shown)
-        told = self._shared.told.get(one.pid)
         if piped is not None:
             env, numbered_by = env._replace(rank=piped), "recorder"
-        elif told is not None and not numbered_by:
-            size = told.world_size if told.world_size is not None else env.world_size
-            env, numbered_by = env._replace(rank=told.rank, world_size=size), "log"
         elif not numbered_by and one.takes_part:
             env, numbered_by = _by_neighbours(env, tracked)
         if (env, found.shown) == (one.env, one.shown):

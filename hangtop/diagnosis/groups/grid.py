@@ -17,7 +17,6 @@ from hangtop.diagnosis.groups import launched, ras
 from hangtop.diagnosis.groups.groups import Group
 from hangtop.diagnosis.groups.owners import Owners
 from hangtop.diagnosis.groups.recorder import Matched, shape
-from hangtop.diagnosis.groups.speed_grid import of_inspector
 from hangtop.diagnosis.groups.table import (
     CollectiveGrid,
     GridCell,
@@ -44,7 +43,7 @@ DONE, OPEN = GridCell("done", ""), GridCell("open", "waits")
 def grids(job: Job) -> tuple[CollectiveGrid, ...]:
     """Every group that some witness tells of: those with an odd rank first, then by witness and size."""
     owners = Owners(job)
-    found = [*_of_recorders(job), *_of_progress(job, owners), *_of_ras(job, owners), *of_inspector(job, owners)]
+    found = [*_of_recorders(job), *_of_progress(job, owners), *_of_ras(job, owners)]
     return tuple(sorted(found, key=lambda grid: (not grid.odd, grid.witness, -(grid.size or 0), grid.name)))
 
 

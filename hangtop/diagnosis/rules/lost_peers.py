@@ -20,9 +20,7 @@ def lost_connections(job: Job) -> tuple[LogEvent, ...]:
         *(event for event in said(job, "torch.watchdog_error") if event.data.get("consequence") is True),
         *(event for event in said(job, "nccl_tests.failed") if event.data.get("consequence") is True),
         *said(job, "gloo.closed"),
-        *said(job, "horovod.victim"),
         *said(job, "jax.victim"),
-        *said(job, "peer.lost"),
     )
     lines_told = {(event.source, event.line, event.rank) for event in told}
     raised = [

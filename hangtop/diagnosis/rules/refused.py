@@ -94,7 +94,7 @@ def _ran(job: Job, events: tuple[LogEvent, ...]) -> bool:
     for event in events:
         last[event.source] = max(event.line, last.get(event.source, 0))
     return any(
-        event.kind.startswith(("torch.", "nccl.", "python.", "jax.", "horovod.", "engine."))
+        event.kind.startswith(("torch.", "nccl.", "python.", "jax.", "engine."))
         and event.data.get("launcher") is not True
         and event.line > last.get(event.source, event.line)
         for event in job.events

@@ -87,11 +87,6 @@ def _quiet(job_status: JobStatus, outcome: Outcome) -> str:
         return f"{count(len(looks), 'rank')} looked at: {listed(where, 2)}; nobody is seen to hold up the others"
     if any(event.kind in OF_THE_ENDED or event.data.get("consequence") is True for event in job.events):
         return "only processes that were made to end speak in what was read: the cause is in other ranks' logs"
-    errors = [event for event in job.events if event.kind == "hccl.error"]
-    if errors:
-        last = errors[-1]
-        told = f"{text_of(last, 'code')} {text_of(last, 'message')}".strip()
-        return f"Ascend's HCCL reports an error that is not known here: {told[:160]}"
     unknown = warned(job, "other")
     if unknown:
         return f"nothing that is known is wrong; NCCL's last warning: {text_of(unknown[-1], 'message')[:160]}"

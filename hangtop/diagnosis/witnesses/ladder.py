@@ -32,7 +32,7 @@ def ladder(job: Job, ras_fault: str) -> tuple[Rung, ...]:
     if not ranks:
         return ()
     return (
-        _recorder(job, ranks), _ras(job, ranks, ras_fault), _inspector(job, ranks), _native(job),
+        _recorder(job, ranks), _ras(job, ranks, ras_fault), _native(job),
     )  # fmt: skip
 
 
@@ -72,19 +72,6 @@ def _ras(job: Job, ranks: Sequence[Rank], fault: str) -> Rung:
         return Rung(name, "missing", "RAS is not asked while the job moves: its counts mean nothing then")
     text = f"NCCL {', '.join(versions)} was not asked: RAS came with 2.24, and 2.29 is the first that bears questions"
     return Rung(name, "missing", text, "hangtop witness status")
-
-
-def _inspector(job: Job, ranks: Sequence[Rank]) -> Rung:
-    name = "NCCL's Inspector"
-    measured = sum(len(node.speeds) for node in job.nodes.values())
-    if measured:
-        return Rung(name, "told", f"{count(measured, 'speed')} of collectives")
-    there = _with(ranks, lambda rank: bool(rank.process.env.get("NCCL_PROFILER_PLUGIN")))
-    if not there:
-        how = "NCCL_PROFILER_PLUGIN=libnccl-profiler-inspector.so and NCCL_INSPECTOR_ENABLE=1 (NCCL 2.27)"
-        return Rung(name, "missing", "NCCL_PROFILER_PLUGIN is not set", how)
-    how = "NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=500000 makes it write while the job runs"
-    return Rung(name, "missing", f"{there} have a plugin, and none has written anything yet", how)
 
 
 def _native(job: Job) -> Rung:

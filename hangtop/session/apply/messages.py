@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from collectors.samples.logs import CommProgress, CommSpeed, LogEvent, LogFile, LogLines, LogsRead, StepCount
+from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, LogsRead, StepCount
 from collectors.samples.stacks import StackDump
 from hangtop.session.apply.kit import Applier, Here
-from hangtop.session.state.filling import with_one
 from hangtop.session.state.job_state import NodeState, RankState, StepState
 
 TOLD = 8
 """Words of one log on its steps that are remembered."""
-SPEEDS = 4096
-"""Kinds of operations of all ranks of a node that are known at once."""
 COMMUNICATORS = 65_536
 """Communicators of all ranks of a node that are known at once."""
 
@@ -64,13 +61,6 @@ def progress(here: Here, sample: CommProgress) -> None:
         rank.launched += max(0, sample.launched - before.launched)
 
 
-def speed(here: Here, sample: CommSpeed) -> None:
-    """How fast a rank was in one kind of operation."""
-    key = (sample.comm, sample.group_rank, sample.pid, sample.op, sample.peer, sample.bytes)
-    if key in here.node.speeds or len(here.node.speeds) < SPEEDS:
-        here.node.speeds = with_one(here.node.speeds, key, sample)
-
-
 def steps(here: Here, sample: StepCount) -> None:
     """How far a log says that training is."""
     known = here.node.steps.get(sample.path)
@@ -112,7 +102,6 @@ APPLIERS: Mapping[type, Applier] = {
     LogLines: lines,
     LogEvent: event,
     CommProgress: progress,
-    CommSpeed: speed,
     StepCount: steps,
     LogsRead: read,
     StackDump: stack,

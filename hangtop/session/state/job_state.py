@@ -18,7 +18,7 @@ from collectors.samples.gpus import FabricService, GpuFabric, GpuFacts, GpuFault
 from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.inside import InsideFacts
 from collectors.samples.location import Location
-from collectors.samples.logs import CommProgress, CommSpeed, LogEvent, LogFile, LogLines, StepCount
+from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, StepCount
 from collectors.samples.ranks import CpuWait, Helper, IdleLauncher, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
@@ -199,8 +199,6 @@ class NodeState:
     """By path of the log."""
     logs_read: float | None = None
     """What was in its logs by then has been told; None before it told anything of them."""
-    speeds: Mapping[tuple[str, int, int, str, int | None, int], CommSpeed] = field(default_factory=nothing)
-    """By communicator, rank there, process, operation, peer and size."""
     host: HostFacts | None = None
     load: HostSample | None = None
     disks: dict[str, Disk] = field(default_factory=dict)

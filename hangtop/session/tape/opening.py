@@ -106,4 +106,3 @@ def _rank(rank: RankState) -> Iterator[NamedTuple]:
 def _logs(node: NodeState) -> Iterator[NamedTuple]:
     yield from node.log_files.values()
     yield from (steps.count for steps in node.steps.values())
-    yield from node.speeds.values()

@@ -181,11 +181,6 @@ def test_a_cut_traceback_says_less_than_the_watchdog(judge: Judge) -> None:
     )
 
 
-def test_ranks_of_one_line_are_told_together(judge: Judge) -> None:
-    text = "ABORT!!! Out of all 4 trainers, the trainer process with rank=[1, 3] was aborted. Please check its log.\n"
-    assert roots(judge(text)) == [("child_failed_no_detail", (1, 3))]
-
-
 def test_a_launcher_that_ended_its_ranks(judge: Judge) -> None:
     text = "[2026-11-22 10:00:00,101] [INFO] [launch.py:428:sigkill_handler] Killing subprocess 656\n"
     assert roots(judge(text)) == [("child_failed_no_detail", ())]

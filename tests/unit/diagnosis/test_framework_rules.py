@@ -34,17 +34,6 @@ def test_a_task_that_tells_of_its_own_end_is_told_by_that() -> None:
     assert "rank_killed" not in kinds(job.verdict())
 
 
-def test_who_has_not_submitted() -> None:
-    found = first(after().says("horovod.stalled", None, ago=9, op="a", missing=[1]).verdict())
-    assert (found.kind, found.ranks) == ("collective_mismatch", (1,))
-
-
-def test_of_two_sides_that_wait_for_one_another_the_smaller() -> None:
-    job = after().says("horovod.stalled", None, ago=9, op="a", ready=[3])
-    job.says("horovod.stalled", None, ago=8, op="b", ready=[0, 1, 2])
-    assert first(job.verdict()).ranks == (3,)
-
-
 def test_a_stall_of_a_run_that_ended_well() -> None:
     job = after().says("horovod.stalled", None, ago=90, op="a", missing=[1]).says("job.finished", 0, ago=1)
     assert kinds(job.verdict()) == []

@@ -71,14 +71,6 @@ def test_whoever_is_known_by_name_is_told_instead() -> None:
     assert kinds(job.verdict()) == ["gpu_out_of_memory"]
 
 
-def test_memory_that_a_process_lacked_comes_before_peers_that_lost_it() -> None:
-    job = heard(told="level", message="failed to allocate 2G: out of memory", signature="out_of_memory")
-    job.says("horovod.victim", 3, ago=9)
-    assert kinds(job.verdict()) == ["gpu_out_of_memory", "nccl_remote_error"]
-    job = heard(told="level", message="bad shard", signature="user").says("horovod.victim", 3, ago=9)
-    assert kinds(job.verdict()) == ["nccl_remote_error"]
-
-
 def test_a_cause_comes_before_what_follows_from_it() -> None:
     job = heard(told="exception", type="RuntimeError", message="Connection reset by peer", signature="connection",
                 consequence=True)  # fmt: skip

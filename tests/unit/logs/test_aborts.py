@@ -87,25 +87,11 @@ def test_hydra(text: str, rank: int | None, signal: str | None, code: int | None
     )  # fmt: skip
 
 
-def test_lsf() -> None:
-    limit = only(parse("TERM_RUNLIMIT: job killed after reaching LSF run time limit.\n"), "slurm.cancelled")
-    assert (limit.data["reason"], limit.data["launcher"]) == ("time_limit", "lsf")
-    only(parse("TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.\n"), "slurm.out_of_memory")
-    assert kinds(parse("export TERM_PROGRAM=vscode\n")) == []
-
-
 def test_the_kernel_s_report_that_is_cut_before_the_kill() -> None:
     text = "[123.4] python invoked oom-killer: gfp_mask=0x100cca(GFP_HIGHUSER_MOVABLE), order=0, oom_score_adj=0\n"
     event = only(parse(text), "kernel.oom")
     assert event.data == {"asked_by": "python"}
     assert kinds(parse("[123.4] python was not invoked; oom-killer idle\n")) == []
-
-
-def test_paddle_s_launchers() -> None:
-    line = "ABORT!!! Out of all 4 trainers, the trainer process with rank=[1, 3] was aborted. Please check its log.\n"
-    events = parse("ERROR 2021-05-24 17:17:14,611 launch_utils.py:545] " + line)
-    assert [(event.kind, event.data["task"]) for event in events] == [("launcher.exit", 1), ("launcher.exit", 3)]
-    assert kinds(parse("Out of all 4 trainers none was aborted\n")) == []
 
 
 def test_the_host_in_front_of_open_mpi_s_dump_and_ucx_s_words() -> None:

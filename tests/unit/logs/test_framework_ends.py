@@ -46,26 +46,6 @@ def test_xgboost_s_word_about_nccl() -> None:
     assert str(only(parse(line), "nccl.failed").data["error"]).strip() == "unhandled system error"
 
 
-def test_ascend_s_time_out_on_a_line_of_its_own() -> None:
-    line = "worker-1:         rtDeviceSynchronize execute failed, reason=[task timeout][FUNC:FuncErrorReason]\n"
-    assert only(parse(line), "hccl.timeout").data["message"] == "task timeout"
-
-
-def test_a_container_of_paddle_s_launcher() -> None:
-    line = "Container rank 2 status failed cmd ['/usr/bin/python3', 'train.py'] code 1 log log/workerlog.2\n"
-    event = only(parse(line), "launcher.exit")
-    assert (event.data["task"], event.data["exitcode"]) == (2, 1)
-
-
-def test_which_rank_a_trainer_of_paddle_s_is() -> None:
-    line = (
-        "I0508 19:14:55.1 25088 nccl_context.cc:189] init nccl context nranks: 5 local rank: 4 gpu id: 7 ring id: {}\n"
-    )
-    event = only(parse(line.format(0)), "paddle.rank")
-    assert (event.rank, event.data["size"]) == (4, 5)
-    assert parse(line.format(11)) == []  # of a group
-
-
 def test_completions_that_are_quoted_without_nccl_s_label() -> None:
     line = "NET/IBP:Got completion from peer 7.6.13.83<36315> with status=12 opcode=32698 len=32696 vendor err 129\n"
     assert only(parse(line), "nccl.warn").data["signature"] == "ib_retry_exceeded"
@@ -111,16 +91,6 @@ def test_a_process_of_jax_that_waits_in_vain_for_the_others_at_the_start() -> No
 def test_an_abort_that_tells_of_nobody_else_is_no_consequence() -> None:
     events = parse("F1125 01:26:24.444004     878 device.cc:80] Non-OK-status: out of range\n")
     assert "consequence" not in only(events, "process.signal").data
-
-
-def test_differing_collectives_over_several_lines() -> None:
-    text = "Detected mismatch between collectives on ranks. Rank 0 is running collective:\nCollectiveFingerPrint(OpType=ALLREDUCE, TensorShape=[20], TensorDtypes=Float,\n"  # noqa: E501
-    assert only(parse(text), "torch.fingerprint").data["rank_a"] == 0
-
-
-def test_a_container_of_paddle_s_whose_command_is_cut_off() -> None:
-    event = only(parse("Container rank 3 status failed cmd ['/x/python', '-u', 'run.py', '--model\n"), "launcher.exit")
-    assert (event.data["task"], event.data["reason"], "exitcode" in event.data) == (3, "status failed", False)
 
 
 def test_deepspeed_names_the_rank_that_it_started_last_whoever_failed() -> None:

@@ -51,24 +51,6 @@ def test_tasks_that_connect_say_nothing() -> None:
     )
 
 
-def test_horovod_by_operation_and_by_rank() -> None:
-    by_operation = parse("Stalled ops: a.b_0 [missing ranks: 1, 2], c_0 [ready ranks: 0]\n")
-    assert [event.data for event in of_kind(by_operation, "horovod.stalled")] == [
-        {"op": "a.b_0", "missing": [1, 2]},
-        {"op": "c_0", "ready": [0]},
-    ]
-    by_rank = parse(
-        "W stall_inspector.cc:107] waiting. \nMissing ranks:\n3: [allreduce.fc.weight, allreduce.fc.bias]\n"
-    )
-    assert only(by_rank, "horovod.stalled").data["missing"] == [3]
-    assert only(by_rank, "horovod.stalled").rank is None, "it names who is missing, not who speaks"
-
-
-def test_horovod_s_other_words() -> None:
-    assert only(parse("Mismatched allreduce tensor shapes: One rank sent [3], another [4].\n"), "horovod.mismatch")
-    assert kinds(parse("Aborted: Horovod has been shut down. This was caused by an exception\n")) == ["horovod.victim"]
-
-
 def test_engines() -> None:
     line = "(EngineCore_DP0 pid=9) INFO 05-28 14:44:28 [shm_broadcast.py:6] No available shared memory broadcast block found in 60 seconds.\n"  # noqa: E501
     assert kinds(parse(line * 4)) == ["engine.waiting"] * 4, "each is a minute"
@@ -110,16 +92,6 @@ def test_the_nccl2_backend_s_words() -> None:
     )
     assert only(parse(text), "torch.watchdog_error").data["error"] == "unhandled cuda error"
     assert parse("Aborting process due to timeout on rank 2 of the queue\n") == []
-
-
-def test_older_words_for_collectives_that_differ() -> None:
-    one = only(
-        parse("Rank 0 is running inconsistent collective: CollectiveFingerPrint(OpType=BROADCAST, T\n"),
-        "torch.fingerprint",
-    )
-    assert (one.data["rank_a"], one.data["op_a"]) == (0, "BROADCAST")
-    two = "Rank 0 is running collective: CollectiveFingerPrint(OpType=ALLREDUCE, TensorShape=[20]), but Rank 1 is running collective: REDUCE.\n"  # noqa: E501
-    assert of_kind(parse(two), "torch.fingerprint")[0].data["op_b"] == "REDUCE"
 
 
 def test_gloo_says_how_many_a_group_has() -> None:
@@ -255,17 +227,6 @@ def test_a_launcher_s_line_ends_a_traceback() -> None:
     events = parse(text)
     assert only(events, "python.exception").data["type"] == ""
     assert only(events, "slurm.cancelled").data["reason"] == "job_requeue"
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "EE1002: 2024-09-03-16:50:00.041.231 Stream synchronize timeout.",
-        "EI9999: 2024-10-21-10:42:00.358.410  The error from device, hccl fftsplus task timeout occurred",
-    ],
-)
-def test_waits_of_ascend(code: str) -> None:
-    assert kinds(parse(code + "\n")) == ["hccl.timeout"]
 
 
 def test_nccl_s_trail_is_kept_and_its_talk_is_not() -> None:

@@ -2,15 +2,11 @@
 
 import json
 import time
-from collections.abc import Iterator
 
 import pytest
 
-from collectors.node.logs import parts, reader
-from collectors.node.logs.families.table import FAMILIES
 from collectors.node.logs.lines import line, times
 from collectors.node.logs.parser import LogParser
-from collectors.node.logs.said import Said
 from tests.support.logs import NOW
 
 
@@ -161,30 +157,6 @@ def test_a_number_of_thousands_of_digits_is_no_number() -> None:
     events = [event for line in lines for event in parser.feed(line.encode() + b"\n")] + parser.close()
     assert len(events) > 3
     json.dumps([event.data for event in events])
-
-
-@pytest.mark.parametrize("way", ["fails", "overruns"])
-def test_a_family_that_fails_on_a_line_is_left_out_and_said(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-
-    def read(text: str) -> Iterator[Said]:
-        asked.append(text)
-        if way == "fails":
-            raise ZeroDivisionError("made")
-        yield Said("job.finished", {})
-
-    families = tuple(f._replace(read=read) if f.name == "endings" else f for f in FAMILIES)
-    monkeypatch.setattr(reader, "FAMILIES", families)
-    monkeypatch.setattr(parts, "OVERRUN", -1.0 if way == "overruns" else 1.0)
-    parser = LogParser("x.log")
-    events = parser.feed(b"Training completed\nTraining completed\n")
-    (unread,) = [event for event in events if event.kind == "log.unread"]
-    assert unread.data == {"part": "endings"}
-    assert unread.line == 1
-    assert "left out of this log" in unread.text
-    assert len(asked) == 1
-    (other,) = [event.kind for event in LogParser("x.log").feed(b"NVRM: Xid (PCI:0000:18:00): 79, x\n")][:1]
-    assert other == "kernel.xid"
 
 
 def test_a_record_within_a_line_is_of_the_process_that_the_line_names() -> None:

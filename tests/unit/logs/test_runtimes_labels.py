@@ -30,11 +30,6 @@ def test_what_only_looks_like_a_label(text: str) -> None:
     assert labels.label(text) is None
 
 
-def test_a_stack_behind_a_rank() -> None:
-    event = only(parse("".join("[7] " + line + "\n" for line in STACK.splitlines())), "log.error")
-    assert (event.rank, event.data["told"]) == (7, "stack")
-
-
 def test_a_signal_that_a_runtime_reports() -> None:
     event = only(parse("Signal 11 received by node 5, process 109319 (thread 20002c70) - obtaining backtrace\n"),
                  "process.signal")  # fmt: skip

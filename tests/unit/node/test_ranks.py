@@ -13,7 +13,7 @@ from collectors.node import blocking, files
 from collectors.node.processes.own_programs import MARK
 from collectors.node.ranks import following, search
 from collectors.node.ranks.following import RankSource
-from collectors.node.shared import ConfLine, Shared, ToldRank
+from collectors.node.shared import ConfLine, Shared
 from collectors.node.source import Denied, Failed
 from collectors.samples.control import Settings
 from collectors.samples.ranks import Helper, HelperGone, RankGone, RankProcess, RankPulse
@@ -527,26 +527,13 @@ def test_a_pipe_whose_name_ends_in_no_number_tells_none(bench: Bench, number: st
     assert told == {50: -1, 51: 3}
 
 
-def test_a_log_or_the_recorders_pipe_tells_a_number(bench: Bench) -> None:
+def test_the_recorders_pipe_tells_a_number(bench: Bench) -> None:
     stem = {"TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/tmp/fr_"}
     bench.proc.add(50, rss=LARGE, mapped=[TORCH], threads=["pt_nccl_watchdg"])
     bench.proc.add(51, rss=LARGE, mapped=[TORCH], threads=["pt_nccl_watchdg"], env=stem)
     bench.proc.link(bench.proc.root / "51" / "fd" / "9", "/tmp/fr_7.pipe")
     told = {process.pid: (process.rank, process.numbered_by) for process in of(bench.look(), RankProcess)}
     assert told == {50: (-1, ""), 51: (7, "recorder")}
-    bench.shared.told = {50: ToldRank(6, 8)}
-    (first, second) = of(bench.look(0.1), RankProcess)
-    assert (first.rank, first.world_size, first.numbered_by) == (6, 8, "log")
-    assert second.rank == 7
-
-
-def test_a_label_in_its_log_numbers_a_process_and_leaves_the_size_as_it_is(bench: Bench) -> None:
-    env = {"WORLD_SIZE": "4"}
-    bench.proc.add(50, rss=LARGE, mapped=[TORCH], threads=["pt_nccl_watchdg"], env=env)
-    assert [process.rank for process in of(bench.look(), RankProcess)] == [-1]
-    bench.shared.told = {50: ToldRank(3, None)}
-    (process,) = of(bench.look(), RankProcess)
-    assert (process.rank, process.world_size, process.numbered_by) == (3, 4, "log")
 
 
 def test_ranks_of_torchs_are_numbered_by_their_commands(bench: Bench) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Iterator, List, Optional, Tuple
 
 from collectors.node import late_re as re
-from collectors.node.logs.families import shells
 from collectors.node.logs.lines import line_prefixes, signals
 from collectors.node.logs.records import exceptions
 from collectors.node.logs.said import Data, Family, Said
@@ -140,7 +139,7 @@ def _told(text: str) -> str:
         return named.group("signal")
     if "killed by signal" in text or "Fatal Python error" in text:
         return ""
-    return next((name for name, pattern in _WORDS if pattern.search(text)), "") or shells.signal(text)
+    return next((name for name, pattern in _WORDS if pattern.search(text)), "")
 
 
 class FatalBlock:
@@ -223,7 +222,6 @@ FAMILY = Family(
         b"interrupted by signal",
         b"received signal SIG",
         b" received by ",
-        *shells.STEMS,
     ),
     read,
     re.compile(

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional
 
 from collectors.node import files
 from collectors.node.logs.families import elastic
 from collectors.node.logs.following.line_runs import LONGEST_SHOWN, LineRun, line_runs
-from collectors.node.logs.following.numbered import labelled_in
 from collectors.node.logs.following.steps import SEEN, LogSteps
 from collectors.node.logs.following.tail import Tail
 from collectors.node.logs.parser import LogParser
-from collectors.node.logs.parts import frame_of_log
-from collectors.samples.logs import CommProgress, CommSpeed, LogEvent, LogLines, StepCount
+from collectors.samples.logs import CommProgress, LogEvent, LogLines, StepCount
 
 WHOLE = 8 << 20
 """A file up to this size is read from its beginning."""
@@ -33,8 +31,6 @@ BACKLOG = 10.0
 """Seconds within which what was in a file before is read, even of one that floods."""
 CLOCKS = 10.0
 """Seconds that a file server's clock may differ from the node's before its times are left alone."""
-FEW = 64
-"""Numbers of ranks that a log is looked through for: a log with so many is nobody's own."""
 SHOWN = 65536
 """Bytes of a file on view that are sent at once."""
 
@@ -56,18 +52,13 @@ class Followed:
         owner: LogWriter,
         now: float,
         start: Optional[int] = None,
-        left_out: FrozenSet[str] = frozenset(),
     ) -> None:
         self.path = path
-        self._left_out = left_out
-        self._here = frame_of_log(path)
         self.owners: Dict[LogWriter, None] = {owner: None}
         self.tail = Tail(path, WHOLE, END, start)
         self.events: List[LogEvent] = []
         self._parser = self._new_parser(now)
         self._steps = LogSteps()
-        self.labels: Dict[int, float] = {}
-        """Numbers of ranks in torch's labels, and when each was written last; of some, where there are many."""
         self._began = self._grown = now
         self._reading_backlog = False
         self._document_size = self._ended_at = -1
@@ -87,18 +78,10 @@ class Followed:
         """
         return [] if self._reading_backlog else self._parser.progress()
 
-    def speeds(self) -> List[CommSpeed]:
-        """How fast operations were, where it is a file of NCCL's Inspector."""
-        return [] if self._reading_backlog else list(self._parser.speeds.told())
-
     def steps(self) -> Optional[StepCount]:
         """How far the file says that training is; None while it says nothing of the kind."""
         owner = self._owner()
         return self._steps.told(self.path, owner.pid, owner.rank)
-
-    def communicators(self) -> List[Tuple[str, int, int, int]]:
-        """(host, pid, rank, size) of every NCCL communicator whose making this file tells."""
-        return list(self._parser.coll.ranks())
 
     def refresh(self) -> None:
         """Look at the file again."""
@@ -115,24 +98,22 @@ class Followed:
         grown, late, live = False, b"", self._parser.read_at is not None
         for chunk in self.tail.read():
             grown = True
-            if len(self.labels) < FEW:
-                self.labels.update(labelled_in(chunk.data, now, live=live))
             late = (late + chunk.data if len(chunk.data) < SEEN else chunk.data)[-SEEN - 1 :]
             if chunk.fresh and self._started:
                 self._again(now)
             self._started = True
-            self.events += self._here(self._parser.feed, chunk.data)
+            self.events += self._parser.feed(chunk.data)
             if time.thread_time() > until:
                 self.sample(now)
                 break
         if grown:
             self._grown = now
-            self._here(self._steps.take, late, now, self._written(now, live=live), live=live)
+            self._steps.take(late, now, self._written(now, live=live), live=live)
         rests = self._rests(now, grown=grown)
         if rests:
-            self.events += self._here(self._parser.idle)
+            self.events += self._parser.idle()
         if not self.tail.behind:
-            self.events += self._here(self._parser.rest, now, QUIET)  # one rank's last words, while others write on
+            self.events += self._parser.rest(now, QUIET)  # one rank's last words, while others write on
             self._parser.read_at = now
             if rests or grown:  # of what came just now the last record may go on
                 self.told_to = now if rests else self._looked
@@ -164,7 +145,7 @@ class Followed:
         owner = self._owner()
         last = [each for each in self._peek(max(0, size - LONGEST_SHOWN), size).splitlines() if each.strip()]
         text = files.text(last[-1]).strip() if last else ""
-        yield from self._here(self._parser.idle)
+        yield from self._parser.idle()
         yield LogEvent("log.end", modified, owner.rank, "", owner.pid, self.path, 0, text, {})
 
     def sample(self, now: float) -> None:
@@ -173,7 +154,7 @@ class Followed:
             out = self.tail.skip(KEPT)
             self.left_out += out
             self._unsaid += out
-            self.events += self._here(self._parser.gap)
+            self.events += self._parser.gap()
         self._say(now)
 
     def _say(self, now: float) -> None:
@@ -203,7 +184,7 @@ class Followed:
         skipped = skipped_bytes * len(raw) // max(1, end)
         latest = now if not old or self.tail.modified is None else min(now, self.tail.modified)
         owner = self._owner()
-        runs: List[LineRun] = self._here(list, line_runs(raw, owner.rank, ranks, now, timed=old))
+        runs: List[LineRun] = list(line_runs(raw, owner.rank, ranks, now, timed=old))
         first = next((run.at for run in runs if run.at is not None), latest)
         for run in runs:
             at = latest if not old else min(latest, first if run.at is None else run.at)
@@ -217,7 +198,7 @@ class Followed:
 
     def finish(self) -> List[LogEvent]:
         """Let go of a file that is gone: the events that were still to be told."""
-        events, self.events = self.events + self._here(self._parser.close), []
+        events, self.events = self.events + self._parser.close(), []
         self.close()
         return events
 
@@ -240,21 +221,21 @@ class Followed:
     def _start(self) -> None:
         """Of a file that is too large to be read whole, read the head before the end."""
         if self.tail.skipped:
-            self.events += self._here(self._parser.feed, self._peek(0, min(HEAD, self.tail.skipped)))
-            self.events += self._here(self._parser.gap)
+            self.events += self._parser.feed(self._peek(0, min(HEAD, self.tail.skipped)))
+            self.events += self._parser.gap()
 
     def _again(self, now: float) -> None:
         """The file was rotated or truncated: line 1 again, but the same process with the same communicators."""
-        self.events += self._here(self._parser.close)
+        self.events += self._parser.close()
         before, self._parser = self._parser, self._new_parser(now)
-        self._parser.coll, self._parser.speeds = before.coll, before.speeds
+        self._parser.coll = before.coll
         self._parser.read_at = before.read_at
 
     def _document(self) -> None:
         if self.tail.size == self._document_size:
             return
         self._document_size = self.tail.size
-        said = self._here(elastic.error_file, self._peek(0, min(self.tail.size, 1 << 20)))
+        said = elastic.error_file(self._peek(0, min(self.tail.size, 1 << 20)))
         if said is not None:
             owner = self._owner()
             message = str(said.data.get("message", ""))
@@ -270,7 +251,7 @@ class Followed:
 
     def _new_parser(self, now: float) -> LogParser:
         owner = self._owner()
-        return LogParser(self.path, rank=owner.rank, pid=owner.pid, now=now, left_out=self._left_out)
+        return LogParser(self.path, rank=owner.rank, pid=owner.pid, now=now)
 
     def adopt(self, owner: LogWriter) -> None:
         """Another process writes the file too."""

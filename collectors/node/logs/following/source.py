@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import time
-from typing import Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from collectors.node.logs.following.absent import logs_of_absent
 from collectors.node.logs.following.follow import SHOWN, Followed, LogWriter
-from collectors.node.logs.following.numbered import Line, told_numbers
 from collectors.node.logs.following.told import NOWHERE, ToldFile, inode_of
 from collectors.node.logs.following.waiting import Waiting
 from collectors.node.logs.following.where import LogPlaces, WantedLog
-from collectors.node.logs.parts import HELD, WHOLE, left_out_of
 from collectors.node.processes.mounts import Mounts
 from collectors.node.shared import Shared
 from collectors.node.source import Absent, Source
 from collectors.samples.control import ENDED, Settings
-from collectors.samples.logs import CommProgress, CommSpeed, LogEvent, LogFile, LogsRead, StepCount
+from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogsRead, StepCount
 from collectors.samples.ranks import RankProcess
 
 SHARE = 0.55
@@ -35,8 +33,6 @@ YOUNG, BRISK = 15.0, 1.0
 """Seconds from the first look in which looks come so often: who watches for some seconds wants to see steps in them."""
 STEPS_EVERY = 0.8
 """Seconds between two words on the steps that logs tell of, at the least."""
-SPEEDS_EVERY = 5.0
-"""The same of how fast NCCL's operations were."""
 FIND_EVERY = 5.0
 """Seconds between two looks for new files while the ranks stay the same."""
 
@@ -64,7 +60,6 @@ class LogSource(Source):
         self._looked_at = time.monotonic()
         self._began: Optional[float] = None
         self._steps_at = float("-inf")
-        self._speeds_at = float("-inf")
         self._found_at = float("-inf")
         self._found_for: Tuple[RankProcess, ...] = ()
         self._full = False
@@ -84,15 +79,11 @@ class LogSource(Source):
         if not self._followed and not self._unread and not self.shared.ranks:
             raise Absent("no rank runs here, and no log was named")
         yield from self._read(now, until)
-        self._number()
         yield from self._files(now)
         yield from self._progress()
         if not 0 <= now - self._steps_at < STEPS_EVERY:
             self._steps_at = now
             yield from self._steps()
-        if not 0 <= now - self._speeds_at < SPEEDS_EVERY:
-            self._speeds_at = now
-            yield from self._speeds()
         yield from self._view(now)
 
     def _period(self, moment: float) -> float:
@@ -144,14 +135,11 @@ class LogSource(Source):
                 known.adopt(owner)
         elif wanted.why:
             self._unread[wanted.path, wanted.pid, wanted.stream] = wanted
-        elif WHOLE in (left_out := left_out_of(wanted.path, self.shared.unread)):
-            why = "reading it %s: it is not read any more" % HELD
-            self._unread[wanted.path, wanted.pid, wanted.stream] = wanted._replace(why=why)
         elif len(self._followed) >= FILES and not self._made_room():
             why = "%d files are followed already" % FILES
             self._unread[wanted.path, wanted.pid, wanted.stream] = wanted._replace(why=why)
         else:
-            followed = Followed(wanted.path, owner, now, self._left.get(inode_of(wanted.path)), left_out)
+            followed = Followed(wanted.path, owner, now, self._left.get(inode_of(wanted.path)))
             followed.refresh()
             self._followed[wanted.path] = followed
 
@@ -199,27 +187,6 @@ class LogSource(Source):
         told_to = min((followed.told_to for followed in read), default=now)
         if not self._waiting and told_to > float("-inf"):
             yield LogsRead(told_to)
-
-    def _number(self) -> None:
-        """Tell which ranks those without a number are, as far as their logs say it."""
-        ranks = self.shared.ranks
-        if all(rank.rank >= 0 and rank.numbered_by != "log" for rank in ranks):
-            return
-        lines: Dict[int, List[Line]] = {}
-        labels: Dict[int, Set[int]] = {}
-        started = {rank.pid: rank.started - 1.0 for rank in ranks}  # labels print whole seconds
-        for followed in self._followed.values():
-            writers = {owner.pid for owner in followed.owners}
-            pid = next(iter(writers)) if len(writers) == 1 else None
-            if pid is not None and pid in started:
-                fresh = {number for number, at in followed.labels.items() if at >= started[pid]}
-                labels.setdefault(pid, set()).update(fresh)
-            made = followed.communicators()
-            for pid in {owner.pid for owner in followed.owners if made and owner.pid is not None}:
-                lines.setdefault(pid, []).extend(made)
-        told = told_numbers(self.proc, ranks, lines, self.shared.told, labels)
-        if told != self.shared.told:
-            self.shared.told = told
 
     def _ranked(self, event: LogEvent) -> LogEvent:
         """The event with its rank, where its process or its local rank tells it."""
@@ -273,12 +240,6 @@ class LogSource(Source):
             for progress in followed.progress():
                 rank = progress.global_rank if progress.global_rank is not None else self._ranks.get(progress.pid)
                 yield progress._replace(global_rank=rank)
-
-    def _speeds(self) -> Iterator[CommSpeed]:
-        own = {rank.own_pid or rank.pid: rank.rank for rank in self.shared.ranks if rank.rank >= 0}
-        for followed in self._followed.values():
-            for speed in followed.speeds():
-                yield speed._replace(global_rank=own.get(speed.pid))
 
     def _view(self, now: float) -> Iterator[NamedTuple]:
         on_view = set(self._settings.on_view)

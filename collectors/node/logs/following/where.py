@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -49,21 +48,6 @@ class LogPlaces:
         if rank.nccl_log:
             yield WantedLog(rank.nccl_log, rank.pid, _number(rank), "nccl", "")
         yield from self.of_elastic(rank)
-        yield from self._of_inspector(rank, now)
-
-    def _of_inspector(self, rank: RankProcess, now: float) -> Iterator[WantedLog]:
-        """Files of NCCL's Inspector, ``<host>-pid<pid>.log`` in the folder that the plugin chooses as it starts."""
-        if rank.env.get("NCCL_INSPECTOR_ENABLE", "0") in ("", "0"):
-            return
-        numbers = (rank.env.get(name, "") for name in ("SLURM_JOB_ID", "SLURM_JOBID"))
-        usual = "nccl-inspector-%s" % next(filter(None, numbers), "unknown-jobid")
-        folder = os.path.join(rank.cwd, rank.env.get("NCCL_INSPECTOR_DUMP_DIR") or usual)
-        if not folder.startswith("/"):
-            return
-        seen = seen_by(rank.pid, folder, self._proc)
-        pattern = os.path.join(glob.escape(seen), "*-pid%d.log" % (rank.own_pid or rank.pid))
-        for wanted in self.named([pattern], now):
-            yield WantedLog(wanted.path, rank.pid, _number(rank), "inspector", "")
 
     def of_elastic(self, rank: RankProcess) -> Iterator[WantedLog]:
         """What is in the folder that torchelastic made for a rank, be it alive or gone."""
