@@ -36,7 +36,7 @@ class ProbeFigure(NamedTuple):
 
 
 class ProbePair(NamedTuple):
-    """Two nodes measured alone, or two GPUs (``node4:3``), or two ports (``node4:mlx5_0/1``, ``node4:eth1``)."""
+    """Two nodes measured alone."""
 
     a: str
     b: str
@@ -82,9 +82,3 @@ class ProbeReport(NamedTuple):
     """By node, what NCCL's log of the probe said: ``version``, ``network`` (IB, Socket …), ``devices`` (names, spaces
     between), ``gdr`` (on, off, on N of M channels), ``channels``; a name that it did not say is not there."""
     tested: List[NcclTest] = []  # noqa: RUF012 (a NamedTuple is never changed)
-    by_gpu: List[ProbePair] = []  # noqa: RUF012
-    """Single GPUs of nodes that stand out (of the one node, where it is alone), with gloo single local ranks."""
-    by_port: List[ProbePair] = []  # noqa: RUF012
-    """Single ports of nodes that stand out, each with one of another node, all ranks bound to them."""
-    untried: List[str] = []  # noqa: RUF012
-    """What of it was not tried, and why."""

@@ -131,7 +131,7 @@ def test_preflight_names_the_node_that_others_cannot_reach(cluster: Cluster) -> 
 
 @pytest.mark.slow
 @pytest.mark.torch
-def test_collectives_are_right_and_a_slow_port_and_a_narrow_node_stand_alone(cluster: Cluster) -> None:
+def test_collectives_are_right_and_a_slow_node_and_a_narrow_one_stand_alone(cluster: Cluster) -> None:
     node, other = cluster.nodes[1], cluster.nodes[3]
     slow(node)
     narrow(other)
@@ -144,14 +144,10 @@ def test_collectives_are_right_and_a_slow_port_and_a_narrow_node_stand_alone(clu
     assert code == 1
     named = {finding["kind"]: finding["nodes"] for finding in answer["findings"]}
     assert (named["slow_node"], named["mtu_mismatch"]) == ([node.name], [other.name])
-    assert answer["findings"][0]["ports"] == [f"{node.name}:eth0"]
-    bound = {pair["b"]: pair["busbw_GBps"] for pair in answer["port_pairs"]}
-    assert bound[f"{node.name}:eth1"] > 3 * bound[f"{node.name}:eth0"]
     assert {result["op"] for result in answer["results"]} == {"all_reduce", "all_gather"}
     assert all(result["correct"] for result in answer["results"])
     assert len(answer["pairs"]) == 6
     assert answer["expected"] is None  # a veth's speed is made up
-    assert answer["previous"] is None
 
 
 PROBING = 3

@@ -48,7 +48,6 @@ from hangtop.cli import config
 from hangtop.cli.watch import command as watch
 from hangtop.session.folder import files_session
 from hangtop.session.options import SessionOptions
-from hangtop.session.probed import kept
 from hangtop.session.session import Session
 from hangtop.session.tape.blocks import About
 from hangtop.session.tape.recording import Recorder, Recording, RecordingError
@@ -228,7 +227,6 @@ def targets() -> dict[str, Target]:
         "folded": Target(_text(lambda text: list(profile([("rank 0", text)]).walk())), (b"a;b (x.py:1) 3\na;c 5\n",)),
         "analyze": Target(_analyze, _archives() + dumps + devices + logs[:4] + traced, whole=True),
         "recording": Target(_reading(_recording, RecordingError), (_recorded(),), whole=True),
-        "kept": Target(lambda data: kept.load(in_file(data, "kept.json")), fixtures("seeds/kept/*")),
         "hostfile": Target(
             _reading(lambda data: read_hostfile(in_file(data, "hosts")), TargetError),
             (b"node1 slots=8\nnode[2-9]:2222 # x\n",),

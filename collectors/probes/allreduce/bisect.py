@@ -1,4 +1,4 @@
-"""Which pairs to measure, in which order, until the bad node or link stands alone; or, of two nodes, the bad part.
+"""Which pairs to measure, in which order, until the bad node or link stands alone.
 
 Up to :data:`FULL_TOURNAMENT` nodes every pair meets once, above, neighbours first and then the suspects against nodes
 that are well. A node that fails with two nodes that are well with others is not tried with a third: a failing pair
@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple
 
 from collectors.probes.allreduce.plan import tournament
 from collectors.samples.probes import ProbePair
@@ -24,8 +22,6 @@ SLOW_SHARE = 1 / 3
 """Of the median: what is slower stands out."""
 DOUBTFUL_SHARE = 1 / 2
 """Of the median: what is slower is looked at once more, for the median may yet rise."""
-LOST_SHARE = 0.03
-"""Of segments sent again: more than what a probe that fills a fast link loses in queues of its own making."""
 AMONG_THREE = 3
 """Pairs: of three nodes one that is slow makes two of them slow, and the median with them."""
 LOOKS = 2
@@ -34,17 +30,8 @@ LOOKS = 2
 Pair = tuple[str, str]
 
 
-class Culprit(NamedTuple):
-    """A node that stands out, and one to measure its parts against."""
-
-    node: str
-    partner: str
-    settled: bool
-    """Whether the partner is known to be well; else the link between the two stands out, or nothing is known."""
-
-
 class Bisection:
-    """Measures pairs of nodes, or of their parts, by ``measure``; what it found is in ``pairs``."""
+    """Measures pairs of nodes by ``measure``; what it found is in ``pairs``."""
 
     def __init__(
         self, measure: Callable[[str, str], Awaitable[ProbePair]], progress: Callable[[str], None] = lambda _: None
@@ -65,40 +52,6 @@ class Bisection:
             await self._suspects(names)
         await self._second_look()
 
-    async def across(self, facing: Sequence[Pair], *, at_once: bool, crossed: bool) -> None:
-        """Measure the parts of two nodes, each with the one that it faces.
-
-        With ``crossed`` both parts of a bad pair then meet parts that are well, to see whose fault it was.
-        """
-        self._progress(f"{', '.join(b for _, b in facing)}: each alone")
-        for pairs in [facing] if at_once else [[pair] for pair in facing]:
-            await self._at_once(pairs)
-        bad = self.standing_out()
-        good = [pair for pair in facing if pair not in bad]
-        if crossed and good:
-            well = good[0]
-            for a, b in bad:
-                self._progress(f"{a} and {b}, each with one that is well")
-                await self._at_once([(a, well[1])])
-                await self._at_once([(well[0], b)])
-        await self._second_look()
-
-    def culprits(self) -> list[Culprit]:
-        """Nodes to look into, worst first: the one that bad pairs share, else the ends of the link."""
-        left = {*self.standing_out(), *self._lossy()}
-        taken: list[str] = []
-        while left:
-            counts = Counter(name for pair in left for name in pair)
-            worst = min(counts, key=lambda name: (-counts[name], name))
-            if counts[worst] == 1:
-                break
-            taken.append(worst)
-            left = {pair for pair in left if worst not in pair}
-        doubtful = {*taken, *(name for pair in left for name in pair)}
-        well = sorted({name for pair in self.pairs for name in pair} - doubtful)
-        found = [Culprit(name, well[i % len(well)], settled=True) for i, name in enumerate(taken)] if well else []
-        return found + [Culprit(b, a, settled=False) for a, b in sorted(left)]
-
     def given_up(self) -> set[str]:
         """Nodes without one good pair, that failed with enough nodes which have one."""
         good = {name for key, pair in self.pairs.items() if pair.busbw is not None for name in key}
@@ -111,7 +64,7 @@ class Bisection:
 
     async def _suspects(self, names: tuple[str, ...]) -> None:
         """Let every node of a bad pair meet nodes that are known to be good, to see whose fault the pair was."""
-        doubtful = sorted({name for pair in self.standing_out() for name in pair})
+        doubtful = sorted({name for pair in self._standing_out() for name in pair})
         good = [name for name in names if name not in doubtful]
         if not doubtful or not good:
             return
@@ -152,13 +105,9 @@ class Bisection:
         least = self._usual() * share
         return [key for key, pair in self.pairs.items() if pair.busbw is not None and pair.busbw < least]
 
-    def standing_out(self) -> list[Pair]:
+    def _standing_out(self) -> list[Pair]:
         """Pairs that failed, or are far slower than the others."""
         return [key for key, pair in self.pairs.items() if pair.busbw is None] + self._under(SLOW_SHARE)
-
-    def _lossy(self) -> list[Pair]:
-        """Pairs that lose packets, which not always makes them slow."""
-        return [key for key, pair in self.pairs.items() if (pair.retransmitted or 0.0) > LOST_SHARE]
 
     async def _at_once(self, pairs: Sequence[Pair]) -> None:
         fresh = [pair for pair in pairs if pair not in self.pairs and pair[::-1] not in self.pairs]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from collectors.probes.allreduce.ports import LocalPort
-
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send_recv")
 
 
@@ -14,8 +12,8 @@ class ProbeNode:
     """One node that takes part.
 
     ``address`` is where the others reach its store, ``interface`` the one that gloo and NCCL shall use (empty: their
-    own choice), ``pid`` a rank of the job whose interpreter and environment the probe borrows. ``ports`` are those that
-    a rank can be bound to, ``gpu_numbers`` the indices of its GPUs as nvidia-smi counts.
+    own choice), ``pid`` a rank of the job whose interpreter and environment the probe borrows, ``gpu_numbers`` the
+    indices of its GPUs as nvidia-smi counts.
     """
 
     name: str
@@ -23,12 +21,7 @@ class ProbeNode:
     interface: str = ""
     gpus: int = 0
     pid: int | None = None
-    ports: tuple[LocalPort, ...] = ()
     gpu_numbers: tuple[int, ...] = ()
-
-    def part(self, local: int) -> str:
-        """``node4:3``: the GPU of a local rank, by its index on the node."""
-        return f"{self.name}:{self.gpu(local)}"
 
     def gpu(self, local: int) -> int:
         """Index of the GPU of a local rank."""
@@ -64,8 +57,6 @@ class ProbePlan:
     """Of one collective of two nodes."""
     pair_deadline: float = 12.0
     """Of the whole round of two nodes."""
-    narrow_time: float = 15.0
-    """For the GPUs and ports of all nodes that stand out, together."""
 
     @staticmethod
     def suited(nodes: tuple[ProbeNode, ...], backend: str) -> ProbePlan:
@@ -78,7 +69,7 @@ class ProbePlan:
             return ProbePlan(nodes, backend)
         return ProbePlan(
             nodes, backend, sizes=(1 << 20, 1 << 23, 1 << 26, 1 << 29), timeout=30.0,
-            pair_sizes=(1 << 20, 1 << 26), pair_timeout=15.0, pair_deadline=30.0, narrow_time=40.0,
+            pair_sizes=(1 << 20, 1 << 26), pair_timeout=15.0, pair_deadline=30.0,
         )  # fmt: skip
 
     def locals_of(self, node: ProbeNode) -> int:

@@ -9,7 +9,6 @@ from math import inf
 
 from collectors.probes.allreduce import reports
 from collectors.probes.allreduce.plan import ProbeNode, ProbePlan
-from collectors.probes.allreduce.ports import LocalPort
 from collectors.probes.allreduce.workers import Worker
 
 GRACE = 3.0
@@ -24,11 +23,10 @@ MOST_WAITING = 65536
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """One rank of a round: the worker, which of its local processes, and the port that it is bound to, if any."""
+    """One rank of a round: the worker, and which of its local processes."""
 
     worker: Worker
     local: int
-    port: LocalPort | None = None
 
     @property
     def node(self) -> ProbeNode:
@@ -39,11 +37,6 @@ class Seat:
     def place(self) -> tuple[str, int]:
         """Node and local process."""
         return self.node.name, self.local
-
-    @property
-    def address(self) -> str:
-        """Where the others reach it."""
-        return (self.port.address if self.port is not None else "") or self.node.address
 
 
 @dataclass(slots=True)
@@ -107,8 +100,6 @@ class Rounds:
         self._open: dict[int, asyncio.Queue[tuple[str, reports.WorkerReport]]] = {}
         self._hanging: set[tuple[str, int]] = set()
         """Node and local process of ranks that had not said that they were done when their round ended."""
-        self._bound: dict[tuple[str, int], dict[str, str]] = {}
-        """The settings that the process in such a place was bound to a port with: libraries read them once."""
 
     def take(self, node: ProbeNode, report: reports.WorkerReport) -> None:
         """Hand a worker's report to the round that it belongs to; the end of a worker concerns every open round."""
@@ -162,17 +153,13 @@ class Rounds:
                     return  # nobody else can get any further without the store
 
     def _tell(self, number: int, seats: Sequence[Seat], work: Work, port: int, ranks: range) -> None:
-        host = seats[0].address
+        host = seats[0].node.address
         by_worker: dict[str, list[tuple[int, Seat]]] = {}
         for rank in ranks:
             by_worker.setdefault(seats[rank].node.name, []).append((rank, seats[rank]))
         for group in by_worker.values():
-            bound = group[0][1].port
-            settings = {} if bound is None else bound.binding(self._plan.backend)
-            places = {seat.place for _, seat in group}
-            fresh = (self._hanging & places) | {place for place in places if self._bound.get(place, {}) != settings}
+            fresh = self._hanging & {seat.place for _, seat in group}
             self._hanging -= fresh
-            self._bound.update(dict.fromkeys(places, settings))
             group[0][1].worker.tell(
                 {
                     "id": number,
@@ -182,7 +169,6 @@ class Rounds:
                     "world": len(seats),
                     "store": [host, port],
                     "reach": _other_end(seats),
-                    "env": settings,
                     "ops": list(work.operations),
                     "sizes": list(work.sizes),
                     "barrier": work.barrier,
@@ -199,7 +185,7 @@ def _other_end(seats: Sequence[Seat]) -> list[int | str]:
     if len({seat.node.name for seat in seats}) != 2:
         return []
     rank = next(rank for rank, seat in enumerate(seats) if seat.node.name != seats[0].node.name)
-    return [rank, seats[rank].address]
+    return [rank, seats[rank].node.address]
 
 
 def _hurry(limit: asyncio.Timeout) -> None:

@@ -1,4 +1,4 @@
-"""The whole probe: start the workers, measure all together, then pairs until the bad node, GPU or port stands alone."""
+"""The whole probe: start the workers, measure all together, then pairs until the bad node or link stands alone."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from collections.abc import Callable, Mapping
 from collectors.fleet.transport import Transport
 from collectors.probes.allreduce import nccl_tests, reports
 from collectors.probes.allreduce.bisect import Bisection
-from collectors.probes.allreduce.figures import bandwidths
-from collectors.probes.allreduce.narrow import Narrowing
 from collectors.probes.allreduce.nccl_log import network_of
-from collectors.probes.allreduce.pairing import Pairing
 from collectors.probes.allreduce.plan import ProbeNode, ProbePlan
 from collectors.probes.allreduce.rounds import RoundOutcome, Rounds, Seat, Work
 from collectors.probes.allreduce.workers import Worker, launch_command
 from collectors.samples.probes import NcclTest, ProbeFigure, ProbePair, ProbeRank, ProbeReport
 
+PAIR_BARRIER = 3.0
+"""Seconds in which two nodes must have met."""
 WHOLE = 1
 """Number of the round in which all take part: always the first."""
 
@@ -27,6 +26,17 @@ LATE = 1.3
 """Time for equal work over the median, from which on it is looked at once more."""
 
 Progress = Callable[[str], None]
+
+
+def bandwidths(op: str, size: int, seconds: float, world: int) -> tuple[float, float]:
+    """(algbw, busbw) in GB/s, 1e9 bytes a second, in the definitions of nccl-tests (its doc/PERFORMANCE.md).
+
+    ``algbw`` is size over time. ``busbw`` multiplies it so that the figure is comparable with the speed of one link,
+    whatever the number of ranks.
+    """
+    algorithm = size / seconds / 1e9 if seconds > 0 else 0.0
+    share = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_all": 1.0}.get(op)
+    return algorithm, algorithm * (share * (world - 1) / world if share and world > 1 else 1.0)
 
 
 def describe(plan: ProbePlan) -> str:
@@ -61,9 +71,7 @@ class AllreduceProbe:
         self._rounds = Rounds(plan)
         self._workers = {node.name: Worker(node, self._take) for node in plan.nodes}
         self._ready: dict[str, asyncio.Event] = {node.name: asyncio.Event() for node in plan.nodes}
-        self._pairing = Pairing(plan, self._rounds)
         self._bisection = Bisection(self._pair, progress)
-        self._narrowing = Narrowing(plan, self._workers, self._pairing, progress)
         self._network: dict[str, dict[str, str]] = {}
         self._tested: list[NcclTest] = []
         self._world = 0
@@ -107,9 +115,6 @@ class AllreduceProbe:
         if len(present) > 1 and self.plan.bisect != "never":
             names = tuple(worker.node.name for worker in present)
             await self._bisection.run(names, every=self.plan.bisect == "always")
-        if present and self.plan.bisect != "never":
-            names = tuple(worker.node.name for worker in present)
-            await self._narrowing.run(names, self._bisection.culprits(), self._network)
         if whole is not None and whole.good:
             await self._once_more_late(whole)
         if self.plan.backend == "nccl":
@@ -164,8 +169,17 @@ class AllreduceProbe:
             worker.error = f"torch was not imported within {self.plan.import_time:.0f} s"
 
     async def _pair(self, a: str, b: str) -> ProbePair:
-        """Two nodes alone, each with all its ranks."""
-        return await self._pairing.measure(a, b, self._seats([self._workers[a]]), self._seats([self._workers[b]]))
+        """Measure whether two nodes reach each other, then what they reach together, each with all its ranks."""
+        plan = self.plan
+        work = Work(("all_reduce",), plan.pair_sizes, PAIR_BARRIER, plan.pair_timeout, deadline=plan.pair_deadline)
+        outcome = await self._rounds.run(self._seats([self._workers[a], self._workers[b]]), work)
+        world, why = len(outcome.seats), outcome.complaint()
+        speeds = [bandwidths(found.op, found.bytes, found.seconds, world)[1] for found in outcome.figures]
+        return ProbePair(
+            a, b, max(speeds) if speeds and outcome.good else None,
+            outcome.latency.median_us / 1e6 if outcome.latency else None, outcome.retransmitted,
+            f"{b} cannot reach a port of {a}: {why}" if outcome.apart else why,
+        )  # fmt: skip
 
     def _seats(self, workers: list[Worker]) -> list[Seat]:
         return [Seat(worker, local) for worker in workers for local in range(self.plan.locals_of(worker.node))]
@@ -215,9 +229,6 @@ class AllreduceProbe:
             round_trip=whole.latency.median_us / 1e6 if whole is not None and whole.latency else None,
             network=self._network,
             tested=self._tested,
-            by_gpu=self._narrowing.by_gpu,
-            by_port=self._narrowing.by_port,
-            untried=self._narrowing.untried,
         )
 
     @staticmethod

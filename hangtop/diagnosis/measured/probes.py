@@ -14,7 +14,6 @@ from hangtop.diagnosis.finding import Evidence, Finding, next_step
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.measured.culprits import accused
 from hangtop.diagnosis.measured.expected import bandwidth_low, socket_fallback
-from hangtop.diagnosis.measured.parts import refined
 from hangtop.diagnosis.rules.network import mtu_mismatch
 
 SLOW_SHARE = 1 / 3
@@ -52,7 +51,7 @@ def findings(report: ProbeReport) -> tuple[Finding, ...]:
     found = [f for f in found if not (f.kind == "packet_loss" and set(f.nodes) & blocked)]
     blamed = {node for finding in found if finding.kind in ("packet_loss", "path_blocked") for node in finding.nodes}
     found = [f for f in found if not (f.kind in ("slow_node", "slow_link") and set(f.nodes) & blamed)]
-    return tuple(refined(report, found))
+    return tuple(found)
 
 
 def measured(report: ProbeReport, job: Job) -> tuple[Finding, ...]:

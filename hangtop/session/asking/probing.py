@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from contextlib import suppress
+from collections.abc import Collection
 from dataclasses import replace
-from ipaddress import ip_interface
 from typing import TYPE_CHECKING, Protocol
 
 from collectors.fleet.transport import Transport, TransportError
 from collectors.probes.allreduce.plan import OPERATIONS, ProbeNode, ProbePlan
-from collectors.probes.allreduce.ports import LocalPort
 from collectors.probes.path.survey import PathNode
 from hangtop.diagnosis.addresses import address_of, chosen_interface
 from hangtop.diagnosis.job import Job, Node
-from hangtop.diagnosis.measured.expected import active_cards
 
 if TYPE_CHECKING:
     from collectors.probes.allreduce.run import AllreduceProbe, Progress
 
 NEEDED = ("ranks", "network", "gpus", "fabric")
 """Sources that decide who takes part in a probe, through which port and on which GPUs."""
-OF_CONTAINERS = ("docker", "veth", "virbr", "br-", "cni", "flannel", "cali", "podman")
-"""How interfaces begin that lead to containers of the same node."""
 BUSY_SHARE = 10
 """Per cent of utilisation, or of memory, from which a GPU counts as busy."""
 
@@ -52,22 +46,8 @@ def _probe_node(job: Job, node: Node, backend: str) -> ProbeNode:
     gpus = tuple(sorted(gpu.index for gpu in node.gpus if gpu.fault is None)) if backend == "nccl" else ()
     return ProbeNode(
         node.name, address_of(job, node), chosen_interface(job, node) or "", len(gpus), min(pids) if pids else None,
-        tuple(ports_of(node)), gpus,
+        gpus,
     )  # fmt: skip
-
-
-def ports_of(node: Node) -> Iterator[LocalPort]:
-    """Ports that a probe's ranks can be bound to: the fastest active ones of HCAs, and interfaces with an address."""
-    cards = active_cards(node)
-    top = max((rate for _, _, rate, _ in cards), default=0.0)
-    yield from (LocalPort(f"{device}/{port}", "hca") for device, port, rate, _ in cards if rate == top)
-    for interface in node.network.interfaces:
-        if interface.up and interface.kind != "loopback" and not interface.name.startswith(OF_CONTAINERS):
-            held = sorted(interface.addresses, key=lambda address: ":" in address)  # IPv4 first, as address_of
-            with suppress(ValueError):  # a node may call anything an address
-                address = ip_interface(held[0] if held else "")
-                if not address.is_link_local:
-                    yield LocalPort(interface.name, "interface", str(address.ip), str(address.network))
 
 
 def backend_of(job: Job, wanted: str) -> str:

@@ -1,4 +1,4 @@
-"""One probe of collectives from plan to answer: measured, judged, compared with the last one, kept."""
+"""One probe of collectives from plan to answer: measured and judged."""
 
 from __future__ import annotations
 
@@ -17,21 +17,17 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.measured import expected, probes
 from hangtop.diagnosis.node_order import BY_NAME, Arrangement, arrangement
 from hangtop.session.asking.probing import Connections, allreduce_probe
-from hangtop.session.probed import kept
 
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """What a probe found, and what it can be compared with."""
+    """What a probe found, and what its nodes should give."""
 
     report: ProbeReport
     findings: tuple[Finding, ...]
     outcome: str
     """``ok``, ``slow``, ``failed`` or ``cancelled``."""
     expected: expected.Expected | None
-    previous: kept.Previous | None
-    unkept: str = ""
-    """Why the result could not be kept for the next time."""
     arranged: Arrangement = BY_NAME
     """Where its nodes hang."""
 
@@ -47,12 +43,12 @@ class Probed:
         return f"{self.report.world_size} ranks met over {self.report.backend}{speed}"
 
 
-def judged(report: ProbeReport, job: Job, previous: kept.Previous | None = None, unkept: str = "") -> Probed:
+def judged(report: ProbeReport, job: Job) -> Probed:
     """What a report means for the nodes of a job."""
     found = probes.all_findings(report, job)
     arranged = arrangement(job, {rank.node for rank in report.ranks})
     should = expected.expected(job, report)
-    return Probed(report, found, probes.outcome(report, found), should, previous, unkept, arranged)
+    return Probed(report, found, probes.outcome(report, found), should, arranged)
 
 
 class Probing(Connections, Protocol):
@@ -76,26 +72,9 @@ async def probe(session: Probing, plan: ProbePlan, progress: Callable[[str], Non
         report = await allreduce_probe(session, plan, progress).run()
     except asyncio.CancelledError:
         return judged(cancelled(plan, at, time.monotonic() - began), session.job())
-    names = [node.name for node in plan.nodes]
-    path = kept.path_of(plan.backend, names)
-    previous, unkept = kept.load(path) or _before(session, plan.backend, names), ""
-    if report.figures:
-        try:
-            kept.save(path, kept.as_previous(report), names)
-        except OSError as error:
-            unkept = f"{path}: {error.strerror or error}"
-    answer = judged(report, session.job(), previous, unkept)
+    answer = judged(report, session.job())
     session.probed.append(answer)
     return answer
-
-
-def _before(session: Probing, backend: str, names: list[str]) -> kept.Previous | None:
-    """The last one of this session, where none could be kept beyond it."""
-    for answer in reversed(session.probed):
-        report = answer.report
-        if report.figures and report.backend == backend and {rank.node for rank in report.ranks} == set(names):
-            return kept.as_previous(report)
-    return None
 
 
 def as_json(answer: Probed) -> dict[str, Any]:
@@ -113,9 +92,6 @@ def as_json(answer: Probed) -> dict[str, Any]:
             for figure in report.figures
         ],
         "pairs": list(map(_pair, report.pairs)),
-        "gpu_pairs": list(map(_pair, report.by_gpu)),
-        "port_pairs": list(map(_pair, report.by_port)),
-        "untried": report.untried,
         "ranks": [
             {"rank": rank.rank, "node": rank.node, "gpu": rank.gpu, "state": rank.state, "why": rank.why,
              "late_over_median": rank.late_over_median, "correct": rank.rank not in wrong}
@@ -131,7 +107,6 @@ def as_json(answer: Probed) -> dict[str, Any]:
         ],
         "nccl_tests_across": nccl_tests.across(report.tested),
         "expected": _expected(answer),
-        "previous": _previous(answer.previous),
     }  # fmt: skip
 
 
@@ -152,13 +127,3 @@ def _expected(answer: Probed) -> dict[str, Any] | None:
         "busbw_GBps": found.busbw, "of": found.of, "source": found.source,
         "share": None if best is None else best.busbw / found.busbw,
     }  # fmt: skip
-
-
-def _previous(before: kept.Previous | None) -> dict[str, Any] | None:
-    if before is None:
-        return None
-    return {
-        "at": before.at,
-        "results": [{"op": op, "bytes": size, "busbw_GBps": speed} for (op, size), speed in before.busbw.items()],
-        "pairs": [{"a": a, "b": b, "busbw_GBps": speed} for (a, b), speed in before.pairs.items()],
-    }

@@ -1,11 +1,8 @@
-"""The bandwidth of every pair of nodes as a square: a bad node is a bad row and column, a bad link a single cell.
-
-Of GPUs and ports likewise, those of one node in rows and of another in columns.
-"""
+"""The bandwidth of every pair of nodes as a square: a bad node is a bad row and column, a bad link a single cell."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from collectors.samples.probes import ProbePair
 from hangtop.diagnosis.node_order import BY_NAME, Arrangement
@@ -16,7 +13,7 @@ FAILED = "×"
 UNMEASURED = "·"
 WITH_FIGURES = 12
 """Up to this many nodes each cell has its figure; above, its bar alone."""
-CELL, WIDEST = 8, 12
+CELL = 8
 GAP = 2
 """Characters between the columns of two leaves."""
 GOOD, MIDDLING = 2 / 3, 1 / 3
@@ -35,68 +32,34 @@ def heat_map(pairs: Sequence[ProbePair], arranged: Arrangement = BY_NAME) -> Ite
     names = sorted({name for pair in pairs for name in (pair.a, pair.b)}, key=arranged.key)
     by = f", by {arranged.level} ({arranged.source})" if arranged.level else ""
     yield [(f"pairs{by}, {LEGEND}", "dim")]
-    yield from _square(pairs, names, names, _itself, arranged)
+    yield from _square(pairs, names, arranged)
 
 
-def part_maps(what: str, pairs: Sequence[ProbePair]) -> Iterator[list[Line]]:
-    """A map of every two nodes whose GPUs or ports were measured, one node's in rows; of one node, each with each."""
-    by_nodes: dict[tuple[str, str], list[ProbePair]] = {}
-    for pair in pairs:
-        by_nodes.setdefault((_node(pair.a), _node(pair.b)), []).append(pair)
-    for (across, down), some in sorted(by_nodes.items()):
-        if len(some) < 2:
-            continue
-        rows, columns = sorted({pair.b for pair in some}), sorted({pair.a for pair in some})
-        if across == down:
-            rows = columns = sorted({*rows, *columns})
-            head = f"{what} of {down} with each other"
-        else:
-            head = f"{what} of {down} (rows) with those of {across} (columns)"
-        yield [[(f"{head}, {LEGEND}", "dim")], *_square(some, rows, columns, _part)]
-
-
-def _square(
-    pairs: Sequence[ProbePair], rows: Sequence[str], columns: Sequence[str], label: Callable[[str], str],
-    arranged: Arrangement = BY_NAME,
-) -> Iterator[Line]:  # fmt: skip
-    homes = [arranged.homes.get(name, "") for name in columns]
+def _square(pairs: Sequence[ProbePair], names: Sequence[str], arranged: Arrangement) -> Iterator[Line]:
+    homes = [arranged.homes.get(name, "") for name in names]
     gaps = [" " * GAP if number and home != homes[number - 1] else "" for number, home in enumerate(homes)]
     home_width = max((len(home) for home in homes), default=0)
     home_width += 2 if home_width else 0
     cells = {key: pair for pair in pairs for key in ((pair.a, pair.b), (pair.b, pair.a))}
     best = max((pair.busbw or 0.0 for pair in pairs), default=0.0)
-    figures = len(columns) <= WITH_FIGURES
-    width = max(len(label(name)) for name in rows)
-    cell = max(CELL, min(WIDEST, 1 + max(len(label(name)) for name in columns))) if label is _part else CELL
-    heads = [_cut(label(name), cell - 1).rjust(cell) for name in columns] if figures else _ruler(len(columns))
+    figures = len(names) <= WITH_FIGURES
+    width = max(map(len, names))
+    heads = [_cut(name, CELL - 1).rjust(CELL) for name in names] if figures else _ruler(len(names))
     head = "".join(gap + text for gap, text in zip(gaps, heads, strict=True))
     yield [(" " * (home_width + width + (0 if figures else 4)) + head, "dim")]
     before = ""
-    for number, name in enumerate(rows, start=1):
+    for number, name in enumerate(names, start=1):
         home = arranged.homes.get(name, "")
         if number > 1 and home != before:
             yield []
-        title = label(name).ljust(width) + ("" if figures else f"{number:>4}")
-        size = cell if figures else 2
+        title = name.ljust(width) + ("" if figures else f"{number:>4}")
+        size = CELL if figures else 2
         line: Line = [(("" if home == before else home).ljust(home_width), "dim"), (title, "")]
-        for gap, other in zip(gaps, columns, strict=True):
+        for gap, other in zip(gaps, names, strict=True):
             text, shade = _cell(cells.get((name, other)), best, size, name == other)
             line.append((gap + text, shade))
         before = home
         yield line
-
-
-def _itself(name: str) -> str:
-    return name
-
-
-def _part(name: str) -> str:
-    """``eth1`` of ``node3:eth1``."""
-    return name.rpartition(":")[2]
-
-
-def _node(name: str) -> str:
-    return name.rpartition(":")[0]
 
 
 def _cell(pair: ProbePair | None, best: float, width: int, same: bool) -> tuple[str, Shade]:

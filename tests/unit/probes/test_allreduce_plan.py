@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.probes.allreduce.figures import bandwidths
 from collectors.probes.allreduce.plan import ProbeNode, ProbePlan, doubled, parse_sizes, tournament
-from collectors.probes.allreduce.run import describe
+from collectors.probes.allreduce.run import bandwidths, describe
 
 
 def test_sizes_double_from_first_to_last() -> None:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from collectors.probes.allreduce.bisect import Bisection, Culprit
+from collectors.probes.allreduce.bisect import Bisection
 from collectors.samples.probes import ProbePair, ProbeRank, ProbeReport
 from hangtop.diagnosis.measured.probes import findings
 
@@ -107,25 +107,3 @@ def test_a_pair_that_was_slow_once_only_is_forgiven() -> None:
 
     asyncio.run(twice())
     assert named(4, bisection) == []
-
-
-@pytest.mark.parametrize("speed", [None, SLOW])
-def test_who_is_to_be_looked_into_and_against_whom(speed: float | None) -> None:
-    bisection, _ = bisect(6, {frozenset(("node3",)): speed})
-    assert bisection.culprits() == [Culprit("node3", "node1", settled=True)]
-    bisection, _ = bisect(6, {frozenset(("node3", "node5")): speed})
-    (link,) = bisection.culprits()
-    assert ({link.node, link.partner}, link.settled) == ({"node3", "node5"}, False)
-    assert bisect(6, {})[0].culprits() == []
-
-
-def test_a_node_that_loses_packets_is_looked_into_though_it_is_fast() -> None:
-    network = Network({})
-    bisection = Bisection(network.measure)
-
-    async def measure(a: str, b: str) -> ProbePair:
-        return (await network.measure(a, b))._replace(retransmitted=0.05 if "node2" in (a, b) else 0.0)
-
-    bisection._measure = measure
-    asyncio.run(bisection.run(nodes(4)))
-    assert bisection.culprits() == [Culprit("node2", "node1", settled=True)]

@@ -114,7 +114,6 @@ def _serve(commands: Any, index: int, device: str) -> None:
         command = json.loads(line)
         sent, again = tcp_segments()
         rank = command["ranks"][command["locals"].index(index)]
-        os.environ.update(command["env"])  # in a process forked anew: libraries read these once
         try:
             Round(command, rank, index, device).run()
         except Exception as error:  # noqa: BLE001 (whatever torch raises is the answer)
