@@ -30,8 +30,6 @@ class RasPlace(NamedTuple):
     """The rank whose network it is."""
     host: str
     port: int
-    own: bool
-    """Only an address of the rank's own machine may be asked: its user may have named any other."""
 
 
 def ask(server: RasPlace, request: bytes, seconds: float = SECONDS, line: bool = False) -> bytes:
@@ -40,7 +38,7 @@ def ask(server: RasPlace, request: bytes, seconds: float = SECONDS, line: bool =
     parts: List[bytes] = []
     size = 0
     where = server.host, server.port
-    with netns.connect(server.pid, where, min(SECONDS, seconds), own=server.own) as connection:
+    with netns.connect(server.pid, where, min(SECONDS, seconds)) as connection:
         connection.sendall(request)
         while size < LIMIT and not (line and parts and b"\n" in parts[-1]):
             connection.settimeout(max(0.1, deadline - time.monotonic()))
@@ -57,12 +55,11 @@ def main(arguments: Dict[str, object]) -> None:
     """Entry. ``pid``: the rank to ask from, ``host`` and ``port`` as it would reach them.
 
     ``command``: what to ask for instead of its state, with ``seconds`` for the answer, of which one line is taken or,
-    with ``whole``, everything until it ends. Somebody has said yes to it, and to where it goes; its state is asked for
-    by itself, and so of this machine alone.
+    with ``whole``, everything until it ends. Only an address of the rank's own machine is asked.
     """
     command, seconds = str(arguments.get("command", "")), float(str(arguments.get("seconds", SECONDS)))
     pid, host, port = int(str(arguments["pid"])), str(arguments["host"]), int(str(arguments["port"]))
-    server = RasPlace(pid, host, port, not command)
+    server = RasPlace(pid, host, port)
     requests = ((command + "\n").encode(),) if command else REQUESTS
     answer, why = b"", ""
     for request in requests:

@@ -98,7 +98,7 @@ def listen(pid: int, address: Tuple[str, int]) -> str:
     """Pass on what RAS says until it closes; the reason for which nothing more comes."""
     events, told = Events(), False
     try:
-        with netns.connect(pid, address, SECONDS, own=True) as connection:
+        with netns.connect(pid, address, SECONDS) as connection:
             connection.sendall(REQUEST)
             while True:
                 part = connection.recv(1 << 16)

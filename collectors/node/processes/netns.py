@@ -9,20 +9,21 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import re
 import socket
-import struct
 import threading
-from typing import Callable, List, Sequence, TypeVar, Union
+from typing import Callable, List, Sequence, Tuple, TypeVar
 
 from collectors.node.files import link, read_or_none
 from collectors.node.processes.procfs import parse_status
+from collectors.node.processes.socket_tables import read_tables
 
 _CLONE_NEWNET = 0x40000000
 
-T = TypeVar("T")
+_LISTENER = re.compile(rb"^ *\d+: [0-9A-F]+:([0-9A-F]{4}) \S+ 0A \S+ \S+ \S+ +(\d{1,10}) ", re.M)
+"""Port and user of a listening socket in /proc/net/tcp."""
 
-Address = Union["tuple[str, int]", str]
-"""Host and port, or the path of a Unix socket."""
+T = TypeVar("T")
 
 
 def is_elsewhere(pid: int, proc: str = "/proc") -> bool:
@@ -31,19 +32,23 @@ def is_elsewhere(pid: int, proc: str = "/proc") -> bool:
     return bool(theirs and ours and theirs != ours)
 
 
-def connect(pid: int, address: Address, timeout: float, *, own: bool = False) -> socket.socket:
-    """A connection as the process would make it; ``own``: only to an address of its own machine or container.
+def connect(pid: int, address: Tuple[str, int], timeout: float) -> socket.socket:
+    """A connection as the process would make it, to a listener of its own user on its own machine or container.
 
-    Raises :class:`OSError`, also where its namespace may not be entered, or where a path leads to another's socket.
+    A process's user names the address, and this side may be root: nothing else is connected to. Raises
+    :class:`OSError`, also where the process's network namespace may not be entered.
     """
-    if isinstance(address, str):
-        made_here = _connect_unix(address, timeout)
-        status = parse_status(read_or_none("/proc/%d/status" % pid) or b"", pid)
-        if status is None or _listener(made_here) != status.uid:  # the path may lead to who serves root
-            made_here.close()
-            raise OSError(errno.EPERM, "the socket is not the process's own", address)
-        return made_here
-    return within(pid, lambda: _connect(address, timeout, own))
+    status = parse_status(read_or_none("/proc/%d/status" % pid) or b"", pid)
+    strangers = [uid for uid in listeners(address[1], "/proc/%d/net" % pid) if status is None or uid != status.uid]
+    if strangers:
+        raise OSError(errno.EPERM, "port %d is listened on by uid %d, not by the rank's" % (address[1], strangers[0]))
+    return within(pid, lambda: _connect(address, timeout))
+
+
+def listeners(port: int, net: str) -> List[int]:
+    """Users of the sockets that listen on a port, by the tables of a network namespace."""
+    found = (match for table in read_tables(net) for match in _LISTENER.findall(table))
+    return [int(uid) for number, uid in found if int(number, 16) == port]
 
 
 def within(pid: int, make: Callable[[], T], proc: str = "/proc") -> T:
@@ -71,9 +76,7 @@ def within(pid: int, make: Callable[[], T], proc: str = "/proc") -> T:
     return made[0]
 
 
-def _connect(address: "tuple[str, int]", timeout: float, own: bool) -> socket.socket:
-    if not own:
-        return socket.create_connection(address, timeout)
+def _connect(address: Tuple[str, int], timeout: float) -> socket.socket:
     host, port = address
     for family, _, _, _, found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
         if _is_own(family, found):
@@ -89,22 +92,6 @@ def _is_own(family: int, found: Sequence[object]) -> bool:
         except OSError:
             return False
     return True
-
-
-def _connect_unix(address: str, timeout: float) -> socket.socket:
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    made.settimeout(timeout)
-    try:
-        made.connect(address)
-    except OSError:
-        made.close()
-        raise
-    return made
-
-
-def _listener(connection: socket.socket) -> int:
-    """User id of who listens at the other end of a Unix socket: struct ucred (pid, uid, gid) of unix(7)."""
-    return int(struct.unpack("iii", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1])
 
 
 def _enter(namespace: str) -> None:

@@ -47,11 +47,11 @@ class CaptureNode:
     def words(self) -> list[str]:
         """Tcpdump's arguments: no names, no promiscuous mode, headers alone, each packet to standard output at once.
 
-        As the same user: a process that changes its user loses its parent-death signal. One that has its right from a
-        file capability has none either; it ends at its next packet, for which nobody reads.
+        Started as root it gives its rights up, as it was built to. With them goes its parent-death signal: where this
+        side is cut off it ends at its next packet, for which nobody reads.
         """
         where = ["-i", self.interface] if self.interface else []
-        return [*where, "-n", "-p", "-U", "-s", str(SNAPLEN), "-Z", "root", "-w", "-", self.filter()]
+        return [*where, "-n", "-p", "-U", "-s", str(SNAPLEN), "-w", "-", self.filter()]
 
     def filter(self) -> str:
         """TCP between the job's nodes and on its port, without SSH."""

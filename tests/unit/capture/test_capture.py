@@ -62,7 +62,7 @@ async def run(folder: Path, most: int = 1 << 20, *, sudo: bool = True) -> Captur
 def test_the_command_is_shown_word_for_word() -> None:
     first, how = describe([node()], 5, 16_000_000, sudo=True)
     assert first == (
-        "on node1: tcpdump -i eth0 -n -p -U -s 128 -Z root -w - 'tcp and not port 22 and (host 10.0.0.2 or port 29500)'"
+        "on node1: tcpdump -i eth0 -n -p -U -s 128 -w - 'tcp and not port 22 and (host 10.0.0.2 or port 29500)'"
     )
     assert "sudo -n" in how
     assert "sudo" not in describe([node()], 5, 16_000_000, sudo=False)[-1]

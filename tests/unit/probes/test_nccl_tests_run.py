@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
 from pathlib import Path
@@ -59,6 +60,22 @@ def test_its_figures_come_with_the_path_of_the_program(tmp_path: Path, monkeypat
 
 def test_a_node_without_it_is_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert measured(tmp_path, monkeypatch, None) is None
+
+
+@pytest.mark.parametrize("owner", [0, 65534])
+@pytest.mark.skipif(os.getuid() != 0, reason="needs another user")
+def test_one_that_is_not_in_path_is_run_only_where_it_is_roots(
+    owner: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = [tmp_path / "opt", tmp_path / "nccl-tests" / "build"]  # the second one is in the user's home
+    for place in places:
+        place.mkdir(parents=True)
+        (place / "all_reduce_perf").write_text(PROGRAM.format(then=""))
+        (place / "all_reduce_perf").chmod(0o755)
+    os.chown(places[0] / "all_reduce_perf", owner, owner)
+    monkeypatch.setattr(nccl_tests, "FOLDERS", (str(places[0]),))
+    found = measured(tmp_path, monkeypatch, None)
+    assert (found.program if found else "") == ("" if owner else str(places[0] / "all_reduce_perf"))
 
 
 def test_why_it_failed_is_told_beside_what_it_had_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
