@@ -11,7 +11,6 @@ import os
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,8 +19,6 @@ from textual.app import App
 from textual.pilot import Pilot
 
 from benchmarks.report import FigureRow
-from collectors.fleet.ssh.turns import event_loop
-from hangtop.session.aside import aside
 from tui.app import HangtopApp
 
 SIZE = (200, 60)
@@ -167,5 +164,5 @@ def _run(measure: Callable[[int], Awaitable[list[FigureRow]]], size: int) -> lis
     async def whole() -> list[FigureRow]:
         return await measure(size)
 
-    with asyncio.Runner(loop_factory=partial(event_loop, aside.hurried)) as runner:  # as the command does
+    with asyncio.Runner() as runner:
         return runner.run(whole())

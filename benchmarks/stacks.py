@@ -90,9 +90,8 @@ async def ours(nodes: Sequence[Ssh], pids: Pids) -> float:
 
 async def over_connections(cluster: Cluster, pids: Pids) -> Times:
     """Take turns: our dumps, the floor, pdsh."""
-    connector = Connector(
-        SshConfig.load(cluster.ssh_config), Questions(NobodyAsker("a benchmark has nobody to ask")), batch=True
-    )
+    nobody = Questions(NobodyAsker("a benchmark has nobody to ask"), batch=True)
+    connector = Connector(SshConfig.load(cluster.ssh_config), nobody)
     times = Times([], [], [], [], [])
     for _ in range(ROUNDS):
         nodes = [Ssh(name, connector.settings(name, None, None), connector) for name in cluster.names]

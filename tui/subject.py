@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from collectors.fleet.ssh.questions import Asker
+from collectors.fleet.ssh.asking import Asker
 from collectors.fleet.transport import Transport
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Verdict

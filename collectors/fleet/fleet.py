@@ -22,8 +22,7 @@ from collectors.fleet import payload
 from collectors.fleet.control import control_line
 from collectors.fleet.node_link import AGENT, LinkOptions, NodeLink
 from collectors.fleet.sink import LinkChange, Sink
-from collectors.fleet.ssh.asking import Questions
-from collectors.fleet.ssh.questions import Asker
+from collectors.fleet.ssh.asking import Asker, Questions
 from collectors.fleet.targets.chosen import Target
 from collectors.fleet.transport import Transport, TransportError
 from collectors.fleet.transports import Transports
@@ -84,7 +83,7 @@ class Fleet:
         self._targets = tuple(targets)
         self._sink = sink
         self._options = options
-        self._questions = Questions(asker)
+        self._questions = Questions(asker, batch=options.batch)
         self._transports = Transports(self._questions, options.way, options.instead)
         self._links: dict[str, NodeLink] = {}
         self._places = {target.name: number for number, target in enumerate(self._targets)}
@@ -185,7 +184,7 @@ class Fleet:
     def _prepare(self) -> None:
         payload.pack(AGENT, extra=self._options.extra)  # reads and compresses fifty files, once: not on the event loop
         if self._options.way is None and any(not target.local for target in self._targets):
-            self._transports.load(self._options.ssh_config, batch=self._options.batch)
+            self._transports.load(self._options.ssh_config)
 
     async def _keep_time(self) -> None:
         """Heartbeats and looks, a few nodes at a time so that none of it is felt.
@@ -218,8 +217,6 @@ class Fleet:
     def _look(self, slot: int, links: Sequence[NodeLink], now: float) -> None:
         for link in links[slot::_LOOK_SLOTS]:
             link.look(now)
-        for transport in self._transports.over_ssh[slot::_LOOK_SLOTS]:
-            transport.look(now, self._links[transport.name].settings.interval)
 
 
 def slots_of_turn(nodes: int) -> int:

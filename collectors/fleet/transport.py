@@ -22,6 +22,10 @@ class Declined(Refused):
     """A question to the person stayed without an answer: asking it again unbidden would be a nuisance."""
 
 
+class SshConfigError(Refused):
+    """The ssh_config cannot be used; the text names the file, and the line where it is known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Completed:
     """A command that ended. ``status`` is its exit status, negative for a signal as in :mod:`subprocess`."""

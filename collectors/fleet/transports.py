@@ -18,7 +18,6 @@ from collectors.fleet.transport import Refused
 
 if TYPE_CHECKING:
     from collectors.fleet.ssh.connector import Connector
-    from collectors.fleet.ssh.node import Ssh
     from collectors.fleet.ways.way import Way
 
 
@@ -30,7 +29,6 @@ class Transports:
         self.by_name: dict[str, LinkTransport] = {}
         self.unusable: dict[str, str] = {}
         """Why there is none, for nodes that the configuration makes unusable."""
-        self.over_ssh: list[Ssh] = []
         self.connector: Connector | None = None
         self._questions = questions
         self._way, self._instead = way, instead
@@ -39,12 +37,12 @@ class Transports:
         self._told = False
         """It was said that another way than SSH is taken."""
 
-    def load(self, ssh_config: Path | None, *, batch: bool) -> None:
+    def load(self, ssh_config: Path | None) -> None:
         """Import what SSH needs and read its configuration, before :meth:`make`. Raises :class:`ConfigError`."""
         from collectors.fleet.ssh.config import SshConfig
         from collectors.fleet.ssh.connector import Connector
 
-        self.connector = Connector(SshConfig.load(ssh_config), self._questions, batch=batch)
+        self.connector = Connector(SshConfig.load(ssh_config), self._questions)
 
     def make(self, targets: Iterable[Target]) -> None:
         """Make those of some nodes."""
@@ -63,7 +61,6 @@ class Transports:
 
         assert self.connector is not None
         first = Ssh(target.name, self.connector.settings(target.host, target.user, target.port), self.connector)
-        self.over_ssh.append(first)
         if self._instead is None:
             return first
         from collectors.fleet.ways.instead import Instead

@@ -17,7 +17,6 @@ from typing import Self
 import msgspec
 
 from collectors.fleet.clean import clean
-from collectors.fleet.ssh.slim import Bell
 from collectors.fleet.transport import Process, Transport, TransportError
 
 LOST = -1
@@ -105,7 +104,7 @@ class Running:
         self._process: Process | None = None
         self._left = limits.total
         self._errors = bytearray()
-        self._done = Bell()
+        self._done = asyncio.Event()
         self._end: asyncio.Task[int] | None = None
         self._beating: asyncio.Task[None] | None = None
 

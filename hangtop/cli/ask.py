@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from collectors.fleet.ssh.questions import Asker, Question
+from collectors.fleet.ssh.asking import Asker, Question
 from hangtop.cli.running import unattended
 from hangtop.cli.status import Status
 

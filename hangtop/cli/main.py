@@ -123,9 +123,8 @@ def fill_closed() -> None:
 
 def _exit_code_of(error: Exception) -> int | None:
     """Exit code of an error whose text is the whole story; None for a fault of hangtop."""
-    from collectors.fleet.ssh.words import SshConfigError
     from collectors.fleet.targets.chosen import TargetError
-    from collectors.fleet.transport import TransportError
+    from collectors.fleet.transport import SshConfigError, TransportError
     from hangtop.session.tape.recording import RecordingError
 
     if isinstance(error, TargetError | SshConfigError | RecordingError):

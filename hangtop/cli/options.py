@@ -114,7 +114,7 @@ CONNECTION: tuple[Decorator, ...] = (
     _reached(
         "--via",
         metavar="CMD",
-        help="Another way than SSH: slurm, kubectl, or a command that gives a shell there ('docker exec -i %h sh').",
+        help="Another way in: ssh (the system's own), slurm, kubectl, or a command ('docker exec -i %h sh').",
     ),
     _reached("-n", "--namespace", metavar="NS", help="Of the pods, with --via kubectl."),
     _reached("-l", "--selector", metavar="LABELS", help="The pods that have these labels, with --via kubectl."),

@@ -6,7 +6,6 @@ import asyncio
 import os
 import shlex
 import sys
-from functools import partial
 from pathlib import Path
 
 import click
@@ -40,8 +39,6 @@ def show(session: Session, choices: ScreenChoices, *, keep: bool = False) -> Non
     Raises :class:`click.UsageError` where there is no terminal to show it on, or no such theme, what the session
     raises that cannot begin, and :class:`~hangtop.cli.running.EndedBySignalError` when a signal ended it.
     """
-    from collectors.fleet.ssh.turns import event_loop
-    from hangtop.session.aside import aside
     from tui.app import HangtopApp, ScreenOptions
 
     told: list[str] = []
@@ -69,8 +66,7 @@ def show(session: Session, choices: ScreenChoices, *, keep: bool = False) -> Non
         when_asked_to_end(app.exit, came)  # of a terminal that is gone, too, nothing that was seen is lost
         await app.run_async()
 
-    with asyncio.Runner(loop_factory=partial(event_loop, aside.hurried)) as runner:
-        runner.run(shown())
+    asyncio.run(shown())
     try:
         for line in filter(None, told):
             click.echo(f"hangtop: {line}", err=True)

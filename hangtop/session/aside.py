@@ -68,10 +68,6 @@ class Aside:
         """Whether that moment is not over."""
         return time.monotonic() < self._until
 
-    def hurried(self) -> bool:
-        """Whether the loop should take the shortest turns: somebody waits, or a thread takes turns with it."""
-        return self._under_way > 0 or self.held()
-
     async def __call__(self, work: Callable[[], T]) -> T:
         """Run ``work`` in a thread and return its result; to be awaited on one event loop."""
         if self._under_way == 0:

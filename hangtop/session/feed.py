@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from collectors.fleet.sink import Sink
-from collectors.fleet.ssh.questions import Asker
+from collectors.fleet.ssh.asking import Asker
 from collectors.fleet.transport import Transport
 from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
 from collectors.samples.control import Settings

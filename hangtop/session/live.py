@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from collectors.fleet.ssh.questions import Question
+from collectors.fleet.ssh.asking import Question
 from collectors.fleet.transport import Transport, TransportError
 from collectors.fleet.ways.kubectl import Kubectl
 from collectors.samples.control import Settings

@@ -22,7 +22,7 @@ class Reach:
 
     targets: tuple[Target, ...]
     way: Way | None = None
-    """None for SSH."""
+    """None for hangtop's own SSH."""
     instead: Way | None = None
     """For nodes that SSH does not get into."""
     parts: tuple[SlurmComponent, ...] = ()
@@ -55,7 +55,7 @@ def _reach(options: SessionOptions) -> Reach:
     if options.via == SLURM:
         srun = Srun(parts)
         return Reach(targets, srun, parts=parts, logs=logs, notes=tuple(filter(None, [srun.needs()])))
-    way = way_of(options.via)
+    way = way_of(options.via, options.ssh_config)
     if way is not None and any(target.local for target in targets):
         raise TargetError(f"--via {options.via!r} needs nodes to lead to: name some")
     return Reach(targets, way, Srun(parts) if _can_step(options, parts) else None, parts, logs)
@@ -91,7 +91,7 @@ def _can_step(options: SessionOptions, parts: tuple[SlurmComponent, ...]) -> boo
 
 
 def shell_words(node: str, options: SessionOptions) -> list[str] | None:
-    """Argv of a shell for a person on a node by the session's ``--via``; None where that is SSH.
+    """Argv of a shell for a person on a node by the session's ``--via``; None without one.
 
     Asks Slurm where that is the way. Raises :class:`TargetError`, and
     :class:`~collectors.fleet.transport.Refused` for a node that the way cannot name.

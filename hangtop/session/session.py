@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from collectors.fleet.ssh.questions import Asker, Question
+from collectors.fleet.ssh.asking import Asker, Question
 from collectors.fleet.transport import Transport, TransportError
 from collectors.samples.control import Settings
 from collectors.samples.stacks import StackDump

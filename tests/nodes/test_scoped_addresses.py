@@ -64,7 +64,7 @@ def scoped() -> Iterator[tuple[Path, str]]:
 async def test_it_is_reached(scoped: tuple[Path, str], form: str) -> None:
     config, address = scoped
     (target,) = parse([form.format(address)])
-    connector = Connector(SshConfig.load(config), Questions(Person()), batch=True)
+    connector = Connector(SshConfig.load(config), Questions(Person(), batch=True))
     node = Ssh(target.name, connector.settings(target.host, target.user, target.port), connector)
     try:
         await node.connect()

@@ -58,7 +58,7 @@ def cluster() -> Iterator[Cluster]:
 
 @asynccontextmanager
 async def fleet(cluster: Cluster, via: str, seen: Seen) -> AsyncIterator[Fleet]:
-    options = FleetOptions(SETTINGS, version="v", way=way_of(via))
+    options = FleetOptions(SETTINGS, version="v", way=way_of(via, cluster.ssh_config))
     made = Fleet(resolve(cluster.names), sink=seen, asker=Person(), options=options)
     await made.start()
     try:
@@ -99,7 +99,7 @@ def await_nothing_left(nodes: list[Node], seconds: float, more: Callable[[], lis
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("way", [by_nsenter, by_openssh])
+@pytest.mark.parametrize("way", [by_nsenter, by_openssh, lambda _: "ssh"], ids=["nsenter", "command", "ssh"])
 async def test_nodes_come_live_and_their_faults_are_mended(cluster: Cluster, way: Callable[[Cluster], str]) -> None:
     seen = Seen()
     async with fleet(cluster, way(cluster), seen) as made:

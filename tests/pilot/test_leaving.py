@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from textual.app import App
 
-from collectors.fleet.ssh.words import SshConfigError
+from collectors.fleet.transport import SshConfigError
 from hangtop.diagnosis.finding import Finding, NextStep, Verdict
 from tests.pilot.test_offline import recorded
 from tests.support.piloted import screen

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from collectors.fleet.sink import LinkChange
-from collectors.fleet.ssh.questions import Question
+from collectors.fleet.ssh.asking import Question
 from tests.support.piloted import screen
 from tests.support.screens import NOW, Paper
 

@@ -18,15 +18,12 @@ import zstandard
 from collectors.fleet import interpreter
 from collectors.fleet.clean import clean_bytes
 from collectors.fleet.decode import Decoder
-from collectors.fleet.ssh import host_keys, keys
 from collectors.fleet.ssh.config import SshConfig
 from collectors.fleet.ssh.known_hosts import KnownHosts
-from collectors.fleet.ssh.settings import settings_of
-from collectors.fleet.ssh.words import SshConfigError
 from collectors.fleet.targets.chosen import parse
 from collectors.fleet.targets.error import TargetError
 from collectors.fleet.targets.hostfile import read_hostfile
-from collectors.fleet.transport import TransportError
+from collectors.fleet.transport import SshConfigError, TransportError
 from collectors.formats import BadFormat, flight_recorder, kineto, nccl_tests, nvidia_smi_text, pickled, pyspy_text, ras
 from collectors.formats.pcap import PcapError, segments, whole_length
 from collectors.formats.tcp_flows import flows
@@ -114,18 +111,13 @@ def _ssh_config(data: bytes) -> None:
     words = data.lower()
     if b"exec" in words or b"include" in words:  # these run programs and read other files, as the user wants it
         return
-    settings_of(SshConfig.load(in_file(data, "ssh_config")), "node1")
+    SshConfig.load(in_file(data, "ssh_config")).settings("node1")
 
 
 def _known_hosts(data: bytes) -> None:
     known = KnownHosts([in_file(data, "known_hosts")])
     for name in ("node1", "[node1]:2222", "10.0.0.1"):
         known.look(name)
-
-
-def _keys(data: bytes) -> None:
-    keys._public_half(data)
-    host_keys.certificate_of(data)
 
 
 def _settings(data: bytes) -> None:
@@ -236,7 +228,6 @@ def targets() -> dict[str, Target]:
         ),
         "ssh_config": Target(_reading(_ssh_config, SshConfigError), fixtures("seeds/ssh_config/*")),
         "known_hosts": Target(_known_hosts, fixtures("seeds/known_hosts/*")),
-        "keys": Target(_keys, (_private_key(), _certificate()), whole=True),
         "config": Target(_reading(_settings, click.ClickException), fixtures("seeds/config/*")),
     }
     return {**here, **fuzz_node.targets()}

@@ -14,7 +14,10 @@ from pathlib import Path
 
 import asyncssh
 
-from collectors.fleet.ssh.questions import Question
+from collectors.fleet.ssh.asking import Question, Questions
+from collectors.fleet.ssh.config import SshConfig
+from collectors.fleet.ssh.connector import Connector
+from collectors.fleet.ssh.node import Ssh
 
 Challenge = tuple[str, str, str, Sequence[tuple[str, bool]]]
 Handler = Callable[["asyncssh.SSHServerProcess[bytes]"], Awaitable[None]]
@@ -264,6 +267,19 @@ def home(folder: Path) -> Home:
     made = Home(folder)
     made.lines = [f"UserKnownHostsFile {made.known_hosts}", "GlobalKnownHostsFile none", "IdentityAgent none"]
     return made
+
+
+@asynccontextmanager
+async def nodes(user: Home, person: Person, *names: str, batch: bool = False) -> AsyncIterator[list[Ssh]]:
+    """Transports to aliases of the configuration, not connected yet; ``node0`` when none is named."""
+    connector = Connector(SshConfig.load(user.config), Questions(person, batch=batch))
+    found = [Ssh(name, connector.settings(name, None, None), connector) for name in names or ("node0",)]
+    try:
+        yield found
+    finally:
+        for node in found:
+            await node.close()
+        await connector.close()
 
 
 def words(process: asyncssh.SSHServerProcess[bytes]) -> list[str]:

@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
-from collectors.fleet.ssh.questions import Question
+from collectors.fleet.ssh.asking import Question
 from tui.dialogs.base import Dialog, Text
 from tui.intent import Intent
 from tui.looks.text import harmless, wrap

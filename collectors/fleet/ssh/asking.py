@@ -1,4 +1,4 @@
-"""Questions to the person, one at a time, and answers that need not be given twice."""
+"""Questions of connections to the person, one at a time, and passwords that need not be typed in twice."""
 
 from __future__ import annotations
 
@@ -6,16 +6,45 @@ import asyncio
 import ipaddress
 import re
 from collections.abc import Awaitable, Callable
-from functools import cache
+from dataclasses import dataclass
+from typing import Literal, Protocol
 
-from collectors.fleet.ssh.questions import Asker, Question
+Kind = Literal["host_key", "passphrase", "password", "keyboard", "reuse"]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question of one node.
+
+    ``host_key`` wants ``"yes"`` (accept and remember), ``"once"`` or None; ``reuse``, whether a password may be offered
+    to other hosts, wants ``"yes"``; the others want the secret or None to give up. ``prompt`` and ``detail`` came from
+    the far side and have been cleaned of control codes.
+    """
+
+    node: str
+    kind: Kind
+    prompt: str
+    detail: str = ""
+    secret: bool = True
+
+
+class Asker(Protocol):
+    """Somebody who can be asked: a dialog on the screen, a prompt on the terminal, or nobody (``--batch``)."""
+
+    async def ask(self, question: Question) -> str | None:
+        """Put the question and wait for the answer; None when the person declines or nobody is there."""
+
+    def tell(self, text: str) -> None:
+        """Say what went wrong on this machine without being in the way, such as a key that cannot be used."""
 
 
 class Questions:
     """Puts the questions of all connections one after another."""
 
-    def __init__(self, asker: Asker) -> None:
+    def __init__(self, asker: Asker, *, batch: bool = False) -> None:
+        """With ``batch`` nobody is asked."""
         self.asker = asker
+        self.batch = batch
         self._turn = asyncio.Lock()
         self._told: set[str] = set()
 
@@ -27,6 +56,8 @@ class Questions:
 
     async def ask(self, question: Question) -> str | None:
         """The answer; None when the person declines or nobody is there."""
+        if self.batch:
+            return None
         async with self._turn:
             return await self.asker.ask(question)
 
@@ -143,12 +174,6 @@ class PasswordAttempt:
                 self._tried.append(password)
                 return password
         return None
-
-
-@cache
-def over() -> PasswordAttempt:
-    """One that is over, for all connections that are in."""
-    return PasswordAttempt(("", 0), "", _UserKind(""))
 
 
 def likeness(host: str) -> str:

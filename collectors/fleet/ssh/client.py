@@ -8,13 +8,14 @@ from collections.abc import Callable, Sequence
 import asyncssh
 
 from collectors.fleet.clean import clean
-from collectors.fleet.ssh.asking import PasswordAttempt, Questions, over
-from collectors.fleet.ssh.host_keys import HostKeys, Judgement
-from collectors.fleet.ssh.keys import KeyRing
-from collectors.fleet.ssh.questions import Kind, Question
-from collectors.fleet.ssh.settings import HostSettings
-from collectors.fleet.ssh.thin import make_thin
+from collectors.fleet.ssh.asking import Kind, PasswordAttempt, Question, Questions
+from collectors.fleet.ssh.config import HostSettings
+from collectors.fleet.ssh.keys import Identity, KeyRing, Offer
+from collectors.fleet.ssh.known_hosts import HostKeys, Judgement
 
+KeyOffers = list[Offer] | None
+PASSWORD_PROMPTS = 3
+"""Times that a password is asked for on one connection."""
 _PASSWORD = re.compile(r"passw|passcode", re.IGNORECASE)
 _PROMPT_LIMIT = 400
 _REUSE = "Offer the password of {} to all other hosts like {} that want one? (yes/no)"
@@ -36,16 +37,13 @@ class Client(asyncssh.SSHClient):
         self.settings = settings
         self.shown: asyncssh.SSHKey | None = None
         """Host key that was not trusted."""
-        self.judgement = Judgement("known")
-        self._by_certificate: Judgement | None = None
-        self._taken: bytes | None = None
+        self.judgement = Judgement("unknown")
+        """Of that key."""
+        self._trusted: bytes | None = None
         self.tried: list[str] = []
         """What was offered as proof of who we are."""
-        self.left_out: Sequence[str] = ()
-        """What the ssh_config asks for besides and could not be offered, with the reason."""
         self.declined = False
         """A question stayed without an answer."""
-        self.lost: Exception | None = None
         self.on_lost: Callable[[Exception | None], None] | None = None
         self._node = node
         self._host_keys = host_keys
@@ -54,66 +52,51 @@ class Client(asyncssh.SSHClient):
         self._questions = questions
         self.waiting = waiting
         """Told what a person is waited for, and nothing when that is over."""
-        self._pairs: list[asyncssh.SSHKeyPair] | None = None
+        self._locked: list[Identity] | None = None
+        """Encrypted keys that have not been offered; None before the others were."""
         self._keyboard = 0
-
-    def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
-        """The host is reached, and nothing has been sent to it."""
-        make_thin(conn)
 
     # --- the host's side ------------------------------------------------------------------------------------------
 
     def validate_host_public_key(self, _host: str, _addr: str, _port: int, key: asyncssh.SSHKey) -> bool:
         """Judge a key; a person is asked later, not in the middle of a handshake."""
-        judged, self._by_certificate = self._by_certificate, None
-        if key.public_data == self._taken:  # keys are exchanged anew, with the same host
+        if key.public_data == self._trusted:  # keys are exchanged anew, with the same host
             return True
-        self.judgement = judged or self._host_keys.judge(self.settings, key)
+        self.judgement = self._host_keys.judge(self.settings, key)
+        if self.judgement.state == "known":
+            self._trusted = key.public_data
+            return True
         self.shown = key
-        # With checking off, as OpenSSH does then; but no secret is typed into it: see may_tell.
-        in_spite = self.judgement.state in ("changed", "revoked") and self.settings.strict == "no"
-        in_spite = in_spite and not self.judgement.everywhere
-        if in_spite or self.judgement.state == "known":
-            self.shown = None
-            self._taken = key.public_data
-            return True
         return False
-
-    def judge_certificate(self, certificate: asyncssh.SSHCertificate) -> None:
-        """Judge a certificate before its key is: what it decides is decided for the key."""
-        judged = self._host_keys.judge_certificate(self.settings, certificate)
-        if judged.state != "unknown":
-            self.judgement = self._by_certificate = judged
-
-    @property
-    def may_tell(self) -> bool:
-        """Whether passwords may be sent to this host."""
-        return self.judgement.state == "known"
 
     # --- our side -------------------------------------------------------------------------------------------------
 
-    async def public_key_auth_requested(self) -> asyncssh.SSHKeyPair | None:
-        """The next key to offer."""
-        if self._pairs is None:
-            self._pairs = await self._ring.pairs(self.settings, self._node, self.waiting)
-            self._pairs.reverse()
-        if not self._pairs:
-            return None
-        pair = self._pairs.pop()
-        self.tried.append(f"key {pair.get_algorithm()}")
-        return pair
+    async def public_key_auth_requested(self) -> KeyOffers:
+        """The next keys to offer: at first all that are at hand, then one by one those that need a passphrase."""
+        if self._locked is None:
+            offers, self._locked = await self._ring.offers(self.settings)
+            if offers:
+                self.tried += [f"key {_algorithm(offer)}" for offer in offers]
+                return offers
+        while self._locked:
+            identity = self._locked.pop(0)
+            key = None if identity.locked is None else await identity.locked.key(self._node, self._hear)
+            if key is not None:
+                self.tried.append(f"key {key.get_algorithm()}")
+                return [(key, identity.certificate), key] if identity.certificate is not None else [key]
+        return None
 
     async def password_auth_requested(self) -> str | None:
         """The next password to send."""
-        if not self.may_tell or self._passwords.asked >= self.settings.password_prompts:
+        if self._passwords.asked >= PASSWORD_PROMPTS:
             return None
-        prompt = f"Password of {self.settings.user}@{self.settings.hostname}"
+        prompt = f"Password of {self.settings.user}@{self.settings.host}"
         return await self._password(prompt, "", "password")
 
     def kbdint_auth_requested(self) -> str | None:
         """Whether to try keyboard-interactive; the server chooses how."""
         self._keyboard += 1
-        return "" if self.may_tell and self._keyboard <= self.settings.password_prompts else None
+        return "" if self._keyboard <= PASSWORD_PROMPTS else None
 
     async def kbdint_challenge_received(
         self, name: str, instructions: str, _lang: str, prompts: Sequence[tuple[str, bool]]
@@ -148,24 +131,23 @@ class Client(asyncssh.SSHClient):
         return answer
 
     async def _ask(self, question: Question) -> str | None:
-        if self.settings.batch:
-            return None
         self.waiting(f"waits for an answer: {question.prompt}")
         try:
             return await self._questions.ask(question)
         finally:
             self.waiting("")
 
+    def _hear(self, reason: str) -> None:
+        self.waiting(reason)
+
     # --- what becomes of it ---------------------------------------------------------------------------------------
 
     def auth_completed(self) -> None:
         """We are in."""
         self._passwords.accepted()
-        self._passwords = over()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It ended, by whatever cause."""
-        self.lost = exc
         self._passwords.over()
         if self.on_lost is not None:
             self.on_lost(exc)
@@ -173,3 +155,7 @@ class Client(asyncssh.SSHClient):
 
 def _shorten(text: str) -> str:
     return clean(text).strip()[:_PROMPT_LIMIT]
+
+
+def _algorithm(offer: Offer) -> str:
+    return (offer[0] if isinstance(offer, tuple) else offer).get_algorithm()

@@ -1,268 +1,239 @@
-"""The user's ssh_config, read once for all nodes.
+"""The user's ssh_config as asyncssh reads it: its public options object tells what holds for one host.
 
-OpenSSH's rules: the first value found for a keyword wins, ``Host`` and ``Match`` begin blocks, ``Include`` files belong
-to the block that they stand in. Blocks whose patterns are plain names are found by a dictionary, so that 2,048 hosts in
-2,048 blocks cost no more than one each. Unlike OpenSSH a host name is never canonicalised here.
+asyncssh reads a file anew for each host. Therefore a host is given a file of its own, without the ``Host`` blocks that
+name other hosts alone: of 2,048 hosts with a block each, none is read 2,048 times.
+
+What asyncssh does not know (``StrictHostKeyChecking``, ``HashKnownHosts``) is asked of ``ssh -G`` where it matters: for
+a host whose key is not known. ``--via ssh`` leaves all of it to OpenSSH.
 """
 
 from __future__ import annotations
 
-import getpass
-import glob
 import os
-import subprocess
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from collectors.fleet.ssh.patterns import is_plain, match_list
-from collectors.fleet.ssh.tokens import Tokens
-from collectors.fleet.ssh.words import SaidAt, SshConfigError, split_words
+import asyncssh
+
+from collectors.fleet.clean import clean, clean_bytes
+from collectors.fleet.local import Local
+from collectors.fleet.transport import SshConfigError, TransportError
 
 SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
-_DEPTH = 16
-_EXEC_DEADLINE = 10.0
+KEEPALIVE = 2.0
+KEEPALIVES = 3
+"""A cut link is noticed after ``KEEPALIVE * (KEEPALIVES + 1)`` seconds of silence."""
+_INCLUDES = 16
+_IDENTITIES = ("id_rsa", "id_ecdsa", "id_ed25519")
+_GLOBAL_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
+_ASKING = 10.0
 
-_VERBATIM = frozenset({"proxycommand", "localcommand", "remotecommand", "knownhostscommand"})
-_REPEATED = frozenset({"identityfile", "certificatefile"})
-_LISTS = frozenset({"userknownhostsfile", "globalknownhostsfile"})
-_RIVALS = {"proxyjump": "proxycommand", "proxycommand": "proxyjump"}
-_SINGLE_CRITERIA = frozenset({"all", "canonical", "final"})
-_CRITERIA = frozenset(
-    {"host", "originalhost", "user", "localuser", "exec", "localnetwork", "tagged", "command", "sessiontype", "version"}
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """What one ``Host`` or ``Match`` line asks; all of ``tests`` must hold."""
-
-    tests: tuple[tuple[str, str, bool], ...]
-    """(criterion, patterns, negated)."""
-    plain_hosts: tuple[str, ...] = ()
-    """Names that the block is for when it is a ``Host`` line without wildcards; they replace the tests."""
+# What is hangtop's to decide, whatever the ssh_config says: keys, host keys and the way to the host are given to each
+# connection; sessions get no terminal, no environment and no command of the configuration.
+_OWN: Mapping[str, Any] = {
+    "client_keys": None, "agent_path": None, "known_hosts": None, "x509_trusted_certs": None,
+    "x509_trusted_cert_paths": [], "gss_host": None, "gss_auth": False, "gss_kex": False, "host_based_auth": False,
+    "canonicalize_hostname": False, "tunnel": None, "proxy_command": None, "connect_timeout": None, "login_timeout": 0,
+    "keepalive_interval": KEEPALIVE, "keepalive_count_max": KEEPALIVES, "command": None, "env": None, "send_env": None,
+    "request_pty": False, "agent_forwarding": False, "x11_forwarding": False, "encoding": None,
+}  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class SshSetting:
-    """One line that sets something."""
+@dataclass(frozen=True, slots=True, eq=False)
+class HostSettings:
+    """How to reach one host, by name of the configuration."""
 
-    keyword: str
-    values: tuple[str, ...]
-    place: SaidAt
+    original: str
+    """As the user named it."""
+    options: asyncssh.SSHClientConnectionOptions
+    jumps: tuple[str, ...]
+    """ProxyJump, host by host."""
+    proxy_command: str
+    known_hosts: tuple[Path, ...]
+    """Files of known host keys."""
+    learned: Path | None
+    """The one of them to which a new key is added."""
+    identities: tuple[Path, ...]
+    identities_named: bool
+    """False when they are the default ones, which need not exist."""
+    certificates: tuple[Path, ...]
+    agent: str
+    """Path of the agent's socket; empty for none."""
+
+    @property
+    def host(self) -> str:
+        """Name or address to connect to."""
+        return self.options.host.removeprefix("[").removesuffix("]")
+
+    @property
+    def port(self) -> int:
+        """TCP port to connect to."""
+        return self.options.port
+
+    @property
+    def user(self) -> str:
+        """Who logs in."""
+        return self.options.username
+
+    @property
+    def timeout(self) -> float | None:
+        """ConnectTimeout in seconds."""
+        seconds = self.says("ConnectTimeout")
+        return float(seconds) if isinstance(seconds, int) and seconds > 0 else None
+
+    @property
+    def known_as(self) -> str:
+        """Name of the host itself, which a certificate must name."""
+        return (self.options.host_key_alias or self.host).lower()
+
+    @property
+    def known_name(self) -> str:
+        """Name under which its key is in known_hosts: with the port where that is not 22, unless it is an alias."""
+        if self.port == 22 or self.options.host_key_alias:
+            return self.known_as
+        return f"[{self.known_as}]:{self.port}"
+
+    def says(self, keyword: str) -> Any:
+        """The value that asyncssh has read for a keyword; None where nothing was said."""
+        return self.options.config.get(keyword)
 
 
 @dataclass(slots=True)
-class HostBlock:
-    """Lines that hold under the same conditions; several where the block stands in an included file."""
+class _Block:
+    """Lines from one ``Host`` or ``Match`` line to the next."""
 
-    conditions: tuple[Condition, ...]
-    settings: list[SshSetting] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Values:
-    """What the configuration says about one host, raw: texts by keyword in lower case."""
-
-    texts: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    places: dict[str, SaidAt] = field(default_factory=dict)
-
-    def get(self, keyword: str) -> str | None:
-        """The value of a keyword, None when nothing was said."""
-        values = self.texts.get(keyword)
-        return values[0] if values else None
+    names: frozenset[str] | None = None
+    """The only hosts for which it can hold, where its patterns are plain names."""
+    lines: list[str] = field(default_factory=list)
 
 
 class SshConfig:
-    """Parsed configuration files; immutable."""
+    """The configuration files of one user."""
 
-    def __init__(self, blocks: Sequence[HostBlock]) -> None:
-        self._blocks = blocks
-        self._plain: dict[str, list[int]] = {}
-        self._others: list[int] = []
-        self._final = any(test[0] == "final" for b in blocks for c in b.conditions for test in c.tests)
-        self._ran: dict[str, bool] = {}
-        for index, block in enumerate(blocks):
-            names = block.conditions[-1].plain_hosts if block.conditions else ()
-            for name in names:
-                self._plain.setdefault(name, []).append(index)
-            if not names:
-                self._others.append(index)
+    def __init__(self, files: Sequence[Path]) -> None:
+        """Reads the files. Raises :class:`SshConfigError`."""
+        self._files = files
+        self._general: list[int] = []
+        self._of_host: dict[str, list[int]] = {}
+        self._blocks = [block for file in files for block in _blocks(file, _INCLUDES)]
+        for number, block in enumerate(self._blocks):
+            if block.names is None:
+                self._general.append(number)
+            for name in block.names or ():
+                self._of_host.setdefault(name, []).append(number)
 
     @classmethod
     def load(cls, path: Path | None = None) -> SshConfig:
-        """Parse ``path`` alone, or the user's and the system's configuration where they exist.
+        """``path`` alone, or the user's and the system's configuration where they exist."""
+        usual = (Path("~/.ssh/config").expanduser(), SYSTEM_CONFIG)
+        return cls([path] if path is not None else [file for file in usual if file.is_file()])
 
-        Raises :class:`SshConfigError` with file and line.
-        """
+    def settings(self, host: str, user: str | None = None, port: int | None = None) -> HostSettings:
+        """Look a host up. May run ``Match exec``. Raises :class:`SshConfigError`."""
+        options = self._options(host, user, port)
+        config = options.config
         home = Path("~/.ssh").expanduser()
-        if path is not None:
-            return cls(list(_parse_file(path, (), 0, home)))
-        blocks: list[HostBlock] = []
-        for file, base in ((home / "config", home), (SYSTEM_CONFIG, SYSTEM_CONFIG.parent)):
-            if file.is_file():
-                blocks += _parse_file(file, (), 0, base)
-        return cls(blocks)
+        jumps = str(config.get("ProxyJump") or "")
+        identities = config.get("IdentityFile")
+        mine = _paths(config.get("UserKnownHostsFile"), (home / "known_hosts", home / "known_hosts2"))
+        return HostSettings(
+            original=host,
+            options=options,
+            jumps=tuple(word.strip().removeprefix("ssh://").rstrip("/") for word in jumps.split(",") if word.strip()),
+            proxy_command="" if jumps else str(config.get("ProxyCommand") or ""),
+            known_hosts=(*mine, *_paths(config.get("GlobalKnownHostsFile"), tuple(map(Path, _GLOBAL_KNOWN_HOSTS)))),
+            learned=mine[0] if mine else None,
+            identities=_paths(identities, tuple(home / name for name in _IDENTITIES)),
+            identities_named=identities is not None,
+            certificates=_paths(config.get("CertificateFile"), ()),
+            agent=_agent(config.get("IdentityAgent", "SSH_AUTH_SOCK")),
+        )
 
-    def values(self, host: str, user: str | None = None, port: int | None = None) -> Values:
-        """Everything said about ``host``; ``user`` and ``port`` of the command line go before the files.
+    async def openssh_says(self, settings: HostSettings) -> dict[str, str]:
+        """What OpenSSH's own client makes of its configuration for a host; nothing where there is none here."""
+        named = [word for file in self._files[:1] for word in ("-F", str(file))] if len(self._files) == 1 else []
+        words = ["ssh", "-G", *named, "-l", settings.user, "-p", str(settings.port), settings.original]
+        try:
+            done = await Local("ssh").run(words, timeout=_ASKING, limit=1 << 20)
+        except TransportError:
+            return {}
+        lines = (line.partition(" ") for line in clean_bytes(done.stdout).splitlines())
+        return {keyword: value for keyword, _, value in lines}
 
-        ``Match exec`` runs its command, so this may block. Raises :class:`SshConfigError`.
-        """
-        values = Values()
-        if user is not None:
-            values.texts["user"] = (user,)
-        if port is not None:
-            values.texts["port"] = (str(port),)
-        self._apply(values, host, host, final=False)
-        if self._final:
-            name = _hostname(values, host).lower()
-            values.texts["hostname"] = (name.replace("%", "%%"),)
-            self._apply(values, name, host, final=True)
-        return values
+    def _options(self, host: str, user: str | None, port: int | None) -> asyncssh.SSHClientConnectionOptions:
+        said: dict[str, Any] = {"host": host, "username": user or (), "port": () if port is None else port}
+        try:
+            with tempfile.NamedTemporaryFile("w", encoding="utf-8", errors="surrogateescape") as file:
+                file.write(self._part(host))
+                file.flush()
+                options = asyncssh.SSHClientConnectionOptions(config=[file.name], **said, **_OWN)
+                if options.config.has_match_final():
+                    options.update(reload=True, final=True)
+        except asyncssh.ConfigParseError as error:
+            where = self._with_its_line(said, error)
+            raise SshConfigError(f"ssh_config: {where} (--via ssh has OpenSSH read it)") from None
+        except (ValueError, OSError) as error:
+            raise SshConfigError(f"ssh_config of {host}: {clean(str(error))}") from None
+        return options
 
-    def _apply(self, values: Values, host: str, original: str, *, final: bool) -> None:
-        appended: set[str] = set()
-        for index in sorted({*self._others, *self._plain.get(host, ())}):
-            block = self._blocks[index]
-            if all(self._holds(condition, values, host, original, final) for condition in block.conditions):
-                for setting in block.settings:
-                    _set(values, setting, appended, final)
+    def _with_its_line(self, said: Mapping[str, Any], error: Exception) -> str:
+        """The same complaint by file and line of the user's own files."""
+        try:
+            asyncssh.SSHClientConnectionOptions(config=list(self._files), **said, **_OWN)
+        except asyncssh.ConfigParseError as own:
+            return clean(str(own))
+        return clean(str(error))
 
-    def _holds(self, condition: Condition, values: Values, host: str, original: str, final: bool) -> bool:
-        if condition.plain_hosts:
-            return host in condition.plain_hosts
-        return all(self._test(*test, values, host, original, final) for test in condition.tests)
-
-    def _test(
-        self, criterion: str, wanted: str, negated: bool, values: Values, host: str, original: str, final: bool
-    ) -> bool:
-        hostname = _hostname(values, original)
-        user = values.get("user") or getpass.getuser()
-        match criterion:
-            case "all":
-                found = True
-            case "final":
-                found = final
-            case "blockhost":
-                found = match_list(host, wanted)
-            case "host":
-                found = match_list(hostname.lower(), wanted.lower())
-            case "originalhost":
-                found = match_list(original.lower(), wanted.lower())
-            case "user":
-                found = match_list(user, wanted)
-            case "localuser":
-                found = match_list(getpass.getuser(), wanted)
-            case "tagged":
-                found = match_list(values.get("tag") or "", wanted)
-            case "sessiontype":
-                found = match_list("exec", wanted)
-            case "exec":
-                found = self._run(Tokens(original, hostname, values.get("port") or "22", user).expand(wanted))
-            case _:  # canonical, localnetwork, command, version: never true for a connection made here
-                found = False
-        return found != negated
-
-    def _run(self, command: str) -> bool:
-        """Whether a command of ``Match exec`` succeeds; run once for all hosts for which it reads the same."""
-        if command not in self._ran:
-            try:
-                done = subprocess.run(
-                    [os.environ.get("SHELL", "/bin/sh"), "-c", command], stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=_EXEC_DEADLINE, check=False,
-                )  # fmt: skip
-                self._ran[command] = done.returncode == 0
-            except (OSError, subprocess.TimeoutExpired):
-                self._ran[command] = False
-        return self._ran[command]
+    def _part(self, host: str) -> str:
+        """The blocks that may hold for a host, in their order."""
+        numbers = sorted([*self._general, *self._of_host.get(host, ())])
+        return "\n".join(line for number in numbers for line in self._blocks[number].lines)
 
 
-def _hostname(values: Values, original: str) -> str:
-    configured = values.get("hostname")
-    return Tokens(original, original).expand(configured, "%h") if configured else original
-
-
-def _set(values: Values, setting: SshSetting, appended: set[str], final: bool) -> None:
-    """Take a line's value unless an earlier one stands; identities add up, jump and command exclude each other."""
-    keyword = setting.keyword
-    if keyword in _REPEATED:
-        known = values.texts.get(keyword, ())
-        if keyword not in appended and final and known:
-            return  # the final pass would only repeat the first
-        appended.add(keyword)
-        if setting.values[0] not in known:
-            values.texts[keyword] = (*known, setting.values[0])
-            values.places.setdefault(keyword, setting.place)
-        return
-    if keyword in values.texts or _RIVALS.get(keyword, "") in values.texts:
-        return
-    values.texts[keyword] = setting.values
-    values.places[keyword] = setting.place
-
-
-def _parse_file(path: Path, outer: tuple[Condition, ...], depth: int, base: Path) -> Iterator[HostBlock]:
-    if depth > _DEPTH:
-        raise SshConfigError(f"{path}: more than {_DEPTH} Include files within one another")
+def _blocks(path: Path, depth: int) -> Iterator[_Block]:
+    """Blocks of a file, with those of the files that it includes before its first ``Host`` or ``Match``."""
+    if depth == 0:
+        raise SshConfigError(f"{path}: more than {_INCLUDES} Include files within one another")
     try:
-        text = path.read_bytes().decode("utf-8", "surrogateescape")
+        text = path.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError as error:
         raise SshConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    block = HostBlock(outer)
-    for number, line in enumerate(text.split("\n"), start=1):
-        place = SaidAt(path, number)
-        keyword, values = split_words(line.partition("\0")[0], place, _VERBATIM)  # to OpenSSH a line ends there
-        if not keyword:
-            continue
-        if not values:
-            raise SshConfigError(f"{place}: {keyword} without a value")
+    block, conditional = _Block(lines=["Host *"]), False
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.replace("=", " ", 1).split()
+        keyword = words[0].lower() if words else ""
+        if keyword == "revokedhostkeys" and words[1:] != ["none"]:
+            raise SshConfigError(f"{path}:{number}: RevokedHostKeys is not read by hangtop's own SSH: use --via ssh")
         if keyword in ("host", "match"):
             yield block
-            condition = _host(values) if keyword == "host" else _match(values, place)
-            block = HostBlock((*outer, condition))
-        elif keyword == "include":
+            plain = keyword == "host" and not any(sign in line for sign in "*?!\"'\\,")
+            block, conditional = _Block(frozenset(words[1:]) if plain else None, [line]), True
+        elif keyword == "include" and not conditional:
             yield block
-            for included in _included(values, base, place):
-                yield from _parse_file(included, block.conditions, depth + 1, base)
-            block = HostBlock(block.conditions)
+            for pattern in words[1:]:
+                yield from _included(path.parent, pattern.strip('"'), depth)
+            block = _Block(lines=["Host *"])
         else:
-            kept = values if keyword in _LISTS else values[:1]
-            block.settings.append(SshSetting(keyword, tuple(kept), place))
+            block.lines.append(line)
     yield block
 
 
-def _included(patterns: Sequence[str], base: Path, place: SaidAt) -> Iterator[Path]:
-    for pattern in patterns:
-        try:
-            whole = base / Path(pattern).expanduser()
-        except RuntimeError:
-            raise SshConfigError(f"{place}: nobody's home is known for {pattern!r}") from None
-        for found in sorted(glob.glob(str(whole))):  # noqa: PTH207 (absolute patterns)
-            if Path(found).is_file():
-                yield Path(found)
+def _included(folder: Path, pattern: str, depth: int) -> Iterator[_Block]:
+    base = SYSTEM_CONFIG.parent if folder == SYSTEM_CONFIG.parent else Path("~/.ssh").expanduser()
+    whole = base / Path(pattern).expanduser()
+    for found in sorted(Path(whole.anchor).glob(str(whole.relative_to(whole.anchor)))):
+        if found.is_file():
+            yield from _blocks(found, depth - 1)
 
 
-def _host(patterns: Sequence[str]) -> Condition:
-    if all(is_plain(pattern) for pattern in patterns):
-        return Condition((), tuple(patterns))
-    return Condition((("blockhost", ",".join(patterns), False),))
+def _paths(texts: object, default: tuple[Path, ...]) -> tuple[Path, ...]:
+    return default if not isinstance(texts, list) else tuple(Path(text).expanduser() for text in texts)
 
 
-def _match(words: Sequence[str], place: SaidAt) -> Condition:
-    tests = []
-    rest = list(words)
-    while rest:
-        word, equals, value = rest.pop(0).partition("=")
-        negated = word.startswith("!")
-        criterion = word.removeprefix("!").lower()
-        if criterion in _SINGLE_CRITERIA:
-            tests.append((criterion, "", negated))
-            continue
-        if criterion not in _CRITERIA:
-            raise SshConfigError(f"{place}: Match knows no criterion {criterion!r}")
-        if not equals:
-            if not rest:
-                raise SshConfigError(f"{place}: Match {criterion} without a pattern")
-            value = rest.pop(0)
-        tests.append((criterion, value, negated))
-    return Condition(tuple(tests))
+def _agent(text: object) -> str:
+    if text == "SSH_AUTH_SOCK":
+        return os.environ.get("SSH_AUTH_SOCK", "")
+    return str(Path(str(text)).expanduser()) if text else ""

@@ -4,87 +4,83 @@ from __future__ import annotations
 
 import asyncio
 import random
+import shlex
 import socket
+import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
-from typing import Any
+from typing import IO, Any
 
 import asyncssh
-from asyncssh.encryption import get_default_encryption_algs, get_encryption_algs
-from asyncssh.kex import get_kex_algs
-from asyncssh.mac import get_mac_algs
-from asyncssh.public_key import get_certificate_algs, get_public_key_algs
 
-from collectors.fleet.ssh.asking import Passwords, Questions
+from collectors.fleet.clean import clean_bytes
+from collectors.fleet.ssh.asking import Passwords, Question, Questions
 from collectors.fleet.ssh.client import Client
-from collectors.fleet.ssh.config import SshConfig
-from collectors.fleet.ssh.connection_limit import ConnectionLimit, Slot
-from collectors.fleet.ssh.handshake_clock import HandshakeClock, rest_for_people
-from collectors.fleet.ssh.host_keys import HostKeys
+from collectors.fleet.ssh.config import HostSettings, SshConfig
 from collectors.fleet.ssh.keys import KeyRing
-from collectors.fleet.ssh.patterns import match_list
+from collectors.fleet.ssh.known_hosts import HostKeys, fingerprint
 from collectors.fleet.ssh.reasons import Dropped, explain, unfinished
-from collectors.fleet.ssh.settings import HostSettings, Jump, settings_of
-from collectors.fleet.ssh.sockets import ProxyCommand, connect
-from collectors.fleet.ssh.thin import KEEPALIVE, KEEPALIVES, ThinConnection
-from collectors.fleet.ssh.trusting import Trusting
-from collectors.fleet.ssh.vouching import vouched
-from collectors.fleet.transport import Declined, Refused, TransportError
+from collectors.fleet.ssh.sockets import connect
+from collectors.fleet.targets.chosen import parse
+from collectors.fleet.targets.error import TargetError
+from collectors.fleet.transport import Declined, Refused, SshConfigError, TransportError
 
+HANDSHAKES = 8
+"""Handshakes at once: more would stall the screen and overrun sshd's MaxStartups."""
 TIMEOUT = 10.0
 """Seconds for reaching a host and shaking hands when the ssh_config says nothing; a person's time does not count."""
-
 PATIENCE = 0.25
 """Seconds that a host may take to accept a TCP connection before others go first."""
-
 DROPS = 6
 """Times that a handshake which the far side dropped is tried again."""
+_FAST = "^aes128-gcm@openssh.com"
+_JUMPS = 8
 
-_FAST = "aes128-gcm@openssh.com"
-_JUMP_LIMIT = 8
+Waiting = Callable[[str], None]
+"""Told what a connection waits for, a person or nothing."""
 
 
 class Connector:
     """Everything that the connections of one fleet share."""
 
-    def __init__(self, config: SshConfig, questions: Questions, *, batch: bool = False) -> None:
+    def __init__(self, config: SshConfig, questions: Questions) -> None:
         self._config = config
-        self._batch = batch
         self._questions = questions
         self._passwords = Passwords()
         self._host_keys = HostKeys()
-        self._trusting = Trusting(self._host_keys, questions)
         self._ring = KeyRing(questions)
-        self._limit = ConnectionLimit()
+        self._places = asyncio.Semaphore(HANDSHAKES)
         self._tunnels: dict[HostSettings, asyncio.Task[asyncssh.SSHClientConnection]] = {}
-        self._proxies: set[ProxyCommand] = set()
-        self._jumps: dict[Jump, HostSettings] = {}
+        self._jumps: dict[tuple[str, ...], HostSettings] = {}
 
     def settings(self, host: str, user: str | None, port: int | None) -> HostSettings:
         """Look a host up and read its known_hosts. Blocks for ``Match exec``. Raises :class:`SshConfigError`."""
-        settings = settings_of(self._config, host, user, port)
-        if self._batch:
-            settings = replace(settings, batch=True)
+        settings = self._config.settings(host, user, port)
         self._host_keys.read(settings)
         return settings
 
     async def open(
-        self, settings: HostSettings, node: str, waiting: Callable[[str], None]
+        self, settings: HostSettings, node: str, waiting: Waiting
     ) -> tuple[asyncssh.SSHClientConnection, Client]:
-        """Open a connection. ``waiting`` is told what it waits for, a person or nothing.
-
-        Raises :class:`Refused` when somebody must act first, else :class:`TransportError`.
-        """
+        """Open a connection. Raises :class:`Refused` when somebody must act first, else :class:`TransportError`."""
         drops = 0
+        certificates = bool(self._host_keys.authorities(settings))
         while True:
             tunnel = await self._tunnel(settings, node, waiting)
-            client = self._client(settings, node, waiting)
+            attempt = self._passwords.attempt(settings.user, settings.known_as, settings.port)
+            client = Client(settings, node, self._host_keys, self._ring, attempt, self._questions, waiting)
             try:
-                return await self._shake_hands(settings, client, tunnel), client
+                return await self._shake_hands(settings, client, tunnel, certificates), client
             except asyncssh.HostKeyNotVerifiable as error:
-                await self._trusting.settle(client, node, error, waiting)
+                if client.shown is not None:
+                    await self._settle(client, client.shown, node, waiting)
+                elif certificates and "revoked" not in error.reason:
+                    certificates = (
+                        False  # as OpenSSH: a certificate that is not to be believed holds a key all the same
+                    )
+                else:
+                    raise Refused(f"{settings.known_name}: no connection: {error.reason}") from None
             except Dropped as error:
                 drops += 1
                 if drops > DROPS:
@@ -104,63 +100,47 @@ class Connector:
                 task.result().abort()
         self._tunnels.clear()
         self._ring.close()
-        await asyncio.gather(*(proxy.finish() for proxy in self._proxies))
-        self._proxies.clear()
 
     # --- one handshake --------------------------------------------------------------------------------------------
 
-    def _client(self, settings: HostSettings, node: str, waiting: Callable[[str], None]) -> Client:
-        attempt = self._passwords.attempt(settings.user, settings.known_as, settings.port)
-        return Client(settings, node, self._host_keys, self._ring, attempt, self._questions, waiting)
-
     async def _shake_hands(
-        self, settings: HostSettings, client: Client, tunnel: asyncssh.SSHClientConnection | None
+        self, settings: HostSettings, client: Client, tunnel: asyncssh.SSHClientConnection | None, certificates: bool
     ) -> asyncssh.SSHClientConnection:
         seconds = settings.timeout or TIMEOUT
-        proxy: ProxyCommand | None = None
         reached = tunnel is not None
-        try:
-            async with self._limit.slot() as slot, asyncio.timeout(seconds) as deadline:
-                clock = HandshakeClock(deadline, seconds)
-                told = rest_for_people(client, slot, clock)
-                sock: socket.socket | None = None
-                if settings.proxy_command:
-                    proxy, sock = await ProxyCommand.start(settings.proxy_command)
-                    self._proxies.add(proxy)
-                    client.on_lost = lambda _error, proxy=proxy: proxy.end()
-                elif tunnel is None:
-                    sock = await self._reach(settings, slot, clock)
-                    reached = True
-                connection = await self._handshake(settings, client, sock, tunnel)
-                client.waiting = told  # nobody is waited for any more, and clock and slot can go
-                return connection
-        except asyncssh.HostKeyNotVerifiable:
-            raise
-        except (OSError, asyncssh.Error, ValueError, TransportError) as error:
-            complaint = await proxy.complaint() if proxy is not None else ""
-            if complaint:
-                raise TransportError(f"ProxyCommand of {settings.original}: {complaint}") from None
-            if client.declined and isinstance(error, asyncssh.PermissionDenied):
-                raise Declined(f"{settings.user}@{settings.hostname}: the question was not answered") from None
-            if reached and isinstance(error, TimeoutError):
-                raise unfinished(settings, seconds) from None
-            raise explain(error, settings, client.tried, client.left_out) from None
-        except asyncio.CancelledError:
-            if proxy is not None:
-                proxy.end()
-            raise
+        how: dict[str, Any] = {"tunnel": tunnel}
+        with tempfile.NamedTemporaryFile() as complaints:
+            try:
+                async with asyncio.timeout(None) as deadline, _Turn(self._places, deadline, seconds) as turn:
+                    told, client.waiting = client.waiting, turn.resting(client.waiting)
+                    if settings.proxy_command:
+                        how["proxy_command"] = _proxy(settings.proxy_command, complaints.name)
+                    elif tunnel is None:
+                        how["sock"] = await self._reach(settings, turn)
+                        reached = True
+                    connection = await self._handshake(settings, client, certificates, how)
+                    client.waiting = told
+                    return connection
+            except asyncssh.HostKeyNotVerifiable:
+                raise
+            except (OSError, asyncssh.Error, ValueError, TransportError) as error:
+                if complaint := _last_line(complaints.file):
+                    raise TransportError(f"ProxyCommand of {settings.original}: {complaint}") from None
+                if client.declined and isinstance(error, asyncssh.PermissionDenied):
+                    raise Declined(f"{settings.user}@{settings.host}: the question was not answered") from None
+                if reached and isinstance(error, TimeoutError):
+                    raise unfinished(settings, seconds) from None
+                raise explain(error, settings, client.tried) from None
 
-    async def _reach(self, settings: HostSettings, slot: Slot, clock: HandshakeClock) -> socket.socket:
+    async def _reach(self, settings: HostSettings, turn: _Turn) -> socket.socket:
         """Connect, and let others go first when the host takes its time: it may never answer."""
         connecting = asyncio.ensure_future(connect(settings))
         try:
             done, _ = await asyncio.wait({connecting}, timeout=PATIENCE)
             if not done:
-                slot.give_up()
+                turn.give_up_place()
                 await connecting
-                clock.rest()
-                await slot.take()
-                clock.run()
+                await turn.begin()
         except BaseException:
             connecting.cancel()
             with suppress(asyncio.CancelledError, OSError):
@@ -169,74 +149,64 @@ class Connector:
         return connecting.result()
 
     async def _handshake(
-        self,
-        settings: HostSettings,
-        client: Client,
-        sock: socket.socket | None,
-        tunnel: asyncssh.SSHClientConnection | None,
+        self, settings: HostSettings, client: Client, certificates: bool, how: dict[str, Any]
     ) -> asyncssh.SSHClientConnection:
-        self._host_keys.read(settings)
-        by_others = await vouched(settings, sock)
-        client.tried += by_others.offered
-        client.left_out = by_others.left_out
-        connection = await asyncssh.connect(
-            settings.hostname,
-            settings.port,
-            sock=sock,
-            tunnel=tunnel or (),
-            config=[],
-            client_factory=lambda: client,
-            username=settings.user,
-            known_hosts=_none_known,
-            host_key_alias=settings.known_as,
-            client_keys=None,
-            agent_path=None,
-            x509_trusted_certs=None,
-            public_key_auth=settings.public_key,
-            password_auth=settings.password,
-            kbdint_auth=settings.keyboard,
-            preferred_auth=settings.preferred,
-            compression_algs=["zlib@openssh.com", "none"] if settings.compression else ["none"],
-            keepalive_interval=KEEPALIVE,
-            keepalive_count_max=KEEPALIVES,
-            connect_timeout=None,
-            login_timeout=0,
-            proxy_command=None,
-            **by_others.options,
-            **self._algorithms(settings),
-        )
-        if isinstance(connection, ThinConnection):
-            connection.slim()
-        return connection
+        keys = self._host_keys
+        known: Any = ([], keys.authorities(settings) if certificates else [], keys.revoked(settings))
+        if not settings.says("HostKeyAlgorithms"):
+            how["server_host_key_algs"] = keys.algorithms(settings, certificates=certificates)
+        if not settings.says("Ciphers"):
+            how["encryption_algs"] = _FAST
+        # With config=None, what the options were made of counts, and nothing is read again.
+        return await asyncssh.connect(
+            settings.host, settings.port, options=settings.options, config=None, reload=False, final=False,
+            client_factory=lambda: client, known_hosts=lambda *_: known, **how,
+        )  # fmt: skip
 
-    def _algorithms(self, settings: HostSettings) -> dict[str, Any]:
-        """Algorithms of the configuration, as far as asyncssh knows them; else the fastest cipher first."""
-        chosen: dict[str, Any] = {
-            "encryption_algs": _fast_first(),
-            "server_host_key_algs": self._host_keys.algorithms(settings),
-        }
-        if not settings.algorithms:
-            return chosen
-        possible = {
-            "kex_algs": get_kex_algs(),
-            "encryption_algs": get_encryption_algs(),
-            "mac_algs": get_mac_algs(),
-            "server_host_key_algs": get_public_key_algs() + get_certificate_algs(),
-            "signature_algs": get_public_key_algs(),
-        }
-        for argument, text in settings.algorithms:
-            names = [name.decode() for name in possible[argument]]
-            sign = text[0] if text[0] in "+-^" else ""
-            known = [name for part in text.lstrip("+-^").split(",") for name in names if match_list(name, part)]
-            if known:
-                chosen[argument] = sign + ",".join(known)
-        return chosen
+    # --- host keys that are not trusted ---------------------------------------------------------------------------
+
+    async def _settle(self, client: Client, key: asyncssh.SSHKey, node: str, waiting: Waiting) -> None:
+        """Decide about a host key that is not trusted; returns when it is now, else raises :class:`Refused`."""
+        settings, judgement = client.settings, client.judgement
+        name, shown = settings.known_name, fingerprint(key)
+        if judgement.state == "changed":
+            raise Refused(
+                f"{name} shows another host key than before ({shown}). If it was set up anew, remove "
+                f"{judgement.place} (ssh-keygen -R {name}); if not, somebody may be listening"
+            )
+        said = await self._config.openssh_says(settings)
+        strict, hashed = said.get("stricthostkeychecking", "ask"), said.get("hashknownhosts") == "yes"
+        if strict in ("accept-new", "no", "off", "false"):
+            self._remember(settings, key, hashed=hashed)
+            return
+        if strict in ("yes", "true") or self._questions.batch or said.get("batchmode") == "yes":
+            raise Refused(f"{name} is in no known_hosts file, and may not be asked about: ssh {settings.original} once")
+        detail = f"{shown}\nThe authenticity of {name} cannot be established."
+        if judgement.place:
+            detail += f"\nOn port 22 it has another key: {judgement.place}"
+        waiting("waits for an answer: is this the right host?")
+        answer = await self._questions.ask(Question(node, "host_key", f"Trust {name}?", detail, secret=False))
+        waiting("")
+        if answer == "yes":
+            self._remember(settings, key, hashed=hashed)
+        elif answer == "once":
+            self._host_keys.accept(settings, key, remember=False)
+        else:
+            raise Declined(f"{name}: its host key was not accepted ({shown})")
+
+    def _remember(self, settings: HostSettings, key: asyncssh.SSHKey, *, hashed: bool) -> None:
+        try:
+            self._host_keys.accept(settings, key, remember=True, hashed=hashed)
+        except OSError as error:
+            # Trusted for this run all the same: the person has said so.
+            self._questions.tell(
+                f"{settings.learned} cannot be written ({error.strerror}): "
+                f"the host key of {settings.known_name} is trusted for this run alone"
+            )
 
     # --- jump hosts -----------------------------------------------------------------------------------------------
 
-    async def _tunnel(
-        self, settings: HostSettings, node: str, waiting: Callable[[str], None]
-    ) -> asyncssh.SSHClientConnection | None:
+    async def _tunnel(self, settings: HostSettings, node: str, waiting: Waiting) -> asyncssh.SSHClientConnection | None:
         """The shared connection to the last jump host before ``settings``; None when there is none."""
         jump = await self._jump(settings)
         if jump is None:
@@ -244,54 +214,100 @@ class Connector:
         await self._refuse_circle(jump)
         task = self._tunnels.get(jump)
         if task is None or (task.done() and (task.cancelled() or task.exception() or task.result().is_closed())):
-            task = asyncio.ensure_future(self._open_tunnel(jump, node, waiting))
+            task = asyncio.ensure_future(self._open_jump(jump, node, waiting))
             self._tunnels[jump] = task
         try:
             return await asyncio.shield(task)
         except TransportError as error:
             raise type(error)(f"jump host {jump.original}: {error}") from None
 
-    async def _open_tunnel(
-        self, jump: HostSettings, node: str, waiting: Callable[[str], None]
-    ) -> asyncssh.SSHClientConnection:
-        connection, client = await self.open(jump, node, waiting)
-        if client.judgement.state != "known":  # let in because checking is off: OpenSSH forwards nothing then
-            connection.abort()
-            raise Refused(
-                f"{jump.known_name} shows another host key than before ({client.judgement.place}): "
-                "nothing is passed on through it, be its key checked or not"
-            )
+    async def _open_jump(self, jump: HostSettings, node: str, waiting: Waiting) -> asyncssh.SSHClientConnection:
+        connection, _ = await self.open(jump, node, waiting)
         return connection
 
     async def _jump(self, settings: HostSettings) -> HostSettings | None:
         """Settings of the last jump host before a host; the ones before that are its own jumps."""
         if not settings.jumps:
             return None
-        *before, last = settings.jumps
-        if last not in self._jumps:
-            self._jumps[last] = await asyncio.to_thread(self.settings, last.host, last.user, last.port)
-        jump = self._jumps[last]
-        if before:
-            jump = replace(jump, jumps=tuple(before), proxy_command="")
+        if settings.jumps not in self._jumps:
+            *before, last = settings.jumps
+            try:
+                (target,) = parse([last])
+            except (TargetError, ValueError):
+                raise SshConfigError(f"ProxyJump of {settings.original}: {last!r} is no host") from None
+            jump = await asyncio.to_thread(self.settings, target.host, target.user, target.port)
+            jump = replace(jump, jumps=tuple(before), proxy_command="") if before else jump
+            self._jumps.setdefault(settings.jumps, jump)  # others may have asked meanwhile, and have its tunnel
+        jump = self._jumps[settings.jumps]
         # "Host *" with a ProxyJump names the jump host too.
-        return None if (jump.hostname, jump.port) == (settings.hostname, settings.port) else jump
+        return None if (jump.host, jump.port) == (settings.host, settings.port) else jump
 
     async def _refuse_circle(self, jump: HostSettings) -> None:
         current = jump
-        for _ in range(_JUMP_LIMIT):
+        for _ in range(_JUMPS):
             further = await self._jump(current)
             if further is None:
                 return
             current = further
-        raise Refused(f"ProxyJump of {jump.original} goes round in circles, or over more than {_JUMP_LIMIT} hosts")
+        raise Refused(f"ProxyJump of {jump.original} goes round in circles, or over more than {_JUMPS} hosts")
 
 
-def _none_known(_host: str, _address: str, _port: int | None) -> tuple[list[Any], list[Any], list[Any]]:
-    """Host keys that asyncssh itself knows: none, the client judges them all."""
-    return [], [], []
+class _Turn:
+    """A handshake's place among those that run at once, and its deadline; neither is held while a person thinks."""
+
+    def __init__(self, places: asyncio.Semaphore, deadline: asyncio.Timeout, seconds: float) -> None:
+        self._places = places
+        self._deadline = deadline
+        self._seconds = seconds
+        self._held = False
+
+    async def __aenter__(self) -> _Turn:
+        await self.begin()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.give_up_place()
+
+    async def begin(self) -> None:
+        """Wait for a place, then start the clock from the beginning."""
+        self._reschedule(None)
+        await self._places.acquire()
+        self._held = True
+        self._reschedule(self._seconds)
+
+    def give_up_place(self) -> None:
+        """Let another handshake have the place."""
+        if self._held:
+            self._held = False
+            self._places.release()
+
+    def resting(self, told: Waiting) -> Waiting:
+        """``told``, with neither clock nor place while it says that somebody is waited for."""
+
+        def waiting(reason: str) -> None:
+            told(reason)
+            if reason:
+                self.give_up_place()
+            self._reschedule(None if reason else self._seconds)
+
+        return waiting
+
+    def _reschedule(self, seconds: float | None) -> None:
+        if not self._deadline.expired():
+            now = asyncio.get_running_loop().time()
+            self._deadline.reschedule(None if seconds is None else now + seconds)
 
 
-@cache
-def _fast_first() -> list[str]:
-    usual = [name.decode() for name in get_default_encryption_algs()]
-    return sorted(usual, key=lambda name: name != _FAST)
+def _proxy(command: str, complaints: str) -> list[str]:
+    """Words that run a ProxyCommand, with its complaints in a file.
+
+    asyncssh takes what comes on standard error for the host's words, and its end for that of the connection: the shell,
+    which holds it open, must not become the command.
+    """
+    return ["/bin/sh", "-c", f"{{ {command}\n}} 2>>{shlex.quote(complaints)}; exit $?"]
+
+
+def _last_line(said: IO[bytes]) -> str:
+    said.seek(0)
+    lines = clean_bytes(said.read(1 << 16)).strip().splitlines()
+    return lines[-1].strip() if lines else ""

@@ -1,127 +1,92 @@
-"""The user's keys: read once for all nodes, their passphrases asked for once and only when a server wants the key."""
+"""The user's keys: read once for all nodes, their passphrases asked for once and only when a server wants more keys."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import copy
-import struct
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import asyncssh
 
-from collectors.fleet.ssh.asking import Questions
-from collectors.fleet.ssh.questions import Question
-from collectors.fleet.ssh.settings import HostSettings
+from collectors.fleet.ssh.asking import Question, Questions
+from collectors.fleet.ssh.config import HostSettings
 
-PASSPHRASE_TRIES = 3
-_MAGIC = b"openssh-key-v1\0"
+_TRIES = 3
+Offer = asyncssh.SSHKeyPair | asyncssh.SSHKey | tuple[asyncssh.SSHKey, asyncssh.SSHCertificate]
+"""What asyncssh takes for a key to log in with."""
 
 
-class Unlocking:
+class LockedKey:
     """One encrypted private key, decrypted at most once."""
 
-    def __init__(self, path: Path, questions: Questions) -> None:
-        self._path = path
+    def __init__(self, path: Path, data: bytes, questions: Questions) -> None:
+        self.path = path
+        self._data = data
         self._questions = questions
         self._lock = asyncio.Lock()
         self._key: asyncssh.SSHKey | None = None
         self._declined = False
 
-    async def key(self, node: str, waiting: Callable[[str], None]) -> asyncssh.SSHKey:
-        """The key. Raises :class:`ValueError` when the passphrase is not to be had; nobody is asked again then."""
+    async def key(self, node: str, waiting: Callable[[str], None]) -> asyncssh.SSHKey | None:
+        """The key; None when the passphrase is not to be had: nobody is asked again then."""
         if self._key is not None:
             return self._key
-        waiting(f"waits for an answer: the passphrase of {self._path}")
+        waiting(f"waits for an answer: the passphrase of {self.path}")
         try:
-            return await self._unlock(node)
+            async with self._lock:
+                for _ in range(_TRIES):
+                    if self._key is not None or self._declined:
+                        break
+                    answer = await self._questions.ask(Question(node, "passphrase", f"Passphrase of {self.path}"))
+                    if answer is None:
+                        break
+                    try:
+                        self._key = await asyncio.to_thread(asyncssh.import_private_key, self._data, answer)
+                    except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError):
+                        continue
+                self._declined = self._key is None
+            return self._key
         finally:
             waiting("")
 
-    async def _unlock(self, node: str) -> asyncssh.SSHKey:
-        async with self._lock:
-            for _ in range(PASSPHRASE_TRIES):
-                if self._key is not None:
-                    return self._key
-                if self._declined:
-                    break
-                prompt = f"Passphrase of {self._path}"
-                answer = await self._questions.ask(Question(node, "passphrase", prompt))
-                if answer is None:
-                    break
-                try:
-                    self._key = await asyncio.to_thread(asyncssh.read_private_key, self._path, answer)
-                except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError, OSError):
-                    continue
-            if self._key is None:
-                self._declined = True
-                raise ValueError(f"no passphrase for {self._path}")
-            return self._key
 
-
-class EncryptedKeyPair(asyncssh.SSHKeyPair):
-    """A key whose public half is known: it is offered, and decrypted when a server accepts it."""
-
-    _key_type = "local"
-
-    def __init__(self, public: asyncssh.SSHKey, unlocking: Unlocking, cert: asyncssh.SSHCertificate | None) -> None:
-        super().__init__(
-            public.algorithm,
-            public.algorithm,
-            public.sig_algorithms,
-            public.sig_algorithms,
-            public.public_data,
-            None,
-            cert,
-        )
-        self._unlocking = unlocking
-        self.node = ""
-        self.waiting: Callable[[str], None] = lambda _reason: None
-
-    async def sign_async(self, data: bytes) -> bytes:
-        """Sign; asks for the passphrase first when nobody has yet."""
-        key = await self._unlocking.key(self.node, self.waiting)
-        return key.sign(data, self.sig_algorithm)
-
-
-class Identity(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Identity:
     """One identity file, as far as it could be read."""
 
-    public_data: bytes | None
-    pairs: tuple[asyncssh.SSHKeyPair, ...]
+    public: bytes | None = None
+    """Its public half, where it lies open."""
+    offers: tuple[Offer, ...] = ()
+    locked: LockedKey | None = None
+    certificate: asyncssh.SSHCertificate | None = None
 
 
 class KeyRing:
-    """All keys of this user, in the order in which OpenSSH offers them."""
+    """All keys of this user."""
 
     def __init__(self, questions: Questions) -> None:
         self._questions = questions
-        self._identities: dict[tuple[Path, tuple[Path, ...]], asyncio.Task[Identity]] = {}
+        self._identities: dict[tuple[Path, tuple[Path, ...]], Identity] = {}
         self._agents: dict[str, asyncssh.SSHAgentClient] = {}
-        self._problems: dict[Path, str] = {}
-        """Identity files that exist or were named and cannot be used, and why."""
+        self._reading = asyncio.Lock()
 
-    async def pairs(
-        self, settings: HostSettings, node: str, waiting: Callable[[str], None]
-    ) -> list[asyncssh.SSHKeyPair]:
-        """Keys for one connection: the agent's that are named, the agent's others, then files."""
-        identities = [await self._identity(path, settings) for path in settings.identity_files]
+    async def offers(self, settings: HostSettings) -> tuple[list[Offer], list[Identity]]:
+        """Keys to offer one server, the agent's first, and identities that are encrypted, to be offered behind them."""
+        async with self._reading:
+            identities = [await self._identity(path, settings) for path in settings.identities]
         agent = await self._agent_keys(settings.agent)
-        named = {identity.public_data for identity in identities if identity.public_data}
+        named = {identity.public for identity in identities if identity.public}
         held = {pair.key_public_data for pair in agent}
-        chosen = [pair for identity in identities for pair in agent if pair.key_public_data == identity.public_data]
-        if not settings.identities_only:
-            chosen += [pair for pair in agent if pair.key_public_data not in named]
-        chosen += [pair for identity in identities if identity.public_data not in held for pair in identity.pairs]
+        if settings.says("IdentitiesOnly"):
+            agent = [pair for pair in agent if pair.key_public_data in named]
+        agent.sort(key=lambda pair: pair.key_public_data not in named)
         # asyncssh notes in the pair which signature algorithm a server wants, so connections must not share one.
-        mine = [copy.copy(pair) for pair in chosen]
-        for pair in mine:
-            if isinstance(pair, EncryptedKeyPair):
-                pair.node, pair.waiting = node, waiting
-        return mine
+        found: list[Offer] = [copy.copy(pair) for pair in agent]
+        rest = [identity for identity in identities if identity.public not in held]
+        found += [offer for identity in rest for offer in identity.offers]
+        return found, [identity for identity in rest if identity.locked is not None]
 
     def close(self) -> None:
         """Let go of the agents."""
@@ -130,48 +95,32 @@ class KeyRing:
         self._agents.clear()
 
     async def _identity(self, path: Path, settings: HostSettings) -> Identity:
-        key = (path, settings.certificate_files)
+        key = (path, settings.certificates)
         if key not in self._identities:
-            must_exist = settings.identities_named
-            self._identities[key] = asyncio.ensure_future(self._take(path, settings.certificate_files, must_exist))
-        reading = self._identities[key]
-        return reading.result() if reading.done() else await asyncio.shield(reading)  # shared: it outlives its askers
+            found, why = await asyncio.to_thread(self._read, path, settings.certificates, settings.identities_named)
+            self._identities[key] = found
+            if why:
+                self._questions.tell(f"the key {path} cannot be used: {why}")
+        return self._identities[key]
 
-    async def _take(self, path: Path, certificates: Sequence[Path], must_exist: bool) -> Identity:
-        """Read an identity, and tell the person when it cannot be used."""
-        found = await asyncio.to_thread(self._read, path, certificates, must_exist)
-        if (why := self._problems.get(path)) is not None:
-            self._questions.tell(f"the key {path} cannot be used: {why}")
-        return found
-
-    def _read(self, path: Path, certificates: Sequence[Path], must_exist: bool) -> Identity:
+    def _read(self, path: Path, certificates: Sequence[Path], must_exist: bool) -> tuple[Identity, str]:
+        """An identity file, and why it cannot be used."""
+        public = _public_file(path)
         try:
             data = path.read_bytes()
         except FileNotFoundError:
-            if must_exist:
-                self._problems[path] = "no such file"
-            return _agent_only(path)
+            return Identity(public), "no such file" if must_exist and public is None else ""
         except OSError as error:
-            self._problems[path] = error.strerror or str(error)
-            return _agent_only(path)
+            return Identity(public), error.strerror or str(error)
         try:
             key = asyncssh.import_private_key(data)
         except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
-            return self._encrypted(path, data, certificates, str(error))
-        cert = _certificate(path, certificates, key.public_data)
-        pairs = asyncssh.load_keypairs([(key, cert)] if cert else [key])
-        plain = asyncssh.load_keypairs([key]) if cert else []
-        return Identity(key.public_data, (*pairs, *plain))
-
-    def _encrypted(self, path: Path, data: bytes, certificates: Sequence[Path], why: str) -> Identity:
-        public = _public_half(data) or _public_file(path)
-        if public is None:
-            self._problems[path] = why
-            return Identity(None, ())
-        unlocking = Unlocking(path, self._questions)
-        cert = _certificate(path, certificates, public.public_data)
-        certified = (EncryptedKeyPair(public, unlocking, cert),) if cert else ()
-        return Identity(public.public_data, (*certified, EncryptedKeyPair(public, unlocking, None)))
+            if str(error).startswith("Passphrase"):  # asyncssh itself tells encrypted keys by this word
+                certificate = _certificate(path, certificates, public)
+                return Identity(public, locked=LockedKey(path, data, self._questions), certificate=certificate), ""
+            return Identity(public), "" if public is not None else str(error)
+        certificate = _certificate(path, certificates, key.public_data)
+        return Identity(key.public_data, ((key, certificate), key) if certificate else (key,)), ""
 
     async def _agent_keys(self, path: str) -> list[asyncssh.SSHKeyPair]:
         if not path:
@@ -183,50 +132,24 @@ class KeyRing:
             return []  # no agent listens there: as if there were none
 
 
-def _agent_only(path: Path) -> Identity:
-    """A private key that only the agent has is named by its public file."""
-    public = _public_file(path)
-    return Identity(public.public_data if public else None, ())
-
-
-def _public_file(path: Path) -> asyncssh.SSHKey | None:
-    """Public key beside a private one, or in a file that is named itself."""
+def _public_file(path: Path) -> bytes | None:
+    """Public key beside a private one, or in a file that is named itself: that of a key which only the agent has."""
     for candidate in (path.with_name(f"{path.name}.pub"), path):
         try:
-            return asyncssh.read_public_key(candidate)
+            return asyncssh.read_public_key(candidate).public_data
         except (OSError, asyncssh.KeyImportError):
             continue
     return None
 
 
-def _public_half(data: bytes) -> asyncssh.SSHKey | None:
-    """Public key inside an encrypted private key of OpenSSH's own format, where it lies open."""
-    text = b"".join(line for line in data.splitlines() if not line.startswith(b"-----"))
-    try:
-        raw = base64.b64decode(text, validate=True)
-        if not raw.startswith(_MAGIC):
-            return None
-        rest = raw[len(_MAGIC) :]
-        for _ in range(3):  # cipher, key derivation and its options
-            (size,) = struct.unpack_from(">I", rest)
-            rest = rest[4 + size :]
-        _count, size = struct.unpack_from(">II", rest)
-        blob = rest[8 : 8 + size]
-        (size,) = struct.unpack_from(">I", blob)
-        kind = blob[4 : 4 + size]
-        return asyncssh.import_public_key(kind + b" " + base64.b64encode(blob))
-    except (binascii.Error, ValueError, struct.error, asyncssh.KeyImportError):
-        return None
-
-
-def _certificate(path: Path, certificates: Sequence[Path], public: bytes) -> asyncssh.SSHCertificate | None:
+def _certificate(path: Path, named: Sequence[Path], public: bytes | None) -> asyncssh.SSHCertificate | None:
     """The certificate for a key among those named and the one beside it."""
-    for candidate in (*certificates, path.with_name(f"{path.name}-cert.pub")):
+    for candidate in (*named, path.with_name(f"{path.name}-cert.pub")):
         try:
             found = asyncssh.load_certificates(str(candidate))
         except (OSError, asyncssh.KeyImportError):
             continue
-        for cert in found:
-            if cert.key.public_data == public:
-                return cert
+        for certificate in found:
+            if certificate.key.public_data == public:
+                return certificate
     return None

@@ -1,7 +1,7 @@
-"""known_hosts, read once for all nodes and looked up as OpenSSH looks it up.
+"""Whether a host is the one that it was: known_hosts files, each parsed once and again only after it has changed.
 
-Plain names are found by a dictionary; patterns and hashed names are tried one after another. Keys stay text until one
-of them is needed: importing 2,048 of them would cost more than a handshake does.
+Plain names are found by a dictionary. Patterns are tried one after another, and so are hashed names, once for each
+host. Keys stay text until one of them is needed: importing 2,048 of them would cost more than a handshake does.
 """
 
 from __future__ import annotations
@@ -11,15 +11,24 @@ import binascii
 import hashlib
 import hmac
 import os
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from collectors.fleet.ssh.patterns import is_plain, match_list
+import asyncssh
 
-Marker = Literal["", "cert-authority", "revoked"]
-_MARKERS: dict[str, Marker] = {"@cert-authority": "cert-authority", "@revoked": "revoked"}
+from collectors.fleet.ssh.config import HostSettings
+
 _HASHED = "|1|"
+_MARKERS = ("@cert-authority", "@revoked")
+_CERTIFICATE = "-cert-v01@openssh.com"
+_ALGORITHMS = (
+    "ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "rsa-sha2-512", "rsa-sha2-256",
+)  # fmt: skip
+"""Algorithms of host keys, in the order of preference."""
 
 
 class KnownKey(NamedTuple):
@@ -29,23 +38,89 @@ class KnownKey(NamedTuple):
     """``ssh-ed25519`` …"""
     blob: str
     """Base64, as in the file."""
-    marker: Marker
+    marker: str
+    """``@cert-authority``, ``@revoked``, or empty."""
     place: str
     """``file:line``."""
-
-
-class Known(NamedTuple):
-    """What is known of a host."""
-
-    keys: tuple[KnownKey, ...]
-    authorities: tuple[KnownKey, ...]
-    revoked: tuple[KnownKey, ...]
 
 
 class _Hashed(NamedTuple):
     salt: bytes
     digest: bytes
     key: KnownKey
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What known_hosts says about a key that a host showed."""
+
+    state: Literal["known", "unknown", "changed"]
+    place: str = ""
+    """``file:line`` that the key contradicts, or that knows the host without its port by another key."""
+
+
+class HostKeys:
+    """The host keys that are known, or accepted for this run."""
+
+    def __init__(self) -> None:
+        self._files: dict[tuple[Path, ...], tuple[tuple[int, ...], KnownHosts]] = {}
+        self._accepted: set[tuple[str, bytes]] = set()
+
+    def read(self, settings: HostSettings) -> KnownHosts:
+        """Entries of the files that count for a host."""
+        stamps = tuple(_stamp(path) for path in settings.known_hosts)
+        held = self._files.get(settings.known_hosts)
+        if held is None or held[0] != stamps:
+            held = (stamps, KnownHosts(settings.known_hosts))
+            self._files[settings.known_hosts] = held
+        return held[1]
+
+    def authorities(self, settings: HostSettings) -> list[asyncssh.SSHKey]:
+        """Keys whose certificates are to be believed for a host."""
+        names = dict.fromkeys((settings.known_name, settings.known_as))
+        entries = (entry for name in names for entry in self.read(settings).look(name))
+        return _imported([entry for entry in entries if entry.marker == "@cert-authority"])
+
+    def revoked(self, settings: HostSettings) -> list[asyncssh.SSHKey]:
+        """Keys that a host must not show, nor be vouched for by."""
+        return _imported([key for key in self.read(settings).look(settings.known_name) if key.marker == "@revoked"])
+
+    def algorithms(self, settings: HostSettings, *, certificates: bool) -> list[str]:
+        """Algorithms to ask a host for, those of its known keys first: the host then shows a key that can be checked.
+
+        With ``certificates`` those come before all plain keys.
+        """
+        kinds = {key.kind for key in self.read(settings).look(settings.known_name) if not key.marker}
+        plain = sorted(_ALGORITHMS, key=lambda name: ("ssh-rsa" if name.startswith("rsa-") else name) not in kinds)
+        return [*(f"{name}{_CERTIFICATE}" for name in _ALGORITHMS if certificates), *plain]
+
+    def judge(self, settings: HostSettings, key: asyncssh.SSHKey) -> Judgement:
+        """Judge a key that a host showed, as ``verify_host_key`` of OpenSSH does."""
+        if (settings.known_name, key.public_data) in self._accepted:
+            return Judgement("known")
+        judged = self._compare(settings, settings.known_name, key)
+        if judged.state == "unknown" and settings.known_name != settings.known_as:
+            # A key may be known of the host whatever its port, but one of another port contradicts nothing.
+            plain = self._compare(settings, settings.known_as, key)
+            return plain if plain.state == "known" else Judgement("unknown", plain.place)
+        return judged
+
+    def _compare(self, settings: HostSettings, name: str, key: asyncssh.SSHKey) -> Judgement:
+        """Compare a key with those of one name: any other key makes it changed, be it of another type."""
+        entries = [entry for entry in self.read(settings).look(name) if not entry.marker]
+        known = [(entry, other) for entry in entries for other in _imported([entry])]
+        if any(other == key for _, other in known):
+            return Judgement("known")
+        for entry, _ in sorted(known, key=lambda pair: pair[1].get_algorithm() != key.get_algorithm()):
+            return Judgement("changed", entry.place)
+        return Judgement("unknown")
+
+    def accept(self, settings: HostSettings, key: asyncssh.SSHKey, *, remember: bool, hashed: bool = False) -> None:
+        """Trust a key for this run; with ``remember`` write it to the user's file. Raises :class:`OSError`."""
+        self._accepted.add((settings.known_name, key.public_data))
+        if remember and settings.learned is not None:
+            text = key.export_public_key("openssh").decode().split()
+            self.read(settings).add(settings.learned, settings.known_name, " ".join(text[:2]), hashed=hashed)
 
 
 class KnownHosts:
@@ -55,7 +130,7 @@ class KnownHosts:
         self._plain: dict[str, list[KnownKey]] = {}
         self._patterns: list[tuple[str, KnownKey]] = []
         self._hashed: list[_Hashed] = []
-        self._found: dict[str, Known] = {}
+        self._found: dict[str, tuple[KnownKey, ...]] = {}
         for path in files:
             try:
                 data = path.read_bytes()
@@ -81,43 +156,66 @@ class KnownHosts:
         self._take(line, str(path))
         self._found.clear()
 
-    def look(self, name: str) -> Known:
+    def look(self, name: str) -> tuple[KnownKey, ...]:
         """Everything said about a name in lower case; a host on another port than 22 is called ``[host]:port``."""
-        if name in self._found:
-            return self._found[name]
-        found = list(self._plain.get(name, ()))
-        found += [key for patterns, key in self._patterns if match_list(name, patterns)]
-        said = name.encode("utf-8", "surrogateescape")
-        found += [key for salt, digest, key in self._hashed if hmac.digest(salt, said, "sha1") == digest]
-        self._found[name] = known = Known(
-            tuple(key for key in found if not key.marker),
-            tuple(key for key in found if key.marker == "cert-authority"),
-            tuple(key for key in found if key.marker == "revoked"),
-        )
-        return known
+        if name not in self._found:
+            said = name.encode("utf-8", "surrogateescape")
+            found = list(self._plain.get(name, ()))
+            found += [key for patterns, key in self._patterns if _matches(name, patterns)]
+            found += [key for salt, digest, key in self._hashed if hmac.digest(salt, said, "sha1") == digest]
+            self._found[name] = tuple(found)
+        return self._found[name]
 
     def _take(self, line: str, place: str) -> None:
         """Read one line; one that is none is passed over, as OpenSSH does."""
-        words = line.split(None, 3)
-        if not words or words[0].startswith("#"):
-            return
-        marker: Marker = ""
-        if words[0].startswith("@"):
-            if words[0] not in _MARKERS:
-                return
-            marker = _MARKERS[words[0]]
-            words = words[1:]
-        if len(words) < 3:
+        words = line.split(None, 4)
+        marker = words.pop(0) if words and words[0] in _MARKERS else ""
+        if len(words) < 3 or words[0].startswith(("#", "@")):
             return
         names, kind, blob = words[:3]
-        key = KnownKey(kind, blob.split()[0], marker, place)
+        key = KnownKey(kind, blob, marker, place)
         if names.startswith(_HASHED):
             self._hashed += _read_hash(names, key)
-        elif all(is_plain(name) for name in names.split(",")):
+        elif any(sign in names for sign in "*?!"):
+            self._patterns.append((names.lower(), key))
+        else:
             for name in dict.fromkeys(names.lower().split(",")):  # twice in one line is still one key
                 self._plain.setdefault(name, []).append(key)
-        else:
-            self._patterns.append((names.lower(), key))
+
+
+def fingerprint(key: asyncssh.SSHKey) -> str:
+    """Fingerprint as OpenSSH shows it, the kind of key in front."""
+    return f"{key.get_algorithm()} {key.get_fingerprint()}"
+
+
+@lru_cache(maxsize=8192)
+def _import(text: str) -> asyncssh.SSHKey | None:
+    try:
+        return asyncssh.import_public_key(text)
+    except asyncssh.KeyImportError:
+        return None  # of a kind that this asyncssh does not know, or no key at all
+
+
+def _imported(entries: Sequence[KnownKey]) -> list[asyncssh.SSHKey]:
+    keys = (_import(f"{entry.kind} {entry.blob}") for entry in entries)
+    return [key for key in keys if key is not None]
+
+
+def _matches(name: str, patterns: str) -> bool:
+    """Whether one of the comma-separated patterns matches and none of those with ``!`` does."""
+    parts = [part.strip() for part in patterns.split(",")]
+    return any(_expression(part).fullmatch(name) for part in parts if part and not part.startswith("!")) and not any(
+        _expression(part[1:]).fullmatch(name) for part in parts if part.startswith("!")
+    )
+
+
+@lru_cache(maxsize=1024)
+def _expression(pattern: str) -> re.Pattern[str]:
+    # Runs of stars match what one matches, and would take exponential time.
+    parts = re.split(r"(\*+|\?)", pattern)
+    return re.compile(
+        "".join(".*" if part.startswith("*") else "." if part == "?" else re.escape(part) for part in parts)
+    )
 
 
 def _read_hash(text: str, key: KnownKey) -> Iterator[_Hashed]:
@@ -132,3 +230,10 @@ def _hash(name: str) -> str:
     salt = os.urandom(hashlib.sha1(usedforsecurity=False).digest_size)
     digest = hmac.digest(salt, name.encode("utf-8", "surrogateescape"), "sha1")
     return f"{_HASHED}{base64.b64encode(salt).decode()}|{base64.b64encode(digest).decode()}"
+
+
+def _stamp(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0

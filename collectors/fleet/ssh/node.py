@@ -11,12 +11,10 @@ from functools import lru_cache
 
 import asyncssh
 
-from collectors.fleet.ssh.channels import Channels
+from collectors.fleet.channels import Channels
+from collectors.fleet.ssh.config import HostSettings
 from collectors.fleet.ssh.connector import Connector
 from collectors.fleet.ssh.reasons import explain, explain_loss
-from collectors.fleet.ssh.settings import HostSettings
-from collectors.fleet.ssh.slim import Bell, lighten
-from collectors.fleet.ssh.thin import ThinConnection, make_thin_channel, patience
 from collectors.fleet.transport import Completed, TransportError, run_to_end
 
 OPEN_TIMEOUT = 15.0
@@ -30,7 +28,7 @@ class SshProcess(asyncssh.SSHClientSession[bytes]):
         self._on_stdout = on_stdout
         self._on_stderr = on_stderr
         self._status: int | None = None
-        self._ended = Bell()
+        self._ended = asyncio.Event()
         self._channel: asyncssh.SSHClientChannel[bytes] | None = None
         self.on_end: Callable[[], None] | None = None
 
@@ -73,7 +71,6 @@ class SshProcess(asyncssh.SSHClientSession[bytes]):
     def connection_made(self, chan: asyncssh.SSHClientChannel[bytes]) -> None:
         """The channel is open."""
         self._channel = chan
-        lighten(chan)
 
     def data_received(self, data: bytes, datatype: int | None) -> None:
         """Output came."""
@@ -116,11 +113,11 @@ class Ssh:
     def __init__(self, name: str, settings: HostSettings, connector: Connector) -> None:
         self._name = name
         self._settings = settings
-        self._connector = connector
+        self.connector = connector
+        """What opens the connections of all nodes."""
         self._connection: asyncssh.SSHClientConnection | None = None
         self._channels = Channels()
         self._opening: asyncio.Lock = asyncio.Lock()
-        self._interval = 1.0
         self.why = ""
         """Why the last connection ended."""
         self.waiting: Callable[[str], None] = lambda _reason: None
@@ -142,28 +139,16 @@ class Ssh:
             if self.connected:
                 return
             self._channels = Channels()
-            connection, client = await self._connector.open(self._settings, self._name, self.waiting)
-            before = client.on_lost
+            connection, client = await self.connector.open(self._settings, self._name, self.waiting)
 
             def lost(error: Exception | None) -> None:
-                if before is not None:
-                    before(error)
                 if self._connection is connection:
-                    self.why = explain_loss(error, patience(self._interval))
+                    self.why = explain_loss(error)
                     self._connection = None
 
             client.on_lost = lost
             self._connection = connection
             self.why = ""
-
-    def look(self, now: float, interval: float) -> None:
-        """Look, once a second from when it was first called, whether the connection is silent.
-
-        ``now`` is monotonic, ``interval`` the seconds between two ticks of the node.
-        """
-        self._interval = interval
-        if isinstance(self._connection, ThinConnection):
-            self._connection.look(now, interval)
 
     def not_responding(self, seconds: float) -> None:
         """Nothing to do: the connection's own keepalives tell a cut link from a node side that is held up."""
@@ -208,8 +193,7 @@ class Ssh:
     @staticmethod
     async def _open_channel(connection: asyncssh.SSHClientConnection, line: str, process: SshProcess) -> SshProcess:
         async with asyncio.timeout(OPEN_TIMEOUT):
-            channel, _ = await connection.create_session(lambda: process, line, encoding=None)
-        make_thin_channel(connection, channel)
+            await connection.create_session(lambda: process, line, encoding=None)
         return process
 
     async def close(self) -> None:

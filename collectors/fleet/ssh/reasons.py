@@ -9,10 +9,12 @@ from collections.abc import Sequence
 import asyncssh
 
 from collectors.fleet.clean import clean
-from collectors.fleet.ssh.settings import HostSettings
+from collectors.fleet.ssh.config import KEEPALIVE, KEEPALIVES, HostSettings
 from collectors.fleet.transport import Refused, TransportError, no_more_files, os_reason
 
 _NO_ROUTE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN)
+_BY_SSH = ("GSSAPIAuthentication", "HostbasedAuthentication")
+"""Logins that OpenSSH's own client does, and hangtop's does not."""
 _LONGEST = 300
 
 
@@ -20,22 +22,16 @@ class Dropped(TransportError):
     """The far side ended the connection before anybody had proved anything: it may be busy, so trying again helps."""
 
 
-def explain(
-    error: Exception, settings: HostSettings, tried: Sequence[str] = (), left_out: Sequence[str] = ()
-) -> TransportError:
-    """What to tell a person about an error while connecting to a host, to which ``tried`` was offered as proof.
-
-    ``left_out`` could not be offered, with the reason.
-    """
-    where = f"{settings.hostname} port {settings.port}"
+def explain(error: Exception, settings: HostSettings, tried: Sequence[str] = ()) -> TransportError:
+    """What to tell a person about an error while connecting to a host, to which ``tried`` was offered as proof."""
+    where = f"{settings.host} port {settings.port}"
     if isinstance(error, TransportError):
         return error
     if isinstance(error, asyncssh.PermissionDenied):
         offered = ", ".join(dict.fromkeys(tried)) or "nothing: no key, no agent"
-        return Refused(
-            f"{settings.user}@{where} lets nobody in with what was offered ({'; not '.join((offered, *left_out))}); "
-            f"try ssh {settings.original}"
-        )
+        by_ssh = [word for word in _BY_SSH if settings.says(word)]
+        remedy = f"{by_ssh[0]} needs --via ssh" if by_ssh else f"try ssh {settings.original}"
+        return Refused(f"{settings.user}@{where} lets nobody in with what was offered ({offered}); {remedy}")
     if isinstance(error, asyncssh.KeyExchangeFailed):
         return Refused(f"{where} has no algorithm in common with this side: {_text(error)}")
     if isinstance(error, (asyncssh.ConnectionLost, ConnectionResetError, BrokenPipeError)):
@@ -56,7 +52,7 @@ def explain(
 def unfinished(settings: HostSettings, seconds: float) -> TransportError:
     """What to tell of a host that takes connections and then says too little, or nothing that SSH is."""
     return TransportError(
-        f"{settings.hostname} port {settings.port} accepts connections, but no login was done within {seconds:g} s: "
+        f"{settings.host} port {settings.port} accepts connections, but no login was done within {seconds:g} s: "
         "it is overloaded, or what listens there is no sshd"
     )
 
@@ -75,13 +71,13 @@ def _explain_network(error: Exception, where: str) -> TransportError:
     return TransportError(f"{where}: {_text(error)}")
 
 
-def explain_loss(error: Exception | None, silence: float) -> str:
+def explain_loss(error: Exception | None) -> str:
     """Why an open connection ended."""
     if error is None:
         return "the connection was closed"
     text = _text(error)
     if "keepalive" in text:
-        return f"no answer for {silence:.0f} s: its link is cut, or it is down"
+        return f"no answer for {KEEPALIVE * (KEEPALIVES + 1):.0f} s: its link is cut, or it is down"
     if isinstance(error, (ConnectionResetError, BrokenPipeError)) or "Connection lost" in text:
         return "the connection broke: sshd was killed there, or the machine went down"
     return f"the connection ended: {text}"

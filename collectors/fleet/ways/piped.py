@@ -12,8 +12,8 @@ import shutil
 import signal
 from collections.abc import Callable, Sequence
 
+from collectors.fleet.channels import Channels
 from collectors.fleet.clean import clean_bytes
-from collectors.fleet.ssh.channels import Channels
 from collectors.fleet.targets.chosen import Target
 from collectors.fleet.transport import Completed, Refused, TransportError, no_more_files, os_reason, run_to_end
 from collectors.fleet.ways.process import BROKEN, PipedProcess

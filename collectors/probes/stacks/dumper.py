@@ -10,7 +10,6 @@ from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 from collectors.fleet.payload import command, pack
-from collectors.fleet.ssh.slim import Bell
 from collectors.fleet.transport import Transport
 from collectors.node.stacks.asking import WantsPySpy
 from collectors.node.stacks.dump_request import DumpRequest
@@ -38,7 +37,7 @@ class Dumper:
         self._take: Callable[[StackDump], None] = lambda _dump: None
         self.dumped = False
         """A dump of the present request has come."""
-        self._answered = Bell()
+        self._answered = asyncio.Event()
         self._answers = Answers(self._dump, self._wish, self._answered.set)
         # At a low priority a dump would wait behind busy ranks, and a paused one with it.
         words = command(order.python, nice=False)

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from collectors.fleet.ssh.questions import Question
+from collectors.fleet.ssh.asking import Question
 from hangtop.cli.ask import NobodyAsker, TerminalAsker, asker
 from hangtop.cli.running import interrupted_cleanly
 

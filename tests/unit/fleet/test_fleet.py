@@ -15,7 +15,7 @@ import pytest
 from collectors.fleet import fleet as fleet_module
 from collectors.fleet.clean import clean
 from collectors.fleet.fleet import Fleet, FleetOptions, slots_of_turn, slots_since
-from collectors.fleet.ssh.questions import Asker
+from collectors.fleet.ssh.asking import Asker
 from collectors.fleet.targets.chosen import resolve
 from collectors.fleet.transport import TransportError
 from collectors.samples.control import Settings
@@ -131,7 +131,7 @@ async def test_a_node_that_the_configuration_makes_unusable_is_lost_alone(user: 
         user.lines += ["Host bad", "HostName %q"]
         async with fleet(user, ["good", "bad"], seen) as made:
             await seen.until("good", "live")
-            assert "%q means nothing" in seen.now("bad").why
+            assert "ssh_config: Invalid token expansion: q" in seen.now("bad").why
             with pytest.raises(TransportError, match="bad: ssh_config"):
                 made.transport("bad")
             with pytest.raises(TransportError, match="other: no such node"):

@@ -15,7 +15,6 @@ import pytest
 from collectors.fleet.local import Local
 from collectors.fleet.ssh.config import SshConfig
 from collectors.fleet.ssh.reasons import explain
-from collectors.fleet.ssh.settings import settings_of
 from collectors.fleet.targets.chosen import Target
 from collectors.fleet.transport import Refused, TransportError, os_reason
 from collectors.fleet.ways.command import AnyCommand
@@ -74,6 +73,6 @@ async def test_a_way_is_tried_again_once_files_can_be_opened(tmp_path: Path) -> 
 def test_a_host_that_no_socket_was_left_for(tmp_path: Path) -> None:
     config = tmp_path / "config"
     config.write_text("Host gpu7\n  HostName gpu7.lab\n")
-    settings = settings_of(SshConfig.load(config), "gpu7", "me", None)
+    settings = SshConfig.load(config).settings("gpu7", "me")
     said = str(explain(OSError(errno.EMFILE, "Too many open files"), settings))
     assert said.startswith("gpu7.lab port 22 was not asked: hangtop may open no further file on this machine")

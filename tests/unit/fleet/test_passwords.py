@@ -3,35 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from collectors.fleet.ssh.asking import Questions, likeness
-from collectors.fleet.ssh.config import SshConfig
-from collectors.fleet.ssh.connector import Connector
-from collectors.fleet.ssh.node import Ssh
+from collectors.fleet.ssh.asking import likeness
 from collectors.fleet.transport import TransportError
-from tests.support.ssh_server import Home, Host, Person, home, public, serve
+from tests.support.ssh_server import Home, Host, Person, home, nodes, public, serve
 
 
 @pytest.fixture
 def user(tmp_path: Path) -> Home:
     return home(tmp_path)
-
-
-@asynccontextmanager
-async def nodes(user: Home, person: Person, *names: str) -> AsyncIterator[list[Ssh]]:
-    connector = Connector(SshConfig.load(user.config), Questions(person))
-    found = [Ssh(name, connector.settings(name, None, None), connector) for name in names]
-    try:
-        yield found
-    finally:
-        for node in found:
-            await node.close()
-        await connector.close()
 
 
 def named(user: Home, name: str, host: Host) -> None:

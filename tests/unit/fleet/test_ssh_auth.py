@@ -6,36 +6,19 @@ import asyncio
 import os
 import shutil
 import subprocess
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from collectors.fleet.ssh.asking import Questions
-from collectors.fleet.ssh.config import SshConfig
-from collectors.fleet.ssh.connector import Connector
 from collectors.fleet.ssh.node import Ssh
 from collectors.fleet.transport import Declined, Refused
-from tests.support.ssh_server import Home, Host, Person, home, key, serve
+from tests.support.ssh_server import Home, Host, Person, home, key, nodes, serve
 
 
 @pytest.fixture
 def user(tmp_path: Path) -> Home:
     return home(tmp_path)
-
-
-@asynccontextmanager
-async def nodes(user: Home, person: Person, count: int = 1) -> AsyncIterator[list[Ssh]]:
-    """Transports to the aliases node0 … of the configuration."""
-    connector = Connector(SshConfig.load(user.config), Questions(person))
-    found = [Ssh(f"node{i}", connector.settings(f"node{i}", None, None), connector) for i in range(count)]
-    try:
-        yield found
-    finally:
-        for node in found:
-            await node.close()
-        await connector.close()
 
 
 async def says_hello(node: Ssh) -> bool:
@@ -69,7 +52,7 @@ async def test_passphrase_is_asked_once_for_all_nodes(user: Home, form: str) -> 
         for number in range(3):
             user.node(f"node{number}", host, f"IdentityFile {path}")
         person = Person("wrong", "sesame")
-        async with nodes(user, person, 3) as found:
+        async with nodes(user, person, "node0", "node1", "node2") as found:
             assert all(await asyncio.gather(*map(says_hello, found)))
         assert [question.kind for question in person.questions] == ["passphrase", "passphrase"]
         assert str(path) in person.questions[0].prompt
@@ -85,7 +68,7 @@ async def test_keys_that_cannot_be_used_are_told_once(user: Home) -> None:
                 f"IdentityFile {user.key('user')}",
             )  # fmt: skip
         person = Person()
-        async with nodes(user, person, 2) as found:
+        async with nodes(user, person, "node0", "node1") as found:
             assert all(await asyncio.gather(*map(says_hello, found)))
         assert len(person.told) == 2
         assert "broken cannot be used: " in person.told[0]
@@ -110,7 +93,7 @@ async def test_a_declined_passphrase_is_not_asked_for_again(user: Home) -> None:
         for number in range(2):
             user.node(f"node{number}", host, f"IdentityFile {path}")
         person = Person(None)
-        async with nodes(user, person, 2) as found:
+        async with nodes(user, person, "node0", "node1") as found:
             for node in found:
                 with pytest.raises(Refused):
                     await node.connect()
@@ -123,7 +106,7 @@ async def test_password_is_asked_once_for_all_nodes(user: Home) -> None:
         for number in range(4):
             user.node(f"node{number}", host, "IdentityFile none")
         person = Person("wrong", "right")
-        async with nodes(user, person, 4) as found:
+        async with nodes(user, person, "node0", "node1", "node2", "node3") as found:
             assert all(await asyncio.gather(*map(says_hello, found)))
         assert [question.kind for question in person.questions] == ["password", "password"]
         assert person.questions[0].secret
@@ -137,28 +120,25 @@ async def test_a_declined_password_is_declined_for_all_until_asked_again(user: H
         for number in range(2):
             user.node(f"node{number}", host, "IdentityFile none")
         person = Person(None)
-        connector = Connector(SshConfig.load(user.config), Questions(person))
-        found = [Ssh(name, connector.settings(name, None, None), connector) for name in ("node0", "node1")]
-        for node in found:
-            with pytest.raises(Declined):
-                await node.connect()
-        assert len(person.questions) == 1
-        person.answers.append("right")
-        connector.ask_again()
-        assert await says_hello(found[0])
-        await found[0].close()
-        await connector.close()
+        async with nodes(user, person, "node0", "node1") as found:
+            for node in found:
+                with pytest.raises(Declined):
+                    await node.connect()
+            assert len(person.questions) == 1
+            person.answers.append("right")
+            found[0].connector.ask_again()
+            assert await says_hello(found[0])
 
 
 async def test_password_prompts_are_limited(user: Home) -> None:
     async with serve(Host(user_keys=(), passwords=["right"])) as host:
         user.knows(host)
-        user.node("node0", host, "IdentityFile none", "NumberOfPasswordPrompts 2")
-        person = Person("a", "b", "right")
+        user.node("node0", host, "IdentityFile none")
+        person = Person("a", "b", "c", "right")
         async with nodes(user, person) as (node,):
             with pytest.raises(Refused, match="password"):
                 await node.connect()
-        assert len(person.questions) == 2
+        assert len(person.questions) == 3
 
 
 async def test_keyboard_interactive_asks_what_the_server_asks(user: Home) -> None:
@@ -181,7 +161,7 @@ async def test_keyboard_interactive_password_is_shared_like_a_password(user: Hom
         for number in range(3):
             user.node(f"node{number}", host, "IdentityFile none")
         person = Person("right")
-        async with nodes(user, person, 3) as found:
+        async with nodes(user, person, "node0", "node1", "node2") as found:
             assert all(await asyncio.gather(*map(says_hello, found)))
         assert len(person.questions) == 1
 
@@ -189,9 +169,9 @@ async def test_keyboard_interactive_password_is_shared_like_a_password(user: Hom
 async def test_batch_asks_nobody(user: Home) -> None:
     async with serve(Host(user_keys=(), passwords=["right"])) as host:
         user.knows(host)
-        user.node("node0", host, "IdentityFile none", "BatchMode yes")
+        user.node("node0", host, "IdentityFile none")
         person = Person("right")
-        async with nodes(user, person) as (node,):
+        async with nodes(user, person, batch=True) as (node,):
             with pytest.raises(Refused):
                 await node.connect()
         assert person.questions == []
@@ -203,7 +183,7 @@ async def test_one_question_at_a_time(user: Home) -> None:
         user.node("node0", one, "IdentityFile none")
         user.node("node1", two, f"IdentityFile {user.key('user')}")
         person = Person("right", "once", "right", "once")
-        async with nodes(user, person, 2) as found:
+        async with nodes(user, person, "node0", "node1") as found:
             await asyncio.gather(*(node.connect() for node in found), return_exceptions=True)
         assert {question.node for question in person.questions} == {"node0", "node1"}
         assert person.most_at_once == 1
@@ -250,7 +230,7 @@ async def test_agent(user: Home, agent: Path) -> None:
         user.node("node0", host)
         user.node("node1", host, "IdentitiesOnly yes", f"IdentityFile {user.folder / 'user'}")
         user.node("node2", host, "IdentitiesOnly yes", f"IdentityFile {user.folder / 'none'}")
-        async with nodes(user, Person(), 3) as (first, second, third):
+        async with nodes(user, Person(), "node0", "node1", "node2") as (first, second, third):
             assert await says_hello(first)
             assert await says_hello(second)
             with pytest.raises(Refused, match="nothing"):

@@ -7,8 +7,8 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,11 @@ import pytest
 
 from collectors.fleet.ssh import connector as connector_module
 from collectors.fleet.ssh import sockets
-from collectors.fleet.ssh.asking import Questions
-from collectors.fleet.ssh.config import SshConfig
-from collectors.fleet.ssh.connection_limit import HANDSHAKES, ConnectionLimit
-from collectors.fleet.ssh.connector import Connector
+from collectors.fleet.ssh.config import HostSettings
+from collectors.fleet.ssh.connector import HANDSHAKES, Connector
 from collectors.fleet.ssh.node import Ssh
-from collectors.fleet.ssh.settings import HostSettings
 from collectors.fleet.transport import Refused, TransportError
-from tests.support.ssh_server import Home, Host, Person, home, listen, relay, serve
+from tests.support.ssh_server import Home, Host, Person, home, listen, nodes, relay, serve
 
 
 @pytest.fixture
@@ -32,18 +29,6 @@ def user(tmp_path: Path) -> Home:
     made = home(tmp_path)
     made.lines += [f"IdentityFile {made.key('user')}"]
     return made
-
-
-@asynccontextmanager
-async def nodes(user: Home, *names: str) -> AsyncIterator[list[Ssh]]:
-    connector = Connector(SshConfig.load(user.config), Questions(Person()))
-    found = [Ssh(name, connector.settings(name, None, None), connector) for name in names]
-    try:
-        yield found
-    finally:
-        for node in found:
-            await node.close()
-        await connector.close()
 
 
 def free_port() -> int:
@@ -55,7 +40,7 @@ def free_port() -> int:
 async def test_nobody_listens_and_nobody_is_called_so(user: Home) -> None:
     user.node("node0", Host(port=free_port()))
     user.lines += ["Host node1", "HostName no-such-host.invalid"]
-    async with nodes(user, "node0", "node1") as (closed, nameless):
+    async with nodes(user, Person(), "node0", "node1") as (closed, nameless):
         with pytest.raises(TransportError, match="nothing listens at 127"):
             await closed.connect()
         with pytest.raises(TransportError, match="no address for no-such-host"):
@@ -67,7 +52,7 @@ async def test_nobody_listens_and_nobody_is_called_so(user: Home) -> None:
 async def test_a_host_that_never_speaks_is_given_up(user: Home) -> None:
     async with listen(lambda _reader, _writer: asyncio.sleep(30)) as port:
         user.node("node0", Host(port=port), "ConnectTimeout 1")
-        async with nodes(user, "node0") as (node,):
+        async with nodes(user, Person(), "node0") as (node,):
             with pytest.raises(TransportError, match="accepts connections, but no login was done within 1 s"):
                 await node.connect()
 
@@ -84,7 +69,7 @@ async def test_a_host_that_speaks_something_else(user: Home, at_once: None) -> N
 
     async with listen(greet) as port:
         user.node("node0", Host(port=port))
-        async with nodes(user, "node0") as (node,):
+        async with nodes(user, Person(), "node0") as (node,):
             with pytest.raises(TransportError) as caught:
                 await node.connect()
     assert "\x1b" not in str(caught.value)
@@ -105,7 +90,7 @@ async def test_drops_are_tried_again(user: Home, at_once: None) -> None:
             front = Host(port=port)
             user.knows(front)
             user.node("node0", front)
-            async with nodes(user, "node0") as (node,):
+            async with nodes(user, Person(), "node0") as (node,):
                 await node.connect()
                 assert left == -1
 
@@ -119,7 +104,7 @@ async def test_a_host_that_always_drops_is_given_up(user: Home, at_once: None) -
 
     async with listen(drop) as port:
         user.node("node0", Host(port=port))
-        async with nodes(user, "node0") as (node,):
+        async with nodes(user, Person(), "node0") as (node,):
             with pytest.raises(TransportError, match="ended the connection during the handshake"):
                 await node.connect()
     assert tries == connector_module.DROPS + 1
@@ -131,7 +116,7 @@ async def test_at_most_eight_handshakes_at_once(user: Home) -> None:
         names = [f"node{number}" for number in range(24)]
         for name in names:
             user.node(name, host)
-        async with nodes(user, *names) as found:
+        async with nodes(user, Person(), *names) as found:
             await asyncio.gather(*(node.connect() for node in found))
         assert host.made == 24
         assert 1 < host.most_handshakes <= HANDSHAKES
@@ -166,7 +151,7 @@ async def test_hosts_that_do_not_answer_hold_up_nobody(user: Home, monkeypatch: 
         names = [f"dead{number}" for number in range(20)] + ["node0"]
         for name in names:
             user.node(name, host)
-        async with nodes(user, *names) as found:
+        async with nodes(user, Person(), *names) as found:
             waiting = [asyncio.ensure_future(node.connect()) for node in found[:-1]]
             async with asyncio.timeout(60):
                 await found[-1].connect()
@@ -207,7 +192,7 @@ async def test_an_address_that_says_nothing_leaves_time_to_the_others(
                 return at(silent, free_port(), host.port, silent)
 
             monkeypatch.setattr(sockets, "_addresses", addresses)
-            async with nodes(user, "node") as (node,):
+            async with nodes(user, Person(), "node") as (node,):
                 await node.connect()
                 assert node.connected
 
@@ -215,7 +200,7 @@ async def test_an_address_that_says_nothing_leaves_time_to_the_others(
 async def test_a_silent_host_is_called_so(user: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     with silent_port() as silent:
         user.node("node0", Host(port=silent), "ConnectTimeout 1")
-        async with nodes(user, "node0") as (node,):
+        async with nodes(user, Person(), "node0") as (node,):
             with pytest.raises(TransportError, match=r"no answer from .* it is down, or a firewall"):
                 await node.connect()
 
@@ -226,24 +211,9 @@ async def test_all_addresses_fail(user: Home, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(sockets, "_addresses", addresses)
     user.lines += ["Host node", "HostName 127.0.0.1"]
-    async with nodes(user, "node") as (node,):
+    async with nodes(user, Person(), "node") as (node,):
         with pytest.raises(TransportError, match="nothing listens at"):
             await node.connect()
-
-
-async def test_a_slot_is_given_up_and_taken_back() -> None:
-    limit = ConnectionLimit(1)
-    async with limit.slot() as first:
-        first.give_up()
-        async with limit.slot():
-            taking = asyncio.ensure_future(first.take())
-            await asyncio.sleep(0)
-            assert not taking.done()
-        await taking
-        first.give_up()
-        first.give_up()
-    async with asyncio.timeout(60), limit.slot():
-        pass
 
 
 async def test_one_tunnel_for_all_nodes_behind_a_jump_host(user: Home) -> None:
@@ -253,7 +223,7 @@ async def test_one_tunnel_for_all_nodes_behind_a_jump_host(user: Home) -> None:
         user.node("bastion", jump)
         for number in range(5):
             user.node(f"node{number}", inner, "ProxyJump bastion")
-        async with nodes(user, *(f"node{number}" for number in range(5))) as found:
+        async with nodes(user, Person(), *(f"node{number}" for number in range(5))) as found:
             await asyncio.gather(*(node.connect() for node in found))
             assert jump.made == 1
             assert inner.made == 5
@@ -278,7 +248,7 @@ async def test_chain_of_jump_hosts_and_star_pattern(user: Home) -> None:
         user.node("middle", middle)
         user.node("node0", inner, f"ProxyJump outer,tester@127.0.0.1:{middle.port}")
         user.lines += ["Host *", "ProxyJump outer"]
-        async with nodes(user, "node0", "outer") as (node, itself):
+        async with nodes(user, Person(), "node0", "outer") as (node, itself):
             await node.connect()
             assert outer.forwarded == [("127.0.0.1", middle.port)]
             assert middle.forwarded == [("127.0.0.1", inner.port)]
@@ -294,7 +264,7 @@ async def test_jump_hosts_that_are_none(user: Home) -> None:
         user.node("closed", Host(port=free_port()))
         user.node("a", Host(port=1), "ProxyJump b")
         user.node("b", Host(port=2), "ProxyJump a")
-        async with nodes(user, "node0", "node1", "a") as (unreached, unjumped, circle):
+        async with nodes(user, Person(), "node0", "node1", "a") as (unreached, unjumped, circle):
             with pytest.raises(TransportError, match="the jump host could not reach"):
                 await unreached.connect()
             with pytest.raises(TransportError, match="jump host closed: nothing listens"):
@@ -322,7 +292,7 @@ async def test_proxy_command_and_its_complaints(user: Home) -> None:
         user.knows(host)
         user.node("node0", host, f"ProxyCommand {sys.executable} {script} %p")
         user.node("node1", host, "ProxyCommand echo 'gateway says \\033[31mno' >&2; exit 1; %h")
-        async with nodes(user, "node0", "node1") as (node, failing):
+        async with nodes(user, Person(), "node0", "node1") as (node, failing):
             await node.connect()
             assert (await node.run(["echo", "through"])).stdout == b"through\n"
             with pytest.raises(TransportError, match="ProxyCommand of node1: gateway says"):
@@ -339,7 +309,7 @@ async def test_what_a_command_leaves_behind_holds_nothing_up(user: Home, tmp_pat
     ]
     try:
         async with asyncio.timeout(50.0):
-            async with nodes(user, "node0") as (node,):
+            async with nodes(user, Person(), "node0") as (node,):
                 with pytest.raises(TransportError, match="ProxyCommand of node0: no way"):
                     await node.connect()
     finally:
@@ -352,33 +322,11 @@ def cipher_of(node: Ssh) -> str | None:
 
 
 async def test_the_fast_cipher_goes_first_unless_the_configuration_says_otherwise(user: Home) -> None:
-    odd = ["KexAlgorithms nothing-we-know", "Compression yes", "PreferredAuthentications publickey"]
     async with serve() as host:
         user.knows(host)
         user.node("node0", host)
         user.node("node1", host, "Ciphers aes256-ctr,made-up@example.com", "MACs hmac-sha2-*", "KexAlgorithms -curve*")
-        user.node("node2", host, *odd)
-        async with nodes(user, "node0", "node1", "node2") as found:
+        async with nodes(user, Person(), "node0", "node1") as found:
             for node in found:
                 await node.connect()
-            fast = "aes128-gcm@openssh.com"
-            assert [cipher_of(node) for node in found] == [fast, "aes256-ctr", fast]
-
-
-def test_nothing_is_parsed_a_second_time(user: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    user.knows(Host())
-    user.lines += [line for number in range(50) for line in (f"Host n{number}", f"HostName 10.0.0.{number}")]
-    config = user.config
-    connector = Connector(SshConfig.load(config), Questions(Person()))
-    config.unlink()
-    reads: list[Path] = []
-    real = Path.read_bytes
-
-    def read_bytes(path: Path) -> bytes:
-        reads.append(path)
-        return real(path)
-
-    monkeypatch.setattr(Path, "read_bytes", read_bytes)
-    for number in range(50):
-        assert connector.settings(f"n{number}", None, None).hostname == f"10.0.0.{number}"
-    assert reads == [user.known_hosts]
+            assert [cipher_of(node) for node in found] == ["aes128-gcm@openssh.com", "aes256-ctr"]

@@ -12,14 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from collectors.fleet.ssh.asking import Questions
-from collectors.fleet.ssh.channels import CHANNELS, Channels
-from collectors.fleet.ssh.config import SshConfig
-from collectors.fleet.ssh.connector import Connector
+from collectors.fleet.channels import CHANNELS, Channels
 from collectors.fleet.ssh.node import Ssh
 from collectors.fleet.transport import TransportError
 from tests.support.pausing import paused_and_ended
-from tests.support.ssh_server import Host, Person, home, serve, words
+from tests.support.ssh_server import Host, Person, home, nodes, serve, words
 
 
 @asynccontextmanager
@@ -28,14 +25,9 @@ async def connected(folder: Path, host: Host) -> AsyncIterator[Ssh]:
     async with serve(host):
         user.knows(host)
         user.node("node0", host, f"IdentityFile {user.key('user')}")
-        connector = Connector(SshConfig.load(user.config), Questions(Person()))
-        node = Ssh("node0", connector.settings("node0", None, None), connector)
-        await node.connect()
-        try:
+        async with nodes(user, Person()) as (node,):
+            await node.connect()
             yield node
-        finally:
-            await node.close()
-            await connector.close()
 
 
 async def test_status_output_and_input(tmp_path: Path) -> None:

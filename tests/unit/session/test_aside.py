@@ -64,16 +64,6 @@ async def test_work_rests_after_a_key_where_it_gives_way_and_no_longer_than_it_m
     assert sum(naps) == pytest.approx(module.RESTS, abs=1.5 * module.NAP)
 
 
-async def test_the_loop_hurries_while_somebody_waits_or_a_thread_takes_turns_with_it() -> None:
-    aside = Aside()
-    assert not aside.hurried()
-    seen = await aside(aside.hurried)
-    assert seen
-    assert not aside.hurried()
-    aside.hold()
-    assert aside.hurried()
-
-
 async def test_who_is_not_aside_does_not_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "sleep", lambda _seconds: pytest.fail("it rested"))
     aside = Aside()
