@@ -45,7 +45,7 @@ def mismatch(job_status: JobStatus) -> Iterator[Finding]:
     wait of the waiters. Where nothing tells which side is odd, both are named.
     """
     graph = job_status.graph
-    if graph is None or graph.pattern != "mismatch" or not job_status.all_hung:
+    if graph is None or graph.pattern != "mismatch" or not job_status.hung:
         return
     if all(point.kind in COMING_UP for point in graph.points):
         return  # they wait at different steps of one start: that is init_hang
@@ -112,7 +112,7 @@ def stalled(job_status: JobStatus) -> Iterator[Finding]:
     GPUs spin too, at low flat power, and nothing else shows that the job moves.
     """
     graph = job_status.graph
-    if graph is None or graph.pattern not in ("stalled", "stuck_group") or not job_status.all_hung:
+    if graph is None or graph.pattern not in ("stalled", "stuck_group") or not job_status.hung:
         return
     point = graph.accused[0]
     if point.kind in ("init", "store", "code") or len(point.members) < 2 or job_status.job.motion.moving:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job, Node
-from hangtop.diagnosis.phrasing import count, listed
 from hangtop.diagnosis.witnesses.devices import event_line, events_on, gpu_at, ranks_on_gpu
 from hangtop.diagnosis.witnesses.event_fields import number_of, text_of
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, said
@@ -23,11 +22,7 @@ PROBLEMS: dict[str, tuple[str, str]] = {
     "amd_lost": ("gpu_lost", "{gpu} is lost"),
     "amd_page_fault": ("gpu_xid", "a kernel on {gpu} touched an address that is not mapped (page fault)"),
     "amd_shader": ("gpu_xid", "a kernel on {gpu} ran into an error of its shaders"),
-    "habana_lost": ("gpu_lost", "{gpu} is lost, says its driver (habanalabs)"),
-    "habana_reset": ("gpu_needs_reset", "{gpu} does not answer, and its driver resets it (habanalabs)"),
     "amd_reset": ("gpu_needs_reset", "{gpu} hangs, and its driver resets it"),
-    "intel_reset": ("gpu_needs_reset", "{gpu} hangs, and its driver resets it"),
-    "intel_lost": ("gpu_lost", "{gpu} does not come back from a reset, says its driver"),
 }
 """Words of ``kernel.gpu`` → kind and summary."""
 OF_PROGRAMS = frozenset({"amd_page_fault", "amd_shader"})
@@ -80,34 +75,6 @@ def unseen(job: Job) -> Iterator[Finding]:
         if mismatch else "Look at dmesg for an Xid; in a container, whether it lost its devices (systemd's "
         "daemon-reload does that): start it anew.",
     )  # fmt: skip
-
-
-def tests_failed(job: Job) -> Iterator[Finding]:
-    """gpu_test_failed by tables of ``dcgmi diag``.
-
-    Needs one in a log or a file. A test that names no GPU is one of the node (a library, a setting): a warning, unless
-    the row below it names one.
-    """
-    events = said(job, "gpu.test_failed")
-    numbers = sorted({gpu for event in events for gpu in _gpus(event)})
-    if not events:
-        return
-    tests = list(dict.fromkeys(text_of(event, "test") for event in events if text_of(event, "test")))
-    hosts = hosts_in(job, events)
-    where = f"{count(len(numbers), 'GPU')} ({listed([str(number) for number in numbers])})" if numbers else "the node"
-    yield Finding(
-        "gpu_test_failed", "critical" if numbers else "warning", 0.85,
-        f"dcgmi diag failed on {where}{f': {listed(tests)}' if tests else ''}",
-        nodes=hosts, gpus=tuple(f"{hosts[0] if hosts else NAMELESS}:{number}" for number in numbers),
-        evidence=lines(events),
-        advice="The rows below each failed test say why. Drain the node, restart it, and test again before it is used."
-        if numbers else "The rows below each failed test say why: set the node right, and test again.",
-    )  # fmt: skip
-
-
-def _gpus(event: LogEvent) -> tuple[int, ...]:
-    told = event.data.get("gpus")
-    return tuple(number for number in told if isinstance(number, int)) if isinstance(told, list | tuple) else ()
 
 
 def _gpu(node: Node, event: LogEvent) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import listed, ranks_text, who
+from hangtop.diagnosis.phrasing import ranks_text, who
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.witnesses.event_fields import number_of, numbers_of, text_of
 from hangtop.diagnosis.witnesses.failures import by_rank, failures
@@ -72,47 +72,6 @@ def lost(job: Job) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def device(job: Job) -> Iterator[Finding]:
-    """rank_crashed by libtpu: a TPU reported a fatal error.
-
-    Needs its lines.
-    """
-    events = said(job, "jax.device")
-    if events:
-        names = sorted({text_of(event, "device") for event in events} - {""})
-        yield Finding(
-            "rank_crashed", "critical", 0.8,
-            f"a TPU of {who(ranks_in(events))} reported a fatal error{f': {listed(names)}' if names else ''}",
-            ranks=ranks_in(events), nodes=hosts_in(job, events), evidence=lines(events),
-            advice="Hardware, as a rule: restart on another slice, and report the node.",
-        )  # fmt: skip
-
-
-def hang(job: Job) -> Iterator[Finding]:
-    """What Megascale makes of a hang of TPU slices: data that do not come, programs that differ, chips, the network.
-
-    Needs its digest, which says likely causes: rank_stuck_in_data, collective_mismatch, collective_stalled for what
-    is below the programs, and job_stalled where it names no cause.
-    """
-    events = said(job, "jax.hang")
-    if not events:
-        return
-    cause = next((text for event in events if (text := text_of(event, "cause"))), "")
-    workers = next((text for event in events if (text := text_of(event, "workers"))), "")
-    named = [word.rpartition(":")[2] for word in workers.replace(",", " ").split()]
-    named += [word for event in events for word in text_of(event, "hosts").replace(",", " ").split()]
-    nodes = tuple(sorted({name for name in named if _HOST.fullmatch(name)}))
-    kind = next((kind for word, kind in HANGS.items() if word in cause), "job_stalled")
-    at = f" (workers {workers[:120]})" if workers else f" ({listed(nodes)})" if nodes else ""
-    yield Finding(
-        kind, "critical", 0.6,
-        f"Megascale tells of a hang, likely caused by {cause}{at}" if cause
-        else f"Megascale tells of a hang, and of no cause{at}",
-        nodes=nodes, evidence=lines(events),
-        advice="Look at those hosts: input pipelines, chips, network; at the programs where they differ.",
-    )  # fmt: skip
-
-
 def no_coordinator(job: Job) -> Iterator[Finding]:
     """store_timeout by JAX: the coordinator, served by process 0, could not be reached, or not all came to it in time.
 
@@ -133,24 +92,6 @@ def no_coordinator(job: Job) -> Iterator[Finding]:
         ranks=ranks_in(events), nodes=hosts_in(job, events), evidence=lines(events),
         advice="Does process 0 run, can its address and port be reached from every node"
         f"{', and did every process start, with the same number of processes' if registering else ''}?",
-    )  # fmt: skip
-
-
-def starting(job: Job) -> Iterator[Finding]:
-    """init_hang by a log that ends in JAX's word that the TPUs do not come up: not all hosts of the slice were started.
-
-    Needs that warning at the end of the log of a job that is over.
-    """
-    events = said(job, "jax.starting")
-    ends = {event.source: event.line for event in said(job, "log.end")}
-    if job.live or not events or ends.get(events[-1].source, 0) - events[-1].line > LATELY or failures(job):
-        return
-    yield Finding(
-        "init_hang", "critical", 0.6,
-        f"{who(ranks_in(events), 'a process')} waited for the TPUs of its slice for "
-        f"{number_of(events[-1], 'seconds')} s or more, and wrote nothing behind that",
-        ranks=ranks_in(events), nodes=hosts_in(job, events), evidence=lines(events),
-        advice="The program has to run on every host of the slice at once: look for those on which it did not start.",
     )  # fmt: skip
 
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import listed, size
+from hangtop.diagnosis.phrasing import listed
 from hangtop.diagnosis.rules.cuda import hardware_kind
 from hangtop.diagnosis.rules.lost_peers import lost_connections
 from hangtop.diagnosis.rules.nccl_log import failing_warnings
-from hangtop.diagnosis.witnesses.event_fields import number_of, numbers_of, text_of
+from hangtop.diagnosis.witnesses.event_fields import number_of, text_of
 from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said, warned
 from hangtop.diagnosis.witnesses.named_gpus import gpus_in
 
@@ -74,31 +74,3 @@ def wrong(job: Job) -> Iterator[Finding]:
             advice="Data is damaged on its way: test the nodes by twos to find the GPU or link; IOMMU and ACS settings "
             "do this, too.",
         )  # fmt: skip
-
-
-def falling(job: Job) -> Iterator[Finding]:
-    """bandwidth_low: the bus bandwidth of large messages is far below that of smaller ones in the same table.
-
-    Needs a table with sizes of a megabyte or more.
-    """
-    for event in said(job, "nccl_tests.table"):
-        sizes = numbers_of(event, "sizes")
-        rows = [(each, rate) for each, rate in zip(sizes, _rates(event), strict=False) if each >= LARGE]
-        if len(rows) < LAST + 1:
-            continue
-        best_at, best = max(rows, key=lambda row: row[1])
-        after = sorted(rows[-LAST:], key=lambda row: row[1]) if rows[-LAST][0] > best_at else [(best_at, best)]
-        at, last = after[len(after) // 2]
-        if last < best * FALLEN:
-            yield Finding(
-                "bandwidth_low", "warning", 0.7,
-                f"bus bandwidth falls from {best:.1f} GB/s at {size(best_at)} to {last:.1f} at {size(at)}",
-                nodes=hosts_in(job, [event]), evidence=lines([event]),
-                advice="Large messages should be the fastest: look for a slow link, PCIe or ACS settings, congestion, "
-                "flow control (PFC, ECN), and at NCCL's choice of network (NCCL_DEBUG=INFO).",
-            )  # fmt: skip
-
-
-def _rates(event: LogEvent) -> list[float]:
-    value = event.data.get("busbw")
-    return [float(rate) for rate in value if isinstance(rate, (int, float))] if isinstance(value, list) else []

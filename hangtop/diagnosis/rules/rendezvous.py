@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 
 from collectors.samples.logs import LogEvent
@@ -138,30 +137,6 @@ def unresolved(job: Job) -> Iterator[Finding]:
         "init_hang", "critical", 0.85, f"MASTER_ADDR {address or ''} does not resolve".replace("  ", " "),
         ranks=ranks_in(events), nodes=hosts_in(job, events), evidence=(*lines(events), *lines(stores)[:1]),
         advice="Use an address that every node resolves, or the first node's IP address.",
-    )  # fmt: skip
-
-
-def peers_away(job: Job) -> Iterator[Finding]:
-    """init_hang by ranks that try in vain, again and again, to reach others: those have not come.
-
-    Needs their words (LightGBM's) at the end of a log that is over: three tries or more.
-    """
-    tries = [event for event in said(job, "peer.retry") if number_of(event, "peer") is not None]
-    told: dict[tuple[str, int | None, int], int] = {}
-    for event in tries:
-        key = (event.source, event.rank, number_of(event, "peer") or 0)
-        told[key] = max(told.get(key, 0) + 1, number_of(event, "times") or 1)
-    counts: Counter[int] = Counter()
-    for (_, _, peer), times in told.items():
-        counts[peer] += times
-    ends = {event.source: event.line for event in said(job, "log.end")}
-    if job.live or sum(counts.values()) < WAITS or any(ends.get(e.source, 0) - e.line > LATELY for e in tries[-1:]):
-        return
-    away = tuple(sorted(counts))
-    yield Finding(
-        "init_hang", "critical", 0.7, f"the others tried in vain to reach {ranks_text(away)}",
-        ranks=away, nodes=hosts_in(job, tries), evidence=lines(tries[-4:]),
-        advice="Look at those ranks: did they start, and is their port open to the other nodes?",
     )  # fmt: skip
 
 

@@ -116,7 +116,7 @@ def _trains(status: RankStatus) -> bool:
 def _anew(job_status: JobStatus, coming: Sequence[RankStatus], through: Sequence[RankStatus]) -> Iterator[Finding]:
     """init_hang of ranks that wait to start while more are in training: they cannot get into a group that is made."""
     graph = job_status.graph
-    if graph is None or graph.pattern == "held_up" or not job_status.all_hung or job_status.job.motion.moving:
+    if graph is None or graph.pattern == "held_up" or not job_status.hung or job_status.job.motion.moving:
         return
     now = job_status.job.now
     ages = [now - s.process.process.started for s in coming if s.process]

@@ -14,7 +14,7 @@ from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 
 NAMES = {
     "ucx": "UCX", "libfabric": "libfabric", "psm": "PSM2", "verbs": "the InfiniBand driver", "mpi": "Open MPI",
-    "hccl": "HCCL", "nvshmem": "NVSHMEM",
+    "nvshmem": "NVSHMEM",
 }  # fmt: skip
 MEANINGS = {
     "retry_exceeded": ("ib_retry_exceeded", "got no answer from a peer",

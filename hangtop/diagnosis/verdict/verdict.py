@@ -17,7 +17,6 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, listed
 from hangtop.diagnosis.roster import blind, out_of_sight, world_size
 from hangtop.diagnosis.rules import RULES, STATUS_RULES
-from hangtop.diagnosis.rules.hearsay import hearsay
 from hangtop.diagnosis.rules.launching import launching
 from hangtop.diagnosis.rules.slow_gpu import slowness_judged
 from hangtop.diagnosis.rules.stalled import job_stalled, standing
@@ -62,7 +61,7 @@ def diagnose(job: Job) -> Verdict:
     found = with_survived(job_status, _found(job_status))
     give_way()
     found += job_stalled(job_status, found)
-    findings = rank_findings((*found, *hearsay(job, found)))
+    findings = rank_findings(found)
     findings = with_gpus(job, with_whereabouts(job, with_way_in(job_status, with_drain(job, findings))))
     give_way()
     outcome = _outcome(job_status, findings)

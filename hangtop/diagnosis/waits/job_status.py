@@ -75,11 +75,6 @@ class JobStatus:
         return self.graph is not None and self.graph.held >= self.alarm_after
 
     @property
-    def all_hung(self) -> bool:
-        """The same of ranks that all wait for one another."""
-        return self.graph is not None and self.graph.held >= self.alarm_after
-
-    @property
     def alarm_after(self) -> float:
         """The job's own, as looks see it (:func:`~hangtop.diagnosis.waits.patience.seen_after`).
 
