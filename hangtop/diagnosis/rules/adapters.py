@@ -12,34 +12,11 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.witnesses.devices import event_line, events_on
 from hangtop.diagnosis.witnesses.event_fields import number_of, text_of
 
-_BROKEN = re.compile(r"health|assert_var|load_one failed|[Cc](?:omman|m)d timeout|cause a leak|TX timeout")
-_QUEUE = re.compile(r"transmit queue \d+ timed out|Unit Hang|adapter unexpectedly")
 _FAST = re.compile(r"mlx\d_|\bib|rdma|bnxt|irdma|efa|\boper(?:ational)? stat")
 """Adapters of the fabric, ports of switches; links of others come and go with containers and management networks."""
 
 LONG_UP_S = 300
 """Seconds after the kernel's start from which on a link that goes down was up before."""
-
-
-def broken(job: Job) -> Iterator[Finding]:
-    """kernel_trouble by the driver of an adapter: its firmware does not answer, or it could not be started.
-
-    Needs the kernel log.
-    """
-    for name in sorted(job.nodes):
-        found: dict[str, list[LogEvent]] = defaultdict(list)
-        for event in events_on(job, job.nodes[name], "kernel.link"):
-            if _BROKEN.search(text_of(event, "problem")) or _QUEUE.search(text_of(event, "problem")):
-                found[text_of(event, "device")].append(event)
-        for device, events in sorted(found.items()):
-            dead = any(_BROKEN.search(text_of(event, "problem")) for event in events)
-            yield Finding(
-                "kernel_trouble", "critical" if dead else "warning", 0.8,
-                f"{name}: the network adapter {device} {'does not work' if dead else 'does not send'}"
-                f" ({text_of(events[0], 'problem')})",
-                nodes=(name,), evidence=tuple(event_line(event) for event in events[:4]),
-                advice="Drain the node; reset the adapter or restart the node, and look at its firmware and seating.",
-            )  # fmt: skip
 
 
 def links(job: Job) -> Iterator[Finding]:

@@ -1,7 +1,5 @@
 """Ranks that failed: the first failure in time that is not a consequence of another's, and who fell over afterwards."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 
@@ -11,11 +9,10 @@ from hangtop.diagnosis.phrasing import count, on_nodes, who
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.rules.cuda import hardware_kind
 from hangtop.diagnosis.rules.ended import ended_ranks, first_failure, unheard_ranks
+from hangtop.diagnosis.rules.engine import nccl_failures
 from hangtop.diagnosis.rules.launcher_alone import launcher_alone
 from hangtop.diagnosis.rules.lost import came_to_its_end, left_early, left_no_word, lingers
-from hangtop.diagnosis.rules.lost_peers import lost_connections
-from hangtop.diagnosis.rules.nccl_log import failing_warnings, retried
-from hangtop.diagnosis.rules.nccl_raised import failed_in_nccl, raised_in_nccl
+from hangtop.diagnosis.rules.nccl import lost_connections, retried
 from hangtop.diagnosis.rules.rendezvous import is_unresolved
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.witnesses.beside import FROM_OUTSIDE, called, hosts_alike, named_beside, taken_along
@@ -137,8 +134,8 @@ def killed(job_status: JobStatus) -> Iterator[Finding]:
             yield left_no_word(job_status.job, wordless, ended, closed)
         elif lingering is not None:
             yield lingers(job_status.job, lingering, ended, closed)
-        elif raised_in_nccl(ended) and not (failing_warnings(job_status.job) or retried(job_status.job)):
-            yield failed_in_nccl(job_status.job, raised_in_nccl(ended))
+        elif _raised_in_nccl(ended) and not (nccl_failures(job_status.job) or retried(job_status.job)):
+            yield _failed_in_nccl(job_status.job, _raised_in_nccl(ended))
         elif ended or any(event.kind in FROM_OUTSIDE for event in job_status.job.events):
             yield from _ended_from_outside(job_status.job, ended)
 
@@ -158,7 +155,7 @@ def left_no_detail(job_status: JobStatus) -> Iterator[Finding]:
     first = first_failure(ended)
     if first is None and (not ended or taken_along(job_status.job, ended) or of_children(ended)):
         yield from launcher_alone(job_status.job)
-    if first is None or not is_bare(first) or failing_warnings(job_status.job):
+    if first is None or not is_bare(first) or nccl_failures(job_status.job):
         return  # why NCCL failed says more than a bare code
     if is_unheard(first) and lost_connections(job_status.job):
         return  # those who lost it tell more
@@ -192,7 +189,7 @@ def _killed_by(words: Sequence[Failure]) -> bool:
 
 def _told_elsewhere(job: Job, words: Sequence[Failure]) -> bool:
     first = words[0]
-    if first.manner == "exception" and not text_of(first.event, "type") and failing_warnings(job):
+    if first.manner == "exception" and not text_of(first.event, "type") and nccl_failures(job):
         return True  # the end of the traceback is not there, and NCCL says what went wrong
     if first.event.data.get("headless") is True and is_cut(first) and lost_connections(job):
         return True  # frames alone, and words about a peer that went away
@@ -269,3 +266,20 @@ def _ended_from_outside(job: Job, ended: Sequence[tuple[Failure, ...]]) -> Itera
 def _on(job: Job, ranks: Sequence[int]) -> str:
     text = on_nodes(homes(job, ranks))
     return f"{text} " if text else ""
+
+
+def _raised_in_nccl(ended: Sequence[tuple[Failure, ...]]) -> list[Failure]:
+    """Errors that ranks raised out of NCCL, of all words about ranks that ended."""
+    return [own[0] for own in ended if text_of(own[0].event, "signature") == "nccl" and not own[0].consequence]
+
+
+def _failed_in_nccl(job: Job, failed: Sequence[Failure]) -> Finding:
+    """rank_crashed: all that is known is that a call into NCCL failed; its own warning is not in the logs."""
+    ranks = tuple(sorted({failure.rank for failure in failed if failure.rank is not None}))
+    nodes = homes(job, ranks) or tuple(sorted({host for own in failed for host in hosts_alike(own, ())}))
+    named = who(ranks, called(failure.event for failure in failed))
+    return Finding(
+        "rank_crashed", "critical", 0.5, f"{named} failed in NCCL: {failed[0].what}",
+        ranks=ranks, nodes=nodes, evidence=tuple(event_line(failure.event) for failure in failed[:3]),
+        advice="NCCL says why in a warning that is not here: run with NCCL_DEBUG=WARN, look at the logs of all ranks.",
+    )  # fmt: skip

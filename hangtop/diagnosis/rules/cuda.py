@@ -20,7 +20,14 @@ HARDWARE: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("gpu_lost", re.compile(r"gpu is lost|fallen off|unrecoverable|device\b.*\blost|gpu hang", re.IGNORECASE)),
 )
 """Words of CUDA's errors that no program can cause (cudaErrorECCUncorrectable, cudaErrorNvlinkUncorrectable …)."""
-KINDS = ("torch.cuda_error", "torch.watchdog_error", "nccl.warn", "python.exception", "process.signal")
+KINDS = (
+    "torch.cuda_error",
+    "torch.watchdog_error",
+    "nccl.warn",
+    "python.exception",
+    "process.signal",
+    "nccl_tests.failed",
+)
 
 
 def hardware_kind(error: str) -> str:
@@ -66,6 +73,8 @@ def told(event: LogEvent) -> str:
     """What an event says of an error of CUDA, with that word in front."""
     if event.kind == "python.exception":
         return text_of(event, "message") if text_of(event, "signature") == "cuda" else ""
+    if event.kind == "nccl_tests.failed":
+        return f"CUDA error: {text_of(event, 'error')}" if text_of(event, "what") == "CUDA" else ""
     if event.kind == "process.signal":
         thrown = text_of(event, "what").partition("CUDA error: ")[2]
         return f"CUDA error: {thrown.splitlines()[0]}" if thrown else ""

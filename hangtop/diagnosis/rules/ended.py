@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import inf
 
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.rules.lost_peers import lost_connections
+from hangtop.diagnosis.rules.nccl import lost_connections
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus, State
 from hangtop.diagnosis.witnesses.ends import is_bare, is_cut, is_unheard, is_victim, own_words, time_of_end, weight

@@ -13,16 +13,6 @@ from hangtop.diagnosis.witnesses.event_fields import text_of
 
 DISKS = frozenset({"NVMe", "disk", "ext4", "XFS"})
 """Systems of ``kernel.storage`` that are in the node itself."""
-MACHINE = {
-    "memory": "its memory has an error that could not be corrected",
-    "machine_check": "a CPU reports an error that could not be corrected",
-    "hardware": "the firmware reports a fatal hardware error",
-    "pcie": "a PCIe device reports an error that could not be corrected, or was lost",
-    "oops": "the kernel failed (oops)",
-    "panic": "the kernel panicked",
-    "cpu_stall": "a CPU stands still in the kernel",
-}
-"""Words of ``kernel.machine``, the likeliest root first: a panic follows from most of the others."""
 
 
 def storage_stalled(job: Job) -> Iterator[Finding]:
@@ -51,26 +41,6 @@ def _storage(job: Job, name: str, part: dict[tuple[str, str], LogEvent], *, brok
         advice="Drain the node and look at the disk: what ranks wrote or cached there may be lost." if broken
         else "Ranks that read or write there hang in the kernel until the server is back.",
     )  # fmt: skip
-
-
-def machine_trouble(job: Job) -> Iterator[Finding]:
-    """kernel_trouble by the machine itself: a panic, an error that was not corrected, a CPU that stands still.
-
-    Needs the kernel log.
-    """
-    for name in sorted(job.nodes):
-        first: dict[str, LogEvent] = {}
-        for event in events_on(job, job.nodes[name], "kernel.machine"):
-            first.setdefault(text_of(event, "problem"), event)
-        for problem, meaning in MACHINE.items():
-            if problem in first:
-                yield Finding(
-                    "kernel_trouble", "warning" if problem == "cpu_stall" else "critical", 0.85,
-                    f"{name}: {meaning}", ranks=ranks_on_node(job, name), nodes=(name,),
-                    evidence=tuple(map(event_line, [first[other] for other in MACHINE if other in first][:4])),
-                    advice="Drain the node: its hardware or its kernel failed; see the management controller's log.",
-                )  # fmt: skip
-                break
 
 
 def kernel_trouble(job: Job) -> Iterator[Finding]:

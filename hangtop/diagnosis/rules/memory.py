@@ -25,7 +25,11 @@ def gpu_out_of_memory(job: Job) -> Iterator[Finding]:
 
     Needs torch's message; the memory of the other GPUs where nvidia-smi tells.
     """
-    nccl = [event for event in warned(job, "cuda") if "out of memory" in text_of(event, "error")]
+    nccl = [
+        event
+        for event in (*warned(job, "cuda"), *said(job, "nccl_tests.failed"))
+        if "out of memory" in text_of(event, "error")
+    ]
     events = [*said(job, "torch.out_of_memory"), *said(job, "python.exception", "out_of_memory"), *nccl]
     if not events:
         return
@@ -44,28 +48,6 @@ def gpu_out_of_memory(job: Job) -> Iterator[Finding]:
         evidence=(*lines(first), *_usage(gpus)),
         advice="Other GPUs have room: this one carries more than its share, or something else is on it." if room else
         "Lower the batch, shard or checkpoint activations; expandable_segments:True helps where memory is fragmented.",
-    )  # fmt: skip
-
-
-def host_out_of_memory(job: Job) -> Iterator[Finding]:
-    """host_out_of_memory: a rank could not get memory of the host, by its own words.
-
-    Needs torch's, Python's or the system's message. That the kernel killed it is rank_killed.
-    """
-    events = said(job, "host.memory")
-    if not events:
-        return
-    first = _first_ones(events)
-    ranks, nodes = whose(job, first)
-    tried = next((amount for event in first if (amount := number_of(event, "tried"))), None)
-    mapping = any(event.data.get("mapping") is True for event in first)
-    yield Finding(
-        "host_out_of_memory", "critical", 0.88,
-        f"{who(ranks)} could not get memory of the host{f': it asked for {size(tried)}' if tried else ''}",
-        ranks=ranks, nodes=nodes, evidence=lines(first),
-        advice="A mapping was refused: look at vm.max_map_count (one a shared tensor), then at the memory that is left."
-        if mapping else "Look at the node's memory and the job's limit (cgroup, Slurm --mem): fewer data loader "
-        "workers, less pinned or cached data, or more memory.",
     )  # fmt: skip
 
 
@@ -93,22 +75,6 @@ def shm_too_small(job: Job) -> Iterator[Finding]:
         evidence=(*lines(events), *(Evidence("host", None, figure) for figure in figures[:4])),
         advice="Start the container with --shm-size=16g or --ipc=host; NCCL alone wants 1 GB.",
     )  # fmt: skip
-
-
-def process_limit(job: Job) -> Iterator[Finding]:
-    """process_limit: no further process or thread could be started, by a library's or a shell's words.
-
-    Needs those words (EAGAIN of fork, clone or pthread_create).
-    """
-    events = said(job, "host.processes")
-    if events:
-        ranks, nodes = whose(job, events)
-        yield Finding(
-            "process_limit", "critical", 0.85, f"{who(ranks)} could not start another process or thread",
-            ranks=ranks, nodes=nodes, evidence=lines(events),
-            advice="Look at ulimit -u, the cgroup's pids.max and kernel.threads-max; fewer data loader workers and "
-            "OMP_NUM_THREADS=1 need less.",
-        )  # fmt: skip
 
 
 def worker_died(job: Job) -> Iterator[Finding]:

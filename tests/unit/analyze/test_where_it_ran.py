@@ -104,18 +104,6 @@ def test_lines_of_several_pods_are_told_apart_and_the_pod_is_named(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("text", "lost"),
-    [
-        ("[LightGBM] [Fatal] Socket recv error, code: 104\ndistributed.worker - WARNING -  Compute Failed", "a peer"),
-        ("An MPI communication peer process has unexpectedly disconnected.\n\n  Local PID:  7\n  Peer host:  n7", "n7"),
-    ],
-)
-def test_a_peer_that_went_away_by_the_word_of_those_who_lost_it(text: str, lost: str, tmp_path: Path) -> None:
-    finding = verdict(tmp_path, text).findings[0]
-    assert (finding.kind, f"lost {lost}, which ended first" in finding.summary) == ("nccl_remote_error", True)
-
-
-@pytest.mark.parametrize(
     ("text", "node"),
     [
         ("train-worker-0   0/1   Evicted   0   19h   10.2.3.4   gpu-n7   <none>   <none>\n", "gpu-n7"),

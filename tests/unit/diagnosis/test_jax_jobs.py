@@ -9,7 +9,7 @@ import pytest
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import JobMotion
 from hangtop.diagnosis.verdict.verdict import diagnose
-from tests.support.jobs import MOVING, Sketch, after, alarms, first, kinds
+from tests.support.jobs import MOVING, Sketch, alarms, first, kinds
 from tests.support.stacks import thread
 
 JAX = "/venv/lib/python3.11/site-packages/jax/_src"
@@ -109,13 +109,6 @@ def test_a_slow_rank_that_wakes_as_the_others_do_takes_steps(cores: float) -> No
     job = three()
     job.ranks(2).at(["augment_again train.py:92", "main train.py:39"]).pulse(cores=cores, switches=5.0)
     assert "rank_stuck_in_code" not in kinds(job.verdict())
-
-
-def test_a_start_that_waits_for_the_other_hosts_of_a_slice() -> None:
-    slow = after().says("jax.starting", None, ago=9, line=3, source="w.log", seconds=60)
-    assert (first(slow.says("log.end", None, ago=9, line=4, source="w.log", lines=4).verdict()).kind) == "init_hang"
-    went_on = after().says("jax.starting", None, ago=9, line=3, source="w.log", seconds=60)
-    assert kinds(went_on.says("log.end", None, ago=9, line=90, source="w.log", lines=90).verdict()) == []
 
 
 HOST_CALL = [

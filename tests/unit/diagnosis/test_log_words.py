@@ -9,7 +9,7 @@ import pytest
 from collectors.samples.fabric import Interface
 from hangtop.diagnosis.job import NetworkUse
 from hangtop.diagnosis.witnesses.failures import failures
-from tests.support.jobs import COMPUTING, Sketch, after, alarms, first, kinds
+from tests.support.jobs import Sketch, after, first, kinds
 
 
 @pytest.mark.parametrize(
@@ -48,19 +48,6 @@ def test_another_error_of_the_watchdog_is_none_of_cuda_s() -> None:
     assert kinds(job.verdict()) == ["nccl_remote_error"]
 
 
-def test_memory_of_the_host() -> None:
-    job = after()
-    job.says("host.memory", 1, ago=9, tried=1 << 30, mapping=False)
-    job.says("python.exception", 1, ago=9, type="RuntimeError", message="Cannot allocate memory",
-             signature="host_memory")  # fmt: skip
-    verdict = job.verdict()
-    assert kinds(verdict) == ["host_out_of_memory"]
-    assert "1.0 GiB" in first(verdict).summary
-    mapped = first(after().says("host.memory", 1, ago=9, mapping=True).verdict())
-    assert "max_map_count" in mapped.advice
-    assert alarms(after().says("log.end", 1, ago=9, lines=3).verdict()) == []
-
-
 def test_gloo_s_time_out_names_who_says_nothing() -> None:
     job = after()
     for rank in (0, 2):
@@ -73,15 +60,6 @@ def test_gloo_s_time_out_names_who_says_nothing() -> None:
     assert "ranks 0,2 waited in vain to receive over gloo for 8 s" in found.summary
 
 
-def test_gloo_s_time_out_tells_the_only_rank_that_lost_its_peers_instead() -> None:
-    job = after()
-    for rank in (0, 1, 3):
-        job.says("gloo.timeout", rank, ago=9, ms=8000, direction="recv")
-    job.says("gloo.closed", 2, ago=8, peer="[10.0.0.2]:4000")
-    found = next(one for one in job.verdict().findings if one.kind == "watchdog_timeout")
-    assert "rank 2 alone did not time out" in found.summary
-
-
 def test_gloo_s_time_out_of_all_ranks_accuses_nobody() -> None:
     job = after()
     for rank in range(4):
@@ -89,20 +67,6 @@ def test_gloo_s_time_out_of_all_ranks_accuses_nobody() -> None:
     found = first(job.verdict())
     assert (found.kind, found.ranks) == ("watchdog_timeout", ())
     assert "send" in found.summary
-
-
-@pytest.mark.parametrize(
-    ("signature", "kind"),
-    [
-        ("collective_mismatch", "collective_mismatch"),
-        ("size_mismatch", "collective_size_mismatch"),
-        ("duplicate_rank", "nccl_init_failed"),
-        ("proxy", "nccl_remote_error"),
-    ],
-)
-def test_what_nccl_s_checks_found(signature: str, kind: str) -> None:
-    job = after().says("nccl.warn", 3, ago=9, signature=signature, group_ranks=[3], bytes=8, expected=4)
-    assert first(job.verdict()).kind == kind
 
 
 @pytest.mark.parametrize(("tried", "told"), [(34, True), (3, False)])
@@ -145,13 +109,6 @@ def test_what_c_plus_plus_threw_is_told() -> None:
     assert what in first(after().says("process.signal", 2, ago=9, signal="ABRT", what=what).verdict()).summary
     shell = first(after().says("process.signal", 2, ago=9, signal="ABRT", what="bash: line 1: 99 Aborted").verdict())
     assert "signal ABRT" in shell.summary
-
-
-def test_a_network_plugin_that_fails_is_told_unless_nccl_goes_on() -> None:
-    failed = after().says("nccl.warn", 3, ago=9, signature="net_failed", error="Couldn't open AV. RC: -22")
-    assert [one.kind for one in failed.verdict().findings] == ["nccl_init_failed"]
-    failed.says("nccl.init", 3, ago=8, phase="complete")
-    assert not failed.verdict().findings
 
 
 def test_a_warning_that_nobody_knows_is_shown() -> None:
@@ -213,14 +170,6 @@ def test_a_batch_system_s_word_alone_is_an_end() -> None:
     assert "time limit" in found.summary
 
 
-def test_limits_that_torch_ran_into() -> None:
-    assert first(after().says("host.open_files", 1, ago=9).verdict()).kind == "open_files_limit"
-    assert first(after().says("host.shared_memory", 1, ago=9).verdict()).kind == "shm_too_small"
-    running = Sketch()
-    running.ranks().at(COMPUTING)
-    assert alarms(running.verdict()) == []
-
-
 def test_ddp_s_report_names_its_rank() -> None:
     assert first(after().says("torch.unused_parameters", None, ago=9, reporter=2, indices=[7]).verdict()).ranks == (2,)
 
@@ -251,20 +200,6 @@ def test_a_rank_that_finished_before_the_others_timed_out_left_early() -> None:
     destroyed.says("nccl.init", 3, ago=799, phase="complete", comm_id="0xa", group_rank=3, size=4)
     destroyed.says("nccl.end", 3, ago=700, phase="destroy", comm_id="0xa", group_rank=3, size=4)
     assert (first(destroyed.verdict()).kind, first(destroyed.verdict()).ranks) == ("rank_left_early", (3,))
-
-
-@pytest.mark.parametrize(("odd", "ranks"), [("barrier", (1,)), ("backward", ()), ("recv", ())])
-def test_tracebacks_of_a_time_out_tell_who_was_not_in_the_backward_pass(odd: str, ranks: tuple[int, ...]) -> None:
-    job = after()
-    for rank in range(4):
-        frames = ["train.py:9 in main", "/v/torch/_tensor.py:62 in backward"]
-        if rank == 1 and odd != "backward":
-            frames = ["train.py:12 in main", C10D + odd]
-        job.says("gloo.timeout", rank, ago=9, ms=8000, direction="recv")
-        job.says("python.exception", rank, ago=9, type="RuntimeError", message="Timed out waiting 8000ms for recv",
-                 signature="collective_timeout", frames=frames, frame=frames[0])  # fmt: skip
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("collective_mismatch" if ranks else "watchdog_timeout", ranks)
 
 
 def test_an_end_that_comes_later_or_is_that_of_a_sub_group_is_no_leaving() -> None:

@@ -12,31 +12,6 @@ from hangtop.diagnosis.job import NetworkUse
 from tests.support.jobs import COMPUTING, NOW, READING, Sketch, after, alarms, first, kinds, port, source
 
 
-@pytest.mark.parametrize(
-    ("signature", "kind"),
-    [
-        ("no_interface", "nccl_no_interface"),
-        ("version_mismatch", "nccl_version_mismatch"),
-        ("ib_memory", "memlock_limit"),
-        ("open_files", "open_files_limit"),
-        ("ib_queue_pair", "nccl_init_failed"),
-        ("connect_failed", "nccl_connect_failed"),
-        ("ib_retry_exceeded", "ib_retry_exceeded"),
-        ("connection_closed", "nccl_remote_error"),
-        ("truncated", "collective_size_mismatch"),
-    ],
-)
-def test_nccl_warnings(signature: str, kind: str) -> None:
-    found = first(after().says("nccl.warn", 3, ago=9, signature=signature, peer="10.0.0.7<4000>").verdict())
-    assert found.kind == kind
-    assert found.evidence[0].source == "rank3.err:1"
-
-
-@pytest.mark.parametrize("signature", ["env", "net_plugin", "other"])
-def test_warnings_that_mean_nothing(signature: str) -> None:
-    assert alarms(after().says("nccl.warn", 3, ago=9, signature=signature).verdict()) == []
-
-
 def test_a_dead_link_makes_victims() -> None:
     job = after()
     job.says("nccl.warn", 1, ago=60, signature="ib_retry_exceeded", peer="10.0.0.7", device="mlx5_2")

@@ -1,0 +1,189 @@
+"""Rules that are rows: events of one kind that are a finding by themselves.
+
+A row says which events it is about, the finding that is made of them, and an example. The example is the row's test:
+``tests/unit/diagnosis/test_event_rows.py`` makes the finding of it, and takes each of the row's conditions away in
+turn, upon which there must be none.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from string import Formatter
+from typing import Any, Literal, NamedTuple
+
+from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.finding import Finding, Severity
+from hangtop.diagnosis.job import Job, Node
+from hangtop.diagnosis.phrasing import duration, listed, on_nodes, ranks_text, size, who
+from hangtop.diagnosis.roster import homes
+from hangtop.diagnosis.verdict.aftermath import finished
+from hangtop.diagnosis.witnesses.by_report import whose
+from hangtop.diagnosis.witnesses.devices import event_line, events_on, gpu_at, ranks_on_gpu, ranks_on_node
+from hangtop.diagnosis.witnesses.event_fields import number_of, numbers_of, text_of
+from hangtop.diagnosis.witnesses.failures import by_rank, failures
+from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
+
+Scope = Literal["job", "node", "gpu"]
+"""What one finding is about: all events of the job together, those of one node, or those of one GPU of a node."""
+BYTES, SECONDS = frozenset({"tried"}), frozenset({"seconds"})
+"""Fields that are amounts of memory, and of time."""
+LINES = 4
+
+
+class Told(NamedTuple):
+    """Events of one kind, some of whose fields have one of these values."""
+
+    kind: str
+    fields: Mapping[str, tuple[object, ...]] = {}
+
+    def of(self, job: Job) -> tuple[LogEvent, ...]:
+        """Those of this run."""
+        return tuple(event for event in said(job, self.kind) if self.fits(event))
+
+    def fits(self, event: LogEvent) -> bool:
+        """Whether an event of this kind has those values."""
+        return all(event.data.get(name) in values for name, values in self.fields.items())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventRow:
+    """Events of one kind that are a finding."""
+
+    event: Told
+    kind: str
+    severity: Severity = "critical"
+    weight: float
+    summary: str
+    """With ``{who}`` (ranks, else "a rank"), ``{on}`` (" on node4"), ``{node}``, ``{gpu}`` and fields of an event."""
+    details: tuple[str, ...] = ()
+    """Ends of the summary, each for events that have the fields which it names."""
+    advice: str
+    example: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of an event of which the finding is made, beside those that :attr:`event` wants."""
+    other: Mapping[str, Any] | None = None
+    """Fields of an event of the same kind of which it is not; None where any event of the kind makes it."""
+    scope: Scope = "job"
+    where: Callable[[LogEvent], bool] | None = None
+    """What an event must have besides."""
+    least: int = 1
+    """So many events at the least."""
+    over: bool = False
+    """Only of a job that is over: a live one may have got over it."""
+    unless: tuple[Told, ...] = ()
+    """Events that say more: with one of them this row says nothing."""
+    last_resort: bool = False
+    """Only where no rank failed by itself, NCCL gives no reason, and the run did not come to its end."""
+    accuses: bool = True
+    """Whether the ranks that said it are the culprits."""
+    ranks_in: str = ""
+    """The field that holds the culprits, where that is not who said it."""
+    silent_only: bool = False
+    """Of the culprits those that tell of their own failure are left to the rules on failures."""
+    by_report: bool = False
+    """Where no rank is known, the one that the launcher of the same log reports as failed."""
+
+    def __call__(self, job: Job) -> Iterator[Finding]:
+        """Make the findings of a job."""
+        if self.over and job.live:
+            return
+        if self.scope != "job":
+            yield from self._of_nodes(job)
+            return
+        events = tuple(filter(self._wanted, self.event.of(job)))
+        if len(events) < self.least or any(told.of(job) for told in self.unless):
+            return
+        if self.last_resort and explained(job):
+            return
+        ranks, nodes = self._culprits(job, events)
+        if ranks or not self.silent_only:
+            yield self._finding(events, ranks, nodes, lines(events))
+
+    def _wanted(self, event: LogEvent) -> bool:
+        return self.event.fits(event) and (self.where is None or self.where(event))
+
+    def _culprits(self, job: Job, events: Sequence[LogEvent]) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        if self.by_report:
+            return whose(job, events)
+        nodes = hosts_in(job, events)
+        if not self.ranks_in:
+            reporters = {rank for event in events if (rank := number_of(event, "reporter")) is not None}
+            return ranks_in(events) or tuple(sorted(reporters)), nodes
+        told = {
+            rank for event in events for rank in (*numbers_of(event, self.ranks_in), number_of(event, self.ranks_in))
+        }
+        if self.silent_only:
+            told -= {rank for rank, own in by_rank(failures(job)).items() if any(not one.consequence for one in own)}
+        ranks = tuple(sorted(rank for rank in told if rank is not None))
+        return ranks, homes(job, ranks) or nodes
+
+    def _of_nodes(self, job: Job) -> Iterator[Finding]:
+        """One finding for each node, or for each of its GPUs, by lines of its kernel and its services."""
+        for name in sorted(job.nodes):
+            node = job.nodes[name]
+            together: dict[str, list[LogEvent]] = defaultdict(list)
+            for event in filter(self._wanted, events_on(job, node, self.event.kind)):
+                together[gpu_of(node, event) if self.scope == "gpu" else ""].append(event)
+            for gpu, events in sorted(together.items()):
+                if not gpu and len(together) > 1:
+                    continue  # the same was told of a GPU by name
+                index = int(gpu) if gpu.isdecimal() else None
+                ranks = ranks_on_gpu(job, node, index) if self.scope == "gpu" else ranks_on_node(job, name)
+                evidence = tuple(map(event_line, events[:LINES]))
+                yield self._finding(events, ranks, (name,), evidence, f"{name}:{gpu}" if gpu else "")
+
+    def _finding(self, events: Sequence[LogEvent], ranks: tuple[int, ...], nodes: tuple[str, ...], evidence: Any,
+                 gpu: str = "") -> Finding:  # fmt: skip
+        spoken = ranks if self.ranks_in else ranks or ranks_in(events)
+        values = {
+            "who": who(spoken), "ranks": ranks_text(spoken) if spoken else "", "node": listed(nodes),
+            "on": f" {on_nodes(nodes)}" if nodes else "", "gpu": f"GPU {gpu.partition(':')[2]}" if gpu else "a GPU",
+        }  # fmt: skip
+        said_last = [detail for detail in self.details if all(_value(events, name) for name in _names(detail))]
+        names = _names(self.summary, *said_last)
+        values |= {name: _value(events, name) for name in names if name not in values}
+        return Finding(
+            self.kind, self.severity, self.weight, "".join((self.summary, *said_last)).format_map(values),
+            ranks=ranks if self.accuses else (), nodes=nodes, gpus=(gpu,) if gpu else (), evidence=evidence,
+            advice=self.advice,
+        )  # fmt: skip
+
+
+def explained(job: Job) -> bool:
+    """A rank failed by itself, NCCL says why its call failed, or the run came to its end."""
+    return finished(job) or any(not one.consequence for one in failures(job)) or bool(nccl_failures(job))
+
+
+def nccl_failures(job: Job) -> tuple[LogEvent, ...]:
+    """Warnings of NCCL after which its call fails on the rank that gives them."""
+    return said(job, "nccl.warn", *FAILING) if job.events_of("nccl.warn") else ()
+
+
+FAILING = (
+    "connect_failed", "no_interface", "version_mismatch", "ib_memory", "duplicate_rank", "size_mismatch", "open_files",
+    "ib_queue_pair", "nvls", "cuda_ipc", "ib_queue_error", "ib_completion", "truncated",
+)  # fmt: skip
+"""Signatures of such warnings."""
+
+
+def gpu_of(node: Node, event: LogEvent) -> str:
+    """Index of the GPU that a line of a driver names where it is known, else its address; empty where it names none."""
+    index, bus = number_of(event, "gpu"), text_of(event, "bus_id")
+    if index is None and bus:
+        index = gpu_at(node, bus)
+    return bus if index is None else str(index)
+
+
+def _names(*formats: str) -> list[str]:
+    return [name for text in formats for _, name, _, _ in Formatter().parse(text) if name]
+
+
+def _value(events: Iterable[LogEvent], name: str) -> str:
+    """A field as text, of the first of the events that has it; empty where none does."""
+    value = next((value for event in events if (value := event.data.get(name)) not in (None, "", [])), "")
+    if isinstance(value, list):
+        return listed([str(item) for item in value])
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and name in BYTES | SECONDS:
+        return size(value) if name in BYTES else duration(value)
+    return str(value)
