@@ -57,7 +57,7 @@ NCCL = (
         "node with the same NODE_RANK or Slurm settings?",
     ),
     EventRow(
-        event=_warned("size_mismatch", "truncated"), kind="collective_size_mismatch", weight=0.8, other=HARMLESS,
+        event=_warned("size_mismatch", "truncated"), kind="collective_size_mismatch", weight=0.75, other=HARMLESS,
         summary="{who} received a message of another size than expected",
         details=(": {bytes} bytes from {peer}, {expected} expected",), advice=SAME_SIZES,
     ),

@@ -24,7 +24,7 @@ def told(
     job = Sketch(world=4, nodes=2) if live else after()
     job.node(NODE)
     for said in (*more, *[row.event] * (times or row.least)):
-        own = {name: values[0] for name, values in said.fields.items()}
+        own: dict[str, Any] = {name: values[0] for name, values in said.fields.items()}
         data = (own | dict(row.example if fields is None else fields)) if said is row.event else own
         kernel = row.scope != "job"
         job.says(said.kind, None if kernel else RANK, ago=5, node=NODE if kernel else "", **data)
@@ -79,7 +79,7 @@ def test_a_failure_that_is_known_says_more(row: EventRow) -> None:
 @pytest.mark.parametrize("row", [row for row in EVENT_ROWS if row.scope == "job" and not row.over], ids=name_of)
 def test_words_of_a_process_before_a_restart_are_history(row: EventRow) -> None:
     job = Sketch(world=4, nodes=2)
-    own = {name: values[0] for name, values in row.event.fields.items()}
+    own: dict[str, Any] = {name: values[0] for name, values in row.event.fields.items()}
     for _ in range(row.least):
         job.says(row.event.kind, RANK, ago=90_000, **(own | dict(row.example)))
     assert list(row(job.job())) == []
