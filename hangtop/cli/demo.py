@@ -8,8 +8,7 @@ from pathlib import Path
 import click
 
 from hangtop.cli.options import CONFIG, ScreenChoices, SectionedCommand, screen
-from hangtop.demo.backend import AUTO, GLOO, NCCL, CannotRunError, choose
-from hangtop.demo.options import FAULTS, LAYOUTS, DemoOptions
+from hangtop.demo.options import FAULTS, DemoOptions
 from hangtop.session.options import SessionOptions
 
 
@@ -52,20 +51,6 @@ def _faults(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
     show_default=True,
     help="Seconds that a wait may take before it is called a hang.",
 )
-@click.option(
-    "--job",
-    type=click.Choice([AUTO, NCCL, GLOO]),
-    default=AUTO,
-    show_default=True,
-    help="How its ranks wait: below Python for their GPUs, as over NCCL (needs a C compiler), or over gloo.",
-)
-@click.option(
-    "--layout",
-    type=click.Choice(LAYOUTS),
-    default="data",
-    show_default=True,
-    help="With --job nccl: data parallel; tensors, stages and data; a pipeline.",
-)
 @click.option("--headless", is_flag=True, help="Open no screen: say how to reach the nodes, and wait for Ctrl-C.")
 def command(
     choices: ScreenChoices,
@@ -75,35 +60,19 @@ def command(
     ranks: int,
     nodes: int,
     patience: float,
-    job: str,
-    layout: str,
     headless: bool,
 ) -> None:
     """Start a small real job on simulated nodes and watch it over SSH, as one that trains or, with --fault, hangs.
 
-    Needs no GPU, no cluster, no root and no sshd: the ranks are real (torch over gloo; with --job nccl their GPUs and
-    how they wait for them are simulated), the SSH servers are embedded,
+    Needs no GPU, no cluster, no root and no sshd: the ranks are real (torch over gloo), the SSH servers are embedded,
     nvidia-smi, ibstat and perfquery are simulated and follow what the ranks do. All of it is gone when it ends.
     """
-    from hangtop.demo.demo import Demo, DemoError
+    from hangtop.demo.demo import LABEL, Demo, DemoError
 
     try:
-        backend, why = choose(NCCL if job == AUTO and layout != LAYOUTS[0] else job, fault or "")
-        asked = DemoOptions(
-            nodes=nodes,
-            ranks=ranks,
-            fault=fault or "",
-            fault_rank=fault_rank,
-            after=after,
-            backend=backend,
-            layout=layout,
-        )
-    except CannotRunError as error:
-        raise click.ClickException(str(error)) from None
+        asked = DemoOptions(nodes, ranks, fault or "", fault_rank, after)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    if why:
-        click.echo(f"the job over {backend} runs: {why}", err=True)
     try:
         with Demo(asked) as demo:
             if headless:
@@ -112,7 +81,7 @@ def command(
             from hangtop.cli.screen import watch
 
             watch(
-                SessionOptions(targets=demo.nodes, ssh_config=demo.ssh_config, patience=patience, label=demo.label),
+                SessionOptions(targets=demo.nodes, ssh_config=demo.ssh_config, patience=patience, label=LABEL),
                 choices,
                 keep=False,
             )

@@ -12,11 +12,10 @@ from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 
-from hangtop.demo.backend import NCCL
 from hangtop.demo.options import DemoOptions
 
 LABEL = "DEMO · simulated devices"
-"""What the screen is marked with; :attr:`Demo.label` says what is simulated besides them."""
+"""What the screen is marked with."""
 START = 30.0
 """Seconds that its servers may take to listen."""
 END = 5.0
@@ -45,11 +44,6 @@ class Demo:
     def nodes(self) -> tuple[str, ...]:
         """Names of the nodes, as ``ssh_config`` knows them."""
         return self.options.node_names
-
-    @property
-    def label(self) -> str:
-        """What the screen is marked with."""
-        return "DEMO · simulated devices and NCCL" if self.options.backend == NCCL else LABEL
 
     @property
     def folder(self) -> Path:

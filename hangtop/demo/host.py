@@ -18,7 +18,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from hangtop.demo import ranks
@@ -134,7 +133,6 @@ async def _end_of_input() -> None:
 def main() -> None:
     """Run one demo, as the first argument (JSON of :class:`DemoOptions`) asks."""
     options = DemoOptions(**json.loads(sys.argv[1]))
-    options = replace(options, extra=tuple(options.extra))
     folder = Path(tempfile.mkdtemp(prefix="hangtop-demo-"))
     held = start_reaper(folder)
     try:

@@ -10,9 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from hangtop.demo.backend import NCCL
-from hangtop.demo.job import witness
-from hangtop.demo.job.nccl.library import NAME, build
+from hangtop.demo.job import joining
 from hangtop.demo.options import DEVICE_FAULTS, DemoOptions
 
 NODE = "HANGTOP_DEMO_NODE"
@@ -20,7 +18,7 @@ NODE = "HANGTOP_DEMO_NODE"
 do not see each other's ranks."""
 TEMPORARY = "tmp"
 """A node's temporary folder, in the folder of its devices."""
-_JOBS = Path(__file__).parent / "job"
+_JOB = Path(__file__).parent / "job" / "train.py"
 _ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -62,8 +60,8 @@ def environment(options: DemoOptions, place: RankSeat, port: int, devices: Path)
         "PYTHONPATH": str(_ROOT),
         "PYTHONUNBUFFERED": "1",
         "TORCH_FR_BUFFER_SIZE": "2000",
-        witness.STEM: str(devices.parent / "recorder_"),
-        witness.PIPE: str(devices.parent / "recorder_"),
+        joining.STEM: str(devices.parent / "recorder_"),
+        joining.PIPE: str(devices.parent / "recorder_"),
         "HANGTOP_DEMO_DEVICES": str(devices),
         NODE: str(devices),
     }
@@ -72,12 +70,9 @@ def environment(options: DemoOptions, place: RankSeat, port: int, devices: Path)
 def command(options: DemoOptions, folder: Path) -> list[str]:
     """What every rank runs. A device's fault is none of the job's."""
     fault = "" if options.fault in DEVICE_FAULTS else options.fault
-    library = ("--library", str(folder.parent / NAME)) if options.backend == NCCL else ()
     return [
-        sys.executable, str(_JOBS / f"{options.job}.py"), "--folder", str(folder),
-        "--fault", fault, "--fault-rank", str(options.fault_rank), "--after", str(options.after),
-        "--step-time", str(options.step_time), "--workers", str(options.workers),
-        *library, *options.shape, *options.extra,
+        sys.executable, str(_JOB), "--folder", str(folder), "--fault", fault, "--fault-rank", str(options.fault_rank),
+        "--after", str(options.after), "--step-time", str(options.step_time),
     ]  # fmt: skip
 
 
@@ -86,15 +81,12 @@ def start(
 ) -> list[subprocess.Popen[bytes]]:
     """Start every rank; ``setup`` runs in each before its program. Logs are ``folder/logs/rankN.{out,err}``.
 
-    They lie where torchrun keeps its ranks', too: below the node's temporary folder. Raises :class:`NoCompilerError`
-    when the library that ranks over NCCL wait in cannot be made.
+    They lie where torchrun keeps its ranks', too: below the node's temporary folder.
     """
     logs = folder / "logs"
     logs.mkdir()
     data = folder / "data"
     data.mkdir()
-    if options.backend == NCCL:
-        build(folder)
     port = free_port()
     started = []
     for place in places(options):

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from hangtop.demo.job.nccl.library import compiler
 from tests.support.device_cases import CASES, STUCK_TOGETHER, Case
 from tests.support.device_jobs import DeviceJobs, device_jobs, line, wrong
 from tests.support.device_variants import system_python
+from tests.support.simulated_nccl.library import compiler
 
 pytestmark = [
     pytest.mark.nodes,

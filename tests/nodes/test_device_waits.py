@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from hangtop.demo.job.nccl.library import compiler
 from tests.support.device_cases import CASES
 from tests.support.device_jobs import DeviceJobs, line, wrong
 from tests.support.faulty import Nurseries
+from tests.support.simulated_nccl.library import compiler
 
 pytestmark = [
     pytest.mark.nodes,

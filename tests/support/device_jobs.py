@@ -24,14 +24,14 @@ from pathlib import Path
 from hangtop.cli.answer import Answer as Said
 from hangtop.cli.answer import as_json
 from hangtop.demo.devices.bench import Bench, Hardware
-from hangtop.demo.job import witness
-from hangtop.demo.job.nccl.library import build
+from hangtop.demo.job import joining
 from hangtop.session.live import live_session
 from hangtop.session.options import SessionOptions
 from tests.support.cluster_node import Node
 from tests.support.device_cases import CASES, Case
 from tests.support.device_variants import USER, ContainedJob, another_user, contained, own_user, ptrace_refused
 from tests.support.faulty import Answer, FaultyJob, Nurseries, Triage, nurseries
+from tests.support.simulated_nccl.library import build
 
 WAYS = ("triage", "live", "replay")
 VARIANTS = ("ptrace_refused", "container", "another_user", "own_user")
@@ -77,7 +77,7 @@ class DeviceJobs:
         found = {"HX_LAYOUT": case.layout, "HX_ARGUMENTS": shlex.join(words)}
         if case.recorder:
             stem = str(self.cluster.shared / f"recorder-{time.monotonic_ns()}-")
-            found |= {witness.PIPE: stem, witness.STEM: stem, "TORCH_FR_BUFFER_SIZE": "2000"}
+            found |= {joining.PIPE: stem, joining.STEM: stem, "TORCH_FR_BUFFER_SIZE": "2000"}
         return found
 
     @contextlib.contextmanager

@@ -14,10 +14,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from hangtop.demo.job.nccl.library import compiler
 from tests.support.cluster import Cluster
 from tests.support.cluster_node import Node, NodeProcess, sshd_binary
 from tests.support.faulty import FaultyJob
+from tests.support.simulated_nccl.library import compiler
 
 OTHER = "visitor"
 """Name of a user who is not root."""

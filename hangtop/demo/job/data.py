@@ -1,9 +1,7 @@
-"""Shards of token sequences on disk, read as a training job reads them."""
+"""Shards of token sequences and checkpoints on disk, read and written as a training job does."""
 
 from __future__ import annotations
 
-import ctypes
-import signal
 from pathlib import Path
 
 import torch
@@ -52,6 +50,14 @@ class ShardedTokens(Dataset[Tensor]):
         return self._shard[offset]
 
 
-def end_with_parent(_worker: int) -> None:
-    """Have the kernel kill this data worker when its rank is gone: a blocked read would outlive it otherwise."""
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+def save_checkpoint(model: torch.nn.Module, step: int, folder: Path) -> Path:
+    """Write the weights as ``step-N.pt``, replace the one before, and return its path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"step-{step}.pt"
+    if faults.struck("checkpoint"):
+        path = faults.dead_file(folder)
+    torch.save({"step": step, "model": model.state_dict()}, path)
+    for old in folder.glob("step-*.pt"):
+        if old != path:
+            old.unlink()
+    return path

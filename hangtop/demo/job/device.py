@@ -52,14 +52,7 @@ class RankGpu:
         """Say that this process holds ``memory`` bytes on the GPU of its local rank."""
         self._memory = memory
         self._busy = 0.0
-        self._record: mmap.mmap | bytearray = bytearray(RECORD.size)
-        folder = os.environ.get("HANGTOP_DEMO_DEVICES")
-        if folder:
-            path = Path(folder) / f"gpu{os.environ.get('LOCAL_RANK', '0')}.state"
-            path.write_bytes(bytes(RECORD.size))
-            with path.open("r+b") as file:
-                self._record = mmap.mmap(file.fileno(), RECORD.size)
-        self._write(0.0)
+        self._record = shared_record(memory)
 
     def _write(self, since: float) -> None:
         RECORD.pack_into(self._record, 0, os.getpid(), since, self._busy, self._memory)

@@ -5,11 +5,11 @@ Any launcher will do: it reads RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MAS
 
 from __future__ import annotations
 
-import atexit
+import argparse
 import os
-import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -19,28 +19,27 @@ from torch.utils.data import DataLoader
 from torch.utils.data.distributed import DistributedSampler
 
 from hangtop.demo.job import faults
-from hangtop.demo.job.arguments import Arguments, parse
-from hangtop.demo.job.checkpoint import save_checkpoint
-from hangtop.demo.job.data import LENGTH, ShardedTokens, end_with_parent, write_shards
+from hangtop.demo.job.data import LENGTH, ShardedTokens, save_checkpoint, write_shards
 from hangtop.demo.job.device import RankGpu
-from hangtop.demo.job.faults import Plan
-from hangtop.demo.job.join import join
-from hangtop.demo.job.mishaps import TokenBudget, suffer
+from hangtop.demo.job.joining import join
+
+SAVE_EVERY = 20
+"""Steps between checkpoints."""
 
 
-class Tracker:
-    """Sends metrics from a thread, and waits for it when the process exits, as experiment trackers do."""
-
-    def __init__(self) -> None:
-        self._sent = threading.Event()
-
-    def finish(self) -> None:
-        """Wait until everything is sent."""
-        self._sent.wait()
+def arguments() -> argparse.Namespace:
+    """Read the command line; a mistake in it ends the process with a usage message."""
+    reads = argparse.ArgumentParser(description="Train a small model with DistributedDataParallel over gloo.")
+    reads.add_argument("--fault", choices=["", *faults.FAULTS], default="", help="what goes wrong (default: nothing)")
+    reads.add_argument("--fault-rank", type=int, default=1, help="on which rank")
+    reads.add_argument("--after", type=float, default=3.0, help="after how many seconds of training")
+    reads.add_argument("--step-time", type=float, default=0.1, help="what one step takes at least")
+    reads.add_argument("--folder", type=Path, required=True, help="where shards and checkpoints are")
+    return reads.parse_args()
 
 
 class Head(nn.Module):
-    """Two layers, of which a planted fault leaves the second out."""
+    """Two layers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,8 +48,7 @@ class Head(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Reconstruct ``tokens`` of shape (batch, LENGTH)."""
-        hidden = torch.tanh(self.embed(tokens))
-        return hidden[:, :LENGTH] if faults.struck("unused") else self.predict(hidden)
+        return self.predict(torch.tanh(self.embed(tokens)))
 
 
 def augment(batch: Tensor, step_time: float) -> Tensor:
@@ -62,34 +60,19 @@ def augment(batch: Tensor, step_time: float) -> Tensor:
     return noisy
 
 
-def batches(arguments: Arguments) -> Iterator[Tensor]:
-    """Batches without end, epoch after epoch; on a rank with a planted fault they end."""
-    dataset = ShardedTokens(arguments.folder / f"shards-{dist.get_rank()}")
+def batches(folder: Path) -> Iterator[Tensor]:
+    """Batches without end, epoch after epoch."""
+    dataset = ShardedTokens(folder)
     sampler: DistributedSampler[Tensor] = DistributedSampler(dataset, shuffle=False)
-    loader = DataLoader(
-        dataset,
-        batch_size=8,
-        sampler=sampler,
-        num_workers=arguments.workers,
-        worker_init_fn=end_with_parent if arguments.workers else None,
-    )
+    loader = DataLoader(dataset, batch_size=8, sampler=sampler)
     while True:
-        for batch in loader:
-            if faults.struck("batches") or faults.struck("early"):
-                return
-            yield batch
+        yield from loader
 
 
 def train_step(
     model: nn.Module, optimizer: torch.optim.Optimizer, batch: Tensor, gpu: RankGpu, step_time: float
 ) -> Tensor:
     """Forward, backward with DDP's all-reduce, and the update."""
-    if faults.struck("oom"):
-        raise torch.OutOfMemoryError(
-            "CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of 79.11 GiB of which "
-            "1.19 GiB is free. Including non-PyTorch memory, this process has 77.90 GiB memory in use. Of the "
-            "allocated memory 75.31 GiB is allocated by PyTorch, and 1.62 GiB is reserved by PyTorch but unallocated."
-        )
     with gpu.kernels():
         gpu.compute(step_time)
         loss = torch.nn.functional.mse_loss(model(batch), batch)
@@ -107,47 +90,39 @@ def log_metrics(loss: Tensor, step: int, took: float, gpu: RankGpu, metrics: dis
     print(f"step {step} loss {loss.item():.4f} ({took:.2f} s)", flush=True)
 
 
-def train(arguments: Arguments) -> None:
-    """Train until the steps are done."""
+def train(plan: faults.Plan, folder: Path, step_time: float) -> None:
+    """Train until the process is ended."""
     rank = dist.get_rank()
-    write_shards(arguments.folder / f"shards-{rank}")
+    shards = folder / f"shards-{rank}"
+    write_shards(shards)
     torch.manual_seed(rank)
     gpu = RankGpu(memory=(30 + rank % 3) << 30)
     model = DistributedDataParallel(Head())
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    metrics = dist.new_group()
-    budget, tracker = TokenBudget(), Tracker()
-    saver = arguments.plan.rank if arguments.plan.fault == "checkpoint" else 0
-    time.sleep(arguments.compile_time)
+    metrics, budget = dist.new_group(), faults.TokenBudget()
+    saver = plan.rank if plan.fault == "checkpoint" else 0
     dist.barrier()
-    faults.arm(arguments.plan, rank)
+    faults.arm(plan, rank)
     started = time.monotonic()
-    for step, batch in enumerate(batches(arguments), start=1):
-        suffer(budget, arguments.folder)
-        loss = train_step(model, optimizer, augment(batch, arguments.step_time), gpu, arguments.step_time)
+    for step, batch in enumerate(batches(shards), start=1):
+        faults.suffer(budget, folder)
+        loss = train_step(model, optimizer, augment(batch, step_time), gpu, step_time)
         log_metrics(loss, step, time.monotonic() - started, gpu, metrics)
-        if step % arguments.save_every == 0 and rank == saver:
-            save_checkpoint(model.module, step, arguments.folder / "checkpoints", arguments.save_time)
-        if step == arguments.steps:
-            break
+        if step % SAVE_EVERY == 0 and rank == saver:
+            save_checkpoint(model.module, step, folder / "checkpoints")
         started = time.monotonic()
-    if faults.struck("early"):
-        atexit.register(tracker.finish)
-        return
-    with gpu.kernels():
-        dist.barrier(group=metrics)
-    dist.destroy_process_group()
 
 
 def main() -> None:
     """Join the job and train."""
-    arguments = parse("Train a small model with DistributedDataParallel over gloo.")
+    given = arguments()
+    plan = faults.Plan(given.fault, given.fault_rank, given.after)
     torch.set_num_threads(1)
-    faults.arm(Plan(arguments.plan.fault, arguments.plan.rank), int(os.environ["RANK"]))  # there is no step to wait for
+    faults.arm(faults.Plan(plan.fault, plan.rank), int(os.environ["RANK"]))  # before the first step there is no wait
     while faults.struck("init"):
         time.sleep(1.0)
     join()
-    train(arguments)
+    train(plan, given.folder, given.step_time)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 
-from hangtop.demo.job.nccl import data_parallel, megatron
+from tests.support.simulated_nccl import data_parallel, megatron
 
 sys.argv += shlex.split(os.environ["HX_ARGUMENTS"])
 (data_parallel if os.environ["HX_LAYOUT"] == "data" else megatron).main()

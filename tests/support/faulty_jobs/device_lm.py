@@ -18,8 +18,8 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from hangtop.demo.job.nccl.habits import settle
-from hangtop.demo.job.nccl.stream import SimulatedStream
+from tests.support.simulated_nccl.habits import settle
+from tests.support.simulated_nccl.stream import SimulatedStream
 
 READS = argparse.ArgumentParser()
 READS.add_argument("--library", type=Path)

@@ -1,5 +1,7 @@
 """What can be asked of a demo, and what it makes of it."""
 
+from __future__ import annotations
+
 import importlib.util
 from pathlib import Path
 
@@ -15,23 +17,22 @@ from hangtop.demo.options import DEVICE_FAULTS, DemoOptions
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("words", "said"),
     [
-        ({"ranks": 3}, "3 ranks cannot be shared evenly by 2 nodes"),
-        ({"fault_rank": 4}, "there is no rank 4 among 4"),
-        ({"fault": "gremlins"}, "no fault is called gremlins"),
-        ({"script": "pretrain"}, "no job is called pretrain"),
+        (["--ranks", "3"], "3 ranks cannot be shared evenly by 2 nodes"),
+        (["--fault", "lock", "--fault-rank", "4"], "there is no rank 4 among 4"),
+        (["--fault", "gremlins"], "'gremlins' is not one of"),
     ],
 )
-def test_what_cannot_be_shown_is_refused(asked: dict[str, int], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        DemoOptions(**asked)  # type: ignore[arg-type]
+def test_what_cannot_be_shown_is_refused(words: list[str], said: str) -> None:
+    done = CliRunner().invoke(command, words)
+    assert (done.exit_code, said in done.output) == (2, True)
 
 
-def test_consecutive_ranks_share_a_node() -> None:
-    options = DemoOptions(nodes=2, ranks=4)
-    assert [(place.node, place.local) for place in ranks.places(options)] == [(0, 0), (0, 1), (1, 0), (1, 1)]
-    assert options.node_names == ("node0", "node1")
+def test_the_command_lists_the_faults() -> None:
+    done = CliRunner().invoke(command, ["--faults"])
+    assert done.exit_code == 0
+    assert [line.split()[0] for line in done.output.splitlines()] == [*JOB_FAULTS, *DEVICE_FAULTS]
 
 
 def test_a_rank_is_told_who_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,24 +45,14 @@ def test_a_rank_is_told_who_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert not {"NCCL_DEBUG", "TORCHELASTIC_RUN_ID"} & environment.keys()
 
 
-def test_a_fault_of_a_device_is_none_of_the_job(tmp_path: Path) -> None:
-    words = ranks.command(DemoOptions(fault="gpu-lost"), tmp_path)
-    assert words[words.index("--fault") + 1] == ""
-    words = ranks.command(DemoOptions(fault="lock"), tmp_path)
-    assert words[words.index("--fault") + 1] == "lock"
-
-
-@pytest.mark.parametrize(("fault", "job"), [("", "train"), ("lock", "train"), ("mismatch", "trainer")])
-def test_the_job_is_one_that_can_have_the_fault(fault: str, job: str) -> None:
-    assert DemoOptions(fault=fault).job == job
-
-
-def test_every_fault_of_a_device_can_be_planted(tmp_path: Path) -> None:
+def test_a_fault_of_a_device_is_planted_there_and_none_of_the_job(tmp_path: Path) -> None:
+    for fault, given in (("gpu-lost", ""), ("lock", "lock")):
+        words = ranks.command(DemoOptions(fault=fault), tmp_path)
+        assert words[words.index("--fault") + 1] == given
     bench = Bench(tmp_path)
     bench.install()
-    for fault, _ in DEVICE_FAULTS.values():
-        bench.plant(fault.format(local=1))
-    assert not DEVICE_FAULTS.keys() & JOB_FAULTS.keys()
+    for planted, _ in DEVICE_FAULTS.values():
+        bench.plant(planted.format(local=1))
 
 
 def test_without_torch_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,16 +61,3 @@ def test_without_torch_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
         Demo()
     done = CliRunner().invoke(command, [])
     assert (done.exit_code, done.output) == (1, "Error: hangtop demo needs torch: pip install 'hangtop[demo]'\n")
-
-
-def test_the_command_lists_the_faults() -> None:
-    done = CliRunner().invoke(command, ["--faults"])
-    assert done.exit_code == 0
-    assert "dataloader " in done.output
-    assert "gpu-lost " in done.output
-
-
-def test_the_command_refuses_what_cannot_be_shown() -> None:
-    done = CliRunner().invoke(command, ["--ranks", "3"])
-    assert done.exit_code == 2
-    assert "3 ranks cannot be shared evenly by 2 nodes" in done.output

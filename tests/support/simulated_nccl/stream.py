@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from hangtop.demo.job.device import KernelKind, shared_record
-from hangtop.demo.job.nccl import torch_frames
+from tests.support.simulated_nccl import torch_frames
 
 LAUNCH_QUEUE = 1024
 """Kernels that may be launched and not done, about as many as a CUDA driver allows."""
@@ -28,7 +28,7 @@ class SimulatedStream:
     """
 
     def __init__(self, library: Path, memory: int, queue: int = LAUNCH_QUEUE) -> None:
-        """``library`` is what :func:`hangtop.demo.job.nccl.library.build` made; ``memory`` in bytes is held."""
+        """``library`` is what :func:`tests.support.simulated_nccl.library.build` made; ``memory`` in bytes is held."""
         self._record = shared_record(memory)
         self._native = ctypes.CDLL(str(library))
         self._native.cudaLaunchKernel.argtypes = (ctypes.c_int, ctypes.c_double)

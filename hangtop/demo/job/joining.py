@@ -1,4 +1,4 @@
-"""Flight recorder dumps on demand, for ranks over gloo: torch's own monitor reads the pipe for NCCL groups alone."""
+"""Joining the job's process group, with a flight recorder that answers its pipe over gloo, too."""
 
 from __future__ import annotations
 
@@ -9,10 +9,20 @@ from pathlib import Path
 PIPE, STEM = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "TORCH_FR_DUMP_TEMP_FILE"
 
 
-def serve(rank: int) -> None:
-    """Do what torch's monitor does: whatever is written to ``<pipe><rank>.pipe`` makes a dump, ``<stem><rank>``.
+def join() -> None:
+    """Join over gloo. Ranks whose master is this machine's loopback talk over it: host names need not resolve."""
+    import torch.distributed as dist  # here: the process that starts ranks needs the names above alone
 
-    Nothing where the environment names no pipe. The dump includes the stacks of the calls, and all groups.
+    if os.environ["MASTER_ADDR"] == "127.0.0.1":
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    _serve_recorder(int(os.environ["RANK"]))
+    dist.init_process_group("gloo")
+
+
+def _serve_recorder(rank: int) -> None:
+    """Do what torch's monitor does for NCCL alone: a word on ``<pipe><rank>.pipe`` makes a dump, ``<stem><rank>``.
+
+    Nothing where the environment names no pipe.
     """
     if PIPE not in os.environ or STEM not in os.environ:
         return
@@ -22,7 +32,7 @@ def serve(rank: int) -> None:
 
 
 def _listen(pipe: Path, dump: Path) -> None:
-    import torch  # here, for who starts the ranks takes the names above and has no need of it
+    import torch
 
     while True:
         with pipe.open("rb") as asked:

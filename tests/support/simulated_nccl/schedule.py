@@ -7,8 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from hangtop.demo.job.nccl.groups import JobGroups
-from hangtop.demo.job.nccl.stream import SimulatedStream, Transfer
+from tests.support.simulated_nccl.groups import JobGroups
+from tests.support.simulated_nccl.stream import SimulatedStream, Transfer
 
 WIDTH = 1024
 

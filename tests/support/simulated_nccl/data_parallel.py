@@ -14,14 +14,12 @@ import torch.distributed as dist
 from torch import Tensor
 
 from hangtop.demo.job import faults
-from hangtop.demo.job.checkpoint import save_checkpoint
-from hangtop.demo.job.data import LENGTH, ShardedTokens, write_shards
+from hangtop.demo.job.data import LENGTH, ShardedTokens, save_checkpoint, write_shards
 from hangtop.demo.job.faults import Plan
-from hangtop.demo.job.join import join
-from hangtop.demo.job.mishaps import TokenBudget, suffer
-from hangtop.demo.job.nccl.asked import NcclJobOptions, parse
-from hangtop.demo.job.nccl.habits import between_steps, settle
-from hangtop.demo.job.nccl.stream import SimulatedStream
+from hangtop.demo.job.joining import join
+from tests.support.simulated_nccl.asked import NcclJobOptions, parse
+from tests.support.simulated_nccl.habits import between_steps, settle
+from tests.support.simulated_nccl.stream import SimulatedStream
 
 LAYERS, BUCKETS = 4, 3
 BATCH = 8
@@ -49,7 +47,7 @@ class Averager:
 
 def batches(asked: NcclJobOptions) -> Iterator[Tensor]:
     """Batches without end, epoch after epoch; on a rank with a planted fault they end."""
-    dataset = ShardedTokens(asked.common.folder / f"shards-{dist.get_rank()}")
+    dataset = ShardedTokens(asked.folder / f"shards-{dist.get_rank()}")
     while True:
         for first in range(0, len(dataset), BATCH):
             if faults.struck("batches"):
@@ -89,10 +87,10 @@ def log_metrics(stream: SimulatedStream, step: int, started: float, asked: NcclJ
 
 def train(asked: NcclJobOptions) -> None:
     """Train until the steps are done."""
-    rank, arguments = dist.get_rank(), asked.common
+    rank, arguments = dist.get_rank(), asked
     write_shards(arguments.folder / f"shards-{rank}")
     stream = SimulatedStream(asked.library, (30 + rank % 3) << 30, asked.launch_queue)
-    averager, budget = Averager(stream), TokenBudget()
+    averager, budget = Averager(stream), faults.TokenBudget()
     weights = torch.nn.Linear(LENGTH, LENGTH)
     dist.barrier()
     settle(asked.heartbeat)
@@ -101,14 +99,14 @@ def train(asked: NcclJobOptions) -> None:
     started = time.monotonic()
     for step, batch in enumerate(batches(asked), start=1):
         between_steps(asked, stream, rank, step)
-        suffer(budget, arguments.folder)
+        faults.suffer(budget, arguments.folder)
         if faults.struck("network"):
             stream.lose_network()
         augment(batch, 9 * arguments.step_time)
         train_step(averager, stream, step_time)
         log_metrics(stream, step, started, asked, averager)
         if faults.struck("checkpoint") or (step % arguments.save_every == 0 and rank == 0):
-            save_checkpoint(weights, step, arguments.folder / "checkpoints", arguments.save_time)
+            save_checkpoint(weights, step, arguments.folder / "checkpoints")
         if step == arguments.steps:
             break
         started = time.monotonic()
@@ -119,7 +117,7 @@ def train(asked: NcclJobOptions) -> None:
 def main() -> None:
     """Join the job and train."""
     asked = parse("Train data-parallel over a simulated NCCL.")
-    plan = asked.common.plan
+    plan = asked.plan
     torch.set_num_threads(1)
     faults.arm(Plan(plan.fault, plan.rank), int(os.environ["RANK"]))  # there is no step to wait for
     while faults.struck("init"):

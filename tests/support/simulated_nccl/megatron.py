@@ -13,15 +13,13 @@ import torch.distributed as dist
 from torch import Tensor
 
 from hangtop.demo.job import faults
-from hangtop.demo.job.checkpoint import save_checkpoint
-from hangtop.demo.job.data import LENGTH, SEQUENCES, ShardedTokens, write_shards
-from hangtop.demo.job.join import join
-from hangtop.demo.job.mishaps import TokenBudget, suffer
-from hangtop.demo.job.nccl.asked import NcclJobOptions, parse
-from hangtop.demo.job.nccl.groups import JobGroups
-from hangtop.demo.job.nccl.habits import between_steps, settle
-from hangtop.demo.job.nccl.schedule import forward_backward
-from hangtop.demo.job.nccl.stream import SimulatedStream
+from hangtop.demo.job.data import LENGTH, SEQUENCES, ShardedTokens, save_checkpoint, write_shards
+from hangtop.demo.job.joining import join
+from tests.support.simulated_nccl.asked import NcclJobOptions, parse
+from tests.support.simulated_nccl.groups import JobGroups
+from tests.support.simulated_nccl.habits import between_steps, settle
+from tests.support.simulated_nccl.schedule import forward_backward
+from tests.support.simulated_nccl.stream import SimulatedStream
 
 LAYERS = 2
 
@@ -31,14 +29,14 @@ class MegatronStage:
 
     def __init__(self, asked: NcclJobOptions, groups: JobGroups, stream: SimulatedStream) -> None:
         self.asked, self.groups, self.stream = asked, groups, stream
-        self._budget = TokenBudget()
+        self._budget = faults.TokenBudget()
         self._samples = self._read()
         slower = 1 + asked.uneven * groups.rank / dist.get_world_size()
-        self._layer = slower * asked.common.step_time / asked.micro_batches / LAYERS / 3
+        self._layer = slower * asked.step_time / asked.micro_batches / LAYERS / 3
 
     def _read(self) -> Iterator[Tensor]:
         """Sequences without end."""
-        dataset = ShardedTokens(self.asked.common.folder / f"shards-{self.groups.rank}")
+        dataset = ShardedTokens(self.asked.folder / f"shards-{self.groups.rank}")
         while True:
             for index in range(SEQUENCES):
                 yield dataset[index]
@@ -51,7 +49,7 @@ class MegatronStage:
         """One micro-batch forward: each layer sums over the tensor-parallel group."""
         if self.groups.first or self.groups.last or faults.struck("dataloader"):
             self.get_batch()
-        suffer(self._budget, self.asked.common.folder)
+        faults.suffer(self._budget, self.asked.folder)
         if faults.struck("network"):
             self.stream.lose_network()
         if faults.struck("gpu-hang"):
@@ -86,7 +84,7 @@ class MegatronStage:
 
 def train(asked: NcclJobOptions) -> None:
     """Train until the steps are done."""
-    arguments = asked.common
+    arguments = asked
     groups = JobGroups(asked.tensor_parallel, asked.pipeline_parallel)
     write_shards(arguments.folder / f"shards-{groups.rank}")
     stream = SimulatedStream(asked.library, (44 + 6 * groups.stage) << 30, asked.launch_queue)
@@ -110,7 +108,7 @@ def train(asked: NcclJobOptions) -> None:
                 flush=True,
             )
         if faults.struck("checkpoint") or (step % arguments.save_every == 0 and groups.rank == 0):
-            save_checkpoint(weights, step, arguments.folder / "checkpoints", arguments.save_time)
+            save_checkpoint(weights, step, arguments.folder / "checkpoints")
 
 
 def main() -> None:

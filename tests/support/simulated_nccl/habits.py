@@ -9,8 +9,8 @@ from pathlib import Path
 
 import torch
 
-from hangtop.demo.job.nccl.asked import NcclJobOptions
-from hangtop.demo.job.nccl.stream import SimulatedStream
+from tests.support.simulated_nccl.asked import NcclJobOptions
+from tests.support.simulated_nccl.stream import SimulatedStream
 
 NICENESS = 10
 """A main thread that spins leaves the processor to whoever else wants it, gloo's threads and those of the GPU first."""
@@ -43,7 +43,7 @@ def compile_model(seconds: float) -> None:
     """Compile for so long: work of the host alone, in a file of torch's compiler."""
     space: dict[str, object] = {}
     path = Path(torch.__file__).parent / "_inductor" / "compile_fx.py"
-    exec(compile(_COMPILE, str(path), "exec"), space)  # noqa: S102 - the lines above
+    exec(compile(_COMPILE, str(path), "exec"), space)
     print(f"compiling the model, takes about {seconds:.0f} s", flush=True)
     space["compile_fx_inner"](40, seconds, time.monotonic)  # type: ignore[operator]
 
@@ -62,7 +62,7 @@ def evaluate(stream: SimulatedStream, seconds: float) -> None:
 
 def between_steps(asked: NcclJobOptions, stream: SimulatedStream, rank: int, step: int) -> None:
     """Do before ``step`` what is due."""
-    if step == asked.compile_at and rank == asked.common.plan.rank:
+    if step == asked.compile_at and rank == asked.plan.rank:
         compile_model(asked.compile_for)
     if step == asked.evaluate_at + 1 and asked.evaluate_at and rank == 0:
         evaluate(stream, asked.evaluate_for)

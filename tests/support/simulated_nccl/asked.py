@@ -1,19 +1,24 @@
-"""What a job over the simulated NCCL is asked to do, beyond what every job here is."""
+"""What a job over the simulated NCCL is asked to do."""
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
-from hangtop.demo.job.arguments import Arguments, arguments, parser
-from hangtop.demo.job.nccl.stream import LAUNCH_QUEUE
+from hangtop.demo.job.faults import Plan
+from tests.support.simulated_nccl.stream import LAUNCH_QUEUE
 
 
 @dataclass(frozen=True, slots=True)
 class NcclJobOptions:
     """Options of one job. Times are seconds."""
 
-    common: Arguments
+    plan: Plan
+    steps: int
+    step_time: float
+    save_every: int
+    folder: Path
     library: Path
     launch_queue: int
     sync_every: int
@@ -31,7 +36,14 @@ class NcclJobOptions:
 
 def parse(description: str) -> NcclJobOptions:
     """Read the command line; a mistake in it ends the process with a usage message."""
-    reads = parser(description)
+    reads = argparse.ArgumentParser(description=description)
+    reads.add_argument("--fault", default="", help="what goes wrong (default: nothing)")
+    reads.add_argument("--fault-rank", type=int, default=1, help="on which rank")
+    reads.add_argument("--after", type=float, default=3.0, help="after how many seconds of training")
+    reads.add_argument("--steps", type=int, default=1_000_000)
+    reads.add_argument("--step-time", type=float, default=0.1, help="what one step takes at least")
+    reads.add_argument("--save-every", type=int, default=20, help="steps between checkpoints")
+    reads.add_argument("--folder", type=Path, required=True, help="where shards and checkpoints are")
     reads.add_argument("--library", type=Path, required=True, help="the C library that stands for libcudart")
     reads.add_argument("--launch-queue", type=int, default=LAUNCH_QUEUE, help="kernels that may be under way")
     reads.add_argument("--sync-every", type=int, default=1, help="steps between two waits for the GPU")
@@ -47,7 +59,11 @@ def parse(description: str) -> NcclJobOptions:
     reads.add_argument("--uneven", type=float, default=0.0, help="by what share the last rank's GPU is slower")
     given = reads.parse_args()
     return NcclJobOptions(
-        arguments(given),
+        Plan(given.fault, given.fault_rank, given.after),
+        given.steps,
+        given.step_time,
+        given.save_every,
+        given.folder,
         given.library,
         given.launch_queue,
         given.sync_every,
