@@ -77,7 +77,7 @@ def save(app: HangtopApp, name: str) -> None:
 
 async def shoot(theme: str) -> None:
     """Run the job, the screen and the fault, and take every picture."""
-    with Demo(DemoOptions(nodes=2, ranks=RANKS, fault="dataloader", fault_rank=5, after=AFTER, workers=0)) as demo:
+    with Demo(DemoOptions(nodes=2, ranks=RANKS, fault="dataloader", fault_rank=5, after=AFTER)) as demo:
         options = SessionOptions(targets=demo.nodes, ssh_config=demo.ssh_config, patience=8.0, label=LABEL)
         session = live_session(options)
         app = HangtopApp(session, ScreenOptions(theme=theme))
