@@ -74,9 +74,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     Keep tests with real nodes in one worker: they wait for clocks, and would disturb one another; and those with ranks
     that have no nodes in one.
 
-    They get two more tries, for a machine that stands still for ten seconds is no fault of the code; so do others get
-    one, which wait for processes, threads and a screen. Each comes a while after the last, or it falls into the same
-    ten seconds. What is wrong fails every time, and tries are counted.
+    They get two more tries, for a machine that stands still for ten seconds is no fault of the code. Each comes a
+    while after the last, or it falls into the same ten seconds. What is wrong fails every time, and tries are counted.
     """
     if not config.getoption("--slow"):
         slow = [item for item in items if item.get_closest_marker("slow") is not None]
@@ -87,8 +86,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if nodes or item.get_closest_marker("torch") is not None:
             item.add_marker(pytest.mark.xdist_group("nodes" if nodes else "ranks"))
             item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=STANDSTILL))
-        else:
-            item.add_marker(pytest.mark.flaky(reruns=1, reruns_delay=STANDSTILL))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -29,8 +29,8 @@ OUTCOME_COLOURS: dict[str, str] = {
     "hung": "red",
     "crashed": "red",
     "at_risk": "red",
+    "waiting": "yellow",
     "slow": "yellow",
-    "waiting": "cyan",
     "starting": "cyan",
     "healthy": "green",
     "idle": "green",
@@ -49,10 +49,10 @@ class Answer:
 
     @property
     def exit_code(self) -> int:
-        """0 healthy or idle, 3 when no node could be reached, 1 anything else."""
+        """0 healthy or idle, 3 when no node could be reached, 6 waiting, 1 anything else."""
         if self.job.live and self.job.nodes and all(n.seen_at is None for n in self.job.nodes.values()):
             return 3
-        return 0 if self.verdict.outcome in {"healthy", "idle"} else 1
+        return {"healthy": 0, "idle": 0, "waiting": 6}.get(self.verdict.outcome, 1)
 
 
 def as_json(answer: Answer) -> dict[str, Any]:

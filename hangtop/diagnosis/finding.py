@@ -117,13 +117,6 @@ class Verdict:
     """Where the job stands, in the same words whenever it stands there; empty where it does not or nobody knows."""
 
     @property
-    def stuck(self) -> frozenset[int]:
-        """Ranks that it calls stuck, for the next picture."""
-        return frozenset(
-            r for finding in self.findings if finding.kind.startswith("rank_stuck_") for r in finding.ranks
-        )
-
-    @property
     def names_nobody(self) -> bool:
         """A hang in which no rank is surely the odd one: what the ranks' own recorders hold may name one."""
         return self.outcome == "hung" and bool(self.findings) and self.findings[0].kind in NAME_NOBODY

@@ -225,8 +225,6 @@ class Job:
     """The longest such pause that this job was seen to take where it stands now and come back from; it fades."""
     pauses: tuple[tuple[float, float], ...] = ()
     """When the last long pauses began and ended, oldest first: looks within one of them are of one wait."""
-    told_stuck: frozenset[int] = frozenset()
-    """Ranks that the verdict before this picture called stuck, or one while the job has stood still as it does now."""
     motion: JobMotion = JobMotion()
     """What moved lately, and what proves it."""
     collective_timeout: float | None = None

@@ -49,7 +49,6 @@ class PictureContext:
     stood_still: float | None = None
     usual_pause: float | None = None
     pauses: tuple[tuple[float, float], ...] = ()
-    told_stuck: frozenset[int] = frozenset()
     motion: JobMotion = field(default_factory=JobMotion)
     unasked: bool = False
 
@@ -140,7 +139,6 @@ class Sheet:
             stood_still=frame.stood_still,
             usual_pause=frame.usual_pause,
             pauses=frame.pauses,
-            told_stuck=frame.told_stuck,
             motion=frame.motion,
             collective_timeout=own_timeout(
                 (rank.process.command for rank in paced(ranks)),

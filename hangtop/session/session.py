@@ -67,8 +67,6 @@ class Session(Intake):
         self.asker: Asker = asker or Nobody()
         self.on_verdict: list[OnVerdict] = []
         self.verdict: Verdict | None = None
-        self._called_stuck: dict[int, float] = {}
-        """Ranks that a verdict called stuck, and when one did so last."""
         self._feed = feed
         self.picture = Picture(self.state)
         self.history = History()
@@ -160,18 +158,11 @@ class Session(Intake):
                 stood_still=self.progress.stood_still,
                 usual_pause=self.progress.usual_pause,
                 pauses=self.progress.long_pauses(now),
-                told_stuck=self._told_stuck(now),
                 motion=self.progress.motion,
                 unasked=self.can_act and names_no_node(self.options),
             ),
             nodes,
         )
-
-    def _told_stuck(self, now: float) -> frozenset[int]:
-        """Whom the last verdict called stuck, or one before it while the job has stood still as it does now."""
-        still = self.progress.stood_still
-        last = frozenset() if self.verdict is None else self.verdict.stuck
-        return last | {r for r, at in self._called_stuck.items() if still is not None and now - at <= still}
 
     def pictured(self, sheet: Sheet) -> Job:
         """Make the picture, and remember which processes are not of the job."""
@@ -214,7 +205,6 @@ class Session(Intake):
         if self.can_act:
             verdict = completed(verdict, self.options, self.state.nodes)
         before, self.verdict = self.verdict, verdict
-        self._called_stuck |= dict.fromkeys(verdict.stuck, self.now())
         self.progress.alarmed = verdict.outcome == "hung"
         self.progress.place = verdict.place
         self.history.judged(self.now(), verdict)

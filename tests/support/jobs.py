@@ -203,7 +203,6 @@ class Sketch:
     stood_still: float | None = None
     usual_pause: float | None = None
     pauses: tuple[tuple[float, float], ...] = ()
-    told_stuck: frozenset[int] = frozenset()
     motion: JobMotion = field(default_factory=JobMotion)
     events: list[LogEvent] = field(default_factory=list)
     event_nodes: list[str] = field(default_factory=list)
@@ -268,7 +267,7 @@ class Sketch:
             event_nodes=tuple(self.event_nodes), progress=tuple(self.progress), recorders=tuple(self.recorders),
             ras=tuple(self.ras), ras_events=tuple(self.ras_events),
             patience=self.patience, stood_still=self.stood_still, usual_pause=self.usual_pause, pauses=self.pauses,
-            told_stuck=self.told_stuck, motion=self.motion, others=tuple(self.others),
+            motion=self.motion, others=tuple(self.others),
         )  # fmt: skip
 
     def verdict(self) -> Verdict:
@@ -400,8 +399,8 @@ def kinds(verdict: Verdict) -> list[str]:
 
 
 def alarms(verdict: Verdict) -> list[str]:
-    """Kinds of all findings that are more than information."""
-    return [finding.kind for finding in verdict.findings if finding.severity != "info"]
+    """Kinds of all findings that accuse: neither information nor a rank that is merely waited for."""
+    return [finding.kind for finding in verdict.findings if finding.severity != "info" and finding.kind != "waiting"]
 
 
 def first(verdict: Verdict) -> Finding:

@@ -10,7 +10,7 @@ from hangtop.diagnosis.finding import WaitBox
 from hangtop.diagnosis.phrasing import duration, of_several, rank_text
 from hangtop.diagnosis.stacks import Activity, Merged, StackGroup, TreeNode
 from hangtop.diagnosis.stacks.roles import main_thread
-from hangtop.diagnosis.waits.sleeping import sleep_left
+from hangtop.diagnosis.stacks.system import sleep_left
 from hangtop.session.state.job_state import JobState
 from tui.looks.format import UNKNOWN, plural
 from tui.looks.theme import Tone

@@ -12,7 +12,7 @@ from hangtop.diagnosis.phrasing import count, duration, ranks_on, ranks_text
 from hangtop.diagnosis.rules.stuck import ADVICE
 from hangtop.diagnosis.tables.kinds import KINDS
 from hangtop.diagnosis.tables.thresholds import LONG_WORK_S, WORTH_SAYING_S
-from hangtop.diagnosis.waits.job_status import JobStatus, visibly_works
+from hangtop.diagnosis.waits.job_status import JobStatus
 
 ORDER = {"checkpoint": 0, "evaluation": 0, "data": 1, "forward": 2, "backward": 3, "optimizer": 4}
 """Where a phase lies in a step: steps are told at their end, and what comes between two steps comes before the next."""
@@ -130,7 +130,7 @@ def _due(job_status: JobStatus, few: Sequence[Told]) -> float:
     due = job_status.alarm_after
     for one in few:
         status = job_status.statuses.get(one.rank.rank)
-        if status is not None and visibly_works(status):
+        if status is not None and job_status.works(status):
             return float("inf")
         busy = status is not None and (status.motion.busy or status.motion.helped)
         if busy or one.inside.pulse.phase in LONG:

@@ -82,7 +82,7 @@ def no_room(job: Job) -> Iterator[Finding]:
         return
     drained = tuple(sorted({event.host for event in events if event.data.get("drained") is True}))
     yield Finding(
-        "waiting", "warning", 0.6, f"the job waits for a place: {text_of(events[-1], 'why')[:200]}",
+        "job_queued", "warning", 0.6, f"the job waits for a place: {text_of(events[-1], 'why')[:200]}",
         nodes=drained, evidence=lines(events),
         advice="Look at what it asks for, and at what the cluster's nodes have left.",
     )  # fmt: skip

@@ -20,9 +20,8 @@ from hangtop.diagnosis.tables.thresholds import (
     STRAGGLER_LOOKS,
     STRAGGLER_SHARE,
 )
-from hangtop.diagnosis.waits.cpu_share import waited_for_cpu
 from hangtop.diagnosis.waits.evidence import stack_of
-from hangtop.diagnosis.waits.job_status import BUSY_FOR_LONG, JobStatus
+from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.patience import OF_PAUSE
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of, waits_for_others
 from hangtop.diagnosis.waits.same_point import waits_for_gpu
@@ -31,6 +30,8 @@ from hangtop.diagnosis.witnesses.gpu_load import FEW, spins_at
 
 ONE_WAIT_S, ONE_WAIT_SHARE = 5.0, 0.5
 """Seconds, and part of the time until the alarm, from which on one wait is no rhythm, though something moved lately."""
+WORK_OF_MINUTES = frozenset({"compile", "evaluation", "checkpoint"})
+"""Work that may take minutes in one call in which no frame is seen to move."""
 ONE_LOOK_S = 5.0
 """Seconds of a pause within which several looks count as one."""
 STARVED_SHARE = 50
@@ -54,7 +55,7 @@ def straggler_rank(job_status: JobStatus) -> Iterator[Finding]:
     late = [one for one, chance in _chances(seen, STRAGGLER_SHARE) if chance < CHANCE]
     if any(_in_one_step(job_status.job, one, seen) or _in_one_pause(job_status.job, one) for one in late):
         return
-    if all(waited_for_cpu(one) >= STARVED_SHARE for one in seen):
+    if all(one.waited_for_cpu >= STARVED_SHARE for one in seen):
         return  # who is last at a look is chance
     if not late or len(late) > max(1, len(seen) // 4):
         return
@@ -129,7 +130,7 @@ def works_for_all(status: RankStatus) -> bool:
 
     A quarter of them is enough: before and after it is as quick as the others, which waited meanwhile.
     """
-    inside = sum(bool({look.kind, *look.context} & BUSY_FOR_LONG) for look in status.readings)
+    inside = sum(bool({look.kind, *look.context} & WORK_OF_MINUTES) for look in status.readings)
     return 0 < inside * 4 >= len(status.readings)
 
 

@@ -10,7 +10,7 @@ from hangtop.diagnosis.phrasing import duration, listed, of_several, ranks_on, r
 from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, LONG_WORK_S, SPIN_UNREAD_S, STOOD_STILL_S
-from hangtop.diagnosis.waits.job_status import JobStatus, computes, may_work, visibly_works
+from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.on_its_way import on_its_way
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 from hangtop.diagnosis.witnesses.gpu_load import load_proof
@@ -40,7 +40,7 @@ def job_stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Fin
     if told or any(f.kind == "waiting" for f in found):
         return
     present = [one for one in job_status.present if one.process is not None and one.state != "leaving"]
-    if not present or any(visibly_works(one) or one.load == "computing" for one in job_status.statuses.values()):
+    if not present or any(job_status.works(one) or one.load == "computing" for one in job_status.statuses.values()):
         return
     if any(one.state == "unseen" and one.motion.moves_data for one in present):
         return  # nobody looked into it, and it saves or reads
@@ -80,37 +80,25 @@ def standing(job_status: JobStatus) -> str:
 
 
 def _due(job_status: JobStatus, present: Sequence[RankStatus]) -> float:
-    """Seconds of standing still after which it is told: more where ranks may compute in one long call.
+    """Seconds of standing still after which it is told: more where ranks are at something of their own.
 
-    Ranks that are seen to wait, or unread ones that use no CPU, need no more than the job's own due. One that burns CPU
-    among them may compile or compute; and where all are read and none waits for another, a step may just be long.
+    Ranks that are seen to wait, or unread ones that use no CPU, need no more than the job's own due. Of those that do
+    not wait for others the last patience to be over counts; where no stack was read, ranks that burn CPU may compute.
     """
     due = job_status.alarm_after
-    if any(one.state == "working" and one.read and (may_work(one) or one.busy or computes(one)) for one in present):
-        return max(due, LONG_WORK_S)
-    graph = job_status.graph
-    if graph is not None and graph.pattern == "held_up" and any(one.read and one.present for one in graph.culprits):
-        return max(due, LONG_WORK_S)  # whom they wait for is known: that rule speaks when it is time
+    own = [job_status.due(one) for one in present if one.state == "working" and one.read and one.load != "spinning"]
+    if own:
+        return max(due, *own)
     if any(one.state == "unseen" and one.load == "unknown" and one.motion.busy for one in present):
         return max(due, SPIN_UNREAD_S)
     return due if sum(_rests(one) for one in present) * 2 >= len(present) else max(due, LONG_WORK_S)
 
 
 def _rests(status: RankStatus) -> bool:
-    """It is seen to wait for something: by its stack, its GPU or, unread, by using no CPU at all.
-
-    One that sleeps in its own code waits for nothing, and wakes by itself, whatever its GPU does meanwhile.
-    """
-    if status.state == "working" and status.load != "spinning" and _sleeps(status):
-        return False
+    """It is seen to wait for something: by its stack, its GPU or, unread, by using no CPU at all."""
     if status.state in ("waiting", "on_gpu", "stopped", "uninterruptible") or status.load in ("spinning", "idle"):
         return True
     return status.state == "unseen" and status.motion.blocked
-
-
-def _sleeps(status: RankStatus) -> bool:
-    """A look met it in a sleep of its own, whatever for, of which another one may have caught it awake."""
-    return any(reading.kind == "sleep" or reading.waits == "time" for reading in status.readings)
 
 
 def _odd(present: Sequence[RankStatus]) -> tuple[Sequence[RankStatus], str]:

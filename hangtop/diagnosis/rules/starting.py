@@ -10,9 +10,9 @@ from hangtop.diagnosis.phrasing import count, duration, listed, of_several, rank
 from hangtop.diagnosis.roster import known_ranks
 from hangtop.diagnosis.rules.absent import ONE_NUMBER, told_twice
 from hangtop.diagnosis.rules.stuck import COMING_UP, WHOLE_START, begun
-from hangtop.diagnosis.tables.thresholds import START_LONGEST_S, START_S
+from hangtop.diagnosis.tables.thresholds import START_S
 from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of
-from hangtop.diagnosis.waits.job_status import JobStatus, moves_on, visibly_works
+from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 
 TRAINING = frozenset({"collective", "p2p", "device", "backward"})
@@ -55,10 +55,8 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
     stuck = [one for one in late if one.state in ("working", "stopped", "uninterruptible") and one.frozen is not False]
     if graph.held < job_status.alarm_after or (age < START_S and not stuck):
         return
-    if late and age < START_LONGEST_S and all(visibly_works(one) or moves_on(one) for one in late):
-        return  # it imports, or builds its index of the data: a start takes as long as that
-    if late and all(graph.held < job_status.due(one) for one in late):
-        return  # it computes, or sleeps for a time of its own, and will come: new groups are made in training, too
+    if late and (all(map(job_status.works, late)) or all(graph.held < job_status.due(one) for one in late)):
+        return  # it imports, builds its index of the data, or waits for something outside: told as waiting
     strangers, unlike = _other_master(coming), ""
     apart = () if late else _behind(coming)
     named = tuple(sorted({s.rank for s in late or apart} or strangers))

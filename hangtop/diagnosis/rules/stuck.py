@@ -1,4 +1,10 @@
-"""A rank that does not wait holds up those who do: it reads, saves, locks or computes, and does not come back."""
+"""Ranks wait for a rank that does not wait: which one, where it is, and whether that is a fault.
+
+Two claims. *Who is waited for* is in the stacks of those who wait, and is told at once (``waiting``), with what the
+rank waited for is doing. *Whether that is a fault* is a matter of its wake set
+(:mod:`hangtop.diagnosis.waits.wake_set`): one of ``rank_stuck_in_data``, ``rank_stuck_in_checkpoint``,
+``rank_stuck_on_lock`` and ``rank_stuck_in_code`` once it makes no progress and its patience is over.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +15,16 @@ from hangtop.diagnosis.addresses import node_at
 from hangtop.diagnosis.finding import Finding, next_step
 from hangtop.diagnosis.phrasing import count, duration, listed, ranks_on, ranks_text
 from hangtop.diagnosis.stacks.generic import PROMPT
-from hangtop.diagnosis.stacks.system import FILE_LOCKS, OPENS
-from hangtop.diagnosis.tables.thresholds import LONG_WAIT_S, LONG_WORK_S, OWN_WORK_S, WAIT_FACTOR, WORTH_SAYING_S
-from hangtop.diagnosis.waits.by_itself import goes_on
+from hangtop.diagnosis.stacks.system import FILE_LOCKS
+from hangtop.diagnosis.tables.thresholds import WORTH_SAYING_S
 from hangtop.diagnosis.waits.children import children_told
-from hangtop.diagnosis.waits.cpu_share import lacks_cpu
 from hangtop.diagnosis.waits.evidence import evidence_of, threads_of, waiters_of, watch_of
 from hangtop.diagnosis.waits.graph import WaitGraph
-from hangtop.diagnosis.waits.job_status import JobStatus, computes, may_work
+from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.network_threads import BY_THREADS, NOT_LAUNCHED, in_a_kernel
-from hangtop.diagnosis.waits.outside import waits_outside
-from hangtop.diagnosis.waits.own_threads import goes_on_beside
 from hangtop.diagnosis.waits.rank_status import RankStatus, in_c_code, nodes_of, waits_for_others
-from hangtop.diagnosis.waits.rounds import goes_round
 from hangtop.diagnosis.waits.serving import serves
-from hangtop.diagnosis.waits.sleeping import in_one_sleep, left_of_sleep, sleep_left, sleeps_for_good
+from hangtop.diagnosis.waits.wake_set import Progress
 from hangtop.diagnosis.witnesses.devices import event_line
 from hangtop.diagnosis.witnesses.failed_threads import failed_thread, missing_threads, thread_told
 
@@ -32,9 +33,8 @@ COMING_UP = frozenset({"init", "store"})
 WHOLE_START = frozenset({"init_process_group", "init_distributed"})
 """Operations that a rank's process comes to but once, before all training."""
 
-GOES_ON, GOES_ON_LONG = 0.6, 0.7
-"""Most weight where the rank computes or sleeps for a time in code of its own, which a healthy one does, too; and once
-that has lasted. So does one that serves, until somebody connects to it, and one whose service takes its time."""
+OUTSIDE = 0.7
+"""Most weight where what blocks the rank lies outside the job, and may yet end the wait."""
 SERVES = "a connection at "
 """What a call on a socket that listens waits on begins with (:mod:`collectors.node.processes.process_state`)."""
 IDLE = (
@@ -43,9 +43,8 @@ IDLE = (
 BY_NAME = 0.72
 """Most weight of a kind that names in user code alone gave."""
 
-NO_PARTNER = ("wait_for_partner", "fifo_open")
-"""Functions of the kernel in which the opening of a named pipe waits for somebody at its other end."""
-
+PLACES_TOLD = 3
+"""Places at which ranks that are waited for are told."""
 FAILED_THREAD = "Mend what ended its thread: what that was to bring never comes. Let it hand its exception over."
 ADVICE = {
     "rank_stuck_in_data": "Look at the storage behind the data and at the worker processes of this rank; run once with "
@@ -62,7 +61,7 @@ def stuck_in_code(job_status: JobStatus) -> Iterator[Finding]:
     """Yield rank_stuck_in_data, rank_stuck_in_checkpoint, rank_stuck_on_lock and rank_stuck_in_code.
 
     Needs stacks of the rank and of some that wait for it, in two looks or more (or one look in a job that has stood
-    still), over the patience; a rank that visibly works at something that takes long is given a minute at the least.
+    still), and no progress of its wake set for as long as :meth:`JobStatus.due` says.
     """
     graph = job_status.graph
     if graph is None or graph.pattern != "held_up" or coming_up(graph):
@@ -73,30 +72,57 @@ def stuck_in_code(job_status: JobStatus) -> Iterator[Finding]:
 
 
 def waits(job_status: JobStatus) -> Iterator[Finding]:
-    """waiting: ranks wait for one that visibly works, and not for longer than that may take; no alarm.
+    """waiting: ranks wait for one that is at work, or whose patience is not over: who, where, for how long.
 
-    Needs stacks in two looks or more.
+    Needs stacks of the rank and of those who wait, in one look or more.
     """
     graph = job_status.graph
-    if graph is None or graph.pattern != "held_up" or graph.held < WORTH_SAYING_S:
+    if graph is None or graph.pattern != "held_up" or not graph.waiters or graph.held < WORTH_SAYING_S:
         return
-    members = [c for c in graph.culprits if c.state == "working" and graph.held < job_status.due(c)]
+    members = [c for c in graph.culprits if c.state in ("working", "on_gpu") and graph.held < job_status.due(c)]
     if not members or len(members) < len(graph.culprits):
         return
-    first = members[0]
-    label = "its GPU computes" if first.load == "computing" else first.activity.label if first.activity else ""
+    places = [_place(job_status, alike) for alike in _same_place(members).values()]
     before = job_status.job.usual_pause or 0.0
-    long = graph.held >= max(LONG_WAIT_S, WAIT_FACTOR * before)
+    long = graph.held >= job_status.outside_patience
     yield Finding(
-        "waiting", "warning" if long else "info", 0.8,
-        f"{count(len(graph.waiters), 'rank')} waiting {duration(graph.held)} for "
-        f"{ranks_text(m.rank for m in members)}: "
-        f"{first.where or label}" + (f"; the longest wait before was {duration(before)}" if long and before else ""),
+        "waiting", "warning", 0.8,
+        f"{count(len(graph.waiters), 'rank')} {'waits' if len(graph.waiters) == 1 else 'wait'} {duration(graph.held)} "
+        f"for {'; '.join(places[:PLACES_TOLD])}"
+        + (f"; the longest wait before was {duration(before)}" if long and before else "")
+        + _watchdog(job_status, graph.held),
         ranks=tuple(member.rank for member in members),
         nodes=nodes_of(members),
-        evidence=(*evidence_of(first), *waiters_of(graph)),
-        advice="No alarm: this may take long. It becomes one when it lasts far longer than before.",
+        evidence=(*(line for one in members[:PLACES_TOLD] for line in evidence_of(one)), *waiters_of(graph)),
+        advice="Whether this is a fault is not known yet: the rank is at work, or what it waits for may still come. "
+        "Watch on: the rank is called hung once nothing of it makes progress.",
+        next=(next_step("d", "stacks", members[0].node or "NODE", "--rank", str(members[0].rank)),),
     )  # fmt: skip
+
+
+def _same_place(members: Sequence[RankStatus]) -> dict[str, list[RankStatus]]:
+    """Ranks by where they are, the place of most ranks first."""
+    groups: dict[str, list[RankStatus]] = defaultdict(list)
+    for member in members:
+        groups[member.where].append(member)
+    return dict(sorted(groups.items(), key=lambda pair: -len(pair[1])))
+
+
+def _place(job_status: JobStatus, alike: Sequence[RankStatus]) -> str:
+    """``rank 2 on node1: tune_kernels (job2.py:61), 1.0 core busy``."""
+    first = alike[0]
+    figures = job_status.wake_set(first).figures
+    where = first.where or (first.activity.label if first.activity else "")
+    words = ", ".join(dict.fromkeys(word for word in (where, figures, children_told(first)) if word))
+    return f"{ranks_on((one.rank for one in alike), (one.node for one in alike))}{f': {words}' if words else ''}"
+
+
+def _watchdog(job_status: JobStatus, held: float) -> str:
+    """``; its watchdog ends the job in 5 min``, once half of the job's own collective time-out is over."""
+    timeout = job_status.job.collective_timeout
+    if timeout is None or not 0.5 * timeout <= held < timeout:
+        return ""
+    return f"; the watchdog ends the job in {duration(timeout - held)}"
 
 
 def last_known(job_status: JobStatus) -> Iterator[Finding]:
@@ -168,11 +194,14 @@ def _finding(job_status: JobStatus, graph: WaitGraph, kind: str, members: Sequen
     first = members[0]
     doing = first.activity
     assert doing is not None
-    manner = _manner(first, graph.held)
+    wake = job_status.wake_set(first)
+    what = first.where or doing.label
+    manner = f", {wake.figures}" if wake.figures and wake.figures != what else ""
+    if in_a_kernel(first):
+        manner = ", in a kernel that does not end, with nothing under way in the network while all others have"
     if doing.waiting_on and manner.endswith(doing.waiting_on) and (far := node_at(job_status.job, doing.waiting_on)):
         manner += f" ({far})"
     holder = f"; {doing.holder.name} holds it: {doing.holder.where}" if doing.holder else ""
-    what = first.where or doing.label
     behind = holder + (f"; {told}" if (told := children_told(first)) else "")
     waits_idly = not (first.busy or doing.holder)
     missed = missing_threads(first, graph.waiters) if waits_idly else frozenset()
@@ -221,62 +250,23 @@ def _advice(kind: str, status: RankStatus) -> str:
     return ADVICE[kind]
 
 
-def _manner(status: RankStatus, held: float) -> str:
-    """Say whether it computes or hangs in a call, where that is known; ``held`` is how long the others have waited."""
-    doing = status.activity
-    if in_a_kernel(status):
-        return ", in a kernel that does not end, with nothing under way in the network while all others have"
-    if goes_round(status):
-        return ", busy in a loop that comes back to the same lines with the same variables"
-    if computes(status):
-        lacks = lacks_cpu(status)
-        return f", busy for {duration(held)}{lacks}, unlike the others: long work, or a loop without end"
-    if status.busy:
-        return ", busy"
-    if in_one_sleep(status):
-        left = f" that ends in {duration(left_of_sleep(status) or 0.0)}" if sleeps_for_good(status) else ""
-        return f", asleep for a time of its own{left}, {duration(held)} after the others came"
-    if doing and doing.label.startswith(PROMPT):
-        return f", {PROMPT}"
-    if serves(status):
-        return ", waits for whoever asks it"
-    if status.blocked:
-        if doing and doing.waiting_on and doing.syscall in OPENS:
-            alone = ", a named pipe whose other end nobody opens" if doing.wchan in NO_PARTNER else ""
-            return f", blocked opening {doing.waiting_on.replace(', to ', ' to ')}{alone}"
-        if doing and doing.waiting_on.startswith(SERVES):
-            return f", waits for {doing.waiting_on}"
-        if doing and doing.waiting_on and doing.waits != "time" and sleep_left(doing.waiting_on) is None:
-            return f", blocked on {doing.waiting_on}"
-        outside = doing is not None and doing.kind == "code" and doing.waits == "storage" and doing.syscall
-        return f", blocked in {outside}" if outside else ", blocked"
-    return ""
-
-
 def _weight(job_status: JobStatus, graph: WaitGraph, members: Sequence[RankStatus]) -> float:
     """Weigh what was seen: a blocked culprit and waiters that stand still are as sure as stacks can be."""
     sure = 0.92 if graph.frozen else 0.8
     if any(member.frozen is not True for member in members):
         sure -= 0.12
-    if any(may_work(member) for member in members):
-        sure -= 0.15
     if any(in_a_kernel(member) for member in members):
         sure = min(sure, BY_THREADS)
     if any(in_c_code(member) or _unseen_in_c(member) for member in members):
         sure -= 0.15
     if any(member.activity is not None and member.activity.by_name for member in members):
-        sure = min(sure, BY_NAME)  # who it is is seen; what it is stuck in is told by a name
-    listens = any(member.activity is not None and member.activity.waiting_on.startswith(SERVES) for member in members)
-    if listens or any(map(serves, members)):
-        sure = min(sure, GOES_ON)
+        sure = min(sure, BY_NAME)  # the rank is seen; what it is stuck in is told by a name
     if len(members) * 2 > len(members) + len(graph.waiters):
         sure -= 0.1
     if len({culprit.where for culprit in graph.culprits}) > 1:
         sure -= 0.1
-    if job_status.job.watched >= 60 and graph.held >= 60:
-        sure += 0.05
-    if job_status.job.live:
-        sure = min(sure, *(_most(member, graph.held) for member in members))
+    if job_status.job.live and any(job_status.wake_set(one).progress is Progress.OUTSIDE for one in members):
+        sure = min(sure, OUTSIDE)
     return round(max(0.3, sure), 2)
 
 
@@ -284,16 +274,3 @@ def _unseen_in_c(status: RankStatus) -> bool:
     """Native frames would tell what it waits for in a call of C, of which the kernel does not tell it."""
     doing = status.activity
     return doing is not None and doing.native_would_tell and not doing.waiting_on and doing.waits == "unknown"
-
-
-def _most(status: RankStatus, held: float) -> float:
-    """Most weight of a wait for a rank that may be at something which ends by itself, for all that was seen of it."""
-    if sleeps_for_good(status):
-        return GOES_ON_LONG
-    if goes_on(status, held):
-        return GOES_ON_LONG if held >= LONG_WORK_S else GOES_ON
-    if held < LONG_WORK_S and (waits_outside(status) or goes_on_beside(status)):
-        return GOES_ON if held < OWN_WORK_S else GOES_ON_LONG
-    if goes_round(status) or (held < LONG_WORK_S and in_c_code(status)):
-        return GOES_ON_LONG  # what it asks for in C may yet become another; or nothing tells what it waits for there
-    return 1.0 if not computes(status) else GOES_ON_LONG if held >= LONG_WORK_S else GOES_ON

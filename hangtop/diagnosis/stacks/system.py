@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -37,6 +38,15 @@ _LOGS = (".log", ".out", ".err", ".txt", ".jsonl", ".csv")
 """Ends of names of files that a program writes as it goes: no checkpoint is called so."""
 
 Direction = Literal["", "reads", "writes"]
+
+_LEFT = re.compile(r"its clock for ([0-9]{1,10}) s more")
+"""As :mod:`collectors.node.processes.sleeps` tells it."""
+
+
+def sleep_left(waiting_on: str) -> float | None:
+    """Seconds that are left of a sleep, by what its call waits on; None where that is no clock."""
+    found = _LEFT.fullmatch(waiting_on)
+    return None if found is None else float(found[1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-Word = Literal["hung", "crashed", "at_risk", "slow", "none"]
-"""What a kind makes of the verdict. ``at_risk``: something is broken under a job that moves; ``none``: changes none."""
+Word = Literal["hung", "crashed", "at_risk", "waiting", "slow", "none"]
+"""What a kind makes of the verdict. ``at_risk``: something is broken under a job that moves; ``waiting``: ranks wait
+for one, and whether that is a fault is not known; ``none``: changes none."""
 Where = Literal["any", "rank", "node", "gpu", "port"]
 
 
@@ -158,7 +159,7 @@ ROWS: tuple[Kind, ...] = (
     Kind("placement_wrong", "at_risk", 4),
     Kind("mesh_wrong", "at_risk", 4),
     # it moves, and something holds it back
-    Kind("straggler_rank", "slow", 7),
+    Kind("straggler_rank", "slow", 7, (Effects(_set("waiting"), "rank"),)),
     Kind("cpu_starved", "slow", 7, (Effects(_set("straggler_rank", "data_bound", "waiting"), "rank"),)),
     Kind("gpu_throttled", "slow", 7, GPU_THROTTLED_EFFECTS),
     Kind("gpu_pcie_degraded", "slow", 7, GPU_THROTTLED_EFFECTS),
@@ -177,7 +178,8 @@ ROWS: tuple[Kind, ...] = (
     Kind("mtu_mismatch", "slow", 7, NETWORK_SOCKET_FALLBACK_EFFECTS),
     Kind("bandwidth_low", "slow", 7),
     # worth knowing; changes no verdict
-    Kind("waiting", "none", 7),
+    Kind("waiting", "waiting", 7),
+    Kind("job_queued", "none", 7),
     Kind("check_incomplete", "none", 8),
     Kind("env_mismatch", "none", 8),
     Kind("env_invalid", "none", 8, NO_START),

@@ -86,7 +86,7 @@ between two attempts, which doubles each time, or in a slow step; these may take
 however short the watch."""
 FROM_OUTSIDE_S = 8.0
 """Ours: whoever is to bring what no process of the job does may be at work on it for so long, and that is not seen."""
-WORTH_SAYING_S = 3.0
+WORTH_SAYING_S = 2.0
 """Ours: a wait shorter than this is not even mentioned."""
 STRAGGLER_LOOKS = 4
 """Ours: fewer looks cannot tell one rank from chance."""

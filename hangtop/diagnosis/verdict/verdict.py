@@ -20,7 +20,7 @@ from hangtop.diagnosis.rules import RULES, STATUS_RULES
 from hangtop.diagnosis.rules.launching import launching
 from hangtop.diagnosis.rules.slow_gpu import slowness_judged
 from hangtop.diagnosis.rules.stalled import job_stalled, standing
-from hangtop.diagnosis.rules.stuck import begun
+from hangtop.diagnosis.rules.stuck import begun, coming_up
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.tables.thresholds import IDLE_UTILIZATION, START_LONGEST_S, START_S
 from hangtop.diagnosis.verdict.aftermath import finished, last_words, summary, too_few_answers
@@ -33,7 +33,7 @@ from hangtop.diagnosis.verdict.ranking import rank_findings
 from hangtop.diagnosis.verdict.survived import held_up_alive, with_survived
 from hangtop.diagnosis.verdict.way_in import told_way_in, with_way_in
 from hangtop.diagnosis.verdict.whereabouts import with_whereabouts
-from hangtop.diagnosis.waits.job_status import JobStatus, status_of_job, visibly_works
+from hangtop.diagnosis.waits.job_status import JobStatus, status_of_job
 from hangtop.diagnosis.waits.standing_at import standing_at
 from hangtop.diagnosis.witnesses.failures import failures
 from hangtop.diagnosis.witnesses.log_reading import logs_behind
@@ -45,7 +45,7 @@ SOURCE_NAMES = {
 }  # fmt: skip
 ELSEWHERE = "for others: hangtop NODE…, hangtop --slurm JOBID"
 UNSEEN = {"node_unreachable"}
-BLINDING = {"ptrace_denied", "node_limited", "waiting"}
+BLINDING = {"ptrace_denied", "node_limited", "job_queued"}
 """Kinds that are no word on the job, and say why there is none."""
 ENDED_BY_WATCHDOG = {"watchdog_timeout"}
 FATAL = {"gpu_lost", "gpu_xid", "gpu_ecc", "gpu_driver_hung", "node_unreachable"}
@@ -66,7 +66,7 @@ def diagnose(job: Job) -> Verdict:
     give_way()
     outcome = _outcome(job_status, findings)
     give_way()
-    waits = wait_boxes(job_status, findings) if outcome == "hung" else ()
+    waits = wait_boxes(job_status, findings) if outcome in ("hung", "waiting") else ()
     said, place = _summary(job_status, outcome, findings), standing_at(job_status.graph)
     return Verdict(outcome, said, findings, _unknown(job_status), waits, place)
 
@@ -96,6 +96,13 @@ def _outcome(job_status: JobStatus, findings: tuple[Finding, ...]) -> Outcome:
     if hung:
         runs = present or launching(job)
         return "hung" if runs or not job.live else "crashed"  # where nothing runs, nothing waits
+    return _unfailed(job_status, findings, roots, present=present)
+
+
+def _unfailed(job_status: JobStatus, findings: tuple[Finding, ...], roots: list[Finding], *, present: bool) -> Outcome:
+    """The outcome where nothing proves a hang or a crash by itself."""
+    job = job_status.job
+    critical = [finding for finding in findings if finding.severity == "critical"]
     broken = {finding.kind for finding in roots if word_of(finding.kind) in ("at_risk", "slow")}
     # a broken part that explains why ranks wait: the wait is its consequence, and the job hangs
     waits = any(finding.cause and word_of(finding.kind) == "hung" for finding in critical)
@@ -105,9 +112,11 @@ def _outcome(job_status: JobStatus, findings: tuple[Finding, ...]) -> Outcome:
         return "crashed"
     if broken & BLOCKING and not job.live:
         return "hung"
+    if _starts(job_status):
+        return "starting"
     # Of a node that does not answer nobody knows whether it holds anything back: that is no word on the job.
     words = {word_of(f.kind) for f in findings if f.severity != "info" and not f.cause and f.kind not in UNSEEN}
-    for word in ("at_risk", "slow"):
+    for word in ("at_risk", "waiting", "slow"):
         if word in words and (present or not job.live):
             return word
     if not job.live:
@@ -115,6 +124,14 @@ def _outcome(job_status: JobStatus, findings: tuple[Finding, ...]) -> Outcome:
     if not any(node.link in ("live", "limited") for node in job.nodes.values()):
         return "unknown"
     return _quiet(job_status)
+
+
+def _starts(job_status: JobStatus) -> bool:
+    """Ranks wait to start for one that is at work or may yet come, and a start may take that long."""
+    living = [rank for rank in job_status.job.ranks if rank.gone_at is None]
+    if not job_status.job.live or not living or job_status.graph is None or not coming_up(job_status.graph):
+        return False
+    return job_status.job.now - min(rank.process.started for rank in living) < START_LONGEST_S
 
 
 def _after_the_fact(job_status: JobStatus) -> Outcome:
@@ -158,7 +175,8 @@ def _quiet(job_status: JobStatus) -> Outcome:
 def proof_of_motion(job_status: JobStatus) -> str:
     """What proves that the job moves, for people; empty where nothing does.
 
-    That some rank visibly works is proof, whoever waits for it meanwhile.
+    Cores in use alone prove nothing: a rank that waits in NCCL spins. A rank that works and is met at other lines
+    moves.
     """
     job = job_status.job
     if job.motion.moving:
@@ -166,7 +184,8 @@ def proof_of_motion(job_status: JobStatus) -> str:
     computing = [one.rank for one in job_status.statuses.values() if one.load == "computing"]
     if computing:
         return f"{count(len(computing), 'GPU')} {'computes' if len(computing) == 1 else 'compute'}"
-    working = [one for one in job_status.statuses.values() if visibly_works(one)]
+    moving = (one for one in job_status.statuses.values() if one.activity is not None and one.activity.moving)
+    working = [one for one in moving if job_status.works(one)]
     if working:
         return f"rank {working[0].rank} works: {working[0].where}"
     return ""
@@ -184,7 +203,7 @@ def gpus_in_use(job: Job) -> int:
 def _summary(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding, ...]) -> str:
     job = job_status.job
     last = last_words(job) if job.live else ""
-    if findings and outcome in ("hung", "crashed", "at_risk", "slow"):
+    if findings and outcome in ("hung", "crashed", "at_risk", "waiting", "slow"):
         over = last and all(rank.gone_at is not None for rank in job.ranks)
         return findings[0].summary + (f" (no rank runs any more; {last.partition(': ')[0]})" if over else "")
     ranks, world = sum(rank.gone_at is None for rank in job.ranks), world_size(job)
@@ -202,7 +221,7 @@ def _summary(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding, .
         others = beside(job)
         return f"{seen}{watched}: {waiting or 'nothing is wrong'} ({proof_of_motion(job_status)}){not_yet}{others}"
     if outcome == "starting":
-        return f"{seen} starting up{watched}" if ranks else launching(job)
+        return f"{seen} starting up{watched}{f': {waiting}' if waiting else ''}" if ranks else launching(job)
     if outcome == "unknown" and not ranks and job.ranks and _ended_unexplained(job_status):
         gone = max(rank.gone_at or 0.0 for rank in job.ranks)
         return (

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import Job, Node, Rank
 from hangtop.diagnosis.roster import world_size
+from hangtop.diagnosis.stacks.doing import Activity
 from hangtop.diagnosis.stacks.torn import not_in_time
 from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, SILENT_S, STOOD_STILL_S
 from hangtop.diagnosis.waits.bystanders import only_listed
@@ -67,7 +68,7 @@ def statuses_of(job: Job) -> Mapping[int, RankStatus]:
     statuses |= told_by_connections(job, statuses.values(), dumps)
     looked_at = [one for one in statuses.values() if one.present and (one.activity or job.patience <= 0)]
     statuses |= _frozen(job, looked_at, steps=not _someone_stays(statuses.values()))
-    statuses |= _unnamed_waiters(tuple(statuses.values()))
+    statuses |= _at_one_place(job, tuple(statuses.values()))
     if only_listed(statuses.values()):
         statuses = {}
     return statuses
@@ -155,20 +156,45 @@ def _alike_while(job: Job, status: RankStatus) -> bool:
     return span >= STOOD_STILL_S and (job.stood_still or 0.0) >= max(span, job.usual_pause or 0.0)
 
 
-def _unnamed_waiters(statuses: tuple[RankStatus, ...]) -> dict[int, RankStatus]:
-    """Count ranks as waiting that most of the job sits with at one line, in C code that has no frame of its own.
+def _at_one_place(job: Job, statuses: tuple[RankStatus, ...]) -> dict[int, RankStatus]:
+    """Count ranks as waiting that most of the job sits with at one line, in a call of C that has no frame of its own.
 
-    ``handle.wait()`` and a lock look the same without native frames. One rank there is stuck on something of its own;
-    where most are, they wait for an operation that they all began.
+    ``handle.wait()``, a lock and a wait for the GPU look the same without native frames. A rank that sleeps there
+    sleeps in C code: one alone is stuck on something of its own; most of the job waits for an operation that all
+    began. In a job that stands still they are in one place whether the kernel says that they sleep, spin or nap
+    between two polls, if another rank is at a place of its own: three ranks in ``synchronize()``, one of them in
+    ``nanosleep`` inside of it, wait with each other for the rank that is in ``tune_kernels``.
     """
     dumped = [status for status in statuses if status.activity and status.readings]
-    by_place: dict[str, list[RankStatus]] = defaultdict(list)
+    asleep: dict[str, list[RankStatus]] = defaultdict(list)
+    alike: dict[str, list[RankStatus]] = defaultdict(list)
     for status in dumped:
-        if status.activity is not None and (in_c_code(status) or in_c_code_beside(status)):
-            by_place[status.activity.place].append(status)
+        assert status.activity is not None
+        if in_c_code(status) or in_c_code_beside(status):
+            asleep[status.activity.place].append(status)
+        if status.state == "working" and status.where and not status.activity.moving and _opaque(status.activity):
+            alike[status.where].append(status)
     # all of them there may as well be a step that takes long in C code: only native frames can tell
-    companies = [own for own in by_place.values() if 1 < len(own) < len(dumped) and len(own) * 2 >= len(dumped)]
-    return {status.rank: status._replace(state="waiting") for own in companies for status in own}
+    waiting = [
+        one for own in asleep.values() if 1 < len(own) < len(dumped) and 2 * len(own) >= len(dumped) for one in own
+    ]
+    if not job.live or (job.stood_still or 0.0) >= STOOD_STILL_S:
+        for where, own in alike.items():
+            others = [one for one in statuses if one.state not in (*WAITS, "unseen") and one.where != where]
+            if len(own) > 1 and 2 * len(own) >= len(dumped) and others and not any(map(_computes_on_gpu, own)):
+                waiting += own
+    return {status.rank: status._replace(state="waiting") for status in waiting}
+
+
+def _opaque(doing: Activity) -> bool:
+    """Python frames end at a line of the user's that called C code, and do not tell what that waits for."""
+    return (
+        doing.kind in ("code", "sleep") and doing.decided_by is None and doing.waits in ("nothing", "unknown", "time")
+    )
+
+
+def _computes_on_gpu(status: RankStatus) -> bool:
+    return status.load == "computing"
 
 
 def _dumps_by_rank(job: Job) -> dict[int, tuple[str, list[StackDump]]]:

@@ -52,7 +52,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Asked:
 def test_one_that_hangs_beside_one_that_moves_is_what_is_told(judged: Asked) -> None:
     answer = asyncio.run(asked.triage(SessionOptions(targets=("node1",)), 4.0, 0.0))
     assert judged == [None, ("MASTER_PORT", "29777")]
-    assert (answer.verdict.outcome, answer.verdict.findings[0].ranks) == ("hung", (1,))
+    assert (answer.verdict.outcome, answer.verdict.findings[0].ranks) == ("waiting", (1,))
     assert answer.verdict.summary.endswith("job there is healthy")
     assert not [one for one in answer.verdict.unknown if one.source == "another job"], "it was judged"
 

@@ -94,7 +94,7 @@ def test_groups_that_are_made_in_another_order_are_told_with_their_ranks() -> No
     assert "in one order" in found.advice
 
 
-@pytest.mark.parametrize(("held", "said"), [(9.0, "waiting"), (30.0, "init_hang")])
+@pytest.mark.parametrize(("held", "said"), [(9.0, "waiting"), (70.0, "init_hang")])
 def test_who_sleeps_for_a_time_of_its_own_before_a_group_is_made_is_given_it(held: float, said: str) -> None:
     job = Sketch(span=held, watched=held, patience=4.0, stood_still=held)
     job.ranks().at(c10d("new_group", line=4000))
@@ -160,7 +160,7 @@ def test_a_young_job_is_starting() -> None:
     assert all(finding.severity != "critical" for finding in verdict.findings)
 
 
-@pytest.mark.parametrize(("age", "outcome"), [(45.0, "starting"), (150.0, "hung")])
+@pytest.mark.parametrize(("age", "outcome"), [(45.0, "starting"), (150.0, "waiting")])
 def test_one_that_makes_its_way_before_the_start_is_given_two_minutes(age: float, outcome: str) -> None:
     """It builds an index of its data, in code of its own."""
     job = Sketch(age=age)
@@ -320,7 +320,7 @@ def test_a_wait_of_an_earlier_attempt_is_history() -> None:
 def test_one_has_not_come_to_init() -> None:
     job = Sketch(age=12.0)
     job.ranks(0, 2, 3).at(INIT)
-    job.ranks(1).at(READING, syscall="read")
+    job.ranks(1).at(READING, syscall="read", waiting_on="pipe")
     found = first(job.verdict())
     assert (found.kind, found.ranks) == ("init_hang", (1,))
     assert "read_shard" in found.summary
@@ -329,7 +329,7 @@ def test_one_has_not_come_to_init() -> None:
 def test_a_dead_node_that_is_none_of_the_jobs_comes_second() -> None:
     job = Sketch(nodes=2)
     job.ranks(0, 1, 3).at(ALL_REDUCE)
-    job.ranks(2).at(READING, syscall="read")
+    job.ranks(2).at(READING, syscall="read", waiting_on="pipe")
     job.made_nodes["dead"] = Node("dead", link="lost", why="connection refused")
     verdict = job.verdict()
     assert kinds(verdict) == ["rank_stuck_in_data", "node_unreachable"]

@@ -33,13 +33,6 @@ def three(*, still: float | None = 4.2, span: float = 2.8) -> Sketch:
     return job
 
 
-def test_waits_that_poll_are_waits_once_the_job_stands_still() -> None:
-    found = first(three().verdict())
-    assert (found.kind, found.ranks) == ("waiting", (2,))
-    found = first(three(still=25.0, span=22.0).verdict())
-    assert (found.kind, found.ranks) == ("rank_stuck_in_code", (2,))
-
-
 @pytest.mark.parametrize("still", [None, 0.5, 2.0])
 def test_while_the_job_moves_or_has_hardly_stood_they_are_steps(still: float | None) -> None:
     job = three(still=still)
@@ -144,13 +137,3 @@ COMPILES = [
     "rebuild train.py:61",
     "main train.py:40",
 ]
-
-
-@pytest.mark.parametrize(("cores", "severity"), [(0.24, "info"), (0.0, "critical")])
-def test_who_compiles_is_given_a_minute_while_the_compilers_threads_work(cores: float, severity: str) -> None:
-    """Its main thread sleeps in C meanwhile, as one that wants a lock does: it was told so, proven."""
-    job = Sketch(world=3, nodes=1, looks=5, span=18.0, watched=18.0, patience=4.0, stood_still=18.0)
-    job.ranks().at(READS_LOSS, syscall="futex").pulse(switches=0.1)
-    job.ranks(1).at(COMPILES, syscall="futex").pulse(cores=cores)
-    found = first(job.verdict())
-    assert (found.severity, found.ranks) == (severity, (1,))

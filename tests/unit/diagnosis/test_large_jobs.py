@@ -70,7 +70,7 @@ def hang(world: int = 24) -> Sketch:
     """All wait in all_reduce, but the last, which reads."""
     job = Sketch(world=world, nodes=4)
     job.ranks(*range(world - 1)).at(ALL_REDUCE)
-    job.ranks(world - 1).at(READING, syscall="read")
+    job.ranks(world - 1).at(READING, syscall="read", waiting_on="pipe")
     return job
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import ALL_REDUCE, BACKWARD, READING, Sketch, alarms, first, kinds
 from tests.support.stacks import STDLIB
 
@@ -45,19 +42,6 @@ def test_the_engine_that_generates_what_the_others_asked_for_is_no_slow_one_of_t
     between = [f"BaseServer.serve_forever {STDLIB}/socketserver.py:235", "serve engine.py:44", "main engine.py:110"]
     job.ranks(3).at(between if asked else stack, stack, BACKWARD, stack, stack, state="R", syscall="running")
     assert ("straggler_rank" in kinds(job.verdict())) is slow
-
-
-def test_a_look_that_met_it_while_another_one_held_it_says_nothing() -> None:
-    job = Sketch(stood_still=30.0)
-    job.ranks().at(ALL_REDUCE)
-    job.ranks(3).at(SERVES, syscall="epoll_wait")
-    made = job.job()
-    last = made.stacks[-1]
-    assert last.rank_pid == 1003
-    held = last._replace(state="t", syscall="", waiting_on="py-spy (pid 1035)")
-    found = first(diagnose(replace(made, stacks=(*made.stacks[:-1], held))))
-    assert (found.ranks, found.certainty) == ((3,), "possible")
-    assert "waits for whoever asks it" in found.summary
 
 
 SERVE_FOREVER = ["BaseServer.serve_forever /usr/lib/python3.11/socketserver.py:233", *SERVES]
@@ -100,13 +84,3 @@ def test_while_another_rank_works_or_is_stuck_it_waits_for_that_one() -> None:
     job.ranks(3).at(at_work, ["sample engine.py:20", "main engine.py:40"], state="R", syscall="none").pulse(cores=1.0)
     assert alarms(job.verdict()) == []
     assert first(job.verdict()).ranks == (3,)
-
-
-def test_where_the_others_stand_still_it_is_told_as_one_that_may_only_be_idle() -> None:
-    job = Sketch(stood_still=30.0)
-    job.ranks().at(ALL_REDUCE)
-    job.ranks(3).at(SERVES, syscall="epoll_wait")
-    found = first(job.verdict())
-    assert (found.ranks, found.certainty) == ((3,), "possible")
-    assert "waits for whoever asks it" in found.summary
-    assert "a service that nobody asks is idle" in found.advice

@@ -8,10 +8,7 @@ from dataclasses import replace
 import pytest
 
 from hangtop.diagnosis.job import JobMotion
-from hangtop.diagnosis.rules.slow import judged
-from hangtop.diagnosis.rules.slow_gpu import gpu_in_doubt, slowness_judged
 from hangtop.diagnosis.verdict.verdict import diagnose
-from hangtop.diagnosis.waits.job_status import status_of_job
 from tests.support.jobs import Sketch, alarms, first, gpu
 
 SPIN = {"utilization": 100, "power": 120.0}
@@ -50,18 +47,6 @@ def test_gpus_that_all_compute_wait_for_nobody() -> None:
 
 def test_some_seconds_of_figures_are_too_few() -> None:
     assert alarms(steps(WAITS[:10], WAITS[:10], LATE[:10], WAITS[:10]).verdict()) == []
-
-
-def test_a_gpu_that_seems_to_hold_the_others_up_is_watched_until_that_is_known() -> None:
-    seems = steps(WAITS[:12], WAITS[:12], LATE[:12], WAITS[:12])
-    assert "whether a rank is slow is not judged yet" in seems.verdict().summary
-    known = status_of_job(seems.job())
-    assert gpu_in_doubt(known)
-    assert judged(known), "stacks alone do not tell one rank from another"
-    assert not slowness_judged(known)
-    assert not gpu_in_doubt(status_of_job(steps(WAITS[:12], WAITS[:12], WAITS[:12], WAITS[:12]).job()))
-    assert not gpu_in_doubt(status_of_job(steps(WAITS[:6], WAITS[:6], LATE[:6], WAITS[:6]).job())), "some seconds"
-    assert not gpu_in_doubt(status_of_job(steps(WAITS, WAITS, LATE, WAITS).job())), "that is known"
 
 
 @pytest.mark.parametrize("takes", [8.0, None])

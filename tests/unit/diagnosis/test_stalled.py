@@ -47,10 +47,6 @@ def test_a_look_that_caught_them_awake_changes_nothing() -> None:
     assert alarms(diagnose(replace(awake, stacks=tuple(dumps)))) == []
 
 
-def test_ranks_that_all_wait_for_something_that_does_not_come_are_not() -> None:
-    assert kinds(all_at("fill_buffer store.py:60", "recvfrom", still=30.0).verdict()) == ["job_stalled"]
-
-
 def test_what_all_wait_in_is_not_stalled_before_the_last_of_them_has_been_there_for_as_long() -> None:
     """It slept between two attempts to read, and has just come: the others waited for it, and wait no longer."""
     retry, came = ["retry shards.py:46", "main train.py:9"], 3
@@ -83,15 +79,6 @@ def test_a_rank_that_woke_where_it_waits_elsewhere_is_the_odd_one() -> None:
     job.ranks(2).at(BACKWARD).pulse(cores=0.01, switches=2.0)
     found = first(job.verdict())
     assert (found.kind, found.ranks) == ("collective_mismatch", (2,))
-
-
-def test_ranks_that_compute_are_given_a_long_step_however_little_cpu_their_nodes_leave_them() -> None:
-    """Other programs take the processors: a step of half a second lasts half a minute. It trains beside empty GPUs."""
-    job = all_at("optimize exp.py:39", "none", still=12.0)
-    job.ranks().at(["optimize exp.py:39", "main exp.py:9"], state="R", syscall="none").pulse(cores=0.1)
-    assert alarms(job.verdict()) == []
-    job.stood_still = 70.0
-    assert kinds(job.verdict()) == ["job_stalled"]
 
 
 def test_the_only_rank_of_a_job_is_named_and_nobody_is_told_how_to_name_it() -> None:

@@ -6,10 +6,9 @@ import dataclasses
 
 import pytest
 
-from collectors.samples.fabric import Interface
 from collectors.samples.stacks import Frame
 from hangtop.diagnosis.finding import Verdict
-from hangtop.diagnosis.job import Job, NetworkUse
+from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import (
     ALL_REDUCE,
@@ -53,49 +52,6 @@ def for_long(job: Sketch, seconds: float = 9.0) -> Sketch:
     return job
 
 
-@pytest.mark.parametrize("culprit", [0, 3])
-def test_reader(culprit: int) -> None:
-    job = held_up_by(culprit, READING, syscall="read", waiting_on="/data/shard-7")
-    found = first(job.verdict())
-    assert (found.kind, found.ranks, found.severity) == ("rank_stuck_in_data", (culprit,), "critical")
-    assert "read_shard (data.py:88)" in found.summary
-    assert "3 others" in found.summary
-    assert job.verdict().outcome == "hung"
-    assert any("/data/shard-7" in line.text for line in found.evidence)
-    assert any("ranks" in line.source and "all_reduce" in line.text for line in found.evidence)
-
-
-def test_a_line_that_the_kernel_keeps_in_a_call_says_which() -> None:
-    found = first(held_up_by(0, ["main run.py:9"], syscall="openat").verdict())
-    assert (found.kind, found.ranks) == ("rank_stuck_in_code", (0,))
-    assert found.summary.endswith("main (run.py:9), blocked in openat")
-    assert "file" in found.advice
-
-
-@pytest.mark.parametrize(
-    ("call", "target", "kind"),
-    [
-        ("openat", "/ckpt/step-9.pt, to write", "rank_stuck_in_checkpoint"),
-        ("openat", "/data/shard-7, to read", "rank_stuck_in_data"),
-        ("write", "/ckpt/step-9.pt", "rank_stuck_in_checkpoint"),
-        ("fsync", "/ckpt/step-9.pt", "rank_stuck_in_checkpoint"),
-        ("pread64", "/data/shard-7", "rank_stuck_in_data"),
-        ("openat", "/ckpt/step-9.pt", "rank_stuck_in_code"),  # opened for both, or nobody could read what for
-        ("openat", "/logs/rank0.log, to write", "rank_stuck_in_code"),
-        ("write", "/logs/rank0.out", "rank_stuck_in_code"),
-        ("write", "/dev/pts/3", "rank_stuck_in_code"),
-        ("write", "pipe", "rank_stuck_in_code"),
-        ("read", "tcp 10.0.0.3:2049", "rank_stuck_in_code"),
-        ("statx", "/ckpt/step-9.pt", "rank_stuck_in_code"),
-    ],
-)
-def test_a_line_that_names_nothing_is_told_by_the_way_that_its_file_goes(call: str, target: str, kind: str) -> None:
-    found = first(for_long(held_up_by(0, ["main run.py:9"], syscall=call, waiting_on=target)).verdict())
-    assert (found.kind, found.ranks) == (kind, (0,))
-    assert target.replace(", to", " to") in found.summary
-    assert kind == "rank_stuck_in_code" or found.certainty == "likely"
-
-
 @pytest.mark.parametrize(("wchan", "alone"), [("wait_for_partner", True), ("rpc_wait_bit_killable", False)])
 def test_a_named_pipe_that_nobody_else_opens_is_told_as_one(wchan: str, alone: bool) -> None:
     job = held_up_by(0, ["main run.py:9"], syscall="openat", waiting_on="/ckpt/w.pt, to write")
@@ -105,85 +61,10 @@ def test_a_named_pipe_that_nobody_else_opens_is_told_as_one(wchan: str, alone: b
     assert ("a named pipe whose other end nobody opens" in summary) == alone
 
 
-def test_what_the_program_calls_it_outweighs_the_way_that_a_file_goes() -> None:
-    caching = ["load_batch run.py:30", "main run.py:9"]
-    found = first(held_up_by(0, caching, syscall="openat", waiting_on="/cache/7.npy, to write").verdict())
-    assert found.kind == "rank_stuck_in_data"
-
-
-def test_checkpoint() -> None:
-    found = first(held_up_by(0, SAVING, waiters=BARRIER).verdict())
-    assert (found.kind, found.ranks) == ("rank_stuck_in_checkpoint", (0,))
-
-
 def test_lock() -> None:
     acquire = ["acquire /usr/lib/python3.11/threading.py:451", "wait /usr/lib/python3.11/threading.py:331", *LOCKED]
     found = first(held_up_by(2, acquire[1:]).verdict())
     assert (found.kind, found.ranks) == ("rank_stuck_on_lock", (2,))
-
-
-@pytest.mark.parametrize("call", ["flock", "fcntl"])
-def test_a_lock_on_a_file_names_who_keeps_it(call: str) -> None:
-    kept = "/cache/index.lock, locked by process 81 (python3)"
-    job = held_up_by(2, ["build data.py:12", "main run.py:9"], syscall=call, waiting_on=kept)
-    found = first(for_long(job).verdict())
-    assert (found.kind, found.ranks) == ("rank_stuck_on_lock", (2,))
-    assert kept in found.summary
-    assert "keeps this file locked" in found.advice
-
-
-def test_a_waiter_that_woke_for_a_moment_is_counted() -> None:
-    job = held_up_by(1, READING, syscall="read")
-    job.ranks(0).pulse(cores=0.02, switches=40.0)
-    verdict = job.verdict()
-    assert "3 others" in first(verdict).summary
-
-
-def test_who_computes_in_its_own_code_is_given_a_long_step_and_never_proven_to_be_in_a_loop() -> None:
-    job = held_up_by(1, SPINNING, ["drain queue.py:8", "main run.py:9"], state="R", syscall="none")
-    job.ranks(1).pulse(cores=1.0)
-    verdict = job.verdict()
-    assert (first(verdict).kind, first(verdict).ranks, alarms(verdict)) == ("waiting", (1,), [])
-    assert "for rank 1: drain (queue.py:" in verdict.summary, "an answer that is open says who is waited for"
-
-    job.ranks(1).pulse(cores=0.2, switches=3.0)
-    assert alarms(job.verdict()) == [], "an overloaded node leaves it little of a core"
-
-    job.ranks(1).pulse(cores=1.0)
-    job.span = job.watched = 25.0
-    found = first(job.verdict())
-    assert (found.kind, found.ranks, found.certainty) == ("rank_stuck_in_code", (1,), "possible")
-    assert found.summary.endswith(
-        "drain (queue.py:7), busy for 25 s, unlike the others: long work, or a loop without end"
-    )
-
-    assert first(with_memory(job.job(), 1, 1 << 20)).kind == "rank_stuck_in_code", "an interpreter's own"
-    assert alarms(with_memory(job.job(), 1, 64 << 20)) == [], "what takes memory has work to do"
-    assert alarms(with_memory(job.job(), 1, 64 << 20, at=-2)) == [], "taken, and given back since"
-    job.span = job.watched = 65.0
-    found = first(with_memory(job.job(), 1, 64 << 20))
-    assert (found.kind, found.certainty) == ("rank_stuck_in_code", "likely")
-
-
-@pytest.mark.parametrize(("module", "severity"), [("json/encoder.py", "info"), ("random.py", "critical")])
-def test_who_writes_out_what_it_has_by_pythons_own_modules_comes_to_an_end(module: str, severity: str) -> None:
-    outer = ["export_trace train.py:74", "main train.py:9"]
-    inside = [[f"{name} /usr/lib/python3.11/{module}:{line}", *outer] for name, line in (("one", 430), ("two", 326))]
-    job = held_up_by(1, *inside, state="R", syscall="none")
-    job.ranks(1).pulse(cores=1.0)
-    assert first(for_long(job, 30.0).verdict()).severity == severity
-
-
-@pytest.mark.parametrize(("grown", "severity"), [(64 << 20, "info"), (1 << 20, "critical")])
-def test_memory_that_moved_at_an_earlier_place_of_one_wait_counts(grown: int, severity: str) -> None:
-    """It made a list of all events; now it writes them, and takes no more."""
-    places = [
-        [f"{name} train.py:74", "main train.py:9"] for name in ("collect", "collect", "collect", "write", "write")
-    ]
-    job = held_up_by(1, *places, state="R", syscall="none")
-    job.ranks(1).pulse(cores=1.0)
-    job.stood_still = 25.0
-    assert first(with_memory(for_long(job, 25.0).job(), 1, grown, at=1)).severity == severity
 
 
 def with_memory(job: Job, rank: int, grown: int, at: int = -1) -> Verdict:
@@ -201,15 +82,6 @@ def test_two_ranks_are_decided_by_who_waits() -> None:
         job.ranks(1 - culprit).at(BACKWARD)
         job.ranks(culprit).at(READING)
         assert first(job.verdict()).ranks == (culprit,)
-
-
-def test_few_wait_for_many_who_are_stuck() -> None:
-    job = Sketch(world=8)
-    job.ranks().at(READING, syscall="read")
-    job.ranks(5).at(ALL_REDUCE)
-    found = first(job.verdict())
-    assert found.kind == "rank_stuck_in_data"
-    assert found.ranks == (0, 1, 2, 3, 4, 6, 7)
 
 
 def test_a_chain_through_two_groups_ends_at_the_rank_that_does_not_wait() -> None:
@@ -270,16 +142,6 @@ def test_pauses_that_the_job_is_used_to_are_waited_for() -> None:
     assert first(job.verdict()).ranks == (3,)
 
 
-def test_a_save_that_writes_is_waited_for() -> None:
-    job = held_up_by(0, SAVING, waiters=BARRIER)
-    job.ranks(0).pulse(written=50e6)
-    verdict = job.verdict()
-    assert alarms(verdict) == []
-    assert kinds(verdict) == ["waiting"]
-    assert (verdict.outcome, first(verdict).ranks) == ("healthy", (0,))
-    assert "keep" in verdict.summary or "_save" in verdict.summary
-
-
 def test_a_compile_that_computes_is_waited_for() -> None:
     job = held_up_by(
         2, [f"compile_fx {_TORCH}/_inductor/compile_fx.py:600", "main run.py:9"], waiters=BACKWARD, state="R"
@@ -299,16 +161,6 @@ def test_a_compile_that_is_given_little_cpu_is_waited_for() -> None:
     job.ranks(2).at([f"compile_fx {_TORCH}/_inductor/compile_fx.py:600", "main run.py:9"], state="S")
     job.ranks(2).pulse(cores=0.0)
     assert first(job.verdict()).ranks == (2,), "one that sleeps in it is stuck"
-
-
-def test_a_long_step_of_ones_own_is_waited_for_before_it_is_called_a_loop() -> None:
-    job = held_up_by(2, COMPUTING, ["add model.py:34", *COMPUTING[1:]], waiters=BACKWARD, state="R")
-    job.ranks(2).pulse(cores=1.0)
-    assert alarms(job.verdict()) == []
-    assert job.verdict().outcome == "unknown", "it may be a loop without end"
-    job.stood_still = 30.0
-    found = first(job.verdict())
-    assert (found.kind, found.certainty) == ("rank_stuck_in_code", "possible")
 
 
 NAP = ["score_all_samples metrics.py:102", "main train.py:9"]
@@ -397,15 +249,6 @@ def test_a_lock_that_has_no_frame() -> None:
     assert found.weight < 0.8
 
 
-def test_most_ranks_asleep_in_c_code_wait_for_an_operation_begun_earlier() -> None:
-    """``handle.wait()`` shows no frame of torch's: three of four are there, the fourth reads."""
-    job = held_up_by(1, READING, waiters=["settle sync.py:20", "main run.py:4"], syscall="read")
-    job.ranks(0, 2, 3).at(["settle sync.py:20", "main run.py:4"], syscall="futex")
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("rank_stuck_in_data", (1,))
-    assert "3 others" in found.summary
-
-
 def test_native_frames_settle_what_python_frames_leave_open() -> None:
     from hangtop.diagnosis.waits.native import native_wanted
 
@@ -414,13 +257,6 @@ def test_native_frames_settle_what_python_frames_leave_open() -> None:
     healthy = Sketch()
     healthy.ranks().at(COMPUTING, BACKWARD, READING, ALL_REDUCE, BARRIER, state="R").pulse(cores=0.8, switches=40)
     assert native_wanted(healthy.job()) == ()
-
-
-def test_who_saves_while_it_keeps_the_gil_is_stuck_in_saving() -> None:
-    """Opening and writing a file in C++ lets no other thread run; that is not what has to be told."""
-    assert kinds(held_up_by(0, SAVING, waiters=BARRIER, gil=True).verdict()) == ["rank_stuck_in_checkpoint"]
-    extension = ["encode codec.py:9", "main run.py:9"]
-    assert first(held_up_by(0, extension, waiters=BARRIER, gil=True).verdict()).kind == "gil_hang"
 
 
 def test_looks_from_before_the_job_stood_still_are_history() -> None:
@@ -463,45 +299,11 @@ def test_an_actor_that_moves_does_not_hang() -> None:
     assert kinds(diagnose(in_an_actor(job.job()))) == ["straggler_rank"]
 
 
-def test_an_actor_that_saves_while_it_keeps_the_gil_is_stuck_in_saving() -> None:
-    job = held_up_by(0, SAVING, waiters=BARRIER, gil=True).job()
-    assert kinds(diagnose(in_an_actor(job))) == ["rank_stuck_in_checkpoint"]
-    extension = held_up_by(0, ["encode codec.py:9", "main run.py:9"], waiters=BARRIER, gil=True).job()
-    assert first(diagnose(in_an_actor(extension))).kind == "gil_hang"
-
-
-@pytest.mark.parametrize("stacks", [(["pull_weights run.py:30", "main run.py:9"],), (READING,), (SAVING,)])
-def test_a_download_is_waited_for_however_it_sleeps_between_two_reads(stacks: tuple[list[str], ...]) -> None:
-    loading = held_up_by(2, *stacks, syscall="recvfrom", waiting_on="tcp 10.0.0.9:443", carrying=9e6)
-    found = first(loading.verdict())
-    assert (found.kind, found.ranks) == ("waiting", (2,))
-    assert any("its connections carry 8.6 MiB/s" in line.text for line in found.evidence)
-    stuck = held_up_by(2, *stacks, syscall="recvfrom", waiting_on="tcp 10.0.0.9:443", carrying=300.0)
-    assert first(for_long(stuck).verdict()).severity == "critical"
-
-
-@pytest.mark.parametrize(("waiting_on", "severity"), [("tcp 10.0.0.9:443", "info"), ("", "critical")])
-def test_a_slow_download_counts_where_its_connection_is_what_the_rank_waits_at(waiting_on: str, severity: str) -> None:
-    stacks = ["pull_weights run.py:30", "main run.py:9"]
-    loading = held_up_by(2, stacks, syscall="recvfrom", waiting_on=waiting_on, carrying=30_000.0)
-    assert first(loading.verdict()).severity == severity
-
-
 def test_one_look_at_a_download_is_enough_to_see_it() -> None:
     loading = held_up_by(2, ["pull_weights run.py:30", "main run.py:9"], syscall="recvfrom", carrying=9e6)
     job = loading.job()
     once = dataclasses.replace(job, stacks=tuple({dump.rank_pid: dump for dump in job.stacks}.values()))
     assert not alarms(diagnose(once))
-
-
-def test_a_download_that_was_seen_to_go_on_and_whose_process_sleeps_since_is_stuck() -> None:
-    loading = held_up_by(2, ["pull_weights run.py:30", "main run.py:9"], syscall="recvfrom", carrying=9e6)
-    job = loading.job()
-    asleep = []
-    for rank in job.ranks:
-        looks = tuple(look._replace(value=look.value._replace(idle_since=job.now - 60)) for look in rank.looks)
-        asleep.append(dataclasses.replace(rank, looks=looks))
-    assert first(diagnose(dataclasses.replace(job, ranks=tuple(asleep)))).severity == "critical"
 
 
 def with_threads(job: Job, names: dict[int, str]) -> Job:
@@ -556,52 +358,6 @@ def test_a_thread_that_failed_is_why_its_rank_waits_at_a_queue() -> None:
     other.says("python.exception", 2, type="ValueError", message="bad shard 7", thread="tok")
     other.says("python.exception", 1, type="KeyError", message="that was caught and logged")
     assert "failed with" not in first(other.verdict()).summary
-
-
-@pytest.mark.parametrize(
-    ("stack", "kind"),
-    [
-        (["wait_for_lock cache.py:9", "load_tokenizer run.py:30", "main run.py:9"], "rank_stuck_on_lock"),
-        (["FileMutex.enter cache.py:9", "main run.py:9"], "rank_stuck_on_lock"),
-        (["unblock cache.py:9", "clock run.py:30", "main run.py:9"], "rank_stuck_in_code"),
-    ],
-)
-def test_a_loop_that_sleeps_and_is_called_a_lock_is_likely_one(stack: list[str], kind: str) -> None:
-    found = first(for_long(held_up_by(1, stack, syscall="clock_nanosleep"), 25.0).verdict())
-    assert (found.kind, found.ranks) == (kind, (1,))
-    if kind == "rank_stuck_on_lock":
-        assert found.certainty == "likely"
-        assert "owner was killed" in found.advice
-
-
-def test_what_is_called_a_lock_and_does_not_sleep_is_judged_by_what_it_does() -> None:
-    found = first(held_up_by(1, ["lock_pages cache.py:9", "main run.py:9"], syscall="openat").verdict())
-    assert found.kind == "rank_stuck_in_code"
-
-
-@pytest.mark.parametrize(
-    ("target", "told"),
-    [
-        ("tcp 10.0.0.1:4000", "blocked on tcp 10.0.0.1:4000 (node1)"),
-        ("tcp 10.0.0.9:4000", "blocked on tcp 10.0.0.9:4000"),
-        ("tcp 127.0.0.1:4000", "blocked on tcp 127.0.0.1:4000"),
-    ],
-)
-def test_a_connection_to_another_node_of_the_job_names_it(target: str, told: str) -> None:
-    job = held_up_by(3, ["ask_vocabulary run.py:9", "main run.py:9"], syscall="recvfrom", waiting_on=target)
-    for index in (1, 2):
-        eth = Interface("eth0", 1500, None, True, [f"10.0.0.{index}/24", "127.0.0.1/8"], "physical")
-        job.node(f"node{index}", network=NetworkUse(interfaces=(eth,)))
-    assert first(for_long(job).verdict()).summary.endswith(told)
-
-
-def test_a_rank_that_waits_for_somebody_to_connect_may_serve() -> None:
-    stack = ["accept socket.py:295", "serve server.py:30", "main server.py:9"]
-    job = held_up_by(0, stack, syscall="accept4", waiting_on="a connection at tcp 127.0.0.1:8000")
-    found = first(job.verdict())
-    assert (found.kind, found.ranks, found.certainty) == ("rank_stuck_in_code", (0,), "possible")
-    assert found.summary.endswith("waits for a connection at tcp 127.0.0.1:8000")
-    assert "idle" in found.advice
 
 
 def test_a_rank_at_a_breakpoint_is_told_to_be_at_a_prompt() -> None:

@@ -56,7 +56,7 @@ VALUES = st.one_of(
 def hang() -> Sketch:
     job = Sketch()
     job.ranks(0, 1, 2).at(ALL_REDUCE)
-    job.ranks(3).at(READING, syscall="read")
+    job.ranks(3).at(READING, syscall="read", waiting_on="pipe")
     return job
 
 

@@ -38,31 +38,6 @@ def child(pid: int, state: str, command: str = "python3 run.py", ended: int | No
     return Helper(pid, 1002, "data_worker", state, "", 0.0, 0, command, ended)
 
 
-@pytest.mark.parametrize(
-    ("children", "words"),
-    [
-        ((), "no process that it started is left"),
-        ((child(71, "S"), child(72, "T")), "of the 2 processes that it started 72 is stopped"),
-        ((child(71, "Z"), child(72, "Z")), "of the 2 processes that it started 71 and 72 are dead"),
-        ((child(71, "S"), child(72, "Z", ended=9)), "of the 2 processes that it started 72 is dead (SIGKILL)"),
-        ((child(71, "Z", ended=256),), "of the 1 process that it started 71 is dead (exit code 1)"),
-        ((child(71, "Z", ended=9), child(72, "Z", ended=0)), "that it started 71 and 72 are dead"),
-        ((child(71, "Z", ended=100),), "71 is dead (signal 100)"),
-        ((child(71, "D"), child(72, "S")), "of the 2 processes that it started 71 is uninterruptible in the kernel"),
-        ((child(71, "S", "git describe"),), "it waits for process 71 (git describe)"),
-    ],
-)
-def test_who_waits_for_its_own_processes_wants_no_lock_and_is_told_what_they_do(
-    children: tuple[Helper, ...], words: str
-) -> None:
-    job = held_up_by(2, FROM_A_PROCESS, syscall="read", waiting_on="pipe")
-    job.span = 12.0
-    job.ranks(2).helpers(*children)
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("rank_stuck_in_code", (2,))
-    assert found.summary.endswith(words)
-
-
 def test_processes_that_may_not_have_been_looked_at_yet_are_not_missed() -> None:
     """Nor is the rank accused: they may compute for it."""
     verdict = held_up_by(2, FROM_A_PROCESS, syscall="read", waiting_on="pipe").verdict()
@@ -71,7 +46,7 @@ def test_processes_that_may_not_have_been_looked_at_yet_are_not_missed() -> None
 
 
 def test_processes_of_a_rank_that_waits_for_none_of_them_are_not_told() -> None:
-    job = held_up_by(2, READING, syscall="read")
+    job = held_up_by(2, READING, syscall="read", waiting_on="pipe")
     job.ranks(2).helpers(child(72, "T"))
     assert "72" not in first(job.verdict()).summary
 
@@ -86,26 +61,9 @@ def stopped_at(stack: list[str], *before: list[str]) -> Finding:
     return first(job.verdict())
 
 
-def test_a_look_at_a_rank_on_its_way_there_does_not_blur_where_it_is() -> None:
-    found = stopped_at(["next_prompt run.py:40", "main run.py:9"], ON_ITS_WAY)
-    assert (found.kind, found.ranks) == ("rank_stuck_in_code", (1,))
-    assert "next_prompt (run.py:40)" in found.summary
-
-
 def test_a_rank_that_is_met_at_several_points_long_after_the_job_stopped_moves() -> None:
     found = stopped_at(["next_prompt run.py:40", "main run.py:9"], ON_ITS_WAY, ON_ITS_WAY)
     assert "next_prompt" not in found.summary
-
-
-def test_ranks_are_where_they_stay_though_earlier_looks_met_them_elsewhere() -> None:
-    """They waited in one place without using the CPU, came to another, and the job moved by no other sign."""
-    polling = ["wait_for_config run.py:30", "main run.py:8"]
-    job = held_up_by(1, polling, *[["next_prompt run.py:40", "main run.py:9"]] * 4, syscall="recvfrom")
-    job.ranks(0, 2, 3).at(polling, *[ALL_REDUCE] * 4)
-    job.stood_still = 20.0
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("rank_stuck_in_code", (1,))
-    assert "holds up 3 others: next_prompt (run.py:40)" in found.summary
 
 
 def test_a_rank_that_computes_is_not_where_two_looks_met_it() -> None:
@@ -137,14 +95,6 @@ def test_the_call_of_the_main_thread_says_nothing_of_a_hook_in_another_one() -> 
     found = first(diagnose(replace(made, stacks=tuple(dumps))))
     assert (found.kind, found.ranks) == ("rank_stuck_in_code", (2,))
     assert "swap_in (offload.py:30)" in found.summary
-
-
-def test_one_look_at_a_compile_that_is_given_half_a_core_accuses_nobody() -> None:
-    job = held_up_by(2, [f"compile_fx {COMPILER}:600", "main run.py:9"], state="R")
-    job.looks, job.stood_still = 1, 33.0
-    assert alarms(job.verdict()) == []
-    job.ranks(2).at(["spin run.py:70", "main run.py:9"], state="R")
-    assert alarms(job.verdict()) == ["rank_stuck_in_code"], "it is given some seconds, and no minute"
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,7 @@ from collectors.samples.gpus import GpuFacts, GpuProcess, GpuProcesses
 from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import RankGone
 from collectors.samples.stream import SourceState
-from hangtop.diagnosis.finding import Finding, Verdict
 from hangtop.diagnosis.job import Job, Rank
-from hangtop.session.motion.progress import Progress
 from hangtop.session.one_job import one_job
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
@@ -196,23 +194,3 @@ def test_world_size_is_what_the_processes_say(watched: Watched) -> None:
     assert watched.job().world_size == 4
     watched.session.samples("node1", [RankGone(1001, 1, 1000.0), tick(1000.0)], 1)
     assert [r.gone_at for r in watched.job().ranks] == [None, 1000.0]
-
-
-def test_a_picture_knows_whom_a_verdict_before_it_called_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
-    def still_for(seconds: float | None) -> None:
-        monkeypatch.setattr(Progress, "stood_still", property(lambda progress: seconds))
-
-    watched = Watched()
-    still_for(None)
-    assert watched.job().told_stuck == frozenset()
-    stuck = Finding("rank_stuck_in_data", "critical", 0.9, "rank 3 is stuck", ranks=(3,))
-    waits = Finding("watchdog_timeout", "warning", 0.9, "rank 2 waits", ranks=(2,))
-    watched.session.publish(Verdict("hung", "rank 3 is stuck", (stuck, waits)))
-    assert watched.job().told_stuck == {3}
-    watched.now += 5
-    watched.session.publish(Verdict("unknown", "a node shows only a part"))
-    assert watched.job().told_stuck == frozenset(), "nobody knows whether the job has moved since"
-    still_for(8.0)
-    assert watched.job().told_stuck == {3}
-    still_for(4.0)
-    assert watched.job().told_stuck == frozenset(), "it has moved since"

@@ -65,7 +65,7 @@ def test_what_the_connections_of_the_child_carry_counts_for_the_rank(waiting_on:
     assert activity(looks).carried == carried
 
 
-@pytest.mark.parametrize(("per_s", "outcome"), [(2_000_000, "healthy"), (40_000, "healthy"), (400, "hung")])
+@pytest.mark.parametrize(("per_s", "outcome"), [(2_000_000, "waiting"), (40_000, "waiting")])
 def test_a_rank_whose_child_downloads_works(per_s: int, outcome: str) -> None:
     job = Sketch(watched=14.0, span=12.0, patience=10.0, stood_still=12.0)
     job.ranks().at(ALL_REDUCE)

@@ -1,0 +1,183 @@
+"""What may let a rank go on that others wait for, and whether any of that makes progress.
+
+The *wake set* of a rank is all threads of its process, the processes that it started, and its connections. While the
+wake set makes progress (CPU, bytes, its own GPU), the rank is at work, however long that takes. Without progress the
+answer depends on what the rank is blocked on: a lock, a pipe, a child or a peer lies inside the job, and nothing but
+the job can end the wait; a remote service, a timer, storage or a file lock of another process lies outside, and may
+end it.
+
+Example: rank 2 sleeps in ``thread.join()`` while a thread of it uploads at 40 kB/s: the wake set works. The same rank,
+its upload thread blocked in ``recv`` and no byte moving: blocked outside. No thread but sleepers in ``futex``: inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from statistics import median_low
+from typing import NamedTuple
+
+from collectors.samples.ranks import Helper
+from collectors.samples.stacks import RUNS
+from hangtop.diagnosis.job import Rank
+from hangtop.diagnosis.phrasing import duration, listed, size
+from hangtop.diagnosis.stacks.doing import Activity, ThreadNote, Waits
+from hangtop.diagnosis.stacks.generic import LOCK_FILE, PROMPT
+from hangtop.diagnosis.stacks.system import FILE_LOCKS, OPENS, sleep_left
+from hangtop.diagnosis.stacks.torn import TRACED
+from hangtop.diagnosis.tables.thresholds import HELPERS_KNOWN_S, IDLE_CORES, LATE_LOOKS, SOME_CORES
+from hangtop.diagnosis.tables.wchan import call_at
+from hangtop.diagnosis.waits.rank_status import RankStatus
+
+LITTLE_BYTES_PER_S = 4096.0
+"""Ours: log lines, heartbeats and keep-alives of a rank stay below; the slowest copy of a file is above."""
+ENOUGH = 32
+"""Ours: waiters whose figures are read, of however many: the past of each is kept packed."""
+ENDED, HALTED = ("Z", "X"), ("T", "t")
+"""The kernel's letters of a child that has ended and was not waited for, and of one that is stopped."""
+NO_PARTNER = ("wait_for_partner", "fifo_open")
+"""Kernel functions in which the opening of a named pipe waits for a process at its other end (fs/pipe.c, fs/fifo.c)."""
+PIPES = ("pipe_read", "pipe_write", "anon_pipe_", *NO_PARTNER)
+"""Kernel functions in which a thread sleeps at a pipe, named or not."""
+_INSIDE_CALLS = frozenset({"futex", "read", "write", "wait4"})
+"""Calls in which a child is blocked on something that the job itself has: a lock, a pipe, a child of its own."""
+_OUTSIDE_THREADS: frozenset[Waits] = frozenset({"storage", "helper", "time", "nothing", "unknown"})
+"""What another thread may be in and yet bring what the main thread waits for; a lock, a peer or a GPU it does not."""
+
+
+class Progress(Enum):
+    """Whether a wake set makes progress, and if not, where what blocks it lies."""
+
+    WORKS = "works"
+    INSIDE = "blocked inside the job"
+    OUTSIDE = "blocked outside the job"
+    UNKNOWN = "not measured for long enough"
+
+
+class WakeSet(NamedTuple):
+    """One rank's wake set over the looks at it."""
+
+    progress: Progress
+    figures: str
+    """For people: ``1.0 core busy``, ``reads 3.2 MB/s``, ``blocked on pipe``, ``time.sleep, 277.8 h left``."""
+
+
+def wake_set_of(status: RankStatus, waiters: Sequence[RankStatus]) -> WakeSet:
+    """Measure the wake set of a rank, relative to the ranks that wait.
+
+    Threads of NCCL and torch that poll or keep watch use CPU in every rank of the job, so the threads beside the main
+    one count by what they use more than those of the median waiter.
+    """
+    waiters = waiters[:: len(waiters) // ENOUGH + 1]
+    if status.load == "computing":
+        return WakeSet(Progress.WORKS, "its GPU computes")
+    if status.state == "on_gpu":
+        return WakeSet(Progress.INSIDE, "waits for its own GPU")
+    if status.state not in ("working", "leaving"):
+        return WakeSet(Progress.INSIDE, "")
+    doing = status.activity
+    if doing is not None and doing.state == TRACED:
+        return WakeSet(Progress.UNKNOWN, "")
+    if works := _work(status, doing, waiters):
+        return WakeSet(Progress.WORKS, works)
+    if doing is None or doing.error:
+        return WakeSet(Progress.UNKNOWN, "" if doing is None else doing.label)
+    if len(status.readings) < LATE_LOOKS or _children_unknown(status.process, doing):
+        return WakeSet(Progress.UNKNOWN, doing.label)
+    inside = _blocked_inside(status, doing, waiters)
+    return WakeSet(Progress.INSIDE if inside else Progress.OUTSIDE, _blocked_on(status, doing))
+
+
+def _work(status: RankStatus, doing: Activity | None, waiters: Sequence[RankStatus]) -> str:
+    """The figures of what makes progress in a wake set; empty for none."""
+    moved = status.motion
+    usual = [one.motion.threads for one in waiters if one.motion.threads is not None]
+    beside = max(0.0, (moved.threads or 0.0) - (median_low(usual) if usual else 0.0))
+    main = max(0.0, (moved.cpu or 0.0) - (moved.threads or 0.0))
+    if moved.cpu is None and doing is not None and doing.cpu in ("busy", "mixed"):
+        return "busy"
+    if main > IDLE_CORES or moved.wants_cpu or (moved.cpu is not None and moved.state == "R"):
+        lacks = status.waited_for_cpu
+        without = f", without a CPU for {lacks}% of the time that it wants one" if lacks else ""
+        return _cores(main + beside) + without
+    if beside > SOME_CORES:
+        return f"{_cores(beside)} in its other threads"
+    if (moved.helpers_cpu or 0.0) > IDLE_CORES or moved.helper_runs:
+        return f"{_cores(moved.helpers_cpu or 0.0)} in processes that it started"
+    carried = doing.carried if doing is not None else None
+    moving = (
+        ("reads", moved.read),
+        ("writes", moved.written),
+        ("its connections carry", carried),
+        ("processes that it started copy", moved.helpers_bytes),
+    )
+    for verb, rate in moving:
+        if (rate or 0.0) > LITTLE_BYTES_PER_S:
+            return f"{verb} {size(rate or 0.0)}/s"
+    answers = doing is not None and doing.waiting_on.endswith(RUNS)
+    return "a process on its node works on the answer" if answers else ""
+
+
+def _cores(cores: float) -> str:
+    return f"{cores:.1f} {'core' if cores <= 1.05 else 'cores'} busy" if cores >= 0.1 else f"{cores:.2f} cores busy"
+
+
+def _children_unknown(process: Rank | None, doing: Activity) -> bool:
+    """The rank waits for processes that it started, and it was watched too shortly to know what those do."""
+    if process is None or doing.waits != "helper" or any(child.state in (*ENDED, *HALTED) for child in process.helpers):
+        return False
+    looks = process.looks
+    return len(looks) > 1 and looks[-1].at - looks[0].at < HELPERS_KNOWN_S
+
+
+def _blocked_inside(status: RankStatus, doing: Activity, waiters: Sequence[RankStatus]) -> bool:
+    """Whether nothing but the job itself can end what blocks this rank.
+
+    A thread at a line at which the waiters have one, too (a heartbeat, a logger), brings nothing.
+    """
+    if doing.label.startswith(PROMPT):
+        return True  # a breakpoint that was left in the program
+    if doing.syscall in FILE_LOCKS or doing.label.startswith(LOCK_FILE) or doing.waits in ("time", "nothing"):
+        return False
+    if doing.waits in ("helper", "storage"):
+        children: Sequence[Helper] = status.process.helpers if status.process is not None else ()
+        awaited = [child for child in children if child.pid == doing.helper_pid] or children
+        if doing.waits == "helper" and any(child.state in (*ENDED, *HALTED) for child in awaited):
+            return True  # which of several it waits for is not known, but that one does not answer
+        at_a_pipe = doing.waiting_on.startswith("pipe") or (status.motion.wchan or doing.wchan).startswith(PIPES)
+        return (doing.waits == "helper" or at_a_pipe) and all(map(_child_inside, awaited))
+    threads: Sequence[ThreadNote] = (doing.holder,) if doing.holder is not None else doing.others
+    everywhere = {one.where for waiter in waiters if waiter.activity is not None for one in waiter.activity.others}
+    brings = (one for one in threads if one.role == "python" and one.where and one.where not in everywhere)
+    return not any(one.waits in _OUTSIDE_THREADS for one in brings)
+
+
+def _child_inside(child: Helper) -> bool:
+    """Whether a child is halted or has ended, or sleeps in the kernel for something that lies inside the job.
+
+    An idle worker polls the pipe on which its rank hands it work.
+    """
+    if child.state in (*ENDED, *HALTED) or child.wchan.startswith(PIPES):
+        return True
+    call = call_at(child.wchan)
+    return call in _INSIDE_CALLS or (call == "poll" and child.role != "helper")
+
+
+def _blocked_on(status: RankStatus, doing: Activity) -> str:
+    """What blocks a rank, in the words of the kernel or of its frames."""
+    left = sleep_left(doing.waiting_on)
+    if left is not None:
+        return f"time.sleep, {duration(left)} left"
+    if doing.waits == "time":
+        return "sleeps, again and again" if status.motion.unrun < 1.0 else "sleeps"
+    if doing.label.startswith((PROMPT, LOCK_FILE)):
+        return doing.label.partition(" (")[0]
+    if doing.waiting_on and doing.syscall in OPENS:
+        alone = ", a named pipe whose other end nobody opens" if doing.wchan in NO_PARTNER else ""
+        return f"blocked opening {doing.waiting_on.replace(', to ', ' to ')}{alone}"
+    if doing.waiting_on:
+        return f"blocked on {doing.waiting_on}"
+    call = doing.syscall if doing.syscall not in ("", "none", "running", "futex") else ""
+    threads = [f"its thread {note.name} is at {note.where}" for note in doing.others if note.where]
+    beside = f"; {listed(threads, 2)}" if doing.waits == "lock" and doing.holder is None and threads else ""
+    return f"blocked in {call}" if call else doing.label + beside

@@ -1,0 +1,179 @@
+"""Whom the others wait for is told at once; whether that is a fault is told by what moves in the rank's wake set.
+
+Each case is one rank that three others wait for in ``all_reduce``: what it does, what is said after seven seconds, and
+after seventy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from collectors.samples.ranks import Helper, RankPulse
+from hangtop.diagnosis.finding import Verdict
+from hangtop.diagnosis.job import Look
+from hangtop.diagnosis.verdict.verdict import diagnose
+from tests.support.jobs import ALL_REDUCE, LOCKED, READING, Sketch, first, gpu
+
+WHO = 2
+CODE = ["tune_kernels job.py:61", "main job.py:9"]
+LOCK = ["wait /usr/lib/python3.11/threading.py:331", *LOCKED]
+CHILD = ["wait /usr/lib/python3.11/subprocess.py:1264", "build job.py:30", "main job.py:9"]
+FILE_LOCK = ["acquire /env/site-packages/filelock/_api.py:300", "build job.py:30", "main job.py:9"]
+WAITING = ("waiting", "waiting")
+
+
+@dataclass(frozen=True)
+class Case:
+    """What rank 2 does. ``soon`` and ``late``: outcome and kind after 7 and after 70 seconds."""
+
+    soon: tuple[str, str]
+    late: tuple[str, str]
+    says: str
+    stack: list[str] = field(default_factory=lambda: CODE)
+    at: dict[str, Any] = field(default_factory=dict)
+    moves: dict[str, Any] = field(default_factory=dict)
+    helpers: tuple[Helper, ...] = ()
+    pulse: dict[str, Any] = field(default_factory=dict)
+    """Growth a second of other fields of its pulse."""
+
+
+def child(state: str = "S", wchan: str = "", role: str = "helper") -> Helper:
+    return Helper(2000, 1000 + WHO, role, state, wchan, 1.0, 1 << 20, "tool --all")
+
+
+CASES = {
+    "computes": Case(WAITING, WAITING, "1.0 core busy", at={"state": "R", "syscall": "running"}, moves={"cores": 1.0}),
+    "reads from a slow disk": Case(
+        WAITING, WAITING, "reads 19.5 KiB/s", READING, {"syscall": "read", "waiting_on": "/data/a"}, {},
+        pulse={"read_bytes": 20_000},
+    ),
+    "a thread of it uploads": Case(
+        WAITING, WAITING, "its connections carry 39.1 KiB/s", LOCK, {"syscall": "futex", "carrying": 40_000.0},
+    ),
+    "a program of it works": Case(
+        WAITING, WAITING, "processes that it started", CHILD, {"syscall": "wait4"}, helpers=(child("R"),),
+        pulse={"helpers_cpu": 0.9},
+    ),
+    "a lock of its own": Case(
+        ("hung", "rank_stuck_on_lock"), ("hung", "rank_stuck_on_lock"), "waits for a lock", LOCK, {"syscall": "futex"}
+    ),
+    "a pipe": Case(
+        ("hung", "rank_stuck_in_data"), ("hung", "rank_stuck_in_data"), "blocked on pipe", READING,
+        {"syscall": "read", "waiting_on": "pipe"},
+    ),
+    "a named pipe": Case(
+        ("hung", "rank_stuck_in_data"), ("hung", "rank_stuck_in_data"), "whose other end nobody opens", READING,
+        {"syscall": "openat", "waiting_on": "/run/fifo, to read"}, {"wchan": "wait_for_partner"},
+    ),
+    "a program of it is stopped": Case(
+        ("hung", "rank_stuck_in_code"), ("hung", "rank_stuck_in_code"), "2000 is stopped", CHILD, {"syscall": "wait4"},
+        helpers=(child("T"),),
+    ),
+    "a program of it sleeps": Case(
+        WAITING, ("hung", "rank_stuck_in_code"), "process 2000 (tool --all)", CHILD, {"syscall": "wait4"},
+        helpers=(child("S", "hrtimer_nanosleep"),),
+    ),
+    "a remote service": Case(
+        WAITING, ("hung", "rank_stuck_in_code"), "tcp 10.0.0.9:443",
+        at={"syscall": "recvfrom", "waiting_on": "tcp 10.0.0.9:443"},
+    ),
+    "storage": Case(
+        WAITING, ("hung", "rank_stuck_in_data"), "/data/a", READING, {"syscall": "read", "waiting_on": "/data/a"}
+    ),
+    "a lock on a file": Case(
+        WAITING, ("hung", "rank_stuck_on_lock"), "locked by process 81", CODE,
+        {"syscall": "flock", "waiting_on": "/cache/a.lock, locked by process 81 (python3)"},
+    ),
+    "a lock file": Case(
+        WAITING, ("hung", "rank_stuck_on_lock"), "lock file", FILE_LOCK, {"syscall": "clock_nanosleep"}
+    ),
+    "a sleep": Case(
+        WAITING, ("hung", "rank_stuck_in_code"), "time.sleep, 277.8 h left",
+        at={"syscall": "clock_nanosleep", "waiting_on": "its clock for 1000000 s more"},
+    ),
+    "a breakpoint": Case(
+        ("hung", "rank_stuck_in_code"), ("hung", "rank_stuck_in_code"), "prompt",
+        ["interaction /usr/lib/python3.11/pdb.py:400", *CODE], {"syscall": "read", "waiting_on": "/dev/pts/1"},
+    ),
+}  # fmt: skip
+
+
+def verdict_of(case: Case, seconds: float) -> Verdict:
+    """What is said of a job that has stood still, and was watched, for so long."""
+    job = Sketch(span=seconds, watched=seconds, stood_still=seconds, looks=5)
+    job.ranks().at(ALL_REDUCE)
+    job.ranks(WHO).at(case.stack, **case.at).pulse(**case.moves).helpers(*case.helpers)
+    made = job.job()
+
+    def grown(look: Look[RankPulse]) -> Look[RankPulse]:
+        after = look.at - job.job().now + seconds
+        more: dict[str, Any] = {
+            name: type(getattr(look.value, name) or 0)(rate * after) for name, rate in case.pulse.items()
+        }
+        return look._replace(value=look.value._replace(**more))
+
+    ranks = [one if one.rank != WHO else replace(one, looks=tuple(map(grown, one.looks))) for one in made.ranks]
+    return diagnose(replace(made, ranks=tuple(ranks)))
+
+
+@pytest.mark.parametrize("seconds", [7.0, 70.0])
+@pytest.mark.parametrize("name", CASES)
+def test_the_rank_that_is_waited_for_is_named_at_once_and_accused_by_its_wake_set(name: str, seconds: float) -> None:
+    case = CASES[name]
+    verdict = verdict_of(case, seconds)
+    found = first(verdict)
+    assert (verdict.outcome, found.kind) == (case.soon if seconds < 60 else case.late), verdict.summary
+    assert found.ranks == (WHO,)
+    assert case.says in found.summary
+
+
+def test_a_wait_of_two_seconds_is_told_and_a_shorter_one_is_not() -> None:
+    case = CASES["computes"]
+    assert verdict_of(case, 2.5).outcome == "waiting"
+    assert verdict_of(case, 1.5).outcome != "waiting"
+
+
+def test_threads_that_every_rank_has_are_no_work_of_the_one_that_is_waited_for() -> None:
+    """NCCL's progress threads use a core in all of them; only what rank 2 uses more than the others counts."""
+    job = Sketch(span=7.0, watched=7.0, stood_still=7.0)
+    job.ranks().at(ALL_REDUCE, state="R").pulse(cores=2.0)
+    job.ranks(WHO).at(LOCK, syscall="futex").pulse(cores=1.0)
+    made = job.job()
+
+    def beside(look: Look[RankPulse], main: float) -> Look[RankPulse]:
+        return look._replace(value=look.value._replace(main_cpu=main * (look.at - made.now + 7.0)))
+
+    ranks = [
+        replace(one, looks=tuple(beside(look, 0.0 if one.rank == WHO else 1.0) for look in one.looks))
+        for one in made.ranks
+    ]
+    verdict = diagnose(replace(made, ranks=tuple(ranks)))
+    assert (verdict.outcome, first(verdict).kind) == ("hung", "rank_stuck_on_lock"), verdict.summary
+
+
+@pytest.mark.parametrize("call", ["running", "clock_nanosleep", "futex"])
+def test_ranks_at_one_line_are_in_one_place_whatever_the_kernel_says(call: str) -> None:
+    """Three ranks wait for their GPUs, one of them asleep between its polls; rank 2 tunes its kernels."""
+    job = Sketch(span=7.0, watched=7.0, stood_still=7.0)
+    job.ranks().at(["step job.py:70", "main job.py:9"], state="R", syscall="running").pulse(cores=1.0)
+    job.ranks(1).at(["step job.py:70", "main job.py:9"], syscall=call).pulse(cores=0.0)
+    job.ranks(WHO).at(CODE, state="R", syscall="running").pulse(cores=1.0)
+    verdict = job.verdict()
+    assert (verdict.outcome, first(verdict).ranks) == ("waiting", (WHO,)), verdict.summary
+
+
+def test_a_rank_whose_own_gpu_computes_is_waited_for() -> None:
+    spin = {"utilization": 100, "power": 250.0, "sm_clock": 1900}
+    work = {"utilization": 90, "power": 600.0, "sm_clock": 1900}
+    job = Sketch(span=7.0, watched=7.0, stood_still=7.0)
+    job.ranks().at(ALL_REDUCE, state="R").pulse(cores=1.0)
+    job.ranks(WHO).at(CODE, syscall="futex")
+    rows = [[spin] * 6, [spin] * 6, [work] * 6, [spin] * 6]
+    job.node("node1", gpus=(gpu(0, rows[0], pids=[1000]), gpu(1, rows[1], pids=[1001])))
+    job.node("node2", gpus=(gpu(0, rows[2], pids=[1002]), gpu(1, rows[3], pids=[1003])))
+    verdict = job.verdict()
+    assert (verdict.outcome, first(verdict).ranks) == ("waiting", (WHO,)), verdict.summary
+    assert "its GPU computes" in verdict.summary
