@@ -124,7 +124,7 @@ def test_imex_runs_but_waits_for_its_peers(machine: HgxNode) -> None:
 def test_an_old_driver_is_asked_for_less(machine: HgxNode) -> None:
     machine.tool(
         "nvidia-smi",
-        'case "$1" in *clusterUuid*) echo \'Field "fabric.clusterUuid" is not a valid field to query.\'; exit 2;; '
+        'case "$1" in *health*) echo \'Field "fabric.health.summary" is not a valid field to query.\'; exit 2;; '
         "esac\n"
         "echo '0, Completed, Success'",
     )
