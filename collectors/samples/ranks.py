@@ -44,11 +44,9 @@ class RankProcess(NamedTuple):
     versions: Dict[str, str]
     """``torch``, ``nccl``, ``cuda``, as far as files beside the interpreter tell."""
     numbered_by: str = "environment"
-    """What tells its number: ``environment`` (as it was at its start), ``memory`` (the environment as the program set
-    it since), ``recorder`` (the name of its pipe or of its dump), ``log`` (NCCL's lines), ``command`` (an option or a
-    title, or where commands of JAX's processes differ), ``neighbours`` (node, local rank, and how many are on a node),
-    ``ray`` (Ray's files and its list of actors); in a session also ``ras``, and ``gpus`` (started one after another,
-    each on the next GPU); empty without a number."""
+    """What tells its number: ``environment``, ``recorder`` (the name of its pipe), ``log`` (NCCL's lines), ``command``
+    (an option or a title), ``neighbours`` (node, local rank, and how many are on a node), ``ray`` (Ray's logs); in a
+    session also ``ras``, and ``gpus`` (started one after another, each on the next GPU); empty without a number."""
     library: str = ""
     """Of a process that says no rank: ``torch``, ``jax``, ``nccl`` (mapped into it) or ``gpu`` (it computes on one)."""
     label: str = ""
@@ -57,8 +55,6 @@ class RankProcess(NamedTuple):
     """Its number in its own PID namespace, which NCCL's log and RAS say; 0 where that is ``pid``."""
     conf: Dict[str, str] = {}  # noqa: RUF012 (a NamedTuple is never changed)
     """Names in ``env`` that its environment does not have, and the file of NCCL's that sets them."""
-    debug_server: bool = False
-    """No longer filled in; older recordings have it."""
 
 
 class RankPulse(NamedTuple):

@@ -14,10 +14,10 @@ from itertools import groupby
 _PIDS = 1 << 24
 """More than the kernel gives (PID_MAX_LIMIT is 2^22)."""
 NUMBERED_BY = {
-    "recorder": "the name of its flight recorder's pipe or dump",
+    "recorder": "the name of its flight recorder's pipe",
     "command": "its command line",
     "neighbours": "its local rank and its node's number",
-    "ray": "Ray's state",
+    "ray": "Ray's logs",
     "ras": "NCCL's RAS",
     "gpus": "its GPU and its place among those started",
 }

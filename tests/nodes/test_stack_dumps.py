@@ -233,15 +233,6 @@ async def test_root_without_the_right_to_trace(start: Callable[..., int]) -> Non
     assert "CAP_SYS_PTRACE" in found.way_out
 
 
-async def test_native_frames_of_a_process_in_a_container(start: Callable[..., int]) -> None:
-    outer = start("rest()", "unshare", "--pid", "--fork")
-    inner = children(outer)[0]
-    found = await one(Local("here"), inner, DumpManner(native=True))
-    assert (found.error, found.method, found.pid) == ("", "native", inner)
-    assert any(frame.native and "clock_nanosleep" in frame.name for frame in found.threads[0].frames)
-    assert found.threads[0].os_thread_id == inner
-
-
 async def test_a_process_in_a_container_is_seen_from_the_host(start: Callable[..., int]) -> None:
     outer = start("rest()", "unshare", "--pid", "--fork")
     inner = int(read(f"/proc/{outer}/task/{outer}/children"))

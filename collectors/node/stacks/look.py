@@ -8,7 +8,7 @@ from collections import deque
 from typing import Deque, List, NamedTuple, Optional
 
 from collectors.node.network.carried import CarriedBytes, TrafficTold
-from collectors.node.processes import inside, process_state
+from collectors.node.processes import process_state
 from collectors.node.stacks import pyspy, pyspy_output, tracing
 from collectors.samples.stacks import StackDump, ThreadStack
 
@@ -18,6 +18,8 @@ _ATTACHING = ("native", "blocking")
 """Ways that attach to the process, as one tracer at a time may."""
 DEAD = frozenset("ZXx")
 UNINTERRUPTIBLE = "D"
+NO_NATIVE = "native frames of a process in a container: connect into it, by --via docker or kubectl"
+"""py-spy asks the kernel for a thread by the number that it has in its own PID namespace."""
 
 
 class Attempt(NamedTuple):
@@ -62,14 +64,13 @@ class LookUnderWay:
         self._at = time.time()
         self._method = "none"
         self._own_pid = process_state.identity(pid).own_pid
-        self._is_inside = self._own_pid not in (None, pid) and os.geteuid() == 0
+        self._is_inside = self._own_pid not in (None, pid)
         self._state = process_state.of(pid)
         # of the rank, and of a helper that is met at a connection: each question lists every connection of the node
         at_one = self._state is not None and self._state.waiting_on.startswith("tcp ")
         self._traffic = CarriedBytes(pid) if pid == rank_pid or at_one else None
         self._plan: Deque[Attempt] = deque()
         self._attempt = Attempt("none", False)
-        self._kept_out = False
         self._make_plan()
 
     @property
@@ -86,8 +87,7 @@ class LookUnderWay:
             self.failure = pyspy_output.DumpFailure("no-py-spy", "no py-spy on this node, and none to lend to it")
         else:
             native = self._manner.native and self._state.state not in STOPPED
-            self._kept_out = native and self._is_inside and inside.exposed(self.pid)
-            if native and not self._kept_out:
+            if native and not self._is_inside:
                 self._plan.append(Attempt("native", True))
             self._plan.append(Attempt("nonblocking", True))
             self._plan.append(Attempt("nonblocking", False))
@@ -103,8 +103,6 @@ class LookUnderWay:
         self._state = process_state.of(self.pid) or self._state
         program = self._spy.for_sudo if self._attempt.sudo else self._spy.path
         words = pyspy.dump_command(program, self.pid, self._attempt.method, self._attempt.with_locals)
-        if self._attempt.method == "native" and self._is_inside and self._own_pid is not None:
-            return inside.command(self.pid, self._own_pid, words)
         return ["sudo", "-n", *words] if self._attempt.sudo else words
 
     def take(self, status: Optional[int], stdout: bytes, stderr: bytes) -> None:
@@ -164,7 +162,7 @@ class LookUnderWay:
         """The answer."""
         seen = self._seen()
         failure = self.failure
-        way_out, error = inside.KEPT_OUT if self._kept_out else "", ""
+        way_out, error = NO_NATIVE if self._manner.native and self._is_inside else "", ""
         if failure is not None:
             error = "%s: %s" % failure
             if failure.word == "denied":

@@ -1,6 +1,5 @@
-"""Pickles are judged before anything is built of them."""
+"""Pickles of plain data are read, and all others refused."""
 
-import io
 import pickle
 import struct
 import time
@@ -73,6 +72,7 @@ def deep(levels: int) -> bytes:
         b"\x80\x02\x82\x01.",
         b"\x80\x02Nq\x00K\x01Q.",
         b"\x80\x02a.",
+        b"\x80\x02](" + b"}" * 2_100_000 + b"e.",
         b"\x80\x02(",
         b"",
         b"\x80\x02e.",
@@ -81,57 +81,23 @@ def deep(levels: int) -> bytes:
     ids=lambda data: repr(data[:24]),
 )
 def test_what_is_more_is_refused_at_once(data: bytes) -> None:
-    tracemalloc.start()
     began = time.thread_time()
     with pytest.raises(BadFormat):
         load(data)
-    took, (_, most) = time.thread_time() - began, tracemalloc.get_traced_memory()
+    took = time.thread_time() - began
+    tracemalloc.start()
+    with pytest.raises(BadFormat):
+        load(data)
+    most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert took < 5.0
     assert most < 300 << 20
 
 
-def many(one: bytes, times: int) -> bytes:
-    """A list of one thing many times."""
-    return b"\x80\x02](" + one * times + b"e."
-
-
-SHAPES = {
-    "empty dictionaries": many(b"}", 30_000),
-    "empty lists": many(b"]", 30_000),
-    "lists of one": many(b"]K\x01a", 30_000),
-    "dictionaries of one": many(b"}K\x01K\x01s", 30_000),
-    "tuples": many(b"K\x01\x85", 30_000),
-    "numbers": many(b"J\x01\x02\x03\x04", 30_000),
-    "floats": many(b"G" + bytes(8), 30_000),
-    "long numbers": many(b"\x8a\x09" + b"\x11" * 9, 30_000),
-    "texts": many(b"X\x02\x00\x00\x00ab", 30_000),
-    "texts of wide characters": many(b"X\x28\x00\x00\x00" + "\U0001f600".encode() + b"a" * 36, 30_000),
-    "remembered": b"\x80\x04](" + b"}\x94" * 30_000 + b"e.",
-} | {
-    f"dictionaries of {size}": many(
-        b"}(" + b"".join(b"M" + struct.pack("<H", 300 + key) + b"K\x01" for key in range(size)) + b"u", 20_000 // size
-    )
-    for size in (2, 5, 6, 10, 11, 21, 22, 43, 86, 171, 400, 1000)
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("data", SHAPES.values(), ids=SHAPES)
-def test_no_shape_takes_more_memory_than_it_was_judged_to(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    tracemalloc.start()
-    built = pickled._PlainData(io.BytesIO(data)).load()
-    takes, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert built == load(data)
-    monkeypatch.setattr(pickled, "BUILT", takes - 10_000)
-    with pytest.raises(BadFormat, match="MB of memory"):
-        load(data)
-
-
 def test_too_many_values_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pickled, "WEIGHT", 1000)
+    monkeypatch.setattr(pickled, "VALUES", 1000)
     assert load(pickle.dumps([0] * 900)) == [0] * 900
-    with pytest.raises(BadFormat, match=r"too much|more than 1,000 values"):
+    with pytest.raises(BadFormat, match="more than 1,000 values"):
         load(pickle.dumps([0] * 1100))
 
 
@@ -159,24 +125,3 @@ def test_any_bytes_are_read_or_refused(data: bytes, more: st.DataObject) -> None
         except BadFormat:
             continue
         assert kinds(built) <= {type(None), bool, int, float, str, bytes, list, tuple, dict}
-
-
-@pytest.mark.parametrize("data", SHAPES.values(), ids=SHAPES)
-def test_refusing_takes_little_more_memory_than_may_be_built(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pickled, "BUILT", 1 << 20)
-    whole = b"\x80\x02](" + data[4:-2] * 4 + b"e."
-    tracemalloc.start()
-    with pytest.raises(BadFormat, match="MB of memory"):
-        load(whole)
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert most < 3 << 19
-
-
-def test_millions_of_empty_dictionaries_are_refused_before_they_are_built() -> None:
-    refused = ""
-    try:
-        load(many(b"}", 7_900_000))
-    except BadFormat as error:
-        refused = str(error)
-    assert "256 MB of memory" in refused

@@ -121,12 +121,6 @@ def test_a_rank_with_all_its_facts(bench: Bench) -> None:
     assert bench.shared.ranks == (process,)
 
 
-def test_a_rank_that_runs_torch_s_debug_server(bench: Bench) -> None:
-    bench.proc.add(50, env=rank_env(0), threads=["pt_workerserver"])
-    bench.proc.add(51, env=rank_env(1), threads=["pt_nccl_watchdg"])
-    assert [process.debug_server for process in of(bench.look(), RankProcess)] == [True, False]
-
-
 def test_memory_limits_of_both_cgroup_versions(bench: Bench, tmp_path: Path) -> None:
     for path, name, value in [
         ("fs/cgroup/a/b", "memory.max", "max"), ("fs/cgroup/a", "memory.max", "5000"),

@@ -16,63 +16,10 @@ from pathlib import Path
 import pytest
 
 from collectors.fleet.local import Local
-from collectors.node.processes import inside
+from collectors.node.stacks.look import NO_NATIVE
 from collectors.probes.stacks import DumpManner, dump
-from tests.support.fake_proc import FakeProc
 
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="containers are root's to make")
-
-PTRACE, ADMIN, CHOWN = 1 << 19, 1 << 21, 1
-
-
-def process(
-    proc: Path, name: str, *, pids: str = "pid:[9]", users: str = "user:[1]", depth: int = 2, may: int = CHOWN
-) -> None:
-    """A process by what decides whether it may trace others."""
-    FakeProc.link(proc / name / "ns" / "pid", pids)
-    FakeProc.link(proc / name / "ns" / "user", users)
-    numbers = "\t".join(["7"] * depth)
-    (proc / name / "status").write_text(f"Name:\tx\nNSpid:\t{numbers}\nCapPrm:\t{0:016x}\nCapBnd:\t{may:016x}\n")
-
-
-@pytest.fixture
-def proc(tmp_path: Path) -> Path:
-    """A rank in a container, 55, and a process of the node's that may do everything."""
-    process(tmp_path, "self", pids="pid:[1]", depth=1, may=PTRACE | ADMIN)
-    process(tmp_path, "1", pids="pid:[1]", depth=1, may=PTRACE)
-    process(tmp_path, "55")
-    return tmp_path
-
-
-def test_a_container_in_which_nobody_may_trace_others(proc: Path) -> None:
-    process(proc, "56")
-    assert not inside.exposed(55, str(proc))
-
-
-def test_one_in_which_somebody_may(proc: Path) -> None:
-    process(proc, "56", may=PTRACE | CHOWN)
-    assert inside.exposed(55, str(proc))
-
-
-def test_one_of_a_container_within_it_counts_too(proc: Path) -> None:
-    process(proc, "56", pids="pid:[10]", depth=3, may=PTRACE)
-    assert inside.exposed(55, str(proc))
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"pids": "pid:[10]", "may": PTRACE},  # another container
-        {"users": "user:[9]", "may": PTRACE},  # its rights are in its own user namespace
-        {"may": PTRACE | ADMIN},  # privileged: has the node already
-    ],
-)
-def test_one_beside_whom_others_may_whom_it_does_not_concern(proc: Path, other: dict[str, object]) -> None:
-    process(proc, "56", **other)  # type: ignore[arg-type]
-    assert not inside.exposed(55, str(proc))
-
-
-# --- real containers ----------------------------------------------------------------------------------------------
 
 RANK = """
 import os, sys, time
@@ -158,5 +105,5 @@ def folder() -> Iterator[Path]:
 async def test_py_spy_stays_out_where_it_could_be_taken_over(folder: Path) -> None:
     with container(folder) as made:
         (found,) = await dump(Local("here"), [made.rank], manner=DumpManner(native=True), python=sys.executable)
-        assert (found.method, found.error, found.way_out) == ("nonblocking", "", inside.KEPT_OUT)
+        assert (found.method, found.error, found.way_out) == ("nonblocking", "", NO_NATIVE)
         assert made.seen() == []
