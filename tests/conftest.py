@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import faulthandler
 import gc
+import os
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
+
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="hangtop-state-")
+"""Where sessions keep their past: not in the folder of whoever runs the tests."""
 
 settings.register_profile("hangtop", deadline=None, max_examples=40)
 settings.register_profile("hangtop-slow", deadline=None)

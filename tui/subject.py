@@ -14,8 +14,8 @@ from hangtop.session.history.history import History
 from hangtop.session.node_settings import NodeSettings
 from hangtop.session.options import SessionOptions
 from hangtop.session.picture import Sheet
+from hangtop.session.recordings import Recordings
 from hangtop.session.state.job_state import JobState
-from hangtop.session.tape.keeping import Keeping
 from hangtop.session.watching.witnesses import Witnesses
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Subject(Protocol):
     probed: list[Probed]
     traces: TracePicture | None
     history: History
-    keeping: Keeping
+    recordings: Recordings
     told: NodeSettings
     player: Player | None
     strangers: frozenset[tuple[str, int]]

@@ -125,7 +125,7 @@ def _exit_code_of(error: Exception) -> int | None:
     """Exit code of an error whose text is the whole story; None for a fault of hangtop."""
     from collectors.fleet.targets.chosen import TargetError
     from collectors.fleet.transport import SshConfigError, TransportError
-    from hangtop.session.tape.recording import RecordingError
+    from hangtop.session.recording import RecordingError
 
     if isinstance(error, TargetError | SshConfigError | RecordingError):
         return WRONG_USAGE

@@ -16,7 +16,7 @@ from hangtop.cli.running import EndedBySignalError, interrupted_cleanly
 from hangtop.cli.status import Status
 from hangtop.diagnosis.phrasing import count, duration, size
 from hangtop.session.options import SessionOptions
-from hangtop.session.tape.recording import RecordingError
+from hangtop.session.recording import RecordingError
 
 STEP = 0.25
 """Seconds between two looks whether the recording is over."""
@@ -51,15 +51,15 @@ async def _record(options: SessionOptions, path: Path, seconds: float | None, to
 
     session = live_session(options)
     session.asker = asker(batch=options.batch)
-    recorder = session.keeping.record(path)
+    recorder = session.recordings.record(path)
     status = Status()
     began = time.monotonic()
     try:
         await session.start()
         while seconds is None or time.monotonic() - began < seconds:
             await asyncio.sleep(STEP)
-            if session.keeping.recording_fault:
-                raise RecordingError(session.keeping.recording_fault)
+            if session.recordings.fault:
+                raise RecordingError(session.recordings.fault)
             state = session.state
             live = sum(node.link in {"live", "limited"} for node in state.nodes.values())
             said = session.verdict.summary if session.verdict else ""
@@ -73,6 +73,6 @@ async def _record(options: SessionOptions, path: Path, seconds: float | None, to
         status.clear()
         await session.close()
         seen = sum(node.seen_at is not None for node in session.state.nodes.values())
-        if seen and not session.keeping.recording_fault:
+        if seen and not session.recordings.fault:
             what = f"{duration(time.monotonic() - began)} of {count(seen, 'node')}, {size(recorder.bytes_written)}"
             told.append(f"hangtop: recorded {what}: hangtop replay {shlex.quote(str(path))}")

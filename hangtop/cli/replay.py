@@ -24,6 +24,8 @@ NAMED = 8
 )
 @click.option("--json", is_flag=True, help="No screen: the verdict at --at, or at the end, as JSON.")
 @click.option("--text", is_flag=True, help="No screen: the same for people.")
+@click.option("--events", is_flag=True, help="No screen: verdicts, link states and marks, a JSON line each.")
+@click.option("--samples", is_flag=True, help="No screen: all that was recorded, [time, node, kind, value] a line.")
 @click.option("--list", "lists", is_flag=True, help="Only say which sessions were kept when they were left.")
 @click.pass_context
 def command(
@@ -34,24 +36,31 @@ def command(
     speed: float,
     json: bool,
     text: bool,
+    events: bool,
+    samples: bool,
     lists: bool,
 ) -> None:
     """Show a recording as if it were live, or judge one moment of it; without FILE, what the last screen saw.
 
     With --json or --text the exit code is that of hangtop triage.
     """
-    from hangtop.session.replay import replay_session, run_to
+    from hangtop.session.replay import replay_session, run_to, told_events
 
     if lists:
         _list()
         return
     began = time.monotonic()
     path = _newest() if file is None else Path(file)
+    if samples:
+        _print_samples(path)
+        return
     session, feed = replay_session(path, speed=speed)
+    if events:
+        for line in told_events(session, feed):
+            click.echo(line)
+        return
     first, last = feed.recording.span
     judged = json or text
-    if not judged:
-        session.keeping.keep_past()
     if judged or seconds is not None:
         run_to(session, feed, last if seconds is None else first + seconds)
     if feed.recording.damage:
@@ -68,13 +77,23 @@ def command(
     ctx.exit(answer.exit_code)
 
 
+def _print_samples(path: Path) -> None:
+    from hangtop.session.recording import Recording
+
+    recording = Recording(path)
+    for line in recording.lines():
+        click.echo(line)
+    if recording.damage:
+        raise click.ClickException(f"{path}: {recording.damage}")
+
+
 def _kept() -> list[Path]:
-    from hangtop.session.kept import kept_files, kept_folder
+    from hangtop.session.autosave import autosave_folder, autosaved
 
     try:
-        return kept_files(kept_folder())
+        return autosaved(autosave_folder())
     except OSError as error:
-        raise click.ClickException(f"{kept_folder()}: cannot be read: {error.strerror}") from None
+        raise click.ClickException(f"{autosave_folder()}: cannot be read: {error.strerror}") from None
 
 
 def _newest() -> Path:
@@ -87,7 +106,7 @@ def _newest() -> Path:
 def _list() -> None:
     """A line a session, the newest first."""
     from hangtop.diagnosis.phrasing import duration, size
-    from hangtop.session.tape.recording import Recording, RecordingError
+    from hangtop.session.recording import Recording, RecordingError
 
     files = _kept()
     if not files:

@@ -29,7 +29,7 @@ def watch(options: SessionOptions, choices: ScreenChoices, *, record: str | None
 
     session = live_session(options)
     if record is not None:
-        session.keeping.record(Path(record))
+        session.recordings.record(Path(record))
     show(session, choices, keep=keep and record is None)
 
 
@@ -85,13 +85,15 @@ def shows_ascii_alone(term: str, encoding: str | None) -> bool:
 
 def kept(session: Session) -> str:
     """Keep what a session saw lately; says in a line what is kept where, or why not, empty where nothing was seen."""
-    from hangtop.session.kept import MOST_BYTES, MOST_FILES, NotKeptError, keep, kept_folder
+    from hangtop.session.autosave import MOST_BYTES, MOST_FILES, NotKeptError, autosave_folder
+    from hangtop.session.recording import Recording
 
     try:
-        found = keep(session, kept_folder())
+        found = session.recordings.autosave(autosave_folder())
     except NotKeptError as error:
         return f"what was seen is not kept: {error}"
     if found is None:
         return ""
-    bound = f"{size(found.bytes)}; of the last {MOST_FILES} at most {size(MOST_BYTES)} are kept"
-    return f"the last {duration(found.seconds)} are kept: hangtop replay {shlex.quote(str(found.path))} ({bound})"
+    first, last = Recording(found).span
+    bound = f"{size(found.stat().st_size)}; of the last {MOST_FILES} at most {size(MOST_BYTES)} are kept"
+    return f"the last {duration(last - first)} are kept: hangtop replay {shlex.quote(str(found))} ({bound})"

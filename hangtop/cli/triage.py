@@ -87,7 +87,7 @@ async def _of_one_job(options: SessionOptions, watch: float, began: float, recor
     session = live_session(options)
     session.asker = asker(batch=options.batch)
     if record is not None:
-        session.keeping.record(Path(record))
+        session.recordings.record(Path(record))
     status = Status()
     try:
         await session.start(watching=False)

@@ -11,17 +11,18 @@ from collectors.samples.gpus import GpuProcesses
 from collectors.samples.ranks import RankProcess
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import Look
+from hangtop.session.entries import BadLine, Mark, Pause, StackLook
 from hangtop.session.gpu_numbers import numbers_by_gpus
 from hangtop.session.locating import Locator
 from hangtop.session.motion import own_pauses
 from hangtop.session.motion.progress import Progress
 from hangtop.session.options import SessionOptions
 from hangtop.session.ras_numbers import numbers_of
+from hangtop.session.recordings import Recordings
 from hangtop.session.state.changes import Change
 from hangtop.session.state.job_state import JobState
 from hangtop.session.state.sharing import shared_dump, shared_stack
 from hangtop.session.store import Store
-from hangtop.session.tape.keeping import Keeping
 
 if TYPE_CHECKING:
     from collectors.fleet.targets.slurm_nodes import Scheduled
@@ -41,7 +42,7 @@ class Intake:
         self.now = now
         self._store = Store(clock=now)
         self.progress = Progress(self._store.state)
-        self.keeping = Keeping(options, self._store.state, now)
+        self.recordings = Recordings(options, self._store.state, now)
         self._locator = Locator(self._store.state)
 
     @property
@@ -54,17 +55,17 @@ class Intake:
         self._store.samples(node, samples, size)
         if not _TELL_OF_GPUS.isdisjoint(map(type, samples)):
             self._store.number(numbers_by_gpus(self.state.nodes, node), "gpus")
-        self.keeping.take(lambda keeper: keeper.samples(self.now(), node, samples))
+        self.recordings.take(node, samples)
 
     def link(self, change: LinkChange) -> None:
         """Take a node's new connection state."""
         self._store.link(change)
-        self.keeping.take(lambda keeper: keeper.link(self.now(), change))
+        self.recordings.take(change.node, [change])
 
     def bad_line(self, node: str, text: str, why: str) -> None:
         """Count a line that did not decode."""
         self._store.bad_line(node, text, why)
-        self.keeping.take(lambda keeper: keeper.bad_line(self.now(), node, text, why))
+        self.recordings.take(node, [BadLine(text, why)])
 
     def scheduled(self, places: Mapping[str, Scheduled]) -> None:
         """Take what Slurm says of the nodes."""
@@ -83,7 +84,7 @@ class Intake:
         """Take that a look which pauses these processes begins, or is over."""
         if node in self.state.nodes:
             (own_pauses.end if over else own_pauses.begin)(self.state.nodes[node], pids, self.now())
-        self.keeping.take(lambda keeper: keeper.pause(self.now(), node, pids, over=over))
+        self.recordings.take(node, [Pause(list(pids), over)])
 
     def stacks(self, node: str, dumps: Sequence[StackDump]) -> None:
         """Take what a look at a node's stacks brought, on this machine's clock."""
@@ -93,7 +94,7 @@ class Intake:
             own_pauses.told_by(self.state.nodes[node], dumps)
             own_pauses.untell(self.state.changes, self.state.nodes[node], dumps)
         self.progress.saw(named)
-        self.keeping.take(lambda keeper: keeper.stacks(self.now(), node, dumps))
+        self.recordings.take(node, [StackLook(dump) for dump in dumps])
 
     def witness(self, said: RecorderDump | RasReport | RasEvent) -> None:
         """Take what a flight recorder held, or RAS answered or noticed just now."""
@@ -104,12 +105,9 @@ class Intake:
         else:
             self.state.ras.append(Look(self.now(), said))
             self._store.number(numbers_of(said, self.state), "ras")
-        self.keeping.take(lambda keeper: keeper.witness(self.now(), said))
+        self.recordings.take("", [said])
 
     def mark(self, at: float, text: str) -> None:
         """Mark a moment on the line of time; recordings and the past keep it."""
-        # and zstandard: not before somebody sets one
-        from hangtop.session.tape.blocks import RecordedMark
-
         self.state.changes.append(Change(at, "", text, "mark"))
-        self.keeping.take(lambda keeper: keeper.mark(self.now(), RecordedMark(at, text)))
+        self.recordings.take("", [Mark(at, text)])

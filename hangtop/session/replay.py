@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple, cast
 
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import Transport, TransportError
 from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
 from collectors.samples.control import Settings
+from hangtop.diagnosis.finding import Verdict
+from hangtop.session.entries import BadLine, Entry, Mark, Pause, StackLook
 from hangtop.session.feed import Receiver
 from hangtop.session.options import SessionOptions
+from hangtop.session.recording import Recording
 from hangtop.session.session import Session
-from hangtop.session.tape.blocks import About, RecordedBadLine, RecordedEntry, RecordedMark, RecordedPause, Stacks
-from hangtop.session.tape.recording import Recording
 
 STEP = 0.05
 """Seconds between two deliveries at speed 1."""
@@ -32,6 +36,34 @@ EVENTFUL = 600.0
 damaged recording may claim any number of years."""
 
 
+def deliver(receiver: Receiver, entries: Iterable[Entry], reach: Callable[[float], None]) -> None:
+    """Deliver entries, what came together together; ``reach`` is told the time of each before."""
+    for (at, node, sampled), told in groupby(entries, lambda entry: (entry.at, entry.node, entry.is_sample)):
+        reach(at)
+        payloads = [entry.payload for entry in told]
+        if sampled:
+            receiver.samples(node, cast("list[NamedTuple]", payloads), 0)
+            continue
+        for payload in payloads:
+            _deliver(receiver, node, payload)
+
+
+def _deliver(receiver: Receiver, node: str, payload: object) -> None:
+    match payload:
+        case LinkChange():
+            receiver.link(payload)
+        case BadLine(text, why):
+            receiver.bad_line(node, text, why)
+        case Pause(pids, over):
+            receiver.pause(node, pids, over=over)
+        case StackLook(dump):
+            receiver.stacks(node, [dump])
+        case RecorderDump() | RasReport() | RasEvent():
+            receiver.witness(payload)
+        case Mark(at, text):
+            receiver.mark(at, text)
+
+
 class ReplayFeed:
     """Delivers a recording at ``speed`` times its own pace."""
 
@@ -46,8 +78,8 @@ class ReplayFeed:
         self._judge_at = self._at
         """When the next verdict is due while seeking."""
         self._receiver: Receiver | None = None
-        self._entries: Iterator[RecordedEntry] = iter(())
-        self._next: RecordedEntry | None = None
+        self._entries: Iterator[Entry] = iter(())
+        self._next: Entry | None = None
         self._task: asyncio.Task[None] | None = None
 
     def now(self) -> float:
@@ -100,29 +132,15 @@ class ReplayFeed:
     def play_to(self, at: float) -> None:
         """Deliver everything up to this time, as of its own time."""
         assert self._receiver is not None
+        due: list[Entry] = []
         while self._next is not None and self._next.at <= at:
-            entry = self._next
-            self._at = max(self._at, entry.at)
-            self._deliver(self._receiver, entry)
+            due.append(self._next)
             self._next = next(self._entries, None)
-        self._at = max(self._at, at)
+        deliver(self._receiver, due, self._reach)
+        self._reach(at)
 
-    def _deliver(self, receiver: Receiver, entry: RecordedEntry) -> None:
-        payload = entry.payload
-        if isinstance(payload, LinkChange):
-            receiver.link(payload)
-        elif isinstance(payload, RecordedBadLine):
-            receiver.bad_line(entry.node, payload.text, payload.why)
-        elif isinstance(payload, RecordedPause):
-            receiver.pause(entry.node, payload.pids, over=payload.over)
-        elif isinstance(payload, Stacks):
-            receiver.stacks(entry.node, payload.dumps)
-        elif isinstance(payload, RecorderDump | RasReport | RasEvent):
-            receiver.witness(payload)
-        elif isinstance(payload, RecordedMark):
-            receiver.mark(payload.at, payload.text)
-        elif not isinstance(payload, About):
-            receiver.samples(entry.node, payload, 0)
+    def _reach(self, at: float) -> None:
+        self._at = max(self._at, at)
 
     async def _play(self) -> None:
         last = time.monotonic()
@@ -158,7 +176,7 @@ class ReplayFeed:
 
 
 def replay_session(path: Path, *, speed: float = 1.0) -> tuple[Session, ReplayFeed]:
-    """A session over a recording. Raises :class:`~hangtop.session.tape.recording.RecordingError`."""
+    """A session over a recording. Raises :class:`~hangtop.session.recording.RecordingError`."""
     recording = Recording(path)
     about = recording.about
     feed = ReplayFeed(recording, speed)
@@ -171,7 +189,39 @@ def replay_session(path: Path, *, speed: float = 1.0) -> tuple[Session, ReplayFe
     )
     session = Session(options, feed=feed)
     session.player = feed
+    session.recordings.past = recording
     return session, feed
+
+
+def told_events(session: Session, feed: ReplayFeed) -> Iterator[str]:
+    """Verdicts, states of links and marks of a recording as JSON lines, each when it came."""
+    told: list[dict[str, object]] = []
+
+    def judged(_: Verdict | None, verdict: Verdict) -> None:
+        ranks = verdict.findings[0].ranks if verdict.findings else ()
+        told.append({"at": feed.now(), "verdict": verdict.outcome, "summary": verdict.summary, "ranks": ranks})
+
+    session.on_verdict.append(judged)
+    links: dict[str, str] = {}
+    marks, at, judge_at = 0, feed.recording.span[0], feed.recording.span[0]
+    feed.open(session)
+    while at < feed.ends:
+        at = min(at + LOOK, feed.ends)
+        feed.play_to(at)
+        session.tick()
+        for name, node in session.state.nodes.items():
+            if links.get(name) != node.link:
+                links[name] = node.link
+                told.append({"at": node.since, "node": name, "link": node.link, "why": node.why})
+        every = [change for change in session.state.changes if change.kind == "mark"]
+        told += [{"at": mark.at, "mark": mark.text} for mark in every[marks:]]
+        marks = len(every)
+        if at >= judge_at or at == feed.ends:
+            session.diagnose()
+            judge_at = at + JUDGED
+        for event in told:
+            yield json.dumps(event)
+        told.clear()
 
 
 def run_to(session: Session, feed: ReplayFeed, at: float) -> None:

@@ -123,7 +123,7 @@ class Session(Intake):
             await asyncio.wait([self._watching])
         if self._feed is not None:
             await self._feed.close()
-        self.keeping.close()
+        self.recordings.close()
 
     # --- thinking ------------------------------------------------------------------------------------------------
 
@@ -139,7 +139,7 @@ class Session(Intake):
             yield
         yield from self.progress.looking(self.now(), self.strangers)
         yield from self.history.taking(self.now(), self.state, self.progress, self.verdict)
-        yield from self.keeping.framing()
+        yield from self.recordings.snapshots()
         self.told.share_logs()
 
     def job(self) -> Job:

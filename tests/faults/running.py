@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from collectors.fleet.sink import LinkChange
-from hangtop.session.tape.blocks import RecordedBadLine, RecordedEntry
-from hangtop.session.tape.recording import Recording, RecordingError
+from hangtop.session.entries import Entry
+from hangtop.session.recording import Recording, RecordingError
 from tests.support.tmux import Tmux
 from tui.panels.registry import BY_NAME
 
@@ -28,7 +28,7 @@ FLUSH = 0.3
 """Seconds between two writes of a recording; else five."""
 MAIN = (sys.executable, "-c", "from hangtop.cli.main import main; main()")
 """Words that start hangtop from this tree."""
-_OFTEN = f"from hangtop.session.tape import blocks; blocks.BLOCK_SECONDS = {FLUSH}; "
+_OFTEN = f"from hangtop.session import recording as blocks; blocks.BLOCK_SECONDS = {FLUSH}; "
 WATCHED = (sys.executable, "-c", _OFTEN + MAIN[-1])
 """The same, with recordings that are written out more often, so that what is told is seen soon."""
 HELP = BY_NAME["overview"].help[:24]
@@ -148,7 +148,7 @@ class Recorded:
         """What it said at its end; empty while it runs."""
         raise NotImplementedError
 
-    def entries(self) -> list[RecordedEntry]:
+    def entries(self) -> list[Entry]:
         """All that was recorded by now, as far as it has been written."""
         try:
             return list(Recording(self.file).entries())
@@ -163,11 +163,8 @@ class Recorded:
     def found(self, node: str, pattern: str, since: float = 0.0) -> Iterator[tuple[float, str]]:
         """When samples, bad lines and changes of a node came in which a pattern is found, and their texts."""
         for entry in self.entries():
-            if entry.node == node and entry.at >= since:
-                things = [entry.payload] if isinstance(entry.payload, RecordedBadLine | LinkChange) else entry.payload
-                for thing in things:
-                    if re.search(pattern, said := str(thing)):
-                        yield entry.at, said
+            if entry.node == node and entry.at >= since and re.search(pattern, said := str(entry.payload)):
+                yield entry.at, said
 
     def wait_link(
         self, node: str, link: str, why: str = "", *, since: float = 0.0, seconds: float = 60.0

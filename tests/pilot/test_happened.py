@@ -88,7 +88,7 @@ async def test_a_moment_that_cannot_be_shown_is_said_and_leaves_no_way() -> None
     session = Paper(nodes=1).session()
     session.publish(hung(1, "node1"))
     async with screen(session) as shown:
-        session.keeping.forget_past("of a job that is too large no past is kept")
+        session.recordings.forget_past("of a job that is too large no past is kept")
         await shown.press("H", "enter")
         assert "only now can be shown: of a job that is too large no past is kept" in shown.notices()[-1]
         assert shown.app.scene.timeline.at is None

@@ -115,7 +115,7 @@ async def test_what_happens_while_the_past_is_shown_still_rings(monkeypatch: pyt
 async def test_without_a_past_it_is_said_why_only_now_can_be_shown() -> None:
     session = Paper(nodes=1).session()
     async with screen(session) as shown:
-        session.keeping.forget_past("of a job that is too large no past is kept")
+        session.recordings.forget_past("of a job that is too large no past is kept")
         await shown.press("left")
         assert "only now can be shown: of a job that is too large no past is kept" in shown.notices()[-1]
         await shown.press("left", "left")
@@ -130,7 +130,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("recorded") / "x.hangtop"
     paper = Paper(nodes=2, gpus=2)
     session = Session(paper.session(ticks=0).options, clock=paper.clock)
-    session.keeping.record(path)
+    session.recordings.record(path)
     for second in range(SECONDS):
         happened(paper, session, second)
     asyncio.run(session.close())
@@ -140,7 +140,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @asynccontextmanager
 async def replayed(path: Path) -> AsyncIterator[tuple[HangtopApp, Pilot[None]]]:
     session, feed = replay_session(path)
-    session.keeping.keep_past()
+    session.recordings.keep_past()
     feed.paused = True
     app = HangtopApp(session, ScreenOptions(theme="hangtop"))
     async with app.run_test(size=SIZE, notifications=True) as pilot:

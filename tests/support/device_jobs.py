@@ -138,7 +138,7 @@ class DeviceJobs:
 
 async def _watched(options: SessionOptions, file: Path, case: Case) -> Answer:
     session = live_session(options)
-    session.keeping.record(file)
+    session.recordings.record(file)
     began = time.monotonic()
     held: tuple[object, float] = (None, began)
     worst: set[str] = set()

@@ -45,9 +45,8 @@ from hangtop.cli import config
 from hangtop.cli.watch import command as watch
 from hangtop.session.folder import files_session
 from hangtop.session.options import SessionOptions
+from hangtop.session.recording import About, Recorder, Recording, RecordingError
 from hangtop.session.session import Session
-from hangtop.session.tape.blocks import About
-from hangtop.session.tape.recording import Recorder, Recording, RecordingError
 from tests.support import fuzz_node
 from tests.support.fuzzing import FIXTURES, LONGEST, Target, fixtures, in_file
 from tests.support.made import gpu_row, hello, process, pulse, tick
@@ -167,7 +166,7 @@ def _recorded() -> bytes:
     path = in_file(b"", "seed.hangtop")
     path.unlink()
     recorder = Recorder(path, About("1", ["a"], 1.0, 1.0, 1.0, ""))
-    recorder.samples(2.0, "a", [hello(1.0), process(0), tick(1.0, 1)])
+    recorder.add(2.0, "a", [hello(1.0), process(0), tick(1.0, 1)])
     recorder.close(3.0)
     return path.read_bytes()
 

@@ -35,7 +35,7 @@ def happened(paper: Paper, session: Session, second: int) -> None:
 def lived(paper: Paper) -> PaperSession:
     paper.clock.now = NOW
     session = paper.session(ticks=0)
-    session.keeping.keep_past()
+    session.recordings.keep_past()
     for second in range(SECONDS):
         happened(paper, session, second)
     return session
@@ -45,10 +45,10 @@ def lived(paper: Paper) -> PaperSession:
 async def watched(monkeypatch: pytest.MonkeyPatch, size: tuple[int, int] = SIZE) -> AsyncIterator[Screen]:
     paper = Paper(nodes=2, gpus=2)
     session = lived(paper)
-    past = session.keeping.past
-    monkeypatch.setattr(session.keeping, "keep_past", lambda: None)  # it is kept already
+    past = session.recordings.past
+    monkeypatch.setattr(session.recordings, "keep_past", lambda: None)  # it is kept already
     async with screen(session, size=size) as shown:
-        assert session.keeping.past is past
+        assert session.recordings.past is past
         yield shown
 
 

@@ -72,7 +72,7 @@ class PaperSession(Session):
 
     async def close(self) -> None:
         self.closed = True
-        self.keeping.close()
+        self.recordings.close()
 
     def retry(self, node: str) -> None:
         """Take note of it."""

@@ -131,9 +131,9 @@ async def show_moment(app: Host, at: float | None) -> bool:
         timeline.at = None
         app.show_session(app.head)
         return True
-    past = app.head.keeping.past
+    past = app.head.recordings.past
     if past is None:
-        app.say(f"only now can be shown: {app.head.keeping.no_past}", "warning")
+        app.say(f"only now can be shown: {app.head.recordings.no_past}", "warning")
         return False
     if at < past.first:
         app.say(f"nothing is kept of before {clock(past.first, millis=False)}")
@@ -145,14 +145,15 @@ async def show_moment(app: Host, at: float | None) -> bool:
 
 async def _shown(app: Host) -> None:
     """Make the moment that is wanted; where another is wanted by then, that one."""
-    from hangtop.session.moment import moment_at
+    from hangtop.session.seek import SeekedSession
 
     timeline, head = app.scene.timeline, cast("Session", app.head)
     await asyncio.sleep(0)  # of several keys at once only the last counts
-    at, past = timeline.at, head.keeping.past
+    at, past = timeline.at, head.recordings.past
     if at is None or past is None:
         return
-    moment = await aside(lambda: moment_at(head.options, past, at))
+    recording = past.opened()
+    moment = await aside(lambda: SeekedSession(head.options, recording, at))
     if timeline.at == at:
         moment.show(head)
         app.show_session(moment)
@@ -160,18 +161,20 @@ async def _shown(app: Host) -> None:
 
 def advance(app: Host, passed: float) -> None:
     """Play on from the moment that is shown, so many seconds later."""
-    from hangtop.session.moment import Moment
+    from hangtop.session.seek import SeekedSession
 
     timeline, head, shown = app.scene.timeline, cast("Session", app.head), app.session
-    player, past = head.player, head.keeping.past
-    if not timeline.playing or timeline.at is None or player is None or past is None or not isinstance(shown, Moment):
+    player, past = head.player, head.recordings.past
+    if not timeline.playing or timeline.at is None or player is None or past is None:
+        return
+    if not isinstance(shown, SeekedSession):
         return
     at = timeline.at + passed * player.speed
     if at >= timeline.now:
         timeline.at, timeline.playing, player.paused = None, False, False
         app.show_session(head)
         return
-    shown.play(past.read(shown.at, at), at)
+    shown.play(past.opened().entries(shown.at, at), at)
     shown.show(head)
     timeline.at = at
     app.scene.turn()

@@ -21,6 +21,6 @@ async def start_session(app: Host) -> None:
         # 0.1 s of imports, and ldconfig and gcc run in it: not on this thread
         await aside(lambda: importlib.import_module("asyncssh"))
     if head.live and head.player is None:
-        await aside(lambda: importlib.import_module("hangtop.session.tape.ring"))
-        head.keeping.keep_past()
+        await aside(lambda: importlib.import_module("hangtop.session.recording"))
+        head.recordings.keep_past()
     await head.start()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collectors.fleet.sink import LinkChange
 from collectors.samples.ranks import IdleLauncher
+from hangtop.session.snapshot import snapshot_of
 from hangtop.session.store import Store
-from hangtop.session.tape.opening import opening
 from tests.support.made import hello, tick
 
 AGENT = IdleLauncher(50, 900.0, "torchrun train.py", True)
@@ -18,7 +18,7 @@ def test_launchers_are_kept_until_they_have_ranks_or_another_stream_begins() -> 
     node = store.state.nodes["node1"]
     (kept,) = node.launchers.values()
     assert (kept.pid, kept.started) == (50, 910.0), "by this machine's clock"
-    assert any(isinstance(sample, IdleLauncher) for sample in opening(node, 1000.0))
+    assert any(isinstance(sample, IdleLauncher) for sample in snapshot_of(store.state, "node1", 1000.0))
     store.samples("node1", [AGENT._replace(idle=False), tick(991.0)], 1)
     assert not node.launchers
     store.samples("node1", [AGENT, tick(992.0)], 1)

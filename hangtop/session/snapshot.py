@@ -1,42 +1,55 @@
-"""What a session knew at one moment, as samples: a recording that begins there shows the same as the session did.
+"""What a session knows at one moment, as entries of a recording: replayed, they show the same as the session did.
 
-Counters begin to count there, and what moves has no past. Times in a recording are the node's: those of the state are
-this machine's, and are shifted back.
+What moves has no past there. Times in a recording are the node's: those of the state are this machine's, and are
+shifted back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 from typing import NamedTuple
 
 from collectors.fleet.sink import LinkChange
 from collectors.samples.fabric import PortCounters
 from collectors.samples.gpus import GpuProcesses
-from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.ranks import RankGone
+from hangtop.diagnosis.counters import Counters
 from hangtop.session.clock import shift_of
-from hangtop.session.state.job_state import GpuState, NodeState, RankState
+from hangtop.session.entries import Entry, Mark, Payload, StackLook
+from hangtop.session.state.job_state import GpuState, JobState, NodeState, PortState, RankState
 from hangtop.session.store import TIMES, shifted
 
 
-def link_of(node: NodeState, at: float) -> LinkChange:
-    """How the connection to a node is."""
-    return LinkChange(node.name, node.link, node.why, at, node.next_try)
-
-
-def opening(
-    node: NodeState, at: float, progress: Iterable[CommProgress] = (), events: Iterable[LogEvent] = ()
-) -> list[NamedTuple]:
-    """All that is known of a node, of its ranks' collectives and what its logs said before, as its samples."""
-    offset = node.clock_offset
-    clock = at + (offset or 0.0)
+def snapshot_of(state: JobState, name: str, at: float) -> list[Payload]:
+    """All that is known of a node and of its ranks' collectives."""
+    node = state.nodes[name]
+    clock = at + (node.clock_offset or 0.0)
     hello = [] if node.hello is None else [node.hello._replace(clock=clock)]
     tick = [] if node.tick is None else [node.tick._replace(clock=clock)]
-    parts = (_host(node), _gpus(node), _network(node), _ranks(node), _logs(node), progress, events)
+    progress = [one for (where, _, _), one in state.progress.items() if where == name]
+    parts = (_host(node), _gpus(node), _network(node), _ranks(node), _logs(node), progress)
     told: Iterator[NamedTuple] = chain.from_iterable(parts)
-    shift = -shift_of(offset)
-    return [*hello, *(shifted(one, TIMES[type(one)], shift) if type(one) in TIMES else one for one in told), *tick]
+    link = LinkChange(name, node.link, node.why, node.since, node.next_try)
+    return [link, *hello, *(_on_its_clock(node, one) for one in told), *tick]
+
+
+def told_before(state: JobState, at: float) -> list[Entry]:
+    """What was told and looked at before a moment: events, RAS's answers, stacks and marks."""
+    found = [
+        Entry(at, name, _on_its_clock(state.nodes[name], event))
+        for name, event in state.events
+        if event.at is not None and event.at < at
+    ]
+    found += [Entry(at, "", look.value) for look in state.ras if look.at < at]
+    found += [Entry(at, name, StackLook(dump)) for name, dump in state.stacks if dump.at < at]
+    marks = (change for change in state.changes if change.kind == "mark" and change.at < at)
+    return [*found, *(Entry(at, "", Mark(change.at, change.text)) for change in marks)]
+
+
+def _on_its_clock(node: NodeState, sample: NamedTuple) -> NamedTuple:
+    fields = TIMES.get(type(sample))
+    return sample if fields is None else shifted(sample, fields, -shift_of(node.clock_offset))
 
 
 def _host(node: NodeState) -> Iterator[NamedTuple]:
@@ -50,7 +63,8 @@ def _host(node: NodeState) -> Iterator[NamedTuple]:
 def _gpus(node: NodeState) -> Iterator[NamedTuple]:
     for gpu in node.gpus.values():
         yield from _gpu(gpu)
-    yield GpuProcesses(list(node.gpu_processes))
+    if node.gpu_processes:
+        yield GpuProcesses(list(node.gpu_processes))
     if node.gpu_fault is not None:
         yield node.gpu_fault
     yield from (look.value for look in node.fabric.values())
@@ -66,9 +80,8 @@ def _gpu(gpu: GpuState) -> Iterator[NamedTuple]:
 def _network(node: NodeState) -> Iterator[NamedTuple]:
     for port in node.ports.values():
         yield port.facts
-        if port.counters:
-            values = dict(zip(port.counters.names, port.counters.numbers, strict=True))
-            yield PortCounters(port.facts.device, port.facts.port, port.source, values)
+        for counters in (port.first, port.counters) if port.counters else ():  # growth while watched stays the same
+            yield _counters(port, counters)
     for interface in node.interfaces.values():
         yield interface.facts
         if interface.counters is not None:
@@ -76,6 +89,11 @@ def _network(node: NodeState) -> Iterator[NamedTuple]:
     if node.tcp is not None:
         yield node.tcp.value
     yield from node.port_uses.values()
+
+
+def _counters(port: PortState, counters: Counters) -> PortCounters:
+    values = dict(zip(counters.names, counters.numbers, strict=True))
+    return PortCounters(port.facts.device, port.facts.port, port.source, values)
 
 
 def _ranks(node: NodeState) -> Iterator[NamedTuple]:

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
-from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import Transport, TransportError
-from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
 from collectors.samples.control import Settings
 from collectors.samples.logs import LogEvent, LogLines
 from collectors.samples.stacks import StackDump
+from hangtop.session.entries import End, Entry, Mark, StackLook
 from hangtop.session.feed import Receiver
 from hangtop.session.options import SessionOptions
+from hangtop.session.recording import Recording
+from hangtop.session.replay import deliver
 from hangtop.session.session import Session
 from hangtop.session.state.changes import Changes
 from hangtop.session.state.job_state import JobState
-from hangtop.session.tape.blocks import About, RecordedBadLine, RecordedEntry, RecordedMark, RecordedPause, Stacks
-from hangtop.session.tape.ring import Keyframe, Ring, thawed
 
-KEPT = (LogLines, LogEvent, StackDump)
-"""What the session keeps itself for as long as the ring does, or longer: it is taken from there; so are marks."""
+KEPT = (LogLines, LogEvent, StackDump, StackLook, Mark, End)
+"""What the session that runs keeps itself for as long as its past, or longer: it is taken from there."""
+BEFORE = 60.0
+"""Seconds played before a moment at least, where there are so many: charts and rules look back as far."""
 
 
-class Still:
+class StillFeed:
     """A feed that stands at one moment."""
 
     live = True
@@ -57,44 +58,34 @@ class Still:
         """Nothing to set."""
 
 
-class Moment(Session):
-    """A session as it was. Made by :func:`moment_at`; :meth:`show` completes it from the session that runs."""
+class SeekedSession(Session):
+    """A session as it was; :meth:`show` completes it from the session that runs."""
 
-    def __init__(self, options: SessionOptions, frame: Keyframe) -> None:
-        self.still = Still(frame.at)
-        super().__init__(options, feed=self.still)
-        self._copied = {name: copy.at for name, copy in frame.nodes.items()}
-        self.state.nodes.update({name: thawed(copy) for name, copy in frame.nodes.items()})
-        self.state.progress.update(frame.progress)
-        self.state.recorders.update(frame.recorders)
+    def __init__(self, options: SessionOptions, past: Recording, at: float) -> None:
+        """Play the last snapshot before a moment, and what came in between: not on the event loop."""
+        begin = past.snapshot(at - BEFORE)
+        first = min((entry.at for entry in begin), default=past.first)
+        self._still = StillFeed(first)
+        super().__init__(options, feed=self._still)
+        self.play(begin, first)
+        known = {entry.node: entry.at for entry in begin}
+        later = past.entries(first, at) if begin else past.entries(until=at)
+        # a snapshot takes a moment: what came from a node meanwhile may be in it
+        self.play((entry for entry in later if entry.at > known.get(entry.node, float("-inf"))), at)
 
     @property
     def at(self) -> float:
         """The moment."""
-        return self.still.at
+        return self._still.at
 
-    def play(self, entries: Sequence[RecordedEntry], until: float) -> None:
-        """Go on to a later moment, by what was taken meanwhile."""
-        for entry in entries:
-            if entry.at <= self._copied.get(entry.node, 0.0):
-                continue  # came before the node was copied, a moment after the frame was begun
-            self.still.at = max(self.still.at, entry.at)
-            self._take(entry)
-        self.still.at = max(self.still.at, until)
+    def play(self, entries: Iterable[Entry], until: float) -> None:
+        """Go on to a later moment, by what was taken in meanwhile."""
 
-    def _take(self, entry: RecordedEntry) -> None:
-        payload = entry.payload
-        if isinstance(payload, LinkChange):
-            self.link(payload)
-        elif isinstance(payload, RecordedBadLine):
-            self.bad_line(entry.node, payload.text, payload.why)
-        elif isinstance(payload, RecorderDump | RasReport | RasEvent):
-            self.witness(payload)
-        elif isinstance(payload, RecordedPause):
-            self.pause(entry.node, payload.pids, over=payload.over)
-        elif not isinstance(payload, Stacks | RecordedMark | About):
-            rest = [sample for sample in payload if not isinstance(sample, KEPT)]
-            self.samples(entry.node, rest, 0)
+        def at(moment: float) -> None:
+            self._still.at = max(self._still.at, moment)
+
+        deliver(self, (entry for entry in entries if not isinstance(entry.payload, KEPT)), at)
+        at(until)
 
     def show(self, head: Session) -> None:
         """Take from the session that runs what it keeps itself, as far as it was known at this moment."""
@@ -120,11 +111,3 @@ def _known(now: JobState, here: JobState, at: float) -> None:
     here.events.clear()
     here.events.extend((node, event) for node, event in now.events if event.at is None or event.at <= at)
     here.event_serial = len(here.events)
-
-
-def moment_at(options: SessionOptions, ring: Ring, at: float) -> Moment:
-    """Make a moment; takes some milliseconds a second since the frame before it, so not on the event loop."""
-    at = max(at, ring.first)
-    moment = Moment(options, ring.frame(at))
-    moment.play(ring.read(moment.at, at), at)
-    return moment

@@ -1,0 +1,62 @@
+"""What a recording holds: entries of a time, a node and a sample, or of one of the kinds here."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from collectors.fleet.sink import LinkChange
+from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
+from collectors.samples.stacks import StackDump
+
+
+class BadLine(NamedTuple):
+    """A line of a node that did not decode."""
+
+    text: str
+    why: str
+
+
+class Pause(NamedTuple):
+    """A look of ours that pauses processes began, or is over: what they show meanwhile is not their own doing."""
+
+    pids: list[int]
+    over: bool
+
+
+class StackLook(NamedTuple):
+    """What a look at one process brought, on this machine's clock."""
+
+    dump: StackDump
+
+
+class Mark(NamedTuple):
+    """What somebody marked on the line of time: a moment, on this machine's clock."""
+
+    at: float
+    text: str
+
+
+class End(NamedTuple):
+    """The recording was closed: until then was watched, though nothing more came."""
+
+
+Witness = RecorderDump | RasReport | RasEvent
+"""What a job's own libraries said when they were asked."""
+OTHERS = (LinkChange, BadLine, Pause, StackLook, RecorderDump, RasReport, RasEvent, Mark, End)
+"""Kinds of entries that are no samples of a node's stream."""
+
+
+Payload: TypeAlias = "NamedTuple | LinkChange"
+
+
+class Entry(NamedTuple):
+    """One thing that was taken in."""
+
+    at: float
+    node: str
+    payload: Payload
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether it came in a node's stream."""
+        return not isinstance(self.payload, OTHERS)

@@ -1,0 +1,307 @@
+"""Recordings: everything that a session took in, with its times, in a file that can be replayed and sought in.
+
+A recording is an SQLite file. Each row of ``block`` holds some seconds, as JSON lines packed by zstd: one line an
+entry, ``[at, node, kind, value]``. Most kinds are samples, the others are in :mod:`hangtop.session.entries`. Rows with
+``snapshot`` set hold what was known of all nodes at one moment, as the samples that their agents would send: a moment
+of the past is the last snapshot before it, and what was taken in between. The past of a live session is such a file,
+whose oldest rows go.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import zstandard
+
+from collectors.fleet import bounds
+from collectors.node.secrets import blotting
+from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
+from collectors.samples.fabric import PortUse
+from collectors.samples.gpus import GpuProcesses
+from collectors.samples.logs import LogEvent, LogLines
+from collectors.samples.ranks import Helper, RankProcess
+from collectors.samples.registry import SAMPLES
+from collectors.samples.stream import Fault
+from hangtop.session.entries import OTHERS, BadLine, End, Entry, Mark, Payload
+
+VERSION = 2
+BLOCK_BYTES = 256 * 1024
+"""Bytes of lines after which a block is written …"""
+BLOCK_SECONDS = 5.0
+"""… or seconds: what a crash of hangtop may cost."""
+LARGEST = 64 << 20
+"""Bytes of a block's lines; one that claims more is damaged."""
+LEVEL = 3
+SCHEMA = (
+    "PRAGMA page_size=1024; CREATE TABLE about (value TEXT); CREATE TABLE block "
+    "(id INTEGER PRIMARY KEY, first REAL, last REAL, snapshot INTEGER, size INTEGER, body BLOB);"
+)
+
+
+class RecordingError(Exception):
+    """The file cannot be written or read; the text names it and says why."""
+
+
+class About(NamedTuple):
+    """What was recorded."""
+
+    version: str
+    targets: list[str]
+    started: float
+    interval: float
+    patience: float
+    label: str
+    format: int = VERSION
+
+
+WORDS = frozenset((LogEvent, LogLines, RankProcess, Helper, PortUse, GpuProcesses, Fault, BadLine, Mark))
+"""Kinds that carry what a program or its user wrote."""
+for _kind in (*SAMPLES, RecorderDump, RasReport, RasEvent):
+    bounds.bind(_kind)  # a recording may come from anybody
+_DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
+    kind.__name__: msgspec.json.Decoder(kind) for kind in (*SAMPLES, *OTHERS)
+}
+_encode = msgspec.json.Encoder().encode
+_decode_line = msgspec.json.Decoder(tuple[float, str, str, msgspec.Raw]).decode
+
+
+class Recorder:
+    """Writes a recording; with a ``limit`` of bytes the oldest blocks give way. Raises :class:`RecordingError`."""
+
+    def __init__(self, path: Path, about: About, limit: int | None = None) -> None:
+        """Create the file, for its owner alone; one that is there is never overwritten."""
+        self.path = path
+        self.bytes_written = 0
+        self._about = about
+        self._limit = limit
+        self._lines: list[bytes] = []
+        self._size = 0
+        self._first = self._last = about.started
+        self._pack = zstandard.ZstdCompressor(level=LEVEL).compress
+        try:
+            path.touch(mode=0o600, exist_ok=False)
+        except FileExistsError:
+            raise RecordingError(f"{path}: is there already; a recording is never overwritten") from None
+        except OSError as error:
+            raise RecordingError(f"{path}: cannot be written: {error.strerror}") from None
+        self._file = sqlite3.connect(path, isolation_level=None)
+        # a crash of this machine may cost the file, one of hangtop must not
+        self._execute("PRAGMA synchronous=OFF")
+        try:
+            self._file.executescript(SCHEMA)
+        except sqlite3.Error as error:
+            raise RecordingError(f"{error}: {path} cannot be written") from None
+        self._execute("INSERT INTO about VALUES (?)", _encode(about).decode())
+
+    def add(self, at: float, node: str, payloads: Iterable[Payload]) -> None:
+        """Add what came together."""
+        for payload in payloads:
+            value = _without_secrets(payload) if type(payload) in WORDS else payload
+            line = _encode((at, node, type(payload).__name__, value))
+            if not self._lines:
+                self._first = at
+            self._lines.append(line)
+            self._size += len(line) + 1
+        self._last = max(self._first, at)  # a wall clock may be set back; a block's times never run backwards
+        if self._size >= BLOCK_BYTES or self._last - self._first >= BLOCK_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is left."""
+        if self._lines:
+            lines, self._lines, self._size = self._lines, [], 0
+            self._write(lines, self._first, self._last, snapshot=False)
+
+    def snapshot(self, entries: Sequence[Entry]) -> None:
+        """Write what was known of all nodes."""
+        lines = [_encode((at, node, type(value).__name__, _cleaned(value))) for at, node, value in entries]
+        times = [entry.at for entry in entries]
+        self._write(lines, min(times), max(times), snapshot=True)
+        if self._limit is None:
+            return
+        held = self._rows("SELECT sum(length(body)) FROM block")[0][0]
+        for number, size in self._rows("SELECT id, length(body) FROM block ORDER BY id"):
+            if held <= self._limit:
+                break
+            held -= size
+            self._execute("DELETE FROM block WHERE id = ?", number)
+        # what has no snapshot before it cannot be shown
+        self._execute("DELETE FROM block WHERE id < (SELECT min(id) FROM block WHERE snapshot)")
+        first = self._rows("SELECT first FROM block ORDER BY id LIMIT 1")[0][0]
+        if not self._rows("SELECT id FROM block WHERE id = 1"):
+            self._about = self._about._replace(started=first)
+            self._execute("UPDATE about SET value = ?", _encode(self._about).decode())
+
+    def opened(self) -> Recording:
+        """The recording as far as it was written, to be read."""
+        self.flush()
+        return Recording(self.path)
+
+    @property
+    def first(self) -> float:
+        """The oldest moment that can be shown."""
+        return self._about.started
+
+    def close(self, at: float | None = None) -> None:
+        """Write what is left, and that it was watched until ``at``; end the file."""
+        try:
+            if at is not None:
+                self.add(at, "", [End()])
+                self.flush()
+        finally:
+            self._file.close()
+
+    def begin_with(self, entries: Sequence[Entry]) -> None:
+        """Add to the snapshot with which the recording begins, as what came before it has gone."""
+        number, size, body = self._rows("SELECT id, size, body FROM block ORDER BY id LIMIT 1")[0]
+        lines = [_encode((at, node, type(value).__name__, _cleaned(value))) for at, node, value in entries]
+        data = b"\n".join([zstandard.ZstdDecompressor().decompress(body, max_output_size=size), *lines])
+        self._execute("UPDATE block SET size = ?, body = ? WHERE id = ?", len(data), self._pack(data), number)
+
+    def discard(self) -> None:
+        """End the file, and remove it."""
+        self._file.close()
+        self.path.unlink(missing_ok=True)
+
+    def _write(self, lines: Sequence[bytes], first: float, last: float, *, snapshot: bool) -> None:
+        data = b"\n".join(lines)
+        body = self._pack(data)
+        row = (first, last, snapshot, len(data), body)
+        self._execute("INSERT INTO block (first, last, snapshot, size, body) VALUES (?, ?, ?, ?, ?)", *row)
+        self.bytes_written += len(body)
+
+    def _execute(self, statement: str, *values: object) -> None:
+        self._rows(statement, *values)
+
+    def _rows(self, statement: str, *values: object) -> list[Any]:
+        try:
+            return self._file.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            # Why comes first: a panel that is narrow shows the beginning.
+            raise RecordingError(f"{error}: {self.path} cannot be written any more") from None
+
+
+class Recording:
+    """A recording, open for reading."""
+
+    def __init__(self, path: Path) -> None:
+        """Read what it is about. Raises :class:`RecordingError` for anything that is no recording."""
+        self.path = path
+        self.damage = ""
+        """Why its end cannot be read; empty for a whole one."""
+        try:
+            with path.open("rb") as file:
+                if not file.read(16).startswith(b"SQLite format 3\0"):
+                    raise RecordingError(f"{path}: is no hangtop recording (of this version)")
+            with closing(self._connected()) as connected:
+                about = connected.execute("SELECT value FROM about").fetchone()
+                (last,) = connected.execute("SELECT max(last) FROM block").fetchone()
+            self.about = msgspec.json.decode(about[0], type=About)
+            first, last = self.about.started, float(last)
+        except OSError as error:
+            raise RecordingError(f"{path}: cannot be read: {error.strerror}") from None
+        except (sqlite3.Error, msgspec.DecodeError, TypeError, ValueError) as error:
+            raise RecordingError(f"{path}: is damaged, or no hangtop recording: {error}") from None
+        if not bounds.FIRST_MOMENT <= first <= last <= bounds.LAST_MOMENT:
+            raise RecordingError(f"{path}: is damaged: it holds times that no calendar knows")
+        self.span = first, last
+        """Times of its first and last entry."""
+
+    @property
+    def first(self) -> float:
+        """The oldest moment that can be shown."""
+        return self.span[0]
+
+    def opened(self) -> Recording:
+        """This one."""
+        return self
+
+    def entries(self, since: float = float("-inf"), until: float = float("inf")) -> Iterator[Entry]:
+        """All that was taken in after ``since`` and up to ``until``, in order; a snapshot that it begins with, first.
+
+        Ends at the first damaged block and says so in ``damage``.
+        """
+        chosen = (
+            "SELECT id FROM block WHERE last > ?1 AND first <= ?2 "
+            "AND (NOT snapshot OR (?1 < 0 AND id = (SELECT min(id) FROM block))) ORDER BY id"
+        )
+        for entry in self._blocks(chosen, max(since, -1e300), until):
+            if since < entry.at <= until:
+                yield entry
+
+    def snapshot(self, at: float) -> list[Entry]:
+        """The newest snapshot up to a time; empty where there is none."""
+        newest = "SELECT id FROM block WHERE snapshot AND last <= ? ORDER BY id DESC LIMIT 1"
+        return list(self._blocks(newest, at))
+
+    def lines(self) -> Iterator[bytes]:
+        """All lines as they stand in the file, without snapshots."""
+        for body in self._bodies("SELECT id FROM block WHERE NOT snapshot ORDER BY id", ()):
+            yield from body.split(b"\n")
+
+    def _blocks(self, chosen: str, *values: float) -> Iterator[Entry]:
+        for body in self._bodies(chosen, values):
+            try:
+                entries = [_entry(line) for line in body.split(b"\n")]
+            except (msgspec.DecodeError, KeyError, ValueError) as error:
+                self.damage = f"damaged: {error}"
+                return
+            yield from entries
+
+    def _bodies(self, chosen: str, values: Sequence[float]) -> Iterator[bytes]:
+        """The lines of the blocks that a statement chooses, each bounded."""
+        try:
+            with closing(self._connected()) as connected:
+                for (number,) in connected.execute(chosen, values).fetchall():
+                    query = "SELECT size, body FROM block WHERE id = ? AND typeof(body) = 'blob' AND length(body) < ?"
+                    size, body = connected.execute(query, (number, LARGEST)).fetchone() or (LARGEST + 1, b"")
+                    yield _unpacked(body, size)
+        except (sqlite3.Error, zstandard.ZstdError, ValueError, TypeError) as error:
+            self.damage = f"damaged, or cut off: {error}"
+
+    def _connected(self) -> sqlite3.Connection:
+        """Open the file for reading, nothing of which is trusted."""
+        connected = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)
+        connected.execute("PRAGMA trusted_schema=OFF")
+        tables = connected.execute("SELECT type FROM sqlite_master WHERE name IN ('about', 'block')").fetchall()
+        if tables != [("table",), ("table",)]:
+            connected.close()
+            raise sqlite3.DatabaseError("it has not the tables of one")
+        return connected
+
+
+def _unpacked(body: bytes, size: object) -> bytes:
+    """The lines of a block. Raises :class:`ValueError` and :class:`zstandard.ZstdError` for a damaged one."""
+    if not isinstance(size, int) or not 0 <= size <= LARGEST or zstandard.frame_content_size(body) != size:
+        raise ValueError("a block's size is not what it says")
+    return zstandard.ZstdDecompressor().decompress(body, max_output_size=size)
+
+
+def _entry(line: bytes) -> Entry:
+    at, node, kind, value = _decode_line(line)
+    if not bounds.FIRST_MOMENT <= at <= bounds.LAST_MOMENT:
+        raise ValueError(f"{at} is no time")
+    return Entry(at, node, _DECODERS[kind].decode(value))
+
+
+def _cleaned(value: Payload) -> Payload:
+    cleaned: Payload = _without_secrets(value) if type(value) in WORDS else value
+    return cleaned
+
+
+def _without_secrets(value: Any) -> Any:
+    """The same value, every text in it without tokens that show by their shape: a recording is passed on."""
+    if isinstance(value, str):
+        return blotting.shapes(value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(_without_secrets, value))
+    if isinstance(value, list):
+        return [_without_secrets(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _without_secrets(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,177 @@
+"""What a session records: in a file that somebody named, and of the last while in one that gives way (the past)."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hangtop import __version__
+from hangtop.session.entries import Entry, Payload
+from hangtop.session.options import SessionOptions, job_of_slurm
+from hangtop.session.state.changes import Change
+from hangtop.session.state.job_state import JobState
+
+if TYPE_CHECKING:  # with zstandard and SQLite: not before something is to be kept
+    from hangtop.session.recording import About, Recorder, Recording
+
+LIMIT = 256 << 20
+"""Bytes of the past: an hour of 64 nodes with eight GPUs each, a day of a small job."""
+SPARE = 0.1
+"""Of the room that is left on the disk, what the past may take."""
+EVERY = 60.0
+"""Seconds between two snapshots."""
+SLICE = 8
+"""Nodes of a snapshot that are copied in one go: some 3 ms."""
+MOST_NODES = 512
+"""Nodes of a job whose past is kept: beyond that it would take a tenth of a core, and reach back a few minutes."""
+
+
+class Recordings:
+    """A recording and the past, each as long as there is one; a full disk ends them, not the watch."""
+
+    def __init__(self, options: SessionOptions, state: JobState, now: Callable[[], float]) -> None:
+        self._options = options
+        self._state = state
+        self._now = now
+        self._recorder: Recorder | None = None
+        self._snapshot_at = self._began = float("-inf")
+        self.fault = ""
+        """Why the recording ended before the session; empty while all is well."""
+        self.past: Recorder | Recording | None = None
+        """What it took in lately, or, of a replay, all; None while it is not kept."""
+        self.no_past = "the past is not kept"
+        """Why, for people."""
+
+    def record(self, path: Path) -> Recorder:
+        """Write all that comes from now on to a file, until this is closed. Raises RecordingError."""
+        self._recorder = self._begun(path, None)
+        self._snapshot_at = float("-inf")
+        return self._recorder
+
+    def keep_past(self, folder: Path | None = None) -> None:
+        """Keep all that comes from now on for a while in a file of this folder, so that a moment can be shown again."""
+        from hangtop.session.autosave import autosave_folder, half_written
+        from hangtop.session.recording import RecordingError
+
+        if self.past is not None:
+            return
+        try:
+            path = half_written(folder or autosave_folder())
+            self.past = self._begun(path, min(LIMIT, int(shutil.disk_usage(path.parent).free * SPARE)))
+            self._began = self.past.first
+            self._snapshot_at = float("-inf")
+        except OSError as error:
+            self.forget_past(f"the past cannot be kept: {error.filename}: {error.strerror}")
+        except RecordingError as error:
+            self.forget_past(f"the past cannot be kept: {error}")
+
+    def _begun(self, path: Path, limit: int | None) -> Recorder:
+        from hangtop.session.recording import Recorder
+
+        recorder = Recorder(path, self._about(), limit)
+        if self._state.nodes:
+            known = [entry for node in self._state.nodes for entry in self._entries(node)]
+            recorder.snapshot([*self._of_job(), *known])
+        return recorder
+
+    def _about(self) -> About:
+        from hangtop.session.recording import About
+
+        options = self._options
+        by_others = options.hostfile or options.via or job_of_slurm(options)
+        targets = sorted(self._state.nodes) if by_others and not options.targets else options.targets
+        return About(__version__, list(targets), self._now(), options.interval, options.patience, options.label)
+
+    def forget_past(self, why: str) -> None:
+        """Keep it no longer."""
+        past, self.past, self.no_past = self.past, None, why
+        _remove(past)
+        self._state.changes.append(Change(self._now(), "", why, "hangtop"))
+
+    def take(self, node: str, payloads: Sequence[Payload]) -> None:
+        """Add what was taken in to the recording and to the past."""
+        if self.past is None and self._recorder is None:
+            return
+        at = self._now()
+        self._write(lambda recorder: recorder.add(at, node, payloads))
+
+    def snapshots(self) -> Iterator[None]:
+        """Write a snapshot when it is time to, in slices; to be called once a second."""
+        nodes, now = tuple(self._state.nodes), self._now()
+        if self._recorder is None and self.past is None:
+            return
+        if len(nodes) > MOST_NODES and self.past is not None:
+            self.forget_past(f"of a job of more than {MOST_NODES} nodes no past is kept: hangtop record keeps it")
+        if not nodes or now - self._snapshot_at < EVERY:
+            return
+        self._snapshot_at = now
+        self._write(lambda recorder: recorder.flush())
+        entries = self._of_job()
+        for number, node in enumerate(nodes, 1):
+            entries += self._entries(node)
+            if number % SLICE == 0:
+                yield
+        self._write(lambda recorder: recorder.snapshot(entries))
+
+    def _entries(self, name: str) -> list[Entry]:
+        from hangtop.session.snapshot import snapshot_of
+
+        at = self._now()
+        return [Entry(at, name, payload) for payload in snapshot_of(self._state, name, at)]
+
+    def _of_job(self) -> list[Entry]:
+        return [Entry(self._now(), "", dump) for dump in self._state.recorders.values()]
+
+    def autosave(self, folder: Path) -> Path | None:
+        """End the past, and keep it as a recording; None where no node was ever heard. Raises NotKeptError."""
+        from hangtop.session.autosave import NotKeptError, kept_as
+        from hangtop.session.recording import Recorder, RecordingError
+        from hangtop.session.snapshot import told_before
+
+        if all(node.seen_at is None for node in self._state.nodes.values()):
+            return None
+        past = self.past
+        if not isinstance(past, Recorder):
+            raise NotKeptError(self.no_past)
+        self.past, self.no_past = None, "it was kept as a recording"
+        try:
+            if past.first > self._began:
+                past.begin_with(told_before(self._state, past.first))
+            past.close(self._now())
+            return kept_as(past.path, folder, self._about().targets, self._now())
+        except (OSError, RecordingError) as error:
+            past.path.unlink(missing_ok=True)
+            raise NotKeptError(str(error)) from None
+
+    def close(self) -> None:
+        """End both."""
+        past, self.past = self.past, None
+        _remove(past)
+        self._write(lambda recorder: recorder.close(self._now()))
+        self._recorder = None
+
+    def _write(self, write: Callable[[Recorder], None]) -> None:
+        from hangtop.session.recording import Recorder, RecordingError
+
+        if isinstance(self.past, Recorder):
+            try:
+                write(self.past)
+            except RecordingError as error:
+                self.forget_past(f"the past is no longer kept: {error}")
+        if self._recorder is not None:
+            try:
+                write(self._recorder)
+            except RecordingError as error:
+                self._recorder = None
+                self.fault = str(error)
+                self._state.changes.append(Change(self._now(), "", f"recording ended: {error}", "other"))
+
+
+def _remove(past: Recorder | Recording | None) -> None:
+    """End a past, and leave nothing of it; a recording that is replayed stays."""
+    from hangtop.session.recording import Recorder
+
+    if isinstance(past, Recorder):
+        past.discard()

@@ -1,0 +1,268 @@
+"""The past of a session: any moment of it as a session, and all of it kept as a recording when it ends."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from collectors.fleet.sink import LinkChange
+from collectors.fleet.transport import TransportError
+from collectors.samples.collectives import RecorderDump
+from collectors.samples.logs import CommProgress, LogEvent
+from collectors.samples.ranks import RankGone
+from hangtop.session import autosave
+from hangtop.session.autosave import NotKeptError, autosaved
+from hangtop.session.options import SessionOptions
+from hangtop.session.recording import Recorder
+from hangtop.session.recordings import EVERY, MOST_NODES
+from hangtop.session.replay import replay_session, run_to
+from hangtop.session.seek import SeekedSession
+from hangtop.session.session import Session
+from hangtop.session.state.job_state import NodeState
+from tests.support.made import hello, process, pulse, tick
+from tests.support.screens import NOW, PID, Paper, PaperSession, hung, say
+
+
+def watched(
+    paper: Paper,
+    seconds: int,
+    folder: Path,
+    then: Callable[[PaperSession, int], None] = lambda session, second: None,
+    limit: int | None = None,
+) -> PaperSession:
+    """A session that has watched for so long, and kept its past in a folder."""
+    paper.clock.now = NOW - 1
+    session = paper.session(ticks=0)
+    session.recordings.keep_past(folder)
+    assert isinstance(session.recordings.past, Recorder)
+    session.recordings.past._limit = limit
+    for second in range(seconds):
+        paper.clock.now = NOW + second
+        for index in range(paper.nodes):
+            paper.feed(session, index, second)
+        then(session, second)
+        session.tick()
+    return session
+
+
+def moment(session: PaperSession, second: float) -> SeekedSession:
+    past = session.recordings.past
+    assert past is not None
+    return SeekedSession(session.options, past.opened(), NOW + second)
+
+
+def kept(session: PaperSession, folder: Path) -> Path:
+    path = session.recordings.autosave(folder)
+    assert path is not None
+    return path
+
+
+def replayed(path: Path) -> Session:
+    session, feed = replay_session(path)
+    run_to(session, feed, feed.recording.span[1])
+    assert feed.recording.damage == ""
+    return session
+
+
+SAME = ("link", "sources", "faults", "host", "load", "disks", "locations", "log_files", "speeds", "gpu_processes",
+        "gpu_fault", "fabric_services", "port_uses", "ports")  # fmt: skip
+
+
+def assert_alike(one: NodeState, other: NodeState, looks: int) -> None:
+    """Two nodes in the same state, with so many of the last looks at their GPUs and ranks."""
+    for name in SAME[:-1]:
+        assert getattr(one, name) == getattr(other, name), name
+    assert {name: (port.facts, port.counters, port.first) for name, port in one.ports.items()} == {
+        name: (port.facts, port.counters, port.first) for name, port in other.ports.items()
+    }
+    for mine, theirs in zip(one.gpus.values(), other.gpus.values(), strict=True):
+        assert (mine.facts, list(mine.looks)[-looks:]) == (theirs.facts, list(theirs.looks)[-looks:])
+    for pid, rank in one.ranks.items():
+        assert (rank.process, rank.gone_at) == (other.ranks[pid].process, other.ranks[pid].gone_at)
+        assert list(rank.looks)[-looks:] == list(other.ranks[pid].looks)[-looks:]
+
+
+@pytest.mark.parametrize("second", [0, 3, int(EVERY) - 1, int(EVERY), 2 * int(EVERY) + 5, 150])
+def test_a_moment_is_the_session_that_had_seen_no_more(tmp_path: Path, second: int) -> None:
+    session = watched(Paper(nodes=3, gpus=2), 160, tmp_path)
+    then = watched(Paper(nodes=3, gpus=2), second + 1, tmp_path)
+    found = moment(session, second)
+    assert found.now() == then.now() == NOW + second
+    assert list(found.state.nodes) == list(then.state.nodes)
+    for name, node in found.state.nodes.items():
+        assert_alike(node, then.state.nodes[name], 10)
+
+
+def test_it_goes_on_from_there(tmp_path: Path) -> None:
+    session = watched(Paper(nodes=2, gpus=2), 160, tmp_path)
+    found = moment(session, 125)
+    assert session.recordings.past is not None
+    found.play(session.recordings.past.opened().entries(found.at, NOW + 150), NOW + 150)
+    for name, node in moment(session, 150).state.nodes.items():
+        assert_alike(node, found.state.nodes[name], 20)
+
+
+def test_what_the_session_keeps_itself_is_shown_as_far_as_it_was_known(tmp_path: Path) -> None:
+    paper = Paper(nodes=2, gpus=2)
+
+    def then(session: PaperSession, second: int) -> None:
+        say(session, "node1", 0, NOW + second, f"line {second}")
+        if second == 30:
+            session.link(LinkChange("node2", "lost", "cut", NOW + 30))
+            session.publish(hung(1, "node1"))
+            for node, dump in paper.stacks(NOW + 30):
+                session.samples(node, [dump], 0)
+
+    session = watched(paper, 50, tmp_path, then)
+    for second in (20, 40):
+        found = moment(session, second)
+        found.show(session)
+        after = second > 30
+        assert [lines.lines for _, lines in found.state.log_lines] == [[f"line {each}"] for each in range(second + 1)]
+        assert len(found.state.stacks) == (4 if after else 0)
+        assert (found.verdict is not None) == after
+        assert any(change.kind == "lost" for change in found.state.changes) == after
+        assert found.state.nodes["node2"].link == ("lost" if after else "live")
+
+
+async def test_nobody_can_be_asked_in_a_moment(tmp_path: Path) -> None:
+    found = moment(watched(Paper(nodes=1, gpus=1), 5, tmp_path), 2)
+    assert not found.can_act
+    assert found.live
+    for ask in (found.transport, found.python, found.retry):
+        with pytest.raises(TransportError, match="node1: this is a moment of the past"):
+            ask("node1")
+    await found.start(watching=False)
+    await found.close()
+
+
+def test_all_of_a_session_is_kept_and_played_again(tmp_path: Path) -> None:
+    token = "hf_" + "Ab3" * 12
+
+    def then(session: PaperSession, second: int) -> None:
+        say(session, "node1", 0, NOW + second, f"line {second} token {token}")
+        if second == 3:
+            session.mark(NOW + 2, token)
+
+    folder = tmp_path / "folder"
+    session = watched(Paper(nodes=2, gpus=2), 9, folder, then)
+    path = kept(session, folder)
+    assert [path] == autosaved(folder)
+    assert (path.stat().st_mode & 0o777, folder.stat().st_mode & 0o777) == (0o600, 0o700)
+    again = replayed(path)
+    assert again.now() == session.now()
+    for name, node in session.state.nodes.items():
+        assert_alike(node, again.state.nodes[name], 9)
+    told = f"{[*again.state.log_lines]} {[*again.state.changes]}"
+    assert "line 8" in told
+    assert "'mark'" in told
+    assert token not in told
+
+
+def test_where_the_oldest_has_gone_it_begins_with_what_was_known(tmp_path: Path) -> None:
+    event = LogEvent("nccl.error", NOW + 1, 3, "node1", PID + 3, "/logs/rank3.err", 7, "NCCL WARN x", {})
+    dump = RecorderDump(2, "2.10", "/tmp/x2", NOW, {"0": [0, 1]}, [], [], NOW + 1)
+
+    def then(session: PaperSession, second: int) -> None:
+        if second == 1:
+            progress = CommProgress("c", 0, 4, 0, "node1", PID, "AllReduce", 12, "f", 9, 9, NOW + 1, "s", 1)
+            session.samples("node1", [event, progress], 0)
+            session.samples("node2", [RankGone(PID + 5, 5, NOW + 1)], 0)
+            session.witness(dump)
+            session.mark(NOW + 1, "mark 1")
+        if second == 2:
+            session.link(LinkChange("node3", "lost", "cut", NOW + 2))
+
+    session = watched(Paper(nodes=3, gpus=4), 500, tmp_path, then, limit=60_000)
+    past = session.recordings.past
+    assert past is not None
+    assert past.first > NOW + 60
+    assert past.bytes_written > 100_000 if isinstance(past, Recorder) else False
+    path = kept(session, tmp_path)
+    assert path.stat().st_size < 150_000
+    again = replayed(path)
+    for name, node in session.state.nodes.items():
+        assert_alike(node, again.state.nodes[name], 30)
+    assert [known for _, known in again.state.events] == [event]
+    assert again.state.progress == session.state.progress
+    assert again.state.recorders == {2: dump}
+    assert [change.at for change in again.state.changes if change.kind == "mark"] == [NOW + 1]
+
+
+@pytest.mark.parametrize("ahead", [0.0, 3000.0, -70.0])
+def test_clocks_that_are_wrong_stay_as_wrong(tmp_path: Path, ahead: float) -> None:
+    now = 1000.0
+    session = Session(SessionOptions(targets=("node1",)), clock=lambda: now)
+    session.recordings.keep_past(tmp_path)
+    assert isinstance(session.recordings.past, Recorder)
+    session.recordings.past._limit = 2000
+    session.link(LinkChange("node1", "live", "", now))
+    first: list[NamedTuple] = [
+        hello(now + ahead),
+        process(0, started=900.0 + ahead),
+        process(-1, 77, started=901.0 + ahead),
+    ]
+    session.samples("node1", [*first, tick(now + ahead)], 1)
+    for second in range(1, 200):
+        now = 1000.0 + second
+        moved = pulse(1000, voluntary_switches=second, idle_since=now + ahead)
+        session.samples("node1", [moved, tick(now + ahead, second)], 1)
+        session.tick()
+    assert session.recordings.past.first > 1020.0
+    path = session.recordings.autosave(tmp_path)
+    assert path is not None
+    again, then = replayed(path).state.nodes["node1"], session.state.nodes["node1"]
+    assert {pid: rank.process for pid, rank in again.ranks.items()} == {
+        pid: rank.process for pid, rank in then.ranks.items()
+    }
+    assert again.ranks[1000].process.started == 900.0
+    assert again.ranks[1000].looks.newest == then.ranks[1000].looks.newest
+    assert again.clock_offset == then.clock_offset == ahead
+
+
+def test_the_oldest_recordings_go_and_only_they(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    old, new = tmp_path / "1-0.part", tmp_path / "2-0.part"
+    for path in (old, new):
+        path.write_bytes(b"x")
+    os.utime(old, (1, 1))
+    monkeypatch.setattr(autosave, "MOST_FILES", 3)
+    made = [kept(watched(Paper(nodes=1, gpus=1), 5 + number // 2, tmp_path), tmp_path) for number in range(5)]
+    assert len(set(made)) == 5, "two that end in one second do not take each other's place"
+    assert autosaved(tmp_path) == sorted(made[2:])
+    assert sorted(path.name for path in tmp_path.iterdir() if path.suffix != ".hangtop") == ["2-0.part", "notes.txt"]
+
+
+def test_what_saw_nothing_keeps_nothing_and_nothing_is_left(tmp_path: Path) -> None:
+    assert watched(Paper(nodes=1), 0, tmp_path).recordings.autosave(tmp_path) is None
+    session = watched(Paper(nodes=1, gpus=1), 2, tmp_path)
+    session.recordings.forget_past("the past is no longer kept: No space left on device")
+    with pytest.raises(NotKeptError, match="no longer kept: No space left"):
+        session.recordings.autosave(tmp_path)
+    left = watched(Paper(nodes=1, gpus=1), 2, tmp_path)
+    left.recordings.close()
+    assert not [path for path in tmp_path.iterdir() if path.suffix == ".hangtop"]
+    assert left.recordings.past is None
+
+
+def test_of_a_job_that_is_too_large_no_past_is_kept_and_it_says_so(tmp_path: Path) -> None:
+    session = Session(Paper(nodes=1).session(ticks=0).options, clock=lambda: NOW)
+    session.recordings.keep_past(tmp_path)
+    for number in range(MOST_NODES + 1):
+        session.samples(f"n{number}", [hello(NOW)], 1)
+    session.tick()
+    assert session.recordings.past is None
+    assert f"more than {MOST_NODES} nodes" in session.recordings.no_past
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_folder_that_cannot_be_written_ends_the_past_and_not_the_watch(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    session = Paper(nodes=1).session(ticks=0)
+    session.recordings.keep_past(tmp_path / "file" / "folder")
+    assert session.recordings.past is None
+    assert "the past cannot be kept" in session.recordings.no_past
