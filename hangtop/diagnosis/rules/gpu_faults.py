@@ -157,7 +157,7 @@ def gpu_ecc(job: Job) -> Iterator[Finding]:
             text += ", SRAM threshold exceeded"
         severe = bool(grown or sample.sram_threshold_exceeded)
         yield _of_gpu(
-            job, node, gpu, "gpu_ecc", "critical" if severe else "warning", 0.9 if severe else 0.7,
+            job, node, gpu, "gpu_ecc", "critical" if severe else "warning", 0.9 if severe else 0.6,
             f"has uncorrectable memory errors: {text}",
             Evidence(f"nvidia-smi on {node.name}", at, f"ecc.errors.uncorrected.volatile {sample.ecc_uncorrected}"),
         )  # fmt: skip

@@ -41,7 +41,7 @@ def node_unreachable(job: Job) -> Iterator[Finding]:
         cut = was_there and bool(ranks) and bool(answering)
         needed = answering and (ranks or not _all_elsewhere(job, name))
         yield Finding(
-            "node_unreachable", "critical" if needed else "warning", 0.9 if cut else 0.8 if answering else 0.5,
+            "node_unreachable", "critical" if needed else "warning", 0.9 if cut else 0.8 if needed else 0.5,
             f"{name} {f'has not answered for {silent}' if was_there else 'cannot be reached'}"
             f"{f', and {ranks_text(ranks)} with it' if ranks else ''}: {node.why or 'no reason given'}",
             ranks=ranks, nodes=(name,),

@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import get_args
 
-from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.certainty import LIKELY
+from hangtop.diagnosis.finding import Evidence, Finding, Severity
 from hangtop.diagnosis.tables.kinds import ROWS, Where, kind_row
 
-SEVERITIES = ("critical", "warning", "info")
+SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
 CONSEQUENCE_SHARE = 0.6
 """Weight that a consequence keeps: it is true, but not the cause."""
 EVIDENCE_KEPT = 12
@@ -21,18 +22,29 @@ def rank_findings(found: Iterable[Finding]) -> tuple[Finding, ...]:
     """Merge findings that tell the same, mark consequences with their cause, and put root causes first."""
     merged = _merge(found)
     causes = _Causes(merged)
-    roots, effects = [], []
-    for finding in merged:
-        cause = finding.cause or causes.of(finding)
-        if cause:
-            effects.append(replace(finding, cause=cause, weight=round(finding.weight * CONSEQUENCE_SHARE, 2)))
+    apart, effects = [], []
+    worst: dict[int, Severity] = {}
+    """Place of a cause → severity of the worst finding that it explains: a cause is no less severe than that."""
+    for place, finding in enumerate(merged):
+        cause = None if finding.cause else causes.of(finding)
+        if cause is not None:
+            worst[cause] = min(worst.get(cause, finding.severity), finding.severity, key=SEVERITIES.index)
+        name = finding.cause if cause is None else merged[cause].kind
+        if name:
+            effects.append(replace(finding, cause=name, weight=round(finding.weight * CONSEQUENCE_SHARE, 2)))
         else:
-            roots.append(finding)
+            apart.append((place, finding))
+    roots = [_as_severe(finding, worst.get(place, finding.severity)) for place, finding in apart]
     # where all of them explain each other in a circle, nobody would be left to accuse
     if not roots and effects:
         nearest = min(merged, key=_order)
         return (nearest, *sorted((f for f in effects if f.kind != nearest.kind), key=_order))
     return (*sorted(roots, key=_order), *sorted(effects, key=_order))
+
+
+def _as_severe(finding: Finding, severity: Severity) -> Finding:
+    """A finding, at the least as severe as that."""
+    return replace(finding, severity=min(finding.severity, severity, key=SEVERITIES.index))
 
 
 def _order(finding: Finding) -> tuple[int, int, float, str, tuple[int, ...], tuple[str, ...], str]:
@@ -104,8 +116,8 @@ class _Causes:
                     for thing in _things(finding, where):
                         self._places[finding.kind, where, thing].append(place)
 
-    def of(self, finding: Finding) -> str:
-        """Return the kind of the nearest other finding that explains this one; empty for a root.
+    def of(self, finding: Finding) -> int | None:
+        """Return the place of the nearest other finding that explains this one; None for a root.
 
         A finding whose rule knows that it followed this one explains nothing of it.
         """
@@ -113,7 +125,7 @@ class _Causes:
         for kind, where in _EXPLAINED_BY.get(finding.kind, ()):
             for thing in _things(finding, where):
                 nearest = self._nearer(finding, self._places.get((kind, where, thing), ()), nearest)
-        return self._found[nearest].kind if nearest < len(self._found) else ""
+        return nearest if nearest < len(self._found) else None
 
     def _nearer(self, finding: Finding, places: Sequence[int], nearest: int) -> int:
         """The first of these places, in order, that may be a cause, if it comes before ``nearest``; else that."""
@@ -123,9 +135,14 @@ class _Causes:
             other = self._found[place]
             if other is finding or other.cause == finding.kind:
                 continue
-            if SEVERITIES.index(other.severity) <= SEVERITIES.index(finding.severity):
+            if SEVERITIES.index(other.severity) <= SEVERITIES.index(finding.severity) or _is_broken(other):
                 return place
         return nearest
+
+
+def _is_broken(finding: Finding) -> bool:
+    """Hardware or a link that is broken, likely at the least: a job may hang by what alone would be a warning."""
+    return kind_row(finding.kind).word == "at_risk" and finding.weight >= LIKELY
 
 
 def _things(finding: Finding, where: Where) -> Collection[str | int]:

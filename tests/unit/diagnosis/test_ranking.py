@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hangtop.diagnosis.certainty import LIKELY
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.tables.kinds import ROWS, Effects, Kind, kind_row
 from hangtop.diagnosis.verdict.ranking import SEVERITIES, rank_findings
@@ -39,8 +41,10 @@ def shares(row: Effects, cause: Finding, effect: Finding) -> bool:
 
 
 def explains(cause: Finding, effect: Finding) -> bool:
-    """One row of the table at least says so, and the cause weighs as much."""
-    if cause.severity == "info" or SEVERITIES.index(cause.severity) > SEVERITIES.index(effect.severity):
+    """One row of the table at least says so, and the cause is as severe, or is something broken."""
+    broken = kind_row(cause.kind).word == "at_risk" and cause.weight >= LIKELY
+    as_severe = SEVERITIES.index(cause.severity) <= SEVERITIES.index(effect.severity)
+    if cause.severity == "info" or not (as_severe or broken):
         return False
     rows = [effects for effects in kind_row(cause.kind).explains if effect.kind in effects.kinds]
     return any(shares(effects, cause, effect) for effects in rows)
@@ -77,3 +81,24 @@ def test_what_followed_a_finding_does_not_explain_it() -> None:
     timed_out = Finding("watchdog_timeout", "critical", 0.8, "rank 1 timed out", cause="rank_crashed")
     crashed = Finding("rank_crashed", "critical", 0.9, "rank 0 failed first", ranks=(0,))
     assert {f.kind: f.cause for f in rank_findings([timed_out, crashed])}["rank_crashed"] == ""
+
+
+@pytest.mark.parametrize(
+    ("cause", "effect"),
+    [
+        (Finding("nvlink_fabric_down", "warning", 0.8, "the fabric manager is down", nodes=("node1",)), "init_hang"),
+        (Finding("ib_port_down", "warning", 0.7, "a port is down", nodes=("node1",)), "collective_stalled"),
+        (Finding("gpu_lost", "critical", 0.93, "a GPU is lost", nodes=("node1",)), "job_stalled"),
+    ],
+    ids=lambda case: case.kind if isinstance(case, Finding) else case,
+)
+def test_what_is_broken_stands_before_the_hang_that_it_makes(cause: Finding, effect: str) -> None:
+    first, second = rank_findings([Finding(effect, "critical", 0.9, "all wait"), cause])
+    assert (first.kind, first.severity, first.cause) == (cause.kind, "critical", "")
+    assert (second.kind, second.severity, second.cause) == (effect, "critical", cause.kind)
+
+
+def test_a_doubtful_warning_explains_no_alarm() -> None:
+    old = Finding("gpu_ecc", "warning", 0.6, "errors before the job", gpus=("node1:0",))
+    first, second = rank_findings([Finding("collective_stalled", "critical", 0.7, "all wait"), old])
+    assert (first.kind, second.kind, second.cause) == ("collective_stalled", "gpu_ecc", "")
