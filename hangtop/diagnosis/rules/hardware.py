@@ -1,0 +1,215 @@
+"""GPUs that are broken: lost, wedged, with memory errors, or with an error that the driver or CUDA tells."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.finding import Evidence, Finding, Severity
+from hangtop.diagnosis.job import Gpu, Job, Node
+from hangtop.diagnosis.phrasing import duration, listed, ranks_text, who
+from hangtop.diagnosis.tables.thresholds import REMAPPED_ROWS_UNCORRECTABLE
+from hangtop.diagnosis.tables.xid import xid
+from hangtop.diagnosis.witnesses.devices import event_line, events_on, gpu_at, gpu_name, newest, ranks_on_gpu
+from hangtop.diagnosis.witnesses.event_fields import number_of, text_of
+from hangtop.diagnosis.witnesses.failures import cuda_error
+from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
+from hangtop.diagnosis.witnesses.named_gpus import gpus_in
+
+LOST_XID = 79
+CONSEQUENT_XIDS = frozenset({43, 45})
+EARLIER_XID = re.compile(r"caused by previous Xid (\d+)")
+"""Newer drivers say which error it was that ended the channels."""
+LOST_WORDS = re.compile(
+    r"is lost|fallen off|unable to determine the device handle|(?<!\[)not found|requires reset", re.IGNORECASE
+)
+SEVERITY: dict[str, Severity] = {
+    "hardware": "critical", "driver": "critical", "application": "warning", "consequence": "info", "info": "info",
+}  # fmt: skip
+"""Of Xids, by their kind."""
+NO_ACTION = frozenset({"none", "n/a", "unknown", "not supported"})
+CROWD = 4
+"""Processes a core that want to run: with more of them whatever is asked answers late."""
+DRIVER_SILENCE = 10.0
+"""Seconds of silence of nvidia-smi that are no slow start any more: where nothing keeps the driver loaded, every GPU
+is woken up first."""
+DRAIN = "Drain the node, reset the GPU or restart the node; replace the GPU if it comes again."
+HARDWARE: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("nvlink_errors", re.compile(r"nvlink", re.IGNORECASE)),
+    ("gpu_ecc", re.compile(r"uncorrectable|\becc\b", re.IGNORECASE)),
+    ("gpu_lost", re.compile(r"gpu is lost|fallen off|unrecoverable|device\b.*\blost|gpu hang", re.IGNORECASE)),
+)
+"""Words of CUDA's errors that no program can cause (cudaErrorECCUncorrectable, cudaErrorNvlinkUncorrectable …)."""
+TELL_CUDA_ERRORS = (
+    "torch.cuda_error", "torch.watchdog_error", "nccl.warn", "python.exception", "process.signal", "nccl_tests.failed",
+)  # fmt: skip
+
+
+def gpu_lost(job: Job) -> Iterator[Finding]:
+    """gpu_lost: nvidia-smi names a GPU that it cannot reach, a GPU that was listed is missing, or Xid 79.
+
+    Needs nvidia-smi's own lines (a GpuFault) or the kernel log.
+    """
+    for name in sorted(job.nodes):
+        node = job.nodes[name]
+        lost: dict[str, list[Evidence]] = defaultdict(list)
+        for gpu in node.gpus:
+            if gpu.fault is not None:
+                lost[f"{name}:{gpu.index}"].append(Evidence(f"nvidia-smi on {name}", None, gpu.fault.text))
+        if node.gpu_fault is not None and LOST_WORDS.search(node.gpu_fault.text):
+            index = gpu_at(node, node.gpu_fault.bus_id)
+            gpu_named = "" if index is None else f"{name}:{index}"
+            lost[gpu_named].append(Evidence(f"nvidia-smi on {name}", None, node.gpu_fault.text))
+        for event in events_on(job, node, "kernel.xid"):
+            if number_of(event, "code") == LOST_XID:
+                lost[next(iter(gpus_in(job, [event])), "")].append(event_line(event))
+        for gpu_named, evidence in sorted(lost.items()):
+            index_named = gpu_named.rpartition(":")[2] if gpu_named.count(":") == 1 else ""
+            ranks = ranks_on_gpu(job, node, int(index_named)) if index_named.isdecimal() else ()
+            used = f", which {ranks_text(ranks)} {'uses' if len(ranks) == 1 else 'use'}," if ranks else ""
+            which = f"GPU {gpu_named.partition(':')[2]}" if gpu_named else "a GPU"
+            yield Finding(
+                "gpu_lost", "critical", 0.97 if len(evidence) > 1 else 0.93, f"{which} on {name}{used} is lost",
+                ranks=ranks, nodes=(name,), gpus=(gpu_named,) if gpu_named else (), evidence=tuple(evidence),
+                advice=DRAIN,
+            )  # fmt: skip
+
+
+def gpu_driver_hung(job: Job) -> Iterator[Finding]:
+    """gpu_driver_hung: nvidia-smi has said nothing for ten seconds while the node itself answers.
+
+    Needs the state of the source ``gpus``; no row from a node that is out of reach says nothing, nor from one on which
+    everything is late.
+    """
+    for name in sorted(job.nodes):
+        node = job.nodes[name]
+        source = node.sources.get("gpus")
+        if source is None or source.state != "late" or node.link not in ("live", "limited"):
+            continue
+        if job.now - source.since < DRIVER_SILENCE or _is_starved(node):
+            continue
+        yield Finding(
+            "gpu_driver_hung", "critical", 0.85,
+            f"nvidia-smi on {name} has not answered for {duration(max(0.0, job.now - source.since))}: the driver hangs",
+            ranks=tuple(rank.rank for rank in job.ranks_of(name) if rank.gone_at is None),
+            nodes=(name,),
+            evidence=(Evidence(f"nvidia-smi on {name}", source.since, source.why or "no row within its deadline"),),
+            advice="Look for Xid lines in the kernel log. A driver that hangs needs the node restarted.",
+        )  # fmt: skip
+
+
+def _is_starved(node: Node) -> bool:
+    """The node has no time: sources that ask no driver are late too, or far more processes want to run than can."""
+    crowded = node.load is not None and node.host is not None and node.load.running > CROWD * max(1, node.host.cpus)
+    others = (state for name, state in node.sources.items() if name in ("ranks", "host", "network"))
+    return crowded or any(state.state == "late" for state in others)
+
+
+def gpu_xid(job: Job) -> Iterator[Finding]:
+    """gpu_xid: Xid lines of the kernel log (79 is gpu_lost), with what they mean; 43 and 45 are consequences.
+
+    Needs the kernel log. Live, lines from before the job's processes started are left out.
+    """
+    for name in sorted(job.nodes):
+        node = job.nodes[name]
+        codes: dict[tuple[int, str], list[Evidence]] = defaultdict(list)
+        for event in events_on(job, node, "kernel.xid"):
+            code = number_of(event, "code")
+            before = EARLIER_XID.search(text_of(event, "detail"))
+            if code in CONSEQUENT_XIDS and before is not None:
+                code = int(before.group(1))
+            if code is not None and code != LOST_XID:
+                codes[code, text_of(event, "bus_id")].append(event_line(event))
+        for (code, bus_id), evidence in sorted(codes.items()):
+            meaning, index = xid(code), gpu_at(node, bus_id)
+            where = f"GPU {index}" if index is not None else f"GPU at {bus_id or 'an unknown address'}"
+            yield Finding(
+                "gpu_xid", SEVERITY[meaning.kind], 0.9 if meaning.kind in ("hardware", "driver") else 0.6,
+                f"Xid {code} on {where} of {name}: {meaning.meaning}",
+                ranks=ranks_on_gpu(job, node, index), nodes=(name,),
+                gpus=(f"{name}:{bus_id if index is None else index}",) if bus_id else (),
+                evidence=tuple(evidence[:4]), advice=meaning.action,
+            )  # fmt: skip
+
+
+def gpu_memory_errors(job: Job) -> Iterator[Finding]:
+    """gpu_ecc, gpu_row_remap, gpu_needs_reset: by nvidia-smi's columns of errors, remapped rows and what it recommends.
+
+    Corrected errors and remaps that worked are no fault. Uncorrected errors count since the driver was loaded: those
+    that come while the job is watched are critical. Needs driver 560 for the recommended action.
+    """
+    for node, gpu, at, sample in newest(job):
+        source = f"nvidia-smi on {node.name}"
+        if sample.ecc_uncorrected or sample.sram_threshold_exceeded:
+            grown = (sample.ecc_uncorrected or 0) - (gpu.looks[0].value.ecc_uncorrected or 0)
+            text = f"{sample.ecc_uncorrected} uncorrected" + (f", {grown} of them while watched" if grown else "")
+            text += ", SRAM threshold exceeded" if sample.sram_threshold_exceeded else ""
+            severe = bool(grown or sample.sram_threshold_exceeded)
+            proof = Evidence(source, at, f"ecc.errors.uncorrected.volatile {sample.ecc_uncorrected}")
+            yield _of_gpu(job, node, gpu, "gpu_ecc", severe, 0.9 if severe else 0.6,
+                          f"has uncorrectable memory errors: {text}", proof)  # fmt: skip
+        many = (sample.remapped_uncorrectable or 0) > REMAPPED_ROWS_UNCORRECTABLE
+        wrong = [
+            *(["a row could not be remapped"] if sample.remap_failure else []),
+            *(["a remap waits for a reset"] if sample.remap_pending else []),
+            *([f"{sample.remapped_uncorrectable} rows are remapped"] if many else []),
+        ]
+        if wrong:
+            yield _of_gpu(job, node, gpu, "gpu_row_remap", bool(sample.remap_failure), 0.9,
+                          f"has memory rows to remap: {listed(wrong)}",
+                          Evidence(source, at, f"remapped_rows: {listed(wrong)}"))  # fmt: skip
+        action = sample.recovery_action.strip()
+        if action and action.strip("[]").lower() not in NO_ACTION:
+            yield _of_gpu(job, node, gpu, "gpu_needs_reset", False, 0.85,
+                          f"is to be recovered, says the driver: {action}",
+                          Evidence(source, at, f"gpu_recovery_action {action}"))  # fmt: skip
+
+
+def _of_gpu(
+    job: Job, node: Node, gpu: Gpu, kind: str, critical: bool, weight: float, text: str, proof: Evidence
+) -> Finding:
+    return Finding(
+        kind, "critical" if critical else "warning", weight, f"GPU {gpu.index} on {node.name} {text}",
+        ranks=ranks_on_gpu(job, node, gpu.index), nodes=(node.name,), gpus=(gpu_name(node, gpu),), evidence=(proof,),
+        advice=DRAIN,
+    )  # fmt: skip
+
+
+def cuda_hardware(job: Job) -> Iterator[Finding]:
+    """gpu_ecc, gpu_lost and nvlink_errors by CUDA's own errors, whoever prints them.
+
+    Needs torch's, NCCL's or an exception's words; which GPU it was, the kernel log and nvidia-smi tell.
+    """
+    found: dict[str, list[LogEvent]] = defaultdict(list)
+    for event in (event for kind in TELL_CUDA_ERRORS for event in said(job, kind)):
+        if kind := hardware_kind(_cuda_told(event)):
+            found[kind].append(event)
+    for kind, events in sorted(found.items()):
+        yield Finding(
+            kind, "critical", 0.9,
+            f"CUDA told {who(ranks_in(events))}: {_cuda_told(events[0]).removeprefix('CUDA error: ')}",
+            ranks=ranks_in(events), nodes=hosts_in(job, events), gpus=gpus_in(job, events), evidence=lines(events),
+            advice="Hardware: drain the node, look at the kernel log for the GPU's Xid, reset or replace it.",
+        )  # fmt: skip
+
+
+def hardware_kind(error: str) -> str:
+    """The kind of finding that an error of CUDA proves by itself; empty where the program may be to blame."""
+    if "cuda" not in error.lower():
+        return ""
+    return next((kind for kind, pattern in HARDWARE if pattern.search(error)), "")
+
+
+def _cuda_told(event: LogEvent) -> str:
+    """What an event says of an error of CUDA, with that word in front."""
+    if event.kind == "python.exception":
+        return text_of(event, "message") if text_of(event, "signature") == "cuda" else ""
+    if event.kind == "process.signal":
+        thrown = text_of(event, "what").partition("CUDA error: ")[2]
+        return f"CUDA error: {thrown.splitlines()[0]}" if thrown else ""
+    if event.kind == "nccl_tests.failed":
+        return f"CUDA error: {text_of(event, 'error')}" if text_of(event, "what") == "CUDA" else ""
+    error = cuda_error(event)
+    return f"CUDA error: {error}" if error else ""
