@@ -14,7 +14,7 @@ from hangtop.diagnosis.finding import Evidence, Finding, next_step
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.measured.culprits import accused
 from hangtop.diagnosis.measured.expected import bandwidth_low, socket_fallback
-from hangtop.diagnosis.rules.network import mtu_mismatch
+from hangtop.diagnosis.rules.paths import mtu_mismatch
 
 SLOW_SHARE = 1 / 3
 """Of the median over the other pairs: noise on a shared network stays within a factor of two."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
-from typing import NamedTuple
 
 from collectors.samples.gpus import GpuSample
 from hangtop.diagnosis.finding import Evidence, Finding
-from hangtop.diagnosis.job import Gpu, Job, Look, Node
+from hangtop.diagnosis.job import Gpu, Job, Look
 from hangtop.diagnosis.peers import median_without
 from hangtop.diagnosis.phrasing import listed
 from hangtop.diagnosis.tables.thresholds import (
@@ -22,70 +21,55 @@ from hangtop.diagnosis.tables.thresholds import (
 from hangtop.diagnosis.witnesses.devices import GpuLook, gpu_name, newest, ranks_on_gpu
 
 LAST_LOOKS = 8
-"""Looks back: what was cured is not reported."""
+"""Samples back: what was cured is not reported."""
 FEW = 256
-"""GPUs whose last looks are all read. Of more, those are read whose newest look shows something, and as many others,
-spread evenly, for what is usual: past looks are kept packed, and unpacking those of 16,384 GPUs takes longer than all
-other rules together."""
+"""GPUs whose last samples are all read. Of more, those are read whose newest sample shows something, and as many
+others, spread evenly, for what is usual: past samples are kept packed."""
 BAD_BITS = sum(BAD_EVENT_REASONS)
 
 
-class Loaded(NamedTuple):
-    """A GPU that was under load in some of its last looks, and those looks."""
-
-    node: Node
-    gpu: Gpu
-    looks: Sequence[Look[GpuSample]]
-
-
 def gpu_throttled(job: Job) -> Iterator[Finding]:
-    """gpu_throttled: under load, a bad event reason and an SM clock under its peers', in most of the last looks.
+    """gpu_throttled: under load, a bad event reason and an SM clock under its peers', in most of the last samples.
 
-    Needs utilisation, SM clock and event reasons of nvidia-smi in two looks or more; in a large job (:data:`FEW`) the
-    newest look must be one of those. Without slower peers to compare with (a whole rack on its power brake), the clock
-    must be far under the GPU's own maximum.
+    Needs utilisation, SM clock and event reasons of nvidia-smi in two samples or more. Without slower peers to compare
+    with (a whole rack on its power brake), the clock must be far under the GPU's own maximum.
     """
     suspects = [row for row in newest(job) if _is_loaded(row.sample) and _is_bad(row.sample)]
-    for node, gpu, looks in _read(job, suspects):
+    for (node, gpu, *_), looks in _loaded(_read(job, suspects)):
         bad = [look for look in looks if _is_bad(look.value)]
-        clock = _clock(bad)
-        if len(bad) < LATE_LOOKS or len(bad) * 2 < len(looks) or clock is None:
+        clock, own = _clock(bad), _clock(looks)
+        if len(bad) < LATE_LOOKS or len(bad) * 2 < len(looks) or clock is None or own is None:
             continue
         speeds = job.once(_usual_clocks).get(_model(gpu), ())
-        own = _clock(looks)
-        others = median_without(speeds, own) if own is not None and len(speeds) > 1 else None
+        others = median_without(speeds, own) if len(speeds) > 1 else None
         top = gpu.facts.sm_clock_max if gpu.facts else None
         slower = others is not None and clock < SLOW_CLOCK_SHARE * others
-        low = top is not None and clock < LOW_CLOCK_SHARE * top
-        if not slower and not low:
+        if not slower and (top is None or clock >= LOW_CLOCK_SHARE * top):
             continue
-        reasons = _reasons(bad[-1].value)
+        last = bad[-1].value
+        reasons = listed([text for bit, text in BAD_EVENT_REASONS.items() if (last.event_reasons or 0) & bit])
         against = f"its peers run at {others:.0f}" if slower else f"its maximum is {top}"
         yield Finding(
             "gpu_throttled", "warning", 0.9 if slower else 0.75,
             f"GPU {gpu.index} on {node.name} runs at {clock:.0f} MHz, {against}: {reasons}",
             ranks=ranks_on_gpu(job, node, gpu.index), nodes=(node.name,), gpus=(gpu_name(node, gpu),),
-            evidence=(Evidence(f"nvidia-smi on {node.name}", bad[-1].at, _row(gpu, bad[-1].value)),),
+            evidence=(Evidence(f"nvidia-smi on {node.name}", bad[-1].at, _row(gpu, last)),),
             advice="Every rank waits for the slowest GPU. Check cooling, power supply and power cap of this one; move "
             "the job off it.",
         )  # fmt: skip
 
 
 def gpu_pcie_degraded(job: Job) -> Iterator[Finding]:
-    """gpu_pcie_degraded: link generation or width under its maximum in every look under load.
+    """gpu_pcie_degraded: link generation or width under its maximum in every sample under load.
 
-    Needs the PCIe columns of nvidia-smi under load: links fall back when idle. In a large job (:data:`FEW`) the newest
-    look must be under load.
+    Needs the PCIe columns of nvidia-smi under load: links fall back when idle.
     """
     suspects = [row for row in newest(job) if _is_loaded(row.sample) and _is_narrow(row)]
-    for node, gpu, looks in _read(job, suspects):
-        facts = gpu.facts
-        if facts is None or len(looks) < LATE_LOOKS:
-            continue
+    for (node, gpu, *_), looks in _loaded(_read(job, suspects)):
         wrong = []
         for what, top, values in (
-            ("generation", facts.pcie_gen_max, [look.value.pcie_gen for look in looks]),
-            ("width", facts.pcie_width_max, [look.value.pcie_width for look in looks]),
+            ("generation", gpu.facts and gpu.facts.pcie_gen_max, [look.value.pcie_gen for look in looks]),
+            ("width", gpu.facts and gpu.facts.pcie_width_max, [look.value.pcie_width for look in looks]),
         ):
             known = [value for value in values if value is not None]
             if top and len(known) >= LATE_LOOKS and max(known) < top:
@@ -100,25 +84,25 @@ def gpu_pcie_degraded(job: Job) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def _read(job: Job, suspects: Sequence[GpuLook]) -> Iterator[Loaded]:
-    """The last looks of all GPUs where they are few, else of those that are suspect by their newest one."""
-    return _loaded(newest(job) if len(newest(job)) <= FEW else suspects)
+def _read(job: Job, suspects: Sequence[GpuLook]) -> Sequence[GpuLook]:
+    """All GPUs where they are few, else those that are suspect by their newest sample."""
+    return newest(job) if len(newest(job)) <= FEW else suspects
 
 
-def _loaded(rows: Iterable[GpuLook]) -> Iterator[Loaded]:
+def _loaded(rows: Iterable[GpuLook]) -> Iterator[tuple[GpuLook, Sequence[Look[GpuSample]]]]:
+    """GPUs that were under load in some of their last samples, and those samples."""
     for row in rows:
-        looks = [look for look in row.gpu.looks[-LAST_LOOKS:] if _is_loaded(look.value)]
-        if looks:
-            yield Loaded(row.node, row.gpu, looks)
+        if looks := [look for look in row.gpu.looks[-LAST_LOOKS:] if _is_loaded(look.value)]:
+            yield row, looks
 
 
 def _usual_clocks(job: Job) -> dict[str, list[float]]:
     """Clocks under load by model, in order; where the job has more than :data:`FEW` GPUs, of about as many."""
     peers: dict[str, list[float]] = defaultdict(list)
-    for one in _loaded(newest(job)[:: len(newest(job)) // FEW | 1]):
-        clock = _clock(one.looks)
+    for row, looks in _loaded(newest(job)[:: len(newest(job)) // FEW | 1]):
+        clock = _clock(looks)
         if clock is not None:
-            peers[_model(one.gpu)].append(clock)
+            peers[_model(row.gpu)].append(clock)
     return {model: sorted(speeds) for model, speeds in peers.items()}
 
 
@@ -149,10 +133,6 @@ def _clock(looks: Iterable[Look[GpuSample]]) -> float | None:
 
 def _model(gpu: Gpu) -> str:
     return gpu.facts.name if gpu.facts else ""
-
-
-def _reasons(sample: GpuSample) -> str:
-    return listed([text for bit, text in BAD_EVENT_REASONS.items() if (sample.event_reasons or 0) & bit])
 
 
 def _row(gpu: Gpu, sample: GpuSample) -> str:

@@ -11,7 +11,7 @@ from hangtop.diagnosis.groups.vote import vote
 from hangtop.diagnosis.job import Job, Port
 from hangtop.diagnosis.phrasing import duration, listed, ranks_text, who
 from hangtop.diagnosis.roster import home_of, known_ranks
-from hangtop.diagnosis.rules import fabric
+from hangtop.diagnosis.rules import ports
 from hangtop.diagnosis.witnesses.devices import gpu_at
 from hangtop.diagnosis.witnesses.eliminated import nodes_of
 from hangtop.diagnosis.witnesses.event_fields import number_of, numbers_of, text_of, words_of
@@ -110,8 +110,8 @@ def ib_retry_exceeded(job: Job) -> Iterator[Finding]:
 def _of_peers(job: Job, peers: Sequence[str]) -> str:
     """The kind of what is wrong with a port of a node that a retry names; empty where its ports are in order."""
     nodes = nodes_of(job, peers)
-    ports = (*fabric.port_down(job), *fabric.port_errors(job)) if nodes else ()
-    return next((finding.kind for finding in ports if nodes & set(finding.nodes)), "")
+    wrong = (*ports.port_down(job), *ports.port_errors(job)) if nodes else ()
+    return next((finding.kind for finding in wrong if nodes & set(finding.nodes)), "")
 
 
 def socket_fallback(job: Job) -> Iterator[Finding]:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from operator import attrgetter
 from typing import NamedTuple
 
+from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job, Node, Port
 from hangtop.diagnosis.phrasing import listed
+from hangtop.diagnosis.witnesses.devices import event_line, events_on
+from hangtop.diagnosis.witnesses.event_fields import number_of, text_of
 from hangtop.diagnosis.yielding import give_way
 
 
@@ -25,39 +29,30 @@ class Symptom(NamedTuple):
 
 SYMPTOMS = (
     Symptom(
-        "ib_link_flapped",
-        ("link_downed", "link_error_recovery"),
-        "the link went down or had to recover",
+        "ib_link_flapped", ("link_downed", "link_error_recovery"), "the link went down or had to recover",
         "Check cable and transceiver at both ends; a link that flaps breaks every collective over it.",
     ),
     Symptom(
-        "ib_symbol_errors",
-        ("symbol_error",),
-        "bits arrive broken: the physical layer",
+        "ib_symbol_errors", ("symbol_error",), "bits arrive broken: the physical layer",
         "Reseat or replace cable and transceiver.",
     ),
     Symptom(
-        "ib_receive_errors",
-        ("port_rcv_errors", "port_rcv_remote_physical_errors"),
+        "ib_receive_errors", ("port_rcv_errors", "port_rcv_remote_physical_errors"),
         "packets arrive broken: look at the far end's port",
         "Look at the counters of the switch port on the other side of this cable.",
     ),
     Symptom(
-        "ib_transmit_discards",
-        ("port_xmit_discards",),
+        "ib_transmit_discards", ("port_xmit_discards",),
         "packets are thrown away unsent: congestion, or a peer that is down",
         "Look at the switch: routing, congestion, a slow receiver.",
     ),
     Symptom(
-        "ib_buffer_overrun",
-        ("excessive_buffer_overrun_errors", "local_link_integrity_errors"),
-        "flow control fails",
+        "ib_buffer_overrun", ("excessive_buffer_overrun_errors", "local_link_integrity_errors"), "flow control fails",
         "Compare MTU and firmware of both ends.",
     ),
-)
+)  # fmt: skip
 """Counters of the kernel's sysfs ABI (``sysfs-class-infiniband``): growth of any while the job runs is a finding.
 CNP, ECN and port_xmit_wait are pressure, not errors, and in no row of this table."""
-
 LOSSES = (
     "packet_seq_err", "out_of_sequence", "local_ack_timeout_err", "implied_nak_seq_err", "rnr_nak_retry_err",
     "roce_adp_retrans", "roce_adp_retrans_to", "roce_slow_restart",
@@ -65,6 +60,11 @@ LOSSES = (
 """hw_counters of mlx5 that stand for lost or repeated packets (NVIDIA's "understanding mlx5 counters")."""
 SENDER_SAW = ("packet_seq_err", "implied_nak_seq_err", "local_ack_timeout_err", "roce_adp_retrans")
 RECEIVER_SAW = ("out_of_sequence",)
+HINTS = {"Polling": ": no signal from the far end", "Disabled": ": it was switched off"}
+LONG_UP_S = 300
+"""Seconds after the kernel's start from which on a link that goes down was up before."""
+_OF_THE_FABRIC = re.compile(r"mlx\d_|\bib|rdma|bnxt|irdma|efa|\boper(?:ational)? stat")
+"""Adapters of the fabric, ports of switches; links of others come and go with containers and management networks."""
 _COUNTED = frozenset(name for symptom in SYMPTOMS for name in symptom.counters)
 _LOST = frozenset(LOSSES)
 _PLACE = attrgetter("facts.device", "facts.port")
@@ -97,19 +97,14 @@ def port_down(job: Job) -> Iterator[Finding]:
         facts = port.facts
         if _up(port) or _flaps(port):
             continue
-        here = [other for other in node.ports if _key(other) == _key(port)]
-        twins = same[_key(port)] - _Count.of(here)
+        twins = same[_PLACE(port)] - _Count.of([other for other in node.ports if _PLACE(other) == _PLACE(port)])
         layers = (facts.link_layer, "")
         neighbours = [p for p in node.ports if p is not port and (not layers[0] or p.facts.link_layer in layers)]
         peers, up = twins if twins.ports else _Count.of(neighbours)
         waits_for_manager = facts.state == "INIT" and facts.phys_state == "LinkUp" and facts.link_layer == "InfiniBand"
         if not waits_for_manager and not none_up and (not peers or up * 2 <= peers):
             continue
-        hint = {"Polling": ": no signal from the far end", "Disabled": ": it was switched off"}.get(
-            facts.phys_state, ""
-        )
-        if facts.state == "INIT":
-            hint = ": no subnet manager has set it up"
+        hint = HINTS.get(facts.phys_state, "") if facts.state != "INIT" else ": no subnet manager has set it up"
         alone = waits_for_manager and not any(map(_up, node.ports))
         state = ", ".join(filter(None, (facts.state, facts.phys_state)))
         yield Finding(
@@ -131,25 +126,21 @@ def port_errors(job: Job) -> Iterator[Finding]:
         flaps = _flaps(port) if len(port.changes) > 1 else 0
         if not flaps and not port.grew(_COUNTED):
             continue
-        moved = port.grown
         for symptom in SYMPTOMS:
-            grown = {name: moved[name] for name in symptom.counters if moved.get(name, 0) > 0}
-            seen = flaps if symptom.kind == "ib_link_flapped" else 0
-            if not grown and not seen:
-                continue
-            counted = [f"{name} +{number}" for name, number in grown.items()]
-            if seen:
-                counted.append(f"{seen} times down and up again while watched")
-            yield Finding(
-                symptom.kind, "warning", 0.9,
-                f"port {port.facts.device}/{port.facts.port} on {node.name}: {listed(counted)}; {symptom.meaning}",
-                nodes=(node.name,), ports=(_name(node, port),),
-                evidence=(
-                    Evidence(f"counters of {_name(node, port)}", job.now, listed(counted)),
-                    _state_proof(node, port),
-                ),
-                advice=symptom.advice,
-            )  # fmt: skip
+            words = [_growth(port, symptom.counters)] if _growth(port, symptom.counters) else []
+            if flaps and symptom.kind == "ib_link_flapped":
+                words.append(f"{flaps} times down and up again while watched")
+            if words:
+                yield Finding(
+                    symptom.kind, "warning", 0.9,
+                    f"port {port.facts.device}/{port.facts.port} on {node.name}: {listed(words)}; {symptom.meaning}",
+                    nodes=(node.name,), ports=(_name(node, port),),
+                    evidence=(
+                        Evidence(f"counters of {_name(node, port)}", job.now, listed(words)),
+                        _state_proof(node, port),
+                    ),
+                    advice=symptom.advice,
+                )  # fmt: skip
 
 
 def roce_retransmits(job: Job) -> Iterator[Finding]:
@@ -157,41 +148,60 @@ def roce_retransmits(job: Job) -> Iterator[Finding]:
 
     Needs hw_counters at two times. packet_seq_err at A with out_of_sequence at B means loss on the way from A to B.
     """
-    seen: dict[str, list[tuple[Node, Port, Mapping[str, int]]]] = defaultdict(list)
-    for node, port in _ports(job):
-        if not port.grew(_LOST):
-            continue
-        moved = port.grown
-        grown = {name: moved[name] for name in LOSSES if moved.get(name, 0) > 0}
-        if grown:
-            seen["all"].append((node, port, grown))
-            if any(name in grown for name in SENDER_SAW):
-                seen["sends"].append((node, port, grown))
-            if any(name in grown for name in RECEIVER_SAW):
-                seen["receives"].append((node, port, grown))
-    if not seen["all"]:
+    lossy = [(node, port) for node, port in _ports(job) if port.grew(_LOST) and _growth(port, LOSSES)]
+    if not lossy:
         return
-    senders = sorted({node.name for node, _, _ in seen["sends"]})
-    receivers = sorted({node.name for node, _, _ in seen["receives"]})
+    senders = sorted({node.name for node, port in lossy if _growth(port, SENDER_SAW)})
+    receivers = sorted({node.name for node, port in lossy if _growth(port, RECEIVER_SAW)})
     one_way = len(senders) == 1 and len(receivers) == 1 and senders != receivers
     path = f" on the way from {senders[0]} to {receivers[0]}" if one_way else ""
     culprits = receivers if len(receivers) == 1 else senders if len(senders) == 1 else []
-    blamed = [
-        item for item in seen["all"] if not culprits or item[0].name in (*culprits, *(senders if one_way else ()))
-    ]
-    words = [f"{node.name} {_counted(grown)}" for node, _, grown in blamed]
+    named = {*culprits, *(senders if one_way else ())}
+    blamed = [(node, port) for node, port in lossy if not culprits or node.name in named]
     yield Finding(
         "roce_retransmits", "warning", 0.85 if path else 0.75,
-        f"packets are lost and sent again{path}: {listed(words, most=3)}",
-        nodes=tuple(sorted({node.name for node, _, _ in blamed})),
-        ports=tuple(sorted(_name(node, port) for node, port, _ in blamed)),
+        f"packets are lost and sent again{path}: "
+        f"{listed([f'{node.name} {_growth(port, LOSSES)}' for node, port in blamed], most=3)}",
+        nodes=tuple(sorted({node.name for node, _ in blamed})),
+        ports=tuple(sorted(_name(node, port) for node, port in blamed)),
         evidence=tuple(
-            Evidence(f"hw_counters of {_name(node, port)}", job.now, _counted(grown))
-            for node, port, grown in seen["all"][:6]
+            Evidence(f"hw_counters of {_name(node, port)}", job.now, _growth(port, LOSSES)) for node, port in lossy[:6]
         ),
         advice="Check PFC and ECN settings along that path, then cable and switch port; one peer that all time out on "
         "is the faulty one.",
     )  # fmt: skip
+
+
+def link_lines(job: Job) -> Iterator[Finding]:
+    """ib_port_down and ib_link_flapped by the kernel's lines about the links of the fabric's adapters.
+
+    Needs a link that was up before, by a line or by the time since the kernel's start: at boot, and of ports without a
+    cable, "down" means nothing. While the job is watched, the ports themselves tell more.
+    """
+    for name in sorted(job.nodes) if not job.live else ():
+        seen: dict[str, list[LogEvent]] = defaultdict(list)
+        for event in events_on(job, job.nodes[name], "kernel.link"):
+            device = text_of(event, "device")
+            if isinstance(event.data.get("up"), bool) and _OF_THE_FABRIC.search(f"{device} {event.text}"):
+                seen[device].append(event)
+        for device, events in sorted(seen.items()):
+            first = next((at for at, event in enumerate(events) if event.data["up"] or _was_up(event)), len(events))
+            downs = [event for event in events[first:] if not event.data["up"]]
+            if not downs:
+                continue
+            gone = not events[-1].data["up"]
+            yield Finding(
+                "ib_port_down" if gone else "ib_link_flapped", "critical" if gone else "warning", 0.75,
+                f"{name}: the link of {device} went down" + ("" if gone else f" {len(downs)} times and came back"),
+                nodes=(name,), evidence=tuple(event_line(event) for event in downs[:4]),
+                advice="Look at the cable, the module and the switch's port; the ranks of this node lose their peers "
+                "meanwhile.",
+            )  # fmt: skip
+
+
+def _was_up(event: LogEvent) -> bool:
+    """A link that goes down was up: the switch says so, or it is long after boot."""
+    return " from up to " in event.text or (number_of(event, "uptime") or 0) >= LONG_UP_S
 
 
 def _ports(job: Job) -> Iterator[tuple[Node, Port]]:
@@ -203,20 +213,16 @@ def _ports(job: Job) -> Iterator[tuple[Node, Port]]:
             yield node, port
 
 
-def _same_place(job: Job) -> dict[tuple[str, int], _Count]:
+def _same_place(job: Job) -> Mapping[tuple[str, int], _Count]:
     """Ports of one device and number, over all nodes."""
     found: dict[tuple[str, int], list[Port]] = defaultdict(list)
     for _, port in _ports(job):
-        found[_key(port)].append(port)
+        found[_PLACE(port)].append(port)
     return {key: _Count.of(ports) for key, ports in found.items()}
 
 
 def _up(port: Port) -> bool:
     return port.facts.state == "ACTIVE" and port.facts.phys_state in ("LinkUp", "")  # ibv_devinfo tells no link
-
-
-def _key(port: Port) -> tuple[str, int]:
-    return port.facts.device, port.facts.port
 
 
 def _name(node: Node, port: Port) -> str:
@@ -231,8 +237,10 @@ def _flaps(port: Port) -> int:
     return back or int(left and port.counters.get("link_downed", 0) > 1)
 
 
-def _counted(grown: Mapping[str, int]) -> str:
-    return listed([f"{name} +{number}" for name, number in grown.items()])
+def _growth(port: Port, counters: Collection[str]) -> str:
+    """``symbol_error +12 and link_downed +1``: what of these grew while it was watched; empty for nothing."""
+    moved = port.grown
+    return listed([f"{name} +{moved[name]}" for name in counters if moved.get(name, 0) > 0])
 
 
 def _state_proof(node: Node, port: Port) -> Evidence:
