@@ -69,8 +69,6 @@ class FleetOptions:
     """Nobody can be asked: a question is a clear failure of its node."""
     way: Way | None = None
     """How nodes are reached; None for SSH."""
-    instead: Way | None = None
-    """How nodes are reached that SSH does not get into."""
     version: str = ""
     extra: Mapping[str, bytes] = field(default_factory=dict)
     """Further files for the node side, as :func:`collectors.fleet.payload.pack` takes them."""
@@ -84,7 +82,7 @@ class Fleet:
         self._sink = sink
         self._options = options
         self._questions = Questions(asker, batch=options.batch)
-        self._transports = Transports(self._questions, options.way, options.instead)
+        self._transports = Transports(self._questions, options.way)
         self._links: dict[str, NodeLink] = {}
         self._places = {target.name: number for number, target in enumerate(self._targets)}
         self._prepared = False
@@ -110,7 +108,7 @@ class Fleet:
         the first ones connect.
         """
         await self.prepare(aside)
-        way = self._options.way or self._options.instead
+        way = self._options.way
         files = _FILES_A_NODE if way is None else _FILES_A_CHANNEL * way.channels
         allow_files(files * len(self._targets) + _SPARE_FILES)
         if len(self._targets) >= _GROWTH:

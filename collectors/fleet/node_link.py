@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from collectors.fleet import interpreter, payload, stopped
+from collectors.fleet import interpreter, payload
 from collectors.fleet.control import control_line, lend
 from collectors.fleet.decode import SUSTAINED, Decoder, greeted_once
 from collectors.fleet.link_state import Backoff, LinkState
@@ -53,8 +53,6 @@ class NodeLink:
         self._state = LinkState(transport.name, options.sink)
         self._streaming: Streaming | None = None
         self._decoder = Decoder()
-        self._pid = 0
-        """Of the node side, as it says."""
         self._heard_at: float | None = None
         self._ticked_at = 0.0
         self._again: asyncio.Event | None = None
@@ -85,9 +83,6 @@ class NodeLink:
     async def close(self) -> None:
         """End it and what runs on the node."""
         self._state.quiet = True
-        process = None if self._streaming is None else self._streaming.process
-        if process is not None and self.up and self._transport.connected:
-            await stopped.end(self._transport, process, self._pid)
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
@@ -231,9 +226,7 @@ class NodeLink:
         ticked = type(samples[-1]) is Tick or any(type(sample) is Tick for sample in samples)
         if ticked:
             self._ticked_at = time.monotonic()
-        hellos = [sample for sample in samples if isinstance(sample, Hello)] if self._heard_at is None else ()
-        if hellos:
-            self._pid = hellos[0].pid
+        if self._heard_at is None and any(type(sample) is Hello for sample in samples):
             self._heard_at = self._ticked_at = time.monotonic()
             if self._streaming is not None:
                 self._streaming.heard()

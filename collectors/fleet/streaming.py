@@ -120,11 +120,6 @@ class Streaming:
             process.kill()
         return Ended(status, bytes(self._errors))
 
-    @property
-    def process(self) -> StreamProcess | None:
-        """The process while it runs."""
-        return self._process
-
     def heard(self) -> None:
         """It has said its first word."""
         self._spoke.set()

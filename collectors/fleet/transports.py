@@ -24,18 +24,15 @@ if TYPE_CHECKING:
 class Transports:
     """The transport of each node, or why it has none."""
 
-    def __init__(self, questions: Questions, way: Way | None, instead: Way | None) -> None:
-        """``way`` and ``instead`` as :class:`~collectors.fleet.fleet.FleetOptions` has them."""
+    def __init__(self, questions: Questions, way: Way | None) -> None:
+        """``way`` as :class:`~collectors.fleet.fleet.FleetOptions` has it."""
         self.by_name: dict[str, LinkTransport] = {}
         self.unusable: dict[str, str] = {}
         """Why there is none, for nodes that the configuration makes unusable."""
         self.connector: Connector | None = None
         self._questions = questions
-        self._way, self._instead = way, instead
-        other = way or instead
-        self._opening = asyncio.Semaphore(1 if other is None else other.at_once)
-        self._told = False
-        """It was said that another way than SSH is taken."""
+        self._way = way
+        self._opening = asyncio.Semaphore(1 if way is None else way.at_once)
 
     def load(self, ssh_config: Path | None) -> None:
         """Import what SSH needs and read its configuration, before :meth:`make`. Raises :class:`ConfigError`."""
@@ -56,23 +53,10 @@ class Transports:
         if target.local:
             return Local(target.name)
         if self._way is not None:
-            return self._piped(target, self._way)
+            from collectors.fleet.ways.piped import Piped
+
+            return Piped(target, self._way, self._opening)
         from collectors.fleet.ssh.node import Ssh
 
         assert self.connector is not None
-        first = Ssh(target.name, self.connector.settings(target.host, target.user, target.port), self.connector)
-        if self._instead is None:
-            return first
-        from collectors.fleet.ways.instead import Instead
-
-        return Instead(first, self._piped(target, self._instead), self._tell_once)
-
-    def _piped(self, target: Target, way: Way) -> LinkTransport:
-        from collectors.fleet.ways.piped import Piped
-
-        return Piped(target, way, self._opening)
-
-    def _tell_once(self, text: str) -> None:
-        if not self._told:
-            self._told = True
-            self._questions.tell(text)
+        return Ssh(target.name, self.connector.settings(target.host, target.user, target.port), self.connector)

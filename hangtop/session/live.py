@@ -53,7 +53,6 @@ class LiveFeed:
                 ssh_config=options.ssh_config,
                 batch=options.batch,
                 way=self._reach.way,
-                instead=self._reach.instead,
                 python=options.python,
                 version=__version__,
             ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass, replace
 
 from collectors.fleet.targets.chosen import Target, TargetError, parse, resolve
@@ -23,8 +22,6 @@ class Reach:
     targets: tuple[Target, ...]
     way: Way | None = None
     """None for hangtop's own SSH."""
-    instead: Way | None = None
-    """For nodes that SSH does not get into."""
     parts: tuple[SlurmComponent, ...] = ()
     """Of the Slurm job."""
     logs: tuple[str, ...] = ()
@@ -58,7 +55,7 @@ def _reach(options: SessionOptions) -> Reach:
     way = way_of(options.via, options.ssh_config)
     if way is not None and any(target.local for target in targets):
         raise TargetError(f"--via {options.via!r} needs nodes to lead to: name some")
-    return Reach(targets, way, Srun(parts) if _can_step(options, parts) else None, parts, logs)
+    return Reach(targets, way, parts=parts, logs=logs)
 
 
 def _of_job(options: SessionOptions, parts: tuple[SlurmComponent, ...]) -> tuple[Target, ...]:
@@ -83,11 +80,6 @@ def _reach_pods(options: SessionOptions) -> Reach:
     if not way.names:
         raise TargetError(f"no pod is chosen by -l {options.selector}" if options.selector else "no such pod")
     return Reach(tuple(parse(way.names)), way)
-
-
-def _can_step(options: SessionOptions, parts: tuple[SlurmComponent, ...]) -> bool:
-    """True where steps may stand in for SSH: nobody has said which way to take, and they can be started here."""
-    return options.via is None and bool(parts) and shutil.which("srun") is not None
 
 
 def shell_words(node: str, options: SessionOptions) -> list[str] | None:

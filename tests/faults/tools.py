@@ -44,25 +44,6 @@ for _how, _text in TOOLS.items():
     )
 
 
-@fault("the node side stopped (SIGSTOP), then hangtop ends", "no sample comes any more", recovers=False)
-def stopped(scene: Scene) -> Outcome:
-    """Neither it nor the nvidia-smi that it runs may stay: nobody would ever continue them."""
-    before = scene.before()
-    scene.struck.tool("nvidia-smi", SMI)
-    scene.undo.callback((scene.struck.bin / "nvidia-smi").unlink)
-    with scene.watch() as watch:
-        struck = time.time()
-        for pid in agents(scene):
-            os.kill(pid, signal.SIGSTOP)
-            scene.undo.callback(_kill, pid)
-        change = watch.wait_link(scene.struck.name, "stale", since=struck)
-        watch.end()
-        return Outcome(
-            f"{change.link}: {change.why}", change.at - struck, grown=watch.usage.grown, left=scene.left(before),
-            disturbed=disturbed(watch.links(), scene.well, struck),
-        )  # fmt: skip
-
-
 @fault("the node side stopped for 20 s, then continued", "no sample comes any more")
 def paused(scene: Scene) -> Outcome:
     """Its alarm has struck meanwhile: it ends, and another one is started."""

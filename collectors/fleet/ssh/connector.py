@@ -7,7 +7,6 @@ import random
 import shlex
 import socket
 import tempfile
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import IO, Any
@@ -22,6 +21,7 @@ from collectors.fleet.ssh.keys import KeyRing
 from collectors.fleet.ssh.known_hosts import HostKeys, fingerprint
 from collectors.fleet.ssh.reasons import Dropped, explain, unfinished
 from collectors.fleet.ssh.sockets import connect
+from collectors.fleet.ssh.turn import Turn, Waiting
 from collectors.fleet.targets.chosen import parse
 from collectors.fleet.targets.error import TargetError
 from collectors.fleet.transport import Declined, Refused, SshConfigError, TransportError
@@ -36,9 +36,6 @@ DROPS = 6
 """Times that a handshake which the far side dropped is tried again."""
 _FAST = "^aes128-gcm@openssh.com"
 _JUMPS = 8
-
-Waiting = Callable[[str], None]
-"""Told what a connection waits for, a person or nothing."""
 
 
 class Connector:
@@ -111,7 +108,7 @@ class Connector:
         how: dict[str, Any] = {"tunnel": tunnel}
         with tempfile.NamedTemporaryFile() as complaints:
             try:
-                async with asyncio.timeout(None) as deadline, _Turn(self._places, deadline, seconds) as turn:
+                async with asyncio.timeout(None) as deadline, Turn(self._places, deadline, seconds) as turn:
                     told, client.waiting = client.waiting, turn.resting(client.waiting)
                     if settings.proxy_command:
                         how["proxy_command"] = _proxy(settings.proxy_command, complaints.name)
@@ -132,7 +129,7 @@ class Connector:
                     raise unfinished(settings, seconds) from None
                 raise explain(error, settings, client.tried) from None
 
-    async def _reach(self, settings: HostSettings, turn: _Turn) -> socket.socket:
+    async def _reach(self, settings: HostSettings, turn: Turn) -> socket.socket:
         """Connect, and let others go first when the host takes its time: it may never answer."""
         connecting = asyncio.ensure_future(connect(settings))
         try:
@@ -250,52 +247,6 @@ class Connector:
                 return
             current = further
         raise Refused(f"ProxyJump of {jump.original} goes round in circles, or over more than {_JUMPS} hosts")
-
-
-class _Turn:
-    """A handshake's place among those that run at once, and its deadline; neither is held while a person thinks."""
-
-    def __init__(self, places: asyncio.Semaphore, deadline: asyncio.Timeout, seconds: float) -> None:
-        self._places = places
-        self._deadline = deadline
-        self._seconds = seconds
-        self._held = False
-
-    async def __aenter__(self) -> _Turn:
-        await self.begin()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self.give_up_place()
-
-    async def begin(self) -> None:
-        """Wait for a place, then start the clock from the beginning."""
-        self._reschedule(None)
-        await self._places.acquire()
-        self._held = True
-        self._reschedule(self._seconds)
-
-    def give_up_place(self) -> None:
-        """Let another handshake have the place."""
-        if self._held:
-            self._held = False
-            self._places.release()
-
-    def resting(self, told: Waiting) -> Waiting:
-        """``told``, with neither clock nor place while it says that somebody is waited for."""
-
-        def waiting(reason: str) -> None:
-            told(reason)
-            if reason:
-                self.give_up_place()
-            self._reschedule(None if reason else self._seconds)
-
-        return waiting
-
-    def _reschedule(self, seconds: float | None) -> None:
-        if not self._deadline.expired():
-            now = asyncio.get_running_loop().time()
-            self._deadline.reschedule(None if seconds is None else now + seconds)
 
 
 def _proxy(command: str, complaints: str) -> list[str]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from collectors.fleet import decode, link_state, node_link, stopped
+from collectors.fleet import decode, link_state, node_link
 from collectors.fleet.decode import TICK_LIMIT
 from collectors.fleet.node_link import LinkOptions, NodeLink
 from collectors.fleet.sink import LinkChange
@@ -400,35 +400,3 @@ async def test_a_stream_greets_once() -> None:
         assert it.seen.taken.count(HELLO) == 1
         assert sum(isinstance(sample, Hello) for sample in it.seen.taken) == 1
         assert sum(isinstance(sample, Tick) for sample in it.seen.taken) == 51
-
-
-class Stopped(FakeProcess):
-    """It sees nothing of what becomes of its input."""
-
-    def write_eof(self) -> None:
-        self.written += b"EOF"
-
-
-@pytest.mark.parametrize(("pid", "killed"), [(4711, True), (1, False), (-1, False)])
-async def test_a_node_side_that_is_stopped_is_ended_over_another_channel(
-    monkeypatch: pytest.MonkeyPatch, pid: int, killed: bool
-) -> None:
-    monkeypatch.setattr(stopped, "ENDING", 0.02)
-    monkeypatch.setitem(globals(), "FakeProcess", Stopped)
-    async with scene() as it:
-        process = await it.process()
-        process.say(line(HELLO._replace(pid=pid)) + line(TICK))
-        commands: list[list[str]] = []
-        it.node.ran = commands
-        await it.link.close()
-        assert process.written.endswith(b"EOF")
-        assert [command[-1] for command in commands] == ["4711"] * killed
-        assert it.seen.now == ("live", ""), "that it ends is no news"
-
-
-async def test_one_that_ends_by_itself_is_left_alone() -> None:
-    async with scene() as it:
-        await live(it)
-        it.node.ran = []
-        await it.link.close()
-        assert it.node.ran == []

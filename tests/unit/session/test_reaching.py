@@ -8,6 +8,7 @@ import pytest
 
 from collectors.fleet.targets.error import TargetError
 from collectors.fleet.ways.command import AnyCommand
+from collectors.fleet.ways.openssh import OpenSsh
 from collectors.fleet.ways.srun import Srun
 from hangtop.session.options import SessionOptions
 from hangtop.session.reaching import reach, shell_words
@@ -62,7 +63,6 @@ def test_a_slurm_job_by_its_own_steps(tmp_path: Path, monkeypatch: pytest.Monkey
     slurm(tmp_path, monkeypatch, "scontrol", "srun")
     found = reach(SessionOptions(slurm="7", via="slurm"))
     assert isinstance(found.way, Srun)
-    assert found.instead is None
     assert [target.name for target in found.targets] == ["n1", "n2"]
     assert found.logs == ("/out/7-*.log",)
     with pytest.raises(TargetError, match="name it by --slurm JOBID"):
@@ -74,17 +74,8 @@ def test_a_slurm_job_by_its_own_steps(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "--pty" in words
 
 
-def test_steps_stand_behind_ssh_unless_a_way_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slurm_job_by_ssh_unless_a_way_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slurm(tmp_path, monkeypatch, "scontrol", "srun")
-    found = reach(SessionOptions(slurm="7"))
-    assert found.way is None
-    assert isinstance(found.instead, Srun)
-    assert reach(SessionOptions(slurm="7", via="ssh")).instead is None
+    assert reach(SessionOptions(slurm="7")).way is None
+    assert isinstance(reach(SessionOptions(slurm="7", via="ssh")).way, OpenSsh)
     assert isinstance(reach(SessionOptions(slurm="7", via="x %h")).way, AnyCommand)
-    assert reach(SessionOptions(slurm="7", via="x %h")).instead is None
-
-
-def test_no_steps_where_there_is_no_srun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    slurm(tmp_path, monkeypatch, "scontrol")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert reach(SessionOptions(slurm="7")).instead is None
