@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from collectors.fleet.clean import clean
-from collectors.fleet.targets.error import TargetError
+from collectors.fleet.targets.chosen import TargetError
 from collectors.formats.slurm_topology import NodeLocations, read
 from collectors.samples.location import Location
 from hangtop.session.state.job_state import JobState, NodeState

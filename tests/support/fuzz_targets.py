@@ -20,9 +20,7 @@ from collectors.fleet.clean import clean_bytes
 from collectors.fleet.decode import Decoder
 from collectors.fleet.ssh.config import SshConfig
 from collectors.fleet.ssh.known_hosts import KnownHosts
-from collectors.fleet.targets.chosen import parse
-from collectors.fleet.targets.error import TargetError
-from collectors.fleet.targets.hostfile import read_hostfile
+from collectors.fleet.targets.chosen import TargetError, parse, read_hostfile
 from collectors.fleet.transport import SshConfigError, TransportError
 from collectors.formats import BadFormat, flight_recorder, kineto, nccl_tests, nvidia_smi_text, pickled, pyspy_text, ras
 from collectors.formats.pcap import PcapError, segments, whole_length

@@ -22,8 +22,7 @@ from collectors.fleet.ssh.known_hosts import HostKeys, fingerprint
 from collectors.fleet.ssh.reasons import Dropped, explain, unfinished
 from collectors.fleet.ssh.sockets import connect
 from collectors.fleet.ssh.turn import Turn, Waiting
-from collectors.fleet.targets.chosen import parse
-from collectors.fleet.targets.error import TargetError
+from collectors.fleet.targets.chosen import TargetError, parse
 from collectors.fleet.transport import Declined, Refused, SshConfigError, TransportError
 
 HANDSHAKES = 8

@@ -12,10 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-
-from collectors.fleet.targets.error import TargetError
-
-__all__ = ["Target", "TargetError", "parse", "resolve", "this_machine"]
+from typing import NamedTuple
 
 _HOST = re.compile(r"[A-Za-z0-9_.:%][A-Za-z0-9_.:%-]*\Z")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]*\Z")
@@ -32,9 +29,15 @@ _RANGE = re.compile(r"([0-9]+)-([0-9]+)")
 _BRACKETS = re.compile(r"\[([^\]]*)\]")
 _NUMBERS = re.compile(r"\s*[0-9]+(?:-[0-9]+(?:/[0-9]+)?)?\s*")
 """What stands between commas there. ClusterShell takes other digits and signs too, and all memory for some of them."""
-_PLAIN_SET = re.compile(r"((?:[^\[\]@!&^]*[^\[\]@!&^0-9])?)\[([0-9,-]+)\]((?:[^\[\]@!&^0-9][^\[\]@!&^]*)?)\Z")
+_NUMBERED = re.compile(r"([^:]+):([0-9]+)\Z")
+_PAIR = re.compile(r"[A-Za-z][A-Za-z0-9_-]*=\S*\Z")
+_SPACED = re.compile(r"\s*=\s*")
 _GROUP = re.compile(r"@[A-Za-z0-9_:.*-]*")
 _PORT = re.compile(r"(.*[^:]):([0-9]+)\Z")
+
+
+class TargetError(Exception):
+    """The nodes cannot be told; the text is one line and names the word, or the file and line, at fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +122,6 @@ def _unfold(text: str, word: str) -> list[str]:
     # ClusterShell would hold all numbers of a range in memory.
     if any(int(end) - int(begin) >= MOST_NODES for begin, end in _RANGE.findall(text)):
         raise TargetError(f"{word!r} names more than {MOST_NODES} nodes")
-    if plain := _unfold_plain(text):
-        return plain
-    # 30 ms that what is usual need not cost
     from ClusterShell.NodeSet import NodeSet, NodeSetException
     from ClusterShell.NodeUtils import GroupResolverError, GroupSourceError
 
@@ -138,29 +138,7 @@ def _unfold(text: str, word: str) -> list[str]:
     return names
 
 
-def _unfold_plain(text: str) -> list[str]:
-    """Names of a set with one range of numbers that are written alike, ``gpu[001-064,070]``; of any other set none."""
-    found = _PLAIN_SET.match(text)
-    if found is None:
-        return []
-    before, inside, after = found.groups()
-    words = re.findall(r"[0-9]+", inside)
-    width = len(words[0]) if any(word.startswith("0") and word != "0" for word in words) else 0
-    if width and any(len(word) != width for word in words):
-        return []
-    numbers: set[int] = set()
-    for part in inside.split(","):
-        begin, dash, end = part.partition("-")
-        end = end if dash else begin
-        if not (begin.isdecimal() and end.isdecimal() and int(begin) <= int(end)):
-            return []
-        numbers.update(range(int(begin), int(end) + 1))
-    return [f"{before}{number:0{width}}{after}" for number in sorted(numbers)]
-
-
 def _of_hostfile(path: Path) -> Iterator[Target]:
-    from collectors.fleet.targets.hostfile import read_hostfile
-
     entries = read_hostfile(path)
     if not entries:
         raise TargetError(f"{path} names no host")
@@ -173,3 +151,51 @@ def _of_hostfile(path: Path) -> Iterator[Target]:
             raise TargetError(f"{path}:{entry.line}: {entry.user!r} is no user name")
         for target in targets:
             yield replace(target, user=target.user or entry.user, port=target.port or entry.port)
+
+
+class HostEntry(NamedTuple):
+    """One line of a hostfile."""
+
+    line: int
+    word: str
+    """Host or set, perhaps with ``user@``."""
+    user: str | None
+    port: int | None
+
+
+def read_hostfile(path: Path) -> list[HostEntry]:
+    """Entries of a hostfile in order, as OpenMPI, DeepSpeed, MPICH and plain lists have them.
+
+    ``host``, ``host slots=8 max_slots=8``, ``user@host``, ``host user=name port=2222``, ``host:8`` and sets such as
+    ``gpu[01-08]``; ``#`` begins a comment. A number behind a colon is a count of processes (MPICH), unless no machine
+    has so many: 22 and from 1024 on it is a port. Raises :class:`TargetError` with file and line.
+    """
+    try:
+        text = path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise TargetError(f"{path}: cannot be read: {reason}") from None
+    entries = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = _SPACED.sub("=", line.partition("#")[0].strip()).split()
+        if words:
+            entries.append(_entry(number, words, f"{path}:{number}"))
+    return entries
+
+
+def _entry(number: int, words: list[str], place: str) -> HostEntry:
+    options: dict[str, str] = {}
+    for word in words[1:]:
+        if not _PAIR.match(word):
+            raise TargetError(f"{place}: {word!r} is neither a host alone nor an option such as slots=8")
+        name, _, value = word.partition("=")
+        options[name.lower().replace("-", "_")] = value
+    host, port = words[0], options.get("port", "")
+    if found := _NUMBERED.match(host):
+        host = found[1]
+        if found[2] == "22" or len(found[2]) > 5 or int(found[2]) >= 1024:
+            port = port or found[2]
+    if port and not (port.isdecimal() and len(port) < 6 and 0 < int(port) < 65536):
+        raise TargetError(f"{place}: {port!r} is no port")
+    user = options.get("user") or options.get("username") or options.get("user_name")
+    return HostEntry(number, host, user, int(port) if port else None)

@@ -8,14 +8,15 @@ its own, which ``srun --jobid`` takes for a task of an array; a component is rea
 from __future__ import annotations
 
 import glob
+import os
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from collectors.fleet.clean import clean
-from collectors.fleet.targets.error import TargetError
-from collectors.fleet.targets.slurm_words import slurm_words
+from collectors.fleet.targets.chosen import TargetError
 
 _JOB = re.compile(r"[0-9]{1,12}([._+][A-Za-z0-9+]{1,12})*\Z")
 _FIRST = re.compile(
@@ -28,6 +29,8 @@ _HOLDS_NODES = frozenset(("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGN
 _PATTERN = re.compile(r"%[0-9]{0,4}[A-Za-z]")
 _DEADLINE = 20.0
 _SQUEUE = "%A|%i|%T|%u|%N"
+_PREFIXES = ("SLURM_", "SRUN_", "SQUEUE_", "SINFO_", "SCONTROL_")
+_KEPT = frozenset(("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,16 @@ class SlurmComponent:
     def runs(self) -> bool:
         """True while it holds nodes."""
         return bool(self.nodes) and self.state in _HOLDS_NODES
+
+
+def slurm_words(words: Sequence[str], env: Mapping[str, str] = os.environ) -> list[str]:
+    """The command, without the options that the environment holds: an allocation has many of them set.
+
+    ``SLURM_LABELIO`` puts a number before each line, ``SQUEUE_USERS`` hides jobs. What names the cluster stays.
+    """
+    names = sorted(name for name in env if name.startswith(_PREFIXES) and name not in _KEPT)
+    without = [word for name in names for word in ("-u", name)]
+    return ["env", *without, *words] if without else list(words)
 
 
 def parts_of_job(job: str) -> tuple[SlurmComponent, ...]:

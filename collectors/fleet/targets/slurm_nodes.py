@@ -8,10 +8,8 @@ from dataclasses import dataclass, replace
 
 from collectors.fleet.clean import clean_bytes
 from collectors.fleet.local import Local
-from collectors.fleet.targets.chosen import parse
-from collectors.fleet.targets.error import TargetError
-from collectors.fleet.targets.slurm import SlurmComponent
-from collectors.fleet.targets.slurm_words import slurm_words
+from collectors.fleet.targets.chosen import TargetError, parse
+from collectors.fleet.targets.slurm import SlurmComponent, slurm_words
 from collectors.fleet.transport import TransportError
 
 EVERY = 60.0

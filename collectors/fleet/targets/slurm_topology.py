@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collectors.fleet.clean import clean_bytes
 from collectors.fleet.local import Local
-from collectors.fleet.targets.slurm_words import slurm_words
+from collectors.fleet.targets.slurm import slurm_words
 from collectors.fleet.transport import TransportError
 from collectors.formats.slurm_topology import NodeLocations, read
 

@@ -19,7 +19,7 @@ KUBECTL = "kubectl"
 def way_of(text: str | None, ssh_config: Path | None = None) -> Way | None:
     """The way that is meant; None for hangtop's own SSH.
 
-    Raises :class:`~collectors.fleet.targets.error.TargetError`.
+    Raises :class:`~collectors.fleet.targets.chosen.TargetError`.
     """
     if text is None:
         return None

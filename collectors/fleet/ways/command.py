@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from collectors.fleet.targets.chosen import Target
-from collectors.fleet.targets.error import TargetError
+from collectors.fleet.targets.chosen import Target, TargetError
 from collectors.fleet.transport import Refused
 
 _ASKS = "it asks a question, and has no terminal here: run it by hand once, or log in first"

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 
 from collectors.fleet.clean import clean_bytes
 from collectors.fleet.local import Local
-from collectors.fleet.targets.chosen import Target
-from collectors.fleet.targets.error import TargetError
+from collectors.fleet.targets.chosen import Target, TargetError
 from collectors.fleet.targets.pods import NAME, BadPods, Pod, present, read_pods
 from collectors.fleet.transport import Refused, TransportError
 

@@ -11,8 +11,7 @@ import os
 from collections.abc import Sequence
 
 from collectors.fleet.targets.chosen import Target, parse
-from collectors.fleet.targets.slurm import SlurmComponent
-from collectors.fleet.targets.slurm_words import slurm_words
+from collectors.fleet.targets.slurm import SlurmComponent, slurm_words
 from collectors.fleet.transport import Refused
 
 _STEP = ("--overlap", "--nodes=1", "--ntasks=1", "--mem=0", "--mpi=none")

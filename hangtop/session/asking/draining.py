@@ -10,7 +10,7 @@ from typing import Protocol
 
 from collectors.fleet.clean import clean_bytes
 from collectors.fleet.local import Local
-from collectors.fleet.targets.error import TargetError
+from collectors.fleet.targets.chosen import TargetError
 from collectors.fleet.transport import TransportError
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.fleet.targets.error import TargetError
+from collectors.fleet.targets.chosen import TargetError
 from collectors.fleet.targets.slurm import SlurmComponent, log_glob, parts_of_job, read_scontrol, read_squeue
 
 # As Slurm 22.05.8 printed it here: an array job with two tasks, the second of them first.

@@ -9,8 +9,7 @@ from ClusterShell.NodeSet import NodeSet, NodeSetException
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.fleet.targets.chosen import Target, TargetError, parse, resolve
-from collectors.fleet.targets.hostfile import read_hostfile
+from collectors.fleet.targets.chosen import Target, TargetError, parse, read_hostfile, resolve
 
 
 def names(*words: str) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.fleet.targets.error import TargetError
+from collectors.fleet.targets.chosen import TargetError
 from collectors.samples.location import Location
 from hangtop.diagnosis.finding import Finding, NextStep, Verdict
 from hangtop.diagnosis.job import Job, Node, Rank

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from collectors.fleet.sink import LinkChange
-from collectors.fleet.targets.error import TargetError
+from collectors.fleet.targets.chosen import TargetError
 from collectors.formats.slurm_topology import NodeLocations, read
 from collectors.samples.location import Location
 from hangtop.session.locating import read_topology

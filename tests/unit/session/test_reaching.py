@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.fleet.targets.error import TargetError
+from collectors.fleet.targets.chosen import TargetError
 from collectors.fleet.ways.command import AnyCommand
 from collectors.fleet.ways.openssh import OpenSsh
 from collectors.fleet.ways.srun import Srun

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from collectors.fleet.targets.chosen import Target
-from collectors.fleet.targets.error import TargetError
+from collectors.fleet.targets.chosen import Target, TargetError
 from collectors.fleet.transport import Refused
 from collectors.fleet.ways.choose import way_of
 from collectors.fleet.ways.command import AnyCommand

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from collectors.fleet.targets.chosen import Target
-from collectors.fleet.targets.error import TargetError
+from collectors.fleet.targets.chosen import Target, TargetError
 from collectors.fleet.targets.pods import read_pods
 from collectors.fleet.transport import Refused, TransportError
 from collectors.fleet.ways import kubectl

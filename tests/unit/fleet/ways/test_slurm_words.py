@@ -6,8 +6,7 @@ import pytest
 
 from collectors.fleet.targets import slurm
 from collectors.fleet.targets.chosen import Target
-from collectors.fleet.targets.slurm import SlurmComponent
-from collectors.fleet.targets.slurm_words import slurm_words
+from collectors.fleet.targets.slurm import SlurmComponent, slurm_words
 from collectors.fleet.ways.srun import Srun
 
 
