@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 import click
 
-from collectors.node.secrets import blotting
+from collectors.node import redact
 from hangtop.diagnosis.finding import Finding, Verdict, WaitBox
 from hangtop.diagnosis.job import Job, Node
 from hangtop.diagnosis.phrasing import count, outcome_words
@@ -239,6 +239,6 @@ def print_answer(answer: Answer, *, json: bool, more: Mapping[str, Any] | None =
     else:
         text = as_text(answer, colour=wants_colour(sys.stdout))
     encoding = sys.stdout.encoding or "utf-8"
-    text = blotting.shapes(text)  # what somebody pastes elsewhere
+    text = redact.shapes(text)  # what somebody pastes elsewhere
     sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
     sys.stdout.flush()

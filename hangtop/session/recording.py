@@ -19,7 +19,7 @@ import msgspec
 import zstandard
 
 from collectors.fleet import bounds
-from collectors.node.secrets import blotting
+from collectors.node import redact
 from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
 from collectors.samples.fabric import PortUse
 from collectors.samples.gpus import GpuProcesses
@@ -297,7 +297,7 @@ def _cleaned(value: Payload) -> Payload:
 def _without_secrets(value: Any) -> Any:
     """The same value, every text in it without tokens that show by their shape: a recording is passed on."""
     if isinstance(value, str):
-        return blotting.shapes(value)
+        return redact.shapes(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*map(_without_secrets, value))
     if isinstance(value, list):

@@ -29,4 +29,4 @@ async def test_the_details_say_who_told_the_number_of_a_process_that_does_not() 
     session.samples("node2", [process(77, 4711, numbered_by="ray"), pulse(4711), Tick(1, NOW, 0.01, 0.1, 9 << 20)], 1)
     async with screen(session) as shown:
         await shown.press("2", "end", "i")
-        assert "77 of 4, by Ray's state" in shown.text()
+        assert "77 of 4, by Ray's logs" in shown.text()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collectors.node import redact as redaction
 from collectors.node.logs.families import elastic, kernel
 from collectors.node.logs.lines import names
 from collectors.node.machine.kmsg import parse_dmesg, parse_journal, parse_kmsg
 from collectors.node.network import ibstat, interfaces, perfquery, ports
 from collectors.node.processes import environ, mounts, procfs, socket_tables
-from collectors.node.secrets import blotting as redaction
 from collectors.node.stacks import pyspy_output
 from collectors.probes.infiniband.remote import read
 from collectors.probes.path.remote.around import parse_ping, parse_route

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from collectors.node.secrets import blotting
+from collectors.node import redact
 from hangtop import __version__
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
@@ -50,8 +50,8 @@ class Report:
         whole = as_json(answer) | {"state": plain(self._job)}
         document = json.dumps(whole, ensure_ascii=True, allow_nan=False, default=str)
         files = {
-            text: blotting.shapes(content),
-            data: blotting.shapes(document) + "\n",
+            text: redact.shapes(content),
+            data: redact.shapes(document) + "\n",
             **self._picture(folder / f"hangtop-{stamp}.svg"),
         }
         _write_all(files)
@@ -62,7 +62,7 @@ class Report:
         if not self._verdict.waits:
             return {}
         title = f"{outcome_words(self._verdict.outcome).upper()}: {self._verdict.summary}"
-        return {path: as_svg(self._verdict.waits, title, cleaned=blotting.shapes)}
+        return {path: as_svg(self._verdict.waits, title, cleaned=redact.shapes)}
 
 
 def _write_all(files: Mapping[Path, str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from collectors.node.secrets import blotting
+from collectors.node import redact
 from collectors.samples.values import Value
 
 TEXT = 4000
@@ -21,7 +21,7 @@ def value(of: Value) -> Value:
 def text(of: str) -> str:
     """A text without secrets."""
     # redacted before it is cut: half a token is none by its shape
-    return blotting.shapes(of[: 4 * TEXT])[:TEXT]
+    return redact.shapes(of[: 4 * TEXT])[:TEXT]
 
 
 def number(of: Optional[int], most: int) -> Optional[int]:

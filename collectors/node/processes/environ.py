@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from collectors.node import redact
 from collectors.node.files import text
-from collectors.node.secrets import blotting
 from collectors.samples.location import HOST_VARIABLES
 
 PREFIXES = (
@@ -223,7 +223,7 @@ def presentable(env: Mapping[str, str]) -> Dict[str, str]:
     ``SLURM_EXPORT_ENV``.
     """
     return {
-        name: blotting.BLOTTED if SECRET.search(name.upper()) else blotting.within(value[:VALUE_LIMIT])
+        name: redact.REDACTED if SECRET.search(name.upper()) else redact.within(value[:VALUE_LIMIT])
         for name, value in sorted(env.items())
         if name in NAMES or name.startswith(PREFIXES)
     }
@@ -231,4 +231,4 @@ def presentable(env: Mapping[str, str]) -> Dict[str, str]:
 
 def presentable_command(words: Sequence[str], limit: int = 2048) -> str:
     """A command line as one text, its secrets blotted out."""
-    return blotting.command(words, limit)
+    return redact.command(words, limit)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from collectors.node import watchdog
-from collectors.node.child import ERRORS, OUTPUT, Child, run
+from collectors.node.child import ERRORS, OUTPUT, Child, find, run
 from collectors.node.source import Absent
 from collectors.node.tool import Query
 from tests.support.node_agent import wait_gone
@@ -107,3 +107,24 @@ def test_neither_does_one_for_which_there_are_too_few(monkeypatch: pytest.Monkey
     with pytest.raises(Absent, match="Too many open files"):
         Child(["true"])
     assert descriptors() == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="what root trusts")
+@pytest.mark.parametrize("who", ["owner", "writers", "folder"])
+def test_root_takes_no_tool_that_another_user_can_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    tool = tmp_path / "bin" / "nvidia-smi"
+    tool.parent.mkdir()
+    tool.write_text("#!/bin/sh\necho hello\n")
+    tool.chmod(0o755)
+    monkeypatch.setattr("collectors.node.child.PLACES", ())
+    monkeypatch.setenv("PATH", str(tool.parent))
+    assert find("nvidia-smi") == str(tool)
+    if who == "owner":
+        os.chown(tool, 4242, 0)
+    else:
+        (tool if who == "writers" else tool.parent).chmod(0o777)
+    assert find("nvidia-smi") is None
+    with pytest.raises(Absent):
+        Child(["nvidia-smi"])

@@ -7,9 +7,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collectors.node import redact
 from collectors.node.machine.software import SoftwareSource
 from collectors.node.nccl.nccl_conf import lines, merged, settings
-from collectors.node.secrets import blotting
 from collectors.node.shared import ConfLine, Shared
 from tests.support.made import process
 
@@ -39,7 +39,7 @@ def test_the_users_file_comes_before_the_systems(tmp_path: Path) -> None:
     assert found == {
         "NCCL_ALGO": ConfLine("Ring", "/home/ada/.nccl.conf"),
         "NCCL_IB_HCA": ConfLine("mlx5", "/etc/nccl.conf"),
-        "NCCL_TOKEN": ConfLine(blotting.BLOTTED, "/etc/nccl.conf"),  # it sounds like a secret
+        "NCCL_TOKEN": ConfLine(redact.REDACTED, "/etc/nccl.conf"),  # it sounds like a secret
     }
 
 

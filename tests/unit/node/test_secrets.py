@@ -5,8 +5,7 @@ import time
 import pytest
 
 from collectors.node.processes.environ import presentable_command
-from collectors.node.secrets.blotting import command, shapes
-from collectors.node.secrets.names import sounds_secret
+from collectors.node.redact import command, shapes, sounds_secret
 
 SECRET = "hunter2butlonger"
 

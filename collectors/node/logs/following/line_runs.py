@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Dict, Iterator, List, NamedTuple, Optional
 
+from collectors.node import redact
 from collectors.node.logs.lines import line
-from collectors.node.secrets import blotting
 
 LONGEST_SHOWN = 2000
 """Characters of a line on view."""
@@ -40,6 +40,6 @@ def line_runs(
             run = []
         current = rank
         at = at if told is None else told
-        run.append(blotting.shapes(whole.decode("utf-8", "replace")[:LONGEST_SHOWN]))
+        run.append(redact.shapes(whole.decode("utf-8", "replace")[:LONGEST_SHOWN]))
     if run:
         yield LineRun(current, at, run)

@@ -1,4 +1,4 @@
-"""Blots out what is a secret in command lines and texts: by the name in front of it, its own shape, or its program.
+"""Redacts secrets in command lines, environments and texts: by the name in front of them, or by their own shape.
 
 Command lines carry tokens as options (``--api-key X``), as dotted settings (``auth.password=X``), within JSON and in
 scripts (``bash -c "export KEY=X"``). Each step looks at a bounded part of the text once: arguments may be megabytes.
@@ -9,14 +9,9 @@ from __future__ import annotations
 import re
 from typing import List, Match, Sequence
 
-from collectors.node.secrets.commands import Command, program, secrets_in
-from collectors.node.secrets.names import sounds_secret
-
-BLOTTED = "<redacted>"
+REDACTED = "<redacted>"
 LOOKED_AT = 4
 """Characters of a command line that are looked at, for each that may be shown."""
-INNERMOST = 4
-"""Programs whose words are followed at once: ``kubectl exec pod -- mysql …`` runs one within another."""
 
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]+$")
 """Name of a variable of the environment: its value comes next in ``-genv NAME X``, ``setdefault("NAME", "X")``."""
@@ -54,8 +49,55 @@ _GOES_ON = re.compile(
     r"\\\s|\$\([^)]*\)?|(?P<open>[\"'])(?=[^\s\"',;&|}\])])(?:(?!(?P=open)).)*(?P=open)|[^\s\"'\\,;&|}\])]+", re.DOTALL
 )
 """A further part of a word of a shell, ``a\\ "b c"'d'``: a quote begins one if it is closed and no blank follows."""
-_CALLED = re.compile(r"(?P<call>\b(?:login|authenticate)\(\s{0,3}(?:'\"'\"'|\\{0,3}[\"']))[^\"'\\\s]{8,400}")
+_CALLED = re.compile(r"(?P<kept>\b(?:login|authenticate)\(\s{0,3}(?:'\"'\"'|\\{0,3}[\"']))[^\"'\\\s]{8,400}")
 """A token that Python gives to a library without a name: ``login("X")``."""
+_COOKIES = re.compile(r"(?P<kept>(?<![\w-])(?:set-)?cookie:\s{0,3})[^\"'\n]{1,4000}", re.IGNORECASE)
+_COMMANDS = re.compile(
+    r"(?P<kept>(?<![\w.-])(?:"
+    r"curl\b[^|;&\n]{0,300}?\s(?:-[a-zA-Z]{0,8}[uU]|--(?:proxy-)?user)[\s=]?[\"']?[^\s:\"']{0,100}:"
+    r"|curl\b[^|;&\n]{0,300}?\s(?:-b|--cookie|-H|--header)[\s=]?[\"']?(?:cookie:\s?)?(?=[\w.-]{1,60}=)"
+    r"|sshpass\s(?:-v\s)?-p\s?"
+    r"|(?:mysql|mariadb)[\w-]{0,10}\s[^|;&\n]{0,300}?(?<=\s)-p(?=\S)"
+    r"|redis-cli\s[^|;&\n]{0,300}?(?<=\s)-a\s?"
+    r"|(?:docker|podman|nerdctl|skopeo|oras|helm(?:\sregistry)?|singularity(?:\sremote)?|oc|az)\slogin\s"
+    r"[^|;&\n]{0,300}?(?<=\s)-p\s?"
+    r"|(?:wandb|comet|neptune|clearml|lightning)(?:\.[\w.]{1,20})?\slogin\s(?:--[\w=:/.-]{1,60}\s(?:\w{1,5}://\S{1,200}\s)?){0,5}(?!-)"
+    r"|(?:aws\sconfigure|npm\sconfig|dvc\sremote|redis-cli)\s[^|;&\n]{0,100}?(?:token|secret|password|_key|requirepass|AUTH)\s"
+    r"))(?:\\{0,3}\"[^\"]{0,400}\"?|'[^']{0,400}'?|[^\s\"'\\;|&]{1,400})"
+)
+"""Programs by whose manual alone a word is a secret: no name in front of it says so."""
+
+_ENDINGS = (
+    "token", "secret", "secrets", "password", "passwords", "passwd", "passphrase", "credential", "credentials", "key",
+    "pwd",
+)  # fmt: skip
+"""Ends of the last word of a name."""
+_WORDS = frozenset(
+    (
+        "auth", "authorization", "pass", "pat", "jwt", "bearer", "cookie", "pw", "sig", "signature", "creds", "sshpass",
+        "bindpw", "rootpw", "userpw", "storepass", "keypass", "requirepass", "masterauth", "extraheader",
+    )
+)  # fmt: skip
+"""Whole last words of a name; ``sig`` and ``signature`` sign addresses, which whoever has them may use."""
+_HARMLESS = ("monkey", "donkey", "turkey", "hockey", "jockey", "whiskey", "forward_pass", "backward_pass")
+"""Ends of names that only look like those."""
+_SEVERAL = re.compile(r"(?:api|auth|access|secret|private|bearer|refresh)[_-]?(?:keys|tokens)$")
+"""Several secrets; keys and tokens alone are seldom any."""
+_UNDER = re.compile(r"(?:^|\.)(?:secrets?|passwords?|credentials?)\.")
+"""Part of a dotted name under which all is secret."""
+_LAST = re.compile(r"[^._:/-]*$")
+
+
+def sounds_secret(name: str) -> bool:
+    """Whether the value of an option or a setting of this name should not be shown."""
+    whole = name[-100:].rstrip("\"'\\").lower()
+    if whole.replace("-", "_").endswith(_HARMLESS):
+        return False
+    last = _LAST.search(whole)
+    word = last.group() if last is not None else ""
+    if word.endswith(_ENDINGS) or word.rpartition("_")[2] in _WORDS:
+        return True
+    return _SEVERAL.search(whole) is not None or _UNDER.search(whole) is not None
 
 
 def shapes(text: str) -> str:
@@ -63,9 +105,9 @@ def shapes(text: str) -> str:
     if "://" in text:
         text = _USER_INFO.sub(r"\1", text)
     if "PRIVATE KEY" in text:
-        text = _KEY_BLOCK.sub(BLOTTED, text)
+        text = _KEY_BLOCK.sub(REDACTED, text)
     # A dozen searches for literals cost a fiftieth of one for all shapes, and nearly no text has any.
-    return _SHAPES.sub(BLOTTED, text) if any(map(text.__contains__, _BEGINNINGS)) else text
+    return _SHAPES.sub(REDACTED, text) if any(map(text.__contains__, _BEGINNINGS)) else text
 
 
 def settings(text: str) -> str:
@@ -83,7 +125,7 @@ def settings(text: str) -> str:
             said.append(text[at:after])
             at = after
             continue
-        said += [text[at : found.end()], BLOTTED]
+        said += [text[at : found.end()], REDACTED]
         at = end
 
 
@@ -102,43 +144,28 @@ def _end_of_value(text: str, found: Match[str]) -> int:
 
 
 def within(text: str) -> str:
-    """A text that may hold a command line or settings, its secrets blotted out."""
-    return shapes(settings(_CALLED.sub(r"\g<call>" + BLOTTED, commands(text))))
-
-
-def commands(text: str) -> str:
-    """The text without what is secret in the commands of well-known programs that it holds."""
-    said: List[str] = []
-    at = 0
-    for start, end in secrets_in(text):
-        said += [text[at:start], BLOTTED]
-        at = end
-    return "".join(said) + text[at:]
+    """A text that may hold a command line or settings, its secrets redacted."""
+    for pattern in (_CALLED, _COOKIES, _COMMANDS):
+        text = pattern.sub(r"\g<kept>" + REDACTED, text)
+    return shapes(settings(text))
 
 
 def command(words: Sequence[str], limit: int) -> str:
-    """A command line as one text of at most ``limit`` characters, its secrets blotted out."""
-    said: List[str] = []
+    """A command line as one text of at most ``limit`` characters, its secrets redacted."""
+    shown: List[str] = []
     left = LOOKED_AT * limit
-    blot_next = False
-    followed: List[Command] = []
+    redact_next = False
     for word in words:
         if left <= 0:
             break
-        shown, left = word[:left], left - len(word) - 1
-        kept = [kept for kept in [of.keeps(shown) for of in followed] if kept is not None]
-        name, equals, _ = shown.partition("=")
-        option = (shown.startswith("-") or _VARIABLE.match(name)) and not equals and sounds_secret(name)
-        if blot_next and not shown.startswith("-"):
-            said.append(BLOTTED)
-        elif kept:
-            said.append(shown[: min(kept)] + BLOTTED)
+        part, left = word[:left], left - len(word) - 1
+        name, equals, _ = part.partition("=")
+        if redact_next and not part.startswith("-"):
+            shown.append(REDACTED)
         elif equals and _NAME.match(name) and sounds_secret(name):
-            said.append(name + "=" + BLOTTED)
+            shown.append(name + "=" + REDACTED)
         else:
-            said.append(within(shown))
-        blot_next = bool(option)
-        runs = program(shown)
-        if runs:
-            followed = [*followed[1 - INNERMOST :], Command(runs)]
-    return " ".join(said)[:limit]
+            shown.append(within(part))
+        option = (part.startswith("-") or _VARIABLE.match(name)) and not equals
+        redact_next = bool(option) and sounds_secret(name)
+    return _COMMANDS.sub(r"\g<kept>" + REDACTED, " ".join(shown))[:limit]

@@ -1,1 +1,0 @@
-"""What must not leave a node: secrets in commands, environments and lines of logs."""
