@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
+import stat
 import sys
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,9 @@ NAMED = 12
 """Files that people are told by name …"""
 LISTED = 2000
 """… and scripts."""
+STANDARD_INPUT = ("-", "/dev/stdin")
+SHELLS_OWN = ("/dev/fd/", "/proc/self/fd/")
+"""Where pipes lie that the shell opened for us; other pipes may wait for a writer for ever."""
 
 
 @click.command("analyze", cls=SectionedCommand)
@@ -37,8 +43,6 @@ def command(ctx: click.Context, choices: ScreenChoices, paths: tuple[Path, ...],
     reports, nvidia-smi, ibstat, perfquery, dmesg. Exit code: 0 healthy, 1 any other verdict (also where the files do
     not tell), 2 wrong usage.
     """
-    from hangtop.cli.piped_in import as_files
-
     with as_files(paths) as files:
         ctx.exit(_analyzed(files, choices, json=json, tui=tui))
 
@@ -161,3 +165,32 @@ class ReadingProgress:
             file=sys.stderr,
             flush=True,
         )
+
+
+@contextmanager
+def as_files(paths: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
+    """The paths, with what comes through pipes copied into files that are gone afterwards."""
+    if not any(map(_piped, paths)):
+        yield tuple(paths)
+        return
+    with tempfile.TemporaryDirectory(prefix="hangtop-") as folder:
+        yield tuple(_copied(path, Path(folder)) if _piped(path) else path for path in paths)
+
+
+def _piped(path: Path) -> bool:
+    if str(path) in STANDARD_INPUT:
+        return True
+    with suppress(OSError):
+        return str(path).startswith(SHELLS_OWN) and stat.S_ISFIFO(path.stat().st_mode)
+    return False
+
+
+def _copied(path: Path, folder: Path) -> Path:
+    """Copy it to its end. Raises :class:`click.UsageError` for a keyboard."""
+    own = str(path) in STANDARD_INPUT
+    if own and sys.stdin.isatty():
+        raise click.UsageError(f"{path}: nothing is piped in; name files, or: ssh node1 cat log | hangtop analyze -")
+    copy = folder / ("standard-input" if own else f"pipe-{path.name}")
+    with os.fdopen(os.dup(0) if own else os.open(path, os.O_RDONLY), "rb") as pipe, copy.open("wb") as file:
+        shutil.copyfileobj(pipe, file)
+    return copy

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
 
 import click
 
@@ -25,17 +25,19 @@ EVIDENCE_SHOWN = 4
 WIDTH = 120
 
 COLOURS: dict[str, str] = {"critical": "red", "warning": "yellow", "info": "cyan"}
-OUTCOME_COLOURS: dict[str, str] = {
-    "hung": "red",
-    "crashed": "red",
-    "at_risk": "red",
-    "waiting": "yellow",
-    "slow": "yellow",
-    "starting": "cyan",
-    "healthy": "green",
-    "idle": "green",
-    "unknown": "yellow",
+OUTCOMES: Final[Mapping[str, tuple[str, int]]] = {
+    "hung": ("red", 1),
+    "crashed": ("red", 1),
+    "at_risk": ("red", 1),
+    "waiting": ("yellow", 6),
+    "slow": ("yellow", 1),
+    "starting": ("cyan", 1),
+    "unknown": ("yellow", 1),
+    "healthy": ("green", 0),
+    "idle": ("green", 0),
 }
+"""Colour and exit code of each verdict; 3 stands for no node reachable, 2 for wrong usage (docs/findings.md)."""
+UNREACHABLE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +51,10 @@ class Answer:
 
     @property
     def exit_code(self) -> int:
-        """0 healthy or idle, 3 when no node could be reached, 6 waiting, 1 anything else."""
+        """That of the verdict, or 3 when no node could be reached."""
         if self.job.live and self.job.nodes and all(n.seen_at is None for n in self.job.nodes.values()):
-            return 3
-        return {"healthy": 0, "idle": 0, "waiting": 6}.get(self.verdict.outcome, 1)
+            return UNREACHABLE
+        return OUTCOMES[self.verdict.outcome][1]
 
 
 def as_json(answer: Answer) -> dict[str, Any]:
@@ -147,7 +149,7 @@ def _lines(answer: Answer, colour: bool) -> Iterator[str]:
 
     verdict, job = answer.verdict, answer.job
     yield (
-        paint(outcome_words(verdict.outcome).upper(), fg=OUTCOME_COLOURS.get(verdict.outcome, "yellow"), bold=True)
+        paint(outcome_words(verdict.outcome).upper(), fg=OUTCOMES[verdict.outcome][0], bold=True)
         + "  "
         + verdict.summary
     )

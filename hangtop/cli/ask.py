@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from collectors.fleet.ssh.asking import Asker, Question
-from hangtop.cli.running import unattended
-from hangtop.cli.status import Status
+from hangtop.cli.running import Status, unattended
 
 HOST_KEY_ANSWERS = {"y": "yes", "yes": "yes", "once": "once"}
 """Anything else is no."""

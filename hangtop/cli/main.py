@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import gc
-import importlib
 import sys
 from collections.abc import Iterable
 from typing import NoReturn
@@ -12,8 +11,8 @@ from typing import NoReturn
 import click
 
 from hangtop import __version__
-from hangtop.cli.registry import COMMANDS, DEFAULT
-from hangtop.cli.words import arrange
+from hangtop.cli.groups import LazyGroup
+from hangtop.cli.registry import DEFAULT
 
 WRONG_USAGE = 2
 UNREACHABLE = 3
@@ -30,33 +29,6 @@ CRASHED = 70
 YOUNG = 50_000
 """Objects that may be made before Python looks for cycles among them. What a start makes stays: at Python's own 700,
 looking it over more than a hundred times takes a twentieth of the time to the first frame."""
-
-
-class LazyGroup(click.Group):
-    """A group that knows its commands by name and imports one when it is wanted."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put the command's name first: ``hangtop gpu[1-8]`` is ``hangtop watch gpu[1-8]``."""
-        return super().parse_args(ctx, arrange(args))
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Names in the order of the registry."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
-        """Import a command."""
-        entry = COMMANDS.get(cmd_name)
-        if entry is None:
-            return None
-        module, _, attribute = entry.where.partition(":")
-        command = getattr(importlib.import_module(module), attribute)
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """List the commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
 
 
 @click.group(

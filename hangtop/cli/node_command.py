@@ -22,8 +22,7 @@ import click
 
 from hangtop.cli.ask import asker
 from hangtop.cli.options import SectionedCommand, connection, nodes
-from hangtop.cli.running import interrupted_cleanly, interruptible
-from hangtop.cli.status import Status
+from hangtop.cli.running import Status, interrupted_cleanly, interruptible
 from hangtop.cli.waiting import connected
 from hangtop.diagnosis.job import Job
 from hangtop.session.options import SessionOptions

@@ -5,7 +5,7 @@ To add a probe, write a function ``async def probe_x(run, …) -> Reply`` with :
 
 from __future__ import annotations
 
-from hangtop.cli.default_group import DefaultGroup
+from hangtop.cli.groups import DefaultGroup
 from hangtop.cli.probes_network import capture, infiniband, path
 from hangtop.cli.probes_ranks import collectives, trace
 

@@ -17,8 +17,7 @@ from hangtop.cli.answer import wants_colour
 from hangtop.cli.node_command import NOT_WATCHING, NodeRun, Reply, finish, node_run
 from hangtop.cli.options import SectionedCommand, connection
 from hangtop.cli.probe_reply import LOADS, probe_command, probe_reply
-from hangtop.cli.running import interrupted_cleanly
-from hangtop.cli.status import Status
+from hangtop.cli.running import Status, interrupted_cleanly
 from hangtop.diagnosis.job import Job
 from hangtop.session.asking import traces
 from hangtop.session.asking.probing import ProbeRefused, plan_probe

@@ -14,7 +14,7 @@ class CommandEntry(NamedTuple):
 
 
 COMMANDS: dict[str, CommandEntry] = {
-    "watch": CommandEntry("hangtop.cli.watch:command", "Watch a running job, live. The default: `hangtop gpu[1-8]`."),
+    "watch": CommandEntry("hangtop.cli.screen:command", "Watch a running job, live. The default: `hangtop gpu[1-8]`."),
     "demo": CommandEntry("hangtop.cli.demo:command", "Start a small real job on simulated nodes and watch it live."),
     "triage": CommandEntry(
         "hangtop.cli.triage:command", "Look for a few seconds, say what is wrong, exit with a code."

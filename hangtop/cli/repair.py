@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from hangtop.cli.answer import wants_colour
-from hangtop.cli.default_group import DefaultGroup
+from hangtop.cli.groups import DefaultGroup
 from hangtop.cli.node_command import NodeRun, Reply, node_command
 from hangtop.diagnosis.environment.catching import catching
 from hangtop.diagnosis.phrasing import count

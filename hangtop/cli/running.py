@@ -1,13 +1,15 @@
-"""Running a command's coroutine so that Ctrl-C and SIGTERM end it cleanly, and are told by the exit code."""
+"""Running a command's coroutine: Ctrl-C and signals end it cleanly; one line on standard error says how far it is."""
 
 from __future__ import annotations
 
 import asyncio
+import shutil
 import signal
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TextIO, TypeVar
 
 T = TypeVar("T")
 
@@ -92,3 +94,30 @@ async def unattended(work: Callable[[], T]) -> T:
 
     threading.Thread(target=run, name="hangtop asks", daemon=True).start()
     return await done
+
+
+class Status:
+    """One line of progress on standard error, rewritten in place; silent where nobody looks."""
+
+    held: ClassVar[int] = 0
+    """Questions that stand on the terminal: meanwhile nothing is written over what is typed."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._shown = ""
+        self._visible = self._stream.isatty()
+
+    def say(self, text: str) -> None:
+        """Show this line in place of the last one."""
+        if self._visible and text != self._shown and not Status.held:
+            width = shutil.get_terminal_size().columns - len("^C") - 1
+            self._stream.write("\r\x1b[2K" + text[:width])
+            self._stream.flush()
+            self._shown = text
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._shown:
+            self._stream.write("\r\x1b[2K")
+            self._stream.flush()
+            self._shown = ""

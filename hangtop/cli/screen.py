@@ -1,4 +1,4 @@
-"""Opens the screen: the one module here that knows it, and only when it is called."""
+"""``hangtop [watch] [NODE…]``, and the screen for other commands: the one module here that opens it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from hangtop.cli.options import ScreenChoices
+from hangtop.cli.options import ScreenChoices, SectionedCommand, connection, nodes, screen
 from hangtop.cli.running import EndedBySignalError, when_asked_to_end
 from hangtop.diagnosis.phrasing import duration, size
 from hangtop.session.options import SessionOptions
@@ -18,6 +18,23 @@ from hangtop.session.session import Session
 
 ASCII_TERMINALS = frozenset({"linux", "vt52", "vt100", "vt102", "vt220", "vt320", "ansi", "cons25", "sun"})
 """Consoles with a font of 256 or 512 signs: no braille, and of blocks and circles few or none."""
+
+
+@click.command("watch", cls=SectionedCommand)
+@nodes
+@connection()
+@screen
+@click.option("--record", metavar="FILE", type=click.Path(dir_okay=False), help="Also write what is seen to a file.")
+@click.option(
+    "--keep/--no-keep", default=True, show_default=True, help="Keep what was seen for hangtop replay when leaving."
+)
+def command(options: SessionOptions, choices: ScreenChoices, record: str | None, keep: bool) -> None:
+    """Watch a running job, live.
+
+    NODE is a host, user@host:port, an ssh alias, or a set such as gpu[001-064,070]. Without one, this machine is
+    watched, without SSH.
+    """
+    watch(options, choices, record=record, keep=keep)
 
 
 def watch(options: SessionOptions, choices: ScreenChoices, *, record: str | None = None, keep: bool = True) -> None:

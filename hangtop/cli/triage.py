@@ -13,8 +13,7 @@ import click
 from hangtop.cli.answer import Answer, print_answer
 from hangtop.cli.ask import asker
 from hangtop.cli.options import SectionedCommand, connection, nodes
-from hangtop.cli.running import interrupted_cleanly
-from hangtop.cli.status import Status
+from hangtop.cli.running import Status, interrupted_cleanly
 from hangtop.cli.waiting import all_answered, all_spoken
 from hangtop.session.aside import aside
 from hangtop.session.options import SessionOptions

@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import click
 
-from hangtop.cli.default_group import DefaultGroup
+from hangtop.cli.groups import DefaultGroup
 from hangtop.cli.node_command import NodeRun, Reply, node_command
 from hangtop.diagnosis.witnesses.ladder import ladder
 from hangtop.session.asking.orders import WitnessOrder, WitnessRefused

@@ -40,7 +40,7 @@ from collectors.samples.asked import Observation, PathFigure, RasAnswer, Recorde
 from collectors.samples.registry import SAMPLES
 from collectors.samples.traces import RankTrace
 from hangtop.cli import config
-from hangtop.cli.watch import command as watch
+from hangtop.cli.screen import command as watch
 from hangtop.session.folder import files_session
 from hangtop.session.options import SessionOptions
 from hangtop.session.recording import About, Recorder, Recording, RecordingError

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import click
 import pytest
 
+from hangtop.cli.groups import arrange
 from hangtop.cli.registry import COMMANDS
-from hangtop.cli.words import arrange
 
 
 def every_command() -> Iterator[tuple[str, click.Command]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hangtop.cli.piped_in import as_files
+from hangtop.cli.analyze import as_files
 
 RUN = [sys.executable, "-c", "from hangtop.cli.main import main; main()", "analyze"]
 LOG = b"""[rank1]: Traceback (most recent call last):
