@@ -19,8 +19,7 @@ from hangtop.diagnosis.yielding import give_way, paced
 from hangtop.session.one_job import one_job
 from hangtop.session.one_machine import told_once
 from hangtop.session.state.job_state import GpuState, JobState, NodeState, PortState, RankState
-from hangtop.session.state.past import Past
-from hangtop.session.state.trail import Looks, Trail
+from hangtop.session.state.time_series import SampleRing, TimeSeries
 
 if TYPE_CHECKING:
     from hangtop.diagnosis.traces.picture import TracePicture
@@ -31,8 +30,6 @@ NAMELESS = "node"
 """The node of what saved files say that name none: it is shown where they tell of its devices."""
 HELD = 0.5
 """Seconds after which an unchanged value is worth a second look of the same."""
-_NOTHING: Mapping[int, Mapping[str, int]] = {}
-"""Held once by all GPUs of which nothing grew."""
 STACKS_KEPT = 90.0
 """Seconds for which a dump is at hand while the job moves: nine looks of those that are taken every ten seconds. While
 it stands still, all since then are."""
@@ -234,13 +231,13 @@ def _answers(state: NodeState, source: str) -> bool:
     return known is None or known.state == "ok"
 
 
-def _frozen(looks: Trail[T], past: Past[T], at: float | None) -> Looks[T]:
+def _frozen(looks: TimeSeries[T], past: SampleRing[T], at: float | None) -> TimeSeries[T]:
     """The looks, and the last value once more as of ``at``: nodes send only what changed."""
     due = at is not None and at - looks.at > HELD
     return looks.frozen(past, at if due else None)
 
 
-def _gpu(gpu: GpuState, past: Past[GpuSample], held: float | None) -> Gpu:
+def _gpu(gpu: GpuState, past: SampleRing[GpuSample], held: float | None) -> Gpu:
     return Gpu(
         index=gpu.index,
         facts=gpu.facts,
@@ -248,7 +245,7 @@ def _gpu(gpu: GpuState, past: Past[GpuSample], held: float | None) -> Gpu:
         processes=gpu.processes,
         fault=gpu.fault,
         nvlinks=tuple(gpu.nvlinks.values()),
-        nvlink_grown=dict(gpu.nvlink_grown) or _NOTHING,
+        nvlink_grown=dict(gpu.nvlink_grown),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from collectors.fleet.sink import LinkChange
-from hangtop.session.history.node_lanes import Lanes
+from hangtop.session.history.lanes import Lanes
 from hangtop.session.state.changes import Change
 from tests.support.piloted import screen
 from tests.support.screens import NOW, Paper, PaperSession, hung

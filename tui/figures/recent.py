@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from hangtop.diagnosis.job import Look
-from hangtop.session.state.trail import Looks
+from hangtop.session.state.time_series import TimeSeries
 
 T = TypeVar("T", bound=NamedTuple)
 
@@ -17,13 +17,13 @@ GAP = 1.5
 
 
 class Recent(Generic[T]):
-    """Looks of several things by their keys, so many of each."""
+    """TimeSeries of several things by their keys, so many of each."""
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._kept: dict[Hashable, tuple[Looks[T], list[Look[T]]]] = {}
+        self._kept: dict[Hashable, tuple[TimeSeries[T], list[Look[T]]]] = {}
 
-    def of(self, key: Hashable, looks: Looks[T], interval: float) -> Sequence[Look[T]]:
+    def of(self, key: Hashable, looks: TimeSeries[T], interval: float) -> Sequence[Look[T]]:
         """Return the latest looks, oldest first, and follow them from now on; ticks are ``interval`` seconds apart."""
         newest = looks.newest
         if newest is None:
@@ -44,7 +44,7 @@ class Recent(Generic[T]):
         self._kept[key] = looks, known
         return known
 
-    def last(self, key: Hashable, looks: Looks[T]) -> Sequence[Look[T]]:
+    def last(self, key: Hashable, looks: TimeSeries[T]) -> Sequence[Look[T]]:
         """Return the last two looks, or more where they are known: for whoever goes through thousands of rows."""
         whose, known = self._kept.get(key, (None, []))
         return known if whose is looks and known[-1].at == looks.at else looks[-2:]

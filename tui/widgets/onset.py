@@ -10,8 +10,7 @@ from typing import NamedTuple
 from textual.strip import Strip
 
 from hangtop.session.history.history import STILL, WOKE
-from hangtop.session.history.lanes import FULL, UNSEEN
-from hangtop.session.history.node_lanes import Lanes
+from hangtop.session.history.lanes import FULL, UNSEEN, Lanes
 from tui.figures.measure import cpu_percent, row_of
 from tui.looks.format import SILENT, UNKNOWN, age, clock, number, spark
 from tui.looks.text import cells, fit

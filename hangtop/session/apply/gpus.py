@@ -16,9 +16,8 @@ from collectors.samples.gpus import (
 )
 from hangtop.diagnosis.job import Look
 from hangtop.session.apply.kit import Applier, Here, Together
-from hangtop.session.state.filling import with_one
 from hangtop.session.state.job_state import GpuState, NodeState
-from hangtop.session.state.trail import Trail
+from hangtop.session.state.time_series import TimeSeries
 
 PROCESSES = 1024
 """Processes on the GPUs of a node that are told apart."""
@@ -34,7 +33,7 @@ def bus_key(bus_id: str) -> str:
 def _gpu(node: NodeState, index: int) -> GpuState:
     known = node.gpus.get(index)
     if known is None:
-        node.gpus[index] = known = GpuState(index, Trail(node.gpu_rows, index))
+        node.gpus[index] = known = GpuState(index, TimeSeries(node.gpu_rows, index))
         node.gpus = dict(sorted(node.gpus.items()))
         node.roster += 1
     return known
@@ -107,21 +106,21 @@ def nvlink(here: Here, sample: NvlinkCounters) -> None:
     """Errors and traffic of one NVLink."""
     gpu = _gpu(here.node, sample.gpu)
     before = gpu.nvlinks.get(sample.link)
-    gpu.nvlinks = with_one(gpu.nvlinks, sample.link, sample)
+    gpu.nvlinks[sample.link] = sample
     grown = dict(gpu.nvlink_grown.get(sample.link, ()))
     for name in NVLINK_ERRORS:
         was, now = getattr(before, name, None), getattr(sample, name)
         if was is not None and now is not None and now != was:
             # A counter that began again counts from zero.
             grown[name] = grown.get(name, 0) + (now - was if now > was else now)
-            gpu.nvlink_grown = with_one(gpu.nvlink_grown, sample.link, grown)
+            gpu.nvlink_grown[sample.link] = grown
 
 
 def fabric(here: Here, sample: GpuFabric) -> None:
     """How far a GPU has come in joining its fabric; when that was first seen counts."""
     known = here.node.fabric.get(sample.gpu)
     if known is None or known.value != sample:
-        here.node.fabric = with_one(here.node.fabric, sample.gpu, Look(here.at, sample))
+        here.node.fabric[sample.gpu] = Look(here.at, sample)
 
 
 def service(here: Here, sample: FabricService) -> None:
@@ -129,7 +128,7 @@ def service(here: Here, sample: FabricService) -> None:
     known = here.node.fabric_services.get(sample.name)
     if known is not None and known.state != sample.state:
         here.note(f"{sample.name}: {known.state} → {sample.state} ({sample.said})", "gpu")
-    here.node.fabric_services = with_one(here.node.fabric_services, sample.name, sample)
+    here.node.fabric_services[sample.name] = sample
 
 
 APPLIERS: Mapping[type, Applier] = {

@@ -10,9 +10,7 @@ from collectors.samples.gpus import GpuSample
 from collectors.samples.ranks import RankPulse
 from hangtop.session.state.changes import Change, ChangeKind
 from hangtop.session.state.job_state import JobState, NodeState
-
-MANY = 256
-"""Nodes of a job whose rows are packed as they come: some 30 KB a node."""
+from hangtop.session.state.time_series import LARGE, ROWS, ROWS_OF_LARGE
 
 
 @dataclass(slots=True)
@@ -29,12 +27,12 @@ class Here:
 
     def flushed(self) -> None:
         """All of one flush has been applied: keep what moved."""
-        sparing = len(self.job.nodes) > MANY
+        rows = ROWS if len(self.job.nodes) <= LARGE else ROWS_OF_LARGE
         if self.pulses:
-            self.node.pulses.append(self.at, self.pulses, sparing=sparing)
+            self.node.pulses.append(self.at, self.pulses, rows)
             self.pulses = []
         if self.gpu_rows:
-            self.node.gpu_rows.append(self.at, self.gpu_rows, sparing=sparing)
+            self.node.gpu_rows.append(self.at, self.gpu_rows, rows)
             self.gpu_rows = []
 
     def note(self, text: str, kind: ChangeKind = "other") -> None:

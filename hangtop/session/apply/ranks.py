@@ -10,9 +10,8 @@ from hangtop.diagnosis.unnumbered import NUMBERED_BY, Unnumbered
 from hangtop.session.apply.kit import Applier, Here, Together
 from hangtop.session.motion import own_pauses
 from hangtop.session.state.allowance import THINGS
-from hangtop.session.state.filling import nothing, with_one, without
-from hangtop.session.state.job_state import NOBODY, RankState
-from hangtop.session.state.trail import Trail
+from hangtop.session.state.job_state import RankState
+from hangtop.session.state.time_series import TimeSeries
 
 ALARMING = {"T": "stopped", "t": "traced", "D": "uninterruptible", "Z": "zombie"}
 HELPERS = 1024
@@ -39,7 +38,7 @@ def kept(here: Here, samples: Sequence[RankProcess]) -> Sequence[RankProcess]:
 def process(here: Here, sample: RankProcess) -> None:
     """A rank's process was seen, or a fact about it changed."""
     if sample.pid in here.node.unconfirmed:
-        here.node.unconfirmed = here.node.unconfirmed - {sample.pid} or NOBODY
+        here.node.unconfirmed = here.node.unconfirmed - {sample.pid}
     if sample.rank < 0:
         sample = sample._replace(rank=Unnumbered(here.node.name, sample.pid))
     known = here.node.ranks.get(sample.pid)
@@ -58,7 +57,7 @@ def process(here: Here, sample: RankProcess) -> None:
     ranks.pop(sample.pid, None)
     for ended in [pid for pid, rank in ranks.items() if rank.gone_at is not None][:-GONE_KEPT]:
         del ranks[ended]
-    ranks[sample.pid] = RankState(here.node.name, sample, Trail(here.node.pulses, sample.pid))
+    ranks[sample.pid] = RankState(here.node.name, sample, TimeSeries(here.node.pulses, sample.pid))
     here.node.roster += 1
     here.note(f"{rank_text(sample.rank)} started" + ("" if sample.rank < 0 else f" (pid {sample.pid})"), "started")
 
@@ -102,7 +101,7 @@ def end_rank(here: Here, rank: RankState, at: float) -> None:
     if rank.gone_at is None:
         rank.gone_at = at
         here.node.roster += 1
-        rank.helpers = nothing()
+        rank.helpers = {}
         number = rank.process.rank
         here.note(f"{rank_text(number)} is gone" + ("" if number < 0 else f" (pid {rank.process.pid})"), "ended")
 
@@ -111,7 +110,7 @@ def helper(here: Here, sample: Helper) -> None:
     """A process that a rank forked."""
     rank = here.node.ranks.get(sample.rank_pid)
     if rank is not None and (sample.pid in rank.helpers or len(rank.helpers) < HELPERS):
-        rank.helpers = with_one(rank.helpers, sample.pid, sample)
+        rank.helpers[sample.pid] = sample
 
 
 def helper_gone(here: Here, sample: HelperGone) -> None:
@@ -121,7 +120,7 @@ def helper_gone(here: Here, sample: HelperGone) -> None:
         known = rank.helpers.get(sample.pid)
         if known is not None and known.role == "helper":
             rank.program_ended_at = min(sample.at, here.at)
-        rank.helpers = without(rank.helpers, sample.pid)
+        rank.helpers.pop(sample.pid, None)
 
 
 def cpu_wait(here: Here, sample: CpuWait) -> None:
@@ -133,10 +132,10 @@ def cpu_wait(here: Here, sample: CpuWait) -> None:
 
 def launcher(here: Here, sample: IdleLauncher) -> None:
     """A launcher runs on a node without a rank, or does no longer."""
-    idle = without(here.node.launchers, sample.pid)
+    idle = here.node.launchers
+    idle.pop(sample.pid, None)
     if sample.idle and len(idle) < LAUNCHERS:
-        idle = with_one(idle, sample.pid, sample)
-    here.node.launchers = idle
+        idle[sample.pid] = sample
 
 
 APPLIERS: Mapping[type, Applier] = {

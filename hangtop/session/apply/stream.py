@@ -9,8 +9,7 @@ from hangtop.diagnosis.counters import Counters
 from hangtop.session.apply.kit import Applier, Here
 from hangtop.session.apply.network import settle_rates
 from hangtop.session.apply.ranks import end_rank
-from hangtop.session.state.filling import nothing, with_one
-from hangtop.session.state.job_state import NOBODY, NodeState
+from hangtop.session.state.job_state import NodeState
 
 CONFIRM_TICKS = 4
 """Ticks of a new stream after which a rank that it has not named is gone: its sources start apart."""
@@ -28,13 +27,13 @@ def hello(here: Here, sample: Hello) -> None:
     here.node.hello = sample
     here.node.ticks = 0
     here.node.sources = {}
-    here.node.faults = nothing()
-    here.node.launchers = nothing()
+    here.node.faults = {}
+    here.node.launchers = {}
     here.node.logs_read = None
     living = [pid for pid, rank in here.node.ranks.items() if rank.gone_at is None]
-    here.node.unconfirmed = frozenset(living) if living else NOBODY
+    here.node.unconfirmed = frozenset(living)
     for rank in here.node.ranks.values():
-        rank.helpers = nothing()
+        rank.helpers = {}
         rank.cpu_wait = None
 
 
@@ -47,7 +46,7 @@ def tick(here: Here, sample: Tick) -> None:
         for pid in here.node.unconfirmed:
             if pid in here.node.ranks:
                 end_rank(here, here.node.ranks[pid], here.at)
-        here.node.unconfirmed = NOBODY
+        here.node.unconfirmed = frozenset()
 
 
 def _answers(node: NodeState, source: str) -> bool:
@@ -66,7 +65,7 @@ def source_state(here: Here, sample: SourceState) -> None:
 
 def fault(here: Here, sample: Fault) -> None:
     """Something cost one sample there."""
-    here.node.faults = with_one(here.node.faults, sample.source, sample)
+    here.node.faults[sample.source] = sample
 
 
 APPLIERS: Mapping[type, Applier] = {Hello: hello, Tick: tick, SourceState: source_state, Fault: fault}

@@ -1,8 +1,7 @@
 """The history of one job: its figures at three grains, what each rank and GPU did, and the verdicts that were given.
 
 Fed by the session's own tick, about once a second. Bounded: 11 figures take 1.7 MB, a rank or GPU half a kilobyte,
-and of a job of more than :data:`FINE` ranks only an hour by twenty seconds. What verdicts that follow each other name
-alike is held once.
+and of a job of more than :data:`FINE` ranks only an hour by twenty seconds.
 """
 
 from __future__ import annotations
@@ -13,9 +12,7 @@ from typing import NamedTuple
 
 from hangtop.diagnosis.finding import Outcome, Verdict
 from hangtop.session.history.figures import NAMES, NodeFigures, part_of, summed
-from hangtop.session.history.lanes import FULL
-from hangtop.session.history.node_lanes import JobLanes
-from hangtop.session.history.once import held_once
+from hangtop.session.history.lanes import FULL, JobLanes
 from hangtop.session.history.series import Series
 from hangtop.session.motion.progress import Progress
 from hangtop.session.motion.tracks import MotionTrack
@@ -35,7 +32,7 @@ SILENT = 3.0
 """Ticks that a node may be silent; what it does then is not known."""
 MOVED, WOKE, STILL = FULL, FULL // 3, 0
 """What a rank did in a cell: it moved; it merely woke; neither."""
-VERDICTS = 500
+VERDICTS = 200
 """Verdicts that are kept: one of each change of what they say, and of each minute."""
 SLICE = 48
 """Nodes in one go."""
@@ -130,7 +127,6 @@ class History:
         """Keep a verdict: each that says something else than the one before, and one a minute."""
         last = self.verdicts[-1] if self.verdicts else None
         before = self.verdicts[-2] if len(self.verdicts) > 1 else None
-        verdict = verdict if last is None else held_once(verdict, last.verdict)
         same = last is not None and says(last.verdict) == says(verdict)
         if same and before is not None and says(before.verdict) == says(verdict) and at - before.at < 60.0:
             self.verdicts[-1] = PastVerdict(at, verdict)

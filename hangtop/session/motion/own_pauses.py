@@ -14,7 +14,6 @@ from collectors.samples.ranks import RankPulse
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.phrasing import rank_text
 from hangtop.session.state.changes import Changes
-from hangtop.session.state.filling import with_one
 from hangtop.session.state.job_state import NodeState, OwnPause
 
 SHOWN_S = 2.5
@@ -35,14 +34,14 @@ def pauses(dump: StackDump) -> bool:
 def begin(node: NodeState, pids: Iterable[int], now: float) -> None:
     """A look that pauses these processes begins."""
     for pid in pids:
-        node.held = with_one(node.held, pid, _pause(node, pid, now, inf))
+        node.held[pid] = _pause(node, pid, now, inf)
 
 
 def end(node: NodeState, pids: Iterable[int], now: float) -> None:
     """It has answered, or failed."""
     for pid in pids:
         if (pause := node.held.get(pid)) is not None:
-            node.held = with_one(node.held, pid, replace(pause, ended=now))
+            node.held[pid] = replace(pause, ended=now)
 
 
 def told_by(node: NodeState, dumps: Collection[StackDump]) -> None:
@@ -50,7 +49,7 @@ def told_by(node: NodeState, dumps: Collection[StackDump]) -> None:
     for dump in dumps:
         known = node.held.get(dump.pid)
         if pauses(dump) and (known is None or known.ended < dump.at):
-            node.held = with_one(node.held, dump.pid, _pause(node, dump.pid, dump.at, dump.at))
+            node.held[dump.pid] = _pause(node, dump.pid, dump.at, dump.at)
 
 
 def untell(changes: Changes, node: NodeState, dumps: Collection[StackDump]) -> None:
@@ -97,7 +96,7 @@ def _as_before(node: NodeState, pause: OwnPause, at: float, sample: RankPulse) -
     switched = sample.voluntary_switches - pause.switches - pause.earlier
     if shown and pause.switches and 0 < switched <= WAKES:
         pause = replace(pause, made=pause.earlier + switched)
-        node.held = with_one(node.held, sample.pid, pause)
+        node.held[sample.pid] = pause
     if pause.made and switched >= 0:
         sample = sample._replace(voluntary_switches=sample.voluntary_switches - pause.made)
     if pause.idle_since is None or switched > WAKES:

@@ -1,8 +1,8 @@
 """The latest state of everything, as streams write it and screens draw it.
 
 One writer (the session's event loop), any number of readers in the same thread. Readers never change anything. What
-moves is kept for about a minute (see :mod:`hangtop.session.state.past`): what must be kept for longer is a recording's
-business.
+moves is kept for about a minute (:mod:`hangtop.session.state.time_series`): what must be kept for longer is a
+recording's business.
 """
 
 from __future__ import annotations
@@ -25,16 +25,12 @@ from collectors.samples.stream import Fault, Hello, SourceState, Tick
 from hangtop.diagnosis.counters import Counters
 from hangtop.diagnosis.job import Inside, LinkWord, Look
 from hangtop.session.state.changes import Changes
-from hangtop.session.state.filling import nothing
-from hangtop.session.state.past import Growing, gpu_rows, pulses
 from hangtop.session.state.shares import NodeShares
-from hangtop.session.state.trail import Trail
+from hangtop.session.state.time_series import SampleRing, TimeSeries, gpu_rows, pulses
 
 if TYPE_CHECKING:
     from collectors.fleet.targets.slurm_nodes import Scheduled
 
-NOBODY: frozenset[int] = frozenset()
-"""Pids, held once: Python makes another empty set each time, and most of thousands of nodes have one."""
 SATURATED = 0xFFFF_FFFF
 """Where perfquery's 32 bit counters stick: no growth says nothing there."""
 
@@ -44,13 +40,13 @@ class GpuState:
     """One GPU of one node."""
 
     index: int
-    looks: Trail[GpuSample]
+    looks: TimeSeries[GpuSample]
     facts: GpuFacts | None = None
     processes: tuple[GpuProcess, ...] = ()
     fault: GpuFault | None = None
     """What nvidia-smi said instead of a row; gone again when a row comes."""
-    nvlinks: Mapping[int, NvlinkCounters] = field(default_factory=nothing)
-    nvlink_grown: Mapping[int, Mapping[str, int]] = field(default_factory=nothing)
+    nvlinks: dict[int, NvlinkCounters] = field(default_factory=dict)
+    nvlink_grown: dict[int, dict[str, int]] = field(default_factory=dict)
     """Link → error counter → growth since the stream began."""
 
 
@@ -102,8 +98,8 @@ class RankState:
 
     node: str
     process: RankProcess
-    looks: Trail[RankPulse]
-    helpers: Mapping[int, Helper] = field(default_factory=nothing)
+    looks: TimeSeries[RankPulse]
+    helpers: dict[int, Helper] = field(default_factory=dict)
     program_ended_at: float | None = None
     """When a program that it had started was last seen to be no longer there."""
     gone_at: float | None = None
@@ -172,18 +168,18 @@ class NodeState:
     sources: Mapping[str, SourceState] = field(default_factory=dict)
     """Another mapping with each change: pictures hold it."""
     gpus: dict[int, GpuState] = field(default_factory=dict)
-    gpu_rows: Growing[GpuSample] = field(default_factory=gpu_rows)
+    gpu_rows: SampleRing[GpuSample] = field(default_factory=gpu_rows)
     gpu_processes: tuple[GpuProcess, ...] = ()
     gpu_fault: GpuFault | None = None
     """A complaint of nvidia-smi that names no GPU."""
     ranks: dict[int, RankState] = field(default_factory=dict)
     """By pid."""
-    pulses: Growing[RankPulse] = field(default_factory=pulses)
+    pulses: SampleRing[RankPulse] = field(default_factory=pulses)
     told_whys: frozenset[str] = frozenset()
     """Reasons for which its connection is lost that have been told, without their numbers."""
-    unconfirmed: frozenset[int] = NOBODY
+    unconfirmed: frozenset[int] = frozenset()
     """Pids known from before a reconnect that the new stream has not named yet."""
-    held: Mapping[int, OwnPause] = field(default_factory=nothing)
+    held: dict[int, OwnPause] = field(default_factory=dict)
     """The newest pause that a look of ours made, by pid."""
     answering: dict[int, float] = field(default_factory=dict)
     """Pid → session's time until which what a rank does is its answer to a question of ours: it writes a dump."""
@@ -204,14 +200,14 @@ class NodeState:
     disks: dict[str, Disk] = field(default_factory=dict)
     scheduled: Scheduled | None = None
     """As Slurm sees it, where Slurm is asked."""
-    fabric: Mapping[int, Look[GpuFabric]] = field(default_factory=nothing)
+    fabric: dict[int, Look[GpuFabric]] = field(default_factory=dict)
     """By GPU: how far it has come in joining its NVLink fabric, and since when it is seen so."""
-    fabric_services: Mapping[str, FabricService] = field(default_factory=nothing)
+    fabric_services: dict[str, FabricService] = field(default_factory=dict)
     locations: dict[tuple[str, str], Location] = field(default_factory=dict)
     """Where it hangs, by witness, level and device."""
-    launchers: Mapping[int, IdleLauncher] = field(default_factory=nothing)
+    launchers: dict[int, IdleLauncher] = field(default_factory=dict)
     """Those that run without a rank, by pid."""
-    faults: Mapping[str, Fault] = field(default_factory=nothing)
+    faults: dict[str, Fault] = field(default_factory=dict)
     bad_lines: int = 0
     """Lines from the node that did not decode."""
     last_bad: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collectors.samples.logs import LogFile
 from hangtop.session.shared_logs import SharedLogs
 from hangtop.session.state.job_state import JobState, NodeState, RankState
-from hangtop.session.state.trail import Trail
+from hangtop.session.state.time_series import TimeSeries
 from tests.support.made import process
 
 FILE = LogFile("/shared/rank0.log", "nas:7", 1000, 0, "stdout", 10, "nfs4 nas:/job", "")
@@ -21,7 +21,7 @@ def _state(*names: str) -> JobState:
 def test_the_node_of_the_rank_reads_it() -> None:
     state = _state("node1", "node2", "node3")
     node = state.nodes["node2"]
-    node.ranks[1000] = RankState("node2", process(0), Trail(node.pulses, 1000))
+    node.ranks[1000] = RankState("node2", process(0), TimeSeries(node.pulses, 1000))
     logs = SharedLogs(state)
     assert logs.assign() == ["node1", "node3"]
     assert [logs.not_mine(name) for name in state.nodes] == [("nas:7",), (), ("nas:7",)]

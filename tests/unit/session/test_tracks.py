@@ -10,8 +10,8 @@ from collectors.samples.ranks import RankPulse
 from collectors.samples.stacks import Frame
 from hangtop.session.motion.tracks import MotionTrack, track
 from hangtop.session.state.job_state import RankState
-from hangtop.session.state.past import pulses as past
-from hangtop.session.state.trail import Trail
+from hangtop.session.state.time_series import TimeSeries
+from hangtop.session.state.time_series import pulses as past
 from tests.support.made import process, pulse, stack
 
 counts = st.integers(0, 2**64 - 1)
@@ -37,7 +37,7 @@ any_pulse: st.SearchStrategy[RankPulse] = st.builds(
 def test_whatever_a_node_says_a_rank_is_followed(
     looks: list[tuple[RankPulse, float, bool, bool]], stacks: list[list[str]]
 ) -> None:
-    rank = RankState("node1", process(0), Trail(past(), 1000))
+    rank = RankState("node1", process(0), TimeSeries(past(), 1000))
     at = 1e9
     rank.looks.take(at, looks[0][0])
     known = track(rank, at, None)
@@ -51,7 +51,7 @@ def test_whatever_a_node_says_a_rank_is_followed(
 
 
 def test_a_look_that_stopped_it_is_no_reading_of_what_it_does() -> None:
-    rank = RankState("node1", process(0), Trail(past(), 1000))
+    rank = RankState("node1", process(0), TimeSeries(past(), 1000))
     rank.looks.take(1.0, pulse(1000))
     known = track(rank, 1.0, None)
     rank.looks.take(2.0, pulse(1000, voluntary_switches=500, cpu_user=1.0))
@@ -63,7 +63,7 @@ def test_a_look_that_stopped_it_is_no_reading_of_what_it_does() -> None:
 
 
 def test_a_look_without_its_outer_frames_is_no_motion() -> None:
-    rank = RankState("node1", process(0), Trail(past(), 1000))
+    rank = RankState("node1", process(0), TimeSeries(past(), 1000))
     rank.looks.take(1.0, pulse(1000))
     known = track(rank, 1.0, None)
     assert not known.saw(stack(1000, "wait", "<module>", at=2.0))
@@ -73,7 +73,7 @@ def test_a_look_without_its_outer_frames_is_no_motion() -> None:
 
 def looked_at(*, before: float, idle_since: float | None) -> MotionTrack:
     """A rank that a look at 30 s met elsewhere than the one before, and whose node said since when it sleeps."""
-    rank = RankState("node1", process(0), Trail(past(), 1000))
+    rank = RankState("node1", process(0), TimeSeries(past(), 1000))
     rank.looks.take(1.0, pulse(1000))
     known = track(rank, 1.0, None)
     known.saw(stack(1000, "train", "<module>", at=before))
@@ -104,7 +104,7 @@ def test_who_spins_does_not_begin_to_compute_when_it_is_given_more_of_a_cpu(
     cores: tuple[float, ...], moves: int
 ) -> None:
     """A hang became healthy for some seconds when other programs of its node ended."""
-    rank = RankState("node1", process(0), Trail(past(), 1000))
+    rank = RankState("node1", process(0), TimeSeries(past(), 1000))
     rank.looks.take(1.0, pulse(1000, state="R"))
     known = track(rank, 1.0, None)
     used = 0.0
@@ -126,7 +126,7 @@ def test_who_spins_does_not_begin_to_compute_when_it_is_given_more_of_a_cpu(
 )
 def test_timers_of_an_event_loop_are_no_motion(stack_of_main: tuple[str, ...], written: int, moves: bool) -> None:
     """A worker of Dask's, whose loop woke 94 times a second for 0.06 of a core, hung and was called healthy."""
-    rank = RankState("node1", process(0), Trail(past(), 1000))
+    rank = RankState("node1", process(0), TimeSeries(past(), 1000))
     rank.looks.take(1.0, pulse(1000))
     known = track(rank, 1.0, None)
     frames = [Frame(name, f"/python3.11/{file or 'run.py'}", 1, native=False)

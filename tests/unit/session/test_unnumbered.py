@@ -110,10 +110,10 @@ def test_one_that_is_stuck_is_named_by_host_and_pid(watched: Watched) -> None:
 def test_a_number_that_comes_later_is_taken_up_by_the_same_process(watched: Watched) -> None:
     watched.session.samples("node1", [nameless(51)], 1)
     watched.pass_by(3)
-    watched.session.samples("node1", [nameless(51)._replace(rank=3, numbered_by="memory")], 1)
+    watched.session.samples("node1", [nameless(51)._replace(rank=3, numbered_by="command")], 1)
     (rank,) = watched.session.job().ranks
     assert (rank.rank, len(rank.looks) >= 3) == (3, True)
-    assert "process 51 on node1 is rank 3, by its environment as it is now" in [
+    assert "process 51 on node1 is rank 3, by its command line" in [
         change.text for change in watched.session.state.changes
     ]
 
