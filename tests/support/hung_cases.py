@@ -19,6 +19,8 @@ class HungCase(NamedTuple):
     ranks: tuple[int, ...]
     says: str
     signal: int = 0
+    outcome: str = "hung"
+    """``waiting`` where the rank is at work, or what it waits for may yet come: it is named, and not accused."""
 
     def launch(self, nursery: Nurseries, name: str) -> FaultyJob:
         """Start its job."""
@@ -35,11 +37,11 @@ class HungCase(NamedTuple):
     def check(self, answer: Answer, named: Mapping[str, str] | None = None) -> None:
         """Kind and culprit are right, and nobody else is blamed; ``named``: what nodes are called by this way."""
         nodes = [f"node{1 + rank // 2}" for rank in self.ranks]
-        assert answer.named() == ("hung", self.kind, list(self.ranks)), (answer.data["summary"], answer.took)
+        assert answer.named() == (self.outcome, self.kind, list(self.ranks)), (answer.data["summary"], answer.took)
         first = answer.findings[0]
         assert first["nodes"] == sorted({(named or {}).get(node, node) for node in nodes})
         assert self.says in first["summary"] + " ".join(line["text"] for line in first["evidence"])
-        assert answer.status == 1
+        assert answer.status == (6 if self.outcome == "waiting" else 1)
         assert answer.alarms == [self.kind], "one fault is told once"
 
 
@@ -50,8 +52,8 @@ CASES = {
     "checkpoint_of_another": HungCase("lm.py", "checkpoint", 3, "rank_stuck_in_checkpoint", (3,), "write_state"),
     "lock": HungCase("lm.py", "lock", 1, "rank_stuck_on_lock", (1,), "refresh_vocabulary"),
     "lock_in_a_pair": HungCase("mesh.py", "pair_lock", 2, "rank_stuck_on_lock", (2,), "Mesh.forward"),
-    "busy_loop": HungCase("lm.py", "busy", 3, "rank_stuck_in_code", (3,), "anneal"),
-    "sleep": HungCase("lm.py", "nap", 0, "rank_stuck_in_code", (0,), "anneal"),
+    "busy_loop": HungCase("lm.py", "busy", 3, "waiting", (3,), "busy", outcome="waiting"),
+    "sleep": HungCase("lm.py", "nap", 0, "waiting", (0,), "time.sleep, 24.0 h left", outcome="waiting"),
     "stopped": HungCase("lm.py", "none", 1, "rank_stopped", (1,), "stopped", signal.SIGSTOP),
     "collective_on_one_rank": HungCase("vision.py", "only_here", 0, "collective_mismatch", (0,), "share_histogram"),
     "fewer_batches": HungCase("vision.py", "fewer_batches", 3, "collective_mismatch", (3,), "on_fit_end"),

@@ -12,13 +12,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from collectors.samples.collectives import RecorderDump
+from collectors.samples.collectives import Collective, RecorderDump
 from hangtop.diagnosis.groups.groups import Group, Groups
 from hangtop.diagnosis.groups.pairs import PeerHalf, meetings
 from hangtop.diagnosis.groups.tracks import Course, Half, Track, courses, newest
 
 Why = Literal["not launched", "not dumped", "behind"]
 """``behind``: the other side launched it too, after something that is itself open."""
+
+
+_ENDS_TOGETHER = ("all", "_all", "reduce_scatter", "_reduce_scatter", "barrier")
+"""Beginnings of the operations that end on no rank before every rank has joined."""
+
+
+def ends_together(entry: Collective) -> bool:
+    """Whether an operation ends nowhere before all have joined; a broadcast ends at its root before."""
+    return not entry.p2p and entry.op.lower().startswith(_ENDS_TOGETHER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +88,17 @@ class Recorded:
 
     def _look_for_absent(self, group: Group, seq: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         own, ranks = self.tracks[group], self.members(group)
+        unlisted = self.unlisted(group)
+        waiting = [track.entries[seq] for track in own.values() if seq in track.unfinished]
+        if 2 * len(waiting) > len(ranks) and all(ends_together(entry) for entry in waiting):
+            unlisted = set()  # what most members still wait in, nobody has completed: a member without it is not in it
         missing = [
             rank
             for rank in ranks & self.dumps.keys()
-            if (own[rank].enqueued < seq if rank in own else not self.courses[rank].partial)
+            if rank not in unlisted and (rank not in own or own[rank].enqueued < seq)
         ]
         undumped = ranks - self.dumps.keys()
-        return tuple(sorted(missing)), tuple(sorted(undumped | self.unlisted(group)))
+        return tuple(sorted(missing)), tuple(sorted(undumped | unlisted))
 
     def unlisted(self, group: Group) -> set[int]:
         """Members whose dump of active entries alone does not say how far they got in a group."""

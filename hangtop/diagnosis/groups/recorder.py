@@ -6,12 +6,12 @@ Works on any number of dumps: a rank without one is named as such, never an erro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from collectors.samples.collectives import Collective, RecorderDump
-from hangtop.diagnosis.groups.edges import Recorded, Waits, by_recorders, recorded, spread
+from hangtop.diagnosis.groups.edges import Recorded, Waits, by_recorders, ends_together, recorded, spread
 from hangtop.diagnosis.groups.ends import ends_of, outvoted
 from hangtop.diagnosis.groups.groups import Group
 from hangtop.diagnosis.groups.pairs import passed_before
@@ -68,6 +68,21 @@ class NotJoined:
 
 
 @dataclass(frozen=True, slots=True)
+class Unfinished:
+    """The first operation that one rank has open although other members of the group have completed it.
+
+    All have joined an all_reduce that one member has completed: the GPU of a member that has it open stands still.
+    """
+
+    rank: int
+    group: Group
+    seq: int
+    op: str
+    completed: tuple[int, ...]
+    """The members that have completed it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Matched:
     """What the dumps say together. ``culprits`` are the ends of all waits, or those who strayed in a circle of them."""
 
@@ -86,6 +101,14 @@ class Matched:
     undumped: tuple[int, ...]
     """Ranks without a dump that the others wait for, where no other is to blame."""
     dumped: tuple[int, ...]
+    unfinished: tuple[Unfinished, ...] = ()
+    """Where a rank has open what its peers have completed, one a rank."""
+
+    @property
+    def timed(self) -> bool:
+        """Whether any recorder tells that a GPU has begun an operation: else all that is open was only scheduled."""
+        dumps = self.given.dumps.values()
+        return any(entry.state == "started" for dump in dumps for entry in dump.collectives)
 
 
 def match(dumps: Iterable[RecorderDump]) -> Matched:
@@ -103,7 +126,8 @@ def match(dumps: Iterable[RecorderDump]) -> Matched:
     ends = ends_of(edges, busy, given.dumps.keys())
     of_pairs = {edge.waiter for edge in edges if edge.certain and edge.operation in ("send", "recv")}
     of_groups = {edge.waiter for edge in edges if edge.certain} - of_pairs
-    culprits = ends.ranks or program.strayed() or outvoted(edges)
+    unfinished = tuple(_unfinished(given))
+    culprits = ends.ranks or tuple(one.rank for one in unfinished) or program.strayed() or outvoted(edges)
     circle = ends.circle if not of_groups & set(ends.circle) and not culprits else ()
     if passed_before(given.courses, circle, given.met):
         circle = ()
@@ -123,10 +147,25 @@ def match(dumps: Iterable[RecorderDump]) -> Matched:
         ),
         circle=circle,
         culprits=culprits,
-        torn=not ends.ranks and len(culprits) > 1,
+        torn=not ends.ranks and not unfinished and len(culprits) > 1,
         undumped=ends.undumped,
         dumped=tuple(sorted(given.dumps)),
+        unfinished=() if ends.ranks else unfinished,
     )
+
+
+def _unfinished(given: Recorded) -> Iterator[Unfinished]:
+    """Ranks whose GPU has not finished what all others of a group have, in the order of their numbers."""
+    for rank, course in sorted(given.courses.items()):
+        for group, track in course.tracks.items():
+            first = min(track.unfinished, default=None)
+            if first is None or not ends_together(track.entries[first]):
+                continue
+            others = {other: own for other, own in given.tracks[group].items() if other != rank}
+            completed = tuple(sorted(other for other, own in others.items() if own.completed >= first))
+            if completed:
+                yield Unfinished(rank, group, first, track.entries[first].op, completed)
+                break
 
 
 def _order(group: Group) -> tuple[bool, int, str, tuple[int, ...]]:

@@ -26,6 +26,8 @@ OWN_GPU = (
     "Suspect a kernel on that GPU that does not end, or the GPU itself: look at its power, clocks and Xid errors. A "
     "CUDA core dump tells which kernel it is in."
 )
+SCHEDULED = 0.7
+"""Most weight where recorders tell of what was scheduled alone: whether a GPU has begun it nobody knows."""
 CODE = "Look for a collective behind `if rank == …`, ranks with a different number of batches, or shapes that differ."
 
 
@@ -41,7 +43,7 @@ def flight_recorder(job_status: JobStatus) -> Iterator[Finding]:
     matched = job_status.job.once(matched_dumps)
     for differs in matched.differs:
         yield _differs(job_status.job, differs, matched)
-    found = [*_circle(job_status, matched), *_stayed_away(job_status, matched)]
+    found = [*_circle(job_status, matched), *_unfinished(job_status, matched), *_stayed_away(job_status, matched)]
     if not matched.differs:
         yield from found
     for stop in matched.stalled:
@@ -53,9 +55,9 @@ def flight_recorder(job_status: JobStatus) -> Iterator[Finding]:
                 yield of_another_size(job_status.job, stop, odd, told)
                 continue
             yield Finding(
-                "collective_stalled", "critical", 0.8,
-                f"all {count(len(stop.waiting), 'rank')} joined {stop.op} #{stop.seq} of group {stop.group.label}, and "
-                "none completed it",
+                "collective_stalled", "critical", 0.8 if matched.timed else SCHEDULED,
+                f"all {count(len(stop.waiting), 'rank')} {'joined' if matched.timed else 'launched'} {stop.op} "
+                f"#{stop.seq} of group {stop.group.label}, and none completed it",
                 ranks=stop.waiting, nodes=homes(job_status.job, stop.waiting),
                 evidence=tuple(_dump(matched, rank, f"{stop.op} #{stop.seq} open") for rank in stop.waiting[:4]),
                 advice="The code of all ranks agrees: suspect the network or a GPU. Run the allreduce probe.",
@@ -93,6 +95,37 @@ def _differs(job: Job, differs: Differs, matched: Matched) -> Finding:
     )  # fmt: skip
 
 
+def _unfinished(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
+    """collective_stalled of ranks that have open what other members of the group have completed."""
+    if not matched.unfinished:
+        return
+    first = matched.unfinished[0]
+    ranks = tuple(one.rank for one in matched.unfinished)
+    since = (matched.given.tracks[one.group][one.rank].entries[one.seq].created for one in matched.unfinished)
+    written = max((dump.at for dump in matched.given.dumps.values() if dump.at is not None), default=None)
+    began = min((at for at in since if at is not None), default=None)
+    if not _old_enough(job_status, None if written is None or began is None else written - began):
+        return
+    others = {edge.waiter for edge in matched.edges} - {*ranks}
+    have = "has" if len(ranks) == 1 else "have"
+    yield Finding(
+        "collective_stalled", "critical", 0.85 if len(ranks) * 2 < len(matched.dumped) else SCHEDULED,
+        f"{ranks_on(ranks, homes(job_status.job, ranks))} {have} not finished {first.op} "
+        f"#{first.seq} of group {first.group.label}, which {ranks_text(first.completed)} "
+        f"{'has' if len(first.completed) == 1 else 'have'}: the GPU stands still; {count(len(others), 'other')} wait",
+        ranks=ranks, nodes=homes(job_status.job, ranks),
+        evidence=tuple(
+            line
+            for one in matched.unfinished[:3]
+            for line in (
+                _dump(matched, one.rank, f"{one.op} #{one.seq} of group {one.group.label} open"),
+                _dump(matched, one.completed[0], f"{one.op} #{one.seq} of group {one.group.label} completed"),
+            )
+        ),
+        advice=OWN_GPU,
+    )  # fmt: skip
+
+
 def _circle(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     """p2p_deadlock: a receive may have been posted early, so that a rank in the circle may be held up elsewhere."""
     circle = matched.circle
@@ -113,6 +146,8 @@ def _circle(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
 def _stayed_away(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     """Name the ends of all waits; those without a dump where nobody who has one is to blame."""
     job = job_status.job
+    if matched.unfinished:
+        return
     culprits = ends_beyond(job_status, matched) or matched.undumped
     if not matched.culprits and set(culprits) <= _known_to_be_gone(job_status):
         return  # why they are is what holds the others up
@@ -175,6 +210,8 @@ def _sureness(matched: Matched, direct: Sequence[Waits]) -> float:
         return 0.6  # one of two is right
     if not matched.culprits:
         return 0.65
+    if not matched.timed and any(matched.given.courses[rank].partial for rank in matched.culprits):
+        return SCHEDULED
     return 0.8 if any(edge.why == "not dumped" for edge in (*direct, *matched.edges)) else 0.92
 
 

@@ -8,7 +8,7 @@ from math import inf
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.tables.thresholds import SLEPT_SEEN_SHARE
+from hangtop.diagnosis.tables.thresholds import SLEPT_SEEN_SHARE, STOOD_STILL_S
 from hangtop.diagnosis.waits.graph import WaitGraph, find_waits
 from hangtop.diagnosis.waits.on_its_way import on_its_way
 from hangtop.diagnosis.waits.patience import seen_after
@@ -78,7 +78,10 @@ class JobStatus:
 
     def wake_set(self, status: RankStatus) -> WakeSet:
         """What may let this rank go on, and whether any of that makes progress, beside the ranks that wait."""
-        return wake_set_of(status, self.graph.waiters if self.graph is not None else ())
+        still = self.job.stood_still
+        stands = self.job.live and still is not None and still >= STOOD_STILL_S
+        since = self.job.now - (still or 0.0) if stands else None
+        return wake_set_of(status, self.graph.waiters if self.graph is not None else (), since)
 
     def due(self, culprit: RankStatus) -> float:
         """Seconds that the others may wait for this rank before that is a fault.

@@ -27,6 +27,7 @@ from hangtop.diagnosis.stacks.system import FILE_LOCKS, OPENS, sleep_left
 from hangtop.diagnosis.stacks.torn import TRACED
 from hangtop.diagnosis.tables.thresholds import HELPERS_KNOWN_S, IDLE_CORES, LATE_LOOKS, SOME_CORES
 from hangtop.diagnosis.tables.wchan import call_at
+from hangtop.diagnosis.waits.process_motion import Motion, motion
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
 LITTLE_BYTES_PER_S = 4096.0
@@ -62,8 +63,8 @@ class WakeSet(NamedTuple):
     """For people: ``1.0 core busy``, ``reads 3.2 MB/s``, ``blocked on pipe``, ``time.sleep, 277.8 h left``."""
 
 
-def wake_set_of(status: RankStatus, waiters: Sequence[RankStatus]) -> WakeSet:
-    """Measure the wake set of a rank, relative to the ranks that wait.
+def wake_set_of(status: RankStatus, waiters: Sequence[RankStatus], since: float | None = None) -> WakeSet:
+    """Measure the wake set of a rank, relative to the ranks that wait, from ``since`` on: when the job came to stand.
 
     Threads of NCCL and torch that poll or keep watch use CPU in every rank of the job, so the threads beside the main
     one count by what they use more than those of the median waiter.
@@ -78,19 +79,23 @@ def wake_set_of(status: RankStatus, waiters: Sequence[RankStatus]) -> WakeSet:
     doing = status.activity
     if doing is not None and doing.state == TRACED:
         return WakeSet(Progress.UNKNOWN, "")
-    if works := _work(status, doing, waiters):
+    moved = status.motion if since is None else motion(status.process, max(since, doing.since if doing else since))
+    if works := _work(status, moved, doing, waiters):
         return WakeSet(Progress.WORKS, works)
     if doing is None or doing.error:
         return WakeSet(Progress.UNKNOWN, "" if doing is None else doing.label)
-    if len(status.readings) < LATE_LOOKS or _children_unknown(status.process, doing):
-        return WakeSet(Progress.UNKNOWN, doing.label)
-    inside = _blocked_inside(status, doing, waiters)
-    return WakeSet(Progress.INSIDE if inside else Progress.OUTSIDE, _blocked_on(status, doing))
+    on = _blocked_on(status, doing)
+    if len(status.readings) < LATE_LOOKS or (status.process is not None and status.process.looks and not moved.span):
+        return WakeSet(Progress.UNKNOWN, on)
+    unknown = _children_unknown(status.process, doing)
+    seen = status.process is not None and bool(status.process.helpers)
+    if (seen or not unknown) and _blocked_inside(status, doing, waiters):
+        return WakeSet(Progress.INSIDE, on)
+    return WakeSet(Progress.UNKNOWN if unknown else Progress.OUTSIDE, on)
 
 
-def _work(status: RankStatus, doing: Activity | None, waiters: Sequence[RankStatus]) -> str:
+def _work(status: RankStatus, moved: Motion, doing: Activity | None, waiters: Sequence[RankStatus]) -> str:
     """The figures of what makes progress in a wake set; empty for none."""
-    moved = status.motion
     usual = [one.motion.threads for one in waiters if one.motion.threads is not None]
     beside = max(0.0, (moved.threads or 0.0) - (median_low(usual) if usual else 0.0))
     main = max(0.0, (moved.cpu or 0.0) - (moved.threads or 0.0))

@@ -190,12 +190,14 @@ def test_a_rank_that_is_not_in_a_broadcast_that_all_others_wait_in() -> None:
 
 
 def test_some_have_finished_it_and_some_not() -> None:
-    """Data has moved: nothing says that the network is at fault."""
+    """Data has moved, so that all have joined: the GPUs of those that have it open stand still."""
     dumps = [
-        dump(rank, *history(rank, 7)) if rank < 2 else dump(rank, *history(rank, 6, op="all_reduce"))
+        dump(rank, *history(rank, 7)) if rank < 3 else dump(rank, *history(rank, 6, op="all_reduce"))
         for rank in range(4)
     ]
-    assert alarms(recorded(*dumps).verdict()) == []
+    found = first(recorded(*dumps).verdict())
+    assert (found.kind, found.ranks) == ("collective_stalled", (3,))
+    assert "which ranks 0-2 have: the GPU stands still" in found.summary
 
 
 def test_two_sides_of_a_split_carry_one_name() -> None:
@@ -442,3 +444,17 @@ def test_logs_of_a_job_in_motion() -> None:
     live.ranks().at(ALL_REDUCE).pulse(switches=30, cores=0.5)
     live.progress.extend(launched(rank, 7713 if rank == 7 else 7714) for rank in range(8))
     assert [alarms(job.verdict()) for job in (even, spread, live)] == [[], [], []]
+
+
+def test_of_dumps_of_active_entries_alone_a_member_that_lists_nothing_has_not_joined_what_most_wait_in() -> None:
+    """The recorder wrote `scheduled` for all of them, so that it is likely and not proven."""
+    waiting = [collective(rank, 7, op="all_reduce", done=False, state="scheduled") for rank in range(3)]
+    dumps = [*(dump(rank, waiting[rank]) for rank in range(3)), dump(3)]
+    told = [one._replace(status=[GroupStatus(one.rank, "0", 7, None, 6)]) for one in dumps]
+    found = first(recorded(*told).verdict())
+    assert (found.kind, found.ranks, found.certainty) == ("collective_mismatch", (3,), "likely")
+
+
+def test_a_broadcast_that_its_root_has_completed_accuses_nobody() -> None:
+    dumps = [dump(0, *history(0, 7)), *(dump(rank, *history(rank, 6, op="broadcast")) for rank in (1, 2, 3))]
+    assert not [found for found in recorded(*dumps).verdict().findings if "GPU stands still" in found.summary]
