@@ -1,7 +1,7 @@
 """Bytes of a node's stream in, samples out, whatever the bytes are.
 
-Nothing here raises for what a node sends. A line that is no sample is kept aside as a :class:`BadLine`; a line without
-end, and whatever exceeds the bytes of a tick, is dropped and counted, so that one node cannot take the whole core.
+Nothing here raises for what a node sends. A line that is no sample is kept aside as a :class:`BadLine`; of a line
+without end the rest is dropped.
 """
 
 from __future__ import annotations
@@ -21,21 +21,11 @@ _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 LINE_LIMIT = 1 << 20
 """Bytes after which a line without an end is dropped."""
 
-TICK_LIMIT = 4 << 20
-"""Bytes decoded of one node between two calls of :meth:`Decoder.renew`; a node's own limit is an eighth of it."""
-
 BAD_LIMIT = 16
-"""Bad lines kept between two calls of :meth:`Decoder.renew`; of the others the number."""
+"""Bad lines kept between two calls of :meth:`Decoder.bad_lines`; of the others the number."""
 
 EXCERPT = 200
 """Bytes of a bad line that are kept."""
-
-SUSTAINED = 640 << 10
-"""Bytes a node that is decoded without end may send between two calls of :meth:`Decoder.renew`: a fifth above its own
-limit, a hundred times of what it sends."""
-
-BURST = 16 << 20
-"""Bytes beyond that which it may send at first, or after a quiet while: logs are told anew after each reconnect."""
 
 for _sample in SAMPLES:
     bounds.bind(_sample)
@@ -71,48 +61,23 @@ class BadLine(NamedTuple):
 class Decoder:
     """One node's stream: splits, decodes, cleans, counts."""
 
-    __slots__ = (
-        "_bad", "_bad_unsaid", "_dropped_bytes", "_dropped_lines", "_line_limit", "_rest", "_saved", "_skipping",
-        "_spent", "_sustained", "_tick_limit",
-    )  # fmt: skip
+    __slots__ = ("_bad", "_bad_unsaid", "_line_limit", "_rest", "_skipping")
 
-    def __init__(self, line_limit: int = LINE_LIMIT, tick_limit: int = TICK_LIMIT, sustained: int = SUSTAINED) -> None:
+    def __init__(self, line_limit: int = LINE_LIMIT) -> None:
         self._line_limit = line_limit
-        self._tick_limit = tick_limit
         self._rest = b""
         self._skipping = False
-        self._sustained = sustained
-        self._saved = BURST
-        """Bytes that may come beyond what is sustained."""
-        self._spent = 0
         self._bad: list[BadLine] = []
         self._bad_unsaid = 0
-        self._dropped_lines = 0
-        self._dropped_bytes = 0
-
-    @property
-    def flooded(self) -> bool:
-        """True when this tick's bytes are spent: reading on would only drop."""
-        return self._spent >= min(self._tick_limit, self._sustained + self._saved)
-
-    @property
-    def exhausted(self) -> bool:
-        """True when it is held to the rate that it may keep up for ever: it sends too much for too long."""
-        return self._saved < self._sustained
 
     def feed(self, data: bytes) -> list[NamedTuple]:
         """Samples of all lines that ``data`` completes, in order."""
         if self._skipping:
             end = data.find(b"\n") + 1
-            self._dropped_bytes += end or len(data)
             if not end:
                 return []
             self._skipping = False
             data = data[end:]
-        if self.flooded:
-            self._drop(data)
-            return []
-        self._spent += len(data)
         *lines, self._rest = (self._rest + data).split(b"\n")
         samples: list[NamedTuple] = []
         for line in lines:
@@ -120,23 +85,16 @@ class Decoder:
                 samples += self._decode(line)
         if len(self._rest) > self._line_limit:
             self._reject(self._rest, f"longer than {self._line_limit} bytes without an end: dropped")
-            self._dropped_bytes += len(self._rest)
             self._rest = b""
             self._skipping = True
         return samples
 
-    def renew(self) -> list[BadLine]:
-        """Begin a new tick: what was bad since the last call, and a fresh allowance of bytes."""
+    def bad_lines(self) -> list[BadLine]:
+        """What was bad since the last call."""
         bad, self._bad = self._bad, []
         if self._bad_unsaid:
             bad.append(BadLine("", f"{self._bad_unsaid} more lines that are no samples"))
             self._bad_unsaid = 0
-        if self._dropped_lines:
-            size = self._dropped_bytes / 1e6
-            bad.append(BadLine("", f"flood: {self._dropped_lines} lines ({size:.1f} MB) dropped in one tick"))
-        self._dropped_lines = self._dropped_bytes = 0
-        self._saved = max(0, min(BURST, self._saved + self._sustained - self._spent))
-        self._spent = 0
         return bad
 
     def _decode(self, line: bytes) -> list[Any]:
@@ -178,18 +136,6 @@ class Decoder:
             except _UNREADABLE as error:
                 self._reject(bytes(part), str(error))
         return samples
-
-    def _drop(self, data: bytes) -> None:
-        """Pass over data, keeping only where lines begin."""
-        end = data.rfind(b"\n") + 1
-        if not end:
-            self._skipping = True
-            self._rest = b""
-            self._dropped_bytes += len(data)
-            return
-        self._dropped_lines += data.count(b"\n")
-        self._dropped_bytes += end
-        self._rest = data[end:]
 
     def _reject(self, line: bytes, why: str) -> None:
         if len(self._bad) < BAD_LIMIT:

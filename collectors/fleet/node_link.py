@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from collectors.fleet import interpreter, payload
 from collectors.fleet.control import control_line, lend
-from collectors.fleet.decode import SUSTAINED, Decoder, greeted_once
+from collectors.fleet.decode import Decoder, greeted_once
 from collectors.fleet.link_state import Backoff, LinkState
+from collectors.fleet.share import Share
 from collectors.fleet.sink import Sink
 from collectors.fleet.streaming import Ended, LinkTransport, Streaming
 from collectors.fleet.transport import Declined, Refused, TransportError
@@ -26,7 +27,7 @@ FIRST_WORD = 20.0
 STEADY = 20.0
 """Seconds of life after which a node that is lost is tried again at once."""
 
-FLOODS = f"it sends more than {SUSTAINED >> 10} KiB a second: no more than that is read"
+FLOODS = "it sends more than this machine has time for: the rest waits there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class NodeLink:
         self._state = LinkState(transport.name, options.sink)
         self._streaming: Streaming | None = None
         self._decoder = Decoder()
+        self._share = Share()
         self._heard_at: float | None = None
         self._ticked_at = 0.0
         self._again: asyncio.Event | None = None
@@ -107,13 +109,14 @@ class NodeLink:
 
     def look(self, now: float) -> None:
         """Once a second: is what it shows fresh, and what came that could not be used? ``now`` is monotonic."""
-        for bad in self._decoder.renew():
+        for bad in self._decoder.bad_lines():
             self._options.sink.bad_line(self._transport.name, bad.text, bad.why)
+        self._share.renew()
         if self._streaming is not None:
             self._streaming.resume()
-        if self._state.link == "live" and self._decoder.exhausted:
+        if self._state.link == "live" and self._share.exceeded:
             self._state.change("limited", FLOODS)
-        elif self._state.link == "limited" and self._state.why == FLOODS and not self._decoder.exhausted:
+        elif self._state.link == "limited" and self._state.why == FLOODS and not self._share.exceeded:
             self._state.change("live")
         if self._heard_at is not None and (silent := now - self._ticked_at) > self._stale_after:
             if self._state.link in ("live", "limited"):
@@ -192,6 +195,7 @@ class NodeLink:
         decoder = self._decoder = Decoder()
 
         def take(data: bytes) -> None:
+            began = time.thread_time()
             samples = greeted_once(decoder.feed(data), self._heard_at is not None)
             if samples:
                 starting = self._heard_at is None
@@ -199,7 +203,8 @@ class NodeLink:
                 if starting:
                     self._lend(samples)
                 sink.samples(name, samples, len(data))
-            if decoder.flooded and self._streaming is not None:
+            self._share.spend(time.thread_time() - began)
+            if self._share.used_up and self._streaming is not None:
                 self._streaming.pause()
 
         self._streaming = Streaming(self._transport, take)

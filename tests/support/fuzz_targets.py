@@ -66,7 +66,7 @@ def _log(data: bytes) -> None:
     decoder = Decoder()
     for event in events:  # what leaves a node arrives
         decoder.feed(json.dumps(["LogEvent", event]).encode() + b"\n")
-    assert not [bad.why for bad in decoder.renew() if "Expected" in bad.why]
+    assert not [bad.why for bad in decoder.bad_lines() if "Expected" in bad.why]
 
 
 def _stream(data: bytes) -> None:
@@ -74,7 +74,7 @@ def _stream(data: bytes) -> None:
     samples = decoder.feed(data + b"\n")
     if samples:
         session.samples("node", samples, len(data))
-    for bad in decoder.renew():
+    for bad in decoder.bad_lines():
         session.bad_line("node", bad.text, bad.why)
     session.tick()
     session.job()

@@ -12,7 +12,7 @@ def arrived(sample: NamedTuple) -> NamedTuple:
     """The sample as it comes in here: cleaned, and with numbers that the decoders bound. Fails where it is refused."""
     decoder = Decoder()
     found = decoder.feed(wire.encode(sample))
-    refused = decoder.renew()
+    refused = decoder.bad_lines()
     assert not refused, refused
     (one,) = found
     assert type(one) is type(sample)

@@ -29,7 +29,7 @@ class Answers:
         self._on_dump = on_dump
         self._on_end = on_end
         self._on_wish = on_wish
-        self._decoder = Decoder(line_limit=LINE_LIMIT, tick_limit=64 * LINE_LIMIT, sustained=64 * LINE_LIMIT)
+        self._decoder = Decoder(line_limit=LINE_LIMIT)
 
     def line(self, line: bytes) -> bool:
         """Take a line; none is the last, as more can be asked."""
@@ -45,7 +45,7 @@ class Answers:
 
     def bad(self) -> str:
         """Why a line could not be used; empty when all could."""
-        return "; ".join(dict.fromkeys(bad.why for bad in self._decoder.renew()))
+        return "; ".join(dict.fromkeys(bad.why for bad in self._decoder.bad_lines()))
 
     def _wish(self, line: bytes) -> None:
         try:

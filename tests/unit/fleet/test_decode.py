@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.fleet.clean import clean, clean_bytes
-from collectors.fleet.decode import BAD_LIMIT, SUSTAINED, Decoder
+from collectors.fleet.decode import BAD_LIMIT, Decoder
 from collectors.samples.logs import LogEvent
 from collectors.samples.stream import Fault, SourceState, Tick
 
@@ -31,7 +31,7 @@ def test_lines_become_samples_however_they_are_cut() -> None:
         decoder = Decoder()
         found = [sample for at in range(0, len(data), size) for sample in decoder.feed(data[at : at + size])]
         assert found == [fault, TICK] * 3
-        assert decoder.renew() == []
+        assert decoder.bad_lines() == []
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_lines_become_samples_however_they_are_cut() -> None:
 def test_bad_lines_are_kept_apart_and_the_next_is_good(data: bytes, why: str) -> None:
     decoder = Decoder()
     assert decoder.feed(data + line(TICK)) == [TICK]
-    (bad,) = decoder.renew()
+    (bad,) = decoder.bad_lines()
     assert re.search(why, bad.why)
     assert len(bad.text) <= 200
 
@@ -69,7 +69,7 @@ def test_a_bad_sample_costs_its_neighbours_nothing() -> None:
     decoder = Decoder()
     rows = [TICK, [1, 2.0], TICK._replace(seq=3), ["x", 2.0, 0.5, 0.25, 4096], TICK]
     assert decoder.feed(json.dumps(["Tick", *rows]).encode() + b"\n") == [TICK, rows[2], TICK]
-    assert [bad.text for bad in decoder.renew()] == ["[1, 2.0]", '["x", 2.0, 0.5, 0.25, 4096]']
+    assert [bad.text for bad in decoder.bad_lines()] == ["[1, 2.0]", '["x", 2.0, 0.5, 0.25, 4096]']
 
 
 def test_texts_are_cleaned_at_any_depth() -> None:
@@ -94,38 +94,25 @@ def test_a_line_without_end_is_dropped_and_counted() -> None:
     assert decoder.feed(b"x" * 200) == []
     assert decoder.feed(b"x" * 100_000) == []
     assert decoder.feed(b'"]]\n' + line(TICK)) == [TICK]
-    (bad,) = decoder.renew()
+    (bad,) = decoder.bad_lines()
     assert "longer than 1000 bytes" in bad.why
-
-
-def test_a_flood_costs_one_tick_its_rest() -> None:
-    decoder = Decoder(tick_limit=10_000)
-    row = line(TICK)
-    taken = sum(len(decoder.feed(row * 20)) for _ in range(100))
-    assert 0 < taken * len(row) < 12_000
-    flooded = decoder.flooded
-    assert flooded
-    assert decoder.feed(row[:5]) == []
-    (bad,) = decoder.renew()
-    assert bad.why.startswith("flood:")
-    assert decoder.feed(row[5:] + row) == [TICK], "the stream is in step again"
 
 
 def test_many_bad_lines_are_told_in_few() -> None:
     decoder = Decoder()
     decoder.feed(b"bad\n" * 500)
-    told = decoder.renew()
+    told = decoder.bad_lines()
     assert len(told) == BAD_LIMIT + 1
     assert told[-1].why == f"{500 - BAD_LIMIT} more lines that are no samples"
-    assert decoder.renew() == []
+    assert decoder.bad_lines() == []
 
 
 @given(st.lists(st.binary(max_size=3000), max_size=20))
 def test_any_bytes_do_no_harm(chunks: list[bytes]) -> None:
-    decoder = Decoder(line_limit=2000, tick_limit=20_000)
+    decoder = Decoder(line_limit=2000)
     for chunk in chunks:
         decoder.feed(chunk)
-    decoder.renew()
+    decoder.bad_lines()
     decoder.feed(b"\n")
     assert decoder.feed(line(TICK)) == [TICK]
 
@@ -141,7 +128,7 @@ def test_any_bytes_do_no_harm(chunks: list[bytes]) -> None:
 def test_any_json_of_a_known_kind_is_a_sample_or_a_bad_line(kind: str, fields: object) -> None:
     decoder = Decoder()
     found = decoder.feed(json.dumps([kind, fields]).encode() + b"\n")
-    assert len(found) + len(decoder.renew()) == 1
+    assert len(found) + len(decoder.bad_lines()) == 1
 
 
 def test_no_sign_of_unicode_that_formats_is_left() -> None:
@@ -202,7 +189,7 @@ def test_cleaning(text: str, seen: str) -> None:
 def test_a_value_beyond_its_bounds_is_no_sample(row: str) -> None:
     decoder = Decoder()
     assert decoder.feed(row.encode() + b"\n" + line(TICK)) == [TICK]
-    (bad,) = decoder.renew()
+    (bad,) = decoder.bad_lines()
     assert "Expected" in bad.why
 
 
@@ -213,22 +200,4 @@ def test_ordinary_extremes_are_samples() -> None:
         LogEvent("k", 253_370_764_800.0, -1, "", 1 << 22, "s", 10**12, "t" * 4096, {"n": -1, "m": 1e14}),
     ]
     assert decoder.feed(b"".join(map(line, rows))) == rows
-    assert decoder.renew() == []
-
-
-def test_a_node_that_sends_without_end_is_read_at_a_bounded_rate() -> None:
-    decoder = Decoder()
-    chunk = line(TICK) * 5000
-    taken = 0
-    before = 0
-    for _ in range(60):
-        before = taken
-        for _ in range(100):  # as many as a fast link brings
-            taken += len(decoder.feed(chunk)) * len(line(TICK))
-        decoder.renew()
-    assert decoder.exhausted
-    assert taken - before <= SUSTAINED + len(chunk)
-    for _ in range(60):
-        decoder.feed(line(TICK) * 100)
-        decoder.renew()
-    assert not decoder.exhausted
+    assert decoder.bad_lines() == []

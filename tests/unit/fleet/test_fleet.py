@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import re
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import asyncssh
 import pytest
 
 from collectors.fleet import fleet as fleet_module
+from collectors.fleet import share
 from collectors.fleet.clean import clean
 from collectors.fleet.fleet import Fleet, FleetOptions, slots_of_turn, slots_since
 from collectors.fleet.ssh.asking import Asker
@@ -91,6 +95,49 @@ async def test_hostile_nodes_are_shown_and_leave_the_others_alone(user: Home) ->
     assert any("longer than" in why for node, _, why in seen.bad if node == "line")
     assert any(why == "cut off" for node, _, why in seen.bad if node == "half")
     assert seen.of("codes", Fault) == [Fault("gpus", "plain", 1)]
+
+
+class Slow(Seen):
+    """A session that works a fifth of a millisecond on each sample."""
+
+    def samples(self, node: str, samples: Sequence[NamedTuple], size: int) -> None:
+        until = time.thread_time() + 0.0002 * len(samples)
+        while time.thread_time() < until:
+            pass
+        super().samples(node, samples, size)
+
+
+async def test_a_node_that_floods_is_said_to_and_leaves_the_loop_to_the_others(
+    user: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(share, "SAVED", 0.5)
+
+    async def flood(process: asyncssh.SSHServerProcess[bytes]) -> None:
+        process.stdout.write(HELLO)
+        while not process.stdin.at_eof():
+            process.stdout.write(TICK * 50)
+            await process.stdout.drain()
+            await asyncio.sleep(0)
+
+    async def tick(process: asyncssh.SSHServerProcess[bytes]) -> None:
+        process.stdout.write(HELLO)
+        while not process.stdin.at_eof():
+            process.stdout.write(TICK)
+            await asyncio.sleep(0.2)
+
+    seen = Slow()
+    async with serve(Host(handler=flood)) as bad, serve(Host(handler=tick)) as good:
+        for name, host in (("bad", bad), ("good", good)):
+            user.knows(host)
+            user.node(name, host)
+        async with fleet(user, ["bad", "good"], seen):
+            await seen.until("bad", "limited", "the rest waits there")
+            ticks, taken = len(seen.of("good", Tick)), len(seen.of("bad", Tick))
+            began = time.monotonic()
+            await seen.wait(lambda: len(seen.of("good", Tick)) > ticks + 5)
+            looks = (time.monotonic() - began) / 0.1 + 2  # a look comes every 20 slots of 5 ms here
+            assert len(seen.of("bad", Tick)) - taken < looks * (5000 * share.SUSTAINED + 2000)
+    assert [change.link for change in seen.changes if change.node == "good"] == ["connecting", "live"]
 
 
 async def test_heartbeats_reach_every_node_and_settings_keep_each_its_phase(user: Home) -> None:
