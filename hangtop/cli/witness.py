@@ -10,7 +10,7 @@ import click
 
 from hangtop.cli.groups import DefaultGroup
 from hangtop.cli.node_command import NodeRun, Reply, node_command
-from hangtop.diagnosis.witnesses.ladder import ladder
+from hangtop.diagnosis.evidence.sources import ladder
 from hangtop.session.asking.orders import WitnessOrder, WitnessRefused
 from hangtop.session.session import Session
 

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
 from collectors.samples.values import MOST_RANK
+from hangtop.diagnosis.evidence.event_fields import number_of
 from hangtop.diagnosis.job import Job, Node, Rank
 from hangtop.diagnosis.tables.thresholds import SILENT_S
 from hangtop.diagnosis.unnumbered import numbered
-from hangtop.diagnosis.witnesses.event_fields import number_of
 
 
 def told_size(sizes: Iterable[int | None]) -> int | None:

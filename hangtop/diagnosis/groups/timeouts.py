@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.evidence.event_fields import number_of, text_of
+from hangtop.diagnosis.evidence.events import ranks_in, said
+from hangtop.diagnosis.evidence.unlabelled import with_ranks
 from hangtop.diagnosis.groups.edges import Waits
 from hangtop.diagnosis.groups.groups import WHOLE, WHOLE_NAME, name_of
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.roster import known_ranks
-from hangtop.diagnosis.witnesses.event_fields import number_of, text_of
-from hangtop.diagnosis.witnesses.messages import ranks_in, said
-from hangtop.diagnosis.witnesses.unlabelled import with_ranks
 
 TIMEOUT, STATUS, ERROR = "torch.watchdog_timeout", "torch.watchdog_status", "torch.watchdog_error"
 

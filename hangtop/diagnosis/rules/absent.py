@@ -6,6 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.evidence.events import event_line
+from hangtop.diagnosis.failures.ends import left_at_exit
+from hangtop.diagnosis.failures.record import by_rank, failures
+from hangtop.diagnosis.failures.unheard import kill_at_end, kill_of_absent, kill_told, logs_read_to
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.phrasing import duration, listed, on_nodes, ranks_on, ranks_text, who_wait
 from hangtop.diagnosis.roster import started_twice, world_size
@@ -15,11 +19,6 @@ from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of
 from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
-from hangtop.diagnosis.witnesses.devices import event_line
-from hangtop.diagnosis.witnesses.exits import left_at_exit
-from hangtop.diagnosis.witnesses.failures import by_rank, failures
-from hangtop.diagnosis.witnesses.kernel_ends import kill_at_end, kill_of_absent, kill_told
-from hangtop.diagnosis.witnesses.log_reading import logs_read_to
 
 ONE_NUMBER = "Two processes have one RANK: give each its own, in the script that starts them or in the host list."
 OUT_OF_MEMORY = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from collectors.samples.logs import CommProgress
+from hangtop.diagnosis.failures.ends import left_at_exit
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.groups import launched, ras
 from hangtop.diagnosis.groups.counters import told_by_ras
@@ -20,7 +21,6 @@ from hangtop.diagnosis.rules.recorder_ends import ends_beyond, other_places
 from hangtop.diagnosis.rules.uneven_sizes import of_another_size
 from hangtop.diagnosis.verdict.aftermath import finished
 from hangtop.diagnosis.waits.job_status import JobStatus
-from hangtop.diagnosis.witnesses.exits import left_at_exit
 
 OWN_GPU = (
     "Suspect a kernel on that GPU that does not end, or the GPU itself: look at its power, clocks and Xid errors. A "

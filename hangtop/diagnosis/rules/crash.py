@@ -3,6 +3,30 @@
 import re
 from collections.abc import Iterator, Sequence
 
+from hangtop.diagnosis.evidence.event_fields import text_of, words_of
+from hangtop.diagnosis.evidence.events import event_line, said
+from hangtop.diagnosis.failures.ends import (
+    FROM_OUTSIDE,
+    called,
+    file_advice,
+    hosts_alike,
+    is_bare,
+    is_cut,
+    is_unheard,
+    named_beside,
+    of_children,
+    signalled,
+    taken_along,
+)
+from hangtop.diagnosis.failures.record import VICTIM_SIGNALS, Failure, failures, same_exit, same_failure, timed_out
+from hangtop.diagnosis.failures.unheard import (
+    UnheardRanks,
+    ended_well,
+    finished_early,
+    lingering_one,
+    logs_behind,
+    without_word,
+)
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, on_nodes, who
@@ -15,21 +39,6 @@ from hangtop.diagnosis.rules.lost import came_to_its_end, left_early, left_no_wo
 from hangtop.diagnosis.rules.nccl import lost_connections, retried
 from hangtop.diagnosis.rules.rendezvous import is_unresolved
 from hangtop.diagnosis.waits.job_status import JobStatus
-from hangtop.diagnosis.witnesses.beside import FROM_OUTSIDE, called, hosts_alike, named_beside, taken_along
-from hangtop.diagnosis.witnesses.devices import event_line
-from hangtop.diagnosis.witnesses.eliminated import UnheardRanks, ended_well, finished_early, lingering_one, without_word
-from hangtop.diagnosis.witnesses.ends import (
-    is_bare,
-    is_cut,
-    is_unheard,
-    of_children,
-    signalled,
-)
-from hangtop.diagnosis.witnesses.event_fields import text_of, words_of
-from hangtop.diagnosis.witnesses.failures import VICTIM_SIGNALS, Failure, failures, same_exit, same_failure, timed_out
-from hangtop.diagnosis.witnesses.file_errors import file_advice
-from hangtop.diagnosis.witnesses.log_reading import logs_behind
-from hangtop.diagnosis.witnesses.messages import said
 
 TOLD_ELSEWHERE = frozenset(
     {

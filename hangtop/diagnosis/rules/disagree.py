@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hangtop.diagnosis.evidence.gpu_load import Fingerprint, fingerprint
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep, next_step
 from hangtop.diagnosis.phrasing import count, listed, rank_text, ranks_text, who_wait
 from hangtop.diagnosis.rules.stuck import COMING_UP, WHOLE_START
@@ -14,7 +15,6 @@ from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.network_threads import BY_THREADS, NOT_LAUNCHED, none_under_way, two_under_way
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 from hangtop.diagnosis.waits.seen_before import told as of_the_past
-from hangtop.diagnosis.witnesses.gpu_load import Fingerprint, fingerprint
 
 OPEN_KINDS = frozenset({"device", "backward", "forward"})
 """Kinds of waits whose Python frames do not say in which operation they end."""

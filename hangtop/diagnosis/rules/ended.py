@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 
+from hangtop.diagnosis.evidence.event_fields import text_of, when
+from hangtop.diagnosis.failures.ends import is_bare, is_cut, is_unheard, is_victim, own_words, time_of_end, weight
+from hangtop.diagnosis.failures.record import Failure, by_rank, failures
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.rules.nccl import lost_connections
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus, State
-from hangtop.diagnosis.witnesses.ends import is_bare, is_cut, is_unheard, is_victim, own_words, time_of_end, weight
-from hangtop.diagnosis.witnesses.event_fields import text_of, when
-from hangtop.diagnosis.witnesses.failures import Failure, by_rank, failures
 
 ENDED: tuple[State, ...] = ("gone", "missing", "leaving")
 """States in which a rank of a live job may be said to have failed; one that works on has survived its traceback."""

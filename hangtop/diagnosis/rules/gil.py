@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.evidence.event_fields import number_of
+from hangtop.diagnosis.evidence.events import hosts_in, lines, ranks_in, said
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, ranks_on, ranks_text
@@ -12,8 +14,6 @@ from hangtop.diagnosis.tables.thresholds import LATE_LOOKS
 from hangtop.diagnosis.waits.evidence import evidence_of
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus
-from hangtop.diagnosis.witnesses.event_fields import number_of
-from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 
 TIME_OUTS = ("torch.watchdog_timeout", "torch.watchdog_status", "torch.dump_signal")
 """What watchdogs say once a collective has timed out; a thread that says so is not stuck yet."""

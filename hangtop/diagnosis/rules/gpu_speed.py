@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
 from collectors.samples.gpus import GpuSample
+from hangtop.diagnosis.evidence.devices import GpuLook, gpu_name, newest, ranks_on_gpu
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Gpu, Job, Look
 from hangtop.diagnosis.peers import median_without
@@ -18,7 +19,6 @@ from hangtop.diagnosis.tables.thresholds import (
     LOW_CLOCK_SHARE,
     SLOW_CLOCK_SHARE,
 )
-from hangtop.diagnosis.witnesses.devices import GpuLook, gpu_name, newest, ranks_on_gpu
 
 LAST_LOOKS = 8
 """Samples back: what was cured is not reported."""

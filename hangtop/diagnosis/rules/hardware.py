@@ -7,16 +7,15 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.evidence.devices import gpu_at, gpu_name, gpus_in, newest, ranks_on_gpu
+from hangtop.diagnosis.evidence.event_fields import number_of, text_of
+from hangtop.diagnosis.evidence.events import event_line, events_on, hosts_in, lines, ranks_in, said
+from hangtop.diagnosis.failures.record import cuda_error
 from hangtop.diagnosis.finding import Evidence, Finding, Severity
 from hangtop.diagnosis.job import Gpu, Job, Node
 from hangtop.diagnosis.phrasing import duration, listed, ranks_text, who
 from hangtop.diagnosis.tables.thresholds import REMAPPED_ROWS_UNCORRECTABLE
 from hangtop.diagnosis.tables.xid import xid
-from hangtop.diagnosis.witnesses.devices import event_line, events_on, gpu_at, gpu_name, newest, ranks_on_gpu
-from hangtop.diagnosis.witnesses.event_fields import number_of, text_of
-from hangtop.diagnosis.witnesses.failures import cuda_error
-from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
-from hangtop.diagnosis.witnesses.named_gpus import gpus_in
 
 LOST_XID = 79
 CONSEQUENT_XIDS = frozenset({43, 45})

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.evidence.event_fields import text_of
+from hangtop.diagnosis.failures.record import VICTIM_SIGNALS, signal_name
 from hangtop.diagnosis.rules.engine import EventRow, Told
-from hangtop.diagnosis.witnesses.event_fields import text_of
-from hangtop.diagnosis.witnesses.failures import VICTIM_SIGNALS, signal_name
 
 WATCHDOG_SAYS_MORE = (
     Told("torch.watchdog_timeout"), Told("torch.watchdog_status"), Told("torch.watchdog_error"),

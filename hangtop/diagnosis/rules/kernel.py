@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.evidence.devices import ranks_on_node
+from hangtop.diagnosis.evidence.event_fields import text_of
+from hangtop.diagnosis.evidence.events import event_line, events_on, pid_of
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import duration, listed
-from hangtop.diagnosis.witnesses.devices import event_line, events_on, pid_of, ranks_on_node
-from hangtop.diagnosis.witnesses.event_fields import text_of
 
 DISKS = frozenset({"NVMe", "disk", "ext4", "XFS"})
 """Systems of ``kernel.storage`` that are in the node itself."""

@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterator
 
 from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.evidence.event_fields import numbers_of, text_of, words_of
+from hangtop.diagnosis.evidence.events import event_line, said
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import ranks_text
 from hangtop.diagnosis.verdict.aftermath import finished
-from hangtop.diagnosis.witnesses.devices import event_line
-from hangtop.diagnosis.witnesses.event_fields import numbers_of, text_of, words_of
-from hangtop.diagnosis.witnesses.messages import said
 
 _RENDEZVOUS = re.compile(r"elastic[/\\]rendezvous[/\\]\w{1,60}\.py")
 TOLD_TO_END = ("slurm.cancelled", "elastic.signal")

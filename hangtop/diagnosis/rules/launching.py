@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 
 from collectors.samples.ranks import IdleLauncher
+from hangtop.diagnosis.failures.record import failures
 from hangtop.diagnosis.finding import Evidence, Finding, next_step
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node_names import nodes_text
 from hangtop.diagnosis.phrasing import count, duration
 from hangtop.diagnosis.tables.thresholds import START_LONGEST_S
-from hangtop.diagnosis.witnesses.failures import failures
 
 _NODES = re.compile(r"--nnodes[= ](\d+)")
 TOLD = 4

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.evidence.event_fields import when
+from hangtop.diagnosis.evidence.events import event_line, ranks_in
+from hangtop.diagnosis.failures.ends import of_children
+from hangtop.diagnosis.failures.record import Failure
+from hangtop.diagnosis.failures.unheard import UnheardRanks, kill_at_end, kill_told, segfault_at_end, segfault_told
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, on_nodes, ranks_text
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.rules.absent import OUT_OF_MEMORY, RAN_OUT
-from hangtop.diagnosis.witnesses.devices import event_line
-from hangtop.diagnosis.witnesses.eliminated import UnheardRanks
-from hangtop.diagnosis.witnesses.ends import of_children
-from hangtop.diagnosis.witnesses.event_fields import when
-from hangtop.diagnosis.witnesses.failures import Failure
-from hangtop.diagnosis.witnesses.kernel_ends import kill_at_end, kill_told, segfault_at_end, segfault_told
-from hangtop.diagnosis.witnesses.messages import ranks_in
 
 LOOK_FOR_THE_KILL = (
     "Look at the kernel log of its node for an OOM kill or a segmentation fault, and at the batch system's accounting."

@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.evidence.event_fields import text_of
 from hangtop.diagnosis.finding import Severity
 from hangtop.diagnosis.rules.engine import EventRow, Told
-from hangtop.diagnosis.witnesses.event_fields import text_of
 
 DRAIN_GPU = "Drain the node; reset the GPU or restart the node, and check driver and firmware if it comes again."
 PROGRAM = "Look in the program first: an index out of bounds, memory that was freed. The GPU is whole, as a rule."

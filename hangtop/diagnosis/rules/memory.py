@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.evidence.devices import gpus_in, ranks_on_gpu
+from hangtop.diagnosis.evidence.event_fields import number_of, text_of, when
+from hangtop.diagnosis.evidence.events import hosts_in, lines, ranks_in, said, warned
+from hangtop.diagnosis.failures.ends import whose
+from hangtop.diagnosis.failures.unheard import kill_at_end
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Gpu, Job, Node
 from hangtop.diagnosis.phrasing import listed, size, who
 from hangtop.diagnosis.roster import homes
-from hangtop.diagnosis.witnesses.by_report import whose
-from hangtop.diagnosis.witnesses.devices import ranks_on_gpu
-from hangtop.diagnosis.witnesses.event_fields import number_of, text_of, when
-from hangtop.diagnosis.witnesses.kernel_ends import kill_at_end
-from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said, warned
-from hangtop.diagnosis.witnesses.named_gpus import gpus_in
 
 FIRST_WITHIN_S = 2.0
 """Ranks that ran out of memory within two seconds of the first did so by themselves, not after it."""

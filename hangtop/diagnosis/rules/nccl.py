@@ -6,17 +6,16 @@ import re
 from collections.abc import Iterator, Sequence
 
 from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.evidence.devices import NAMELESS, gpu_at
+from hangtop.diagnosis.evidence.event_fields import number_of, numbers_of, text_of, words_of
+from hangtop.diagnosis.evidence.events import hosts_in, lines, ranks_in, said, warned
+from hangtop.diagnosis.failures.unheard import nodes_of
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.groups.vote import vote
 from hangtop.diagnosis.job import Job, Port
 from hangtop.diagnosis.phrasing import duration, listed, ranks_text, who
 from hangtop.diagnosis.roster import home_of, known_ranks
 from hangtop.diagnosis.rules import ports
-from hangtop.diagnosis.witnesses.devices import gpu_at
-from hangtop.diagnosis.witnesses.eliminated import nodes_of
-from hangtop.diagnosis.witnesses.event_fields import number_of, numbers_of, text_of, words_of
-from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said, warned
-from hangtop.diagnosis.witnesses.named_gpus import NAMELESS
 
 UNCOUNTED = 3
 """Lines about retries that old versions do not count: fewer are a peer that starts late."""

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.evidence.event_fields import number_of, text_of
 from hangtop.diagnosis.rules.engine import FAILING, EventRow, Told
-from hangtop.diagnosis.witnesses.event_fields import number_of, text_of
 
 HARMLESS: Mapping[str, Any] = {"signature": "env"}
 """Fields of a warning that is no finding."""

@@ -6,14 +6,14 @@ import shlex
 from collections.abc import Iterator
 
 from hangtop.diagnosis.certainty import READ_ITSELF
+from hangtop.diagnosis.evidence.devices import ranks_on_node
+from hangtop.diagnosis.failures.record import by_rank, failures
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.phrasing import duration, ranks_text
 from hangtop.diagnosis.roster import out_of_sight, world_size
 from hangtop.diagnosis.tables.thresholds import CLOCK_SKEW_S
 from hangtop.diagnosis.waits.statuses import not_responding
-from hangtop.diagnosis.witnesses.devices import ranks_on_node
-from hangtop.diagnosis.witnesses.failures import by_rank, failures
 
 BOOT_SLACK_S = 5.0
 """Seconds by which the clocks that tell of a boot, and of a rank's end, may differ."""

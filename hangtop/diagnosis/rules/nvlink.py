@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from collectors.samples.gpus import FabricService, GpuFabric
+from hangtop.diagnosis.evidence.devices import all_gpus, ranks_on_gpu, ranks_on_node
+from hangtop.diagnosis.evidence.events import event_line, events_on
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job, Look, Node
 from hangtop.diagnosis.phrasing import count, folded, listed
-from hangtop.diagnosis.witnesses.devices import all_gpus, event_line, events_on, ranks_on_gpu, ranks_on_node
 
 SETTLES_S = 60.0
 """Ours: Fabric Manager trains the links of eight GPUs in half a minute."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from hangtop.diagnosis.addresses import nodes_by_address
+from hangtop.diagnosis.evidence.sockets import Queue, queues
 from hangtop.diagnosis.finding import Evidence, Finding, next_step
 from hangtop.diagnosis.job import Job, Node
 from hangtop.diagnosis.node_names import nodes_text
@@ -21,7 +22,6 @@ from hangtop.diagnosis.tables.thresholds import (
     TCP_SEGMENTS_PER_S,
 )
 from hangtop.diagnosis.waits.job_status import JobStatus
-from hangtop.diagnosis.witnesses.queues import Queue, queues
 
 PRIVATE_BRIDGES = ("docker", "br-", "virbr", "cni", "flannel", "lxc", "podman", "veth")
 """Interfaces whose networks repeat on every host without being one network."""

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
+from hangtop.diagnosis.evidence.devices import gpu_name, living_on, newest, ranks_on_gpu
 from hangtop.diagnosis.finding import Evidence, Finding, next_step
 from hangtop.diagnosis.job import Gpu, Job, Node, Rank
 from hangtop.diagnosis.node_names import nodes_text
@@ -13,7 +14,6 @@ from hangtop.diagnosis.peers import median_without
 from hangtop.diagnosis.phrasing import count, listed, ranks_on, ranks_text, size
 from hangtop.diagnosis.roster import started_twice
 from hangtop.diagnosis.tables.thresholds import MEMORY_IDLE_BYTES, MEMORY_IMBALANCE_SHARE
-from hangtop.diagnosis.witnesses.devices import gpu_name, living_on, newest, ranks_on_gpu
 from hangtop.diagnosis.yielding import paced
 
 APART = 4

@@ -10,11 +10,11 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.evidence.event_fields import number_of, text_of
+from hangtop.diagnosis.evidence.events import event_line, events_on
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job, Node, Port
 from hangtop.diagnosis.phrasing import listed
-from hangtop.diagnosis.witnesses.devices import event_line, events_on
-from hangtop.diagnosis.witnesses.event_fields import number_of, text_of
 from hangtop.diagnosis.yielding import give_way
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.evidence.event_fields import text_of
+from hangtop.diagnosis.evidence.events import hosts_in, lines, ranks_in, said
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.verdict.aftermath import finished
-from hangtop.diagnosis.witnesses.event_fields import text_of
-from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 
 WHO = {
     "slurm": "Slurm",

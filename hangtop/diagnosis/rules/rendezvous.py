@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator
 
 from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
+from hangtop.diagnosis.evidence.events import hosts_in, lines, ranks_in, said
+from hangtop.diagnosis.failures.ends import follow_from_the_end
+from hangtop.diagnosis.failures.record import failures
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Severity, next_step
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import listed, ranks_text, who
 from hangtop.diagnosis.roster import world_size
-from hangtop.diagnosis.witnesses.event_fields import number_of, text_of, words_of
-from hangtop.diagnosis.witnesses.exits import follow_from_the_end
-from hangtop.diagnosis.witnesses.failures import failures
-from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 
 _DONE = ", behind the end of the program: that means nothing"
 _NO_NAME = re.compile(r"host not found|ame or service not known|in name resolution")

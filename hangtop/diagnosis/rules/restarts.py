@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hangtop.diagnosis.evidence.events import event_line
+from hangtop.diagnosis.failures.ends import file_advice, is_bare
+from hangtop.diagnosis.failures.record import Failure, failures
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, who
 from hangtop.diagnosis.roster import homes
-from hangtop.diagnosis.witnesses.devices import event_line
-from hangtop.diagnosis.witnesses.ends import is_bare
-from hangtop.diagnosis.witnesses.failures import Failure, failures
-from hangtop.diagnosis.witnesses.file_errors import file_advice
 
 AGAIN = 2
 """Starts after the first that make a row of them: one may be a node that was taken in, or out."""

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from math import comb
 
+from hangtop.diagnosis.evidence.gpu_load import FEW, spins_at
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, ranks_on, ranks_text
@@ -26,7 +27,6 @@ from hangtop.diagnosis.waits.patience import OF_PAUSE
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of, waits_for_others
 from hangtop.diagnosis.waits.same_point import waits_for_gpu
 from hangtop.diagnosis.waits.serving import serves
-from hangtop.diagnosis.witnesses.gpu_load import FEW, spins_at
 
 ONE_WAIT_S, ONE_WAIT_SHARE = 5.0, 0.5
 """Seconds, and part of the time until the alarm, from which on one wait is no rhythm, though something moved lately."""

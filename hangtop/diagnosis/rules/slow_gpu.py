@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from statistics import median
 
+from hangtop.diagnosis.evidence.gpu_load import LoadShares, load_shares
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.phrasing import duration, ranks_on, ranks_text
 from hangtop.diagnosis.rules.slow import judged, straggler_rank, works_for_all
 from hangtop.diagnosis.tables.thresholds import LATE_COMPUTES_SHARE, STRAGGLER_SHARE
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import nodes_of
-from hangtop.diagnosis.witnesses.gpu_load import LoadShares, load_shares
 
 LEAST_SPAN_S = 15.0
 """Seconds of GPU figures that are needed, …"""

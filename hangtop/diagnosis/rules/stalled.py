@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
+from hangtop.diagnosis.evidence.gpu_load import load_proof
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep
 from hangtop.diagnosis.phrasing import duration, listed, of_several, ranks_on, ranks_text
 from hangtop.diagnosis.roster import world_size
@@ -13,7 +14,6 @@ from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, LONG_WORK_S, SPIN_UN
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.on_its_way import on_its_way
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
-from hangtop.diagnosis.witnesses.gpu_load import load_proof
 
 ENOUGH = 3
 """Ranks among which one that is unlike all others may be told."""

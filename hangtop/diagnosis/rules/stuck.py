@@ -12,6 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from hangtop.diagnosis.addresses import node_at
+from hangtop.diagnosis.evidence.events import event_line
+from hangtop.diagnosis.failures.threads import failed_thread, missing_threads, thread_told
 from hangtop.diagnosis.finding import Finding, next_step
 from hangtop.diagnosis.phrasing import count, duration, listed, ranks_on, ranks_text
 from hangtop.diagnosis.stacks.generic import PROMPT
@@ -25,8 +27,6 @@ from hangtop.diagnosis.waits.network_threads import BY_THREADS, NOT_LAUNCHED, in
 from hangtop.diagnosis.waits.rank_status import RankStatus, in_c_code, nodes_of, waits_for_others
 from hangtop.diagnosis.waits.serving import serves
 from hangtop.diagnosis.waits.wake_set import Progress
-from hangtop.diagnosis.witnesses.devices import event_line
-from hangtop.diagnosis.witnesses.failed_threads import failed_thread, missing_threads, thread_told
 
 COMING_UP = frozenset({"init", "store"})
 """What ranks wait in that have not yet begun to train."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
+from hangtop.diagnosis.evidence.events import lines, warned
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.groups.recorder import NotJoined
 from hangtop.diagnosis.groups.vote import Vote
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.roster import homes
-from hangtop.diagnosis.witnesses.messages import lines, warned
 
 
 def of_another_size(job: Job, stop: NotJoined, odd: Vote[str], dumps: Iterable[Evidence]) -> Finding:

@@ -6,16 +6,16 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.evidence.event_fields import number_of, text_of
+from hangtop.diagnosis.evidence.events import hosts_in, lines, ranks_in, said
+from hangtop.diagnosis.failures.ends import came_to_their_end
+from hangtop.diagnosis.failures.unheard import was_read
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.groups.timeouts import Timed, enqueued, heard, timed_out, unheard
 from hangtop.diagnosis.groups.vote import vote
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, listed, ranks_text
 from hangtop.diagnosis.roster import homes
-from hangtop.diagnosis.witnesses.event_fields import number_of, text_of
-from hangtop.diagnosis.witnesses.exits import came_to_their_end
-from hangtop.diagnosis.witnesses.log_reading import was_read
-from hangtop.diagnosis.witnesses.messages import hosts_in, lines, ranks_in, said
 
 SIZED = frozenset({"ALLREDUCE", "BROADCAST", "REDUCE", "_REDUCE_SCATTER_BASE", "REDUCE_SCATTER", "_ALLGATHER_BASE"})
 """Operations that need the same number of elements on every rank."""

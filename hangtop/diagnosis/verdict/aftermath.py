@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from hangtop.diagnosis.evidence.event_fields import number_of, text_of
+from hangtop.diagnosis.evidence.events import warned
 from hangtop.diagnosis.finding import Outcome, Unknown
 from hangtop.diagnosis.groups.ras import POLLS
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, listed, rank_text, ranks_text
 from hangtop.diagnosis.waits.job_status import JobStatus
-from hangtop.diagnosis.witnesses.event_fields import number_of, text_of
-from hangtop.diagnosis.witnesses.messages import warned
 
 OF_THE_ENDED = (
     "elastic.closing",

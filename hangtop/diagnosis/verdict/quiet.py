@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from hangtop.diagnosis.failures.ends import left_at_exit
+from hangtop.diagnosis.failures.record import by_rank, failures
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node_names import nodes_text
 from hangtop.diagnosis.phrasing import duration, ranks_on
 from hangtop.diagnosis.verdict.aftermath import finished
 from hangtop.diagnosis.waits.job_status import JobStatus
-from hangtop.diagnosis.witnesses.exits import left_at_exit
-from hangtop.diagnosis.witnesses.failures import by_rank, failures
 
 APART_S = 5.0
 """Ours: ranks that end well do so within a second of each other, and within some more on a node without a free core."""

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from hangtop.diagnosis.failures.record import failures
+from hangtop.diagnosis.failures.unheard import logs_behind
 from hangtop.diagnosis.finding import Finding, Outcome, Unknown, Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, listed
@@ -35,8 +37,6 @@ from hangtop.diagnosis.verdict.way_in import told_way_in, with_way_in
 from hangtop.diagnosis.verdict.whereabouts import with_whereabouts
 from hangtop.diagnosis.waits.job_status import JobStatus, status_of_job
 from hangtop.diagnosis.waits.standing_at import standing_at
-from hangtop.diagnosis.witnesses.failures import failures
-from hangtop.diagnosis.witnesses.log_reading import logs_behind
 from hangtop.diagnosis.yielding import give_way
 
 SOURCE_NAMES = {

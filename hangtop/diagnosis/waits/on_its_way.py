@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from hangtop.diagnosis.evidence.sockets import FRESH_S, creeps
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.tables.thresholds import SLOW_PATH_BYTES_PER_S, TRICKLE_BYTES_PER_S
 from hangtop.diagnosis.waits.rank_status import RankStatus
-from hangtop.diagnosis.witnesses.queues import FRESH_S, creeps
 
 
 def on_its_way(job: Job, statuses: Iterable[RankStatus]) -> bool:

@@ -7,6 +7,7 @@ from math import inf
 from typing import Literal, NamedTuple
 
 from collectors.samples.stacks import StackDump
+from hangtop.diagnosis.evidence.gpu_load import Load
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.stacks import activity
 from hangtop.diagnosis.stacks.doing import Activity
@@ -24,7 +25,6 @@ from hangtop.diagnosis.waits.held import held_for
 from hangtop.diagnosis.waits.process_motion import HALTED, Motion, Moves, comes_back, polls, state_of, wakes
 from hangtop.diagnosis.waits.readings import NOTHING_SEEN, Readings
 from hangtop.diagnosis.waits.traced import held_by_a_tracer
-from hangtop.diagnosis.witnesses.gpu_load import Load
 
 State = Literal[
     "waiting", "on_gpu", "working", "leaving", "stopped", "uninterruptible", "refused", "gone", "missing", "unseen"

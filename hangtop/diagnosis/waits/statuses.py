@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
 from collectors.samples.stacks import StackDump
+from hangtop.diagnosis.evidence.gpu_load import lately
 from hangtop.diagnosis.job import Job, Node, Rank
 from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.stacks.doing import Activity
@@ -26,7 +27,6 @@ from hangtop.diagnosis.waits.rank_status import (
     status_of,
 )
 from hangtop.diagnosis.waits.same_point import told_at_same_point, told_by_gpu
-from hangtop.diagnosis.witnesses.gpu_load import lately
 from hangtop.diagnosis.yielding import give_way
 
 WAITS: tuple[State, ...] = ("waiting", "on_gpu")

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.values import MOST_RANK
-from hangtop.diagnosis.witnesses.event_fields import number_of
-from hangtop.diagnosis.witnesses.unlabelled import with_ranks
+from hangtop.diagnosis.evidence.event_fields import number_of
+from hangtop.diagnosis.evidence.unlabelled import with_ranks
 from hangtop.session.folder.contents import Contents
 
 Process = tuple[str, int]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collectors.samples.stacks import StackDump
+from hangtop.diagnosis.evidence.sources import Rung, ladder
 from hangtop.diagnosis.job import Job, Rank
-from hangtop.diagnosis.witnesses.ladder import Rung, ladder
 from tests.support.made import process, stack
 
 

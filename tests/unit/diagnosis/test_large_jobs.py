@@ -9,6 +9,7 @@ import pytest
 
 from collectors.samples.collectives import RecorderDump
 from collectors.samples.gpus import GpuFacts, GpuSample
+from hangtop.diagnosis.evidence import gpu_load
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.groups import edges
 from hangtop.diagnosis.groups.groups import Group, Groups
@@ -18,7 +19,6 @@ from hangtop.diagnosis.verdict.verdict import diagnose
 from hangtop.diagnosis.waits import statuses as ranks_of
 from hangtop.diagnosis.waits.rank_status import RankStatus, frozen
 from hangtop.diagnosis.waits.readings import Readings
-from hangtop.diagnosis.witnesses import gpu_load
 from tests.support.jobs import ALL_REDUCE, MOVING, NOW, READING, Sketch, collective
 from tests.support.jobs import gpu as sketched_gpu
 from tests.support.made import gpu_row

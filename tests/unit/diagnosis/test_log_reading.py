@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collectors.samples.stream import SourceState
+from hangtop.diagnosis.failures.unheard import logs_behind
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.waits.job_status import status_of_job
-from hangtop.diagnosis.witnesses.log_reading import logs_behind
 from tests.support.jobs import ALL_REDUCE, DESTROY, MOVING, NOW, Sketch, first, kinds
 
 OK = {"logs": SourceState("logs", "ok", "", NOW - 60)}

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from collectors.samples.fabric import Interface
+from hangtop.diagnosis.failures.record import failures
 from hangtop.diagnosis.job import NetworkUse
-from hangtop.diagnosis.witnesses.failures import failures
 from tests.support.jobs import Sketch, after, first, kinds
 
 

@@ -1,24 +1,20 @@
-"""From devices and kernel lines to nodes, GPUs and ranks."""
+"""From GPUs and what messages name them by to nodes and ranks."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, repeat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
 from collectors.samples.gpus import GpuSample
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.finding import Evidence
+from hangtop.diagnosis.evidence.event_fields import number_of, text_of
+from hangtop.diagnosis.evidence.events import hosts_in
 from hangtop.diagnosis.job import Gpu, Job, Node, Rank
-from hangtop.diagnosis.witnesses.event_fields import number_of, when
 from hangtop.diagnosis.yielding import Paced, give_way, paced
 
-BEFORE_START_S = 60.0
-"""A kernel line this long before the first process of the job may still be the reason why it was started anew."""
-EVIDENCE_CHARS = 400
 _INDEX = attrgetter("index")
 
 
@@ -104,40 +100,28 @@ def gpu_at(node: Node, bus_id: str) -> int | None:
     return next((gpu.index for gpu in node.gpus if gpu.facts and key and bus_key(gpu.facts.bus_id) == key), None)
 
 
-def events_on(job: Job, node: Node, kind: str) -> Iterator[LogEvent]:
-    """Kernel events of one kind from one node; live, those from long before the job's processes are left out."""
-    if not job.events_of(kind):
-        return
-    started = min((rank.process.started for rank in job.ranks_of(node.name)), default=None)
-    hostname = node.hello.hostname if node.hello else ""
-    by_host = job.once(_by_host)
-    # those that came from the node itself, and of files those whose lines name it
-    told = [by_host.get(key, ()) for key in {(kind, node.name, ""), (kind, "", node.name), (kind, "", hostname)}]
-    for _, event in sorted(pair for pairs in told for pair in pairs):
-        at = when(event)
-        if job.live and started is not None and at is not None and at < started - BEFORE_START_S:
+NAMELESS = "node"
+"""The node of messages that name none."""
+_GPU_NUMBER = re.compile(r"\bGPU[ #]?(\d{1,2})\b(?!:|\.\d| (?:GPUs?|[GM]i?B)\b)")
+_BUS = re.compile(r"\b([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.\d)?\b")
+
+
+def gpus_in(job: Job, events: Iterable[LogEvent]) -> tuple[str, ...]:
+    """``node4:3``, or ``node4:0000:5e:00`` where nothing tells which GPU that is; of each event the first it names."""
+    found: set[str] = set()
+    for event in events:
+        hosts = hosts_in(job, [event])
+        name = hosts[0] if hosts else next(iter(job.nodes), NAMELESS) if len(job.nodes) == 1 else NAMELESS
+        index = number_of(event, "gpu") if "gpu" in event.data else number_of(event, "device")
+        bus = text_of(event, "bus_id") or next(iter(_BUS.findall(event.text[:1000])), "")
+        node = job.nodes.get(name)
+        if index is None and bus:
+            at = gpu_at(node, bus) if node is not None else None
+            found.add(f"{name}:{bus.lower() if at is None else at}")
             continue
-        yield event
-
-
-def _by_host(job: Job) -> Mapping[tuple[str, str, str], Sequence[tuple[int, LogEvent]]]:
-    """Events with their places, by kind, the node that they came from, and the host that lines of a folder name."""
-    found: dict[tuple[str, str, str], list[tuple[int, LogEvent]]] = defaultdict(list)
-    homes = chain(job.event_nodes, repeat(""))
-    for place, (home, event) in enumerate(zip(homes, job.events, strict=False)):
-        found[event.kind, home, "" if home else event.host].append((place, event))
-    return found
-
-
-def event_line(event: LogEvent) -> Evidence:
-    """Put an event as evidence: file and line, time, verbatim text."""
-    source = f"{event.source}:{event.line}" if event.line else event.source
-    text = event.text
-    if len(text) > EVIDENCE_CHARS:  # a traceback says most at its end
-        text = f"{text[: EVIDENCE_CHARS // 4]} … {text[-3 * EVIDENCE_CHARS // 4 :]}"
-    return Evidence(source, when(event), text)
-
-
-def pid_of(event: LogEvent) -> int | None:
-    """Return the process that an event names, else the one that owns its source."""
-    return number_of(event, "pid") or event.pid
+        told = _GPU_NUMBER.search(event.text[:1000]) if index is None else None
+        if told is not None:
+            index = int(told.group(1))
+        if index is not None and 0 <= index < 256:
+            found.add(f"{name}:{index}")
+    return tuple(sorted(found))

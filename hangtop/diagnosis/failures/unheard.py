@@ -1,20 +1,25 @@
-"""Who ended, where the rank itself says nothing.
-
-By elimination over the ranks that speak, and by the addresses that those name who lost it.
-"""
+"""Ranks that left no word: by elimination, by those who lost them, by the kernel, and by how far logs were read."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.addresses import names_of
-from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.evidence.devices import living_on
+from hangtop.diagnosis.evidence.event_fields import number_of, text_of, when
+from hangtop.diagnosis.evidence.events import events_on, ranks_in, said
+from hangtop.diagnosis.failures.ends import came_to_their_end
+from hangtop.diagnosis.failures.record import failures
+from hangtop.diagnosis.job import Job, Node, Rank
+from hangtop.diagnosis.phrasing import count, duration
 from hangtop.diagnosis.roster import home_of, world_or_logged
-from hangtop.diagnosis.witnesses.event_fields import number_of, text_of
-from hangtop.diagnosis.witnesses.exits import came_to_their_end
-from hangtop.diagnosis.witnesses.messages import ranks_in, said
+from hangtop.diagnosis.tables.thresholds import UNREAD_S
+
+if TYPE_CHECKING:
+    from hangtop.diagnosis.waits.job_status import JobStatus
 
 
 class UnheardRanks(NamedTuple):
@@ -169,3 +174,120 @@ def _bare(peer: str) -> str:
         return peer[1:].partition("]")[0]
     peer = peer.partition("<")[0]
     return peer.rpartition(":")[0] if peer.count(":") == 1 else peer
+
+
+AT_ONCE_S = 5.0
+"""Seconds between such an end and the look that no longer finds the process, at the most."""
+
+
+def kill_beside(job: Job, node: str, *, since: float, until: float) -> LogEvent | None:
+    """The latest kill on this node in that time; None for one of a process that still lives, or is another run's.
+
+    Nor where processes of other runs are on the node: any of theirs may have been killed.
+    """
+    known = job.nodes.get(node)
+    if known is None or _is_shared(job, node):
+        return None
+    found = _of_the_dead(job, node, "kernel.oom", since, until)
+    if found is None:  # where the log is refused, a counter tells of kills but not of whom
+        for event in events_on(job, known, "cgroup.oom_kill"):
+            at = when(event)
+            found = event if at is not None and since <= at <= until else found
+    return found
+
+
+def _is_shared(job: Job, node: str) -> bool:
+    return any(other.node == node for other in (*job.others, *job.bystanders))
+
+
+def _of_the_dead(job: Job, node: str, kind: str, since: float, until: float) -> LogEvent | None:
+    """The latest that the kernel said of a process which is none of those that live."""
+    alive = {rank.process.pid for rank in living_on(job, node)}
+    found: LogEvent | None = None
+    for event in events_on(job, job.nodes[node], kind):
+        at, pid = when(event), number_of(event, "pid")
+        if pid is not None and pid not in alive and at is not None and since <= at <= until:
+            found = event
+    return found
+
+
+def kill_of_absent(job: Job, nodes: Sequence[str]) -> LogEvent | None:
+    """A kill on the one node where a missing rank belongs, since the ranks beside it have started."""
+    if len(nodes) != 1 or not living_on(job, nodes[0]):
+        return None
+    started = max(rank.process.started for rank in living_on(job, nodes[0]))
+    return kill_beside(job, nodes[0], since=started, until=job.now)
+
+
+def kill_at_end(job: Job, node: str, gone_at: float) -> LogEvent | None:
+    """A kill on this node within seconds of when a rank was seen to be gone."""
+    return kill_beside(job, node, since=gone_at - AT_ONCE_S, until=gone_at + AT_ONCE_S)
+
+
+def kill_told(job: Job, event: LogEvent) -> str:
+    """``the kernel killed process 4311 (python) there 3 min ago, out of memory``."""
+    name, ago = text_of(event, "process"), _ago(job, event)
+    if event.kind == "cgroup.oom_kill":
+        kills = count(number_of(event, "kills") or 1, "process", "processes")
+        return f"the kernel killed {kills} of control group {text_of(event, 'cgroup')} there{ago}, out of memory"
+    return (
+        f"the kernel killed process {number_of(event, 'pid')}{f' ({name})' if name else ''} there{ago}, out of memory"
+    )
+
+
+def segfault_at_end(job: Job, node: str, gone_at: float) -> LogEvent | None:
+    """A segmentation fault on this node within seconds of when a rank was lost; None beside other runs."""
+    if node not in job.nodes or _is_shared(job, node):
+        return None
+    return _of_the_dead(job, node, "kernel.segfault", gone_at - AT_ONCE_S, gone_at + AT_ONCE_S)
+
+
+def segfault_told(job: Job, event: LogEvent) -> str:
+    """``the kernel told of a segmentation fault of process 4311 there 9 s ago``."""
+    pid = number_of(event, "pid")
+    return f"the kernel told of a segmentation fault of process {pid} there{_ago(job, event)}"
+
+
+def _ago(job: Job, event: LogEvent) -> str:
+    at = when(event)
+    return "" if at is None else f" {duration(max(0.0, job.now - at))} ago"
+
+
+def logs_read_to(job: Job) -> float:
+    """What logs said until then is known, or will not be: by every node that reads any, as each may read another's.
+
+    For more than ``UNREAD_S`` seconds nobody is waited for.
+    """
+    behind = [_read_to(node) for node in job.nodes.values() if _reads(node)] if job.live else []
+    return max(min(behind), job.now - UNREAD_S) if behind else inf
+
+
+def logs_behind(job_status: JobStatus) -> tuple[str, ...]:
+    """Nodes whose logs have not been read since the last rank ended, left or told of a failure.
+
+    None: the first to fail is known by now.
+    """
+    job = job_status.job
+    ended = [job.now - status.held for status in job_status.of("gone", "leaving")]
+    failed = [min(failure.at, job.now) for failure in failures(job) if failure.at is not None]
+    last = max((*ended, *failed), default=-inf)
+    if last <= logs_read_to(job):
+        return ()
+    return tuple(sorted(name for name, node in job.nodes.items() if _reads(node) and _read_to(node) < last))
+
+
+def was_read(job: Job, rank: Rank, until: float) -> bool:
+    """Whether all that a rank wrote to its standard error by then is known: it is a file, which any node may read."""
+    path = rank.process.stderr
+    readers = [node for node in job.nodes.values() if _reads(node)]
+    own = path.startswith("/") and not path.startswith("/dev/")
+    return own and _reads(job.nodes[rank.node]) and min(map(_read_to, readers)) >= until
+
+
+def _reads(node: Node) -> bool:
+    logs = node.sources.get("logs")
+    return node.link == "live" and logs is not None and logs.state == "ok"
+
+
+def _read_to(node: Node) -> float:
+    return -inf if node.logs_read is None else node.logs_read

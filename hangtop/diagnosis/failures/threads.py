@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 
+from hangtop.diagnosis.evidence.event_fields import text_of
+from hangtop.diagnosis.failures.record import Failure, failures
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.waits.rank_status import RankStatus
-from hangtop.diagnosis.witnesses.event_fields import text_of
-from hangtop.diagnosis.witnesses.failures import Failure, failures
 
 
 def failed_thread(job: Job, status: RankStatus, missed: Container[str] = ()) -> Failure | None:

@@ -9,8 +9,8 @@ from typing import Literal
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.addresses import names_of
+from hangtop.diagnosis.evidence.event_fields import number_of, numbers_of, text_of, when
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.witnesses.event_fields import number_of, numbers_of, text_of, when
 
 Manner = Literal["exception", "memory", "signal", "exit", "kernel_oom", "kernel_segfault", "gpu_memory", "device"]
 """How a rank failed: ``memory`` is Slurm's or the kernel's word about its cgroup, ``gpu_memory`` CUDA out of memory,

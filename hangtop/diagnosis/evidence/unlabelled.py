@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.witnesses.event_fields import number_of, text_of
+from hangtop.diagnosis.evidence.event_fields import number_of, text_of
 
 TIMEOUT = "torch.watchdog_timeout"
 

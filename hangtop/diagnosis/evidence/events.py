@@ -1,0 +1,104 @@
+"""Log events picked by what they say and where they come from, and put as evidence."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, repeat
+
+from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.evidence.event_fields import number_of, text_of, when
+from hangtop.diagnosis.finding import Evidence
+from hangtop.diagnosis.job import Job, Node
+from hangtop.diagnosis.roster import home_of
+
+LINES_SHOWN = 4
+
+
+def said(job: Job, kind: str, *signatures: str) -> tuple[LogEvent, ...]:
+    """Events of one kind, of any of these signatures where some are given; of living ranks only this run's.
+
+    What other runs' processes on a node say is left out.
+    """
+    events = job.events_of(kind)
+    started = {rank.rank: rank.process.started for rank in job.ranks} if events else {}
+    again = {rank.rank for rank in job.ranks if rank.process.restart} if events else set()
+    alien = {(other.node, other.process.pid) for other in job.others} if events else set()
+    return tuple(
+        event
+        for node, event in events
+        if (not signatures or text_of(event, "signature") in signatures)
+        and (node, event.pid) not in alien
+        and not (
+            job.live
+            and event.rank is not None
+            and (at := when(event) if event.rank in again else event.at) is not None
+            and at < started.get(event.rank, float("-inf"))
+        )
+    )
+
+
+def warned(job: Job, *signatures: str) -> tuple[LogEvent, ...]:
+    """Warnings of NCCL with any of these signatures."""
+    return said(job, "nccl.warn", *signatures)
+
+
+def ranks_in(events: Iterable[LogEvent]) -> tuple[int, ...]:
+    """Ranks that said so."""
+    return tuple(sorted({event.rank for event in events if event.rank is not None}))
+
+
+def hosts_in(job: Job, events: Iterable[LogEvent]) -> tuple[str, ...]:
+    """Nodes where it was said: by the rank's own node, else by the host in the line."""
+    homes = home_of(job)
+    named = {(homes.get(event.rank, "") if event.rank is not None else "") or event.host for event in events}
+    return tuple(sorted(named - {""}))
+
+
+def lines(events: Sequence[LogEvent]) -> tuple[Evidence, ...]:
+    """Put the first few as evidence."""
+    return tuple(event_line(event) for event in events[:LINES_SHOWN])
+
+
+BEFORE_START_S = 60.0
+"""A kernel line this long before the first process of the job may still be the reason why it was started anew."""
+EVIDENCE_CHARS = 400
+
+
+def events_on(job: Job, node: Node, kind: str) -> Iterator[LogEvent]:
+    """Kernel events of one kind from one node; live, those from long before the job's processes are left out."""
+    if not job.events_of(kind):
+        return
+    started = min((rank.process.started for rank in job.ranks_of(node.name)), default=None)
+    hostname = node.hello.hostname if node.hello else ""
+    by_host = job.once(_by_host)
+    # those that came from the node itself, and of files those whose lines name it
+    told = [by_host.get(key, ()) for key in {(kind, node.name, ""), (kind, "", node.name), (kind, "", hostname)}]
+    for _, event in sorted(pair for pairs in told for pair in pairs):
+        at = when(event)
+        if job.live and started is not None and at is not None and at < started - BEFORE_START_S:
+            continue
+        yield event
+
+
+def _by_host(job: Job) -> Mapping[tuple[str, str, str], Sequence[tuple[int, LogEvent]]]:
+    """Events with their places, by kind, the node that they came from, and the host that lines of a folder name."""
+    found: dict[tuple[str, str, str], list[tuple[int, LogEvent]]] = defaultdict(list)
+    homes = chain(job.event_nodes, repeat(""))
+    for place, (home, event) in enumerate(zip(homes, job.events, strict=False)):
+        found[event.kind, home, "" if home else event.host].append((place, event))
+    return found
+
+
+def event_line(event: LogEvent) -> Evidence:
+    """Put an event as evidence: file and line, time, verbatim text."""
+    source = f"{event.source}:{event.line}" if event.line else event.source
+    text = event.text
+    if len(text) > EVIDENCE_CHARS:  # a traceback says most at its end
+        text = f"{text[: EVIDENCE_CHARS // 4]} … {text[-3 * EVIDENCE_CHARS // 4 :]}"
+    return Evidence(source, when(event), text)
+
+
+def pid_of(event: LogEvent) -> int | None:
+    """Return the process that an event names, else the one that owns its source."""
+    return number_of(event, "pid") or event.pid

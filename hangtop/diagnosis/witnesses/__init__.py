@@ -1,1 +1,0 @@
-"""What devices, logs and launchers say, put so that rules can ask for it."""
