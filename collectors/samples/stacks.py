@@ -91,9 +91,3 @@ class StackDump(NamedTuple):
     """Its TCP connections that have more to send than they get rid of, at most the eight with the most."""
     addresses: List[str] = []  # noqa: RUF012 (never written to)
     """Its own addresses of the connections with these ``ports``, where its network is a container's, not the node's."""
-    variables: str = ""
-    """A digest of the values that the main thread's frames hold, where nothing else tells how far the innermost has
-    come; empty where more may, or they were not read. The values stay on the node."""
-    ran: str = ""
-    """A digest of the main thread's lines and of what its frames hold, objects by their addresses: another one shows
-    that it ran in between. Empty where it was not read."""

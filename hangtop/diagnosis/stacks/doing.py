@@ -66,10 +66,6 @@ Group = Literal["", "data", "shard", "tensor", "pipeline", "expert", "context"]
 """Which process group an operation belongs to, as far as its callers tell; empty when they do not."""
 
 
-HIDDEN = "hidden"
-"""Stands for the digest of variables that were read, and behind which there may be progress that they do not show."""
-
-
 @dataclass(frozen=True, slots=True)
 class ThreadNote:
     """Another thread of the process that is in the job's own code. ``waits`` as in :class:`Activity`."""
@@ -148,12 +144,8 @@ class Activity(NamedTuple):
     carried: float | None
     """Bytes per second that its TCP connections carried between the last two looks, or those of the one process for
     whose end it waits, where they are more; None where that is not told."""
-    variables: str = ""
-    """Of the newest look, as in :class:`~collectors.samples.stacks.StackDump`, or :data:`HIDDEN`."""
     in_library: bool = False
     """Its own code calls a library there that may compute, in the newest look: none that tells of the process group."""
-    ran: bool = False
-    """Its main thread ran between some of the last looks: its frames hold something else, wherever they are."""
     root: int | None = None
     """For a collective of the whole job: the rank that it begins or ends at, where the arguments tell."""
     within: float | None = None

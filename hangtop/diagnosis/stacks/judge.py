@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from collectors.samples.stacks import Frame, StackDump, ThreadStack
 from hangtop.diagnosis.busy import is_blocked, is_busy
-from hangtop.diagnosis.stacks.doing import HIDDEN, Activity, Cpu, Kind, ThreadNote
+from hangtop.diagnosis.stacks.doing import Activity, Cpu, Kind, ThreadNote
 from hangtop.diagnosis.stacks.folding import folded
 from hangtop.diagnosis.stacks.frames import is_user, may_compute, own, owner_class, place
 from hangtop.diagnosis.stacks.look import CHILD, StackLook, look
@@ -20,8 +20,6 @@ _SHORTEST_SPAN = 0.2
 
 _TELLS = ("torch/distributed/distributed_c10d.py", "torch/distributed/c10d_logger.py")
 """Files in which nothing is computed: a loop of one's own may ask there for its rank all the time."""
-_LATELY = 4
-"""Looks of which two that differ show that a rank is not in one wait all the while."""
 _SAME_CLASS = 3
 _FED_BY_A_THREAD = ("queue", "future", "thread to end", "pool of threads", "lock or an event")
 _STAYS: frozenset[Kind] = frozenset(("code", "data", "checkpoint", "compile", "evaluation", "sleep"))
@@ -101,9 +99,7 @@ def _of_looks(looks: Sequence[StackLook], mine: Sequence[StackDump], child: Sequ
         carried=_most(_carried(mine), _carried(child) if child else None),
         root=reading.root,
         within=reading.within,
-        variables=dump.variables or (HIDDEN if dump.ran else ""),
         in_library=_in_library(reading),
-        ran=_ran(mine),
     )
 
 
@@ -211,12 +207,6 @@ def _cpu(mine: Sequence[StackDump]) -> Cpu:
 def _in_library(reading: Reading) -> bool:
     inside = reading.frames[: reading.frames.index(reading.user[0])] if reading.user else reading.frames
     return any((frame.native or may_compute(frame.file)) and not frame.file.endswith(_TELLS) for frame in inside)
-
-
-def _ran(mine: Sequence[StackDump]) -> bool:
-    """Two of the last looks found other things in its frames."""
-    known = [dump.ran for dump in mine[-_LATELY:] if dump.ran and dump.pid == mine[-1].pid]
-    return len(set(known)) > 1
 
 
 def _carried(mine: Sequence[StackDump]) -> float | None:

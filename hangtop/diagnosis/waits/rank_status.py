@@ -290,7 +290,7 @@ def waits_for_others(doing: Activity, moves: Moves | None = None) -> bool:
 
 def gets_through(doing: Activity, moves: Moves, load: Load) -> bool:
     """Each wait for its own GPU ends, and another begins: a program that is held up in one runs nothing in between."""
-    return doing.kind == "device" and (doing.ran or (load == "unknown" and comes_back(moves.motion)))
+    return doing.kind == "device" and load == "unknown" and comes_back(moves.motion)
 
 
 def _reads_on(moved: Motion) -> bool:
