@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.network.carried import ProcessTraffic, carried
+from collectors.node.network.tcp_info import ProcessTraffic, carried
 from collectors.node.processes import netns
 from tests.support.reached import BY_A_SHELL, Reached
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collectors.node.files import link
 from collectors.node.processes.procfs import Stat
-from collectors.node.ranks.family import is_python
-from collectors.node.ranks.pulse import read_stat
+from collectors.node.ranks.process_metrics import read_stat
+from collectors.node.ranks.process_tree import is_python
 
 
 class Adopters:

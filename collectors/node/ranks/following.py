@@ -17,10 +17,10 @@ from collectors.node.processes.held import Held
 from collectors.node.processes.procfs import Stat, boot_time, parse_stat, parse_status, split_zeros
 from collectors.node.ranks.adopted import Adopters
 from collectors.node.ranks.facts import FactFinder, FactsSubject
-from collectors.node.ranks.family import Kin, arrange, helper_role
 from collectors.node.ranks.idle_launchers import IdleLaunchers
 from collectors.node.ranks.mapped import title
-from collectors.node.ranks.pulse import bytes_moved, helper_sample, rank_pulse, read_stat
+from collectors.node.ranks.process_metrics import bytes_moved, helper_sample, rank_pulse, read_stat
+from collectors.node.ranks.process_tree import ProcessRole, classify_tree, helper_role
 from collectors.node.ranks.rank_identifier import RankIdentifier, waits_for_a_child
 from collectors.node.ranks.search import YOUNG, Search
 from collectors.node.ranks.tracked import Tracked
@@ -59,7 +59,7 @@ class RankSource(Source):
         self._facts = FactFinder(proc, sys, boot_time())
         self._idle = IdleLaunchers(boot_time())
         self._tracked: Dict[int, Tracked] = {}
-        self._places: Dict[int, Kin] = {}
+        self._places: Dict[int, ProcessRole] = {}
         self._stale = True
         self._other_job = False
         self._turn = 0
@@ -171,7 +171,7 @@ class RankSource(Source):
         """Find everybody's place anew, and say who is no longer what it was told to be."""
         before = self._places
         members = {pid: tracked.member(self._is_orphan(tracked.stat)) for pid, tracked in self._tracked.items()}
-        self._places = arrange(members)
+        self._places = classify_tree(members)
         for pid, place in self._places.items():
             tracked, old = self._tracked[pid], before.get(pid)
             if tracked.process is not None and place.role != "rank":
@@ -254,8 +254,8 @@ class RankSource(Source):
             tracked.note_switches(status.voluntary_switches)
             helped = spent.get(pid, 0.0) + tracked.stat.children_cpu  # a compiler starts many that end in a second
             yield rank_pulse(self.proc, pid, tracked.held, tracked.stat, status, helped, self.sys, moved.get(pid))
-            if tracked.quiet_looks >= QUIET_LOOKS and tracked.unreaped.due(moment, LIST_EVERY):
-                yield from tracked.unreaped.look(self.proc, pid, now)
+            if tracked.quiet_looks >= QUIET_LOOKS and tracked.zombies.due(moment, LIST_EVERY):
+                yield from tracked.zombies.look(self.proc, pid, now)
         self.shared.ranks = tuple(alive)
 
     def _with_conf(self, process: RankProcess) -> RankProcess:

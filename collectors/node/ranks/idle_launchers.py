@@ -9,7 +9,7 @@ from typing import Dict, Iterable, Iterator, List, Set
 
 from collectors.node.processes.environ import presentable_command
 from collectors.node.processes.procfs import CLOCK_TICKS
-from collectors.node.ranks.family import program
+from collectors.node.ranks.process_tree import program
 from collectors.node.ranks.tracked import Tracked
 from collectors.samples.ranks import IdleLauncher
 

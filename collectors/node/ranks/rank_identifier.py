@@ -11,8 +11,8 @@ from typing import Dict, Mapping, Set, Tuple
 from collectors.node.blocking import BlockingGuard
 from collectors.node.processes.environ import NO_RANK, RankEnvironment
 from collectors.node.processes.procfs import CLOCK_TICKS
-from collectors.node.ranks.family import Kin, is_python, is_spawned, may_be_wrapped
 from collectors.node.ranks.mapped import takes_part
+from collectors.node.ranks.process_tree import ProcessRole, is_python, is_spawned, may_be_wrapped
 from collectors.node.ranks.rank_from_argv import jax_ranks, torch_ranks
 from collectors.node.ranks.rank_from_files import rank_of_pipe, ray_ranks
 from collectors.node.ranks.search import Search
@@ -45,7 +45,7 @@ class RankIdentifier:
         self._pause = FIRST_PAUSE
         self._guard: "BlockingGuard[Dict[int, int]]" = BlockingGuard(READ_SECONDS)
 
-    def settle(self, tracked: Mapping[int, Tracked], places: Mapping[int, Kin], moment: float) -> bool:
+    def settle(self, tracked: Mapping[int, Tracked], places: Mapping[int, ProcessRole], moment: float) -> bool:
         """Look at those whose turn it is; True when something came of it on which the places of all depend."""
         news = self._part_task(tracked, places, moment)
         news = self._wrapped(tracked, places, moment) or news
@@ -59,7 +59,9 @@ class RankIdentifier:
                 news = self._number(one, tracked) or news
         return self._by_files_and_commands(tracked, places, moment) or news
 
-    def _by_files_and_commands(self, tracked: Mapping[int, Tracked], places: Mapping[int, Kin], moment: float) -> bool:
+    def _by_files_and_commands(
+        self, tracked: Mapping[int, Tracked], places: Mapping[int, ProcessRole], moment: float
+    ) -> bool:
         """Number processes by Ray's logs or by their command lines; True when that numbered one.
 
         Asked when others than before are without a number, and again with growing pauses: logs and titles come late.
@@ -95,7 +97,7 @@ class RankIdentifier:
             one.numbered_by, one.facts_at = "command", 0.0
         return bool(found or by_ray)
 
-    def _part_task(self, tracked: Mapping[int, Tracked], places: Mapping[int, Kin], moment: float) -> bool:
+    def _part_task(self, tracked: Mapping[int, Tracked], places: Mapping[int, ProcessRole], moment: float) -> bool:
         """Find a task of a scheduler whose number is no rank: it started ranks with mp.spawn, and they inherit it."""
         for pid, place in places.items():
             one, task = tracked[pid], tracked.get(place.owner)
@@ -110,7 +112,7 @@ class RankIdentifier:
                 return True
         return False
 
-    def _wrapped(self, tracked: Mapping[int, Tracked], places: Mapping[int, Kin], moment: float) -> bool:
+    def _wrapped(self, tracked: Mapping[int, Tracked], places: Mapping[int, ProcessRole], moment: float) -> bool:
         """Find ranks below a program of Python's that waits for them, as one that starts each rank by itself does.
 
         One that has a training library may yet take part itself, and was found too early.

@@ -7,8 +7,8 @@ from typing import List, Optional
 from collectors.node.processes.environ import NO_RANK, RankEnvironment
 from collectors.node.processes.held import Held
 from collectors.node.processes.procfs import Stat
-from collectors.node.processes.unreaped import Unreaped
-from collectors.node.ranks.family import FamilyMember
+from collectors.node.processes.zombies import Zombies
+from collectors.node.ranks.process_tree import FamilyMember
 from collectors.node.ranks.search import FoundProcess
 from collectors.samples.ranks import RankProcess
 
@@ -21,8 +21,26 @@ class Tracked:
     """One process with a rank in its environment, or one that says none and has a training library mapped."""
 
     __slots__ = (
-        "bytes_moved", "env", "executable", "facts_at", "held", "library", "numbered_by", "pause", "pid", "process",
-        "quiet_looks", "seen", "settle_at", "shared", "shown", "stat", "switches", "takes_part", "unreaped", "words",
+        "bytes_moved",
+        "env",
+        "executable",
+        "facts_at",
+        "held",
+        "library",
+        "numbered_by",
+        "pause",
+        "pid",
+        "process",
+        "quiet_looks",
+        "seen",
+        "settle_at",
+        "shared",
+        "shown",
+        "stat",
+        "switches",
+        "takes_part",
+        "words",
+        "zombies",
     )  # fmt: skip
 
     def __init__(self, found: FoundProcess, stat: Stat, seen: float, held: Held) -> None:
@@ -48,7 +66,7 @@ class Tracked:
         self.switches = -1
         self.quiet_looks = 0
         """Looks in a row in which its main thread made no voluntary context switch."""
-        self.unreaped = Unreaped()
+        self.zombies = Zombies()
         self.held = held
 
     def note_switches(self, voluntary: int) -> None:

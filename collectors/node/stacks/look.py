@@ -7,7 +7,7 @@ import time
 from collections import deque
 from typing import Deque, List, NamedTuple, Optional
 
-from collectors.node.network.carried import CarriedBytes, TrafficTold
+from collectors.node.network.tcp_info import CarriedBytes, TrafficTold
 from collectors.node.processes import process_state
 from collectors.node.stacks import pyspy, pyspy_output, tracing
 from collectors.samples.stacks import StackDump, ThreadStack

@@ -14,7 +14,7 @@ import pytest
 from collectors.node.processes import freezer, process_state
 from collectors.node.processes.held import Held
 from collectors.node.processes.procfs import parse_controller, parse_status
-from collectors.node.ranks.pulse import rank_pulse, read_stat
+from collectors.node.ranks.process_metrics import rank_pulse, read_stat
 from tests.support.fake_proc import FakeProc
 
 V1 = "9:freezer:/batch/job_7\n4:cpu,cpuacct:/\n0::/\n"

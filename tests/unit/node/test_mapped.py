@@ -13,7 +13,7 @@ from collectors.node.files import read
 from collectors.node.processes.procfs import PAGE_SIZE, Stat
 from collectors.node.ranks import search
 from collectors.node.ranks.mapped import GROWN, LEAST, Mapped, is_foreign, library_of, takes_part, title
-from collectors.node.ranks.pulse import read_stat
+from collectors.node.ranks.process_metrics import read_stat
 from tests.support.fake_proc import FakeProc
 
 TORCH = "/venv/lib/python3.11/site-packages/torch/lib/libtorch_cpu.so"

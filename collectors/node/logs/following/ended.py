@@ -13,7 +13,7 @@ from typing import Dict, Iterator, List, NamedTuple, Sequence, Tuple
 
 from collectors.node import files
 from collectors.node.processes.procfs import split_zeros
-from collectors.node.ranks.family import STARTERS
+from collectors.node.ranks.process_tree import STARTERS
 from collectors.node.ranks.search import ONLY
 
 RECENT = 1800.0

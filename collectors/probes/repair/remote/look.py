@@ -20,8 +20,8 @@ from collectors.node.processes.procfs import CLOCK_TICKS, boot_time, parse_statu
 from collectors.node.processes.socket_tables import held_sockets, listening, read_tables
 from collectors.node.ranks.adopted import Adopters
 from collectors.node.ranks.facts import users
-from collectors.node.ranks.family import FamilyMember, Kin, arrange
-from collectors.node.ranks.pulse import read_stat
+from collectors.node.ranks.process_metrics import read_stat
+from collectors.node.ranks.process_tree import FamilyMember, ProcessRole, classify_tree
 from collectors.node.ranks.search import Search
 from collectors.node.say import say_all
 from collectors.probes.repair.remote.words import Curable
@@ -54,7 +54,7 @@ class Relatives:
         self._users = users()
         self._states: Dict[int, str] = {}
         self.members = self._members()
-        self.places: Dict[int, Kin] = arrange(self.members)
+        self.places: Dict[int, ProcessRole] = classify_tree(self.members)
 
     def _members(self) -> Dict[int, FamilyMember]:
         adopters = Adopters(self._proc)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node.network import carried as module
-from collectors.node.network.carried import PORTS, CarriedBytes, Connection, carried, counted, parts
+from collectors.node.network import tcp_info as module
+from collectors.node.network.tcp_info import PORTS, CarriedBytes, Connection, carried, counted, parts
 
 
 def test_a_real_connection_is_counted_at_both_ends() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from collectors.node.processes.held import Held
 from collectors.node.processes.procfs import parse_schedstat, parse_status
-from collectors.node.ranks.pulse import rank_pulse, read_stat
+from collectors.node.ranks.process_metrics import rank_pulse, read_stat
 from collectors.samples.ranks import RankPulse
 
 

@@ -34,7 +34,7 @@ class FamilyMember(NamedTuple):
     and below a rank that may be a wrapper."""
 
 
-class Kin(NamedTuple):
+class ProcessRole(NamedTuple):
     """What a member is."""
 
     role: str
@@ -156,33 +156,33 @@ def is_spawned(words: Sequence[str]) -> bool:
     return _HELPER_CODE[0] in " ".join(words[:4])
 
 
-def arrange(members: Mapping[int, FamilyMember]) -> Dict[int, Kin]:
+def classify_tree(members: Mapping[int, FamilyMember]) -> Dict[int, ProcessRole]:
     """Place of every member, by pid."""
     order = _top_down(members)
     launchers = _launchers(members)
     python_below = _python_below(members, order, launchers)
     wraps = _wrapping(members)
-    places: Dict[int, Kin] = {}
+    places: Dict[int, ProcessRole] = {}
     for pid in order:
         member = members[pid]
         above = places.get(member.parent)
         owner = None if above is None else members.get(above.owner or member.parent)
         if is_own(member.words) or (above is not None and above.role == "own"):
-            places[pid] = Kin("own", 0)
+            places[pid] = ProcessRole("own", 0)
         elif above is not None and above.role in ("rank", "helper") and not _of_its_own(member, owner):
-            places[pid] = Kin("helper", above.owner or member.parent)
+            places[pid] = ProcessRole("helper", above.owner or member.parent)
         elif above is not None and above.role == "stray":
-            places[pid] = Kin("stray", 0)
+            places[pid] = ProcessRole("stray", 0)
         elif pid in launchers:
-            places[pid] = Kin("launcher", 0)
+            places[pid] = ProcessRole("launcher", 0)
         elif _works_for_a_rank(member) or (member.parent in wraps and not (member.takes_part or pid in wraps)):
-            places[pid] = Kin("stray", 0)
+            places[pid] = ProcessRole("stray", 0)
         elif is_python(member.executable, member.words):
-            places[pid] = Kin("wrapper" if pid in wraps else "rank", 0)
+            places[pid] = ProcessRole("wrapper" if pid in wraps else "rank", 0)
         elif program(member.words) in WRAPPERS or not member.words or pid in python_below:
-            places[pid] = Kin("wrapper", 0)
+            places[pid] = ProcessRole("wrapper", 0)
         else:
-            places[pid] = Kin("rank", 0)
+            places[pid] = ProcessRole("rank", 0)
     _adopt_orphans(members, places)
     return places
 
@@ -259,7 +259,7 @@ def _python_below(members: Mapping[int, FamilyMember], order: Sequence[int], lau
     return found
 
 
-def _adopt_orphans(members: Mapping[int, FamilyMember], places: Dict[int, Kin]) -> None:
+def _adopt_orphans(members: Mapping[int, FamilyMember], places: Dict[int, ProcessRole]) -> None:
     """Give daemons and strays of a rank that lives back to it.
 
     Two processes of one rank of one run: a younger orphan with another command is a helper that detached itself; an
@@ -280,12 +280,12 @@ def _adopt_orphans(members: Mapping[int, FamilyMember], places: Dict[int, Kin]) 
                 _give(places, members, pid, first.pid)
 
 
-def _give(places: Dict[int, Kin], members: Mapping[int, FamilyMember], pid: int, owner: int) -> None:
+def _give(places: Dict[int, ProcessRole], members: Mapping[int, FamilyMember], pid: int, owner: int) -> None:
     """Make a process, and its helpers with it, a helper of ``owner``."""
-    places[pid] = Kin("helper", owner)
+    places[pid] = ProcessRole("helper", owner)
     for other, place in places.items():
         if place.owner == pid or (place.role == "stray" and members[other].parent == pid):
-            places[other] = Kin("helper", owner)
+            places[other] = ProcessRole("helper", owner)
 
 
 def _run(member: FamilyMember) -> object:

@@ -17,7 +17,7 @@ MOST = 64
 """Processes that are looked at: a rank that waits for none of what it starts may leave thousands."""
 
 
-class Unreaped:
+class Zombies:
     """Those of one rank that were told of."""
 
     __slots__ = ("_due", "_told")
