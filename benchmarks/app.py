@@ -129,7 +129,7 @@ def rows(
         FigureRow(f"{size}: worst stall while connecting", "ms", (connecting,), 50.0),
         FigureRow(f"{size}: CPU", "% of a core", (quiet.cpu,), CPU.get(nodes), FLOORS.get(nodes, "")),
         FigureRow(f"{size}: CPU while keys are pressed", "% of a core", (work.cpu,)),
-        FigureRow(f"{size}: memory", "MB", (memory,), 250.0),
+        FigureRow(f"{size}: memory", "MB", (memory,), 400.0 if big else 250.0),
         FigureRow(f"{size}: worst stall", "ms", (quiet.stall,), 50.0),
         FigureRow(f"{size}: worst stall while keys are pressed", "ms", (work.stall,), 50.0),
         *key_rows(size, presses, "median 6, p95 18 ms"),

@@ -1,18 +1,14 @@
-"""Stacks of 64 ranks on 8 nodes, beside the floor and pdsh by hand; and the pause of a target, measured in the target.
+"""Stacks of 64 ranks on 8 nodes, beside py-spy alone; and the pause of a target, measured in the target.
 
-    python -m benchmarks.stacks             # needs root, sshd and namespaces; pdsh if it is there
+    python -m benchmarks.stacks             # needs root, sshd and namespaces
 
-Ranks are idle processes of the distribution's Python (the floor in the design is for such; py-spy takes three times as
-long for an interpreter whose symbols were not stripped). The floor is py-spy itself, started by one shell command a
-node over the same open connections; pdsh runs the same command cold, as one would by hand. The first look of a session
-starts the dumper on every node, the later ones find it there. An alarm's first look does, too: it is started when
-the wait gets long.
+Ranks are idle processes of the distribution's Python. The floor is py-spy itself, started by one shell command a node
+over the same open connections. The first look of a session starts the dumper on every node, later ones find it there.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import signal
 import statistics
@@ -28,7 +24,7 @@ from collectors.fleet.ssh.config import SshConfig
 from collectors.fleet.ssh.connector import Connector
 from collectors.fleet.ssh.node import Ssh
 from collectors.node.stacks.pyspy import dump_command
-from collectors.probes.stacks import dump, warm
+from collectors.probes.stacks import dump
 from collectors.probes.stacks.lender import own_py_spy
 from hangtop.cli.ask import NobodyAsker
 from tests.support.cluster import Cluster
@@ -71,10 +67,7 @@ class Times(NamedTuple):
     """Ours, the first look over a connection."""
     again: list[float]
     """Ours, another one soon after."""
-    ready: list[float]
-    """Ours, the first look over a connection on which the dumper was started ahead, as before an alarm."""
     floor: list[float]
-    hand: list[float]
 
 
 async def ours(nodes: Sequence[Ssh], pids: Pids) -> float:
@@ -89,16 +82,11 @@ async def ours(nodes: Sequence[Ssh], pids: Pids) -> float:
 
 
 async def over_connections(cluster: Cluster, pids: Pids) -> Times:
-    """Take turns: our dumps, the floor, pdsh."""
-    nobody = Questions(NobodyAsker("a benchmark has nobody to ask"), batch=True)
-    connector = Connector(SshConfig.load(cluster.ssh_config), nobody)
-    times = Times([], [], [], [], [])
+    """Take turns: our dumps, the floor."""
+    nobody = NobodyAsker("a benchmark has nobody to ask")
+    connector = Connector(SshConfig.load(cluster.ssh_config), Questions(nobody, batch=True))
+    times = Times([], [], [])
     for _ in range(ROUNDS):
-        nodes = [Ssh(name, connector.settings(name, None, None), connector) for name in cluster.names]
-        await asyncio.gather(*(node.connect() for node in nodes))
-        await asyncio.gather(*(warm(node, pids[node.name], python=PYTHON) for node in nodes))
-        times.ready.append(await ours(nodes, pids))
-        await asyncio.gather(*(node.close() for node in nodes))
         nodes = [Ssh(name, connector.settings(name, None, None), connector) for name in cluster.names]
         await asyncio.gather(*(node.connect() for node in nodes))
         times.first.append(await ours(nodes, pids))
@@ -108,25 +96,8 @@ async def over_connections(cluster: Cluster, pids: Pids) -> Times:
         times.floor.append(time.perf_counter() - began)
         assert all(b"wait_for_peers" in shell.stdout for shell in shells)
         await asyncio.gather(*(node.close() for node in nodes))
-        if shutil.which("pdsh"):
-            times.hand.append(await asyncio.to_thread(pdsh, cluster, pids, b"wait_for_peers"))
     await connector.close()
     return Times(*(each[1:] for each in times))
-
-
-def pdsh(cluster: Cluster, pids: Pids, word: bytes) -> float:
-    """Seconds of the same by hand: one pdsh, cold connections. Each node must be told its own processes.
-
-    ``word`` is a text that the dump of each of them has once.
-    """
-    table = "; ".join(f"[ $(hostname) = {name} ] && {{ {by_hand(own)}; }}" for name, own in pids.items())
-    words = ["pdsh", "-R", "ssh", "-f", "64", "-w", ",".join(cluster.names), f"{table}; true"]
-    environment = {**os.environ, "PDSH_SSH_ARGS_APPEND": f"-F {cluster.ssh_config} -o BatchMode=yes"}
-    began = time.perf_counter()
-    done = subprocess.run(words, capture_output=True, check=True, env=environment)
-    took = time.perf_counter() - began
-    assert done.stdout.count(b'"' + word + b'"') == sum(map(len, pids.values()))
-    return took
 
 
 def pauses() -> list[FigureRow]:
@@ -165,18 +136,12 @@ def main() -> None:
         assert all(len(own) == RANKS for own in pids.values()), pids
         times = asyncio.run(over_connections(cluster, pids))
     least = statistics.median(times.floor)
-    name = "stacks of 64 ranks on 8 nodes, open connections"
+    name, floor = "stacks of 64 ranks on 8 nodes, open connections", f"py-spy alone {least:.2f} s"
     rows = [
-        FigureRow(name, "s", tuple(times.again), 0.25, f"py-spy alone {least:.2f} s"),
+        FigureRow(name, "s", tuple(times.again), 0.25, floor),
         FigureRow("the same as a multiple of py-spy alone", "×", tuple(mine / least for mine in times.again), 2.0, "1"),
-        FigureRow(f"{name}, the first look of an alarm", "s", tuple(times.ready), None, f"py-spy alone {least:.2f} s"),
-        FigureRow(
-            f"{name}, the first look out of the blue", "s", tuple(times.first), None, f"py-spy alone {least:.2f} s"
-        ),
-        FigureRow("py-spy alone, one shell command a node, open connections", "s", tuple(times.floor)),
+        FigureRow(f"{name}, the first look out of the blue", "s", tuple(times.first), None, floor),
     ]
-    if times.hand:
-        rows.append(FigureRow("the same by hand: pdsh and py-spy", "s", tuple(times.hand)))
     report("stacks", rows + pauses())
 
 

@@ -47,9 +47,9 @@ QUIET = ("healthy", "idle")
 def command(ctx: click.Context, options: SessionOptions, watch: float, json: bool, record: str | None) -> None:
     """Look for a few seconds, say what is wrong, exit with a code.
 
-    Exit code: 0 healthy or idle, 1 any other verdict, 2 wrong usage, 3 no node reachable. The answer alone goes to
-    standard output, progress to standard error. It claims no more than it watched: a wait shorter than --watch seconds
-    is no hang.
+    Exit code: 0 healthy or idle, 1 any other verdict, 2 wrong usage, 3 no node reachable, 6 waiting. The
+    answer alone goes to standard output, progress to standard error. It claims no more than it watched: a wait shorter
+    than --watch seconds is no hang.
     """
     began = time.monotonic()
     # A one-shot answer is about what did not move while it was watched, not about a patience that it has no time for.
