@@ -34,18 +34,18 @@ if TYPE_CHECKING:
 InThread: TypeAlias = Callable[[Callable[[], None]], Awaitable[None]]
 """Runs something in a thread, and is awaited for its end."""
 
-BEAT = 3.0
+BEAT = 3
 """Seconds between two heartbeats of a node."""
 
 _SLOT = 0.05
-_BEAT_SLOTS = round(BEAT / _SLOT)
-_LOOK_SLOTS = round(1.0 / _SLOT)
+"""Seconds between two turns: in each some of the nodes have theirs."""
+_SECOND = 20
+"""Slots of a second."""
+_FEW, _SLOTS_OF_FEW = 64, 5
+"""Up to so many nodes a turn is made for several slots at once: each wakes this process up."""
 _BATCH = 64
 _AT_ONCE = 12
 """Heartbeats in one turn of the loop: a millisecond of packets."""
-_LOOKS_AT_ONCE = 16
-_MOST_SLOTS = 5
-"""Slots that pass between two turns, where so many hold no more than these looks: each turn wakes this process up."""
 _GROWTH = 128
 """Links that may come up before what they have made is put out of the collector's sight."""
 
@@ -185,47 +185,32 @@ class Fleet:
             self._transports.load(self._options.ssh_config)
 
     async def _keep_time(self) -> None:
-        """Heartbeats and looks, a few nodes at a time so that none of it is felt.
+        """Look at each node once a second and send it a heartbeat every third, a few nodes at a time.
 
-        Heartbeats keep to the clock however late a turn comes: a loop that is busy with what one node sends must not
-        let the others believe that nobody listens. Looks, which renew what a node may send, come later then.
+        Turns keep to the clock: after a late one, what was left out within the last second is made up for.
         """
         links = list(self._links.values())
+        few = len(links) <= _FEW
         began = time.monotonic()
-        beaten = slot = frozen = 0
-        slots = slots_of_turn(len(links))
+        done = frozen = 0
         while True:
-            await asyncio.sleep(slots * _SLOT)
+            await asyncio.sleep(_SLOT * (_SLOTS_OF_FEW if few else 1))
             now = time.monotonic()
-            for due in slots_since(beaten, now - began):
-                beaten = due
-                beat = control_line(Beat(due))
-                for place, link in enumerate(links[due % _BEAT_SLOTS :: _BEAT_SLOTS], start=1):
-                    link.beat(beat)
-                    if place % _AT_ONCE == 0:
-                        await asyncio.sleep(0)  # after a late turn there are many, and keys and paints go on meanwhile
+            due = int((now - began) / _SLOT)
+            for slot in range(max(done, due - _SECOND) + 1, due + 1):
+                second, place = divmod(slot, _SECOND)
+                beat = control_line(Beat(slot))
+                for number, link in enumerate(links[place::_SECOND]):
+                    link.look(now)
+                    if (second + number) % BEAT == 0:
+                        link.beat(beat)
+                    if number % _AT_ONCE == _AT_ONCE - 1:
+                        await asyncio.sleep(0)  # keys and paints go on meanwhile
             self._tell_some()
-            for _ in range(slots):
-                slot += 1
-                self._look(slot % _LOOK_SLOTS, links, now)
-            if slot % _LOOK_SLOTS < slots and (up := sum(link.up for link in links)) >= frozen + _GROWTH:
+            if due // _SECOND > done // _SECOND and (up := sum(link.up for link in links)) >= frozen + _GROWTH:
                 frozen = up
                 _spare_collector()
-
-    def _look(self, slot: int, links: Sequence[NodeLink], now: float) -> None:
-        for link in links[slot::_LOOK_SLOTS]:
-            link.look(now)
-
-
-def slots_of_turn(nodes: int) -> int:
-    """Slots between two turns: more than one where few nodes have their look, and so their heartbeat, in each."""
-    return max(1, min(_MOST_SLOTS, _LOOKS_AT_ONCE * _LOOK_SLOTS // max(1, nodes)))
-
-
-def slots_since(last: int, elapsed: float) -> range:
-    """Slots of heartbeats that have come up after the last one; of a long while those in which every node has one."""
-    due = int(elapsed / _SLOT)
-    return range(max(last + 1, due + 1 - _BEAT_SLOTS), due + 1)
+            done = due
 
 
 def _spare_collector() -> None:
