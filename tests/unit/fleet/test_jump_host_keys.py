@@ -9,12 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.fleet.ssh.asking import Questions
-from collectors.fleet.ssh.config import SshConfig
-from collectors.fleet.ssh.connector import Connector
-from collectors.fleet.ssh.node import Ssh
 from collectors.fleet.transport import Refused
-from tests.support.ssh_server import Home, Host, Person, home, public, serve
+from tests.support.ssh_server import Home, Host, Person, home, nodes, public, serve
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh") is None, reason="needs the real ssh to compare with")
 
@@ -33,17 +29,12 @@ def through_ssh(user: Home) -> bool:
 
 async def through_hangtop(user: Home) -> str:
     """Why it does not go through; empty where it does."""
-    connector = Connector(SshConfig.load(user.config), Questions(Person()))
-    node = Ssh("node0", connector.settings("node0", None, None), connector)
-    try:
-        await node.connect()
-    except Refused as error:
-        return str(error)
-    else:
+    async with nodes(user, Person()) as (node,):
+        try:
+            await node.connect()
+        except Refused as error:
+            return str(error)
         return ""
-    finally:
-        await node.close()
-        await connector.close()
 
 
 @pytest.mark.parametrize("strict", ["yes", "ask", "accept-new", "no"])

@@ -14,11 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.fleet.ssh.asking import Questions
-from collectors.fleet.ssh.config import SshConfig
-from collectors.fleet.ssh.connector import Connector
-from collectors.fleet.ssh.node import Ssh
-from tests.support.ssh_server import Home, Host, Person, home, serve
+from tests.support.ssh_server import Home, Host, Person, home, nodes, serve
 
 REACH = Path(__file__).parents[3] / "docs" / "reach.md"
 STAND_IN = """\
@@ -57,14 +53,9 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
 
 async def hello(user: Home, node: str) -> bytes:
     """What a command prints there."""
-    connector = Connector(SshConfig.load(user.config), Questions(Person()))
-    ssh = Ssh(node, connector.settings(node, None, None), connector)
-    try:
+    async with nodes(user, Person(), node) as (ssh,):
         await ssh.connect()
         return (await ssh.run(["echo", "through"])).stdout
-    finally:
-        await ssh.close()
-        await connector.close()
 
 
 @pytest.mark.parametrize(

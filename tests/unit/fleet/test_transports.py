@@ -12,17 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from collectors.fleet.local import Local
-from collectors.fleet.ssh.asking import Questions
-from collectors.fleet.ssh.config import SshConfig
-from collectors.fleet.ssh.connector import Connector
-from collectors.fleet.ssh.node import Ssh
 from collectors.fleet.streaming import LinkTransport
 from collectors.fleet.targets.chosen import Target
 from collectors.fleet.transport import TransportError
 from collectors.fleet.ways.command import AnyCommand
 from collectors.fleet.ways.piped import Piped
 from tests.support.pausing import paused_and_ended
-from tests.support.ssh_server import Host, Person, home, serve
+from tests.support.ssh_server import Host, Person, home, nodes, serve
 
 Opened = Callable[[Path], AbstractAsyncContextManager[LinkTransport]]
 
@@ -33,14 +29,9 @@ async def by_ssh(folder: Path) -> AsyncIterator[LinkTransport]:
     async with serve(host):
         user.knows(host)
         user.node("node0", host, f"IdentityFile {user.key('user')}")
-        connector = Connector(SshConfig.load(user.config), Questions(Person()))
-        node = Ssh("node0", connector.settings("node0", None, None), connector)
-        await node.connect()
-        try:
+        async with nodes(user, Person()) as (node,):
+            await node.connect()
             yield node
-        finally:
-            await node.close()
-            await connector.close()
 
 
 def by_command(text: str) -> Opened:
