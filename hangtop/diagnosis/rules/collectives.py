@@ -17,8 +17,7 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, listed, ranks_on, ranks_text, who
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.rules.ended import ended_ranks
-from hangtop.diagnosis.rules.recorder_ends import ends_beyond, other_places
-from hangtop.diagnosis.rules.uneven_sizes import of_another_size
+from hangtop.diagnosis.rules.recorder_text import ends_beyond, of_another_size, other_places
 from hangtop.diagnosis.verdict.aftermath import finished
 from hangtop.diagnosis.waits.job_status import JobStatus
 

@@ -31,11 +31,10 @@ from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, on_nodes, who
 from hangtop.diagnosis.roster import homes
+from hangtop.diagnosis.rules.crash_words import came_to_its_end, launcher_alone, left_early, left_no_word, lingers
 from hangtop.diagnosis.rules.ended import ended_ranks, first_failure, unheard_ranks
 from hangtop.diagnosis.rules.engine import nccl_failures
 from hangtop.diagnosis.rules.hardware import hardware_kind
-from hangtop.diagnosis.rules.launcher_alone import launcher_alone
-from hangtop.diagnosis.rules.lost import came_to_its_end, left_early, left_no_word, lingers
 from hangtop.diagnosis.rules.nccl import lost_connections, retried
 from hangtop.diagnosis.rules.rendezvous import is_unresolved
 from hangtop.diagnosis.waits.job_status import JobStatus

@@ -19,7 +19,7 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, listed
 from hangtop.diagnosis.roster import blind, out_of_sight, world_size
 from hangtop.diagnosis.rules import RULES, STATUS_RULES
-from hangtop.diagnosis.rules.launching import launching
+from hangtop.diagnosis.rules.launch import launching
 from hangtop.diagnosis.rules.slow_gpu import slowness_judged
 from hangtop.diagnosis.rules.stalled import job_stalled, standing
 from hangtop.diagnosis.rules.stuck import begun, coming_up

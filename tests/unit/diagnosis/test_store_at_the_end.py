@@ -61,10 +61,3 @@ def test_a_rank_that_failed_is_told_whoever_lost_the_store() -> None:
     job.says("python.exception", 3, ago=10, type="KeyError", message="'x'", signature="user", frame="f (m.py:1)")
     found = first(job.verdict())
     assert (found.kind, found.ranks) == ("rank_crashed", (3,))
-
-
-def test_the_stack_below_a_lost_connection_is_of_it() -> None:
-    job = ended(0, 1).says("torch.store_lost", 1, ago=8, line=40)
-    stack: dict[str, Any] = {"told": "stack", "message": "a C++ exception", "signature": "user", "source": "rank1.err"}
-    assert not alarms(job.says("log.error", 1, ago=8, line=41, **stack).verdict())
-    assert alarms(job.says("log.error", 1, ago=8, line=70, **stack).verdict())

@@ -1,16 +1,18 @@
-"""Where the waits of recorder dumps end, told by what the ranks' frames say of sends and receives beside them.
-
-Gloo's recorder keeps collectives alone: a rank that waits in a receive of gloo's has nothing open in its dump, and
-looks as if it had stayed away from the collectives that others wait for it in.
-"""
+"""How findings by flight recorder dumps put who is waited for, and odd sizes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 
+from hangtop.diagnosis.evidence.events import lines, warned
+from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.groups.edges import Waits
-from hangtop.diagnosis.groups.recorder import Matched
+from hangtop.diagnosis.groups.recorder import Matched, NotJoined
+from hangtop.diagnosis.groups.vote import Vote
+from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import listed, ranks_text
+from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.peers import peers_awaited
 
@@ -51,3 +53,20 @@ def _end(rank: int, peers: Mapping[int, int]) -> int:
             return rank
         way.append(peer)
     return way[-1]
+
+
+def of_another_size(job: Job, stop: NotJoined, odd: Vote[str], dumps: Iterable[Evidence]) -> Finding:
+    """collective_size_mismatch where sizes may differ: likely where NCCL also met a message of another size.
+
+    ``odd`` names one rank. ``dumps`` says what each rank gave, of which the first few are kept.
+    """
+    (rank, size), *_ = odd.odd.items()
+    truncated = warned(job, "truncated")
+    return Finding(
+        "collective_size_mismatch", "critical", 0.77 if truncated else 0.5,
+        f"rank {rank} alone gave {stop.op} #{stop.seq} of group {stop.group.label} another size: {size}, the others "
+        f"{odd.usual}; none completed it",
+        ranks=(rank,), nodes=homes(job, (rank,)), evidence=(*islice(dumps, 4), *lines(truncated[:1])),
+        advice="Each rank must send to each what that one expects of it: compare input_split_sizes and "
+        "output_split_sizes.",
+    )  # fmt: skip

@@ -1,12 +1,13 @@
-"""Ranks that ended without a word of their own, told by those who lost the connection to them."""
+"""Ends of ranks that others tell of: a launcher alone, or those who lost their connections."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.evidence.event_fields import when
-from hangtop.diagnosis.evidence.events import event_line, ranks_in
+from hangtop.diagnosis.evidence.event_fields import numbers_of, text_of, when, words_of
+from hangtop.diagnosis.evidence.events import event_line, ranks_in, said
 from hangtop.diagnosis.failures.ends import of_children
 from hangtop.diagnosis.failures.record import Failure
 from hangtop.diagnosis.failures.unheard import UnheardRanks, kill_at_end, kill_told, segfault_at_end, segfault_told
@@ -15,6 +16,7 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, on_nodes, ranks_text
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.rules.absent import OUT_OF_MEMORY, RAN_OUT
+from hangtop.diagnosis.verdict.aftermath import finished
 
 LOOK_FOR_THE_KILL = (
     "Look at the kernel log of its node for an OOM kill or a segmentation fault, and at the batch system's accounting."
@@ -98,3 +100,66 @@ def lingers(job: Job, rank: int, ended: Sequence[tuple[Failure, ...]], closed: S
         ranks=(rank,), nodes=nodes, evidence=tuple(event_line(event) for event in closed[:3]),
         advice="Did its data run out before the others'? Look at its stack, and at what it logged last.",
     )  # fmt: skip
+
+
+_RENDEZVOUS = re.compile(r"elastic[/\\]rendezvous[/\\]\w{1,60}\.py")
+TOLD_TO_END = ("slurm.cancelled", "elastic.signal")
+
+
+def launcher_alone(job: Job) -> Iterator[Finding]:
+    """child_failed_no_detail by a launcher's traceback, or by its ending the other ranks; their words are elsewhere.
+
+    A traceback that ends in its rendezvous is store_timeout. Needs a log without any other word about a rank's end, and
+    without one that the launcher was told to end.
+    """
+    raised = [
+        event
+        for event in said(job, "python.exception")
+        if event.data.get("launcher") is True or text_of(event, "signature") == "child_failed"
+    ]
+    told = [event for event in raised if text_of(event, "signature") in ("child_failed", "user")]
+    failed = [event for event in said(job, "elastic.restart") if "attempts_left" in event.data]
+    ended = [*said(job, "launcher.killed"), *(() if finished(job) else failed)]
+    if job.live or any(event.kind in TOLD_TO_END for event in job.events):
+        return
+    if not told and ended:
+        spared = _spared(job)
+        who = ranks_text(spared) if spared else "a rank"
+        which = "why" if spared else "which one, and why"
+        yield Finding(
+            "child_failed_no_detail", "critical", 0.5,
+            f"{who} failed, and only what its launcher did then was recorded: nothing tells {which}",
+            ranks=spared,
+            nodes=tuple(sorted({event.host for event in ended} - {""})), evidence=tuple(map(event_line, ended[:3])),
+            advice="Look at the lines above, and at the output of the other nodes.",
+        )  # fmt: skip
+    if not told or (all(event.data.get("cut") is True for event in told) and said(job, "torch.store_timeout")):
+        return  # frames without an exception, of a launcher that waited for the store
+    if all(_in_rendezvous(event) for event in told):
+        yield Finding(
+            "store_timeout", "critical", 0.55,
+            "the launcher failed in its rendezvous, which asks a store on one of the nodes",
+            nodes=tuple(sorted({event.host for event in told} - {""})), evidence=tuple(map(event_line, told[:3])),
+            advice="Look at the node of the rendezvous endpoint: did its agent end, and can this node reach it?",
+        )  # fmt: skip
+        return
+    yield Finding(
+        "child_failed_no_detail", "critical", 0.6,
+        "a rank failed, and only its launcher's traceback was recorded",
+        nodes=tuple(sorted({event.host for event in told} - {""})), evidence=tuple(map(event_line, told[:3])),
+        advice="Look at the output of the ranks, above the launcher's: the cause stands there.",
+    )  # fmt: skip
+
+
+def _spared(job: Job) -> tuple[int, ...]:
+    """Ranks that a launcher did not end, where it lists those that it ended: at most one in eight of them."""
+    ended = {rank for event in said(job, "launcher.exit") for rank in numbers_of(event, "tasks")}
+    spared = tuple(sorted(set(range(1 + max(ended, default=-1))) - ended))
+    return spared if len(spared) * 8 <= len(ended) else ()
+
+
+def _in_rendezvous(event: LogEvent) -> bool:
+    """Whether its innermost frames are those of a rendezvous, or, of one that is cut, those of what led to it."""
+    return (event.data.get("cut") is True and bool(_RENDEZVOUS.search(event.text))) or any(
+        "/rendezvous" in frame for frame in words_of(event, "frames")[-3:]
+    )
