@@ -52,6 +52,8 @@ FATAL = {"gpu_lost", "gpu_xid", "gpu_ecc", "gpu_driver_hung", "node_unreachable"
 """What is broken and ends the ranks that use it."""
 BLOCKING = {"storage_stalled", "kernel_trouble"}
 """What is broken and lets ranks wait."""
+TRAINING = {"collective", "p2p", "device", "backward", "forward", "evaluation", "checkpoint"}
+"""What a rank is met in once it has begun to train."""
 NOT_READ = {"denied": "not allowed", "late": "gives no answer", "failed": "failed"}
 
 
@@ -164,12 +166,24 @@ def _quiet(job_status: JobStatus) -> Outcome:
     starts = ("init",) if any(one.load == "computing" for one in job_status.present) else ("init", "store")
     coming = any(s.activity and s.activity.kind in starts for s in job_status.read)
     comes = coming and age < START_LONGEST_S and not (job_status.graph and begun(job_status.of("waiting")))
-    begins = comes or (age < START_S and job_status.of("missing") and not leaves)
+    early = age < START_LONGEST_S and not _has_trained(job_status)
+    begins = comes or (not leaves and (early or (age < START_S and job_status.of("missing"))))
     if begins and not lost:
         return "starting"
     if unseen or any(node.link not in ("live", "limited") for node in job.nodes.values()):
         return "unknown"  # of ranks that nobody sees nobody knows how they are, whatever moves elsewhere
     return "healthy" if proof_of_motion(job_status) and not ended_alone(job_status) else "unknown"
+
+
+def _has_trained(job_status: JobStatus) -> bool:
+    """Whether a step, a collective or work of a GPU that a rank holds was seen: a job that imports moves, too."""
+    job = job_status.job
+    if job.motion.last_step is not None or job.progress or job.recorders:
+        return True
+    if any(rank.inside is not None and rank.inside.pulse.step is not None for rank in job.ranks):
+        return True
+    kinds = {reading.kind for status in job_status.read for reading in status.readings}
+    return bool(kinds & TRAINING) or any(status.load in ("computing", "spinning") for status in job_status.present)
 
 
 def proof_of_motion(job_status: JobStatus) -> str:
