@@ -1,6 +1,6 @@
 """The table that the programs of NVIDIA's nccl-tests print (``all_reduce_perf`` and its sisters).
 
-Its columns are told where rows are read (``collectors/node/logs/families/perf.py``). Other processes may write between
+Its columns are told where rows are read (``collectors/node/logs/nccl_tests.py``). Other processes may write between
 the lines: what is no row is left out.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from collectors.node.logs.families.perf import BandwidthRow, number
-from collectors.node.logs.families.perf import row as row_of
+from collectors.node.logs.nccl_tests import BandwidthRow, number
+from collectors.node.logs.nccl_tests import row as row_of
 
 __all__ = ["BandwidthRow", "NcclTestsTable", "parse"]
 

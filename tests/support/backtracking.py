@@ -16,7 +16,7 @@ from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
 
 from collectors.fleet import bounds
-from collectors.node.logs.lines import line
+from collectors.node.logs import prefixes as line
 from tests.support.patterns import Found
 
 PUMPS = (

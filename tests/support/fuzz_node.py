@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collectors.node import redact as redaction
-from collectors.node.logs.families import elastic, kernel
-from collectors.node.logs.lines import names
+from collectors.node.logs import elastic_report as elastic
+from collectors.node.logs import file_names as names
+from collectors.node.logs import kernel_lines as kernel
 from collectors.node.machine.kmsg import parse_dmesg, parse_journal, parse_kmsg
 from collectors.node.network import ibstat, interfaces, perfquery, ports
 from collectors.node.processes import environ, mounts, procfs, socket_tables

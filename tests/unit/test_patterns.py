@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from collectors.node.logs.lines.line import LONGEST, SEEN, records, seen
 from collectors.node.logs.parser import LogParser
+from collectors.node.logs.prefixes import LONGEST, SEEN, records, seen
 from tests.support.backtracking import slow
 from tests.support.patterns import Found, patterns
 

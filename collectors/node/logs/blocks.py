@@ -1,72 +1,74 @@
-"""Records of several lines, as the parser holds them open: one at most per stream."""
+"""Records of several lines, as the reader holds them open: tracebacks, dumps, reports, and rules that go on."""
 
 from __future__ import annotations
 
-from typing import List, Optional, Protocol, Tuple
+from typing import Callable, List, NamedTuple, Optional, Protocol, Tuple
 
 from collectors.node import late_re as re
-from collectors.node.logs.families import fatal, mismatch, perf
-from collectors.node.logs.families.fatal import FatalBlock
-from collectors.node.logs.lines import line_prefixes
-from collectors.node.logs.lines.line import Line
-from collectors.node.logs.records import exceptions, native, tracebacks
-from collectors.node.logs.records.elastic_block import ENTRY, ElasticBlock
-from collectors.node.logs.records.elastic_block import OPENER as ELASTIC
-from collectors.node.logs.records.outcome import OpenBlock, Outcome
-from collectors.node.logs.said import Said
+from collectors.node.logs import exceptions, nccl_tests, prefixes, tracebacks
+from collectors.node.logs.elastic_report import ENTRY, ElasticReport
+from collectors.node.logs.elastic_report import OPENER as ELASTIC
+from collectors.node.logs.prefixes import Line, RepeatedPrefix
+from collectors.node.logs.rule import ParsedEvent, Rule
 
 OPENERS = (
-    b"Traceback (",
-    b'File "',
-    b'File \\"',  # in a line of JSON
-    b"Fatal Python error",
-    b"Failures:",
-    b"Root Cause",
-    b"Stack trace of the failed collective",
-    b"busbw",
-    b" last):",
-    b"(local_rank: ",
-    b"exitcode",
-    b"frame #",
-    b"+0x",
-    b"      : ",
-    b"# 0x",
-    b"[bt] (",
-    b"# gsignal in ",
-    b"# abort in ",
-    b"@     ",
-    b"] [ ",
-    b"] [1",
-    b"Exception raised from ",
-)
+    b"Traceback (", b'File "', b'File \\"', b"Fatal Python error", b"Failures:", b"Root Cause",
+    b"Stack trace of the failed collective", b"busbw", b" last):", b"(local_rank: ", b"exitcode", b"      : ",
+)  # fmt: skip
 """Literals of the lines that open a block."""
-
 _FAILED_STACK = re.compile(r"Stack trace of the failed collective:\s*$")
 _FAILED_FRAME = re.compile(r"^#\d+ (?P<function>.*?) from (?P<file>.*):(?P<line>\d+)\s*$")
+_FATAL = re.compile(r"Fatal Python error: (?P<error>[^\r\n]*)")
+_THREAD = re.compile(r"^(?:Current thread|Thread) 0x[0-9a-f]+.*\(most recent call first\):")
+_THREAD_FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<function>.*)$')
 _AT_HEAD = 3
-"""Lines within which a log that was cut in the midst of a traceback shows its first frame.
+"""Lines within which a log that was cut in the midst of a traceback shows its first frame. Further down a list of
+frames may be anything: a compiler's remark, a logged stack."""
+_JOINED, _LISTED = 3, 512
+"""Lines for which a rule's record goes on at most, and those of a list."""
+TEXT = 4000
+"""Characters of a record's text."""
 
-Further down a list of frames may be anything: a compiler's remark on user code, a logged stack. Only torch's hook for
-uncaught exceptions puts the rank in front.
-"""
+
+class Outcome(NamedTuple):
+    """What became of a block."""
+
+    events: List[ParsedEvent]
+    text: str
+    message: str = ""
+    """Text in which rules may find more: an exception's message."""
+    rest: Tuple[Line, ...] = ()
+    """Lines that it took, but that were not its own."""
+    subject: str = ""
+    """Subject whose rules have read the message already."""
 
 
-class Exceptional:
+class Block(Protocol):
+    """Takes lines of one stream until it is over."""
+
+    over: bool
+
+    def take(self, line: Line) -> bool:
+        """Whether the line belongs to the block."""
+
+    def end(self) -> Outcome:
+        """What the block says."""
+
+
+class Traceback:
     """A Python traceback."""
 
     def __init__(self, opener: str, thread: str) -> None:
         self.over = False
-        self._block = tracebacks.TracebackBlock(opener, thread)
-        self._headless = False
-        self._unlabelled = False
+        self.open_frames = False
         """True once a frame came without the label that its head has."""
-        self._sure = False
-        """True where frames alone can only be an uncaught exception's."""
+        self._block = tracebacks.TracebackBlock(opener, thread)
+        self._headless = self._sure = False
         self._dated: Optional[bool] = None
         """Whether its own lines bear a time: where none does, one behind the message that does is a logger's."""
 
     @classmethod
-    def headless(cls, line: Line, front: Optional[line_prefixes.LinePrefix] = None) -> "Exceptional":
+    def headless(cls, line: Line, front: Optional[RepeatedPrefix] = None) -> "Traceback":
         """One whose beginning is missing: a log that was cut, or Python's report of a syntax error."""
         block = cls("", "")
         block._block.fronted(front)
@@ -77,8 +79,8 @@ class Exceptional:
 
     def goes_on(self, text: str) -> bool:
         """Whether a line without a label, right after one that has one, may be the traceback's."""
-        self._unlabelled = self._unlabelled or bool(text.startswith('  File "') and exceptions.FRAME.match(text))
-        return self._unlabelled
+        self.open_frames = self.open_frames or bool(text.startswith('  File "') and exceptions.FRAME.match(text))
+        return self.open_frames
 
     def take(self, line: Line) -> bool:
         """Whether the line belongs to the traceback."""
@@ -91,53 +93,53 @@ class Exceptional:
         return taken
 
     def end(self) -> Outcome:
-        """The exception."""
-        said = self._block.end()
+        """The exception; none where frames without a head and without a message may be anything."""
+        event = self._block.end()
         enough = self._block.message or self._block.chain or (self._sure and self._block.frames > 1)
-        if said is not None and self._headless and not enough and self._block.frames > 1:
-            said.data.update(told="stack", message=tracebacks.MIDDLE)
-            return Outcome([Said("log.error", said.data)], self._block.text, "")
-        if said is None or (self._headless and not enough):
-            return Outcome([], "", "")
+        if event is None or (self._headless and not enough):
+            return Outcome([], "")
         if self._headless:
-            said.data["cut"] = True
-            said.data["headless"] = True
-        return Outcome([said], self._block.text, self._block.chain)
+            event.data.update(cut=True, headless=True)
+        return Outcome([event], self._block.text, self._block.chain)
 
 
-class TextBlock(Protocol):
-    """Takes the texts of lines until it is over; says one thing at most."""
+class FatalDump:
+    """A dump of faulthandler: "Fatal Python error" and the stacks of all threads, innermost frame first."""
 
-    over: bool
-
-    @property
-    def text(self) -> str:
-        """What it took, bounded."""
-
-    def take(self, text: str) -> bool:
-        """Whether the line belongs to it."""
-
-    def end(self) -> Optional[Said]:
-        """What it says."""
-
-
-class Plain:
-    """A dump of faulthandler, a table of nccl-tests, frames of C++: over at the first line that is none of it."""
-
-    def __init__(self, block: TextBlock) -> None:
+    def __init__(self, error: str, front: Optional[RepeatedPrefix]) -> None:
         self.over = False
-        self._block = block
+        self._error = error
+        self._front = front
+        self._frames: Optional[List[Tuple[str, int, str]]] = None
+        self._current: List[Tuple[str, int, str]] = []
+        self._lines: List[str] = ["Fatal Python error: " + error]
 
     def take(self, line: Line) -> bool:
-        """Whether the line belongs to the block."""
-        taken = self._block.take(line.text)
-        self.over = self._block.over
-        return taken
+        """Whether the line belongs to the dump."""
+        bare = None if self._front is None else self._front.off(line.text)
+        text = line.text if bare is None else bare
+        frame = _THREAD_FRAME.match(text)
+        if frame is not None:
+            if self._frames is not None and len(self._frames) < 200:
+                self._frames.append((frame.group("file"), int(frame.group("line")[:9]), frame.group("function")))
+        elif _THREAD.match(text):
+            self._frames = self._current if text.startswith("Current thread") and not self._current else None
+        elif text.strip() and not text.startswith(
+            (" ", "Python runtime state", "Extension modules", "<no Python frame>")
+        ):
+            self.over = True
+            return False
+        if len(self._lines) < 60:
+            self._lines.append(text)
+        return True
 
     def end(self) -> Outcome:
         """The event."""
-        said = self._block.end()
-        return Outcome([] if said is None else [said], self._block.text, "")
+        event = ParsedEvent("python.fatal", {"error": self._error})
+        if self._current:
+            event.data.update(exceptions.framed(list(reversed(self._current))))
+            event.data.pop("launcher", None)
+        return Outcome([event], "\n".join(self._lines)[:TEXT].rstrip())
 
 
 class Failures:
@@ -146,12 +148,12 @@ class Failures:
     def __init__(self, now: float, script: str, opener: str) -> None:
         self.over = False
         self._strangers = 0
-        self._block = ElasticBlock(now, script, opener)
+        self._report = ElasticReport(now, script, opener)
         self._text: List[str] = [opener]
 
     def take(self, line: Line) -> bool:
         """Whether the line belongs to the block."""
-        taken = self._block.take(line.text, line.number)
+        taken = self._report.take(line.text, line.number)
         if taken and len(self._text) < 80:
             self._text.append(line.text)
         self._strangers = 0 if taken else self._strangers + 1
@@ -159,15 +161,8 @@ class Failures:
         return taken
 
     def end(self) -> Outcome:
-        """The events of all entries, and what their exceptions say of ranks that differ."""
-        told = self._block.end()
-        raised = [said for said in told if said.kind == "python.exception"]
-        differing = [
-            which._replace(at=said.at, rank=said.rank, host=said.host, line=said.line, text=said.text)
-            for said in raised
-            for which in mismatch.read(str(said.data.get("message", "")).replace("\n", " "))
-        ]
-        return Outcome([*told, *differing], "\n".join(self._text)[:4000], "")
+        """The events of all entries."""
+        return Outcome(self._report.end(), "\n".join(self._text)[:TEXT])
 
 
 class FailedCollective:
@@ -190,35 +185,105 @@ class FailedCollective:
     def end(self) -> Outcome:
         """The event."""
         if not self._frames:
-            return Outcome([], "", "")
+            return Outcome([], "")
         data = exceptions.framed(list(reversed(self._frames)))
         data.pop("launcher", None)
-        return Outcome([Said("torch.failed_collective", data)], "\n".join(self._text)[:4000], "")
+        return Outcome([ParsedEvent("torch.failed_collective", data)], "\n".join(self._text)[:TEXT])
 
 
-def opened(line: Line, now: float, script: str, thread: str) -> Optional[OpenBlock]:
+class TestsTable:
+    """The table of one of the nccl-tests."""
+
+    def __init__(self, header: str) -> None:
+        self.over = False
+        self._table = nccl_tests.Table(header)
+
+    def take(self, line: Line) -> bool:
+        """Whether the line belongs to the table."""
+        taken = self._table.take(line.text)
+        self.over = self._table.over
+        return taken
+
+    def end(self) -> Outcome:
+        """The event."""
+        event = self._table.end()
+        return Outcome([] if event is None else [event], self._table.text)
+
+
+class Continued:
+    """A record of one rule that goes on in the next lines: with a list, or for a few until they say all of it.
+
+    ``read`` is what the rules of the subject make of the lines put together.
+    """
+
+    def __init__(self, rule: Rule, subject: str, read: Callable[[str], List[ParsedEvent]], first: Line) -> None:
+        self.over = False
+        self.rule = rule
+        self._subject = subject
+        self._read = read
+        self._item = re.compile(rule.item) if rule.item else None
+        self._lines: List[Line] = [first]
+        self._events: List[ParsedEvent] = []
+        self._used = 0
+        """Lines of which the events are made."""
+        self._look()
+
+    def take(self, line: Line) -> bool:
+        """Whether the line goes on with the record."""
+        if self._item is not None:
+            taken = bool(self._item.match(line.text))
+            self.over = not taken and bool(line.text.strip())
+            if taken and len(self._lines) < _LISTED:
+                self._lines.append(line)
+            return taken
+        if (line.labelled and line.at is not None) or tracebacks.RECORD.match(line.text) or not line.text.strip():
+            self.over = True
+            return False
+        self._lines.append(line)
+        self.over = self._look() or len(self._lines) > _JOINED
+        return True
+
+    def _look(self) -> bool:
+        """Whether the lines say more now than without the last one."""
+        events = self._read(self._text(len(self._lines)))
+        if not events or events == self._events:
+            return False
+        self._events, self._used = events, len(self._lines)
+        return True
+
+    def _text(self, lines: int) -> str:
+        return prefixes.seen("\n".join(line.text for line in self._lines[:lines]))
+
+    def end(self) -> Outcome:
+        """The record's events; lines that do not belong to it are others'."""
+        if self._item is not None:
+            self._look()
+        if not self._events:
+            return Outcome([], self._lines[0].text, rest=tuple(self._lines))
+        rest = () if self._item is not None else tuple(self._lines[self._used :])
+        text = self._text(self._used)
+        return Outcome(self._events, text, text, rest, self._subject)
+
+
+def opened(line: Line, now: float, script: str, thread: str) -> Optional[Block]:
     """The block that a line opens; None when it opens none. ``script`` and ``thread`` were named just before it."""
     text = line.text
     if tracebacks.OPENER.search(text):
-        return Exceptional(text, thread)
+        return Traceback(text, thread)
     if text.rstrip().endswith(" last):") and tracebacks.HEAD.endswith(text.strip()):
-        return Exceptional(text.strip(), thread)  # the first half stands elsewhere
-    error = fatal.FATAL.search(text)
+        return Traceback(text.strip(), thread)  # the first half stands elsewhere
+    error = _FATAL.search(text)
     if error is not None:
-        return Plain(FatalBlock(error.group("error"), line_prefixes.before(text, "Fatal Python error")))
-    front = line_prefixes.before_frame(text)
+        return FatalDump(error.group("error"), prefixes.before(text, "Fatal Python error"))
+    front = prefixes.before_frame(text)
     if exceptions.FRAME.match(text) or front is not None:
-        return Exceptional.headless(line, front)
+        return Traceback.headless(line, front)
     if ELASTIC.match(text):
         return Failures(now, script, text)
     if ENTRY.match(text):
         failures = Failures(now, script, "")
         failures.take(line)
         return failures
-    if perf.HEADER.match(text):
-        return Plain(perf.TableBlock(text))
-    if native.FRAME.match(text) or native.ORIGIN.match(text):
-        stack = Plain(native.NativeStack())
-        stack.take(line)
-        return stack
+    if nccl_tests.HEADER.match(text):
+        return TestsTable(text)
     return FailedCollective() if _FAILED_STACK.search(text) else None

@@ -1,18 +1,17 @@
 """The incremental log parser: bytes in, in chunks of any size, typed events out; the same for every way of chunking.
 
-Whole chunks are searched for the literals of all families (:mod:`scan`); only lines that have one are looked at, and
-lines inside a record that is still open (:mod:`reader`). COLL lines never become events: :mod:`progress` sums them up.
+Whole chunks are searched for the literals of all rules (:mod:`prefilter`); only lines that have one are looked at, and
+lines inside a record that is still open (:mod:`reader`). COLL lines never become events: :mod:`collective_counts` sums
+them up.
 """
 
 from __future__ import annotations
 
+import re
 from typing import List, Optional, Tuple
 
-from collectors.node import late_re as re
-from collectors.node.logs import sift
-from collectors.node.logs.lines import line, times
-from collectors.node.logs.numbers import Numbers
-from collectors.node.logs.progress import CommunicatorProgress
+from collectors.node.logs import nccl_coll_filter, prefixes, times
+from collectors.node.logs.collective_counts import CommunicatorProgress
 from collectors.node.logs.reader import SCANNER, Reader
 from collectors.samples.logs import CommProgress, LogEvent
 
@@ -20,11 +19,6 @@ PIECE = 256 << 10
 """Bytes that are searched at once, few enough for a cache; a line longer than this is cut."""
 BEFORE = 4096
 """Bytes before an event in which a time is looked for when it has none of its own."""
-_SOURCE = SCANNER.mask(b".cc:")
-_INFORMED = re.compile(
-    rb"[^\n]{0,120}?(?<![\w.])I\d{4} \d\d:\d\d:\d\d\.\d{4,9} {1,8}\d{1,10} [\w./+-]{1,200}\.cc:\d{1,6}\] "
-)
-"""glog's level of information, with no word in the line but the name of a source: a compiler writes thousands."""
 
 
 class LogParser:
@@ -49,7 +43,7 @@ class LogParser:
         """Number of the next line."""
         self.coll = CommunicatorProgress(source, rank, now)
         self._reader = Reader(source, rank, pid, host, now)
-        self._sifter = sift.Sifter()
+        self._sifter = nccl_coll_filter.Sifter()
         self._now = now
         self._pending = b""
         self._cutting = False
@@ -148,14 +142,14 @@ class LogParser:
 
     def _block(self, block: bytes) -> None:
         """Parse whole lines. A carriage return alone ends a record (progress bars), but is not counted as a line."""
-        first, numbers = self.line, Numbers(block, self.line)
+        first, numbers = self.line, _LineNumbers(block, self.line)
         count = block.count(b"\n")
         self.line += count
         text = block
         if b"\r" in block:
             text = block.replace(b"\r\n", b" \n").replace(b"\r", b"\n")
             count = text.count(b"\n")
-        if sift.MARK in text:
+        if nccl_coll_filter.MARK in text:
             text = self._sifted(text, count, numbers)
         if text:
             self._text(text, numbers)
@@ -171,14 +165,14 @@ class LogParser:
         while sum(size for size, _ in self._spans[1:]) >= self._kept:
             self._spans.pop(0)
 
-    def _sifted(self, text: bytes, count: int, numbers: Numbers) -> bytes:
+    def _sifted(self, text: bytes, count: int, numbers: "_LineNumbers") -> bytes:
         """Leave the collectives and NCCL's small talk out of a block; what is left has to be searched."""
         sifted = self._sifter.sift(text, count)
         self.coll.take(sifted, numbers.of_line)
         numbers.keep(sifted.rest)
         return b"".join([sifted.raw[index] + b"\n" for index in sifted.rest])
 
-    def _text(self, text: bytes, numbers: Numbers) -> None:
+    def _text(self, text: bytes, numbers: "_LineNumbers") -> None:
         """Show the reader the lines that have a literal, and all lines while it holds a record open."""
         hits = SCANNER.hits(text)
         waiting = iter(hits)
@@ -195,18 +189,58 @@ class LogParser:
             self._raw(text, at, end, hits.get(at, 0), numbers)
             at = end + 1
 
-    def _raw(self, text: bytes, at: int, end: int, mask: int, numbers: Numbers) -> None:
+    def _raw(self, text: bytes, at: int, end: int, mask: int, numbers: "_LineNumbers") -> None:
         def before() -> bytes:
             return (self._tail[-BEFORE:] + text[max(0, at - BEFORE) : at])[-BEFORE:]
 
         raw = text[at:end]
-        if mask == _SOURCE and not self._reader.open and _INFORMED.match(raw):
-            return
-        found = list(line.records(raw, numbers.of_offset(text, at), self._now))
+        found = list(prefixes.records(raw, numbers.of_offset(text, at), self._now))
         for record in found:
-            whole = len(found) == 1 and len(raw) <= line.LONGEST
+            whole = len(found) == 1 and len(raw) <= prefixes.LONGEST
             self._reader.read(record, mask if whole else SCANNER.mask(record.text.encode("utf-8", "replace")), before)
 
     def _flush(self) -> List[LogEvent]:
         events, self._reader.events = self._reader.events, []
         return events
+
+
+_END = re.compile(rb"\r?\n|\r")
+
+
+class _LineNumbers:
+    """Line numbers of one block, and of the text that is left when some of its lines are taken out.
+
+    Offsets must be asked for in ascending order. A carriage return alone ends a record but no line.
+    """
+
+    def __init__(self, block: bytes, first: int) -> None:
+        self._block = block
+        self._first = first
+        self._ends: Optional[List[int]] = None
+        if b"\r" in block and block.count(b"\r") != block.count(b"\r\n"):
+            self._ends = _record_ends(block)
+        self._kept: Optional[List[int]] = None
+        self._at = 0
+        self._index = 0
+
+    def keep(self, lines: List[int]) -> None:
+        """From now on offsets are those of a text that has only these lines of the block."""
+        self._kept = lines
+
+    def of_line(self, index: int) -> int:
+        """Number of the block's n-th record."""
+        if self._ends is None:
+            return self._first + index
+        start = self._ends[index - 1] if index > 0 else 0
+        return self._first + self._block.count(b"\n", 0, start)
+
+    def of_offset(self, text: bytes, offset: int) -> int:
+        """Number of the line that begins at an offset of the text."""
+        self._index += text.count(b"\n", self._at, offset)
+        self._at = offset
+        return self.of_line(self._index if self._kept is None else self._kept[self._index])
+
+
+def _record_ends(block: bytes) -> List[int]:
+    """Offsets after each record's end: LF, CR LF or CR."""
+    return [match.end() for match in _END.finditer(block)]

@@ -9,7 +9,7 @@ import os
 from typing import Callable, Iterator, List, NamedTuple, Tuple, Union
 
 from collectors.node.files import read_text
-from collectors.node.logs.families.kernel import event
+from collectors.node.logs.kernel_lines import event
 from collectors.node.machine.kmsg import DmesgPoller, JournalReader, KmsgReader
 from collectors.node.machine.oom_counts import OomCounts
 from collectors.node.shared import Shared

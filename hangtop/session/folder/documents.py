@@ -19,8 +19,8 @@ from collectors.formats import (
     smi_heading,
     verbs_text,
 )
-from collectors.node.logs.families import elastic
-from collectors.node.logs.lines import names
+from collectors.node.logs import elastic_report as elastic
+from collectors.node.logs import file_names as names
 from collectors.node.network import ibstat, perfquery
 from collectors.samples.gpus import GpuProcesses
 from collectors.samples.logs import LogEvent

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from collectors.fleet.clean import clean
-from collectors.node.logs.lines import names
-from collectors.node.logs.lines.names import Hints
+from collectors.node.logs import file_names as names
+from collectors.node.logs.file_names import Hints
 from collectors.node.logs.parser import LogParser
 from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.values import Value

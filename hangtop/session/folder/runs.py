@@ -12,10 +12,10 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
 
-from collectors.node.logs.lines import counters, times
-from collectors.node.logs.lines.line import records
-from collectors.node.logs.lines.names import Hints
+from collectors.node.logs import counters, times
+from collectors.node.logs.file_names import Hints
 from collectors.node.logs.parser import LogParser
+from collectors.node.logs.prefixes import records
 from collectors.samples.logs import LogEvent
 
 TAIL = 64 * 1024

@@ -13,8 +13,8 @@ from collectors.fleet.clean import clean_value
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import Transport, TransportError
 from collectors.formats import kineto
+from collectors.node.logs import file_names as names
 from collectors.node.logs.following.follow import Followed, LogWriter
-from collectors.node.logs.lines import names
 from collectors.node.resources import Allocator
 from collectors.samples.control import Settings
 from collectors.samples.fabric import PortCounters, PortFacts

@@ -62,12 +62,6 @@ def test_a_table_alone_and_one_with_a_prompt_are_tables(tmp_path: Path) -> None:
         assert file.kind == "nvidia-smi output"
 
 
-def test_a_login_that_did_not_come_about(tmp_path: Path) -> None:
-    finding, *others = _findings(tmp_path, SSH.format("n7", 255))
-    assert [other.cause for other in others] == ["node_unreachable"] * len(others)
-    assert (finding.kind, finding.nodes) == ("node_unreachable", ("n7",))
-
-
 def test_a_command_that_failed_at_the_other_end_is_no_lost_node(tmp_path: Path) -> None:
     assert [finding.kind for finding in _findings(tmp_path, SSH.format("n7", 1))] == ["child_failed_no_detail"]
 
@@ -76,8 +70,3 @@ def test_a_command_that_failed_at_the_other_end_is_no_lost_node(tmp_path: Path) 
 def test_a_shell_that_does_not_find_the_program(program: str) -> None:
     event = only(parse(f"10.0.0.7: bash: line 1: {program}: No such file or directory\n"), "launcher.refused")
     assert event.host == "10.0.0.7"
-
-
-def test_a_task_in_old_kernels_words() -> None:
-    line = "[ 1326.467155] qbuckets2       D ffffffffa047cde8     0  4037   3994 0x00000080\n"
-    assert only(parse(line), "kernel.hung_task").data["pid"] == 4037

@@ -124,11 +124,6 @@ def test_a_traceback_that_is_cut_within_its_first_frame(judge: Judge) -> None:
     assert roots(judge("Traceback (most recent call last):\n")) == []
 
 
-def test_the_rank_that_intel_mpi_puts_in_front(judge: Judge) -> None:
-    text = '[2] Traceback (most recent call last):\n[2]   File "/a.py", line 3, in f\n[2] KeyError: 7\n'
-    assert roots(judge(text)) == [("rank_crashed", (2,))]
-
-
 def test_a_process_that_ends_without_a_time_is_no_cause_beside_a_traceback(judge: Judge) -> None:
     text = (
         "process 0 terminated with exit code 1\n"
@@ -158,12 +153,6 @@ def test_frames_without_the_label_that_their_head_has(judge: Judge) -> None:
     assert ("gpu_out_of_memory", (3,)) in roots(judge(text))
 
 
-def test_the_columns_of_a_log_viewer(judge: Judge) -> None:
-    bar = "  |   |   | 2026-11-22 10:00:00 | "
-    text = f'{bar}result = f()\n{bar}File "a.py", line 3, in f\n{bar}g()\n{bar}File "a.py", line 9, in g\n{bar}h()\n'
-    assert roots(judge(text)) == [("rank_crashed", ())]
-
-
 def test_a_cut_traceback_says_less_than_the_watchdog(judge: Judge) -> None:
     late = (
         "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, Timeout(ms)=9) ran"
@@ -190,17 +179,6 @@ def test_a_launcher_that_failed_in_its_rendezvous(judge: Judge) -> None:
 def test_a_group_that_starts_again_tells_of_a_rank_that_failed(judge: Judge) -> None:
     line = "[INFO] 2026-11-22 10:00:00,884 api: Worker group FAILED. 3/3 attempts left; will restart worker group"
     assert roots(judge(line + "\n")) == [("child_failed_no_detail", ())]
-
-
-def test_the_host_of_a_pod_of_tpus(judge: Judge) -> None:
-    label = "10.0.0.2 [1] "
-    text = "".join(
-        f"{label}{line}\n"
-        for line in ("Traceback (most recent call last):", '  File "a.py", line 3, in f', "KeyError: 7")
-    )
-    verdict = judge(text)
-    assert roots(verdict) == [("rank_crashed", ())]
-    assert verdict.findings[0].nodes == ("10.0.0.2",)
 
 
 def test_parameters_that_got_no_gradient_in_lightning_s_words(judge: Judge) -> None:

@@ -59,13 +59,6 @@ NOTHING = [
 ]
 
 
-@pytest.mark.parametrize("row", range(len(FOUND)))
-def test_where(tmp_path: Path, row: int) -> None:
-    text, kind, nodes = FOUND[row]
-    found = verdict(tmp_path, text).findings[0]
-    assert (found.kind, found.nodes) == (kind, nodes)
-
-
 @pytest.mark.parametrize("text", NOTHING)
 def test_nothing(tmp_path: Path, text: str) -> None:
     assert [finding.summary for finding in verdict(tmp_path, text).findings] == []
@@ -100,15 +93,6 @@ def test_lines_of_several_pods_are_told_apart_and_the_pod_is_named(tmp_path: Pat
 @pytest.mark.parametrize(
     ("text", "node"),
     [
-        ("train-worker-0   ml   Evicted   gpu-n7   Pod The node had condition: [DiskPressure]. \n", "gpu-n7"),
-        (
-            (
-                "Name:           train-worker-0\nNode:           gpu-n7/\nStatus:         Failed\n"
-                "Reason:         Evicted\n"
-                "Message:        The node was low on resource: ephemeral-storage. Container t was using 92Ki\n"
-            ),
-            "gpu-n7",
-        ),
         (
             (
                 "Name:           other-0\nNode:           gpu-n7/10.0.0.7\nName:           train-worker-0\n"

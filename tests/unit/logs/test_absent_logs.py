@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from collectors.node.logs.following.absent import RankNumbers, logs_of_absent, missing, named_alike
-from collectors.node.logs.following.where import WantedLog
+from collectors.node.logs.following.log_paths import WantedLog
+from collectors.node.logs.following.missing_rank_logs import RankNumbers, logs_of_absent, missing, named_alike
 from collectors.samples.ranks import RankProcess
 from tests.support.made import process
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from collectors.node.logs.following.behind import SEARCH, Pipes
+from collectors.node.logs.following.pipe_readers import SEARCH, Pipes
 
 CARRIER = """
 import os, sys

@@ -7,8 +7,8 @@ import itertools
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from collectors.node.logs import kernel_lines as kernel
 from collectors.node.logs import parser
-from collectors.node.logs.families import kernel
 from collectors.node.logs.parser import LogParser
 from collectors.samples.logs import CommProgress, LogEvent
 from tests.support.logs import LOGS, NOW

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from collectors.node.logs.families.elastic import error_file
+from collectors.node.logs.elastic_report import error_file
 from tests.support.logs import LOGS, fixture, of_kind, only, parse
 from tests.support.reports import entry, report
 

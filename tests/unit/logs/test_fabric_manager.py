@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from collectors.node.logs.families import fabric_manager
-from collectors.node.logs.following.where import LogPlaces
-from collectors.node.logs.lines import times
+from collectors.node.logs import times
+from collectors.node.logs.following import log_paths as fabric_manager
+from collectors.node.logs.following.log_paths import LogPlaces
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.finding import Finding
 from tests.support.jobs import NOW, Sketch

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.logs.following import follow, source, tail, waiting, where
+from collectors.node.logs import file_names as names
+from collectors.node.logs.following import follow, source, tail
+from collectors.node.logs.following import log_paths as where
+from collectors.node.logs.following import outbox as waiting
 from collectors.node.logs.following.source import LogSource
 from collectors.node.logs.following.tail import Tail
-from collectors.node.logs.lines import names
 from collectors.node.processes import mounts
 from collectors.node.shared import Shared
 from collectors.node.source import Absent

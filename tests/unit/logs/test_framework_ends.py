@@ -41,11 +41,6 @@ def test_amd_s_page_faults() -> None:
     assert only(parse(line), "kernel.gpu").data == {"problem": "amd_page_fault", "bus_id": "0000:c6:00"}
 
 
-def test_xgboost_s_word_about_nccl() -> None:
-    line = "gpu_hist.cu:794: Exception in gpu_hist: NCCL failure :unhandled system error /xgboost/src/helpers.cu(67)\n"
-    assert str(only(parse(line), "nccl.failed").data["error"]).strip() == "unhandled system error"
-
-
 def test_completions_that_are_quoted_without_nccl_s_label() -> None:
     line = "NET/IBP:Got completion from peer 7.6.13.83<36315> with status=12 opcode=32698 len=32696 vendor err 129\n"
     assert only(parse(line), "nccl.warn").data["signature"] == "ib_retry_exceeded"
@@ -98,8 +93,3 @@ def test_deepspeed_names_the_rank_that_it_started_last_whoever_failed() -> None:
     event = only(parse(line), "launcher.exit")
     assert event.rank is None
     assert event.data == {"launcher": "deepspeed", "exitcode": -11, "signal": "SEGV"}
-
-
-def test_a_tpu_that_does_not_come_up() -> None:
-    line = "xla_bridge.py:146: UserWarning: TPU backend initialization is taking more than 60.0 seconds. Did you run your code on all?\n"  # noqa: E501
-    assert only(parse(line), "jax.starting").data == {"seconds": 60}

@@ -128,26 +128,6 @@ def test_nodes_that_open_mpi_lost() -> None:
         ("[ 8.3] amdgpu 0000:03:00.0: GPU reset", "amd_reset", {"bus_id": "0000:03:00"}),
         ("[ 8.3] [drm:amdgpu_device_gpu_recover [amdgpu]] *ERROR* VRAM is lost!", "amd_reset", {}),
         ("[ 8.3] [drm:gfx_v9_0_ring_test_ring [amdgpu]] *ERROR* amdgpu: ring 1 test failed (-110)", "amd_reset", {}),
-        (
-            "[ 8.3] xe 0000:2b:00.0: [drm] Tile0: GT0: Timedout job: seqno=14, lrc_seqno=14, guc_id=0, flags=0x73",
-            "intel_reset",
-            {"bus_id": "0000:2b:00"},
-        ),
-        (
-            "[ 8.3] xe 0000:17:00.0: [drm] GT0: Engine reset: engine_class=ccs, logical_mask: 0x1, guc_id=4",
-            "intel_reset",
-            {"bus_id": "0000:17:00"},
-        ),
-        (
-            "[ 8.3] xe 0000:17:00.0: [drm] *ERROR* CRITICAL: Xe has declared device 0000:17:00.0 as wedged.",
-            "intel_lost",
-            {"bus_id": "0000:17:00"},
-        ),
-        (
-            "[ 8.3] i915 0000:4d:00.0: [drm] GPU HANG: ecode 12:8:fffffffe, in python3 [4711]",
-            "intel_reset",
-            {"bus_id": "0000:4d:00"},
-        ),
     ],
 )
 def test_drivers_without_an_xid(text: str, problem: str, field: dict[str, object]) -> None:
@@ -176,15 +156,6 @@ TRACEBACK = """Traceback (most recent call last):
     x = shards[k]
 KeyError: 'shard'
 """
-
-
-@pytest.mark.parametrize(
-    ("label", "rank", "host", "pid"),
-    [("[gpu-node07:3] ", 3, "gpu-node07", None), ("[2/train (4711)] ", 2, "", 4711)],
-)
-def test_labels_of_other_launchers(label: str, rank: int, host: str, pid: int | None) -> None:
-    event = only(parse("".join(label + line + "\n" for line in TRACEBACK.splitlines())), "python.exception")
-    assert (event.rank, event.host, event.pid) == (rank, host, pid)
 
 
 @pytest.mark.parametrize("label", ["[f05974bf4c4a:05492] ", "[socket.cpp:436] ", "[cuda:0] ", "[step:12] "])
@@ -277,14 +248,3 @@ def test_a_machine_without_a_device_says_so_and_no_more() -> None:
 def test_an_end_that_follows_another_one() -> None:
     text = "terminate called after throwing an instance of 'std::system_error'\n  what():  Transport endpoint is not connected\n"  # noqa: E501
     assert only(parse(text), "process.signal").data["consequence"] is True
-
-
-def test_a_tpu_that_failed() -> None:
-    line = "E0827 23:43:41.2 9 driver.cc:820] [/dev/accel0 t:0] !!!! FATAL ERROR !!!! for [/dev/accel0 t:0] , fatal_error: true\n"  # noqa: E501
-    assert only(parse(line), "jax.device").data["device"] == "/dev/accel0 t:0"
-
-
-def test_what_pbs_says() -> None:
-    event = only(parse("=>> PBS: job killed: walltime 3625 exceeded limit 3600\n"), "slurm.cancelled")
-    assert event.data["reason"] == "time_limit"
-    assert only(parse("job preempted (node failure)\n"), "slurm.cancelled").data["reason"] == "node_failure"

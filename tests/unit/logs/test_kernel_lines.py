@@ -2,9 +2,9 @@
 
 import pytest
 
-from collectors.node.logs.families import gpu_drivers, kernel
+from collectors.node.logs import kernel_lines as kernel
+from collectors.node.logs import rule as gpu_drivers
 from collectors.samples.values import Value
-from tests.support.logs import kinds, parse
 
 LINES: dict[str, tuple[str, dict[str, Value]]] = {
     "NVRM: Xid (PCI:0000:5f:00): 79, pid=1234, name=python, GPU has fallen off the bus.": (
@@ -89,10 +89,3 @@ def test_what_matters_to_nobody(text: str) -> None:
 )
 def test_bus_ids_of_all_tools_compare(text: str, expected: str) -> None:
     assert gpu_drivers.bus_id(text.replace("PCI:", "")) == expected
-
-
-def test_a_desktop_s_program_that_faults_on_the_gpu_is_no_fault_of_a_job_s() -> None:
-    line = "NVRM: Xid (PCI:0000:17:00): %d, pid=811, name=%s, Ch 00000009, intr 00000000. MMU Fault: ENGINE CE0\n"
-    assert kinds(parse(line % (31, "chrome"))) == []
-    assert kinds(parse(line % (31, "python3"))) == ["kernel.xid"]
-    assert kinds(parse(line % (79, "chrome"))) == ["kernel.xid"]

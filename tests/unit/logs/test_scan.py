@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collectors.node.logs.scan import Scanner
+from collectors.node.logs.prefilter import Scanner
 
 STEMS = [(b"Errno 98", 1), (b"clients joined", 2), (b"NCCL WARN", 4), (b"WARN", 8), (b"got 0 bytes", 16)]
 SCANNER = Scanner(STEMS)

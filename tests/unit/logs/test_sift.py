@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from collectors.node.logs import sift
+from collectors.node.logs import nccl_coll_filter as sift
+from collectors.node.logs.collective_counts import CommunicatorProgress
 from collectors.node.logs.parser import LogParser
-from collectors.node.logs.progress import CommunicatorProgress
 from collectors.samples.logs import CommProgress
 from tests.support.logs import NOW
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collectors.node.logs.counters import counted
 from collectors.node.logs.following.steps import SEEN, LogSteps
-from collectors.node.logs.lines.counters import counted
 from collectors.samples.logs import StepCount
 from tests.support.sent import arrived
 

@@ -47,14 +47,6 @@ def test_a_gpu_that_the_driver_lost(words: str) -> None:
     assert (event.host, event.data["problem"]) == ("n7", "bad_register")
 
 
-def test_the_log_of_slurm_s_own_daemon(tmp_path: Path) -> None:
-    (tmp_path / "slurmd.log").write_text(
-        "[2026-11-25T10:00:00.552] error: Node configuration differs from hardware: Procs=16:16(hw)\n"
-        "[2026-11-25T10:00:00.627] slurmd version 19.05.8 started\n"
-    )
-    assert list(diagnose(files_session([tmp_path]).job()).findings) == []
-
-
 def test_a_chain_of_exceptions_that_is_cut_at_both_ends(tmp_path: Path) -> None:
     (tmp_path / "engine.log").write_text(FRAME.format(1) + RAISED + ABOVE + HEAD + FRAME.format(2))
     (finding,) = diagnose(files_session([tmp_path]).job()).findings

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from collectors.node.logs.following import waiting
-from collectors.node.logs.following.waiting import Waiting
+from collectors.node.logs.following import outbox as waiting
+from collectors.node.logs.following.outbox import Outbox
 from collectors.samples.logs import LogEvent
 
 
@@ -18,7 +18,7 @@ def lines_of(found: list[LogEvent], source: str) -> list[int]:
 
 
 def test_all_of_a_few_are_sent_in_order_and_nothing_is_said() -> None:
-    held = Waiting()
+    held = Outbox()
     held.add(event("a", line) for line in range(5))
     found = list(held.take(1 << 20, 1.0))
     assert lines_of(found, "a") == [0, 1, 2, 3, 4]
@@ -28,7 +28,7 @@ def test_all_of_a_few_are_sent_in_order_and_nothing_is_said() -> None:
 
 def test_a_flood_is_bounded_counted_and_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "MOST", 100_000)
-    held = Waiting()
+    held = Outbox()
     held.add(event("flood", line) for line in range(1000))
     assert len(held) == 100
     found = list(held.take(1 << 20, 1.0))
@@ -44,7 +44,7 @@ def test_a_flood_is_bounded_counted_and_said_once(monkeypatch: pytest.MonkeyPatc
 
 def test_a_flood_in_one_log_hides_no_line_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "MOST", 100_000)
-    held = Waiting()
+    held = Outbox()
     held.add(event("flood", line) for line in range(1000))
     held.add([event("quiet", 1), event("quiet", 2)])
     found = list(held.take(3_500, 1.0))
@@ -55,6 +55,6 @@ def test_a_flood_in_one_log_hides_no_line_of_another(monkeypatch: pytest.MonkeyP
 
 def test_what_is_in_data_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "MOST", 100_000)
-    held = Waiting()
+    held = Outbox()
     held.add(event("a", line, "")._replace(data={"frames": ["f" * 1000] * 9}) for line in range(50))
     assert 5 < len(held) < 15

@@ -98,14 +98,6 @@ def test_the_rank_inside_the_brackets_is_not_the_global_one() -> None:
     assert (event.rank, event.data["group_rank"]) == (31, 7)
 
 
-def test_a_record_wrapped_by_a_terminal() -> None:
-    whole = TIMEOUTS["2.5"][0]
-    for cut in (100, 150, 222):
-        event = only(parse(whole[:cut] + "\n" + whole[cut:] + "\n"), "torch.watchdog_timeout")
-        assert event.data["ran_ms"] == 600000
-        assert event.data["seq"] == 2603
-
-
 def test_what_else_it_says() -> None:
     head = "[rank1]:[E1121 01:35:13.9 ProcessGroupNCCL.cpp:1495] [PG ID 0 PG GUID 0(default_pg) Rank 1] "
     received = head + "Received a dump signal due to a collective timeout from "
@@ -155,17 +147,3 @@ def test_the_stack_of_the_failed_collective() -> None:
     # the frames carry no label, so they are those of the stream without one
     event = only(parse(text.replace("[rank1]:", "")), "torch.failed_collective")
     assert event.data["frame"] == "/opt/train/main.py:88 in train_step"
-
-
-def test_a_value_that_a_terminal_s_words_cover_is_unknown() -> None:
-    said = (
-        "[rank2]:[E816 00:34:01.1 ProcessGroupNCCL.cpp:629] [Rank 2] Watchdog caught collective operation timeout: Work"
-    )
-    event = only(
-        parse(
-            said + "NCCL(SeqNum=137, OpType=_ALLGATHER_BA[451/1919]\nn=71552, NumelOut=572416, Timeout(ms)=600000)"
-            " ran for 600004 milliseconds before timing out.\n"
-        ),
-        "torch.watchdog_timeout",
-    )
-    assert (event.rank, event.data["seq"], event.data.get("op")) == (2, 137, None)

@@ -98,7 +98,7 @@ def test_what_an_entry_imports_travels_and_nothing_else() -> None:
 
 
 def test_whole_packages_travel_when_they_are_asked_for() -> None:
-    assert {"collectors.node.logs", "collectors.node.logs.families.kernel"} < shipped(
+    assert {"collectors.node.logs", "collectors.node.logs.kernel_lines"} < shipped(
         "collectors.samples.stream", modules=["collectors.node.logs"]
     )
 

@@ -7,7 +7,7 @@ import time
 from typing import Dict, Iterator, List, NamedTuple, Optional
 
 from collectors.node import files
-from collectors.node.logs.families import elastic
+from collectors.node.logs import elastic_report
 from collectors.node.logs.following.line_runs import LONGEST_SHOWN, LineRun, line_runs
 from collectors.node.logs.following.steps import SEEN, LogSteps
 from collectors.node.logs.following.tail import Tail
@@ -235,7 +235,7 @@ class Followed:
         if self.tail.size == self._document_size:
             return
         self._document_size = self.tail.size
-        said = elastic.error_file(self._peek(0, min(self.tail.size, 1 << 20)))
+        said = elastic_report.error_file(self._peek(0, min(self.tail.size, 1 << 20)))
         if said is not None:
             owner = self._owner()
             message = str(said.data.get("message", ""))

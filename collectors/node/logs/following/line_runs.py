@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Dict, Iterator, List, NamedTuple, Optional
 
 from collectors.node import redact
-from collectors.node.logs.lines import line
+from collectors.node.logs import prefixes
 
 LONGEST_SHOWN = 2000
 """Characters of a line on view."""
@@ -28,13 +28,13 @@ def line_runs(
     at: Optional[float] = None
     for each in raw:
         whole = each.rstrip(b"\r").rsplit(b"\r", 1)[-1][: 4 * LONGEST_SHOWN]
-        first = next(iter(line.records(whole, 0, now)))
+        first = next(iter(prefixes.records(whole, 0, now)))
         rank = first.stream.rank
         if rank is None and first.stream.local_rank is not None:
             rank = ranks.get(first.stream.local_rank)
         if rank is None:
             rank = owner
-        told = line.moment(first, now) if timed else None
+        told = prefixes.moment(first, now) if timed else None
         if run and (rank != current or (told is not None and told != at)):
             yield LineRun(current, at, run)
             run = []

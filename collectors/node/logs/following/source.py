@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
-from collectors.node.logs.following.absent import logs_of_absent
 from collectors.node.logs.following.follow import SHOWN, Followed, LogWriter
+from collectors.node.logs.following.log_paths import LogPlaces, WantedLog
+from collectors.node.logs.following.missing_rank_logs import logs_of_absent
+from collectors.node.logs.following.outbox import Outbox
 from collectors.node.logs.following.told import NOWHERE, ToldFile, inode_of
-from collectors.node.logs.following.waiting import Waiting
-from collectors.node.logs.following.where import LogPlaces, WantedLog
 from collectors.node.processes.mounts import Mounts
 from collectors.node.shared import Shared
 from collectors.node.source import Absent, Source
@@ -51,7 +51,7 @@ class LogSource(Source):
         self._mounts = Mounts(proc)
         self._followed: Dict[str, Followed] = {}
         self._unread: Dict[Tuple[str, Optional[int], str], WantedLog] = {}
-        self._waiting = Waiting()
+        self._waiting = Outbox()
         self._ranks: Dict[int, int] = {}
         self._settings = Settings(1.0, 0.0, None, [], [], [])
         self._turn = 0

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional, Set, Tuple
 
-from collectors.node.logs.lines import counters, times
-from collectors.node.logs.lines.counters import BAR, BARE, STEP, Counted
+from collectors.node.logs import counters, times
+from collectors.node.logs.counters import BAR, BARE, STEP, Counted
 from collectors.samples.logs import StepCount
 
 SEEN = 32 << 10

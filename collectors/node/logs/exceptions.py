@@ -1,0 +1,210 @@
+"""What a Python exception means: its type and message classified, its frames reduced to the one that counts."""
+
+from __future__ import annotations
+
+from typing import List, Optional, Pattern, Sequence, Tuple
+
+from collectors.node import late_re as re
+from collectors.node.logs.rule import Data
+from collectors.samples.values import Scalar
+
+FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)(?:, in (?P<function>.*)|(?:, ?i?n?)?\s*)$')
+"""A frame; without its function in a report of a syntax error, and where a terminal folded the line."""
+HEADLINE = re.compile(
+    r"^(?P<type>[A-Za-z_][\w.]*)(?:\((?P<carried>[A-Za-z_]\w*)\))?(?:(?:: ?|[ \t]{0,8}\n)(?P<message>.*)|\s*)$", re.S
+)
+"""Ray raises ``RayTaskError(ValueError)`` where a worker raised ValueError."""
+
+LONGEST = 4096
+"""Characters of an exception's last lines that are looked at."""
+KEPT = 60
+"""Frames kept of one traceback."""
+
+_LIBRARY = re.compile(
+    r"/(?:site|dist)-packages/|/lib/python\d|^<frozen|^<string>$|/torch/|^<decorator|\.pyx$|/importlib/|/python\d\.\d+/"
+)
+
+TOOLS = (
+    r"(?!: Command '?\[?'?(?:/[\w./+-]{0,120}/)?"
+    r"(?:x86_64-\S{1,20}|gcc|g\+\+|cc|c\+\+|clang\S{0,8}|nvcc|hipcc|ninja|cmake|make|ptxas|ldconfig|git|which|lscpu|numactl)\b)"
+)
+"""Programs that a rank itself calls: one that fails is the rank's own failure, not a child of its launcher."""
+SIGNATURES: Tuple[Tuple[str, Pattern[str]], ...] = tuple(
+    (name, re.compile(pattern))
+    for name, pattern in (
+        ("child_failed", (r"ChildFailedError|CalledProcessError" + TOOLS
+        + r"[^\r\n]*returned non-zero|ProcessRaisedException"
+        r"|CalledProcessError: Command '?\['[^'\r\n]{1,300}\bpython[\d.]{0,5}(?:\.exe)?'"
+        r"|ProcessExitedException|TrainingFailedError|WorkerGroupError"
+        r"|\b(?:ActorDied|RayActor|ActorUnavailable|WorkerCrashed|ObjectLost|OwnerDied)Error")),
+        ("interrupt", r"^(?:\w+\.)*(?:KeyboardInterrupt|SignalException|SystemExit|GeneratorExit)\b"),
+        ("fingerprint", r"Detected mismatch between collectives"),
+        ("host_memory", (r"DefaultCPUAllocator: (?:can't|not enough)|Cannot allocate memory"
+        r"|\b(?:RayOutOf)?MemoryError\b|std::bad_alloc|memory allocation of \d+ bytes failed"
+        r"|ray\.exceptions\.OutOfMemoryError|node running low on memory")),
+        ("out_of_memory", (r"(?:torch|cuda|cupy|numba)[\w.]*\.OutOfMemoryError|[Oo]ut of memory"
+        r"|OutOfMemoryError: [^\r\n]{0,200}\b(?:CUDA|HIP|XPU|NPU|GPU|[Dd]evice)\b|CUBLAS_STATUS_ALLOC_FAILED"
+        r"|RESOURCE_EXHAUSTED: [^\r\n]{0,80}\b(?:memory|allocat)")),
+        ("unused_parameters", (r"Expected to have finished reduction|mark a variable ready only once"
+        r"|not used in producing the loss")),
+        ("worker_died", r"DataLoader worker(?! process \d)"),
+        ("open_files", r"Too many open files|received 0 items of ancdata"),
+        ("processes", r"can't start new thread|unable to create native thread"),
+        ("shared_memory", (r"out of shared memory|No space left on device.*/dev/shm"
+        r"|unable to (?:open|resize) .*/torch_")),
+        ("address_in_use", r"EADDRINUSE|[Aa]ddress already in use"),
+        ("rendezvous", r"Rendezvous\w*Error|waiting for clients|client socket has|store based barrier"),
+        ("collective_timeout", (r"failed to pass monitoredBarrier|reached monitoredBarrier|Watchdog caught collective"
+        r"|Timed out waiting \d+ms for|collective operation timeout|Application timeout caused pair closure"
+        r"|timed out in monitoredBarrier|Barrier timed out\. (?:Id|Barrier_id)")),
+        ("connection", (r"Connection (?:closed|reset) by (?:remote )?peer|Broken pipe|Connection refused"
+        r"|Connection aborted|ConnectionError|remote process exited|heartbeat timeout|stopped sending heartbeats"
+        r"|another task died")),
+        ("store", r"DistStoreError|DistNetworkError|TCPStore|wait timeout|Socket Timeout|key-value store|store->get\("),
+        # a name that a library lacks is no error of NCCL's, whatever it is called
+        ("nccl", r"\A(?!(?:Attribute|Name)Error:)[\s\S]{0,4000}?(?:NCCL|nccl|DistBackendError)"),
+        ("cuda", (r"CUDA error|CUDA driver|cuda runtime error|CUDA_ERROR_|CUBLAS_|CUDNN_|HIP error|AcceleratorError"
+        r"|cudaError")),
+        ("file_system", (r"FileNotFoundError|PermissionError|IsADirectoryError|Stale file handle|No space left"
+        r"|Input/output error|Errno (?:5|28|107|116|122)\b|Read-only file system|BlockingIOError")),
+        ("import", r"ModuleNotFoundError|ImportError"),
+    )
+)  # fmt: skip
+
+_CONSEQUENCE = re.compile(
+    r"Connection (?:closed|reset) by (?:remote )?peer|Broken pipe|remote process exited|SignalException|got signal|"
+    r"communicator was aborted|NCCL communicator .*abort|reached monitoredBarrier, but|KeyboardInterrupt|"
+    r"recvValue failed|sendBytes failed|got 0 bytes|ncclRemoteError|[Cc]onnection was likely closed|"
+    r"ChildFailedError|CalledProcessError" + TOOLS + r"[^\r\n]*non-zero|ProcessExitedException|exitcode -15|SIGTERM|"
+    r"DataLoader worker .* (?:Terminated|exited unexpectedly)|cannot schedule new futures after|"
+    r"Transport endpoint is not connected(?!: ')|heartbeat timeout|"
+    r"stopped sending heartbeats|another task died|`Termination signal` is detected"
+)
+
+
+_ABOUT = re.compile(
+    r"(?i)\[?(?:global[ _])?rank[ :=]{0,3}(?P<rank>\d{1,6})(?=[\]:,](?: |$)| (?:failed|raised"
+    r"|crashed|died|ran out|hit)\b)"
+    r"|[^\r\n]{0,80}? on (?:global )?rank (?P<on>\d{1,6})(?=[:.,]|$)"
+)
+"""Messages that begin with the rank that they speak of, or end so. Not those that speak of a peer."""
+
+
+def follows(text: str) -> bool:
+    """Whether an error's words tell of somebody else's end."""
+    return bool(_CONSEQUENCE.search(text))
+
+
+_SERVICE = re.compile(
+    r"[/\\](?:httpx|httpcore|urllib3|requests|aiohttp|qdrant_client|redis|pymongo|psycopg2?|elasticsearch|botocore|minio"
+    r"|pika|kafka)[/\\]|/http/client\.py$|/urllib/request\.py$"
+)
+"""Clients of services over HTTP, and of databases: none of them connects ranks."""
+_NOBODY = re.compile(r"refused|Max retries exceeded|Failed to establish|Name or service|name resolution")
+
+
+def of_a_service(frames: Sequence[Tuple[str, int, str]], words: str) -> bool:
+    """Whether a connection that failed is one to a service that was not there: no peer ended."""
+    return any(_SERVICE.search(frame[0]) for frame in frames[-4:]) and bool(_NOBODY.search(words))
+
+
+_ENDPOINT = re.compile(r"OSError: \[Errno 107\] ")
+_OF_FILES = re.compile(
+    r"/(?:pathlib|shutil|genericpath|posixpath|os|tarfile|zipfile|gzip|npyio|_npyio_impl|serialization)\.py$"
+)
+_ON_FILES = re.compile(
+    r"\bopen\(|\.(?:read|readline|readlines|readinto|write|writelines|flush|exists|iterdir|glob|stat|mkdir)\("
+    r"|\bos\.(?:listdir|scandir|stat|makedirs|mkdir|walk|path|unlink|replace|rename|fsync)\b|\b(?:load|save|fromfile|memmap)\("
+)
+_ON_SOCKETS = re.compile(r"sock|recv|send|peer|conn|stream|rfile|wfile")
+
+
+def of_a_mount(message: str, frames: Sequence[Tuple[str, int, str]], lines: Sequence[str]) -> bool:
+    """Whether an end point that is not connected is a file system's whose server died (FUSE), and not a peer's.
+
+    Sockets and dead mounts fail with the same words: what was called, by its module or its line, must be of files.
+    """
+    if not frames or _ENDPOINT.match(message) is None:
+        return False
+    if _OF_FILES.search(frames[-1][0]):
+        return True
+    sources = [line for line in lines if line[:4] == "    " and line.strip(" ^~")]
+    called = sources[-1][:500] if sources else ""
+    return bool(_ON_FILES.search(called)) and not _ON_SOCKETS.search(called)
+
+
+LAUNCHERS = re.compile(
+    r"torch/distributed/(?:run|launch)\.py|torch/distributed/launcher/"
+    r"|torch/distributed/elastic/(?:agent|multiprocessing/api)|"
+    r"accelerate/commands/|accelerate/test_utils/testing\.py in execute_subprocess|"
+    r"deepspeed/launcher/|torch/multiprocessing/spawn\.py in join|bin/torchrun"
+)
+
+
+def headline(text: str) -> Data:
+    """``type``, ``message``, ``signature`` and ``consequence`` of the line that ends a traceback."""
+    text = text[:LONGEST]
+    match = HEADLINE.match(text.strip())
+    name = match.group("type") if match is not None else ""
+    message = (match.group("message") or "") if match is not None else text
+    if match is not None and match.group("carried"):
+        name = match.group("carried")
+        text = message = _carried(name, message)
+    what = signature(f"{name}: {text}" if text is message else text)
+    data: Data = {
+        "type": name.rsplit(".", 1)[-1],
+        "message": message.strip()[:2000],
+        "signature": what,
+        "consequence": what in ("child_failed", "interrupt") or bool(_CONSEQUENCE.search(text)),
+    }
+    about = _ABOUT.match(message.strip())
+    if about is not None:
+        data["about"] = int(about.group("rank") or about.group("on"))
+    return data
+
+
+def _carried(name: str, message: str) -> str:
+    """What the worker's own exception said: the last line of Ray's message that begins with its type."""
+    told = [line for line in message.splitlines() if re.match(r"(?:\w+\.)*%s: " % re.escape(name), line.strip())]
+    return told[-1].partition(": ")[2] if told else message
+
+
+def signature(text: str) -> str:
+    """The class of an exception by its last line (and message)."""
+    for name, pattern in SIGNATURES:
+        if pattern.search(text):
+            return name
+    return "user"
+
+
+def framed(frames: Sequence[Tuple[str, int, str]]) -> Data:
+    """``frames``, ``frame`` and ``launcher`` of a traceback's (file, line, function), outermost first."""
+    kept = frames if len(frames) <= KEPT else [*frames[: KEPT // 3], *frames[-(KEPT - KEPT // 3) :]]
+    said: List[Scalar] = ["%s:%d in %s" % frame for frame in kept]
+    data: Data = {"frames": said, "launcher": any(LAUNCHERS.search("%s in %s" % (f[0], f[2])) for f in frames)}
+    inner = own(frames)
+    if inner is not None:
+        data["frame"] = "%s:%d in %s" % inner
+    return data
+
+
+def own(frames: Sequence[Tuple[str, int, str]]) -> Optional[Tuple[str, int, str]]:
+    """The innermost frame outside the libraries; the innermost one when all are in libraries."""
+    for frame in reversed(frames):
+        if not _LIBRARY.search(frame[0]):
+            return frame
+    return frames[-1] if frames else None
+
+
+def of_text(text: str) -> Data:
+    """All of the above for a whole traceback in one string (error.json)."""
+    frames: List[Tuple[str, int, str]] = []
+    message: List[str] = []
+    for line in text.splitlines():
+        frame = FRAME.match(line)
+        if frame is not None:
+            frames.append((frame.group("file"), int(frame.group("line")[:9]), (frame.group("function") or "").strip()))
+            message = []
+        elif line[:1].strip() and not line.startswith("Traceback ("):
+            message.append(line)
+    return dict(headline("\n".join(message[-8:])), **framed(frames))

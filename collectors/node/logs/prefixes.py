@@ -1,0 +1,294 @@
+"""One record of a log without what stands in front: labels of launchers and loggers, times, escape codes, JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Dict, Iterator, List, NamedTuple, Optional, Pattern, Tuple
+
+from collectors.node import late_re as re
+from collectors.node.logs import attribution, times
+
+LONGEST = 16384
+"""Bytes of one record that are looked at; what a longer one has after them is skipped."""
+SEEN = 4096
+"""Characters of a record that the rules see, its labels gone: of a longer one the beginning and the end. It bounds the
+time that a pattern may take."""
+_AT_END = 1024
+"""Of those, characters of the end."""
+_ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78cDEHM])")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_STAMPED = re.compile(
+    r"[\[(]?(?:"
+    + "|".join(re.sub(r"\?P<\w+>", "?:", pattern) for pattern in (times.ISO, times.AMERICAN))
+    + r"|\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?=\]? \[(?:rank|default)\d))[\])]?[ ]?"
+)
+_SPLIT = re.compile(
+    r"(?<=[^\s\]:>|])(?=\[(?:rank|default)\d+\]:)"
+    r"|(?<=it/s\])(?=\[rank\d+\]:)|(?<=s/it\])(?=\[rank\d+\]:)"
+    r"|(?<=.)(?=(?<![\w.<>-])[\w.<>-]+:\d+:\d+ \[\d+\] (?:NCCL|\S+:\d+ (?:\(\w+\) )?NCCL))"
+    r"|(?<=[^\s\[:\]])(?=\[[EWIF]\d{3,8} \d\d:\d\d:\d\d|\[[EWIF] \w+\.cpp:\d+\])"
+    r"|(?<=[^\s\"'])(?=Traceback \(most recent call last\):\s*$)"
+)
+"""Where ranks, or a progress bar, wrote into one another's line."""
+_SYSLOG = re.compile(
+    r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d))"
+    r" (?P<host>[A-Za-z0-9][\w.-]{0,100}) (?P<program>[A-Za-z][\w./-]{0,80})(?:\[\d{1,9}\])?: "
+)
+"""A journal's time, host and program."""
+_DATED = re.compile(
+    r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?= {2}\S| {4}|Traceback \(|[\w.]{1,80}(?:Error|Exception): )"
+)
+"""A time without a zone or a host, in front of a traceback's lines."""
+_HOST = r"(?:(?=[\w.-]{0,80}[A-Za-z])\w[\w-]*(?:\.[\w-]+)*)"
+_LABELS: Tuple[Tuple[str, Pattern[str]], ...] = tuple(
+    (name, re.compile(pattern))
+    for name, pattern in (
+        # torch's and torchrun's [rank3]: and [default3]:
+        ("rank", r"\[(?:[Rr]ank)[ =:]?(?P<rank>\d{1,7})\]:[ ]?"),
+        ("local", r"\[[A-Za-z_]\w*?[ =:]?(?P<local>\d{1,7})\]:[ ]?"),
+        # a program's own, in front of a traceback; in front of torch's words it may be a group's
+        ("rank", (r"[\[(<{]{1,2}(?i:(?:global[_ ])?rank)[ =:_-]{0,2}(?P<rank>\d{1,7})(?:/\d{1,7})?[\])>}]{1,2}:? {0,2}"
+         r"(?=Traceback \(| {2}File \"| {4}|[A-Za-z_][\w.]{1,80}(?:Error|Exception)\b|Fatal Python error: |$"
+         r"|(?:Current thread|Thread) 0x)")),
+        ("rank", r"(?:[Rr]ank|RANK)[ =:_-]{0,3}(?P<rank>\d{1,7})[ ]?[:|>][ ]?"),
+        # srun --label, mpirun --tag-output
+        ("rank", r"[ ]{0,6}(?P<rank>\d{1,6}):(?: |$)"),
+        ("rank", r"\[(?:\d+,)?(?P<rank>\d{1,7})\](?:\[[^\]]*\])?<std(?:out|err|diag)>:?[ ]?"),
+        # Open MPI's and UCX's host and process in front of a signal or an error
+        ("process", r" {0,8}\[(?P<host>" + _HOST + r"):(?P<pid>\d{1,9})(?: ?:\d{1,9}){0,2}\] {1,8}(?=\*\*\* |Signal"
+         r"|Failing at|\[ ?\d{1,3}\] |Local abort|Caught signal |[\w.-]{1,60}\.(?:c|cc|h):\d{1,6} )"),
+        # Ray's and vLLM's (name pid=7, ip=10.0.0.7)
+        ("process", r"\((?P<front>(?:[\w.:<>-]+,? )*?)pid=(?P<pid>\d{1,10})(?:, ip=(?P<host>[\w.:-]+))?\)[ ]?"),
+        # a logger's level, time and place
+        ("logger", (r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:\d\d-\d\d \d\d:\d\d:\d\d )?"
+         r"(?:\[[\w./-]+\.py:\d+\]|[\w.-]+\.py:\d+\]) ?")),
+        # kubelet's files, kubectl logs --prefix, stern, Docker Compose
+        ("tag", r"(?:stdout|stderr)(?: [FP] |: )"),
+        ("host", r"\[pod/(?P<host>[^/\]]+)/[^\]]*\] "),
+        ("host", (r"(?P<host>(?:[a-z0-9]{1,40}-){2,12}(?:\d{1,4}|[bcdfghjklmnpqrstvwxz2456789]{5})) (?:\u203a )?"
+         r"[a-z][a-z0-9-]{0,40} ")),
+        ("host", r"(?P<host>(?!step|epoch|iter|batch)[a-z][a-z0-9_.-]{0,80}[a-z0-9][-_]\d{1,4})[ ]+\| "),
+        ("tag", r"(?P<tag>[A-Za-z][\w.-]*)[ ]+\| "),
+        # pdsh, mpirun of a cloud: a host by its address, or by a name with a digit, a dot or a dash
+        ("host", r"(?P<host>\d{1,3}(?:\.\d{1,3}){3}): "),
+        ("host", r"(?P<host>[A-Za-z][\w-]*(?:\.[\w-]+)*): (?=\[(?:rank|default)\d{1,7}\]:|\[[DIWEF]\d{3,8} \d\d:)"),
+        ("named", r"(?P<host>[A-Za-z](?=[\w.-]*[\d.-])[\w-]*(?:\.[\w-]+)*): "),
+    )
+)  # fmt: skip
+_NO_HOST = re.compile(
+    r"(?i)[\w.-]*(?:error|exception|failure|timeout|died|warning|interrupt|exit|info|debug|critical|traceback|note|hint|kernel)$"
+    r"|(?:nvidia|enroot|spank|pyxis|docker|torch|ib|mpi|ucx|conda|apt|systemd)-[a-z][a-z-]*$"
+    r"|gpu\d?$|(?:epoch|step|loss|iter|batch|(?-i:GPU)|cuda|torch|nccl|layer|rank|line|v|version|python|srun|slurm|localhost)[\w.-]*$"
+    r"|[\w.-]{1,80}\.(?:sh|bash|slurm|sbatch|py|exe|out|bin|service)$|[\w.]*(?-i:[a-z]_[a-z]|[a-z](?:Error|Exception))"
+    r"|(?-i:(?:[\w.]*\.)?[A-Z][a-z]{1,40}(?:[A-Z][a-z]{1,40}){1,6}$)|[\w.]*\.(?:exc|exceptions?|errors?)\."
+)
+"""What stands in front of a colon and names no host: a level, a program, a class, a function, a counter."""
+
+
+class Stream(NamedTuple):
+    """Who wrote a line, as far as its labels tell: lines of one stream follow one another."""
+
+    rank: Optional[int] = None
+    local_rank: Optional[int] = None
+    host: str = ""
+    tag: str = ""
+
+
+class Line(NamedTuple):
+    """One record. ``text`` keeps the indentation that followed the labels."""
+
+    number: int
+    text: str
+    stream: Stream
+    at: Optional[float]
+    """Time among the labels in front; :func:`moment` looks into the text too."""
+    pid: Optional[int]
+    labelled: bool
+    """True when a label or a time stood in front: a wrapped line's second half has none."""
+    program: str = ""
+    """The program that a journal names in front."""
+    warned: bool = False
+    """True when a label told the level of warnings."""
+
+
+def records(raw: bytes, number: int, now: float) -> Iterator[Line]:
+    """The records of one line: one as a rule, several when ranks or a progress bar wrote into one another."""
+    text = raw[:LONGEST].decode("utf-8", "replace")
+    if "\x1b" in text:
+        text = _ESCAPES.sub("", text)
+    first = _unlabelled(_CONTROLS.sub("", text).rstrip("\r\n"), number, now)
+    if len(first.text) <= 24:
+        yield first
+        return
+    inner = _lines_of(first.text)
+    if len(inner) > 1:
+        for piece in inner:
+            yield first._replace(text=seen(piece))
+        return
+    pieces = [piece for piece in _SPLIT.split(first.text) if piece]
+    if len(pieces) <= 1:
+        yield first if len(first.text) <= SEEN else first._replace(text=seen(first.text))
+        return
+    yield first._replace(text=seen(pieces[0]))
+    for piece in pieces[1:]:
+        line = _unlabelled(piece, number, now)
+        named = line.stream != Stream()
+        stream, pid = (line.stream, line.pid) if named else (first.stream, line.pid or first.pid)
+        at = line.at if line.at is not None else first.at
+        yield line._replace(text=seen(line.text), stream=stream, at=at, pid=pid, labelled=True)
+
+
+def seen(text: str) -> str:
+    """As much of a text as patterns may see, its middle left out."""
+    return text if len(text) <= SEEN else text[: SEEN - _AT_END - 3] + " … " + text[-_AT_END:]
+
+
+def moment(record: Line, now: float) -> Optional[float]:
+    """Time of a record: the one in front of it, else the one that its text begins with."""
+    if record.at is not None:
+        return record.at
+    found = times.find(record.text, now)
+    return None if found is None else found.at
+
+
+def _unlabelled(text: str, number: int, now: float) -> Line:
+    start, at, pid = text, None, None
+    rank: Optional[int] = None
+    local: Optional[int] = None
+    host, tag, program, warned = "", "", "", False
+    if text.startswith("{"):
+        text, at, rank, host = unwrapped(text, now)
+    journal = _SYSLOG.match(text)
+    dated = journal or _DATED.match(text)
+    if dated is not None:
+        stamp = times.find(dated.group(), now)
+        at = stamp.at if stamp is not None else at
+        text = text[dated.end() :]
+    if journal is not None:
+        host, program = journal.group("host", "program")
+    for _ in range(8):
+        stamped = _STAMPED.match(text)
+        if stamped is not None:
+            found = times.find(stamped.group(), now)
+            at = found.at if found is not None else at
+            text = text[stamped.end() :]
+            continue
+        what, label = _label(text)
+        if label is None:
+            break
+        text = label.string[label.end() :]
+        fields = label.groupdict()
+        if what == "rank":
+            rank = int(fields["rank"])
+        elif what == "local":
+            local = int(fields["local"])
+        elif what == "process":
+            pid, host, tag = int(fields["pid"]), fields["host"] or host, fields["pid"]
+            rank = attribution.rank_of("(" + (fields.get("front") or "")) if rank is None else rank
+        elif what == "logger":
+            warned = warned or fields["level"] == "WARNING"
+        else:
+            host, tag = fields.get("host") or host, fields.get("tag") or tag
+    return Line(number, text, Stream(rank, local, host, tag), at, pid, text is not start, program, warned)
+
+
+def _label(text: str) -> "Tuple[str, Optional[re.Match[str]]]":
+    """The label in front of a text, and what it names."""
+    if not text or (text[0].islower() and ":" not in text[:200] and " | " not in text[:100] and "-" not in text[:80]):
+        return "", None
+    for what, pattern in _LABELS:
+        match = pattern.match(text)
+        if match is None or (what in ("named", "host") and _NO_HOST.match(match.group("host") or "")):
+            continue
+        return what, match
+    return "", None
+
+
+class Unwrapped(NamedTuple):
+    """What a line of JSON wraps."""
+
+    text: str
+    at: Optional[float] = None
+    rank: Optional[int] = None
+    host: str = ""
+
+
+def unwrapped(text: str, now: float) -> Unwrapped:
+    """The message of a container's or a structured logger's line of JSON; the line itself where it has no message."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return Unwrapped(text)
+    if not isinstance(document, dict):
+        return Unwrapped(text)
+    message = _first(document, ("log", "message", "msg", "textPayload", "MESSAGE", "event", "line")).rstrip("\r\n")
+    if not message:
+        return Unwrapped(text)
+    error = _first(document, ("exc_info", "exception", "error", "err", "stack_trace", "traceback")).rstrip()
+    if error and error not in message:
+        message += ("\n" if "\n" in error else ": ") + error
+    level = _first(document, ("level", "levelname", "severity"))
+    if re.match(r"(?i)error|fatal|critical|panic", level) and "Traceback (" not in message:
+        message = "ERROR " + message
+    stamp = times.find(_first(document, ("time", "timestamp", "ts", "@timestamp", "asctime")), now)
+    rank = next((document[name] for name in ("rank", "global_rank", "RANK") if name in document), None)
+    inside = document.get("kubernetes") or document.get("labels")
+    host = _first(inside, ("pod", "pod_name")) if isinstance(inside, dict) else ""
+    host = host or _first(document, ("pod", "pod_name", "host", "hostname", "node", "_HOSTNAME"))
+    known = rank if isinstance(rank, int) and not isinstance(rank, bool) else None
+    return Unwrapped(
+        message, None if stamp is None else stamp.at, known, host if re.fullmatch(r"[\w.:-]{1,120}", host) else ""
+    )
+
+
+def _first(document: "Dict[str, object]", names: Tuple[str, ...]) -> str:
+    """The first of the named fields that is a text."""
+    return next((value for name in names for value in (document.get(name),) if isinstance(value, str)), "")
+
+
+def _lines_of(text: str) -> List[str]:
+    """The lines of a message that was put into one, with real line ends or written-out ones around a traceback."""
+    if "Traceback (" in text and "\\n" in text:
+        text = re.sub(r"\\{1,3}([\"'])", r"\1", re.sub(r"\\{1,3}n", "\n", text))
+    return text.split("\n") if "\n" in text else [text]
+
+
+_FRAME = re.compile(r'(?P<front>[^"\r\n]{1,160}?)(?P<line>(?: {2}|\t)File "[^"\r\n]{1,400}", line \d{1,7}\b)')
+
+
+class RepeatedPrefix:
+    """What stands in front of every line of a record in whatever form: known by standing there again.
+
+    A logger's or a container's prefix that no pattern knows differs from line to line in its numbers alone. One that
+    names another rank or host is not the same.
+    """
+
+    MOST = 160
+    """Characters of a prefix at most."""
+
+    def __init__(self, front: str) -> None:
+        self.text = front
+        self._of = attribution.of(front)
+        self._shape: Pattern[str] = re.compile(r"\d{1,20}".join(map(re.escape, re.split(r"\d+", front))))
+
+    def off(self, text: str) -> Optional[str]:
+        """The rest of a line; None where something else stands in front."""
+        match = self._shape.match(text)
+        if match is not None:
+            named = self._of if match.group() == self.text else attribution.of(match.group())
+            return text[match.end() :] if named[:2] == self._of[:2] else None
+        return "" if text.rstrip() == self.text.rstrip() else None
+
+
+def before(text: str, opener: str) -> Optional[RepeatedPrefix]:
+    """What stands in front of a word that opens a record; None where that is indentation alone, or too long."""
+    front = text[: text.find(opener)]
+    return RepeatedPrefix(front) if front.strip() and len(front) <= RepeatedPrefix.MOST else None
+
+
+def before_frame(text: str) -> Optional[RepeatedPrefix]:
+    """What stands in front of a frame of Python's, with a blank or a bracket before the frame's own indentation."""
+    match = _FRAME.match(text)
+    if match is None or not match.group("front").strip() or match.group("front").lstrip().startswith("File"):
+        return None
+    return RepeatedPrefix(match.group("front"))

@@ -1,1 +1,0 @@
-"""Records of several lines: tracebacks, stacks, reports."""

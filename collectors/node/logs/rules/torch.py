@@ -1,0 +1,449 @@
+"""PyTorch's distributed package: watchdog, desync and DETAIL reports, the TCP store, gloo, DDP, data loaders."""
+
+from __future__ import annotations
+
+from typing import List, Match, Optional
+
+from collectors.node import late_re as re
+from collectors.node.logs.rule import Data, Rule, number, numbers
+from collectors.samples.values import Scalar
+
+_GROUP = re.compile(
+    r"\[PG (?:(?:ID )?(?P<group>\d+) ?)?(?:(?:PG )?GUID(?: (?P<guid>(?!Rank )[^\s(\]]+))?)?"
+    r"(?: ?\((?P<group_name>[^)\]]*)\))? {0,2}Rank (?P<group_rank>\d+)\]|\[Rank (?P<old>\d+)\]"
+)
+"""``[PG ID a PG GUID b(desc) Rank c]``: ``a`` counts the groups of one process, ``b`` is the group's name, which its
+ranks share, ``c`` is the rank within the group. The bare ``[Rank c]`` of older releases is that of the first group."""
+_FIELD = re.compile(r"(SeqNum|OpType|NumelIn|NumelOut|Timeout\s*\(ms\))\s*=\s*(\w+)(?=\s*[,)]|$)")
+_NAMES = {"SeqNum": "seq", "NumelIn": "numel_in", "NumelOut": "numel_out"}
+
+
+def _of_group(match: "Match[str]", data: Data) -> Data:
+    """With the process group that the line names in front."""
+    group = _GROUP.search(match.string)
+    if group is not None:
+        for name in ("group", "guid", "group_name"):
+            if group.group(name):
+                data[name] = group.group(name)
+        data["group_rank"] = number(group.group("group_rank") or group.group("old"))
+    return data
+
+
+def _timeout(match: "Match[str]", data: Data) -> Optional[Data]:
+    for name, value in _FIELD.findall(str(data.pop("fields", ""))):
+        if name == "OpType":
+            data["op"] = value
+        else:
+            data[_NAMES.get(name, "timeout_ms")] = number(value)
+    return _of_group(match, data)
+
+
+def _status(match: "Match[str]", data: Data) -> Optional[Data]:
+    """The sequence numbers; torch 2.3 prints garbage for those that do not exist yet."""
+    enqueued = data.get("enqueued")
+    for name in ("started", "completed"):
+        value = data.get(name)
+        if isinstance(value, int) and not (isinstance(enqueued, int) and -1 <= value <= max(enqueued, -1)):
+            del data[name]
+    return _of_group(match, data)
+
+
+def _error(match: "Match[str]", data: Data) -> Optional[Data]:
+    return _of_group(match, dict(data, consequence=str(data["error"]).startswith("remote process")))
+
+
+def _aborted(match: "Match[str]", data: Data) -> Optional[Data]:
+    return dict(data, consequence="remote" in str(data["error"]))
+
+
+def _dump(match: "Match[str]", data: Data) -> Optional[Data]:
+    return dict(data, origin="local" if "this local rank" in match.group() else "rank")
+
+
+_SIDE = {"seq": r"SequenceNumber=(\d+)", "op": r"OpType=(\w+)", "shape": r"TensorShape=\[([^\]]*)\]",
+         "dtype": r"TensorDtypes=([^,)]+)"}  # fmt: skip
+_ASPECTS = (("op", "Op type"), ("shape", "[Ss]hapes?"), ("dtype", "[Dd]types?"), ("sequence", "[Ss]equence"),
+            ("device", "[Dd]evice"))  # fmt: skip
+
+
+def _fingerprint(match: "Match[str]", data: Data) -> Optional[Data]:
+    """Both sides' operations, and in what they differ: by torch's own words, else by comparison."""
+    for suffix in ("_a", "_b"):
+        side = str(data.pop("side" + suffix, ""))
+        for name, pattern in _SIDE.items():
+            part = re.search(pattern, side)
+            if part is not None:
+                data[name + suffix] = number(part.group(1)) if name == "seq" else part.group(1).strip()
+    differs: List[Scalar] = [name for name, word in _ASPECTS if re.search(word, match.string[match.end() :])]
+    if not differs:
+        differs = [name for name in ("op", "shape", "dtype") if data.get(name + "_a") != data.get(name + "_b")]
+        differs += ["sequence"] if data.get("seq_a") != data.get("seq_b") else []
+    return dict(data, differs=differs or ["other"])
+
+
+def _keyed(match: "Match[str]", data: Data) -> Optional[Data]:
+    """A wait for a key of the store: in seconds, and whose identifier of a communicator it was for."""
+    milliseconds = data.pop("ms", None)
+    if isinstance(milliseconds, int):
+        data["seconds"] = milliseconds / 1000.0
+    asked = re.search(r"\[(\d+)\] is setting up NCCL communicator .{0,120}? from \[(\d+)\]", match.string)
+    if asked is not None:
+        data.update(by_rank=number(asked.group(1)), from_rank=number(asked.group(2)))
+    getting = re.search(r"store->get\('([^']{0,300})'\)", match.string)
+    if getting is not None:
+        data.setdefault("keys", getting.group(1))
+    return data
+
+
+def _connecting(match: "Match[str]", data: Data) -> Optional[Data]:
+    elapsed, unit = data.pop("ms", None), data.pop("unit", "s")
+    if isinstance(elapsed, int):
+        data["seconds"] = elapsed / 1000.0 if unit == "ms" else float(elapsed)
+    if data.pop("every", None):
+        data["whole"] = True
+    return data
+
+
+def _port(match: "Match[str]", data: Data) -> Optional[Data]:
+    found = re.search(
+        r"port[:= ]{1,4}(\d{1,5})\b|\[::\]:(\d{1,5})\b|(?<![\w.])\[?[\d.:a-f]{2,64}\]?:(\d{1,5})\b|, (\d{1,5})\)",
+        match.string[:1000],
+    )
+    port = None if found is None else number(next(group for group in found.groups() if group))
+    return {"port": port} if port is not None and 0 < port < 65536 else {}
+
+
+def _without_grad(match: "Match[str]", data: Data) -> Optional[Data]:
+    """Which parameters had no gradient, by index and, with TORCH_DISTRIBUTED_DEBUG=DETAIL, by name."""
+    indices = re.search(r"indices which did not receive grad for rank \d{1,9}:\s*(\d[\d ]*)", match.string)
+    names = re.search(
+        r"Parameters which did not receive grad for rank \d{1,9}:\s*([^\r\n]+?)(?:\s{2}|Parameter indices|\s*$)",
+        match.string, re.MULTILINE,
+    )  # fmt: skip
+    if indices is not None:
+        data["indices"] = numbers(indices.group(1))
+    if names is not None:
+        listed: List[Scalar] = [name.strip() for name in names.group(1).split(",")[:200] if name.strip()]
+        data["names"] = listed
+    return data
+
+
+def _killed(match: "Match[str]", data: Data) -> Optional[Data]:
+    words = match.group("words").strip()
+    reasons = {"bus ": "bus", "bus": "bus", "segm": "segfault", "abor": "aborted"}
+    return dict({"worker_pid": data.get("worker_pid")}, reason=reasons.get(words.lower()[:4], "killed"), signal=words)
+
+
+def _size(match: "Match[str]", data: Data) -> Optional[Data]:
+    peers = data.pop("peers", None)
+    if isinstance(peers, str):
+        data["size"] = (number(peers) or 0) + 1
+    size = data.get("size")
+    return data if isinstance(size, int) and size > 1 else None
+
+
+_WORK = r"(?P<fields>[^\n]*?Timeout\s*\(ms\)\s*=\s*\d+)\)"
+
+WATCHDOG = (
+    Rule("watchdog_timeout", "torch.watchdog_timeout",
+         r"(?:Watchdog caught collective operation timeout|Timeout at collective)\s*:\s*Work(?:NCCL)?\(" + _WORK
+         + r"(?:\s*ran\s+for\s+(?P<ran_ms>\d+)\s+milliseconds)?",
+         "[rank31]:[E1121 01:35:13.9 ProcessGroupNCCL.cpp:607] [PG ID 2 PG GUID 3(dp_cp) Rank 7] Watchdog caught"
+         " collective operation timeout: WorkNCCL(SeqNum=2603, OpType=_ALLGATHER_BASE, NumelIn=1024, NumelOut=8192,"
+         " Timeout(ms)=600000) ran for 600010 milliseconds before timing out.",
+         {"seq": 2603, "op": "_ALLGATHER_BASE", "numel_in": 1024, "numel_out": 8192, "timeout_ms": 600000,
+          "ran_ms": 600010, "group": "2", "guid": "3", "group_name": "dp_cp", "group_rank": 7, "by_rank": 31},
+         "torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp", read=_timeout),
+    Rule("watchdog_status", "torch.watchdog_status",
+         r"(?:(?:Timeout at NCCL work:|detected by watchdog at work:|at work sequence"
+         r" id:)\s*(?P<work>-?\d+)[^\n]{0,80}?)?"
+         r"[Ll]ast enqueued (?:NCCL )?work:\s*(?P<enqueued>-?\d+)(?: \([^)]*\))?"
+         r"(?:,\s*last started (?:NCCL )?work:\s*(?P<started>-?\d+)(?: \((?P<started_op>[^)]*)\))?)?"
+         r",\s*last completed (?:NCCL )?work:\s*(?P<completed>-?\d+)",
+         "[PG GUID 7(tp) Rank 2] failure detected by watchdog at work sequence id: 9 PG status: last enqueued work:"
+         " 9, last"
+         " started work: 8 (ALLREDUCE), last completed work: 7",
+         {"work": 9, "enqueued": 9, "started": 8, "started_op": "ALLREDUCE", "completed": 7, "guid": "7",
+          "group_name": "tp", "group_rank": 2},
+         "torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp", read=_status, also=True),
+    Rule("watchdog_stuck", "torch.watchdog_stuck",
+         r"watchdog got stuck for (?P<seconds>\d+) seconds|Heartbeat monitor timed out",
+         "[rank1]:[F425 ProcessGroupNCCL.cpp:1224] [PG 0 Rank 1] ProcessGroupNCCL's watchdog got stuck for 600 seconds"
+         " without making progress in monitoring enqueued collectives.",
+         {"seconds": 600}, "torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp", also=True),
+    Rule("gil", "torch.gil", r"[Cc]ould not acquire GIL within", "Could not acquire GIL within 300 ms on exit,"
+                                                                 " possible GIL"
+         " induced hang", {}, "torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp", also=True),
+    Rule("dump_signal", "torch.dump_signal",
+         r"Received (?:a dump signal|a (?:global )?timeout)[^\r\n]{0,200}? from\s+(?:this local rank|rank"
+         r" (?P<from_rank>\d+)"
+         r"|another rank)",
+         "Received a dump signal due to a collective timeout from rank 3 and we will try our best to dump the debug"
+         " info.",
+         {"origin": "rank", "from_rank": 3}, "torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp", read=_dump, also=True),
+    Rule("dump_observed", "torch.dump_signal",
+         r"Observed (?:flight recorder )?dump signal from (?:another rank|rank (?P<from_rank>\d+))",
+         "Observed flight recorder dump signal from another rank via TCPStore.", {"origin": "store"},
+         "torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp", {"origin": "store"}, also=True),
+    Rule("taken_down", "torch.taken_down",
+         r"taking the entire process down|tearing down the (?:entire )?process|Some NCCL operations have failed or"
+         r" timed out"
+         r"|Terminating the process after attempting to dump",
+         "To avoid data inconsistency, we are taking the entire process down.", {},
+         "torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp", also=True),
+    Rule("program_exit", "torch.program_exit",
+         r"destroy_process_group\(\) was not called before program exit"
+         r"|process group has NOT been destroyed before (?:we destruct|it is being destructed)",
+         "[rank0]:[W ProcessGroupNCCL.cpp:1250] Warning: WARNING: process group has NOT been destroyed before we"
+         " destruct"
+         " ProcessGroupNCCL.", {}, "torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp", also=True),
+    Rule("watchdog_error", "torch.watchdog_error",
+         r"(?:raised the following async exception|(?:watchdog thread terminated with|Found async|caught) exception"
+         r"(?: when checking for NCCL errors)?:?|NCCL error in:|NCCL error:|NCCL communication aborted:"
+         r"|DistBackendError:)"
+         r"[^\n]{0,400}?(?P<error>unhandled cuda error|unhandled system error|internal error|invalid argument"
+         r"|invalid usage"
+         r"|remote process exited or there was a network error|NCCL timeout|ncclTimeout|CUDA error: [^\r\n.]*)",
+         "[Rank 1] Found async exception when checking for NCCL errors: NCCL error: remote process exited or there"
+         " was a"
+         " network error, NCCL remote version", {"consequence": True, "group_rank": 1},
+         "torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp", read=_error),
+    Rule("nccl2_timeout", "torch.watchdog_timeout",
+         r"\[TC\]\[rank=\d{1,7}\](?:\[name=(?P<group_name>[^\]]{0,120})\])? ?Aborting process due to timeout on rank"
+         r" (?P<group_rank>\d{1,7})",
+         "[TC][rank=2][name=dp] Aborting process due to timeout on rank 2 - timeout watchdog detected operation"
+         " timeout",
+         {"group_rank": 2, "group_name": "dp"}, "torch/csrc/distributed/c10d/nccl2/ProcessGroupNCCLUtils.cpp"),
+    Rule("nccl2_error", "torch.watchdog_error",
+         r"\[TC\]\[rank=\d{1,7}\](?:\[name=(?P<group_name>[^\]]{0,120})\])? ?Aborting process due to error on rank"
+         r" (?P<group_rank>\d{1,7})[ :-]{1,4}(?:nccl )?(?:hit async error: )?(?P<error>[^\r\n]{0,200})",
+         "[TC][rank=1][name=dp] Aborting process due to error on rank 1 - nccl hit async error: unhandled cuda error",
+         {"group_rank": 1, "error": "unhandled cuda error", "consequence": False},
+         "torch/csrc/distributed/c10d/nccl2/ProcessGroupNCCLUtils.cpp", read=_aborted),
+)  # fmt: skip
+
+REPORTS = (
+    Rule("desync", "torch.desync",
+         r"\[(?P<lagging>[\d, ]+)\]\s*(?:finished collective #(?P<finished>\d+), but )?didn't join collective"
+         r" #(?P<missing>\d+)",
+         "  - [0, 2] joined but didn't finish collective #8; [1] finished collective #7, but didn't join collective"
+         " #8 (x)",
+         {"lagging": [1], "finished": 7, "missing": 8}, "torch/csrc/distributed/c10d/TraceUtils.h",
+         integers=("missing",)),
+    Rule("desync_never", "torch.desync", r"ranks \[(?P<lagging>[\d, ]+)\] are the lagging ranks that caused this"
+                                         r" timeout",
+         "To our best knowledge, ranks [3] are the lagging ranks that caused this timeout. They never joined any"
+         " collectives", {"lagging": [3], "missing": 1}, "torch/csrc/distributed/c10d/TraceUtils.h", {"missing": 1}),
+    Rule("fingerprint", "torch.fingerprint",
+         r"Rank (?P<rank_a>\d{1,9}) is running collective:\s{0,8}CollectiveFingerPrint\((?P<side_a>.{0,2000}?)\)[\s,]"
+         r"{0,8}but"
+         r"\s{1,8}Rank (?P<rank_b>\d{1,9}) is running (?:inconsistent )?collective:\s{0,8}"
+         r"CollectiveFingerPrint\((?P<side_b>.{0,2000}?)\)\s{0,8}(?:\.|$)",
+         "Rank 2 is running collective: CollectiveFingerPrint(SequenceNumber=1, OpType=ALLREDUCE, TensorShape=[4, 2],"
+         " TensorDtypes=Float, Device=x(y)), but Rank 0 is running collective: CollectiveFingerPrint(SequenceNumber=1,"
+         " OpType=ALLREDUCE, TensorShape=[8, 2], TensorDtypes=Float, Device=x(y)).Collectives differ in the following"
+         " aspects: Tensor Tensor shapes: 4vs 8",
+         {"rank_a": 2, "rank_b": 0, "differs": ["shape"], "shape_a": "4, 2", "shape_b": "8, 2", "seq_a": 1,
+          "op_b": "ALLREDUCE"},
+         "torch/csrc/distributed/c10d/ProcessGroupWrapper.cpp", read=_fingerprint,
+         begins=r"is running collective: CollectiveFingerPrint(?!.*differ in the following aspects:\s*\S)"),
+    Rule("barrier_failed", "torch.barrier_failed",
+         r"(?:\[Rank (?P<reporter>\d+)\]:\s*)?Ranks? (?P<missing>\d+(?:,\s*\d+)*)\s+failed to pass monitoredBarrier in"
+         r" (?P<timeout_ms>\d+)\s*ms",
+         "RuntimeError: [Rank 0]: Ranks 1, 3 failed to pass monitoredBarrier in 2000 ms",
+         {"reporter": 0, "missing": [1, 3], "timeout_ms": 2000}, "torch/csrc/distributed/c10d/ProcessGroupGloo.cpp"),
+    Rule("barrier_reached", "torch.barrier_reached",
+         r"Rank (?P<reporter>\d+) (?:successfully reached monitoredBarrier(?:[^\n]{0,200}?send/recv from rank"
+         r" (?P<waited_for>\d+))?|timed out in monitoredBarrier after (?P<timeout_ms>\d+)\s*ms)",
+         "Rank 2 successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0.",
+         {"reporter": 2, "waited_for": 0}, "torch/csrc/distributed/c10d/ProcessGroupGloo.cpp"),
+    Rule("unused_of", "torch.unused_parameters", r"did not receive grad for rank (?P<reporter>\d+):",
+         "Parameters which did not receive grad for rank 1: net.b.weight, net.b.bias  Parameter indices which did"
+         " not receive"
+         " grad for rank 1: 2 3", {"reporter": 1, "indices": [2, 3], "names": ["net.b.weight", "net.b.bias"]},
+         "torch/csrc/distributed/c10d/reducer.cpp", read=_without_grad),
+    Rule("unused", "torch.unused_parameters",
+         r"Expected to have finished reduction in the prior iteration|parameters that were not used in producing the"
+         r" loss",
+         "RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one.", {},
+         "torch/csrc/distributed/c10d/reducer.cpp"),
+    Rule("marked_twice", "torch.marked_twice",
+         r"Expected to mark a variable ready only once(?:[\s\S]{0,1200}?Parameter at index (?P<index>\d+)(?: with name"
+         r" (?P<name>\S+))?)?",
+         "Expected to mark a variable ready only once. Parameter at index 3 with name net.w has been marked as ready"
+         " twice.",
+         {"index": 3, "name": "net.w"}, "torch/csrc/distributed/c10d/reducer.cpp"),
+)  # fmt: skip
+
+STORE = (
+    Rule("clients", "torch.store_timeout",
+         r"Timed out after (?P<seconds>\d+) seconds waiting for clients\.\s*(?P<joined>\d+)/(?P<expected>\d+)"
+         r" clients joined",
+         "torch.distributed.DistStoreError: Timed out after 31 seconds waiting for clients. 1/2 clients joined.",
+         {"seconds": 31, "joined": 1, "expected": 2, "phase": "clients"},
+         "torch/csrc/distributed/c10d/TCPStore.cpp", {"phase": "clients"}),
+    Rule("store_barrier", "torch.store_timeout",
+         r"Timed out (?:initializing process group|waiting)[^\n]{0,300}?store based barrier[^\n]{0,300}?world_size="
+         r"(?P<expected>\d+),\s*(?:worker_count|num_workers_joined)=(?P<joined>\d+)",
+         "RuntimeError: Timed out initializing process group in store based barrier on rank: 0, for key:"
+         " store_based_barrier"
+         "_key:1 (world_size=4, worker_count=3, timeout=0:30:00)", {"expected": 4, "joined": 3, "phase": "barrier"},
+         "torch/distributed/distributed_c10d.py", {"phase": "barrier"}),
+    Rule("store_barrier_bare", "torch.store_timeout", r"[Tt]imed out initializing process group in store based barrier",
+         "Timed out initializing process group in store based barrier", {"phase": "barrier"},
+         "torch/distributed/distributed_c10d.py", {"phase": "barrier"}),
+    Rule("store_waiting", "torch.store_waiting",
+         r"Waiting in store based barrier to initialize process group for (?:rank: )?(?P<by_rank>\d+)[^\r\n]{0,120}?"
+         r"world_size=(?P<expected>\d+), (?:worker_count|num_workers_joined)=(?P<joined>\d+)",
+         "Waiting in store based barrier to initialize process group for rank: 2, key: store_based_barrier_key:1"
+         " (world_size=4, worker_count=3, timeout=0:30:00)", {"expected": 4, "joined": 3, "by_rank": 2},
+         "torch/distributed/distributed_c10d.py"),
+    Rule("store_complete", "torch.store_complete", r"(?:Rank (?P<by_rank>\d+): )?Completed store-based barrier",
+         "Rank 2: Completed store-based barrier for key:store_based_barrier_key:1 with 4 nodes.", {"by_rank": 2},
+         "torch/distributed/distributed_c10d.py"),
+    Rule("validate_timeout", "torch.store_timeout",
+         r"failed to connect/validate to host (?P<address>\S+):(?P<port>\d+) - timed out",
+         "[c10d] TCP client failed to connect/validate to host n1:29500 - timed out (try=3)",
+         {"address": "n1", "port": 29500, "phase": "connect"}, "torch/csrc/distributed/c10d/TCPStore.cpp",
+         {"phase": "connect"}),
+    Rule("validate_retry", "torch.store_retry",
+         r"failed to connect/validate to host (?P<address>\S+):(?P<port>\d+) - retrying",
+         "[c10d] TCP client failed to connect/validate to host n1:29500 - retrying (try=0, timeout=600000ms)",
+         {"address": "n1", "port": 29500}, "torch/csrc/distributed/c10d/TCPStore.cpp"),
+    Rule("address_retry", "torch.store_retry",
+         r"client socket has failed to connect to \[?(?P<address>[^\s,\])]{1,200}\]?):(?P<port>\d{1,5}) \(errno:"
+         r" (?:97|22) ",
+         "[W socket.cpp:601] [c10d] The client socket has failed to connect to [localhost]:29500 (errno: 97 - Address"
+         " family not supported by protocol).", {"address": "localhost]", "port": 29500},
+         "torch/csrc/distributed/c10d/socket.cpp"),
+    Rule("connect", "torch.store_timeout",
+         r"The client socket has (?:timed out after (?P<ms>\d+)\s*(?P<unit>ms|s)? ?while trying to connect to"
+         r"|failed to connect to(?P<every> any network address of)?)"
+         r" \[?\(?(?P<address>[^\s,\])]+?)\]?(?:, ?|:)(?:(?P<port>\d+)|[A-Za-z_]+)",
+         "The client socket has timed out after 60000ms while trying to connect to (10.0.0.9, 29500).",
+         {"address": "10.0.0.9", "port": 29500, "seconds": 60.0, "phase": "connect"},
+         "torch/csrc/distributed/c10d/socket.cpp", {"phase": "connect"}, read=_connecting),
+    Rule("unresolved", "torch.unresolved", r"network addresses of \((?P<address>[^,]+), (?P<port>\d+)\) cannot be"
+                                           r" retrieved",
+         "The IPv4 network addresses of (nosuch, 29500) cannot be retrieved (gai error: -2 - Name or service not"
+         " known).",
+         {"address": "nosuch", "port": 29500}, "torch/csrc/distributed/c10d/socket.cpp"),
+    Rule("in_use", "torch.address_in_use", r"EADDRINUSE|[Aa]ddress already in use|Errno 98\b",
+         "The server socket has failed to bind to [::]:29500 (errno: 98 - Address already in use).", {"port": 29500},
+         "torch/csrc/distributed/c10d/socket.cpp", read=_port),
+    Rule("key_timeout", "torch.store_timeout",
+         r"wait timeout after (?P<ms>\d+)ms(?:, keys: (?P<keys>[^\r\n]{1,300}))?|Socket Timeout\b"
+         r"|Timeout waiting for key: (?P<keys_2>\S{1,300})(?: after (?P<ms_2>\d+) ?ms)?",
+         "wait timeout after 30000ms, keys: /default_pg/0//cuda//0", {"seconds": 30.0, "phase": "wait",
+         "keys": "/default_pg/0//cuda//0"}, "torch/csrc/distributed/c10d/TCPStore.cpp", {"phase": "wait"}, read=_keyed),
+    Rule("store_silent", "torch.store_timeout",
+         r"waitForInput: socket SocketImpl\([^\r\n]{0,200}?remote=\[(?P<address>[^\]\s]{1,120})\]:(?P<port>\d{1,5})\)"
+         r" timed out after (?P<ms>\d{5,12})ms",
+         "[rank3]:[W902 16:27:57.2 socket.cpp:494] [c10d] waitForInput: socket SocketImpl(fd=7, addr=[n2.site]:39076,"
+         " remote=[n1.site]:29501) timed out after 1800000ms",
+         {"address": "n1.site", "port": 29501, "seconds": 1800.0, "by_rank": 3},
+         "torch/csrc/distributed/c10d/TCPStore.cpp", {"phase": "wait"}, read=_keyed),
+    Rule("get_failed", "torch.store_lost", r"store->get\('(?P<keys>[^']*)'\) got error: (?P<error>[^\r\n]*)",
+         "[1] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d key-value store by key"
+         " '0', but"
+         " store->get('0') got error: Connection reset by peer",
+         {"keys": "0", "error": "Connection reset by peer", "from_rank": 0, "by_rank": 1},
+         "torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp", read=_keyed),
+    Rule("store_lost", "torch.store_lost",
+         r"should dump\" flag on TCPStore|dump flag from the global store\.|(?:sendBytes|sendVector) failed"
+         r"|(?:recvValue|recvBytes|recvVector) failed|Failed to recv, got 0 bytes"
+         r"|TCPStore[^\n]{0,300}?(?:Broken pipe|Connection reset)|\[c10d\][^\n]{0,300}?(?:Broken pipe|Connection"
+         r" reset)",
+         "[rank3]:[W102 08:14:05.1 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=9): Connection reset"
+         " by peer",
+         {"by_rank": 3}, "torch/csrc/distributed/c10d/TCPStoreLibUvBackend.cpp"),
+    Rule("connect_old", "torch.store_timeout",
+         r"(?<!etcd)connect\(\) timed out|(?:TCPStore|c10d)[^\n]{0,200}?[Cc]onnection (?:refused|timed out)"
+         r"|Failed to connect to[^\n]{0,80}?\((?P<address>[^\s,()]+), (?P<port>\d+)\)",
+         "RuntimeError: connect() timed out.", {"phase": "connect"}, "torch/lib/c10d/Utils.cpp (1.8)",
+         {"phase": "connect"}),
+    Rule("no_name", "torch.unresolved",
+         r"[Nn]ame or service not known|Temporary failure in name resolution|nodename nor servname",
+         "socket.gaierror: [Errno -2] Name or service not known", {}, "glibc getaddrinfo"),
+)  # fmt: skip
+
+GLOO = (
+    Rule("gloo_timeout", "gloo.timeout", r"Timed out waiting (?P<ms>\d+)ms for (?P<direction>recv|send)"
+         r"|Application timeout caused pair closure",
+         "[../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv"
+         " operation to"
+         " complete", {"ms": 1800000, "direction": "recv"}, "gloo/transport/tcp/unbound_buffer.cc"),
+    Rule("gloo_size", "gloo.size_mismatch",
+         r"\[enforce fail at [^\]\s]*gloo/[^\]]*\]\s*(?P<condition>[^\r\n]*(?:preamble\.length|data size doesn't"
+         r" match|nbytes)"
+         r"[^\r\n]*)",
+         "[enforce fail at ../third_party/gloo/gloo/transport/tcp/pair.cc:446] op.preamble.length <= op.nbytes. 16"
+         " vs 8",
+         {"condition": "op.preamble.length <= op.nbytes. 16 vs 8"}, "gloo/transport/tcp/pair.cc"),
+    Rule("gloo_enforce", "gloo.enforce", r"\[enforce fail at [^\]\s]*gloo/[^\]]*\]\s*(?P<condition>[^\r\n]*)",
+         "[enforce fail at gloo/context.cc:27] rank < size. 3 vs 2", {"condition": "rank < size. 3 vs 2"},
+         "gloo/common/logging.h", begins=r"\[enforce fail at [^\]]*gloo/[^\]]*\]\s*$"),
+    Rule("gloo_mesh", "gloo.connect_failed",
+         r"Gloo connectFullMesh failed with\s?(?P<error>[^\r\n]*?(?:(?:Connection closed by peer|[Rr]ead error"
+         r"|Connection"
+         r" refused) ?(?P<peer>\[[^\]]+\](?::\d+)?)?[^\r\n]*)?)$",
+         "Gloo connectFullMesh failed with [../third_party/gloo/gloo/transport/tcp/pair.cc:144] no error",
+         {"error": "[../third_party/gloo/gloo/transport/tcp/pair.cc:144] no error"},
+         "torch/csrc/distributed/c10d/ProcessGroupGloo.cpp", begins=r"connectFullMesh failed with\s*$"),
+    Rule("gloo_refused", "gloo.connect_failed",
+         r"gloo/[^\n]{0,120}?[Cc]onnect(?:ion)? (?:timeout|timed out|refused) ?(?P<error>[^\r\n]*)",
+         "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:799] connect [127.0.1.1]:42001: Connection refused",
+         {}, "gloo/transport/tcp/pair.cc"),
+    Rule("gloo_closed", "gloo.closed",
+         r"(?:gloo/[^\n]{0,200}?(?:Connection closed by peer|Connection reset by peer|Broken pipe|[Rr]ead error)"
+         r"|Connection closed by peer) ?(?P<peer>\[[^\]]+\](?::\d+)?)",
+         "[../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:5012",
+         {"peer": "[10.0.0.2]:5012"}, "gloo/transport/tcp/pair.cc"),
+)  # fmt: skip
+
+WORKERS = (
+    Rule("worker_killed", "torch.worker_died",
+         r"DataLoader worker \(pid\(?s?\)? ?(?P<worker_pid>\d+)[^)]*\) is killed by signal: (?P<words>[^.\r\n(]+)",
+         "RuntimeError: DataLoader worker (pid 40372) is killed by signal: Bus error. It is possible that dataloader's"
+         " workers are out of shared memory.", {"worker_pid": 40372, "reason": "bus", "signal": "Bus error"},
+         "torch/csrc/DataLoader.cpp", read=_killed),
+    Rule("worker_exited", "torch.worker_died",
+         r"DataLoader worker \(pid\(?s?\)? ?(?P<worker_pid>\d+)[^)]*\) exited unexpectedly(?: with exit code"
+         r" (?P<exitcode>-?\d+))?",
+         "RuntimeError: DataLoader worker (pid(s) 4711) exited unexpectedly with exit code 1",
+         {"worker_pid": 4711, "reason": "exited", "exitcode": 1}, "torch/csrc/DataLoader.cpp", {"reason": "exited"}),
+    Rule("worker_crashed", "torch.worker_died",
+         r"Unexpected (?:segmentation fault|floating-point exception) encountered in worker",
+         "ERROR: Unexpected segmentation fault encountered in worker.", {"reason": "segfault"},
+         "torch/csrc/DataLoader.cpp", {"reason": "segfault"}),
+    Rule("worker_late", "torch.worker_died", r"DataLoader timed out after \d+ seconds|DataLoader"
+                                             r" worker[^\n]{0,80}?timed out",
+         "RuntimeError: DataLoader timed out after 5 seconds", {"reason": "timeout"},
+         "torch/utils/data/dataloader.py", {"reason": "timeout"}),
+)  # fmt: skip
+
+SIZES = (
+    Rule("joining", "job.joining", r"\bGLOBAL_RANK: (?P<by_rank>\d{1,6}), MEMBER: \d{1,6}/(?P<size>\d{1,6})\b",
+         "Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/8", {"size": 8, "by_rank": 0},
+         "lightning fabric/utilities/distributed.py", read=_size, also=True),
+    Rule("joined", "job.joined", r"Starting with (?P<size>\d{1,6}) processes",
+         "distributed_backend=nccl All distributed processes registered. Starting with 8 processes", {"size": 8},
+         "lightning fabric/utilities/distributed.py", read=_size, also=True),
+    Rule("size", "job.size",
+         r"(?<![\w.-])(?:(?:global |using )?(?:WORLD_SIZE|world[_ ]size)['\"]?\s{0,3}[:=]\s{0,3}(?P<size>\d{1,6})\b"
+         r"|MEMBER: \d{1,6}/(?P<size_2>\d{1,6})\b|Starting with (?P<size_3>\d{1,6}) processes"
+         r"|Completed store-based barrier for key:\S{1,80} with (?P<size_4>\d{1,6}) nodes)"
+         r"|\[Gloo\] Rank \d{1,6} is connected to \d{1,6} peer ranks\. [^\r\n]{0,60}? is : (?P<peers>\d{1,6})",
+         "[Gloo] Rank 1 is connected to 2 peer ranks. Expected number of connected peer ranks is : 2", {"size": 3},
+         "torch/csrc/distributed/c10d/ProcessGroupGloo.cpp", read=_size, also=True),
+    Rule("finished", "job.finished",
+         r"^(?:[\[(].{0,80}?[\])]\s{0,8})?(?:.{0,60}?(?:INFO|info|logs?|rank ?\d{1,9})\W{1,8}(?:[\w.]{1,40}\W{1,4}){0"
+         r",2})?"
+         r"(?:(?:[Tt]raining|[Tt]he training|[Jj]ob|[Rr]un|[Ff]ine-?tuning|[Pp]re-?training) (?:has |is |was"
+         r" )?(?:successfully )?"
+         r"(?:completed?|finished|done)(?: successfully)?\b(?! (?:epoch|step|batch|iteration))"
+         r"|(?:[Ff]inished|[Cc]ompleted|[Dd]one|[Ee]nd(?:ed)?(?: of)?) training\b(?! (?:epoch|step|batch|iteration"
+         r"|loop))"
+         r"|\{'train_runtime': '?\d|`?Trainer\.fit`? stopped: `?max_(?:epochs|steps)=)",
+         "`Trainer.fit` stopped: `max_epochs=3` reached.", {}, "lightning pytorch/loops/fit_loop.py", also=True),
+)  # fmt: skip
