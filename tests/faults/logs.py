@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from collectors.node.logs.prefilter import required
+from collectors.node.logs.rules import SUBJECTS
 from tests.faults.fault import Family, Outcome, Play
 from tests.faults.scene import Scene, disturbed
-from tests.support import backtracking, patterns
 
 fault = Family("logs")
 
@@ -78,11 +79,11 @@ def _flood(_scene: Scene, file: BinaryIO) -> None:
 
 
 def _hostile_lines() -> Iterator[bytes]:
-    """Of every pattern that reads logs lines of 16 KB that would make it backtrack if it could."""
-    for found in patterns.patterns():
-        if found.name.startswith(("collectors.node", "collectors.formats")):
-            for before, pump, end in backtracking.lines(found.pattern)[::9]:
-                yield (before + pump * (16_000 // max(1, len(pump))) + end).encode().replace(b"\n", b" ") + b"\n"
+    """Lines of 16 KB that repeat what each rule looks for."""
+    for rules in SUBJECTS.values():
+        for rule in rules:
+            for pump in (*required(rule.pattern), rule.sample.replace("\n", " ")):
+                yield (pump * (16_000 // len(pump))).encode() + b"\n"
 
 
 def _backtracking(_scene: Scene, file: BinaryIO) -> None:

@@ -1,4 +1,4 @@
-"""Names that a log gives once, for what follows: the script, the process or thread that raised, Ray's workers."""
+"""What a reader remembers of a log: records that are open, and names that the log gives once for what follows."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Dict, Optional
 
 from collectors.node import late_re as re
 from collectors.node.logs import attribution
+from collectors.node.logs.blocks import Block
 from collectors.node.logs.elastic_report import SCRIPT
 from collectors.node.logs.prefixes import Line, Stream
 
@@ -69,3 +70,25 @@ class LogContext:
         if host in known or len(known) != 1:
             return known.get(host)
         return next(iter(known.values()))
+
+
+class OpenRecord:
+    """A record that is still open, and where it began."""
+
+    __slots__ = (
+        "after", "block", "ignored", "known", "line", "logged", "mild", "quiet_from", "ran_at", "read_at", "seen",
+    )  # fmt: skip
+
+    def __init__(self, block: Block, begun: Line, after: Optional[float], read_at: Optional[float], seen: int) -> None:
+        self.block = block
+        self.line = begun
+        self.after = after
+        self.read_at = read_at
+        self.seen = seen
+        self.known = -1
+        """``seen`` when it was last asked for how long nothing had come."""
+        self.quiet_from = 0.0
+        self.logged = self.mild = self.ignored = False
+        """A logger's line introduced it; that was a warning, or told of another try; Python said that it ignores it."""
+        self.ran_at = ""
+        """Where Ray's worker ran, as the line before it told."""

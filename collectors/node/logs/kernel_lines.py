@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Optional
 
+from collectors.node.logs.matching import SCANNER
 from collectors.node.logs.prefixes import Line, Stream
-from collectors.node.logs.reader import SCANNER, Reader
+from collectors.node.logs.reader import Reader
 from collectors.samples.logs import LogEvent
 
 LONGEST = 4000

@@ -12,7 +12,8 @@ from typing import List, Optional, Tuple
 
 from collectors.node.logs import nccl_coll_filter, prefixes, times
 from collectors.node.logs.collective_counts import CommunicatorProgress
-from collectors.node.logs.reader import SCANNER, Reader
+from collectors.node.logs.matching import SCANNER
+from collectors.node.logs.reader import Reader
 from collectors.samples.logs import CommProgress, LogEvent
 
 PIECE = 256 << 10

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Callable, Dict, List, NamedTuple, Optional, Pattern, Tuple
+from typing import Callable, Dict, List, Optional
 
 from collectors.node import late_re as re
 from collectors.node import redact
 from collectors.node.logs import attribution, blocks, exceptions, prefixes, times, tracebacks
 from collectors.node.logs.blocks import Block, Outcome
-from collectors.node.logs.context import STEMS, LogContext
+from collectors.node.logs.context import LogContext, OpenRecord
 from collectors.node.logs.elastic_report import status_event
-from collectors.node.logs.prefilter import Scanner, required
+from collectors.node.logs.matching import ALONE, MASKS, OPENS, ROWS, SCANNER, continued, matches
 from collectors.node.logs.prefixes import Line, Stream
 from collectors.node.logs.repeats import Repeats
-from collectors.node.logs.rule import Data, ParsedEvent, Rule, apply
-from collectors.node.logs.rules import FALLBACK, SUBJECTS
+from collectors.node.logs.rule import Data, ParsedEvent
+from collectors.node.logs.rules import FALLBACK
 from collectors.samples.logs import LogEvent
 from collectors.samples.values import MOST_PID, MOST_RANK, Value
 
@@ -26,40 +26,6 @@ OTHERS = 64
 """The same where what was in a log before has just been read to its end."""
 
 
-class _Row(NamedTuple):
-    """A rule, ready to be asked."""
-
-    bit: int
-    rule: Rule
-    pattern: "Pattern[str]"
-    begins: "Optional[Pattern[str]]"
-
-
-def _prepared() -> Tuple[Dict[str, Tuple[_Row, ...]], List[Tuple[bytes, int]]]:
-    """The rules with a bit for each, and the literals by which their lines are found."""
-    rows: Dict[str, Tuple[_Row, ...]] = {}
-    literals: List[Tuple[bytes, int]] = []
-    bit = 1 << 2
-    for subject, rules in SUBJECTS.items():
-        made = []
-        for rule in rules:
-            begins = re.compile(rule.begins) if rule.begins else None
-            made.append(_Row(bit, rule, re.compile(rule.pattern), begins))
-            for pattern in filter(None, (rule.pattern, rule.begins)):
-                literals.extend((literal.encode("utf-8"), bit) for literal in required(pattern))
-            bit <<= 1
-        rows[subject] = tuple(made)
-    return rows, literals
-
-
-_OPENS, _ALONE = 1, 2
-"""Bits of the literals that open a block, and of those that the reader itself looks at."""
-_ROWS, _LITERALS = _prepared()
-_LITERALS += [(literal, _OPENS) for literal in blocks.OPENERS]
-_LITERALS += [(literal, _ALONE) for literal in (*STEMS, b"Error:", b"Exception:", b"worker.status.FAILED")]
-SCANNER = Scanner(_LITERALS)
-"""Finds the lines that the reader wants to see."""
-_MASKS = {subject: sum(row.bit for row in rows) for subject, rows in _ROWS.items()}
 _RAISED = re.compile(
     r"^(?:\[?(?:ERROR|[Ee]rror|CRITICAL|FATAL|E)\]?[ :-]{0,8}){0,2}"
     r"(?P<line>(?:socket\.gaierror|[A-Za-z_][\w.]*(?:Error|Exception)): (?!module compiled against )\S.*)$"
@@ -94,28 +60,6 @@ _KERNEL = re.compile(r"\[ {0,5}\d{1,7}\.\d{6}\](?:\[ {0,6}[TC]\d{1,8}\])? ")
 
 Before = Callable[[], bytes]
 """The bytes in front of a line, asked for when a time is looked for there."""
-
-
-class OpenRecord:
-    """A record that is still open, and where it began."""
-
-    __slots__ = (
-        "after", "block", "ignored", "known", "line", "logged", "mild", "quiet_from", "ran_at", "read_at", "seen",
-    )  # fmt: skip
-
-    def __init__(self, block: Block, begun: Line, after: Optional[float], read_at: Optional[float], seen: int) -> None:
-        self.block = block
-        self.line = begun
-        self.after = after
-        self.read_at = read_at
-        self.seen = seen
-        self.known = -1
-        """``seen`` when it was last asked for how long nothing had come."""
-        self.quiet_from = 0.0
-        self.logged = self.mild = self.ignored = False
-        """A logger's line introduced it; that was a warning, or told of another try; Python said that it ignores it."""
-        self.ran_at = ""
-        """Where Ray's worker ran, as the line before it told."""
 
 
 class Reader:
@@ -162,7 +106,7 @@ class Reader:
     def read(self, record: Line, mask: int, before: Before, may_open: bool = True) -> None:
         """Take one line; ``mask`` has the bits of the literals that it has."""
         self._seen += 1
-        if mask & _ALONE:
+        if mask & ALONE:
             self._context.take(record)
         if self._open and self._continues(record):
             return
@@ -170,7 +114,7 @@ class Reader:
             for stream in [s for s, waiting in self._open.items() if self._seen - waiting.seen > PATIENCE]:
                 self._end(stream)
         block = None
-        if mask & _OPENS and may_open and not _DAEMONS.match(record.program):
+        if mask & OPENS and may_open and not _DAEMONS.match(record.program):
             block = blocks.opened(record, self.now, self._context.script, self._context.thread(record.stream))
         if block is not None:
             self._hold(record, block, before)
@@ -243,18 +187,18 @@ class Reader:
         """Ask the rules, subject by subject; those of the last one only where no other says anything."""
         told = status_event(record.text) if "worker.status.FAILED" in record.text else None
         found = [] if told is None else [told]
-        for subject, rows in _ROWS.items():
-            if not mask & _MASKS[subject] or (subject == FALLBACK and (found or self._of_machine(record))):
+        for subject, rows in ROWS.items():
+            if not mask & MASKS[subject] or (subject == FALLBACK and (found or self._of_machine(record))):
                 continue
-            if subject == FALLBACK and mask & _ALONE and self._alone(record):
+            if subject == FALLBACK and mask & ALONE and self._alone(record):
                 return
             held = None
             if may_open and record.stream not in self._open:
-                held = _continued(subject, rows, record, mask)
+                held = continued(subject, rows, record, mask)
             if held is not None:
                 self._hold(record, held, before)
                 return
-            found += _matches(rows, record.text, mask)
+            found += matches(rows, record.text, mask)
         for event in found:
             after = None
             if event.data.get("launcher") == "ray":  # of what torch announces a traceback follows
@@ -263,7 +207,7 @@ class Reader:
             if record.at is None and self.read_at is None and event.kind in _UNDATED:
                 after = times.last(before().decode("utf-8", "replace"), self.now)
             self._event(record, event, record.text, after, self.read_at)
-        if mask & _ALONE and found and "rror: " in record.text[:120]:
+        if mask & ALONE and found and "rror: " in record.text[:120]:
             self._alone(record)
 
     def _of_machine(self, record: Line) -> bool:
@@ -299,9 +243,9 @@ class Reader:
         """What an exception's message says in the words of the rules."""
         message = prefixes.seen(outcome.message)
         mask = SCANNER.mask(message.encode("utf-8", "replace"))
-        for subject, rows in _ROWS.items():
-            if mask & _MASKS[subject] and subject not in (FALLBACK, outcome.subject):
-                for event in _matches(rows, message, mask):
+        for subject, rows in ROWS.items():
+            if mask & MASKS[subject] and subject not in (FALLBACK, outcome.subject):
+                for event in matches(rows, message, mask):
                     raised = event._replace(data=dict(event.data, raised=True))
                     self._event(holder.line, raised, outcome.message, holder.after, holder.read_at)
 
@@ -337,29 +281,6 @@ class Reader:
         passed = self.repeats.pass_on(event)
         if passed is not None:
             self.events.append(passed)
-
-
-def _continued(subject: str, rows: Tuple[_Row, ...], line: Line, mask: int) -> Optional[Block]:
-    """The record that a line begins and that goes on in the next ones, by the rules of a subject."""
-    for bit, rule, _, begins in rows:
-        if mask & bit and begins is not None and begins.search(line.text):
-            return blocks.Continued(rule, subject, lambda text: _matches(rows, text), line)
-    return None
-
-
-def _matches(rows: Tuple[_Row, ...], text: str, mask: Optional[int] = None) -> List[ParsedEvent]:
-    """What the rules of one subject find in a text: the first of them, and those marked ``also``."""
-    mask = SCANNER.mask(text.encode("utf-8", "replace")) if mask is None else mask
-    found: List[ParsedEvent] = []
-    done = False
-    for bit, rule, pattern, _ in rows:
-        if mask & bit and (rule.also or not done):
-            match = pattern.search(text)
-            event = None if match is None else apply(rule, match)
-            if event is not None:
-                found.append(event)
-                done = done or not rule.also
-    return found
 
 
 def _sendable(value: Value) -> Value:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,8 +11,6 @@ from collectors.node.logs import times
 from collectors.node.logs.following import log_paths as fabric_manager
 from collectors.node.logs.following.log_paths import LogPlaces
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.finding import Finding
-from tests.support.jobs import NOW, Sketch
 from tests.support.logs import kinds, only, parse
 
 SWITCH = (
@@ -77,18 +74,3 @@ def test_its_file_is_followed_where_it_is_configured(tmp_path: Path) -> None:
     (wanted,) = places.of_system(1.0)
     assert (wanted.rank, wanted.stream, wanted.why) == (None, "extra", "")
     assert fabric_manager.places(str(tmp_path)) == [wanted.path]
-
-
-def found(**data: Any) -> list[Finding]:
-    job = Sketch()
-    job.ranks().at(["spin x.py:1"])
-    job.says("kernel.fabric_manager", at=NOW - 5, node="node1", **data)
-    return [one for one in job.verdict().findings if one.kind == "nvlink_errors"]
-
-
-def test_fatal_errors_of_gpus_are_told_as_what_they_are() -> None:
-    (one,) = found(fatal=True, what="gpu")
-    assert one.summary.startswith("node1's fabric manager, of NVLinks of GPUs, reported 1 fatal error")
-    (other,) = found(fatal=True)
-    assert other.summary.startswith("an NVSwitch of node1 reported")
-    assert found(fatal=False, what="gpu") == []

@@ -6,9 +6,8 @@ import os
 import time
 from typing import Dict, Iterator, List, NamedTuple, Optional
 
-from collectors.node import files
-from collectors.node.logs import elastic_report
-from collectors.node.logs.following.line_runs import LONGEST_SHOWN, LineRun, line_runs
+from collectors.node import files, redact
+from collectors.node.logs import elastic_report, prefixes
 from collectors.node.logs.following.steps import SEEN, LogSteps
 from collectors.node.logs.following.tail import Tail
 from collectors.node.logs.parser import LogParser
@@ -33,6 +32,10 @@ CLOCKS = 10.0
 """Seconds that a file server's clock may differ from the node's before its times are left alone."""
 SHOWN = 65536
 """Bytes of a file on view that are sent at once."""
+
+
+LONGEST_SHOWN = 2000
+"""Characters of a line on view."""
 
 
 class LogWriter(NamedTuple):
@@ -262,3 +265,37 @@ class Followed:
         self.owners[owner] = None
         alone = self._owner()
         self._parser.own(alone.rank, alone.pid)
+
+
+class LineRun(NamedTuple):
+    """Neighbouring lines of one rank and one time: that in them, or in a line before them."""
+
+    rank: Optional[int]
+    at: Optional[float]
+    lines: List[str]
+
+
+def line_runs(
+    raw: List[bytes], owner: Optional[int], ranks: Dict[int, int], now: float, *, timed: bool
+) -> Iterator[LineRun]:
+    """Runs of lines of one rank, by label; ``owner`` is the rank of lines without one. Times only where ``timed``."""
+    run: List[str] = []
+    current: Optional[int] = owner
+    at: Optional[float] = None
+    for each in raw:
+        whole = each.rstrip(b"\r").rsplit(b"\r", 1)[-1][: 4 * LONGEST_SHOWN]
+        first = next(iter(prefixes.records(whole, 0, now)))
+        rank = first.stream.rank
+        if rank is None and first.stream.local_rank is not None:
+            rank = ranks.get(first.stream.local_rank)
+        if rank is None:
+            rank = owner
+        told = prefixes.moment(first, now) if timed else None
+        if run and (rank != current or (told is not None and told != at)):
+            yield LineRun(current, at, run)
+            run = []
+        current = rank
+        at = at if told is None else told
+        run.append(redact.shapes(whole.decode("utf-8", "replace")[:LONGEST_SHOWN]))
+    if run:
+        yield LineRun(current, at, run)

@@ -14,6 +14,8 @@ from collectors.node.logs.following.pipe_readers import SEARCH, Pipes
 from collectors.node.processes.rooted import seen_by
 from collectors.samples.ranks import RankProcess
 
+NOWHERE = (0, 0)
+"""Device and inode of what is not there."""
 SERVICES = "services"
 """Stands among patterns for the node's own services: no pattern, for it has no place."""
 
@@ -140,3 +142,12 @@ def places(root: str = "") -> List[str]:
         named = _LOG_FILE.search(files.text(files.read_or_none(root + configuration) or b""))
         found.append(root + (named.group(1) if named is not None else usual))
     return [path for path in found if os.path.isfile(path)]
+
+
+def inode_of(path: str) -> Tuple[int, int]:
+    """Device and inode of a path; :data:`NOWHERE` where it cannot be looked at."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return NOWHERE
+    return status.st_dev, status.st_ino

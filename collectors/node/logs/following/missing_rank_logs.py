@@ -12,8 +12,7 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tu
 
 from collectors.node import late_re as re
 from collectors.node.logs import file_names
-from collectors.node.logs.following.log_paths import WantedLog
-from collectors.node.logs.following.told import inode_of
+from collectors.node.logs.following.log_paths import WantedLog, inode_of
 from collectors.samples.ranks import RankProcess
 
 BEFORE = 5.0

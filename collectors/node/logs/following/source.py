@@ -6,10 +6,9 @@ import time
 from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from collectors.node.logs.following.follow import SHOWN, Followed, LogWriter
-from collectors.node.logs.following.log_paths import LogPlaces, WantedLog
+from collectors.node.logs.following.log_paths import NOWHERE, LogPlaces, WantedLog, inode_of
 from collectors.node.logs.following.missing_rank_logs import logs_of_absent
 from collectors.node.logs.following.outbox import Outbox
-from collectors.node.logs.following.told import NOWHERE, ToldFile, inode_of
 from collectors.node.processes.mounts import Mounts
 from collectors.node.shared import Shared
 from collectors.node.source import Absent, Source
@@ -35,6 +34,34 @@ STEPS_EVERY = 0.8
 """Seconds between two words on the steps that logs tell of, at the least."""
 FIND_EVERY = 5.0
 """Seconds between two looks for new files while the ranks stay the same."""
+
+
+SIZE_EVERY = 4.0
+"""Seconds between two words on the size of a file that grows."""
+
+
+class ToldFile:
+    """What was last said of a file, and who it is."""
+
+    __slots__ = ("at", "checked", "files", "identity", "inode", "size", "words")
+
+    def __init__(self) -> None:
+        self.files: List[LogFile] = []
+        self.identity = ""
+        self.checked = self.at = float("-inf")
+        self.inode = NOWHERE
+        self.size = -1
+        """Its size in the last look."""
+        self.words: Tuple[object, ...] = ()
+
+    def due(self, size: int, words: Tuple[object, ...], now: float) -> bool:
+        """Whether to say it anew: what changed, a size that grows now and then, and one that has come to rest."""
+        rests, self.size = size == self.size, size
+        known, self.words = words == self.words, words
+        if known and (size == self.files[0].size or not (rests or not 0 <= now - self.at < SIZE_EVERY)):
+            return False
+        self.at = now
+        return True
 
 
 class LogSource(Source):

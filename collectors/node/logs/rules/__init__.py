@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import Dict, Tuple
 
 from collectors.node.logs.rule import Rule
-from collectors.node.logs.rules import cuda, engines, infiniband, kernel, launchers, nccl, process, slurm, torch
+from collectors.node.logs.rules import cuda, engines, infiniband, kernel, launchers, nccl, process, slurm, store, torch
 
 SUBJECTS: Dict[str, Tuple[Rule, ...]] = {
     "nccl": nccl.RULES,
     "watchdog": torch.WATCHDOG,
     "reports": torch.REPORTS,
-    "store": torch.STORE,
-    "gloo": torch.GLOO,
+    "store": store.STORE,
+    "gloo": store.GLOO,
     "workers": torch.WORKERS,
     "sizes": torch.SIZES,
     "cuda": cuda.RULES,

@@ -7,7 +7,7 @@ from typing import Match, Optional
 from collectors.node import late_re as re
 from collectors.node.logs.rule import Data, Rule, number
 
-WARN = r"(?:CCL WARN|CCOM WARN|Last error:)\s{0,8}[^\n]{0,240}?"
+WARN = r"(?:CCL WARN|CCOM WARN|Last error:)\s{0,8}[^\n]{0,120}?"
 _HEAD = re.compile(
     r"(?:(?P<at_file>[\w/.-]{1,255}:\d{1,9})(?: \(\w{1,80}\))? )?(?:(?:[NR]CCL|CCOM) WARN|Last error:)"
     r"\s*(?P<message>\S[^\n]*)"
@@ -18,8 +18,8 @@ _COMPLETION = (
     r"(?P<status>%s)\b(?:[^\n]*\bhca (?P<device>\S+))?"
 )
 _EVENT = (
-    r"(?:(?P<device>[a-z]\w{0,32}_\d{1,4}):(?P<port>\d{1,4}) )?(?:[Gg]ot )?(?:non-fatal )?async (?:fatal |error"
-    r" )?event ?: ?"
+    r"NET/IB ?: ?(?:(?P<device>[a-z]\w{0,32}_\d{1,4}):(?P<port>\d{1,4}) )?(?:[Gg]ot )?(?:non-fatal )?"
+    r"async (?:fatal |error )?event ?: ?"
 )
 
 
