@@ -9,26 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
 
 from textual.binding import Binding
 
-from tui.handlers import (
-    asked,
-    going,
-    measured,
-    own,
-    probed,
-    repairs,
-    results,
-    scrubbing,
-    stacks,
-    tables,
-    traced,
-    viewing,
-)
+from tui.handlers import going, own, probes, repairs, scrubbing, stacks, tables, traces
+from tui.handlers.ask import asks
+from tui.handlers.tables import on_table
 from tui.host import Host
-from tui.intent import Intent
 from tui.panels.registry import PANELS
 from tui.widgets.lines import Move
 
@@ -64,8 +51,6 @@ class Action:
     footer: int = 0
     """Place in the footer, lowest first; 0 keeps it out."""
     touch: Touch = Touch.NOTHING
-    intent: Callable[[Host], Intent] | None = None
-    """For ``Touch.JOB``: what it does, in a line and exactly."""
     looks: bool = False
     """Only reads on the nodes: allowed when read-only, impossible where there are no nodes."""
 
@@ -73,8 +58,11 @@ class Action:
     """Its key is alive where the panel lacks what it needs, too: there it says why not."""
     over: bool = False
     """Its key is alive over a dialog, too."""
-    named: Callable[[Host], str] | None = None
-    """What the footer calls it now, where that changes."""
+
+    @property
+    def binding(self) -> str:
+        """What Textual calls it."""
+        return f"do('{self.id}')"
 
     @property
     def asks(self) -> bool:
@@ -107,16 +95,16 @@ MOVE_ACTIONS = tuple(
 
 ACTIONS: tuple[Action, ...] = (
     *PANEL_ACTIONS,
-    Action("panel.next", "tab", "Next panel", "Open the panel to the right.", going.open_next, "Panels"),
+    Action("panel.next", "tab", "Next panel", "Open the panel to the right.", going.opens_beside(1), "Panels"),
     Action("panel.previous", "shift+tab", "Panel before", "Open the panel to the left.",
-           going.open_previous, "Panels"),
+           going.opens_beside(-1), "Panels"),
     Action("overview.back", "left", "Back in time", "Show an earlier moment; every panel does.",
            scrubbing.scrubs(-1), "Time", "time"),
     Action("overview.forth", "right", "On in time", "Show a later moment.", scrubbing.scrubs(1), "Time", "time"),
-    Action("overview.graph", "g", "Graph", "Who waits for whom, as boxes: arrows go from one to another, Enter opens.",
-           viewing.show_waits, "Overview", "graph", 5),
+    Action("overview.graph", "g", "Who waits", "Who waits for whom: arrows go from one to another, Enter opens.",
+           going.show_waits, "Overview", "graph", 5),
     Action("overview.happened", "H", "Happened", "What happened, line by line; Enter shows the moment of one.",
-           viewing.show_happened, "Overview", "graph", 5),
+           going.show_happened, "Overview", "graph", 5),
     *MOVE_ACTIONS,
     Action("enter", "enter", "In", "Go in: node, rank, its log; a finding's proof; a rank's full stack.",
            going.enter, "Moving", "enter", 1),
@@ -127,10 +115,11 @@ ACTIONS: tuple[Action, ...] = (
     Action("filter", "slash", "Filter", "Show only what matches: rank=3,7-9  util<10  node~gpu0  !state=S  word.",
            tables.ask_filter, "Tables", "filter", 3, everywhere=True),
     Action("sort.next", "greater_than_sign", "Sort", "Order by the next column.",
-           tables.sort_next, "Tables", "sort", 7),
+           on_table(lambda table: table.sort_next(1)), "Tables", "sort", 7),
     Action("sort.previous", "less_than_sign", "Sort by column before", "Order by the column before.",
-           tables.sort_previous, "Tables", "sort"),
-    Action("sort.turn", "I", "Turn order", "Order the other way round.", tables.sort_turn, "Tables", "sort"),
+           on_table(lambda table: table.sort_next(-1)), "Tables", "sort"),
+    Action("sort.turn", "I", "Turn order", "Order the other way round.",
+           on_table(lambda table: table.turn_order()), "Tables", "sort"),
     Action("columns", "o", "Columns", "All columns and what they mean: show, hide, go to one, order by one.",
            tables.choose_columns, "Tables", "columns", 7),
     Action("mark", "space", "Mark", "Mark the row or line, and go on to the next.", tables.mark, "Tables", "mark", 6),
@@ -141,28 +130,28 @@ ACTIONS: tuple[Action, ...] = (
     Action("copy.verdict", "y", "Copy verdict", "Copy the verdict in ten lines, to be told to somebody (OSC 52).",
            tables.copy_verdict, "hangtop"),
     Action("metric.next", "v", "Figure", "Next figure in the cells: utilisation, memory, power, temperature, clock.",
-           viewing.metric_next, "Overview", "metric", 4),
+           going.metric_next, "Overview", "metric", 4),
     Action("metric.previous", "V", "Figure before", "The figure before.",
-           viewing.metric_previous, "Overview", "metric"),
+           going.metric_previous, "Overview", "metric"),
     Action("overview.closer", "plus,equals_sign", "Closer", "More of each node, in more cells.",
-           viewing.closer, "Overview", "view"),
+           going.closer, "Overview", "view"),
     Action("overview.farther", "minus", "Farther", "More nodes, in fewer cells each.",
-           viewing.farther, "Overview", "view"),
-    Action("waits", "W", "Who waits", "Who waits for whom, as boxes, from any panel.", viewing.show_waits, "Job"),
-    Action("log.follow", "F", "Follow", "Go to the newest line and stay there.", viewing.log_follow, "Logs", "log", 4),
+           going.farther, "Overview", "view"),
+    Action("waits", "W", "Who waits", "Who waits for whom, from any panel.", going.show_waits, "Job"),
+    Action("log.follow", "F", "Follow", "Go to the newest line and stay there.", going.log_follow, "Logs", "log", 4),
     Action("log.pause", "p", "Pause", "Stand still on this line, or follow again.",
-           viewing.log_pause, "Logs", "log", 4),
+           going.log_pause, "Logs", "log", 4),
     Action("log.severity", "w", "Severity", "All lines; warnings and worse; errors alone.",
-           viewing.log_severity, "Logs", "log", 5),
+           going.log_severity, "Logs", "log", 5),
     Action("log.fold", "z", "Fold", "Lines that many ranks write at once as one, or each alone.",
-           viewing.log_fold, "Logs", "log", 6),
-    Action("log.next", "n", "Next alarm", "To the next warning or error.", viewing.alarm_next, "Logs", "log", 5),
+           going.log_fold, "Logs", "log", 6),
+    Action("log.next", "n", "Next alarm", "To the next warning or error.", going.next_alarm(1), "Logs", "log", 5),
     Action("log.previous", "N", "Alarm before", "To the warning or error before.",
-           viewing.alarm_previous, "Logs", "log"),
+           going.next_alarm(-1), "Logs", "log"),
     Action("log.time", "at", "Time", "Go to a time of day (02:47, 02:47:10) or back by an age (5m).",
-           viewing.ask_time, "Logs", "log", 5),
+           going.ask_time, "Logs", "log", 5),
     Action("time.toggle", "space", "Pause", "Stand still at this moment; live again, or play a recording on.",
-           scrubbing.toggle, "Time", "time", 6, named=scrubbing.toggles),
+           scrubbing.toggle, "Time", "time", 6),
     Action("time.live", "0", "Now", "To the newest moment, from any panel.", scrubbing.live, "Time"),
     Action("time.back", "comma", "Back in time", "Show an earlier moment, from any panel.",
            scrubbing.scrubs(-1), "Time"),
@@ -177,35 +166,35 @@ ACTIONS: tuple[Action, ...] = (
     Action("time.previous", "N", "Mark before", "To what happened before.", scrubbing.marks(-1), "Time"),
     Action("time.mark", "m", "Set mark", "Mark this moment on the line of time.", scrubbing.set_mark, "Time"),
     Action("stacks.dump", "d", "Dump", "Look at the stacks of the marked ranks, or of the one under the cursor.",
-           stacks.dump_chosen, "Job", "ranks", 4, looks=True),
+           stacks.dump(), "Job", "ranks", 4, looks=True),
     Action("stacks.all", "D", "Dump all", "Look at the stacks of all ranks, without pausing them.",
-           stacks.dump_all, "Job", "", 5, looks=True),
+           stacks.dump(everybody=True), "Job", "", 5, looks=True),
     Action("stacks.native", "ctrl+n", "Dump native", "Stacks with native frames: 0.5 s of CPU, 25 ms of pause a rank.",
-           stacks.dump_native, "Job", "ranks", 0, Touch.JOB, stacks.native_intent),
+           asks(stacks.native), "Job", "ranks", 0, Touch.JOB),
     Action("stacks.sample", "s", "Look", "All looks at the stacks together, then each alone.",
-           stacks.next_sample, "Stacks", "samples", 3),
+           going.next_sample, "Stacks", "samples", 3),
     Action("stacks.tree", "b", "Tree", "The prefix tree of all threads, or the groups again.",
-           stacks.toggle_tree, "Stacks", "samples", 3),
+           going.toggle_tree, "Stacks", "samples", 3),
     Action("stacks.flame", "f", "Flame graph", "Sample the marked ranks for 10 s without pausing them; SVG and a tree.",
-           asked.flame_graph, "Job", "ranks", 0, Touch.NODE),
+           asks(probes.flame_graph), "Job", "ranks", 0, Touch.NODE),
     Action("probe.collectives", "a", "Probe", "Measure collectives between all nodes; loads their network for seconds.",
-           probed.probe_collectives, "Job", "", 0, Touch.JOB, probed.collectives_intent),
+           asks(probes.collectives), "Job", "", 0, Touch.JOB),
     Action("probe.path", "P", "Path", "Measure the path between all nodes: MTU, loss, throughput; loads their network.",
-           probed.probe_path, "Job", "", 0, Touch.JOB, probed.path_intent),
+           asks(probes.path), "Job", "", 0, Touch.JOB),
     Action("traces", "t", "Traces", "What profiler traces, here or on the nodes, say of compute and waits.",
-           traced.ask_traces, "Job", "", 0),
+           traces.ask_traces, "Job", "", 0),
     Action("traces.ask", "T", "Trace now", "Ask the ranks for a trace (dynolog); shows it first.",
-           traced.ask_ranks, "Job", "", 0, Touch.NODE),
+           asks(traces.trace_ranks), "Job", "", 0, Touch.NODE),
     Action("recorder", "r", "Recorder", "Ask the ranks for flight recorder dumps; the job goes on.",
-           asked.ask_recorders, "Job", "", 0, Touch.JOB, asked.recorder_intent),
+           asks(probes.recorders), "Job", "", 0, Touch.JOB),
     Action("lint", "e", "Environment", "What is wrong with the settings of all ranks.",
-           asked.lint_environment, "Job", "", 0),
+           probes.lint_environment, "Job", "", 0),
     Action("probe.more", "M", "Measure", "List what else can be measured: packets, InfiniBand; each one asks.",
-           measured.open_measurements, "Job", "", 0, Touch.NODE),
+           probes.open_measurements, "Job", "", 0, Touch.NODE),
     Action("repair", "K", "Repair", "List what can be mended: orphans, stopped ranks, the port; each one asks.",
            repairs.open_repairs, "Job", "", 0, Touch.NODE),
     Action("results", "R", "Results", "Answers of probes, flame graphs, traces, lint and recorder, to be read again.",
-           results.open_results, "Job", "", 12),
+           own.open_results, "Job", "", 12),
     Action("report", "x", "Report", "Write an incident report here: verdict, evidence, merged stacks, state.",
            own.write_report, "Job", "", 11),
     Action("shell", "exclamation_mark", "Shell", "A shell on the selected node; hangtop comes back after it.",
@@ -213,38 +202,31 @@ ACTIONS: tuple[Action, ...] = (
     Action("again", "A", "Try again", "Connect to a lost node now; what was left unanswered is asked once more.",
            own.try_again, "Job", "again"),
     Action("palette", "colon,ctrl+p", "Commands", "Find any action, node or theme by its name.",
-           own.open_palette, "hangtop", "", 12),
+           own.open_palette, "hangtop", "", 2),
     Action("help", "question_mark,f1", "Help", "All keys.", own.show_help, "hangtop", "", 2),
     Action("theme", "ctrl+t", "Theme", "Change the colours.", own.next_theme, "hangtop"),
     Action("redraw", "ctrl+l", "Redraw", "Draw the whole screen anew.", own.redraw, "hangtop"),
     Action("suspend", "ctrl+z", "To the shell", "Leave the terminal to the shell; fg there brings the screen back.",
            own.suspend, "hangtop", over=True),
     Action("quit", "q,ctrl+q,ctrl+c", "Quit", "Leave hangtop; asks once while the job hangs. Nothing stays on nodes.",
-           own.leave, "hangtop", "", 13),
+           own.leave, "hangtop", "", 2),
 )  # fmt: skip
 """To add a key, add its action."""
 
 BY_ID = {action.id: action for action in ACTIONS}
 
 
-@cache
-def in_footer(can: frozenset[str]) -> tuple[Action, ...]:
-    """Actions of the footer for a panel that can do this, the most useful first."""
-    found = [action for action in ACTIONS if action.footer and action.valid(can)]
-    return tuple(sorted(found, key=lambda action: (action.footer, not action.needs)))
-
-
 def bindings() -> list[Binding]:
-    """Textual's bindings of all actions."""
+    """Textual's bindings of all actions; those of the footer in its order.
+
+    Of two with one key the more special one comes first: Textual runs the first that is valid.
+    """
+    order = sorted(ACTIONS, key=lambda action: (not action.needs, action.footer or 99))
+    footer = sorted(order, key=lambda action: action.footer or 99)
     return [
         Binding(
-            action.keys,
-            f"do('{action.id}')",
-            action.title,
-            show=False,
-            id=action.id,
-            tooltip=action.help,
+            action.keys, action.binding, action.title, show=bool(action.footer), id=action.id, tooltip=action.help,
             priority=action.over,
         )
-        for action in ACTIONS
-    ]
+        for action in footer
+    ]  # fmt: skip

@@ -2,46 +2,56 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import importlib
 import inspect
 import os
+import sys
 import time
-from collections.abc import Awaitable, Sequence
+from collections import deque
+from collections.abc import Sequence
 from typing import ClassVar
 
-from textual import events
+from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.filter import ANSIToTruecolor, LineFilter, NoColor
 from textual.screen import Screen
 from textual.theme import Theme
 from textual.worker import Worker, WorkerState
 
 from collectors.fleet.transport import TransportError
-from hangtop.session.aside import aside
-from tui.actions import BY_ID, Action, Touch, bindings
-from tui.clicks import Clicks
-from tui.edges import Edges
-from tui.handlers.scrubbing import advance
+from tui.actions import ACTIONS, BY_ID, Action, Touch, bindings
+from tui.alarm import Alarm, notification
+from tui.frame import Crumbs, KeyFooter, PanelTabs
+from tui.handlers.ask import refusals
+from tui.handlers.scrubbing import advance, go
+from tui.host import KEPT, Host
 from tui.looks.ascii import AsciiFilter
 from tui.looks.format import reason
+from tui.looks.keys import shown_keys
 from tui.looks.theme import THEMES, Ink, ink_of
-from tui.navigation import Stage
 from tui.options import ScreenOptions
+from tui.order import Refused
+from tui.panels.base import StacksOpened
 from tui.panels.registry import PANELS
-from tui.results import Results
-from tui.running.alarm import Alarm, notification
-from tui.running.arrivals import ARRIVALS, Arrivals
-from tui.running.due import Due
-from tui.running.garbage import REST, Garbage
-from tui.running.heap import give_back, share_heap
-from tui.running.starting import BEGINNING, start_session
-from tui.running.terminal import TerminalDriver
 from tui.scene import Scene
+from tui.stage import Stage
 from tui.subject import Subject
+from tui.terminal import TerminalDriver
+from tui.widgets.banner import Banner
+from tui.widgets.chart import TimeChart
 from tui.widgets.lines import Lines
 
 COST_PERIOD = 2.0
 """Seconds between two looks at hangtop's own CPU and memory."""
+ARRIVALS = 0.1
+"""Seconds between two looks at whether a node has come, at the start of a small job."""
+FEW = 64
+"""Nodes of which each is drawn as it comes."""
+BEGINNING = "session"
+"""Name of the worker that begins the session: where it fails nothing can be shown, now or later."""
 
 __all__ = ["HangtopApp", "ScreenOptions"]
 
@@ -49,25 +59,14 @@ __all__ = ["HangtopApp", "ScreenOptions"]
 class MainScreen(Screen[None], inherit_bindings=False):
     """The screen under all dialogs; it has no keys of its own (Textual's would take Tab)."""
 
-    BLANK = True
 
-
-class HangtopApp(Clicks, inherit_bindings=False):
+class HangtopApp(Host, inherit_bindings=False):
     """The screen of one session. It draws the session's state and never changes it."""
 
     TITLE = "hangtop"
     ENABLE_COMMAND_PALETTE = False
-    SUSPENDED_SCREEN_CLASS = "-screen-suspended"
+    CSS_PATH = "app.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings()]
-    CSS = """
-    MainScreen { background: $background; color: $foreground; layout: vertical; }
-    #tabs, #footer, #crumbs { height: 1; background: $panel; }
-    #crumbs { display: none; background: $background; }
-    #crumbs.-on { display: block; }
-    ToastRack { margin-bottom: 1; scrollbar-size: 0 0; }
-    Toast { padding: 0 1; }
-    .-screen-suspended Toast { display: none; }
-    """
 
     def __init__(self, session: Subject, options: ScreenOptions | None = None) -> None:
         self.options = options or ScreenOptions()
@@ -77,15 +76,15 @@ class HangtopApp(Clicks, inherit_bindings=False):
         self.scene = Scene(session, plain=self.options.ascii)
         moves = session.can_act or session.player is not None  # files have but one moment
         self.stage = Stage(self.scene, PANELS[0].name if moves else "findings")
-        self.edges = Edges(self)
-        self.results = Results()
-        self._alarm = Alarm()
-        self._garbage = Garbage()
-        self._due = Due(self.tick, self.set_timer)
-        self._ticked = time.monotonic()
-        self._arrivals = Arrivals(self.tick)
+        self.banner, self.tabs, self.crumbs, self.footer = Banner(self.scene), PanelTabs(), Crumbs(), KeyFooter()
+        self.results = deque(maxlen=KEPT)
         self.never_began: BaseException | None = None
         """Why the session could not begin: the application ends then."""
+        self._alarm = Alarm()
+        self._ticked = time.monotonic()
+        self._came = 0
+        self._keys: object = None
+        """What the footer's keys depend on."""
         self._last_filters: list[LineFilter] = [NoColor()] if self._plain else []
         if self.options.ascii:
             self._last_filters.append(AsciiFilter())
@@ -110,80 +109,111 @@ class HangtopApp(Clicks, inherit_bindings=False):
         return MainScreen(id="_default")
 
     def compose(self) -> ComposeResult:
-        """Banner, tabs, where one is, the panel, the keys."""
-        yield self.edges.banner
-        yield self.edges.tabs
-        yield self.edges.crumbs
+        """Verdict, panels by number, the way here, the panel, the keys."""
+        yield self.banner
+        yield self.tabs
+        yield self.crumbs
         yield self.stage
-        yield self.edges.footer
+        yield self.footer
 
     def on_mount(self) -> None:
         """Everything but the first frame waits for the first frame."""
         self.theme_changed_signal.subscribe(self, self._recolour)
         self.app_resume_signal.subscribe(self, lambda _: self.redraw_all())  # the shell has written over it
+        self.panel.main.focus()
         self.tick()
         self.call_after_refresh(self._begin)
 
     def _begin(self) -> None:
-        self.run_worker(start_session(self), name=BEGINNING, exit_on_error=False)
-        self.set_interval(min(10.0, max(0.25, self.options.refresh)), self._due)
-        self.set_interval(COST_PERIOD, self.edges.footer.measure)
-        self.set_interval(REST, self._garbage.rest)
+        self.run_worker(self._start(), name=BEGINNING, exit_on_error=False)
+        self.set_interval(min(10.0, max(0.25, self.options.refresh)), self.tick)
+        self.set_interval(COST_PERIOD, self.footer.measure)
         self._arriving = self.set_interval(ARRIVALS, self._look_for_arrivals)
-        self._garbage.start()
-        self._garbage.take_turns()
-        share_heap()
+        # what is there now stays: no collection need look at it again
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 100)
         unknown = sorted(set(self.options.keymap) - BY_ID.keys())
         if unknown:
             self.say(f"no such action in [keys]: {', '.join(unknown)}", "warning")
 
+    async def _start(self) -> None:
+        """Begin the session, whose questions are asked on the screen, and keep its past from then on."""
+        from tui.dialogs.asking import ScreenAsker
+
+        self.head.asker = ScreenAsker(self)
+        if self.head.options.targets:
+            await asyncio.to_thread(importlib.import_module, "asyncssh")  # 0.1 s, and ldconfig and gcc run in it
+        if self.head.live and self.head.player is None:
+            self.head.keeping.keep_past()
+        await self.head.start()
+
     async def on_unmount(self) -> None:
         """End every connection before the loop ends."""
-        self._garbage.stop()
         self.options.before_close()
         await self.head.close()
-
-    def on_resize(self) -> None:
-        """Lay out first and last lines anew, once they know their sizes."""
-        self.call_after_refresh(self.edges.draw)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """A failure in the background is said, not hidden."""
         error = event.worker.error
         if event.state is WorkerState.ERROR and error is not None:
-            known = isinstance(error, (TransportError, OSError))
-            self.say(reason(error) if known else f"{type(error).__name__}: {error}", "error")
+            self._tell_failure(error)
             if event.worker.name == BEGINNING:  # a screen that stays empty for ever would tell of looks to come
                 self.never_began = error
                 self.exit()
 
+    def _tell_failure(self, error: BaseException, what: str = "") -> None:
+        if isinstance(error, refusals()):
+            self.say(f"{what}{error}", "warning")
+        else:
+            known = isinstance(error, (TransportError, OSError))
+            self.say(f"{what}{reason(error)}" if known else f"{what}{type(error).__name__}: {error}", "error")
+
     # --- drawing -------------------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Draw the latest state, once; under a dialog, too, and its own first line."""
-        aside.hold()
+        """Draw the latest state, once; under a dialog, too."""
         now = time.monotonic()
         passed, self._ticked = now - self._ticked, now
         if self.scene.timeline.playing:
             advance(self, passed)
         self.scene.turn()
         self._announce()
-        self.stage.panel.draw()
-        self.edges.draw()
+        self.panel.draw()
+        self.banner.draw()
+        self.draw_frame()
+
+    def draw_frame(self) -> None:
+        """Draw what stands around the panel: another one may be on top, or the cursor elsewhere in it."""
+        session, panel = self.session, self.panel
+        hidden = () if session.can_act else self.scene.without_anything
+        self.tabs.tell(self.stage.top, len(session.verdict.findings) if session.verdict else 0, hidden)
+        self.crumbs.tell(self.stage.trail, panel.query_text)
+        keys = panel.can, session.can_act
+        if keys != self._keys:
+            self._keys = keys
+            self.footer.leave_out(
+                [one.binding for one in ACTIONS if not (one.valid(keys[0]) and (keys[1] or not one.asks))]
+            )
+            self.refresh_bindings()
 
     def _look_for_arrivals(self) -> None:
-        """Draw nodes as they come; once all have, what their handshakes left goes back to the system."""
-        if self._arrivals.look([node.link for node in self.head.state.nodes.values()]):
+        """Draw nodes as they come rather than up to a second later."""
+        links = [node.link for node in self.head.state.nodes.values()]
+        came = len(links) - links.count("connecting")
+        if came != self._came and len(links) <= FEW:
+            self.tick()
+        self._came = came
+        if 0 < came == len(links):
             self._arriving.stop()
-            if self._arrivals.many:
-                self.run_worker(give_back(), name="heap", exit_on_error=False)
 
     def _announce(self) -> None:
         news = self._alarm.news(self.head.verdict)
         if news and self.options.bell:
             self.bell()
-            if self._driver is not None:
-                self._driver.write(notification(news, os.environ))
+            if not self.is_headless and sys.__stderr__ is not None:
+                # whole, between two frames: the screen is written there, too
+                sys.__stderr__.write(notification(news, os.environ))
+                sys.__stderr__.flush()
 
     def _recolour(self, theme: Theme) -> None:
         self.ink = ink_of(theme, plain=self._plain)
@@ -191,75 +221,82 @@ class HangtopApp(Clicks, inherit_bindings=False):
 
     def redraw_all(self) -> None:
         """Draw the whole screen anew."""
-        for lines in self.screen.query(Lines):
-            lines.repaint()
+        for screen in self.screen_stack:
+            for lines in screen.query(Lines):
+                lines.repaint()
         self.tick()
         self.screen.refresh(layout=True)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Textual's filters, then ours: no colour, no character beyond ASCII.
 
-        Not the one that turns the sixteen colours into others: hangtop's styles use them on purpose or not at all, and
-        it looks at every segment of every line.
+        Not the one that turns the sixteen colours into others: hangtop's styles use them on purpose or not at all.
         """
         kept = [kind for kind in super().get_line_filters() if not isinstance(kind, ANSIToTruecolor)]
         return [*kept, *self._last_filters]
 
     # --- actions -------------------------------------------------------------------------------------------------
 
-    def is_valid(self, action: Action) -> bool:
-        """True when the panel on top can do it."""
-        return action.valid(self.panel.can)
+    def get_key_display(self, binding: Binding) -> str:
+        """A key as the footer names it."""
+        return shown_keys(binding.key)[0]
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Tell Textual which keys are alive here."""
         if action != "do":
             return super().check_action(action, parameters)
         wanted = BY_ID[str(parameters[0])]
-        return wanted.everywhere or self.is_valid(wanted)
-
-    async def on_event(self, event: events.Event) -> None:
-        """Have long work rest while a key or a click is on its way to the screen."""
-        if isinstance(event, events.InputEvent) and not isinstance(event, events.MouseMove):
-            aside.hold()
-        await super().on_event(event)
+        return wanted.everywhere or wanted.valid(self.panel.can)
 
     async def action_do(self, name: str) -> None:
-        """Run an action by its id: refused where it cannot or must not be, confirmed when it touches the job."""
+        """Run an action by its id: refused where it cannot or must not be."""
         action = BY_ID[name]
-        self._garbage.pressed()
         if action.asks and not self.session.can_act:
             past = self.head.can_act
             what = "this is a moment of the past, 0 goes to now" if past else "this shows what was recorded"
             self.say(f"{action.title}: {what}; no node can be asked", "warning")
         elif action.touch is not Touch.NOTHING and self.session.options.read_only:
             self.say(f"{action.title}: refused, because --read-only was given", "warning")
-        elif action.touch is Touch.JOB and action.intent is not None:
-            from tui.dialogs.asking import ConfirmDialog
-
-            def take(answer: bool | None) -> None:
-                if answer:
-                    self._in_background(action)
-
-            self.push_screen(ConfirmDialog(action.title, action.intent(self)), take)
         else:
-            try:
-                done = action.run(self)
-                if inspect.isawaitable(done):
-                    await done
-            except (TransportError, OSError) as error:  # a full disk, a node that is gone: no reason to leave the job
-                self.say(f"{action.title}: {reason(error)}", "error")
-            if len(self.screen_stack) == 1:
-                self.edges.draw_frame()
+            await self._run(action)
 
-    def _in_background(self, action: Action) -> None:
-        done = action.run(self)
-        if inspect.isawaitable(done):
-            self.run_worker(_finished(done), name=action.id, exit_on_error=False)
+    async def _run(self, action: Action) -> None:
+        try:
+            done = action.run(self)
+            if inspect.isawaitable(done):
+                await done
+        except (TransportError, OSError) as error:  # a full disk, a node that is gone: no reason to leave the job
+            self._tell_failure(error, f"{action.title}: ")
+        except Refused as error:
+            self._tell_failure(error)
+        if len(self.screen_stack) == 1:
+            self.draw_frame()
 
     def start(self, action: str) -> None:
         """Run an action, by its id, from where one cannot wait for it."""
         self.run_worker(self.action_do(action), name=action, exit_on_error=False)
+
+    @on(PanelTabs.Chosen)
+    async def open_chosen(self, event: PanelTabs.Chosen) -> None:
+        """A title was clicked."""
+        await self.action_do(f"panel.{event.panel}")
+
+    @on(Lines.Entered)
+    async def enter_clicked(self) -> None:
+        """What is under the mouse was clicked twice."""
+        await self.action_do("enter")
+
+    @on(TimeChart.Scrubbed)
+    async def show_clicked(self, event: TimeChart.Scrubbed) -> None:
+        """A moment of the line of time was clicked."""
+        await go(self, event.at)
+
+    @on(StacksOpened)
+    def open_stacks(self, event: StacksOpened) -> None:
+        """A group was gone into."""
+        from tui.dialogs.stack import StackDialog
+
+        self.push_screen(StackDialog(event.dumps, event.nodes))
 
     def open_palette(self) -> None:
         """Open the command palette."""
@@ -272,7 +309,3 @@ class HangtopApp(Clicks, inherit_bindings=False):
         from tui.help_text import help_dialog
 
         self.push_screen(help_dialog(self.options.keymap, self.stage.top, self.panel))
-
-
-async def _finished(done: Awaitable[object]) -> None:
-    await done

@@ -1,28 +1,31 @@
-"""The application as actions see it. What they may ask of it is here; how it is done is the application's business."""
+"""The application as actions and panels see it; how it is done is the application's business."""
 
 from __future__ import annotations
 
 import os
+from collections import deque
 from typing import TYPE_CHECKING
 
 from textual.app import App
 
 from tui.looks.text import harmless
 from tui.looks.theme import Ink
-from tui.navigation import Stage
 from tui.options import ScreenOptions
 from tui.panels.base import Panel, Place
-from tui.results import Result, Results
 from tui.scene import Scene
+from tui.stage import Stage
 from tui.subject import Subject
 from tui.widgets.lines import Content
 
 if TYPE_CHECKING:
     from textual.notifications import SeverityLevel
 
+KEPT = 50
+"""Answers that are kept, the newest ones."""
+
 
 class Host(App[None], inherit_bindings=False):
-    """The base of the application: session, scene and stage, and what is done with them from everywhere."""
+    """Session, scene and stage, and what is done with them from everywhere."""
 
     head: Subject
     """What is live, or played."""
@@ -32,7 +35,8 @@ class Host(App[None], inherit_bindings=False):
     stage: Stage
     options: ScreenOptions
     ink: Ink
-    results: Results
+    results: deque[tuple[float, str, Content]]
+    """Answers that were asked for, the newest last: when, title, text."""
 
     @property
     def panel(self) -> Panel:
@@ -40,14 +44,11 @@ class Host(App[None], inherit_bindings=False):
         return self.stage.panel
 
     def say(self, text: str, severity: SeverityLevel = "information") -> None:
-        """Show a short message; never read as markup. One that is on the screen already is not shown again."""
-        told = harmless(text)
-        if any(shown.message == told and not shown.has_expired for shown in self._notifications):
-            return
-        self.notify(told, severity=severity, markup=False, timeout=4 if severity == "information" else 8)
+        """Show a short message; never read as markup."""
+        self.notify(harmless(text), severity=severity, markup=False, timeout=4 if severity == "information" else 8)
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Copy to the terminal's clipboard, and within tmux to its buffer: that takes nothing from the terminal."""
+        """Copy to the terminal's clipboard, and within tmux to its buffer: tmux by default takes no OSC 52."""
         super().copy_to_clipboard(text)
         if os.environ.get("TMUX"):
             from tui.clipboard import load_buffer
@@ -56,7 +57,7 @@ class Host(App[None], inherit_bindings=False):
 
     def keep(self, title: str, content: Content) -> None:
         """Keep an answer, to be read again."""
-        self.results.keep(Result(self.session.now(), title, content))
+        self.results.append((self.session.now(), title, content))
 
     def answer(self, title: str, content: Content) -> None:
         """Show an answer, and keep it."""
@@ -78,7 +79,7 @@ class Host(App[None], inherit_bindings=False):
         self.tick()
 
     def renew_panels(self) -> None:
-        """Another state than before is shown: nothing that was worked out from the last one is true."""
+        """Another moment than before is shown: nothing that was worked out from the last one is true."""
         for panel in self.stage.panels.values():
             panel.renew()
 
@@ -106,7 +107,3 @@ class Host(App[None], inherit_bindings=False):
     def start_going(self, place: Place) -> None:
         """Go to a place from where one cannot wait for it."""
         self.run_worker(self.go(place), name="go", exit_on_error=False)
-
-    def set_theme(self, name: str) -> None:
-        """Change the colours."""
-        self.theme = name

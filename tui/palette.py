@@ -8,7 +8,6 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from textual.app import ComposeResult
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
@@ -19,7 +18,6 @@ from tui.looks.keys import shown_keys
 from tui.looks.text import harmless
 from tui.panels.base import Place
 from tui.panels.findings import key_of, where
-from tui.widgets.banner import Banner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +68,7 @@ class ActionsProvider(Provider):
             place = Place("ranks", f"node={node.name}")
             yield _Offer(f"Node {harmless(node.name)}", "its ranks", partial(app.start_going, place), first=False)
         for theme in sorted(app.available_themes):
-            yield _Offer(f"Theme {theme}", "colours", partial(app.set_theme, theme), first=False)
+            yield _Offer(f"Theme {theme}", "colours", partial(setattr, app, "theme", theme), first=False)
 
     def _things(self, app: Host) -> Iterator[_Offer]:
         """Findings, and the columns of the panel."""
@@ -113,13 +111,4 @@ class ActionsProvider(Provider):
 
 
 class Palette(CommandPalette):
-    """Textual's palette below the first line, which stays free and goes on as in every dialog; without its picture."""
-
-    DEFAULT_CSS = """
-    Palette SearchIcon { display: none; }
-    """
-
-    def compose(self) -> ComposeResult:
-        """The verdict, then the palette."""
-        yield Banner(cast("Host", self.app).scene)
-        yield from super().compose()
+    """Textual's palette."""

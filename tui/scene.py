@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Literal
 
+from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Finding, Verdict, WaitBox
 from hangtop.session.state.job_state import GpuState, JobState, NodeState, RankState
 from tui.figures.count import Count, KnownRanks, alive_on, counted
 from tui.figures.measure import is_stale
 from tui.figures.owners import owners_of, pids_are_hidden
+from tui.frames import short_stack
 from tui.looks.names import ShortNames
 from tui.ordering.order import natural
 from tui.ordering.rows import NOTHING, GpuRow, Lists, NodeRows, PortRow, RankRow, lists_of, rows_of
 from tui.subject import Subject
 from tui.timeline import Timeline
-from tui.waits.waiting import WaitLookup
+from tui.waits import WaitLookup
 
 MOVING = frozenset({"healthy", "slow"})
 LOUD = frozenset({"hung", "crashed", "at_risk", "slow"})
@@ -55,6 +57,7 @@ class Scene:
         self.now, self.interval = self.session.now(), self.session.told.interval
         self.__dict__.pop("count", None)
         self.__dict__.pop("lists", None)
+        self.__dict__.pop("_dumps", None)
         self._owners.clear()
 
     @property
@@ -232,6 +235,20 @@ class Scene:
             found = self._owners[node.name] = [(gpu, owners_of(node, gpu, alive)) for gpu in node.gpus.values()]
         return found
 
+    @cached_property
+    def _dumps(self) -> dict[tuple[str, int], StackDump]:
+        """The newest look at each rank's own process."""
+        return {(node, dump.rank_pid): dump for node, dump in self.state.stacks if dump.pid == dump.rank_pid}
+
+    def dump_of(self, row: RankRow) -> StackDump | None:
+        """The newest look at a rank's stack."""
+        return self._dumps.get((row.node.name, row.rank.process.pid))
+
+    def leaf_of(self, row: RankRow) -> str | None:
+        """Function and line of a rank's own code that it was in when it was last looked at."""
+        dump = None if row.rank.gone_at is not None else self.dump_of(row)
+        return next(iter(short_stack(dump, 1)), None) if dump is not None else None
+
     def gpu_of(self, row: RankRow) -> GpuState | None:
         """First GPU that a rank's process, or a helper's, is on."""
         pid = row.rank.process.pid
@@ -250,9 +267,3 @@ class Scene:
                 hidden and process.local_rank == gpu.index
             ):
                 yield gpu
-
-
-class Staged(Protocol):
-    """Has the scene: the application, for dialogs that draw the verdict."""
-
-    scene: Scene

@@ -5,77 +5,65 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, ClassVar
 
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
 from collectors.fleet.ssh.asking import Question
-from tui.dialogs.base import Dialog, Text
-from tui.intent import Intent
-from tui.looks.text import harmless, wrap
+from tui.dialogs.base import Dialog, TextView
+from tui.looks.text import harmless
 from tui.looks.theme import Tone
-from tui.widgets.bar import Bar
-from tui.widgets.lines import Content, Piece
+from tui.order import Order
+from tui.widgets.lines import Content
 
 if TYPE_CHECKING:
     from textual.app import App
-
-WIDTH = 70
-"""Cells of text in these dialogs."""
-
-TOLD_SECONDS = 20.0
 
 
 class ConfirmDialog(Dialog[bool]):
     """Says in one line what will be done; ``e`` shows the exact command, only ``y`` runs it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "answer(True)", "Yes"),
-        Binding("n,escape,q", "answer(False)", "No"),
-        Binding("enter", "enter", "No"),
-        Binding("e", "exact", "Exact command"),
-        Binding("c", "copy", "Copy the command"),
-        Binding("up,k", "scroll(-1)", "Up"),
-        Binding("down,j", "scroll(1)", "Down"),
+        Binding("y", "answer(True)", "run it"),
+        Binding("e", "exact", "exact command"),
+        Binding("c", "copy", "copy it"),
+        Binding("n,escape,q", "answer(False)", "leave it"),
+        Binding("enter", "enter", "leave it", show=False),
+        Binding("up,k", "scroll('up')", "up", show=False),
+        Binding("down,j", "scroll('down')", "down", show=False),
     ]
 
-    def __init__(self, title: str, intent: Intent, why: str = "") -> None:
-        super().__init__(title)
-        self._intent, self._why = intent, why
+    def __init__(self, order: Order) -> None:
+        super().__init__(order.title)
+        self._order = order
         self._exact = False
-        self._text = Text(self._lines())
+        self.text = TextView(self._lines())
 
     def content(self) -> ComposeResult:
         """What will be done, and why it asks."""
-        yield self._text
+        yield self.text
 
     def _lines(self) -> Content:
-        lines: Content = [[(self._intent.brief, Tone.STRONG)]]
-        lines += [[(line, Tone.TEXT)] for line in self._why.splitlines()]
+        lines: Content = [[(self._order.brief, Tone.STRONG)]]
+        lines += [[(line, Tone.TEXT)] for line in self._order.why.splitlines()]
         if self._exact:
-            lines += [[], *[[("  ", Tone.TEXT), (line, Tone.INFO)] for line in self._intent.command.splitlines()]]
+            lines += [[], *[[("  ", Tone.TEXT), (line, Tone.INFO)] for line in self._order.command.splitlines()]]
         return lines
-
-    def keys(self) -> list[Piece]:
-        """Yes or no, or the command first."""
-        shown = [("c", "copy it"), ("e", "hide it"), ("↑↓", "scroll")] if self._exact else [("e", "exact command")]
-        keys = [("y", "run it"), *shown, ("n", "leave it")]
-        return [piece for key, what in keys for piece in ((key, Tone.ACCENT), (f" {what}  ", Tone.DIM))]
 
     def action_exact(self) -> None:
         """Show the exact command, or hide it again."""
         self._exact = not self._exact
-        self._text.show(self._lines())
-        self.query_one("#keys", Bar).show(self.keys())
+        self.text.show(self._lines())
 
     def action_copy(self) -> None:
         """Copy the command."""
-        self.app.copy_to_clipboard(self._intent.command)
-        self.app.notify("the command was copied", markup=False, timeout=2)
+        self.app.copy_to_clipboard(self._order.command)
+        self.notify("the command was copied", markup=False, timeout=2)
 
-    def action_scroll(self, step: int) -> None:
+    def action_scroll(self, how: str) -> None:
         """Scroll by lines."""
-        self._text.scroll_to(y=self._text.top + step, animate=False, force=True)
+        self.text.move("up" if how == "up" else "down")
 
     def action_answer(self, answer: bool) -> None:
         """Answer."""
@@ -87,111 +75,77 @@ class ConfirmDialog(Dialog[bool]):
         self.dismiss(False)
 
 
-class LeaveDialog(Dialog[str]):
-    """Asked once before the screen is left while the alarm is loud; the answer is ``leave``, ``report`` or ``stay``."""
+class AnswerDialog(Dialog[str]):
+    """Some lines, and an answer by one key; subclasses bind the keys."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q,y,enter,ctrl+q,ctrl+c", "answer('leave')", "Leave"),
-        Binding("x", "answer('report')", "Report, then leave"),
-        Binding("n,escape", "answer('stay')", "Stay"),
-    ]
-
-    def __init__(self, verdict: str) -> None:
-        super().__init__("Leave hangtop?")
-        self._verdict = verdict
+    def __init__(self, title: str, content: Content) -> None:
+        super().__init__(title)
+        self._content = content
 
     def content(self) -> ComposeResult:
-        """What goes on."""
-        yield Text(
-            [
-                [(self._verdict, Tone.STRONG)],
-                [],
-                [("The job is left as it is. x writes a report of all of it here first.", Tone.TEXT)],
-            ]
-        )
-
-    def keys(self) -> list[Piece]:
-        """Three answers."""
-        return [
-            ("q", Tone.ACCENT), (" leave  ", Tone.DIM), ("x", Tone.ACCENT), (" report, then leave  ", Tone.DIM),
-            ("Esc", Tone.ACCENT), (" stay", Tone.DIM),
-        ]  # fmt: skip
+        """The lines."""
+        yield TextView(self._content)
 
     def action_answer(self, answer: str) -> None:
         """Answer."""
         self.dismiss(answer)
 
 
-class HostKeyDialog(Dialog[str | None]):
-    """An unknown host key: accepted for good, for now, or not."""
+class LeaveDialog(AnswerDialog):
+    """Asked once before the screen is left while the alarm is loud."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "answer('yes')", "Accept and remember"),
-        Binding("o", "answer('once')", "Accept once"),
-        Binding("n,escape,q,enter", "answer('')", "Refuse"),
+        Binding("q,y,enter", "answer('leave')", "leave"),
+        Binding("ctrl+q,ctrl+c", "answer('leave')", "leave", show=False),
+        Binding("x", "answer('report')", "report, then leave"),
+        Binding("escape,n", "answer('stay')", "stay"),
     ]
 
-    def __init__(self, question: Question) -> None:
-        super().__init__(f"{question.node}: unknown host key")
-        self._question = question
 
-    def content(self) -> ComposeResult:
-        """What the far side showed."""
-        yield Text(_question_text(self._question))
+class HostKeyDialog(AnswerDialog):
+    """An unknown host key: accepted for good, for now, or not; the empty answer refuses."""
 
-    def keys(self) -> list[Piece]:
-        """Three answers."""
-        return [
-            ("y", Tone.ACCENT), (" accept and remember  ", Tone.DIM), ("o", Tone.ACCENT), (" accept once  ", Tone.DIM),
-            ("n", Tone.ACCENT), (" refuse", Tone.DIM),
-        ]  # fmt: skip
-
-    def action_answer(self, answer: str) -> None:
-        """Answer; nothing refuses."""
-        self.dismiss(answer or None)
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "answer('yes')", "accept and remember"),
+        Binding("o", "answer('once')", "accept once"),
+        Binding("n,escape,q,enter", "answer('')", "refuse"),
+    ]
 
 
 class LineDialog(Dialog[str | None]):
     """One line of text, hidden while it is typed when it is a secret."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "give_up", "Give up")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "submit", "answer"),
+        Binding("escape", "give_up", "give up"),
+    ]
 
-    def __init__(self, title: str, lines: list[list[Piece]], *, secret: bool = False, empty: bool = False) -> None:
+    def __init__(self, title: str, content: Content, *, secret: bool = False, empty: bool = False) -> None:
         super().__init__(title)
-        self._lines, self._secret, self._empty = lines, secret, empty
+        self._content, self._secret, self._empty = content, secret, empty
 
     def content(self) -> ComposeResult:
         """What is asked, and the input."""
-        yield Text(self._lines)
-        yield Input(password=self._secret, select_on_focus=False)
+        yield TextView(self._content)
+        yield Input(password=self._secret, select_on_focus=False, compact=True)
 
     def on_mount(self) -> None:
         """Type at once."""
-        super().on_mount()
         self.query_one(Input).focus()
 
-    def keys(self) -> list[Piece]:
-        """Answer or give up."""
-        return [("Enter", Tone.ACCENT), (" answer  ", Tone.DIM), ("Esc", Tone.ACCENT), (" give up", Tone.DIM)]
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
+    @on(Input.Submitted)
+    def action_submit(self) -> None:
         """Answer."""
-        event.stop()
-        if event.value or self._empty:
-            self.dismiss(event.value)
+        value = self.query_one(Input).value
+        if value or self._empty:
+            self.dismiss(value)
 
     def action_give_up(self) -> None:
         """No answer."""
         self.dismiss(None)
 
 
-def _question_text(question: Question) -> list[list[Piece]]:
-    lines: list[list[Piece]] = [[(text, Tone.STRONG)] for text in wrap(question.prompt, WIDTH)]
-    if question.detail:
-        lines += [[], *[[(text, Tone.TEXT)] for text in wrap(question.detail, WIDTH)]]
-    return lines
-
-
+TOLD_SECONDS = 20.0
 _TITLES = {
     "passphrase": "passphrase of a key",
     "password": "password",
@@ -217,20 +171,20 @@ class ScreenAsker:
         async with self._turn:
             if not self._app.is_running:
                 return None
-            answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-            dialog: Dialog[str | None]
+            lines: Content = [[(question.prompt, Tone.STRONG)]]
+            lines += [[], [(question.detail, Tone.TEXT)]] if question.detail else []
+            dialog: HostKeyDialog | LineDialog
             if question.kind == "host_key":
-                dialog = HostKeyDialog(question)
+                dialog = HostKeyDialog(f"{question.node}: unknown host key", lines)
             else:
                 title = f"{question.node}: {_TITLES[question.kind]}"
                 # a server's question may rightly be answered with an empty line
-                dialog = LineDialog(
-                    title, _question_text(question), secret=question.secret, empty=question.kind == "keyboard"
-                )
+                dialog = LineDialog(title, lines, secret=question.secret, empty=question.kind == "keyboard")
+            answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
 
             def take(said: str | None) -> None:
                 if not answer.done():
-                    answer.set_result(said)
+                    answer.set_result(said if question.kind != "host_key" else said or None)
 
             self._app.push_screen(dialog, take)
             said = await answer

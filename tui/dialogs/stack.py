@@ -10,18 +10,15 @@ from textual.binding import Binding, BindingType
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.phrasing import ranks_on
 from tui.dialogs.base import TextDialog
-from tui.looks.theme import Tone
 from tui.texts.stacked import full_stack
-from tui.widgets.bar import Bar
-from tui.widgets.lines import Piece
 
 
 class StackDialog(TextDialog):
     """Left and right go to the other ranks of the group."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left,h", "beside(-1)", "Rank before"),
-        Binding("right,l", "beside(1)", "Next rank"),
+        Binding("left,h", "beside(-1)", "rank before"),
+        Binding("right,l", "beside(1)", "next rank"),
     ]
 
     def __init__(self, dumps: Mapping[int, Sequence[StackDump]], nodes: Mapping[int, str]) -> None:
@@ -35,14 +32,13 @@ class StackDialog(TextDialog):
         of = f"   ({self._at + 1} of {len(self._ranks)} in this group)" if len(self._ranks) > 1 else ""
         return f"{ranks_on([rank], [self._node_of.get(rank, 'an unknown node')])}{of}"
 
-    def keys(self) -> list[Piece]:
-        """Reading keys, and the way to the other ranks."""
-        beside: list[Piece] = [("←→", Tone.ACCENT), (" other ranks  ", Tone.DIM)] if len(self._ranks) > 1 else []
-        return [*beside, *super().keys()]
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A rank that is alone has no other beside it."""
+        return len(self._ranks) > 1 if action == "beside" else super().check_action(action, parameters)
 
     def action_beside(self, step: int) -> None:
         """Show another rank of the group."""
         self._at = (self._at + step) % len(self._ranks)
         rank = self._ranks[self._at]
-        self.query_one("#title", Bar).show([(self._title(), Tone.STRONG)])
+        self.rename(self._title())
         self.text.show(full_stack(rank, self._dumps[rank]))

@@ -1,12 +1,20 @@
-"""Going about: panels, cursor, in and back."""
+"""Going about: panels, cursor, in and back; and what keys change in one panel alone."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
 
 from tui.handlers.scrubbing import show_moment
 from tui.host import Host
+from tui.looks.keys import shown_keys
+from tui.looks.theme import Tone
+from tui.order import Refused
+from tui.panels.base import Place
 from tui.widgets.lines import Move
+
+if TYPE_CHECKING:
+    from tui.panels.logs import LogsPanel
 
 
 def opens(name: str) -> Callable[[Host], object]:
@@ -19,21 +27,32 @@ def opens(name: str) -> Callable[[Host], object]:
     return run
 
 
-async def open_next(app: Host) -> None:
-    """Open the panel to the right."""
-    await app.stage.open(app.stage.beside(1))
-    app.tick()
+def opens_beside(step: int) -> Callable[[Host], object]:
+    """Make the handler that opens the panel to the right (1) or left (-1)."""
 
+    async def run(app: Host) -> None:
+        await app.stage.open(app.stage.beside(step))
+        app.tick()
 
-async def open_previous(app: Host) -> None:
-    """Open the panel to the left."""
-    await app.stage.open(app.stage.beside(-1))
-    app.tick()
+    return run
 
 
 def moves(how: Move) -> Callable[[Host], object]:
     """Make the handler of one way to move."""
     return lambda app: app.panel.move(how)
+
+
+def in_panel(method: str, *args: Any) -> Callable[[Host], object]:
+    """Make the handler of what one panel alone can do, and on which alone its key is alive; what it returns is said.
+
+    By name: a panel's module is imported when the panel is first opened.
+    """
+
+    def run(app: Host) -> None:
+        if isinstance(told := getattr(app.panel, method)(*args), str) and told:
+            app.say(told)
+
+    return run
 
 
 async def enter(app: Host) -> None:
@@ -61,7 +80,58 @@ def show_details(app: Host) -> None:
     """Show everything that is known of what is under the cursor."""
     from tui.dialogs.base import TextDialog, facts_text
 
-    details = app.panel.details()
-    if details is not None:
+    if (details := app.panel.details()) is not None:
         title, facts = details
         app.push_screen(TextDialog(title, facts_text(facts)))
+
+
+async def show_waits(app: Host) -> None:
+    """Show who waits for whom, and put the cursor there; leave it again."""
+    from tui.panels.overview import WAITS_PLACE, OverviewPanel
+
+    panel = app.panel
+    if isinstance(panel, OverviewPanel) and panel.leave_waits():
+        return
+    if not app.scene.waits:
+        verdict = app.session.verdict
+        raise Refused(
+            f"nobody waits for anybody: {'no verdict yet' if verdict is None else f'the job is {verdict.outcome}'}"
+        )
+    if isinstance(panel, OverviewPanel):
+        panel.show_waits()
+    else:
+        await app.go(Place("overview", "", (WAITS_PLACE, app.scene.waits[0].ranks[0]), WAITS_PLACE))
+
+
+def next_alarm(step: int) -> Callable[[Host], object]:
+    """Make the handler that goes to the next (1) or last (-1) warning or error of the log."""
+
+    def run(app: Host) -> None:
+        if cast("LogsPanel", app.panel).go_alarm(step):
+            return
+        back = shown_keys(app.options.keymap.get("log.previous", "N"))[0]
+        hint = f" after this line; {back} goes back to the one before" if step > 0 else " before this line"
+        app.say(f"no warning and no error{hint}")
+
+    return run
+
+
+def ask_time(app: Host) -> None:
+    """Ask for a time and go there in the log."""
+    from tui.dialogs.asking import LineDialog
+
+    logs = cast("LogsPanel", app.panel)
+
+    def take(text: str | None) -> None:
+        if text is not None and (wrong := logs.go_time(text)):
+            app.say(wrong, "warning")
+
+    app.push_screen(LineDialog("Go to a time", [[("02:47, 02:47:10, or an age such as 5m", Tone.DIM)]]), take)
+
+
+metric_next, metric_previous = in_panel("next_metric", 1), in_panel("next_metric", -1)
+closer, farther = in_panel("next_view", -1), in_panel("next_view", 1)
+show_happened = in_panel("show_happened")
+log_follow, log_pause, log_severity = in_panel("move", "last"), in_panel("pause"), in_panel("next_severity")
+log_fold = in_panel("fold")
+next_sample, toggle_tree = in_panel("next_sample"), in_panel("toggle_tree")

@@ -1,18 +1,20 @@
-"""A report, a shell, and what is hangtop's own: help, colours, the end."""
+"""A report, a shell, answers to be read again, and what is hangtop's own: help, colours, the end."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import subprocess
 from pathlib import Path
 
 from hangtop.diagnosis.node_names import nodes_text
 from hangtop.diagnosis.phrasing import outcome_words
+from tui.alarm import LOUD
 from tui.host import Host
+from tui.looks.format import age, clock
 from tui.looks.text import harmless
-from tui.running.alarm import LOUD
+from tui.looks.theme import THEMES, Tone
+from tui.order import Refused
 
 
 async def write_report(app: Host) -> None:
@@ -21,7 +23,6 @@ async def write_report(app: Host) -> None:
 
 
 async def _written(app: Host) -> str:
-    """Write the report; returns where."""
     from tui.texts.report import Report
 
     paths = await asyncio.to_thread(Report(app.scene).write, app.options.report_folder or Path.cwd())
@@ -29,23 +30,33 @@ async def _written(app: Host) -> str:
     return f"written: {', '.join([first.name, *(path.suffix for path in others)])} in {first.parent}"
 
 
+def open_results(app: Host) -> None:
+    """List the answers of probes, flame graphs, traces, lint and recorder; Enter shows one again."""
+    from tui.dialogs.base import TextDialog
+    from tui.dialogs.choosing import Choice, ChoiceDialog
+
+    kept = list(app.results)[::-1]
+    if not kept:
+        raise Refused("no result yet: probes, flame graphs, traces, lint and recorder answers are kept here")
+
+    def take(place: int | None) -> None:
+        if place is not None:
+            app.push_screen(TextDialog(kept[place][1], kept[place][2]))
+
+    choices = [Choice(title, f"{clock(at, millis=False)}, {age(app.scene.now - at)} ago") for at, title, _ in kept]
+    app.push_screen(ChoiceDialog("Results", choices), take)
+
+
 def open_shell(app: Host) -> None:
     """Hand the terminal to ssh, or to the way of the session, until its shell ends."""
     from textual.app import SuspendNotSupported
 
-    from collectors.fleet.transport import TransportError
     from tui.shell import shell_command, shown
 
     node = app.panel.node()
     if node is None:
-        app.say("no node under the cursor", "warning")
-        return
-    try:
-        command = shell_command(node, app.session.options)
-    except TransportError as error:
-        app.say(str(error), "error")
-        return
-    wrong = ""
+        raise Refused("no node under the cursor")
+    command, wrong = shell_command(node, app.session.options), ""
     try:
         with app.suspend():
             print(f"hangtop: {shown(command)}   (exit brings the screen back)", flush=True)  # noqa: T201 (on the bare terminal)
@@ -57,8 +68,7 @@ def open_shell(app: Host) -> None:
             else:
                 wrong = f"{command[0]} could not reach {node}: {shown(command)}" if status == 255 else ""
     except SuspendNotSupported:
-        app.say(f"this terminal cannot be handed over; run: {shown(command)}", "warning")
-        return
+        raise Refused(f"this terminal cannot be handed over; run: {shown(command)}") from None
     if wrong:
         app.say(wrong, "error")
     app.tick()
@@ -66,34 +76,20 @@ def open_shell(app: Host) -> None:
 
 def try_again(app: Host) -> None:
     """Connect to the lost node under the cursor, or to all that are marked."""
-    from collectors.fleet.transport import TransportError
-
-    names = app.panel.chosen_nodes()
-    lost = [name for name in names if app.session.state.nodes[name].link == "lost"]
-    try:
-        for name in lost:
-            app.session.retry(name)
-    except TransportError as error:
-        app.say(str(error), "error")
-    else:
-        app.say(f"connects to {nodes_text(lost)}" if lost else "no lost node under the cursor, or marked")
+    lost = [name for name in app.panel.chosen_nodes() if app.session.state.nodes[name].link == "lost"]
+    for name in lost:
+        app.session.retry(name)
+    app.say(f"connects to {nodes_text(lost)}" if lost else "no lost node under the cursor, or marked")
 
 
 def suspend(app: Host) -> None:
     """Go behind the shell, as Ctrl-Z does elsewhere; ``fg`` there brings the screen back.
 
-    The whole process group is stopped, as the terminal would do it: a shell waits for whoever it started, which may
-    have started hangtop. The terminal is given back before, for once the shell hears of the first that has stopped it
-    takes it. Where no shell would continue it nothing is stopped.
+    Where whoever started hangtop is of the same process group, as a script that runs it, no shell would notice.
     """
-    from tui.running.terminal import shell_waits
-
-    if app.is_headless or not shell_waits():
-        app.say("hangtop was not started by a shell that could bring it back", "warning")
-        return
-    with app.suspend():
-        os.kill(0, signal.SIGTSTP)
-    app.tick()
+    if app.is_headless or os.getpgid(os.getppid()) == os.getpgrp() or os.getsid(os.getppid()) != os.getsid(0):
+        raise Refused("hangtop was not started by a shell that could bring it back")
+    app.action_suspend_process()
 
 
 def open_palette(app: Host) -> None:
@@ -108,8 +104,6 @@ def show_help(app: Host) -> None:
 
 def next_theme(app: Host) -> None:
     """Change to the next of hangtop's own themes."""
-    from tui.looks.theme import THEMES
-
     names = [theme.name for theme in THEMES]
     place = names.index(app.theme) if app.theme in names else -1
     app.theme = names[(place + 1) % len(names)]
@@ -134,12 +128,13 @@ def leave(app: Host) -> None:
         elif answer == "leave":
             app.exit()
 
-    app.push_screen(LeaveDialog(f"{outcome_words(verdict.outcome).upper()}  {verdict.summary}"), take)
+    told = f"{outcome_words(verdict.outcome).upper()}  {verdict.summary}"
+    goes_on = "The job is left as it is. x writes a report of all of it here first."
+    app.push_screen(LeaveDialog("Leave hangtop?", [[(told, Tone.STRONG)], [], [(goes_on, Tone.TEXT)]]), take)
 
 
 async def _report_and_leave(app: Host) -> None:
     from rich.text import Text
 
     # said on the terminal that is left: on the screen nobody would see it any more
-    told = Text(f"hangtop: {harmless(await _written(app))}", no_wrap=True, overflow="ignore")
-    app.exit(message=told)
+    app.exit(message=Text(f"hangtop: {harmless(await _written(app))}", no_wrap=True, overflow="ignore"))

@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.session.state.changes import Change
-from tui.handlers.confirming import confirmed
-from tui.intent import Intent
+from tui.handlers.ask import offer
 from tui.looks.format import plural
-from tui.looks.text import harmless
 from tui.looks.theme import Tone
-from tui.widgets.lines import Piece
+from tui.order import Answer, Order, Say
+from tui.texts.answers import plain
 
 if TYPE_CHECKING:
     from hangtop.diagnosis.finding import Verdict
-    from hangtop.session.asking.repairs import Looked, Order, Repairable
-    from tui.dialogs.choosing import Choice
+    from hangtop.session.asking.repairs import Looked, Repairable
     from tui.host import Host
-
-
-ALWAYS = 2
-"""Offers at the end of the list that change nothing."""
 
 
 class Offer(NamedTuple):
     """An entry of the list, and what choosing it does."""
 
-    choice: Choice
-    take: Callable[[Host], None]
+    title: str
+    detail: str
+    order: Callable[[Host], Order]
 
 
 def open_repairs(app: Host) -> None:
@@ -40,11 +35,10 @@ def open_repairs(app: Host) -> None:
 
 async def _open(app: Host) -> None:
     from hangtop.session.asking.repairs import look
-    from tui.dialogs.choosing import ChoiceDialog
+    from tui.dialogs.choosing import Choice, ChoiceDialog
 
     looked = await look(app.session)
-    listed = offers(looked)
-    listed[-ALWAYS:-ALWAYS] = drains(app.session.verdict)
+    listed = [*_signals(looked), *_drains(app.session.verdict), *ALWAYS]
     silent: dict[str, list[str]] = {}
     for node, why in looked.unknown.items():
         silent.setdefault(why.removeprefix(f"{node}: "), []).append(node)
@@ -52,124 +46,102 @@ async def _open(app: Host) -> None:
 
     def take(place: int | None) -> None:
         if place is not None:
-            listed[place].take(app)
+            offer(app, listed[place].order(app))
 
-    app.push_screen(ChoiceDialog("What can be mended now", [offer.choice for offer in listed], notes), take)
+    choices = [Choice(one.title, one.detail) for one in listed]
+    app.push_screen(ChoiceDialog("What can be mended now", choices, notes), take)
 
 
-def offers(looked: Looked) -> list[Offer]:
-    """What the nodes showed as a list of repairs, and the two that are always there."""
-    from tui.dialogs.choosing import Choice
-
+def _signals(looked: Looked) -> list[Offer]:
+    """Processes to end, and to continue; all of a kind first."""
     sure = tuple(one for one in looked.orphans if one.process.sure)
     found: list[Offer] = []
     if len(sure) > 1:
-        found.append(_signal(f"End all {plural(len(sure), 'certain orphan')} of earlier runs", "TERM", sure))
+        found.append(_signal(f"End all {plural(len(sure), 'certain orphan')} of earlier runs", "TERM", *sure))
     found += [
-        _signal(f"End orphan {one.name}{'' if one.process.sure else ' (not certain)'}", "TERM", (one,))
+        _signal(f"End orphan {one.name}{'' if one.process.sure else ' (not certain)'}", "TERM", one)
         for one in looked.orphans
     ]
     if len(looked.stopped) > 1:
-        found.append(_signal(f"Continue all {plural(len(looked.stopped), 'stopped process')}", "CONT", looked.stopped))
-    found += [_signal(f"Continue stopped {one.name}", "CONT", (one,)) for one in looked.stopped]
-    port = Choice("Propose a free rendezvous port", "asks every node which ports are in use; opens nothing")
-    lines = Choice("Environment and launch lines that would have caught this", "by what the job lacks; only text")
-    return [*found, Offer(port, _propose_port), Offer(lines, _show_launch)]
+        number = len(looked.stopped)
+        found.append(_signal(f"Continue all {number} stopped processes", "CONT", *looked.stopped))
+    return [*found, *(_signal(f"Continue stopped {one.name}", "CONT", one) for one in looked.stopped)]
 
 
-def drains(verdict: Verdict | None) -> list[Offer]:
+def _signal(title: str, signal: str, *processes: Repairable) -> Offer:
+    from hangtop.session.asking import repairs
+
+    sent = repairs.Order("CONT" if signal == "CONT" else "TERM", processes)
+    after = f"SIGTERM, after {sent.grace:g} s SIGKILL to what is left" if signal == "TERM" else "SIGCONT"
+    number = "1 process" if len(processes) == 1 else f"{len(processes)} processes"
+    brief = f"{number} on {plural(len(sent.nodes()), 'node')}, {after}"
+
+    def order(app: Host) -> Order:
+        async def work(_: Say) -> Answer:
+            results = await repairs.carry_out(app.session, sent)
+            _note(app, title)
+            return Answer(
+                title,
+                [
+                    [
+                        (f"{one.repairable.name:<24} ", Tone.STRONG),
+                        (one.signalled.text, Tone.OK if one.good else Tone.BAD),
+                    ]
+                    for one in results
+                ],
+            )
+
+        return Order(title, brief, sent.command(), work, "\n".join(one.told() for one in processes))
+
+    detail = f"{processes[0].told()}: {processes[0].process.why}" if len(processes) == 1 else ""
+    return Offer(title, detail, order)
+
+
+def _drains(verdict: Verdict | None) -> list[Offer]:
     """The commands of the verdict that take a node at fault out."""
-    from hangtop.session.asking.draining import proposed
-    from tui.dialogs.choosing import Choice
+    from hangtop.session.asking.draining import carry_out, proposed
 
-    def offer(command: str, why: str) -> Offer:
-        title = f"Take out: {command}"
+    def drain(command: str, why: str) -> Offer:
+        def order(app: Host) -> Order:
+            async def work(_: Say) -> Answer:
+                done = await carry_out(app.session, command)
+                _note(app, command)
+                return Answer(title, plain([f"{command}: {done.said}"], Tone.OK if done.good else Tone.BAD))
 
-        def take(app: Host) -> None:
-            brief = "by the scheduler, from this machine; what runs there goes on"
-            confirmed(app, "Take a node out of the pool", Intent(brief, command), why, lambda: _drain(app, command))
+            title = "Take a node out of the pool"
+            return Order(title, "by the scheduler, from this machine; what runs there goes on", command, work, why)
 
-        return Offer(Choice(title, why, Tone.WARN), take)
+        return Offer(f"Take out: {command}", why, order)
 
-    return [offer(command, why) for command, why in proposed(verdict)]
-
-
-async def _drain(app: Host, command: str) -> None:
-    from hangtop.session.asking.draining import carry_out
-    from hangtop.session.asking.repairs import RepairRefused
-
-    try:
-        done = await carry_out(app.session, command)
-    except RepairRefused as refused:
-        app.say(str(refused), "warning")
-        return
-    app.head.state.changes.append(Change(app.head.now(), "", f"repair: {command}", "repair"))
-    line = [(harmless(f"{command}: {done.said}"), Tone.OK if done.good else Tone.BAD)]
-    _text(app, "Take a node out of the pool", [line])
+    return [drain(command, why) for command, why in proposed(verdict)]
 
 
-def _signal(title: str, signal: str, processes: tuple[Repairable, ...]) -> Offer:
-    from hangtop.session.asking.repairs import Order
-    from tui.dialogs.choosing import Choice
-
-    detail = "\n".join(f"{one.told()}: {one.process.why}" for one in processes) if len(processes) == 1 else ""
-    order = Order("CONT" if signal == "CONT" else "TERM", processes)
-
-    def take(app: Host) -> None:
-        told = "\n".join(one.told() for one in processes)
-        confirmed(app, title, Intent(_brief(order), order.command()), told, lambda: _carry_out(app, title, order))
-
-    return Offer(Choice(title, detail, Tone.WARN), take)
+def _note(app: Host, what: str) -> None:
+    app.head.state.changes.append(Change(app.head.now(), "", f"repair: {what}", "repair"))
 
 
-def _brief(order: Order) -> str:
-    """``1 process on 1 node, SIGTERM, after 5 s SIGKILL to what is left``."""
-    where = f"{plural(len(order.processes), 'process').replace('processs', 'processes')} on "
-    where += plural(len(order.nodes()), "node")
-    after = f"SIGTERM, after {order.grace:g} s SIGKILL to what is left" if order.signal == "TERM" else "SIGCONT"
-    return f"{where}, {after}"
+def _port(app: Host) -> Order:
+    async def work(_: Say) -> Answer:
+        from collectors.probes.repair.free import FIRST
+        from hangtop.session.asking.repairs import free_port, port_text
+
+        found, silent = await free_port(app.session, FIRST)
+        return Answer("A free port", plain(port_text(found, silent)))
+
+    return Order("A free port", "", "", work)
 
 
-async def _carry_out(app: Host, title: str, order: Order) -> None:
-    from hangtop.session.asking.repairs import RepairRefused, carry_out
+def _launch(app: Host) -> Order:
+    async def work(_: Say) -> Answer:
+        from hangtop.diagnosis.environment.catching import catching
 
-    try:
-        results = await carry_out(app.session, order)
-    except RepairRefused as refused:
-        app.say(str(refused), "warning")
-        return
-    app.head.state.changes.append(Change(app.head.now(), "", f"repair: {title}", "repair"))
-    lines: list[list[Piece]] = [
-        [
-            (f"{one.repairable.name:<24} ", Tone.STRONG),
-            (harmless(one.signalled.text), Tone.OK if one.good else Tone.BAD),
-        ]
-        for one in results
-    ]
-    _text(app, title, lines)
+        return Answer("Environment and launch lines (c copies them)", plain(catching(app.session.job()).text()))
+
+    return Order("Environment and launch lines", "", "", work, quiet=True)
 
 
-def _propose_port(app: Host) -> None:
-    app.run_worker(_ask_ports(app), name="port", exit_on_error=False)
-
-
-async def _ask_ports(app: Host) -> None:
-    from collectors.probes.repair.free import FIRST
-    from hangtop.session.asking.repairs import free_port, port_text
-
-    found, silent = await free_port(app.session, FIRST)
-    _plain(app, "A free port", port_text(found, silent))
-
-
-def _show_launch(app: Host) -> None:
-    from hangtop.diagnosis.environment.catching import catching
-
-    _plain(app, "Environment and launch lines (c copies them)", catching(app.session.job()).text())
-
-
-def _plain(app: Host, title: str, lines: Sequence[str]) -> None:
-    _text(app, title, [[(harmless(line), Tone.TEXT)] for line in lines])
-
-
-def _text(app: Host, title: str, content: list[list[Piece]]) -> None:
-    app.answer(title, content)
+ALWAYS = (
+    Offer("Propose a free rendezvous port", "asks every node which ports are in use; opens nothing", _port),
+    Offer("Environment and launch lines that would have caught this", "by what the job lacks; only text", _launch),
+)
+"""Offers that change nothing."""

@@ -1,65 +1,60 @@
-"""Looks at stacks, and how they are shown."""
+"""Looks at stacks."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable
 
 from tui.host import Host
-from tui.intent import Intent
 from tui.looks.format import plural
+from tui.order import Order, Refused, Say
 from tui.panels.base import Place
 
-if TYPE_CHECKING:
-    from tui.panels.stacks import StacksPanel
+
+def dump(*, everybody: bool = False) -> Callable[[Host], object]:
+    """Make the handler that looks at the stacks of all ranks, or of the marked ones, or of the one at the cursor."""
+
+    def run(app: Host) -> None:
+        ranks = None if everybody else _chosen(app)
+        living = _living(app)
+        if not living or (ranks is not None and not ranks & living):
+            raise Refused("no living rank to look at")
+        number = len(living if ranks is None else ranks & living)
+        app.notify(f"looking at {plural(number, 'rank')} …", markup=False, timeout=1.5)
+        app.run_worker(_dumped(app, ranks, native=False), name="stacks", exit_on_error=False, exclusive=True)
+
+    return run
 
 
-def dump_chosen(app: Host) -> None:
-    """Look at the stacks of the marked ranks."""
-    _dump(app, app.panel.chosen_ranks(), native=False)
+async def native(app: Host) -> Order:
+    """Look at the stacks of the chosen ranks with native frames."""
+    from collectors.node.stacks.pyspy import dump_command
+    from tui.shell import shown
 
+    ranks = _chosen(app)
+    rows = [row for row in app.scene.ranks if row.number in ranks and row.rank.gone_at is None]
+    if not rows:
+        raise Refused("no living rank to look at")
+    where = f"{plural(len(ranks), 'rank')} on {plural(len({row.node.name for row in rows}), 'node')}"
+    commands = [
+        f"{row.node.name}: {shown(dump_command('py-spy', row.rank.process.pid, 'native', True))}" for row in rows
+    ]
 
-def dump_all(app: Host) -> None:
-    """Look at the stacks of all ranks."""
-    _dump(app, None, native=False)
+    async def work(_: Say) -> None:
+        await _dumped(app, ranks, native=True)
 
-
-def dump_native(app: Host) -> None:
-    """Look at the stacks of the marked ranks with native frames."""
-    _dump(app, app.panel.chosen_ranks(), native=True)
-
-
-def native_intent(app: Host) -> Intent:
-    """What a native dump does."""
-    from tui.shell import native_commands
-
-    ranks = app.panel.chosen_ranks()
-    nodes = {row.node.name for row in app.scene.ranks if row.number in ranks and row.rank.gone_at is None}
-    where = f"{plural(len(ranks), 'rank')} on {plural(len(nodes), 'node')}"
     brief = f"{where}, native stacks, each paused for about 25 ms, half a second of CPU each"
-    return Intent(brief, native_commands(app.scene, ranks))
+    return Order("Dump native", brief, "\n".join(commands), work, quiet=True)
 
 
-def next_sample(app: Host) -> None:
-    """Show all looks at the stacks, then each alone."""
-    cast("StacksPanel", app.panel).next_sample()
+def _chosen(app: Host) -> set[int]:
+    ranks = app.panel.chosen_ranks()
+    if not ranks:
+        raise Refused("no rank here: mark ranks, or press D for all")
+    return ranks
 
 
-def toggle_tree(app: Host) -> None:
-    """Show the stacks as a tree, or as groups again."""
-    cast("StacksPanel", app.panel).toggle_tree()
-
-
-def _dump(app: Host, ranks: set[int] | None, *, native: bool) -> None:
-    if ranks is not None and not ranks:
-        app.say("no rank here: mark ranks, or press D for all", "warning")
-        return
-    alive = {row.number for row in app.scene.ranks if row.rank.gone_at is None}
-    wanted = alive if ranks is None else ranks & alive
-    if not wanted:
-        app.say("no living rank to look at", "warning")
-        return
-    app.notify(f"looking at {plural(len(wanted), 'rank')} …", markup=False, timeout=1.5)
-    app.run_worker(_dumped(app, ranks, native=native), name="stacks", exit_on_error=False, exclusive=True)
+def _living(app: Host) -> set[int]:
+    return {row.number for row in app.scene.ranks if row.rank.gone_at is None}
 
 
 async def _dumped(app: Host, ranks: set[int] | None, *, native: bool) -> None:

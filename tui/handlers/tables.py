@@ -2,64 +2,57 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
 
 from tui.host import Host
 from tui.looks.format import plural
+from tui.order import Refused
 
 if TYPE_CHECKING:
     from tui.panels.table_panel import TablePanel
+    from tui.widgets.table import Table
 
 
 async def ask_filter(app: Host) -> None:
     """Open the filter's line; where there is nothing to filter, say so."""
-    from tui.widgets.filterline import FilterLine
+    from tui.panels.filterline import FilterLine
 
     if "filter" not in app.panel.can:
-        app.say(app.panel.WHY_NO_FILTER, "warning")
-        return
-    for left in app.screen.query(FilterLine):  # one that is just being left, or was just opened
-        await left.remove()
-    line = FilterLine(app.panel, app.tick)  # where one is, the filter is named
-    await app.screen.mount(line, before="#footer")
-    line.focus()
+        raise Refused(app.panel.WHY_NO_FILTER)
+    await app.screen.query(FilterLine).remove()  # one that is just being left, or was just opened
+    await app.screen.mount(FilterLine(app.panel), before="#footer")
 
 
-def sort_next(app: Host) -> None:
-    """Order by the next column."""
-    cast("TablePanel[object]", app.panel).table.sort_next(1)
+def on_table(does: Callable[[Table[Any]], object]) -> Callable[[Host], object]:
+    """Make the handler of what a table can do."""
 
+    def run(app: Host) -> None:
+        does(cast("TablePanel[Any]", app.panel).table)  # its key is alive there alone
 
-def sort_previous(app: Host) -> None:
-    """Order by the column before."""
-    cast("TablePanel[object]", app.panel).table.sort_next(-1)
-
-
-def sort_turn(app: Host) -> None:
-    """Turn the order round."""
-    table = cast("TablePanel[object]", app.panel).table
-    table.sort_by(table.sort_key or table.columns[0].key)
+    return run
 
 
 def choose_columns(app: Host) -> None:
     """List the columns: show, hide, go to one, order by one."""
-    from tui.dialogs.columns import ChosenColumn, ColumnLine, ColumnsDialog
+    from tui.dialogs.choosing import ColumnLine, ColumnsDialog
 
-    table = cast("TablePanel[object]", app.panel).table
-    fixed, silent = table.in_view.fixed, table.in_view.silent
+    table = cast("TablePanel[Any]", app.panel).table
+    fixed, silent = table.view.fixed, table.view.silent
     lines = [
-        ColumnLine(one.key, one.title or one.key, one.help, one.key in fixed, one.key in silent)
+        ColumnLine(
+            one.key, one.title or one.key, f"{'no value so far; ' if one.key in silent else ''}{one.help}",
+            one.key in fixed,
+        )
         for one in table.columns
-    ]
+    ]  # fmt: skip
 
-    def take(chosen: ChosenColumn | None) -> None:
-        if chosen is not None and chosen.order:
-            table.sort_by(chosen.key)
-        elif chosen is not None:
-            table.go_column(chosen.key)
+    def take(chosen: tuple[str, bool] | None) -> None:
+        if chosen is not None:
+            (table.sort_by if chosen[1] else table.go_column)(chosen[0])
         app.tick()
 
-    app.push_screen(ColumnsDialog(lines, table.in_view.hidden, table.hide_columns), take)
+    app.push_screen(ColumnsDialog(lines, table.view.hidden, table.hide_columns), take)
 
 
 def mark(app: Host) -> None:
@@ -78,11 +71,10 @@ def copy(app: Host) -> None:
     if not text and (details := app.panel.details()) is not None:
         title, facts = details
         text = "\n".join([title, *(f"{label}: {value}" if label else f"  {value}" for label, value in facts)])
-    if text:
-        app.copy_to_clipboard(text)
-        app.say(f"{plural(text.count(chr(10)) + 1, 'line')} copied")
-    else:
-        app.say("nothing here to copy", "warning")
+    if not text:
+        raise Refused("nothing here to copy")
+    app.copy_to_clipboard(text)
+    app.say(f"{plural(text.count(chr(10)) + 1, 'line')} copied")
 
 
 def copy_verdict(app: Host) -> None:
@@ -91,8 +83,7 @@ def copy_verdict(app: Host) -> None:
 
     verdict = app.session.verdict
     if verdict is None:
-        app.say("no verdict yet to copy", "warning")
-        return
+        raise Refused("no verdict yet to copy")
     text = in_ten_lines(verdict, app.scene)
     app.copy_to_clipboard(text)
     app.say(f"the verdict was copied, {plural(text.count(chr(10)) + 1, 'line')}")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from textual.containers import Vertical
+from textual.message import Message
 
+from collectors.samples.stacks import StackDump
 from tui.scene import Scene
-from tui.widgets.clear import Clear
-from tui.widgets.lines import Move
+from tui.widgets.lines import Lines, Move
 
 Fact = tuple[str, str]
 """A label and a value of the details; an empty label goes on with the one before."""
@@ -40,12 +41,16 @@ class Place:
     """The moment to be shown there; None leaves time alone."""
 
 
-class Panel(Clear, Vertical):
-    """One panel. The methods answer actions; what a panel cannot do it does not name in ``CAN``."""
+class StacksOpened(Message):
+    """The full stacks of a group's ranks are wanted."""
 
-    DEFAULT_CSS = """
-    Panel { height: 1fr; width: 1fr; }
-    """
+    def __init__(self, dumps: Mapping[int, Sequence[StackDump]], nodes: Mapping[int, str]) -> None:
+        super().__init__()
+        self.dumps, self.nodes = dumps, nodes
+
+
+class Panel(Vertical):
+    """One panel. The methods answer actions; what a panel cannot do it does not name in ``CAN``."""
 
     NAME: ClassVar[str]
     CAN: ClassVar[frozenset[str]] = frozenset()
@@ -66,6 +71,17 @@ class Panel(Clear, Vertical):
         """What it can do at present."""
         return self.CAN
 
+    @property
+    def main(self) -> Lines:
+        """The widget that has the focus when the panel comes to the front."""
+        raise NotImplementedError
+
+    @property
+    def focused(self) -> Lines:
+        """The part that keys move in."""
+        focused = self.screen.focused
+        return focused if isinstance(focused, Lines) and focused in self.query(Lines) else self.main
+
     def draw(self) -> None:
         """Draw the latest state; called once a tick while the panel is on top."""
         raise NotImplementedError
@@ -84,7 +100,8 @@ class Panel(Clear, Vertical):
         """Another moment is shown than before: forget what was worked out for the last one."""
 
     def move(self, how: Move) -> None:
-        """Move the cursor."""
+        """Move the cursor, or scroll."""
+        self.focused.move(how)
 
     def enter(self) -> Place | None:
         """Go into what is under the cursor: the place to go to, or None when it was done here."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Hashable, Iterable
 
 from hangtop.diagnosis.groups.grid import grids
 from hangtop.diagnosis.groups.table import CollectiveGrid
 from hangtop.diagnosis.phrasing import folded
-from hangtop.session.aside import aside
 from tui.looks.format import age, plural
 from tui.looks.theme import Tone
 from tui.ordering.rows import RankRow
@@ -65,7 +65,7 @@ class CollectivesPanel(BlockPanel):
         session = self.scene.session
         try:
             sheet = session.sheet()
-            found = await aside(lambda: grids(session.pictured(sheet)))
+            found = await asyncio.to_thread(lambda: grids(session.pictured(sheet)))
         finally:
             self._making = False
         if session is not self.scene.session:  # another moment is shown by now
@@ -114,7 +114,7 @@ class CollectivesPanel(BlockPanel):
             self.back += 1 if how == "left" else -1
             self.lay_out()
         else:
-            self.view.move(how)
+            super().move(how)
 
     def enter(self) -> Place | None:
         """To the ranks of the line."""

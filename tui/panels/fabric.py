@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -39,7 +39,6 @@ class FabricPanel(TablePanel[LinkRow]):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._sums = self.rolling(self._sums_of)
         self._rows: tuple[int, list[LinkRow]] = (-1, [])
 
     def columns(self) -> Sequence[Column[LinkRow]]:
@@ -60,12 +59,6 @@ class FabricPanel(TablePanel[LinkRow]):
             rows += [LinkRow(node, name, port, None) for name, port in node.ports.items()]
             rows += [LinkRow(node, name, None, node.interfaces[name]) for name in _outward(node)]
         return rows
-
-    def _sums_of(self, node: NodeState) -> tuple[int, int, int, int]:
-        """Of the ports of a node that are shown; of one that does not respond nobody knows more than their number."""
-        shown = [row.port for row in self.kept(node) if row.port is not None] if self.narrowed() else None
-        ports = node.ports.values() if shown is None else shown
-        return (len(ports), 0, 0, len(ports)) if self.scene.stale(node) else (*_sums(ports), 0)
 
     def node_of(self, row: LinkRow) -> str:
         """Name of the row's node."""
@@ -91,8 +84,12 @@ class FabricPanel(TablePanel[LinkRow]):
 
     def totals(self) -> list[Piece]:
         """How many ports are up, which errors grow, how much TCP sends again."""
-        sums = zip((0, 0, 0, 0), *self._sums.turn(self.scene.nodes), strict=True)
-        ports, up, growing, silent = (sum(column) for column in sums)
+        kept = self.kept(self._rows[1])
+        shown = [(row.node, row.port) for row in kept if row.port is not None]
+        heard = [port for node, port in shown if not self.scene.stale(node)]
+        ports, silent, up = len(shown), len(shown) - len(heard), sum(map(_is_up, heard))
+        growing = sum(bool(grown_errors(port)) for port in heard)
+        nodes = {row.node.name for row in kept}
         pieces = self.shown_of("link")
         if ports:
             pieces += [("  " if pieces else " ", Tone.DIM), (f"{up:,} of {plural(ports, 'HCA port')} up", Tone.STRONG)]
@@ -106,7 +103,7 @@ class FabricPanel(TablePanel[LinkRow]):
             (100.0 * node.retransmitted_per_s / node.segments_per_s, node.name)
             for node in self.scene.nodes
             if node.segments_per_s and node.retransmitted_per_s is not None
-            if not self.scene.stale(node) and (not self.narrowed() or self.kept(node))
+            if not self.scene.stale(node) and node.name in nodes
         ]
         if shares:
             share, worst = max(shares)
@@ -118,11 +115,6 @@ class FabricPanel(TablePanel[LinkRow]):
         """To the node's ranks."""
         row = self.table.current
         return None if row is None else Place("ranks", f"node={row.node.name}")
-
-    def node(self) -> str | None:
-        """Node of the port."""
-        row = self.table.current
-        return None if row is None else row.node.name
 
     def details(self) -> tuple[str, list[Fact]] | None:
         """All counters of the port."""
@@ -138,11 +130,6 @@ class FabricPanel(TablePanel[LinkRow]):
 def _outward(node: NodeState) -> Iterator[str]:
     """Interfaces of a node that carry anything outside the machine."""
     return (name for name, here in node.interfaces.items() if here.facts.kind != "loopback")
-
-
-def _sums(ports: Collection[PortState]) -> tuple[int, int, int]:
-    """Ports, those that are up, those with growing errors."""
-    return len(ports), sum(map(_is_up, ports)), sum(bool(grown_errors(port)) for port in ports)
 
 
 def _is_up(port: PortState) -> bool:
@@ -226,19 +213,19 @@ def fabric_columns(scene: Scene) -> Sequence[Column[LinkRow]]:
                form=lambda value: f"{value:g}", align="right", help="Gb/s that the link is trained to"),
         Column("in", "in/s", 6, received, form=size, align="right", help="bytes a second"),
         Column("out", "out/s", 6, sent, form=size, align="right", help="bytes a second"),
-        Column("errors", "errors grown", 13, _errors, _errors_piece, grow=3, seen=40,
+        Column("errors", "errors grown", 13, _errors, _errors_piece, grow=3, most=40,
                help="counters that grew while it was watched"),
         Column("layer", "layer", 10, _both(lambda p: p.facts.link_layer, lambda i: i.facts.kind)),
         Column("wait", "wait/s", 6, _both(_traffic("port_xmit_wait"), lambda _: ""), form=size, align="right",
                help="ticks a second in which data waited for credit: pressure, not an error"),
         Column("mtu", "mtu", 6, _both(lambda _: "", lambda i: i.facts.mtu), align="right",
                help="bytes of a packet at most"),
-        Column("phys", "physical", 9, _both(lambda p: p.facts.phys_state, lambda _: ""), seen=16),
-        Column("netdev", "netdev", 8, _both(lambda p: p.facts.netdev, lambda i: i.facts.name), seen=15),
-        Column("addresses", "addresses", 12, _both(lambda _: "", lambda i: " ".join(i.facts.addresses)), seen=40),
-        Column("firmware", "firmware", 9, _both(lambda p: p.facts.firmware or UNKNOWN, lambda _: ""), seen=16),
-        Column("leaf", "leaf", 6, _leaf, seen=20, help="switch that it hangs at, by Slurm, Kubernetes or --topology"),
-        Column("place", "place", 6, _place, seen=30,
+        Column("phys", "physical", 9, _both(lambda p: p.facts.phys_state, lambda _: ""), most=16),
+        Column("netdev", "netdev", 8, _both(lambda p: p.facts.netdev, lambda i: i.facts.name), most=15),
+        Column("addresses", "addresses", 12, _both(lambda _: "", lambda i: " ".join(i.facts.addresses)), most=40),
+        Column("firmware", "firmware", 9, _both(lambda p: p.facts.firmware or UNKNOWN, lambda _: ""), most=16),
+        Column("leaf", "leaf", 6, _leaf, most=20, help="switch that it hangs at, by Slurm, Kubernetes or --topology"),
+        Column("place", "place", 6, _place, most=30,
                help="what else its node hangs at: NVLink domain, rack, block, spine"),
         Column("source", "source", 10, _both(lambda p: p.source, lambda _: "proc"),
                help="what the counters are read with"),

@@ -7,13 +7,18 @@ from collections.abc import Iterable
 from collectors.samples.location import Location
 from collectors.samples.logs import LogFile
 from collectors.samples.ranks import CpuWait, RankProcess, RankPulse
+from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.unnumbered import NUMBERED_BY
 from hangtop.session.state.job_state import GpuState, InterfaceState, NodeState, PortState
 from tui.figures.measure import grown_errors, memory_percent, pulse_of, row_of, throttling
+from tui.frames import short_stack
+from tui.logs.logbook import LogBook
 from tui.looks.format import UNKNOWN, age, count, number, percent, plural, rate, size
 from tui.ordering.rows import RankRow
 from tui.panels.base import Fact
 from tui.scene import Scene
+from tui.waits import letter_of
+from tui.widgets.lastlines import lines_of
 
 
 def rank_facts(row: RankRow, scene: Scene) -> list[Fact]:
@@ -50,6 +55,30 @@ def rank_facts(row: RankRow, scene: Scene) -> list[Fact]:
         *_list("helpers", (f"{h.role} pid {h.pid}, {h.state}, rss {size(h.rss)}" for h in rank.helpers.values())),
         *_list("environment", (f"{name}={value}" for name, value in sorted(process.env.items()))),
     ]
+
+
+def rank_brief(row: RankRow, scene: Scene) -> list[Fact]:
+    """What a person asks of a rank first: where it is, its stack, its last lines, its GPU."""
+    place = scene.waiting.place_of.get(row.number)
+    facts: list[Fact] = []
+    if place is not None:
+        box, whom = scene.waits[place], scene.waiting.waits_for(row.number)
+        facts.append(("now", f"{letter_of(place)} {box.doing}{f', waits for {whom}' if whom else ''}"))
+    dump = scene.dump_of(row)
+    if dump is not None:
+        facts += _list(f"stack, {age(scene.now - dump.at)} old", short_stack(dump, FRAMES))
+    book = LogBook()
+    book.take(scene.state)
+    facts += _list("last lines", (line.text for line in lines_of(book, [row], LINES)))
+    gpu = scene.gpu_of(row)
+    if gpu is not None and (seen := row_of(gpu)) is not None:
+        used = f"memory {percent(memory_percent(gpu))}, {number(seen.power)} W, {number(seen.temperature)} °C"
+        facts.append(("gpu", f"{gpu.index}: utilisation {percent(seen.utilization)}, {used}"))
+    return facts
+
+
+FRAMES, LINES = 6, 4
+"""Frames and lines of a rank's log that are told in brief."""
 
 
 def _local(process: RankProcess, node: str) -> str:
@@ -104,7 +133,7 @@ def _nameless(process: RankProcess) -> str:
     return f"unknown ({process.label or why}, and nothing tells its number)"
 
 
-def gpu_facts(node: NodeState, gpu: GpuState) -> list[Fact]:
+def gpu_facts(node: NodeState, gpu: GpuState, scene: Scene) -> list[Fact]:
     """A GPU, its health and who is on it."""
     facts, row = gpu.facts, row_of(gpu)
     told: list[Fact] = []
@@ -135,6 +164,8 @@ def gpu_facts(node: NodeState, gpu: GpuState) -> list[Fact]:
             ("remapping", f"pending: {_yes(row.remap_pending)}, failed: {_yes(row.remap_failure)}"),
             ("recovery", row.recovery_action or UNKNOWN),
         ]
+    owners = scene.ranks_of(node, gpu)
+    told += [("ranks", ", ".join(rank_text(rank.process.rank) for rank in owners) or "none")]
     told += _list("processes", (f"pid {p.pid} {p.name} {size(p.memory)}, SM {percent(p.sm)}" for p in gpu.processes))
     told += _list(
         "nvlinks",
@@ -210,6 +241,7 @@ def node_facts(node: NodeState, scene: Scene) -> list[Fact]:
         ("python", UNKNOWN if hello is None else f"{hello.python or 'none'} {hello.executable}"),
         ("clock", "unknown" if node.clock_offset is None else f"{node.clock_offset:+.3f} s against this machine"),
         ("hangtop there", _agent(node)),
+        *_list("gpus", (_gpu(gpu) for gpu in node.gpus.values())),
         ("cpus", UNKNOWN if host is None else f"{host.cpus}, memory {size(host.memory_total)}"),
         *_scheduled(node),
         *_list("hangs at", map(_location, node.locations.values())),
@@ -224,6 +256,14 @@ def node_facts(node: NodeState, scene: Scene) -> list[Fact]:
         *_list("versions", () if host is None else (f"{name} {version}" for name, version in host.versions.items())),
         *_list("settings", () if host is None else (f"{name} = {value}" for name, value in host.settings.items())),
     ]
+
+
+def _gpu(gpu: GpuState) -> str:
+    row = row_of(gpu)
+    if row is None:
+        return f"{gpu.index}: {gpu.fault.text if gpu.fault else 'no figures'}"
+    used = f"{number(row.power)} W, {number(row.temperature)} °C, memory {percent(memory_percent(gpu))}"
+    return f"{gpu.index}: {percent(row.utilization)}, {used}"
 
 
 def _scheduled(node: NodeState) -> list[Fact]:

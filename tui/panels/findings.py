@@ -15,18 +15,17 @@ from hangtop.diagnosis.phrasing import folded, outcome_words, rank_text
 from hangtop.diagnosis.unnumbered import numbered
 from tui.looks.format import UNKNOWN, clock, plural
 from tui.looks.names import WHOLE, ShortNames
+from tui.looks.signs import SEVERITIES
 from tui.looks.text import wrap
 from tui.looks.theme import Tone
 from tui.panels.base import Fact, Place
 from tui.panels.logs import Proof
 from tui.panels.table_panel import TablePanel
 from tui.scene import Scene
-from tui.waits.tree import sentences
+from tui.waits import wait_lines
 from tui.widgets.breaking import broken
 from tui.widgets.lines import Lines, Move, Piece, strip_of
 from tui.widgets.table import Column
-
-SEVERITIES = {"critical": ("✖", Tone.BAD), "warning": ("▲", Tone.WARN), "info": ("●", Tone.INFO)}
 
 COPIED_WIDTH = 120
 """Cells of a line of a proof that is copied."""
@@ -42,7 +41,7 @@ class FindingRow(NamedTuple):
     finding: Finding
 
 
-class Proofs(Lines):
+class Proofs(Lines, can_focus=False):
     """The finding under the cursor in full."""
 
     def __init__(self) -> None:
@@ -55,9 +54,8 @@ class Proofs(Lines):
         self._told_of = finding, unknown, chain
         self._lay_out()
 
-    def on_resize(self) -> None:
-        """Lay out for the new size at once: the first one comes after the first drawing."""
-        super().on_resize()
+    def resized(self) -> None:
+        """Lay out for another size."""
         self._lay_out()
 
     def _lay_out(self) -> None:
@@ -71,7 +69,7 @@ class Proofs(Lines):
             lines += [[(f"   {text}", Tone.DIM)] for entry in unknown for text in wrap(entry, width - 3)]
         if lines != self._lines:
             self._lines = lines
-            self.resize_to(self.size.width, len(lines))
+            self.resize_to(len(lines))
         self.redraw()
 
     def paint(self, y: int, width: int) -> Strip:
@@ -94,7 +92,9 @@ def _told(finding: Finding, width: int, chain: Sequence[WaitBox] = (), *, pasted
         lines += [[], *[[(f"   {text}", Tone.TEXT)] for text in wrap(finding.advice, width - 3)]]
     if chain:
         lines += [[], [("   who waits for whom", Tone.DIM)]]
-        lines += [[(f"     {text}", Tone.BAD if blamed else Tone.TEXT)] for text, blamed in sentences(chain, width - 5)]
+        for one in wait_lines(chain):
+            head: list[Piece] = [(f"     {one.head}", Tone.DIM), (one.text, Tone.BAD if one.blamed else Tone.TEXT)]
+            lines += broken(head, width)
     for evidence in finding.evidence:
         when = "" if evidence.at is None else f"  {clock(evidence.at, millis=False)}"
         lines += [[], [(f"   {evidence.source}", Tone.INFO), (when, Tone.DIM)]]
@@ -113,11 +113,6 @@ class FindingsPanel(TablePanel[FindingRow]):
     NAME = "findings"
     CAN = frozenset({"filter", "sort", "columns", "enter", "copy", "details", "node", "ranks"})
 
-    DEFAULT_CSS = """
-    FindingsPanel Table { height: auto; min-height: 3; max-height: 45%; }
-    FindingsPanel Proofs { height: 1fr; border-top: solid $panel; }
-    """
-
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self.proofs = Proofs()
@@ -132,12 +127,12 @@ class FindingsPanel(TablePanel[FindingRow]):
         return (
             Column("severity", "", 1, lambda row: row.finding.severity,
                    lambda row: SEVERITIES[row.finding.severity]),
-            Column("kind", "finding", 24, lambda row: row.finding.kind, most=28, tone=Tone.STRONG),
+            Column("kind", "finding", 12, lambda row: row.finding.kind, most=28, tone=Tone.STRONG),
             Column("sure", "sure", 8, lambda row: row.finding.certainty,
                    help="proven, likely or possible: by how many witnesses"),
-            Column("where", "where", 16, lambda row: where(row.finding), tone=Tone.INFO, most=24,
+            Column("where", "where", 8, lambda row: where(row.finding), tone=Tone.INFO, most=24,
                    brief=lambda row: where(row.finding, self.scene.names)),
-            Column("summary", "summary", 40, lambda row: row.finding.summary, grow=5, least=20),
+            Column("summary", "summary", 30, lambda row: row.finding.summary, grow=5, least=20),
             Column("cause", "follows from", 22, lambda row: row.finding.cause or None, tone=Tone.DIM, most=22),
         )  # fmt: skip
 
@@ -165,14 +160,12 @@ class FindingsPanel(TablePanel[FindingRow]):
         """Never: the verdict is made anew all the time."""
         return False
 
-    def draw(self) -> None:
-        """Draw the list and the proof."""
-        super().draw()
+    def _draw_around(self) -> None:
+        super()._draw_around()
         self._prove()
 
-    def _touch(self) -> None:
-        super()._touch()
-        self._prove()
+    def _draw_details(self) -> None:
+        """The proof has the lines that the list leaves."""
 
     def _prove(self) -> None:
         row, verdict = self.table.current, self.scene.session.verdict
@@ -193,8 +186,8 @@ class FindingsPanel(TablePanel[FindingRow]):
         if how in ("left", "right"):
             step = self.proofs.size.height // 2 or 1
             self.proofs.scroll_to(y=self.proofs.top + (step if how == "right" else -step), animate=False)
-            return
-        super().move(how)
+        else:
+            super().move(how)
 
     def totals(self) -> list[Piece]:
         """How many of which severity; what could not be read."""

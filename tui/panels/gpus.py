@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 from collectors.samples.gpus import GpuSample
-from hangtop.session.state.job_state import GpuState, NodeState
 from tui.figures.measure import history, memory_percent, row_of, source_is_stale, throttling
-from tui.figures.recent import Recent
 from tui.looks.format import UNKNOWN, number, percent, plural, size, spark, watts
 from tui.looks.theme import Tone
 from tui.ordering.filter import Value
@@ -29,10 +27,6 @@ class GpusPanel(TablePanel[GpuRow]):
     NAME = "gpus"
     FROZEN = 2
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
-        self._sums = self.rolling(self._sums_of)
-
     def columns(self) -> Sequence[Column[GpuRow]]:
         """Where, whose, how busy, how hot, what is wrong."""
         return gpu_columns(self.scene)
@@ -42,13 +36,6 @@ class GpusPanel(TablePanel[GpuRow]):
         if not self.scene.gpus:
             self.table.empty = self._why_none()
         return self.scene.gpus
-
-    def _sums_of(self, node: NodeState) -> tuple[float, ...]:
-        """Of the GPUs of a node that are shown."""
-        gpus = [row.gpu for row in self.kept(node)] if self.narrowed() else node.gpus.values()
-        if self.scene.stale(node):  # nobody knows more than their number
-            return (0, 0, 0, 0, 0, 0, 0, len(gpus))
-        return (*_sums(node, gpus), 0)
 
     def node_of(self, row: GpuRow) -> str:
         """Name of the row's node."""
@@ -85,8 +72,15 @@ class GpusPanel(TablePanel[GpuRow]):
 
     def totals(self) -> list[Piece]:
         """How many, how busy, how much power, what is wrong."""
-        sums = [sum(column) for column in zip(*self._sums.turn(self.scene.nodes), strict=True)]
-        known, busy, idle, power, held, faults, late, silent = sums or [0.0] * 8
+        rows = self.kept(self.scene.gpus)
+        heard = [row for row in rows if not self.scene.stale(row.node)]
+        seen = [found for row in heard if (found := row_of(row.gpu)) is not None]
+        shares = [found.utilization for found in seen if found.utilization is not None]
+        known, busy, idle = len(shares), sum(shares), sum(share < 5 for share in shares)
+        power = sum(found.power for found in seen if found.power is not None)
+        held = sum(throttling(found.event_reasons)[1] for found in seen)
+        faults, silent = sum(row.gpu.fault is not None for row in heard), len(rows) - len(heard)
+        late = len({row.node.name for row in heard if source_is_stale(row.node, "gpus")})
         pieces = self.shown_of("GPU") or [(f" {plural(len(self.scene.gpus), 'GPU')}", Tone.STRONG)]
         if known:
             pieces += [("   mean utilisation ", Tone.DIM), (percent(busy / known), Tone.TEXT)]
@@ -109,11 +103,6 @@ class GpusPanel(TablePanel[GpuRow]):
         owners = self.scene.ranks_of(row.node, row.gpu)
         return Place("ranks", f"node={row.node.name}", owners[0].process.rank if owners else None)
 
-    def node(self) -> str | None:
-        """Node of the GPU."""
-        row = self.table.current
-        return None if row is None else row.node.name
-
     def chosen_ranks(self) -> set[int]:
         """Ranks on the marked GPUs."""
         return {rank.process.rank for row in self.table.chosen() for rank in self.scene.ranks_of(row.node, row.gpu)}
@@ -121,27 +110,15 @@ class GpusPanel(TablePanel[GpuRow]):
     def details(self) -> tuple[str, list[Fact]] | None:
         """All that is known of the GPU."""
         row = self.table.current
-        return None if row is None else (f"GPU {row.gpu.index} of {row.node.name}", gpu_facts(row.node, row.gpu))
-
-
-def _sums(node: NodeState, gpus: Collection[GpuState]) -> tuple[float, ...]:
-    """GPUs with a utilisation, its sum, those under 5 %, watts, held back, without figures; no answer of nvidia-smi."""
-    rows = [row for gpu in gpus if (row := row_of(gpu)) is not None]
-    busy = [row.utilization for row in rows if row.utilization is not None]
-    return (
-        len(busy),
-        sum(busy),
-        sum(value < 5 for value in busy),
-        sum(row.power for row in rows if row.power is not None),
-        sum(throttling(row.event_reasons)[1] for row in rows),
-        sum(gpu.fault is not None for gpu in gpus),
-        source_is_stale(node, "gpus") and bool(gpus),
-    )
+        return (
+            None
+            if row is None
+            else (f"GPU {row.gpu.index} of {row.node.name}", gpu_facts(row.node, row.gpu, self.scene))
+        )
 
 
 def gpu_columns(scene: Scene) -> Sequence[Column[GpuRow]]:
     """Columns over one scene."""
-    recent: Recent[GpuSample] = Recent(_TREND + 2)
 
     def sample(get: Callable[[GpuSample], Value]) -> Callable[[GpuRow], Value]:
         return lambda row: None if (found := row_of(row.gpu)) is None else get(found)
@@ -162,8 +139,7 @@ def gpu_columns(scene: Scene) -> Sequence[Column[GpuRow]]:
         if row.gpu.fault is not None:
             return row.gpu.fault.text, Tone.BAD
         end = row.node.seen_at or scene.now
-        looks = recent.of((row.node.name, row.gpu.index), row.gpu.looks, scene.interval)
-        values = history(looks, lambda s: s.utilization, end, scene.interval, _TREND)
+        values = history(row.gpu.looks, lambda s: s.utilization, end, scene.interval, _TREND)
         return spark(values, 100.0, _TREND), Tone.GRAPH
 
     def reasons(row: GpuRow) -> Value:
@@ -193,9 +169,9 @@ def gpu_columns(scene: Scene) -> Sequence[Column[GpuRow]]:
         Column("temp", "temp", 4, sample(lambda s: s.temperature), align="right", also=("gpu.temp",), help="°C"),
         Column("clock", "clock", 5, sample(lambda s: s.sm_clock), align="right", also=("gpu.clock",),
                help="MHz of the SMs"),
-        Column("held", "held back by", 13, reasons, reasons_piece, grow=1, seen=28,
+        Column("held", "held back by", 13, reasons, reasons_piece, grow=1, most=28,
                help="why its clocks are lower than they could be"),
-        Column("odd", "odd values", 11, _odd, tone=Tone.BAD, seen=30,
+        Column("odd", "odd values", 11, _odd, tone=Tone.BAD, most=30,
                help="what nvidia-smi says where a number should stand"),
         Column("used", "used", 6, sample(lambda s: s.memory_used), form=size, align="right",
                help="bytes of memory in use"),

@@ -18,8 +18,7 @@ from tui.ordering.filter import Filter, quantity
 from tui.ordering.rows import Lists
 from tui.panels.base import Fact, Panel, Place
 from tui.scene import Scene
-from tui.widgets.bar import Bar
-from tui.widgets.lines import Move, Piece
+from tui.widgets.lines import Bar, Lines, Move, Piece
 from tui.widgets.loglines import LogView
 
 EVERYTHING = "*"
@@ -61,6 +60,11 @@ class LogsPanel(Panel):
         self._wanted: Proof | None = None
         self._folds: bool | None = None
         """Whether lines that are alike are to be one; None: where there are many nodes."""
+
+    @property
+    def main(self) -> Lines:
+        """The log."""
+        return self.view
 
     def compose(self) -> ComposeResult:
         """The line of totals, then the log."""

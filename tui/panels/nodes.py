@@ -7,6 +7,7 @@ from collections.abc import Hashable, Sequence
 
 from hangtop.session.state.job_state import NodeState
 from tui.looks.format import UNKNOWN, age, number, percent, plural, size
+from tui.looks.signs import link_sign
 from tui.looks.theme import Tone
 from tui.ordering.filter import Value
 from tui.panels.base import Fact, Place
@@ -14,7 +15,6 @@ from tui.panels.facts import node_facts
 from tui.panels.table_panel import TablePanel
 from tui.scene import Scene
 from tui.widgets.lines import Piece
-from tui.widgets.links import link_glyph
 from tui.widgets.table import Column
 
 
@@ -59,7 +59,7 @@ class NodesPanel(TablePanel[NodeState]):
         pieces = narrow or [(f" {plural(len(nodes), 'node')}", Tone.STRONG)]
         for link in ("live", "limited", "offline", "connecting", "stale", "lost"):
             if links[link]:
-                glyph, tone = link_glyph(link)
+                glyph, tone = link_sign(link)
                 pieces += [("   ", Tone.DIM), (f"{glyph} {links[link]:,} {link}", tone)]
         if self.scene.interval > self.scene.session.options.interval:
             pieces += [
@@ -80,11 +80,6 @@ class NodesPanel(TablePanel[NodeState]):
         row = self.table.current
         return None if row is None else Place("ranks", f"node={row.name}")
 
-    def node(self) -> str | None:
-        """The node."""
-        row = self.table.current
-        return None if row is None else row.name
-
     def chosen_nodes(self) -> list[str]:
         """The marked ones, or the one under the cursor."""
         return [node.name for node in self.table.chosen()]
@@ -102,7 +97,7 @@ class NodesPanel(TablePanel[NodeState]):
 
 
 def _link_piece(row: NodeState) -> Piece:
-    glyph, tone = link_glyph(row.link)
+    glyph, tone = link_sign(row.link)
     return f"{glyph} {row.link}", tone
 
 
@@ -157,7 +152,7 @@ def node_columns(scene: Scene) -> Sequence[Column[NodeState]]:
         Column("for", "for", 6, stood, form=age, align="right", help="how long the link has been in this state"),
         Column("age", "heard", 6, unheard, form=age, align="right", help="since the last sample came"),
         Column("next", "try in", 6, next_try, form=age, align="right", help="until the next attempt to connect"),
-        Column("says", "says", 16, lambda row: _says(row)[0], _says, grow=4, seen=60, also=("why", "sources"),
+        Column("says", "says", 16, lambda row: _says(row)[0], _says, grow=4, most=60, also=("why", "sources"),
                help="why the link is as it is; else which sources answer"),
         Column("ranks", "ranks", 5, lambda row: sum(r.gone_at is None for r in row.ranks.values()), align="right"),
         Column("gpus", "gpus", 4, lambda row: len(row.gpus), align="right"),

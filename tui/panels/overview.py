@@ -2,33 +2,48 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Hashable, Sequence
-from typing import TypeAlias
+from collections.abc import Hashable
 
-from hangtop.diagnosis.phrasing import ranks_on
-from hangtop.diagnosis.verdict.chain_text import chain_lines
-from tui.logs.changes import MARKS
-from tui.looks.format import clock
-from tui.panels.base import Fact, Place
-from tui.panels.overview_layout import OverviewParts
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.events import DescendantBlur, DescendantFocus
+
+from hangtop.diagnosis.phrasing import ranks_on, ranks_text
+from hangtop.session.state.job_state import NodeState
+from tui.looks.format import age, clock, plural
+from tui.looks.signs import change_sign
+from tui.looks.theme import Tone
+from tui.panels.base import Fact, Panel, Place
+from tui.panels.story import story
 from tui.scene import Scene
-from tui.sharing import FEW, HAPPENED, RANKS_BELOW, SOME, VIEWS, Shares, shares, usual_view
-from tui.waits.drawing import LINES
-from tui.widgets.lines import Move, Piece
-from tui.widgets.onset import HEAD
+from tui.waits import letter_of, wait_lines
+from tui.widgets.chart import TimeChart
+from tui.widgets.happened import Happened
+from tui.widgets.heatgrid import HeatGrid
+from tui.widgets.lastlines import LastLines
+from tui.widgets.lines import Bar, Lines, Piece, width_of
+from tui.widgets.metrics import WAITS, metrics_of, values_of
+from tui.widgets.oddnodes import OddNodes
+from tui.widgets.onset import Onset
+from tui.widgets.waittree import WaitTree
 
 WAITS_PLACE, HAPPENED_PLACE = "who waits for whom", "what happened"
 """Where in this panel a place can be that is no cell."""
-TURNS = 3
-"""Rounds of the event loop between the two halves of a drawing of thousands of nodes, for keys and what nodes say."""
-Layout: TypeAlias = tuple[Shares, int, bool, bool, tuple[bool, ...], int]
-"""Who has how much room, the view, whether there are few nodes, whether the job hangs, what else is shown, and cells of
-the ranks' lines."""
+FEW = 16
+"""Nodes up to which each rank has a line of its own."""
+BESIDE = 110
+"""Cells from which on parts stand beside each other."""
+CHARTS = ((42, 16), (30, 12), (24, 8), (15, 3))
+"""Lines of the charts of a panel with at least so many lines."""
+GRAPH = 14
+"""Lines from which on below the map there is room for who waits for whom and for what happened."""
+SLOW_CONNECT = 2.0
+"""Seconds after which a node that still connects is named."""
 
 
-class OverviewPanel(OverviewParts):
-    """Time above; the heat map; the ranks in the order in which they stopped, and what happened."""
+class OverviewPanel(Panel):
+    """Time above; the heat map; the ranks in the order in which they stopped, who waits, and what happened."""
 
     NAME = "overview"
     CAN = frozenset({"enter", "metric", "node", "ranks", "details", "time", "graph", "view"})
@@ -36,67 +51,134 @@ class OverviewPanel(OverviewParts):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._shares: Layout | None = None
+        self.bar, self.time, self.heat = Bar(), TimeChart(scene), HeatGrid(scene)
+        self.onset, self.odd, self.waits = Onset(scene), OddNodes(scene, self.heat.share), WaitTree(scene)
+        self.changes, self.lastlines = Happened(scene), LastLines(scene)
         self._viewed: set[str] = set()
         """Log files whose lines were asked for."""
 
+    def compose(self) -> ComposeResult:
+        """What came of the job, time, the map, ranks and waits, changes and last lines."""
+        yield self.bar
+        yield self.time
+        yield self.heat
+        with Container(id="below"):
+            with Container(id="upper"):
+                yield self.onset
+                yield self.odd
+                yield self.waits
+            with Container(id="lower"):
+                yield self.changes
+                yield self.lastlines
+
+    @property
+    def main(self) -> Lines:
+        """The map."""
+        return self.heat
+
     @property
     def can(self) -> frozenset[str]:
-        """In the picture of waits the arrows go from box to box, in what happened from line to line."""
-        if self.waitmap.active:
+        """In the tree of waits the arrows go from box to box, in what happened from line to line."""
+        if self.waits.has_focus:
             return self.CAN - {"time", "metric", "view", "details"}
-        return self.CAN - {"metric", "view", "details", "node", "ranks"} if self.changes.active else self.CAN
+        return self.CAN - {"metric", "view", "details", "node", "ranks"} if self.changes.has_focus else self.CAN
+
+    # --- drawing -------------------------------------------------------------------------------------------------
 
     def draw(self) -> None:
         """Draw all that is shown."""
-        self._share()
-        self.time.keys = not self.waitmap.active
-        self.time.feed()
-        self.heatmap.feed(self._shares[0].heat if self._shares else 10)
-        first = self.totals.pieces()
-        if len(self.scene.nodes) > SOME:
-            self.call_later(self._draw_below_soon, first)  # each half of so many is felt at the keys
-        else:
-            self._draw_below(first)
-
-    async def _draw_below_soon(self, first: Sequence[Piece]) -> None:
-        for _ in range(TURNS):
-            await asyncio.sleep(0)
-        self._draw_below(first)
-
-    def _draw_below(self, first: Sequence[Piece]) -> None:
-        """Draw what is below the charts, and the totals, ``first`` among them those of all nodes."""
-        for shown, feed in (
-            (self.mosaic, self.mosaic.feed),
-            (self.odd, self._feed_odd),
-            (self.card, self._feed_card),
-            (self.onset, self.onset.feed),
-            (self.stopped, self.stopped.feed),
-            (self.waitmap, self.waitmap.feed),
-            (self.lastlines, self.lastlines.feed),
-        ):
-            if shown.display and self._shares:  # until there is a size, all are, and of 16,384 ranks that costs
-                feed()
-        self.changes.feed()
-        grouped = self.mosaic.halves.told() if self.mosaic.display and self.mosaic.view > 1 else []
-        story = [self.totals.story()] if self.scene.waits or self.scene.crashed else []
-        self.bar.show(*story, [*first, *grouped])
+        if not self.size:
+            return
+        self._share_room()
+        self.bar.show(*filter(None, (self._told(story(self.scene)), self._told(self._totals()))))
+        for part in (self.time, self.heat, self.onset, self.waits, self.changes, self.lastlines):
+            if part.display:
+                part.feed()
+        if self.odd.display:
+            self.odd.feed(self.heat.metric.title)
         self._view_logs()
 
-    def _feed_card(self) -> None:
-        current = self.heatmap.current
-        self.card.feed(current[0] if current else None)
+    def _share_room(self) -> None:
+        """What tells most gets its lines first: charts, the map, then ranks and waits; what happened has the rest."""
+        hangs, few, wide = bool(self.scene.waits), len(self.scene.nodes) <= FEW, self.size.width >= BESIDE
+        left = self.size.height - 2
+        charts = next((lines for least, lines in CHARTS if left >= least), 0)
+        left -= charts
+        alone = self.waits.has_focus
+        self.bar.styles.height = 2
+        self.time.display, self.time.styles.height = charts > 0, max(1, charts)
+        limit = max(3, left // 4 if hangs and few else left // 2 if few or hangs else left * 3 // 5)
+        self.heat.limit = limit
+        self.heat.styles.height = max(1, min(self.heat.lines, limit))
+        below = left - min(self.heat.lines, limit)
+        self.waits.display = alone or (hangs and (below >= GRAPH or wide))
+        self.heat.display = self.query_one("#lower").display = not alone
+        self.onset.display = few and not alone and (wide or (not hangs and below >= GRAPH))
+        self.odd.display = not few and not alone and (wide or not hangs)
+        self.lastlines.display = bool(self.scene.accused) and (wide or self.scene.crashed) and below >= GRAPH
+        ranked = self.onset.display or self.odd.display
+        upper = self.query_one("#upper")
+        upper.display = ranked or self.waits.display
+        # a healthy job's ranks stand beside what happened, those of one that hangs beside who waits
+        self.set_class(wide and hangs and not alone, "-rows")
+        self.set_class(wide and not hangs, "-columns")
+        need = max(len(self.scene.ranks) + 2 if few else 8, self.waits.lines if self.waits.display else 0)
+        room = below if alone else max(4, min(need, below * 3 // 5))
+        upper.styles.height = "1fr" if alone or (wide and not hangs) else room
 
-    def _feed_odd(self) -> None:
-        where, filled = self.mosaic.halves.where if self.mosaic.view > 1 else {}, self.odd.lines
-        self.odd.feed([self.share_of(node) for node in self.scene.nodes], self.heatmap.metric.title, where)
-        if self.odd.lines != filled:
-            self._share()
+    def _told(self, parts: list[list[Piece]]) -> list[Piece]:
+        """Parts side by side, each whole or not at all."""
+        pieces: list[Piece] = []
+        for part in parts:
+            gap: list[Piece] = [(" · " if pieces else " ", Tone.DIM)]
+            if width_of(pieces) + width_of([*gap, *part]) <= self.size.width:
+                pieces += [*gap, *part]
+        return pieces
+
+    def _totals(self) -> list[list[Piece]]:
+        """The chosen figure from least to most, or the letters of who waits; what is missing."""
+        scene, metric = self.scene, self.heat.metric
+        if not (scene.ranks or scene.gpus):
+            return [[("no GPU and no rank is known", Tone.STRONG)], *self._connecting()]
+        told: list[list[Piece]] = []
+        if metric is WAITS:
+            told.append([("who waits", Tone.STRONG)])
+            for place, box in enumerate(scene.waits[:4]):
+                who = ranks_text(box.ranks) if len(box.ranks) < 4 else plural(len(box.ranks), "rank")
+                told.append([(f"{letter_of(place)} ", Tone.BAD if box.blamed else Tone.STRONG), (who, Tone.TEXT)])
+        else:
+            values = [value for node in scene.nodes for value in self._values(node)]
+            least, most = (metric.text(min(values)), metric.text(max(values))) if values else ("–", "–")
+            span = f"all {least}" if least == most else f"{least} to {most}"
+            told.append([(f"{'GPU ' if metric.of_gpu else ''}{metric.title} ", Tone.STRONG),
+                         (f"{span if values else 'not known'} {metric.unit}", Tone.TEXT)])  # fmt: skip
+        missing = sum(gpu.looks.newest is None or gpu.fault is not None for _, gpu in scene.gpus)
+        if missing:
+            told.append([(f"▲ {plural(missing, 'GPU')} without figures", Tone.BAD)])
+        return [*told, *self._connecting()]
+
+    def _values(self, node: NodeState) -> list[float]:
+        if self.scene.stale(node) or self.heat.metric not in metrics_of(node):
+            return []
+        return values_of(self.scene, node, self.heat.metric)
+
+    def _connecting(self) -> list[list[Piece]]:
+        """N of M, and who is slow."""
+        count, scene = self.scene.count, self.scene
+        if not count.nodes_asking or scene.session.verdict is None:
+            return []  # until there is a verdict that is what the first line says
+        slow = [node for node in scene.nodes if node.link == "connecting" and scene.now - node.since > SLOW_CONNECT]
+        told: list[Piece] = [("○ connecting ", Tone.DIM), (f"{count.nodes_up:,} of {count.nodes:,} nodes", Tone.TEXT)]
+        if slow:
+            worst = min(slow, key=lambda node: node.since)
+            more = f" and {len(slow) - 1} more" if len(slow) > 1 else ""
+            waited = age(scene.now - worst.since)
+            told.append((f", waiting {waited} for {scene.names.of(worst.name)}{more}", Tone.WARN))
+        return [told]
 
     def _view_logs(self) -> None:
-        """Ask for the culprit's lines while they are on view; this may be drawn once more after it was left."""
-        on_view = self.display and self.lastlines.display and not self.waitmap.active
-        wanted = self.lastlines.paths() if on_view else set()
+        """Ask for the culprit's lines while they are on view."""
+        wanted = self.lastlines.paths() if self.display and self.lastlines.display else set()
         if wanted != self._viewed:
             self._viewed = wanted
             self.scene.session.told.view_logs(wanted)
@@ -107,185 +189,125 @@ class OverviewPanel(OverviewParts):
             self._viewed = set()
             self.scene.session.told.view_logs(set())
 
-    def _share(self) -> None:
-        """Lay out anew when the size or the kind of job is another."""
-        if not self.size:
-            return
-        hangs, crashed, graph = bool(self.scene.waits), self.scene.crashed, self.waitmap.active
-        story = hangs or crashed
-        width, height, nodes = self.size.width, self.size.height - (2 if story else 1), len(self.scene.nodes)
-        view = usual_view(nodes) if self.view is None else self.view
-        need, waits, figures = self._needed(), self._drawn(), self.heatmap.lines
-        part = shares(
-            width, height, nodes, view,
-            hangs=hangs, crashed=crashed, need=need, waits=waits, figures=figures, odd=self.odd.lines,
-            story=self._told(), charts=self.time.fills,
-        )  # fmt: skip
-        below = view == 1 and part.beside and part.heat - self.mosaic.lines >= RANKS_BELOW and not graph
-        flags = graph, below, story, bool(self.scene.accused)
-        found = part, view, nodes <= FEW, hangs, flags, self.onset.filled(width // 2) if nodes <= FEW else 0
-        if found == self._shares:
-            return
-        self._shares = found
-        self.give_room(found[0], view, few=nodes <= FEW and not view, hangs=hangs, below=below, story=story)
-        # beside the ranks the picture of waits has all that they do not fill
-        self.onset.styles.width = found[-1] if found[0].beside and found[0].graph else "1fr"
+    def renew(self) -> None:
+        """Read what was written until then."""
+        self.lastlines.again()
+
+    @on(DescendantFocus)
+    @on(DescendantBlur)
+    def lay_out(self) -> None:
+        """The tree of waits has all the room while the cursor is in it."""
         self.call_after_refresh(self.draw)
 
-    def _needed(self) -> int:
-        """Lines that ranks and the picture of waits fill, each under its title."""
-        return max(HEAD + len(self.scene.ranks), self._drawn())
-
-    def _told(self) -> int:
-        """Lines that what happened or the culprit's last lines fill, by fours: charts do not change with each line."""
-        told = max(self.changes.fills, self.lastlines.fills if self.lastlines.display else 0)
-        return -(-min(told, 2 * HAPPENED) // 4) * 4
-
-    def _drawn(self) -> int:
-        """Lines that the picture of waits fills, its title included."""
-        return 1 + self.scene.waiting.tallest * (LINES + 2)
-
-    def renew(self) -> None:
-        """Add up the totals anew, and read what was written until then."""
-        self.totals.forget()
-        self.lastlines.again()
-        self.odd.again()
-
-    def move(self, how: Move) -> None:
-        """Move the cursor: from box to box, from line to line, from cell to cell, or from node to node."""
-        if self.waitmap.active:
-            self.waitmap.move(how)
-        elif self.changes.active:
-            self.changes.move(how)
-        elif self.mosaic.display:
-            self.mosaic.move(how)
-            self._feed_card()
-        else:
-            self.heatmap.move(how)
+    # --- keys ----------------------------------------------------------------------------------------------------
 
     def next_metric(self, step: int) -> None:
         """Show another figure in the cells."""
-        self.heatmap.turn(step)
-        self.totals.figures.forget()
+        self.heat.next_metric(step)
         self.draw()
 
     def next_view(self, step: int) -> str:
         """Come closer (-1) or go farther (1); returns what is shown then."""
-        now = usual_view(len(self.scene.nodes)) if self.view is None else self.view
-        self.view = max(0, min(len(VIEWS) - 1, now + step))
+        told = self.heat.next_zoom(step)
         self.draw()
-        at_end = f": nothing is {'closer' if step < 0 else 'farther'}" if self.view == now else ""
-        return f"{VIEWS[self.view]}{at_end}"
+        return told
 
-    def show_graph(self, *, on: bool) -> None:
-        """Give all the room to who waits for whom, and the cursor."""
-        self.waitmap.active = on
-        self.changes.active = False
-        self.draw()
+    def show_waits(self) -> None:
+        """Put the cursor into who waits for whom."""
+        self.waits.display = True
+        self.waits.focus()
 
-    def show_happened(self, *, on: bool) -> None:
-        """Give the cursor to what happened."""
-        self.changes.active = on
-        self.waitmap.active = False
-        self.draw()
+    def leave_waits(self) -> bool:
+        """Leave that; says whether the cursor was there."""
+        return self.waits.has_focus and self.leave()
+
+    def show_happened(self) -> None:
+        """Put the cursor into what happened; leave it again."""
+        if not (self.changes.has_focus and self.leave()):
+            self.query_one("#lower").display = True
+            self.changes.focus()
 
     def leave(self) -> bool:
-        """Leave the picture of waits, or what happened."""
-        active = self.waitmap.active or self.changes.active
-        if active:
-            self.waitmap.active = self.changes.active = False
-            self.draw()
-        return active
+        """Go back to the map."""
+        inside = self.waits.has_focus or self.changes.has_focus
+        if inside:
+            self.heat.display = True
+            self.heat.focus()
+        return inside
 
     def enter(self) -> Place | None:
         """To what a box stands for; to the moment of what happened; or to the node's ranks, standing on the cell's."""
-        if self.waitmap.active:
+        if self.waits.has_focus:
             from tui.panels.opening import opened  # with what the diagnosis is made of: not before the first frame
 
-            return opened(self.waitmap.boxes(), self.scene)
-        if self.changes.active:
+            return None if self.waits.box is None else opened(self.waits.box, self.scene)
+        if self.changes.has_focus:
             change = self.changes.current
             if change is None:
                 return None
-            what = f"{clock(change.at, millis=False)} {MARKS[change.kind].label or change.node}".rstrip()
+            what = f"{clock(change.at, millis=False)} {change_sign(change.kind).label or change.node}".rstrip()
             return Place(self.NAME, "", (HAPPENED_PLACE, change.at), what, change.at)
-        current = self.heatmap.current
-        if current is None:
+        if (current := self.heat.current) is None:
             return None
         node, cell = current
-        return Place("ranks", f"node={node.name}", cell.number if cell and not self.mosaic.display else None)
+        return Place("ranks", f"node={node.name}", cell.number if cell else None)
 
     def here(self) -> Hashable:
         """The box, the line, or the cell."""
-        box, change = self.waitmap.box, self.changes.current
-        if self.waitmap.active:
-            return WAITS_PLACE, box.ranks[0] if box and box.ranks else -1
-        if self.changes.active:
-            return HAPPENED_PLACE, change.at if change else 0.0
-        return self.heatmap.node_at, self.heatmap.cell_at
+        if self.waits.has_focus:
+            return WAITS_PLACE, self.waits.box.ranks[0] if self.waits.box and self.waits.box.ranks else -1
+        if self.changes.has_focus:
+            return HAPPENED_PLACE, self.changes.current.at if self.changes.current else 0.0
+        return self.heat.node_at, self.heat.cell_at
 
     def select(self, key: Hashable) -> None:
         """Stand on a box, a line or a cell."""
-        if isinstance(key, tuple) and len(key) == 2 and isinstance(key[1], int | float):
-            if key[0] == HAPPENED_PLACE:
-                self.show_happened(on=True)
-                self.changes.select(key[1])
-            elif isinstance(key[1], float):
-                return
-            elif key[0] == WAITS_PLACE:
-                self.show_graph(on=True)
-                self.waitmap.select(key[1])
-            elif isinstance(key[0], int):
-                heatmap = self.heatmap
-                heatmap.moved = heatmap.moved or (heatmap.node_at, heatmap.cell_at) != key
-                heatmap.node_at, heatmap.cell_at = key[0], key[1]
+        match key:
+            case (str(where), int() | float() as what) if where == HAPPENED_PLACE:
+                self.changes.focus()
+                self.changes.select(what)
+            case (str(where), int(rank)) if where == WAITS_PLACE:
+                self.show_waits()
+                self.waits.feed()
+                self.waits.select(rank)
+            case (int(node), int(cell)):
+                heat = self.heat
+                heat.moved = heat.moved or (heat.node_at, heat.cell_at) != key
+                heat.node_at, heat.cell_at = node, cell
 
     def node(self) -> str | None:
         """Node of the box, or under the cursor."""
-        if self.waitmap.active:
-            boxes = self.waitmap.boxes()
-            return next((node for box in boxes for node in box.nodes), None)
-        current = self.heatmap.current
-        return current[0].name if current else None
+        if self.waits.has_focus:
+            return next(iter(self.waits.box.nodes if self.waits.box else ()), None)
+        return self.heat.current[0].name if self.heat.current else None
 
     def chosen_ranks(self) -> set[int]:
         """Ranks of the box, or under the cursor."""
-        if self.waitmap.active:
-            return {rank for box in self.waitmap.boxes() for rank in box.ranks}
-        current = self.heatmap.current
-        if current is not None and self.mosaic.display:
-            return {rank.process.rank for rank in current[0].ranks.values() if rank.gone_at is None}
-        number = current[1].number if current and current[1] else None
-        return set() if number is None else {number}
+        if self.waits.has_focus:
+            return set(self.waits.box.ranks if self.waits.box else ())
+        if (current := self.heat.current) is None:
+            return set()
+        node, cell = current
+        if cell is None:
+            return {rank.process.rank for rank in node.ranks.values() if rank.gone_at is None}
+        return set() if cell.number is None else {cell.number}
 
     def text(self) -> str:
-        """The picture of waits as text, or what happened, where the cursor is in it."""
-        if self.changes.active:
+        """Who waits for whom, or what happened, where the cursor is in it."""
+        if self.changes.has_focus:
             return self.changes.text()
-        return "\n".join(chain_lines(self.scene.waits)) if self.waitmap.active else ""
+        return (
+            "\n".join(f"{one.head}{one.text}" for one in wait_lines(self.scene.waits)) if self.waits.has_focus else ""
+        )
 
     def details(self) -> tuple[str, list[Fact]] | None:
         """The rank under the cursor, or its node."""
         from tui.panels.facts import node_facts, rank_facts
 
-        current = self.heatmap.current
-        if current is None:
+        if (current := self.heat.current) is None:
             return None
         node, cell = current
         for row in self.scene.ranks:
-            if cell is not None and not self.mosaic.display and row.node is node and row.number == cell.number:
+            if cell is not None and row.node is node and row.number == cell.number:
                 return ranks_on([row.number], [node.name]), rank_facts(row, self.scene)
         return node.name, node_facts(node, self.scene)
-
-    def on_wait_map_chosen(self) -> None:
-        """A box was clicked: the cursor is there now."""
-        if not self.waitmap.active:
-            self.show_graph(on=True)
-
-    def on_happened_chosen(self) -> None:
-        """A line was clicked: the cursor is there now."""
-        self.show_happened(on=True)
-
-    def on_mosaic_moved(self) -> None:
-        """A node was clicked."""
-        self._feed_card()

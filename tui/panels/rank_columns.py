@@ -1,4 +1,4 @@
-"""Columns of panel 2: who a rank is, how busy, what its GPU does, and what it tells of itself."""
+"""Columns of panel 2: what a person asks of a rank first, then its process, then the kernel's words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collectors.samples.gpus import GpuSample
 from collectors.samples.inside import InsidePulse
 from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.job import Look
-from hangtop.session.state.job_state import GpuState, NodeState, RankState
+from hangtop.session.state.job_state import GpuState, NodeState, RankState, StepState
 from tui.figures.measure import (
     cpu_percent,
     cpu_seconds,
@@ -21,13 +21,12 @@ from tui.figures.measure import (
     row_of,
     state_of,
 )
-from tui.figures.recent import Recent
 from tui.looks.format import SILENT, UNKNOWN, age, number, percent, size, spark
 from tui.looks.theme import Tone
 from tui.ordering.filter import Value
 from tui.ordering.rows import RankRow
 from tui.scene import Scene
-from tui.waits.levels import letter_of
+from tui.waits import letter_of
 from tui.widgets.lines import Piece
 from tui.widgets.table import Column
 
@@ -49,7 +48,6 @@ _NO_STATE = {"ended": ("ended", Tone.WARN), SILENT: (f"◌ {SILENT}", Tone.WARN)
 _TREND = 12
 Figure = Callable[[RankState, NodeState, float, Sequence[Look[RankPulse]]], float | None]
 """Of a rank on a node, ticks so many seconds apart, its last looks being these."""
-Show = Callable[[RankRow], Piece]
 
 
 def rank_piece(row: RankRow) -> Piece:
@@ -80,42 +78,21 @@ def _state_column(scene: Scene) -> Column[RankRow]:
 
 def rank_columns(scene: Scene) -> Sequence[Column[RankRow]]:
     """Columns over one scene; values of GPUs are those of the first GPU that the process is on."""
-    recent: Recent[RankPulse] = Recent(_TREND + 3)
 
     def gpu_value(get: Callable[[GpuState], Value]) -> Callable[[RankRow], Value]:
-        def value(row: RankRow) -> Value:
-            gpu = scene.gpu_of(row)
-            return None if gpu is None else get(gpu)
-
-        return value
+        return lambda row: None if (gpu := scene.gpu_of(row)) is None else get(gpu)
 
     def sample(get: Callable[[GpuSample], Value]) -> Callable[[RankRow], Value]:
         return gpu_value(lambda gpu: None if (found := row_of(gpu)) is None else get(found))
 
-    def followed(row: RankRow) -> Sequence[Look[RankPulse]]:
-        return recent.of((row.node.name, row.rank.process.pid), row.rank.looks, scene.interval)
-
-    def moving(figure: Figure, form: Callable[[float | None], str]) -> tuple[Callable[[RankRow], Value], Show]:
-        """Value and cell of what two looks tell together."""
-
-        def value(row: RankRow) -> Value:
-            looks = recent.last((row.node.name, row.rank.process.pid), row.rank.looks)
-            return figure(row.rank, row.node, scene.interval, looks)
-
-        def show(row: RankRow) -> Piece:
-            found = figure(row.rank, row.node, scene.interval, followed(row))
-            return (UNKNOWN, Tone.DIM) if found is None else (form(found), Tone.TEXT)
-
-        return value, show
-
-    def quiet(row: RankRow) -> Value:
-        return None if row.rank.log_at is None else max(0.0, scene.now - row.rank.log_at)
+    def moving(figure: Figure) -> Callable[[RankRow], Value]:
+        return lambda row: figure(row.rank, row.node, scene.interval, row.rank.looks)
 
     def trend(row: RankRow) -> Piece:
         if row.rank.gone_at is not None:
             return "", Tone.DIM
         end = row.node.seen_at or scene.now
-        seconds = history(followed(row), cpu_seconds, end, scene.interval, _TREND + 1)
+        seconds = history(row.rank.looks, cpu_seconds, end, scene.interval, _TREND + 1)
         shares = [None if a is None or b is None else (b - a) / scene.interval * 100.0 for a, b in pairwise(seconds)]
         return spark(shares, 100.0, _TREND), Tone.GRAPH
 
@@ -123,35 +100,56 @@ def rank_columns(scene: Scene) -> Sequence[Column[RankRow]]:
         text, tone = rank_piece(row)
         return text, Tone.DIM if scene.strange(row.node, row.rank.process.pid) else tone
 
-    cpu, cpu_piece = moving(cpu_percent, number)
-    helpers, helpers_piece = moving(helpers_percent, number)
-    switches, switches_piece = moving(_switches, number)
-    reading, reading_piece = moving(_reading, size)
+    def doing(row: RankRow) -> Value:
+        place = scene.waiting.place_of.get(row.number)
+        if place is not None:
+            return f"{letter_of(place)} {scene.waits[place].doing}"
+        inside = _inside(row)
+        if inside is not None and inside.phase:
+            since = "" if inside.phase_at is None else f" for {age(max(0.0, scene.now - inside.phase_at))}"
+            return f"{inside.phase}{since}"
+        return scene.leaf_of(row)
+
+    def doing_piece(row: RankRow) -> Piece:
+        text, blamed = doing(row), scene.waiting.blames(row.number)
+        return (UNKNOWN, Tone.DIM) if text is None else (str(text), Tone.BAD if blamed else Tone.TEXT)
 
     return (
         Column("rank", "rank", 5, lambda row: row.number, who, align="right", tone=Tone.STRONG,
                help="number of the rank; dim where the process belongs to another job"),
-        Column("node", "node", 12, lambda row: row.node.name, most=32, tone=Tone.INFO,
+        Column("node", "node", 5, lambda row: row.node.name, most=24, tone=Tone.INFO,
                brief=lambda row: scene.names.of(row.node.name)),
+        Column("step", "step", 7, _step, form=lambda value: f"{value:,.0f}", align="right",
+               help="the last training step that it said is done: by its log, or by hangtop.inside"),
+        Column("pace", "s/step", 6, _pace, form=lambda value: f"{value:.3g}", align="right",
+               help="seconds a step, as its log told the last ones"),
+        Column("doing", "now", 32, doing, doing_piece, least=16, grow=4,
+               help="where it is: behind the letter of its box in who waits for whom; else its phase, or the code of "
+                    "the last look at its stack", also=("phase",)),
+        Column("waits", "waits for", 10, lambda row: scene.waiting.waits_for(row.number) or None, most=18, grow=1,
+               tone=Tone.WARN, help="whom it waits for, by the letter of their box"),
         _state_column(scene),
-        Column("cpu", "cpu %", 5, cpu, cpu_piece, align="right", help="CPU of the process; 100 is one core"),
-        Column("wchan", "kernel wait", 12, _wchan, grow=1, seen=28, least=12,
-               help="kernel function that the main thread sleeps in"),
+        Column("cpu", "cpu %", 5, moving(cpu_percent), form=number, align="right",
+               help="CPU of the process; 100 is one core"),
         Column("gpu", "gpu", 3, gpu_value(lambda gpu: gpu.index), align="right", help="index of its GPU on the node"),
         Column("gpu.util", "util", 4, sample(lambda s: s.utilization), form=percent, align="right",
                help="share of time in which some kernel ran on its GPU; one that only waits counts as well"),
-        Column("trend", "cpu last 12 s", 13, cpu, trend, help="CPU of the last 12 s; full is one core"),
         Column("gpu.mem", "mem", 4, gpu_value(memory_percent), form=percent, align="right",
                help="memory of its GPU in use"),
-        Column("quiet", "log quiet", 9, quiet, form=age, align="right", help="since its logs last grew"),
+        Column("quiet", "log quiet", 9, lambda row: None if row.rank.log_at is None else scene.now - row.rank.log_at,
+               form=age, align="right", help="since its logs last grew"),
+        Column("trend", "cpu last 12 s", 13, moving(cpu_percent), trend, help="CPU of the last 12 s; full is one core"),
+        Column("wchan", "kernel wait", 12, _wchan, grow=1, most=28, least=12,
+               help="kernel function that the main thread sleeps in"),
         Column("rss", "rss", 6, _pulse(lambda pulse: pulse.rss), form=size, align="right", help="memory in RAM"),
-        Column("helpers", "workers %", 9, helpers, helpers_piece, align="right",
+        Column("helpers", "workers %", 9, moving(helpers_percent), form=number, align="right",
                help="CPU of data workers and other helpers together; 100 is one core"),
         Column("workers", "workers", 7, lambda row: len(row.rank.helpers), align="right",
                help="data workers and other helper processes"),
-        Column("switches", "sleeps/s", 8, switches, switches_piece, align="right", also=("ctx/s",),
+        Column("switches", "sleeps/s", 8, moving(_switches), form=number, align="right", also=("ctx/s",),
                help="voluntary context switches: how often it went to sleep"),
-        Column("read", "read/s", 7, reading, reading_piece, align="right", help="bytes a second read from storage"),
+        Column("read", "read/s", 7, moving(_reading), form=size, align="right",
+               help="bytes a second read from storage"),
         Column("threads", "threads", 7, _pulse(lambda pulse: pulse.threads), align="right"),
         Column("local", "local rank", 10, lambda row: row.rank.process.local_rank, align="right",
                help="number among the ranks of its node"),
@@ -165,38 +163,25 @@ def rank_columns(scene: Scene) -> Sequence[Column[RankRow]]:
     )  # fmt: skip
 
 
-def verdict_columns(scene: Scene) -> Sequence[Column[RankRow]]:
-    """Of a job that hangs: where each rank is, behind the letter of its box in the picture of waits."""
-
-    def doing(row: RankRow) -> str | None:
-        place = scene.waiting.place_of.get(row.number)
-        return None if place is None else f"{letter_of(place)} {scene.waits[place].doing}"
-
-    def show(row: RankRow) -> Piece:
-        text, blamed = doing(row), scene.waiting.blames(row.number)
-        return (UNKNOWN, Tone.DIM) if text is None else (text, Tone.BAD if blamed else Tone.TEXT)
-
-    return (
-        Column("doing", "doing", 30, doing, show, least=16, grow=2, roomy=46,
-               help="where it is, behind the letter of its box in the picture of waits; A is who holds the others up"),
-    )  # fmt: skip
+def _log_of(row: RankRow) -> StepState | None:
+    """The log that tells of its steps."""
+    pid = row.rank.process.pid
+    return next((log for log in row.node.steps.values() if log.count.pid == pid and log.told), None)
 
 
-def told_columns(scene: Scene) -> Sequence[Column[RankRow]]:
-    """What ranks tell that called ``hangtop.inside.start()``."""
+def _step(row: RankRow) -> Value:
+    inside, log = _inside(row), _log_of(row)
+    if inside is not None and inside.step is not None:
+        return inside.step
+    return None if log is None else log.told[-1][1]
 
-    def lasted(row: RankRow) -> float | None:
-        inside = _inside(row)
-        began = None if inside is None else inside.phase_at
-        return None if began is None else max(0.0, scene.now - began)
 
-    return (
-        Column("step", "step", 8, lambda row: None if (told := _inside(row)) is None else told.step, align="right",
-               help="the last step that the rank says is done (hangtop.inside)"),
-        Column("phase", "phase", 10, lambda row: None if (told := _inside(row)) is None else told.phase or None,
-               help="the part of the step that it is in, by its own word"),
-        Column("phase.age", "for", 5, lasted, form=age, align="right", help="since when it is in that phase"),
-    )  # fmt: skip
+def _pace(row: RankRow) -> Value:
+    log = _log_of(row)
+    if log is None or len(log.told) < 2:
+        return None
+    (began, first, _), (ended, last, _) = log.told[0], log.told[-1]
+    return (ended - began) / (last - first) if last > first and ended > began else None
 
 
 def _inside(row: RankRow) -> InsidePulse | None:

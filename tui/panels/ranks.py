@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 
 from hangtop.diagnosis.phrasing import ranks_on
-from hangtop.session.state.job_state import NodeState, RankState
 from tui.figures.measure import source_is_stale, state_of
 from tui.looks.format import ranks_word
 from tui.looks.theme import Tone
 from tui.ordering.rows import RankRow
 from tui.panels.base import Fact, Place
-from tui.panels.facts import rank_facts
-from tui.panels.rank_columns import STATES, rank_columns, told_columns, verdict_columns
+from tui.panels.facts import rank_brief, rank_facts
+from tui.panels.rank_columns import STATES, rank_columns
 from tui.panels.table_panel import TablePanel
 from tui.scene import Scene
 from tui.widgets.lines import Piece
 from tui.widgets.table import Column
-
-TELLERS = 1024
-"""Rows among which one that tells its step is looked for: where any rank does, nearly all do."""
-MOST_NAMELESS = 4096
-"""Rows among which processes without a number are counted: they stand before the ranks."""
 
 
 class RanksPanel(TablePanel[RankRow]):
@@ -37,48 +31,19 @@ class RanksPanel(TablePanel[RankRow]):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._states = self.rolling(self._states_of)
-        self._tells = self._hung = self._waited = False
-
-    def _states_of(self, node: NodeState) -> str:
-        """Letters of those of a node's ranks that are shown; nobody knows those of one that does not respond."""
-        if self.scene.stale(node):
-            return ""
-        if self.narrowed():
-            return _states([row.rank for row in self.kept(node)])
-        strange = self.scene.strange
-        return _states([rank for pid, rank in node.ranks.items() if not strange(node, pid)])
-
-    def renew(self) -> None:
-        """Count the states anew."""
-        self._states.forget()
+        self._waited = False
 
     def columns(self) -> Sequence[Column[RankRow]]:
-        """Who, where, what state, how busy, what on the GPU, when last heard."""
+        """Who, where, which step, what it does now and for whom it waits; then its process."""
         return rank_columns(self.scene)
 
     def rows(self) -> Sequence[RankRow]:
-        """All ranks. Once one tells its step and phase, or is waited for, there are columns for that.
-
-        Those of a wait are left out again once nobody waits any more, and where a moment is shown in which nobody did.
-        """
-        rows = self.scene.ranks
+        """All ranks. Columns that nobody fills any more once a wait is over are left out again."""
         self.table.empty = self.hint(self.EMPTY)
-        if not self._tells and any(row.rank.inside is not None for row in rows[:TELLERS]):
-            self._tells = True
-            self._put_before("cpu", told_columns(self.scene))
-        if not self._hung and self.scene.waits:
-            self._hung = True
-            self._put_before("state", verdict_columns(self.scene))
-        if self._waited and not self.scene.waits:
-            self.table.in_view.forget({column.key for column in verdict_columns(self.scene)})
-        self._waited = bool(self.scene.waits)
-        return rows
-
-    def _put_before(self, key: str, more: Sequence[Column[RankRow]]) -> None:
-        columns = self.table.columns
-        place = next(place for place, column in enumerate(columns) if column.key == key)
-        self.table.take_columns((*columns[:place], *more, *columns[place:]))
+        if self._waited is not bool(self.scene.waits):
+            self._waited = bool(self.scene.waits)
+            self.table.view.forget()
+        return self.scene.ranks
 
     def node_of(self, row: RankRow) -> str:
         """Name of the row's node."""
@@ -108,15 +73,14 @@ class RanksPanel(TablePanel[RankRow]):
         pieces = narrow or [(f" {known}", Tone.STRONG)]
         if count.ranks_unheard and not narrow:
             pieces += [("   ", Tone.DIM), (f"◌ {count.ranks_unheard:,} on nodes that do not respond", Tone.WARN)]
-        states: Counter[str] = Counter()
-        for letters, nodes in Counter(self._states.turn(self.scene.nodes)).items():
-            for letter in letters:
-                states[letter] += nodes
+        rows = self.kept(self.scene.ranks)
+        heard = [row for row in rows if row.rank.gone_at is None and not self.scene.stale(row.node)]
+        own = [row for row in heard if narrow or not self.scene.strange(row.node, row.rank.process.pid)]
+        states = Counter(filter(None, (state_of(row.rank) for row in own)))
         for letter, times in states.most_common():
             word, tone = STATES.get(letter, (letter, Tone.TEXT))
             pieces += [("   ", Tone.DIM), (f"{times:,} {word[2:]}", tone if tone is not Tone.OK else Tone.TEXT)]
-        rows = self.table.rows if narrow else self.scene.ranks
-        nameless = sum(row.number < 0 and row.rank.gone_at is None for row in rows[:MOST_NAMELESS])
+        nameless = sum(row.number < 0 and row.rank.gone_at is None for row in rows)
         if nameless:
             pieces += [("   ", Tone.DIM), (f"{nameless:,} without a number", Tone.WARN)]
         twice = 0 if narrow else self.scene.session.told_twice
@@ -145,11 +109,6 @@ class RanksPanel(TablePanel[RankRow]):
             key = next((self.key(row) for row in self.rows() if row.number == key), None)
         super().select(key)
 
-    def node(self) -> str | None:
-        """Node of the rank."""
-        row = self.table.current
-        return None if row is None else row.node.name
-
     def chosen_ranks(self) -> set[int]:
         """Marked ranks, or the one under the cursor."""
         return {row.number for row in self.table.chosen()}
@@ -159,8 +118,9 @@ class RanksPanel(TablePanel[RankRow]):
         row = self.table.current
         return None if row is None else (ranks_on([row.number], [row.node.name]), rank_facts(row, self.scene))
 
-
-def _states(ranks: Iterable[RankState]) -> str:
-    """Letters of the ranks of a node, in order: most nodes have the same."""
-    states = [state_of(rank) for rank in ranks if rank.gone_at is None]
-    return "".join(sorted([state for state in states if state is not None]))
+    def beside(self) -> tuple[str, list[Fact]] | None:
+        """What a person asks of the rank first: stack, last lines, GPU and port."""
+        row = self.table.current
+        if row is None:
+            return None
+        return ranks_on([row.number], [row.node.name]), [*rank_brief(row, self.scene), *rank_facts(row, self.scene)]

@@ -6,20 +6,19 @@ import asyncio
 from collections.abc import Iterable
 from functools import partial
 
-from textual.message import Message
-
-from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import WaitBox
 from hangtop.diagnosis.stacks import Merged, as_text, merge
 from tui.looks.format import age, plural
 from tui.looks.theme import Tone
-from tui.panels.base import Place
+from tui.panels.base import Place, StacksOpened
 from tui.panels.block_panel import BlockPanel
+from tui.panels.story import stopped_since
 from tui.scene import Scene
-from tui.stood import stood_since
 from tui.texts.stacked import Entry, blocks_of_groups, blocks_of_trees, entries, judged_as
-from tui.widgets.lines import Move, Piece
+from tui.widgets.lines import Piece
 
+ASKED = 256
+"""Ranks of which it is asked since when they stand still, where nobody is blamed."""
 EMPTY = "no stack taken yet: D looks at all ranks (it reads and does not pause them), d at those under the cursor"
 
 
@@ -29,13 +28,6 @@ class StacksPanel(BlockPanel):
     NAME = "stacks"
     EMPTY = EMPTY
     CAN = frozenset({"filter", "enter", "mark", "copy", "node", "ranks", "samples"})
-
-    class Opened(Message):
-        """The full stacks of a group's ranks are wanted."""
-
-        def __init__(self, dumps: dict[int, list[StackDump]], nodes: dict[int, str]) -> None:
-            super().__init__()
-            self.dumps, self.nodes = dumps, nodes
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
@@ -55,7 +47,7 @@ class StacksPanel(BlockPanel):
         seen = (len(stacks), stacks[-1][1].at if stacks else 0.0)
         if seen != self._seen:
             self._seen = seen
-            self._entries = entries(self.scene.state, stood_since(self.scene))
+            self._entries = entries(self.scene.state, self._stood_since())
             self._merge()
         elif (self._boxes, self._moves) != (self.scene.waits, self.scene.moves):
             self.lay_out()
@@ -63,6 +55,10 @@ class StacksPanel(BlockPanel):
             self.view.empty = self.hint(EMPTY)
         self.view.feed(self.blocks)
         self.bar.show(self._totals())
+
+    def _stood_since(self) -> float | None:
+        """When the job came to stand still: looks from before say nothing about it. None while it moves."""
+        return stopped_since(self.scene, self.scene.blamed or self.scene.ranks[:ASKED]) if self.scene.waits else None
 
     def renew(self) -> None:
         """Merge what was known then."""
@@ -127,10 +123,6 @@ class StacksPanel(BlockPanel):
         self.as_tree = not self.as_tree
         self.lay_out()
 
-    def move(self, how: Move) -> None:
-        """Move from group to group."""
-        self.view.move(how)
-
     def mark(self) -> None:
         """Mark the group's ranks."""
         self.view.toggle_mark()
@@ -149,7 +141,7 @@ class StacksPanel(BlockPanel):
         if block is not None:
             dumps = {rank: [dump for of, dump in self._entries if of == rank] for rank in block.ranks}
             nodes = {row.number: row.node.name for row in self.scene.ranks if row.number in block.ranks}
-            self.post_message(self.Opened(dumps, nodes))
+            self.post_message(StacksOpened(dumps, nodes))
         return None
 
     def text(self) -> str:

@@ -14,12 +14,12 @@ from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import outcome_words, rank_text
 from hangtop.session.state.job_state import JobState
-from tui.logs.changes import OUTCOMES
 from tui.logs.logbook import LogBook
 from tui.looks.format import age
+from tui.looks.signs import is_outcome
 from tui.scene import Scene
 from tui.texts.stacked import newest_of
-from tui.waits.svg import as_svg
+from tui.waits import as_svg
 
 TODAY = 12 * 3600.0
 """Seconds up to which the time of day alone tells when it was."""
@@ -99,7 +99,7 @@ def _sections(state: JobState, job: Job) -> Iterator[str]:
         yield f"{rank_text(rank.rank)}: {rank.node} pid {rank.process.pid} {doing}  {rank.process.command}"
     yield "\n--- what changed lately " + "-" * 47
     for change in state.changes:
-        who = change.node or (outcome_words(change.kind) if change.kind in OUTCOMES else "")
+        who = change.node or (outcome_words(change.kind) if is_outcome(change.kind) else "")
         yield " ".join(filter(None, (_clock(change.at, job.now), who, change.text)))
     yield "\n--- warnings and errors in the logs " + "-" * 35
     book = LogBook()

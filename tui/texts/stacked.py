@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-from collectors.samples.stacks import Frame, StackDump
+from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import WaitBox
 from hangtop.diagnosis.phrasing import duration, of_several, rank_text
 from hangtop.diagnosis.stacks import Activity, Merged, StackGroup, TreeNode
 from hangtop.diagnosis.stacks.roles import main_thread
 from hangtop.diagnosis.stacks.system import sleep_left
 from hangtop.session.state.job_state import JobState
+from tui.frames import where
 from tui.looks.format import UNKNOWN, plural
 from tui.looks.theme import Tone
-from tui.waits.levels import letter_of
+from tui.waits import letter_of
 from tui.widgets.blocks import Block
 from tui.widgets.lines import Piece
 
@@ -26,8 +26,6 @@ TOGETHER = 15.0
 
 SETTLED = 1.0
 """Seconds by which it is not known when exactly a rank stopped."""
-
-_INSTALLED = re.compile(r"^.*/(?:(?:site|dist)-packages|lib/python3\.\d+)/")
 
 ROLES = {
     "main": "main threads",
@@ -208,7 +206,7 @@ def full_stack(rank: int, dumps: Iterable[StackDump]) -> list[list[Piece]]:
             gil = "  holds the GIL" if thread.owns_gil else ""
             running = "running" if thread.active else "idle"
             lines += [[], [(f"  {thread.name or 'thread'}", Tone.INFO), (f"  {running}{gil}", Tone.DIM)]]
-            lines += [[(f"    {frame.name}", Tone.TEXT), (f"  {_where(frame)}", Tone.DIM)] for frame in thread.frames]
+            lines += [[(f"    {frame.name}", Tone.TEXT), (f"  {where(frame)}", Tone.DIM)] for frame in thread.frames]
         lines.append([])
     return lines[:-1]
 
@@ -225,9 +223,3 @@ def _on(waiting_on: str) -> str:
     """What a call waits for, for people: of a sleep how long that will last yet."""
     left = sleep_left(waiting_on)
     return f"on {waiting_on}" if left is None else f"asleep for {duration(left) if left else 'less than 1 s'} more"
-
-
-def _where(frame: Frame) -> str:
-    """File and line; of installed packages and the standard library only what comes after their folder."""
-    file = _INSTALLED.sub("", frame.file)
-    return f"{file}:{frame.line}" if frame.line else file

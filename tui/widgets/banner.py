@@ -5,29 +5,13 @@ A verdict that is loud is said whole: where its sentence is longer than the line
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from textual.message import Message
-
 from tui.looks.format import age, ranks_word
+from tui.looks.signs import outcome_sign
 from tui.looks.text import CUT, cells, clip, harmless, wrap
 from tui.looks.theme import Ground, Tone
 from tui.scene import Scene
-from tui.widgets.bar import Bar
-from tui.widgets.lines import Piece
-
-OUTCOMES: Mapping[str, tuple[str, Tone, int]] = {
-    "hung": ("■ HUNG", Tone.BAD, 2),
-    "crashed": ("✖ CRASHED", Tone.BAD, 2),
-    "at_risk": ("▲ AT RISK", Tone.BAD, 1),
-    "waiting": ("◔ WAITING", Tone.WARN, 1),
-    "slow": ("▲ SLOW", Tone.WARN, 1),
-    "starting": ("◐ STARTING", Tone.INFO, 0),
-    "healthy": ("● HEALTHY", Tone.OK, 0),
-    "idle": ("○ IDLE", Tone.DIM, 0),
-    "unknown": ("◌ UNKNOWN", Tone.WARN, 0),
-}
-"""Glyph and word, tone, and how loud the line is."""
+from tui.widgets.lines import Bar, Piece
+from tui.widgets.lines import width_of as _cells
 
 BESIDE = 8
 """Cells at the right end that the sentence leaves to the label when it can."""
@@ -43,29 +27,15 @@ OLD = 3.0
 
 
 class Banner(Bar):
-    """The first line or two, always: every dialog has one of its own."""
+    """The first line or two, always."""
 
-    DEFAULT_CSS = """
-    Banner { dock: top; }
-    """
-
-    class Grown(Message):
-        """It has more lines now, or fewer."""
-
-    def __init__(self, scene: Scene, lines: int = 1) -> None:
-        """Of at most so many lines."""
-        super().__init__(classes="banner", ground=Ground.BAR)
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(id="banner", ground=Ground.BAR)
         self.scene = scene
-        self._most, self._lines = lines, 1
+        self._lines = 1
 
-    @property
-    def lines(self) -> int:
-        """Lines that it has."""
-        return self._lines
-
-    def on_resize(self) -> None:
-        """Lay out for the new width at once."""
-        super().on_resize()
+    def resized(self) -> None:
+        """Lay out for the new width."""
         self.draw()
 
     def draw(self) -> None:
@@ -78,7 +48,7 @@ class Banner(Bar):
         if verdict is None:
             lines = [self._fit([(" hangtop ", Tone.STRONG), (" ", Tone.TEXT), *self._progress()], right)]
         else:
-            word, tone, loud = OUTCOMES.get(verdict.outcome, OUTCOMES["unknown"])
+            word, tone, loud = outcome_sign(verdict.outcome)
             told = (f" {word} ", tone), (f" {verdict.summary}", Tone.STRONG if loud else Tone.TEXT)
             sure = f"  {verdict.findings[0].certainty}" if verdict.findings and loud else ""
             lines = self._laid(told, (sure, Tone.DIM), right) if loud else [self._fit([*told], right)]
@@ -89,7 +59,6 @@ class Banner(Bar):
         if len(lines) != self._lines:
             self._lines = len(lines)
             self.styles.height = len(lines)
-            self.post_message(self.Grown())
         self.show(*lines)
 
     def _laid(self, told: tuple[Piece, Piece], sure: Piece, right: list[list[Piece]]) -> list[list[Piece]]:
@@ -98,7 +67,7 @@ class Banner(Bar):
         (word, _), (sentence, strong) = told
         beside = _width(last) if last else 0
         needed = cells(word) + cells(sentence) + 1 + beside + (SPARE if self._lines > 1 else 0)
-        if self._most == 1 or needed <= width or self.app.size.height < LEAST:
+        if needed <= width or self.app.size.height < LEAST:
             fits = cells(word) + cells(sentence) + cells(sure[0]) < width - BESIDE
             return [self._fit([*told, sure] if fits else [*told], right)]
         indent = cells(word) + 1
@@ -167,13 +136,13 @@ class Banner(Bar):
     def _fit(self, left: list[Piece], parts: list[list[Piece]], *, labelled: bool = True) -> list[Piece]:
         """The sentence first, then what there is room for at the right; of the label at least the first word."""
         width = self.size.width
-        wanted = sum(cells(text) for text, _ in left) + 1
+        wanted = _cells(left) + 1
         while len(parts) > 1 and wanted + sum(_width(part) for part in parts) > width:
             parts = parts[1:]
         if parts and wanted + sum(_width(part) for part in parts) > width:
             parts = [least] if labelled and (least := self._last(brief=True)) else []
         right = [piece for part in parts for piece in (("  ", Tone.TEXT), *part)]
-        room = width - sum(cells(text) for text, _ in right) - 1
+        room = width - _cells(right) - 1
         kept: list[Piece] = []
         for text, tone in left:
             size = cells(text)
@@ -188,4 +157,4 @@ class Banner(Bar):
 
 
 def _width(part: list[Piece]) -> int:
-    return 2 + sum(cells(text) for text, _ in part)
+    return 2 + _cells(part)

@@ -51,6 +51,10 @@ class Blocks(Lines):
         self._lay_out()
         self.redraw()
 
+    def resized(self) -> None:
+        """Lay out for another size."""
+        self._lay_out()
+
     def _lay_out(self) -> None:
         """All lines when they fit, else of every block what is needed and how much is left out."""
         whole = sum(len(block.lines) + (not block.joined) for block in self._blocks) - 1 <= self.size.height
@@ -63,8 +67,8 @@ class Blocks(Lines):
             self._lines += [(place, line) for line in shown]
             left_out = len(block.lines) - len(shown)
             if left_out:
-                self._lines.append((place, [(f"    … {plural(left_out, 'frame')} more", Tone.DIM)]))
-        self.resize_to(self.size.width, len(self._lines))
+                self._lines.append((place, [(f"    … {plural(left_out, 'line')} more", Tone.DIM)]))
+        self.resize_to(len(self._lines))
 
     @property
     def current(self) -> Block | None:

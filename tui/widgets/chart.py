@@ -11,16 +11,14 @@ from textual.strip import Strip
 from hangtop.session.history.history import WORDS
 from hangtop.session.history.marks import Mark
 from hangtop.session.history.series import Span
-from tui.figures.remembered import Remembered
-from tui.logs.changes import MARKS, label_of
+from tui.logs.changes import label_of
 from tui.looks.format import age
 from tui.looks.plot import Stretch, blocks, braille
+from tui.looks.signs import change_sign, outcome_sign
 from tui.looks.text import cells, fit
 from tui.looks.theme import Tone
 from tui.scene import Scene
-from tui.sharing import MOST_TIME
 from tui.timeline import Window
-from tui.widgets.banner import OUTCOMES
 from tui.widgets.figures import FIGURES, Figure
 from tui.widgets.lines import Lines, Piece, strip_of
 
@@ -32,12 +30,8 @@ MOST = 4
 """Lines of a figure."""
 
 
-class TimeChart(Lines):
+class TimeChart(Lines, can_focus=False):
     """Draws as many figures as there is room for."""
-
-    DEFAULT_CSS = """
-    TimeChart { height: 3; scrollbar-size: 0 0; overflow: hidden; }
-    """
 
     class Scrubbed(Message):
         """A moment was clicked."""
@@ -49,13 +43,8 @@ class TimeChart(Lines):
     def __init__(self, scene: Scene) -> None:
         super().__init__(id="time")
         self.scene = scene
-        self.keys = True
-        """Whether arrows, Space and n are its own at present."""
-        self.fills = MOST_TIME
-        """Lines that figures which say something fill at most, with what is above and below them."""
         self._window = Window(0.0, 1.0, 1)
         self._rows: list[Strip] = []
-        self._known = {name: Remembered() for name in ("verdict", *(figure.name for figure in FIGURES))}
 
     def on_click(self, event: events.Click) -> None:
         """Say which moment it was: the middle of a column."""
@@ -73,6 +62,10 @@ class TimeChart(Lines):
             self._rows = self._lay_out(width, height)
         self.redraw()
 
+    def resized(self) -> None:
+        """Lay out for another size."""
+        self.feed()
+
     def paint(self, y: int, width: int) -> Strip:
         """One line."""
         return self._rows[y] if y < len(self._rows) else strip_of([], width, self.ink)
@@ -85,7 +78,6 @@ class TimeChart(Lines):
         below = 2 if height >= SMALL else 1
         room = height - len(rows) - below
         shown = self._figures(room)
-        self.fills = MOST * len(shown) + height - room if len(shown) < _most(room) else MOST_TIME
         if shown:
             each, over = divmod(room, len(shown))
             for place, (figure, spans) in enumerate(shown):
@@ -104,8 +96,7 @@ class TimeChart(Lines):
         for figure in FIGURES:
             if len(found) == most:
                 break
-            known = self._known[figure.name]
-            spans = known.spans(window.begin, window.step, 2 * window.columns, series[figure.name].spans)
+            spans = series[figure.name].spans(window.begin, window.step, 2 * window.columns)
             seen = [span for span in spans if span is not None]
             if seen and (figure.always or any(span.high > 0 for span in seen)):
                 found.append((figure, spans))
@@ -152,8 +143,7 @@ class TimeChart(Lines):
         moment, where = timeline.told()
         if moment:
             left += [(f"{moment} ", Tone.ACCENT), (f"{where} ", Tone.DIM)]
-        keys = f"← → scrub  n mark  Space {timeline.toggles}" if self.keys else ", . scrub"
-        right = f" [ ] {timeline.name}  {keys} ─"
+        right = f" [ ] {timeline.name}  , . scrub  n mark  Space {timeline.toggles} ─"
         used = sum(cells(text) for text, _ in left)
         return strip_of([*left, ("─" * (width - used - cells(right)), Tone.DIM), (right, Tone.DIM)], width, self.ink)
 
@@ -161,12 +151,10 @@ class TimeChart(Lines):
         """The worst verdict of each column."""
         window = self._window
         read = self.scene.timeline.head.history.series["verdict"].spans
-        spans = self._known["verdict"].spans(window.begin, 2 * window.step, window.columns, read)
+        spans = read(window.begin, 2 * window.step, window.columns)
         pieces: list[Piece] = []
         for span in spans:
-            word, tone = (
-                (" ", Tone.DIM) if span is None else OUTCOMES.get(WORDS[round(span.high)], OUTCOMES["unknown"])[:2]
-            )
+            word, tone, _ = (" ", Tone.DIM, 0) if span is None else outcome_sign(WORDS[round(span.high)])
             text = word[0]
             if pieces and pieces[-1][1] == tone:
                 pieces[-1] = (pieces[-1][0] + text, tone)
@@ -180,7 +168,7 @@ class TimeChart(Lines):
         for mark in self.scene.timeline.marks:
             column = self._window.column(mark.at)
             known = None if column is None else placed.get(column)
-            if column is not None and (known is None or MARKS[mark.kind].rank >= MARKS[known.kind].rank):
+            if column is not None and (known is None or change_sign(mark.kind).rank >= change_sign(known.kind).rank):
                 placed[column] = mark
         return placed
 
@@ -188,7 +176,7 @@ class TimeChart(Lines):
         pieces: list[Piece] = []
         at = 0
         for column, mark in sorted(self._placed().items()):
-            pieces += [(" " * (column - at), Tone.TEXT), (MARKS[mark.kind].glyph, MARKS[mark.kind].tone)]
+            pieces += [(" " * (column - at), Tone.TEXT), (change_sign(mark.kind).glyph, change_sign(mark.kind).tone)]
             at = column + 1
         ends = self.scene.timeline.ends
         end = None if ends is None else self._window.column(ends)
@@ -200,11 +188,12 @@ class TimeChart(Lines):
         """How far back it reaches, and names of marks where there is room: first what matters most, then the newest."""
         window, timeline = self._window, self.scene.timeline
         names: list[tuple[int, str, Tone]] = []
-        for column, mark in sorted(self._placed().items(), key=lambda item: (MARKS[item[1].kind].rank, item[0]))[::-1]:
-            name = f"{label_of(mark)} {MARKS[mark.kind].glyph}"
+        placed = sorted(self._placed().items(), key=lambda item: (change_sign(item[1].kind).rank, item[0]))
+        for column, mark in reversed(placed):
+            name = f"{label_of(mark)} {change_sign(mark.kind).glyph}"
             start = column + 1 - cells(name)
             if start > 8 and all(column < begin - 2 or start > begin + cells(text) + 1 for begin, text, _ in names):
-                names.append((start, name, MARKS[mark.kind].tone))
+                names.append((start, name, change_sign(mark.kind).tone))
         back = f"-{age(timeline.now - window.begin)}"
         pieces: list[Piece] = [(back, Tone.DIM)]
         at = cells(back)

@@ -49,7 +49,7 @@ class LogView(Lines):
             self._who = WHO
         elif new:
             self._who = max(self._who, *(cells(_who(line)) for line in shown[-new:]))
-        self.resize_to(self.size.width, len(shown))
+        self.resize_to(len(shown))
         if self.following:
             self._at = shown[-1] if shown else None
             self.scroll_to(y=max(0, len(shown) - self.size.height), animate=False, force=True)
@@ -57,6 +57,10 @@ class LogView(Lines):
             self.unseen += new
             self._hold()
         self.redraw()
+
+    def resized(self) -> None:
+        """Lay out for another size."""
+        self.feed(0)
 
     def _hold(self) -> None:
         """Keep the lines where they stand while older ones go and late ones come in between."""
@@ -99,12 +103,11 @@ class LogView(Lines):
         if not shown:
             return
         place = max(0, min(len(shown) - 1, place))
-        before, top = self.cursor, self.top
         if self.following:
             self.following, self.unseen = False, 0
         self._at, self._last_place = shown[place], place
         self.bring(place)
-        self.redraw([before - top, place - top] if self.top == top else None)
+        self.redraw()
 
     def jump(self, place: int) -> None:
         """Stand on a line that was asked for, with what comes behind it: of a traceback the error."""
@@ -136,7 +139,7 @@ class LogView(Lines):
         self.unseen = 0
         if self._at is not None:
             self._last_place = self.book.place(self._at)
-        self.resize_to(self.size.width, len(self.book.shown))
+        self.resize_to(len(self.book.shown))
         if self.following:
             self.feed(0)
         else:

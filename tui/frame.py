@@ -1,0 +1,133 @@
+"""What stands around the panels: their titles by number, the way here, and the keys that matter."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from textual import on
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Footer, Static, Tab, Tabs
+
+from tui.looks.text import cells
+from tui.looks.theme import Tone
+from tui.panels.registry import PANELS
+from tui.widgets.lines import Bar, Piece
+
+if TYPE_CHECKING:
+    import psutil
+
+WIDE = 100
+"""Cells from which on titles of panels stand apart, findings are counted on theirs, and hangtop tells its own cost."""
+COST = 20
+"""Cells of that."""
+
+
+class PanelTabs(Tabs):
+    """Numbers and titles; the panel on top stands out by brackets as well as by colour."""
+
+    can_focus = False
+
+    class Chosen(Message):
+        """A title was clicked."""
+
+        def __init__(self, panel: str) -> None:
+            super().__init__()
+            self.panel = panel
+
+    def __init__(self) -> None:
+        super().__init__(*(Tab(Content(entry.title), id=entry.name) for entry in PANELS), id="tabs")
+        self._told: tuple[object, ...] = ()
+
+    def tell(self, top: str, findings: int, hidden: Collection[str]) -> None:
+        """Show which panel is on top, how much was found, and not those that are empty for ever."""
+        wide = self.app.size.width >= WIDE
+        told = (top, findings, wide, tuple(hidden))
+        if told == self._told or not self.is_mounted:
+            return
+        self._told = told
+        with self.prevent(Tabs.TabActivated):
+            self.active = top
+        for number, entry in enumerate(PANELS, 1):
+            title = entry.title + (f" {findings}" if entry.name == "findings" and findings and wide else "")
+            shown = f"[{title}]" if entry.name == top else f" {title} "
+            tab = self.query_one(f"#{entry.name}", Tab)
+            tab.label = Content(f"{' ' if wide else ''}{number}{shown}")
+            tab.display = entry.name not in hidden or entry.name == top
+
+    @on(Tabs.TabActivated)
+    def choose(self, event: Tabs.TabActivated) -> None:
+        """Open the panel that was clicked."""
+        event.stop()
+        if self._told and event.tab.id != self._told[0]:
+            self.post_message(self.Chosen(str(event.tab.id)))
+
+
+class Crumbs(Bar):
+    """The way here, from panel to panel, and the filter; not there when there is neither."""
+
+    def tell(self, trail: Sequence[str], query: str) -> None:
+        """Show the way and the filter."""
+        self.display = bool(trail or query)
+        pieces: list[Piece] = []
+        for place, step in enumerate(trail):
+            pieces += [(" › " if place else " ", Tone.ACCENT), (step, Tone.INFO)]
+        if query:
+            pieces += [("  filter ", Tone.DIM), (query, Tone.INFO)]
+        self.show([*pieces, ("   Esc takes it away" if query else "   Esc goes back", Tone.DIM)])
+
+
+@runtime_checkable
+class ShownKey(Protocol):
+    """A key as Textual's footer makes it."""
+
+    action: str
+    key_display: str
+    description: str
+
+
+class KeyFooter(Footer):
+    """The keys that matter here, as many as fit whole; on a wide screen what hangtop itself costs."""
+
+    def __init__(self) -> None:
+        super().__init__(show_command_palette=False, compact=True, id="footer")
+        self.cost = Static("", id="cost", markup=False)
+        self._unable: Collection[str] = ()
+        self._process: psutil.Process | None = None
+
+    def leave_out(self, actions: Collection[str]) -> None:
+        """Show no keys of actions that can do nothing at present but say why."""
+        self._unable = actions
+
+    def compose(self) -> ComposeResult:
+        """Keys from the left on, whole ones alone; the cost at the right."""
+        wide = self.app.size.width >= WIDE
+        room = self.app.size.width - (COST if wide else 0)
+        for key in super().compose():
+            if not isinstance(key, ShownKey) or key.action in self._unable:
+                continue
+            room -= cells(key.key_display) + cells(key.description) + 2
+            if room < 0:
+                break
+            yield key
+        if wide:
+            self.cost = Static(self.cost.content, id="cost", markup=False)
+            yield self.cost
+
+    def on_resize(self) -> None:
+        """Another number of keys fits."""
+        self.refresh(recompose=True)
+
+    def measure(self) -> None:
+        """Look at hangtop's own cost. The first look, which imports psutil, comes after the first frame."""
+        if self._process is None:
+            import psutil
+
+            self._process = psutil.Process()
+            self._process.cpu_percent()
+            return
+        with self._process.oneshot():
+            cpu, memory = self._process.cpu_percent(), self._process.memory_info().rss
+        self.cost.update(f"hangtop {cpu:.0f}% {memory / 2**20:.0f}M")

@@ -1,0 +1,24 @@
+"""Frames of a stack in few cells."""
+
+from __future__ import annotations
+
+import re
+
+from collectors.samples.stacks import Frame, StackDump
+from hangtop.diagnosis.stacks.roles import main_thread
+
+_INSTALLED = re.compile(r"^.*/(?:(?:site|dist)-packages|lib/python3\.\d+)/")
+
+
+def where(frame: Frame) -> str:
+    """File and line; of installed packages and the standard library only what comes after their folder."""
+    file = _INSTALLED.sub("", frame.file)
+    return f"{file}:{frame.line}" if frame.line else file
+
+
+def short_stack(dump: StackDump, most: int) -> list[str]:
+    """``read_shard (data.py:88)``: frames of the main thread, the innermost first; those of the user's code alone."""
+    main = main_thread(dump)
+    frames = [] if main is None else main.frames
+    own = [frame for frame in frames if not _INSTALLED.match(frame.file)] or frames
+    return [f"{frame.name} ({where(frame).rpartition('/')[2]})" for frame in own[:most]]

@@ -1,0 +1,66 @@
+"""The line where a filter is typed: it takes effect while it is typed, and what is wrong is said beside it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.widgets import Input, Static
+
+from tui.ordering.filter import FilterError
+from tui.panels.base import Panel
+
+
+class FilterLine(Horizontal):
+    """Enter keeps the filter, Esc puts back the one before."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "the filter before", priority=True)]
+
+    def __init__(self, panel: Panel) -> None:
+        super().__init__(id="filterline")
+        self._panel = panel
+        self._before = panel.query_text
+
+    def compose(self) -> ComposeResult:
+        """A slash, the input, what can be typed."""
+        yield Static(" / ", markup=False)
+        yield Input(self._panel.query_text, select_on_focus=False, compact=True)
+        yield Static("", id="hint", markup=False)
+
+    def on_mount(self) -> None:
+        """Type at once."""
+        self._hint("")
+        self.query_one(Input).focus()
+
+    def _hint(self, wrong: str) -> None:
+        told = f"  ✖ {wrong}" if wrong else f"  fields: {' '.join(sorted(self._panel.fields()))}"
+        self.query_one("#hint", Static).update(told)
+
+    @on(Input.Changed)
+    def filter(self, event: Input.Changed) -> None:
+        """Filter while typing; an error leaves what was shown."""
+        try:
+            self._panel.set_filter(event.value)
+        except FilterError as error:
+            self._hint(str(error))
+        else:
+            self._hint("")
+
+    @on(Input.Submitted)
+    async def keep(self, event: Input.Submitted) -> None:
+        """Keep the filter; one that is wrong stays to be mended."""
+        if self._panel.query_text == event.value:
+            await self._close()
+
+    async def action_leave(self) -> None:
+        """Put the filter before back."""
+        self._panel.set_filter(self._before)
+        await self._close()
+
+    async def _close(self) -> None:
+        self._panel.main.focus()
+        await self.remove()
+        self._panel.draw()

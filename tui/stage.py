@@ -1,0 +1,134 @@
+"""Which panel is on top, and the way back from where drilling down has led."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from textual.widgets import ContentSwitcher
+
+from tui.panels.base import Panel, Place
+from tui.panels.registry import BY_NAME, PANELS
+from tui.scene import Scene
+
+
+class MomentBefore(NamedTuple):
+    """A moment that was shown."""
+
+    at: float | None
+    """None is now."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Where one was, as it was."""
+
+    panel: str
+    scope: str
+    query: str
+    here: Hashable
+    what: str
+    """What was stood on when it was come to."""
+    moment: MomentBefore | None = None
+    """What was shown, where another moment was gone to from here."""
+
+
+class Stage(ContentSwitcher):
+    """Holds the panels that were opened, one of them on top."""
+
+    def __init__(self, scene: Scene, first: str) -> None:
+        panel = BY_NAME[first].load()(scene)
+        super().__init__(panel, id="stage", initial=panel.id)
+        self.scene = scene
+        self.top = first
+        self.panels: dict[str, Panel] = {first: panel}
+        self._way: list[_Step] = []
+        self._what = ""
+
+    @property
+    def panel(self) -> Panel:
+        """The panel on top."""
+        return self.panels[self.top]
+
+    async def show(self, name: str) -> Panel:
+        """Bring a panel to the front, making it when it is first asked for."""
+        if name != self.top:
+            self.panel.hidden()
+            if name not in self.panels:
+                self.panels[name] = BY_NAME[name].load()(self.scene)
+                await self.add_content(self.panels[name])
+            self.top = name
+            self.current = self.panel.id
+            self.panel.shown()
+            self.panel.main.focus()
+        return self.panel
+
+    async def open(self, name: str) -> None:
+        """Open a panel by its key: whole, and with no way back."""
+        self._way.clear()
+        self._what = ""
+        panel = await self.show(name)
+        panel.leave()
+        if panel.scope:
+            _narrow(panel, "", panel.query_text)
+
+    async def go(self, place: Place) -> None:
+        """Go in, remembering the way back."""
+        before, moment = self.panel, None if place.at is None else MomentBefore(self.scene.timeline.at)
+        if moment is None or self.moment_before is None:  # from one moment to the next the way back is the same
+            self._way.append(_Step(self.top, before.scope, before.query_text, before.here(), self._what, moment))
+        self._what = place.scope or place.what
+        panel = await self.show(place.panel)
+        _narrow(panel, place.scope, "")
+        if place.select is not None:
+            panel.select(place.select)
+
+    async def back(self) -> bool:
+        """Take the filter away, else go back one step; False when there is nowhere to go."""
+        if self.panel.query_text:
+            _narrow(self.panel, self.panel.scope, "")
+            return True
+        if not self._way:
+            return False
+        step = self._way.pop()
+        self._what = step.what
+        panel = await self.show(step.panel)
+        _narrow(panel, step.scope, step.query)
+        if step.here is not None:
+            panel.select(step.here)
+        return True
+
+    @property
+    def moment_before(self) -> MomentBefore | None:
+        """What was shown one step back, if another moment was gone to from there."""
+        return self._way[-1].moment if self._way else None
+
+    def forget_moments(self) -> None:
+        """Yet another moment is shown, or now: the moments that were gone to are no way any more."""
+        if self.moment_before is not None:
+            self._what = self._way[-1].what
+        self._way = [step for step in self._way if step.moment is None]
+
+    @property
+    def trail(self) -> list[str]:
+        """The panels that were gone through, the present one last, each with what was stood on; empty without a way."""
+        if not self._way:
+            return []
+        steps = [*((step.panel, step.what) for step in self._way), (self.top, self._what)]
+        told = ["", *(name for name, _ in steps)]
+        return [
+            what if what and name == before else f"{BY_NAME[name].title} {what}".rstrip()
+            for (name, what), before in zip(steps, told, strict=False)
+        ]
+
+    def beside(self, step: int) -> str:
+        """Name of the panel to the right or left."""
+        names = [entry.name for entry in PANELS]
+        return names[(names.index(self.top) + step) % len(names)]
+
+
+def _narrow(panel: Panel, scope: str, query: str) -> None:
+    if (panel.scope, panel.query_text) != (scope, query):
+        panel.scope = scope
+        panel.set_filter(query)

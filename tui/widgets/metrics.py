@@ -1,0 +1,150 @@
+"""What the cells of the heat map say: a figure of a GPU, of a rank on a node without GPUs, or whom a rank waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from hangtop.session.state.job_state import GpuState, NodeState
+from tui.figures.measure import cpu_percent, helpers_percent, memory_percent, pulse_of, row_of
+from tui.looks.format import UNKNOWN
+from tui.looks.theme import Tone
+from tui.ordering.rows import RankRow
+from tui.scene import Scene
+from tui.waits import letter_of
+
+
+class Cell(NamedTuple):
+    """One cell: whose it is, what is written in it, and how hot it is (0 to 1; None for no colour)."""
+
+    number: int | None
+    """Global rank."""
+    value: str
+    heat: float | None
+    tone: Tone = Tone.TEXT
+    blamed: bool = False
+
+    @property
+    def rank(self) -> str:
+        """The rank's number in few cells."""
+        return "·" if self.number is None else str(self.number) if self.number >= 0 else "?"
+
+    @property
+    def sign(self) -> str:
+        """One character: a tenth of what is most, a letter, or what is wrong."""
+        if self.heat is not None:
+            return str(min(9, int(self.heat * 10)))
+        return "!" if self.value == "ERR" else self.value[:1]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A figure; ``full`` is the value of the hottest colour."""
+
+    title: str
+    short: str
+    unit: str
+    digits: int
+    of_gpu: Callable[[GpuState], float | None] | None = None
+    of_rank: Callable[[RankRow, float], float | None] | None = None
+    """Of the row and the interval."""
+    full: Callable[[GpuState | None], float] = lambda _: 100.0
+    field: str = ""
+    """Of a row; what nvidia-smi says instead of a number is kept under this name."""
+
+    def text(self, value: float) -> str:
+        """A value in a cell; less than ten gigabytes with a tenth, or small ranks had none."""
+        return f"{value:.1f}" if self.unit == "G" and value < 9.95 else f"{min(value, 9999):.0f}"
+
+
+def _row(name: str) -> Callable[[GpuState], float | None]:
+    return lambda gpu: None if (row := row_of(gpu)) is None else getattr(row, name)
+
+
+def _gigabytes(row: RankRow, interval: float) -> float | None:
+    del interval
+    return None if (pulse := pulse_of(row.rank)) is None else pulse.rss / 2**30
+
+
+def _limit(gpu: GpuState | None) -> float:
+    return (gpu.facts.power_limit if gpu and gpu.facts else None) or 700.0
+
+
+def _fastest(gpu: GpuState | None) -> float:
+    return float((gpu.facts.sm_clock_max if gpu and gpu.facts else None) or 2000)
+
+
+WAITS = Metric("who waits", "waits", "", 2)
+OF_GPUS = (
+    Metric("utilisation", "util", "%", 3, _row("utilization"), field="utilization"),
+    Metric("memory", "mem", "%", 3, memory_percent, field="memory_used"),
+    Metric("power", "power", "W", 4, _row("power"), full=_limit, field="power"),
+    Metric("temperature", "temp", "°C", 3, _row("temperature"), full=lambda _: 90.0, field="temperature"),
+    Metric("SM clock", "clock", "MHz", 4, _row("sm_clock"), full=_fastest, field="sm_clock"),
+)
+OF_RANKS = (
+    Metric("CPU", "cpu", "%", 3, of_rank=lambda row, interval: cpu_percent(row.rank, row.node, interval)),
+    Metric("CPU of helpers", "help", "%", 3,
+           of_rank=lambda row, interval: helpers_percent(row.rank, row.node, interval)),
+    Metric("memory", "rss", "G", 3, of_rank=_gigabytes, full=lambda _: 64.0),
+)  # fmt: skip
+"""To add a figure of the map, add its line."""
+
+
+def metrics_of(node: NodeState, *, hangs: bool = False) -> tuple[Metric, ...]:
+    """The figures that a node's cells can show; of a job that hangs first who waits."""
+    own = OF_GPUS if node.gpus else OF_RANKS
+    return (WAITS, *own) if hangs else own
+
+
+def cells_of(scene: Scene, node: NodeState, metric: Metric) -> list[Cell]:
+    """All cells of a node: its GPUs, or its ranks where it has none."""
+    rows = sorted((RankRow(node, rank) for rank in node.ranks.values() if rank.gone_at is None), key=_number)
+    owned = [(gpu, owners[0].process.rank if owners else None, len(owners)) for gpu, owners in scene.owners(node)]
+    if metric.of_gpu is not None:
+        return [_gpu_cell(gpu, number, owners, metric) for gpu, number, owners in owned]
+    if metric.of_rank is not None:
+        return [_figure(row.number, metric, metric.of_rank(row, scene.interval), None) for row in rows]
+    numbers = [number for _, number, _ in owned] if node.gpus else [row.number for row in rows]
+    return [_wait_cell(scene, number) for number in numbers]
+
+
+def values_of(scene: Scene, node: NodeState, metric: Metric) -> list[float]:
+    """Values of a figure on one node."""
+    if metric.of_gpu is not None:
+        found = [metric.of_gpu(gpu) for gpu in node.gpus.values()]
+    elif metric.of_rank is not None:
+        rows = [RankRow(node, rank) for rank in node.ranks.values() if rank.gone_at is None]
+        found = [metric.of_rank(row, scene.interval) for row in rows]
+    else:
+        found = []
+    return [value for value in found if value is not None]
+
+
+def _number(row: RankRow) -> int:
+    return row.number
+
+
+def _wait_cell(scene: Scene, number: int | None) -> Cell:
+    """The letter of a rank's box; a dot where the verdict's boxes do not hold it."""
+    place = None if number is None else scene.waiting.place_of.get(number)
+    if place is None:
+        return Cell(number, UNKNOWN if number is None else "·", None, Tone.DIM)
+    blamed = scene.waits[place].blamed
+    return Cell(number, letter_of(place), None, Tone.BAD if blamed else Tone.TEXT, blamed)
+
+
+def _gpu_cell(gpu: GpuState, number: int | None, owners: int, metric: Metric) -> Cell:
+    row = row_of(gpu)
+    if gpu.fault is not None or (row is not None and metric.field in (row.odd or ())):
+        return Cell(number, "ERR", None, Tone.BAD)
+    assert metric.of_gpu is not None
+    cell = _figure(number, metric, metric.of_gpu(gpu), gpu)
+    return cell._replace(tone=Tone.BAD) if owners > 1 else cell
+
+
+def _figure(number: int | None, metric: Metric, value: float | None, gpu: GpuState | None) -> Cell:
+    if value is None:
+        return Cell(number, UNKNOWN, None, Tone.DIM)
+    return Cell(number, metric.text(value), min(1.0, max(0.0, value / metric.full(gpu))))
