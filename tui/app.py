@@ -144,7 +144,7 @@ class HangtopApp(Host, inherit_bindings=False):
         if self.head.options.targets:
             await asyncio.to_thread(importlib.import_module, "asyncssh")  # 0.1 s, and ldconfig and gcc run in it
         if self.head.live and self.head.player is None:
-            self.head.keeping.keep_past()
+            self.head.recordings.keep_past()
         await self.head.start()
 
     async def on_unmount(self) -> None:

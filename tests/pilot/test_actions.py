@@ -14,8 +14,10 @@ from tests.support.piloted import screen
 from tests.support.screens import NOW, Paper, hung, kernel_line, say
 from tui.actions import ACTIONS, BY_ID, Action, Touch
 from tui.app import HangtopApp, ScreenOptions
-from tui.intent import Intent
+from tui.handlers.ask import asks
+from tui.host import Host
 from tui.looks.keys import shown_keys
+from tui.order import Order, Say
 from tui.panels.registry import PANELS
 from tui.texts.report import Report
 
@@ -29,20 +31,11 @@ def test_ids_and_keys_are_unique() -> None:
     assert len(set(keys)) == len(keys)
 
 
-def test_of_two_actions_with_one_key_the_more_special_comes_first() -> None:
-    """Textual runs the first that is valid: one that any panel can do must not stand in the way of others."""
-    for place, action in enumerate(ACTIONS):
-        for key in action.keys.split(","):
-            later = [other for other in ACTIONS[place + 1 :] if key in other.keys.split(",")]
-            assert not later or action.needs, (key, action.id)
-
-
 @pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.id)
 def test_every_action_has_words(action: Action) -> None:
     assert action.title
     assert action.help.endswith(".")
     assert all(shown_keys(action.keys))
-    assert (action.touch is Touch.JOB) == (action.intent is not None)
 
 
 @pytest.mark.parametrize("group", sorted({action.group for action in ACTIONS}))
@@ -104,10 +97,15 @@ async def test_read_only_refuses_what_touches_nodes_and_allows_looking(monkeypat
 
 async def test_what_touches_the_job_shows_the_exact_command_and_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
-    probe = Action(
-        "report", "x", "Probe", "Runs something.", lambda app: done.append("ran"), "Job", "", 11, Touch.JOB,
-        lambda app: Intent("1 process on 1 node, SIGCONT", "ssh node1 'kill -CONT 41011; echo [/markup]'"),
-    )  # fmt: skip
+
+    async def order(_: Host) -> Order:
+        async def work(_: Say) -> None:
+            done.append("ran")
+
+        command = "ssh node1 'kill -CONT 41011; echo [/markup]'"
+        return Order("Probe", "1 process on 1 node, SIGCONT", command, work, quiet=True)
+
+    probe = Action("report", "x", "Probe", "Runs something.", asks(order), "Job", "", 11, Touch.JOB)
     monkeypatch.setitem(BY_ID, "report", probe)
     async with screen() as shown:
         await shown.press("x")

@@ -13,7 +13,7 @@ from hangtop.diagnosis.finding import Evidence, Finding
 from tests.support.piloted import screen
 from tests.support.screens import Paper
 from tui.dialogs.base import TextDialog
-from tui.handlers.asked import findings_text
+from tui.texts.answers import findings_text
 
 
 async def test_the_environment_lint_is_a_key_away() -> None:

@@ -10,7 +10,7 @@ from hangtop.diagnosis.finding import Verdict
 from tests.support.piloted import Screen, screen
 from tests.support.screens import Paper, PaperSession, hung
 from tui.handlers.tables import ask_filter
-from tui.widgets.filterline import FilterLine
+from tui.panels.filterline import FilterLine
 
 NAMES = [f"ip-10-0-7-{number}.eu-central-1.compute.internal" for number in range(40)]
 SENTENCE = f"rank 11 on {NAMES[1]} holds up 319 others: read_shard (data.py:88)"

@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 
 from tests.support.screens import Paper, PaperSession, hung
 from tui.app import HangtopApp, ScreenOptions
-from tui.widgets.footer import Footer
+from tui.frame import KeyFooter
 
 WIDE = (120, 32)
 NARROW = (80, 24)
@@ -20,7 +20,7 @@ SnapCompare = Callable[..., bool]
 @pytest.fixture(autouse=True)
 def _no_cost_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one number on the screen that no job on paper decides."""
-    monkeypatch.setattr(Footer, "measure", lambda self: None)
+    monkeypatch.setattr(KeyFooter, "measure", lambda self: None)
 
 
 def stuck_job() -> PaperSession:

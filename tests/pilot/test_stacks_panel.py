@@ -5,9 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-import pytest
-
-from tests.pilot.test_wedge import watched
 from tests.support.piloted import screen
 from tests.support.screens import NOW, PID, Paper, PaperSession, hung
 
@@ -173,13 +170,3 @@ async def test_long_names_of_nodes_leave_room_for_what_ranks_do() -> None:
         await shown.press("7")
         assert names[1] not in next(line for line in shown.lines() if "rank_stuck_in_data proven" in line)
         assert "rack01" in next(line for line in shown.lines() if "rank_stuck_in_data proven" in line)
-
-
-@pytest.mark.parametrize("stood", [0, 12])
-async def test_looks_from_before_a_job_stood_still_do_not_say_that_it_moves(stood: int) -> None:
-    session = watched(stood=stood)
-    for at, slow in ((NOW - 14, 2), (NOW - 8, 1), (NOW - 6, 1)):
-        session.state.stacks.extend(Paper(nodes=2, gpus=0, slow=slow).stacks(at))
-    async with screen(session) as shown:
-        await shown.press("8")
-        assert ("· frozen" in shown.text(), "· moving" in shown.text()) == (True, not stood)

@@ -21,6 +21,8 @@ T = TypeVar("T")
 
 LABEL = 20
 """Cells of the column of labels: a longer label has a line of its own."""
+FRAME = 6
+"""Lines of a dialog that are not its text: borders, title and keys."""
 FREE = 2
 """First lines of the screen, which say the verdict."""
 
@@ -105,7 +107,10 @@ class Dialog(ModalScreen[T]):
 
     def on_resize(self) -> None:
         """Leave the first lines of the screen free."""
-        self.query_one("#box").styles.max_height = max(1, self.size.height - FREE)
+        room = self.size.height - FREE
+        self.query_one("#box").styles.max_height = max(1, room)
+        for part in self.query("TextView, OptionList"):
+            part.styles.max_height = max(3, room - FRAME)
 
     def rename(self, title: str) -> None:
         """Give it another title."""

@@ -153,7 +153,7 @@ async def _shown(app: Host) -> None:
     if at is None or past is None:
         return
     recording = past.opened()
-    moment = await aside(lambda: SeekedSession(head.options, recording, at))
+    moment = await asyncio.to_thread(SeekedSession, head.options, recording, at)
     if timeline.at == at:
         moment.show(head)
         app.show_session(moment)

@@ -13,7 +13,7 @@ from hangtop.session.history.marks import Mark
 from hangtop.session.state.changes import Change, Changes
 from tui.looks.format import plural
 from tui.looks.names import WHOLE, ShortNames
-from tui.looks.signs import change_sign
+from tui.looks.signs import change_sign, is_outcome
 from tui.looks.text import cells
 from tui.ordering.order import natural
 
@@ -117,7 +117,8 @@ def chosen(changes: Changes, most: int, names: ShortNames = WHOLE, began: float 
     lines.sort(key=lambda line: (-line.at, -change_sign(line.kind).rank))
     newest_of = {line.kind: line for line in reversed(lines) if change_sign(line.kind).rank >= MATTERS}
     matter = sorted(newest_of.values(), key=lambda line: (-change_sign(line.kind).rank, -line.at))
-    kept = {id(line): line for line in (*lines[:1], *matter, *lines)}
+    verdict = [line for line in lines if is_outcome(line.kind)][:1]
+    kept = {id(line): line for line in (*lines[:1], *verdict, *matter, *lines)}
     return sorted([*kept.values()][:most], key=lambda line: -line.at)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hangtop.diagnosis.finding import Finding, Verdict
-from tui.running.alarm import Alarm, notification
+from tui.alarm import Alarm, notification
 
 
 def verdict(outcome: str, *ranks: int) -> Verdict:

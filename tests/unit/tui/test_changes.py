@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hangtop.session.state.changes import OF_ALL, Change, ChangeKind, Changes
-from tui.logs.changes import FewLines, told
+from hangtop.session.state.changes import Change, ChangeKind, Changes
+from tui.logs.changes import chosen, told
 
 COMINGS: tuple[ChangeKind, ...] = ("started", "ended", "back", "late", "other", "dump")
 
@@ -25,12 +25,11 @@ def flooded() -> Changes:
 
 
 def test_comings_and_goings_push_out_no_verdict_no_lost_node_and_no_port() -> None:
-    found = FewLines().chosen(flooded(), 4)
-    assert [change.kind for change in found.lines] == ["dump", "hung", "lost", "port"]
-    assert found.left_out
-    more = FewLines().chosen(flooded(), 8)
-    assert [change.text for change in more.lines[:5]] == [f"what {number}" for number in range(8999, 8994, -1)]
-    assert [change.kind for change in more.lines[5:]] == ["hung", "lost", "port"]
+    found = chosen(flooded(), 4)
+    assert [change.kind for change in found] == ["dump", "hung", "lost", "port"]
+    more = chosen(flooded(), 8)
+    assert [change.text for change in more[:5]] == [f"what {number}" for number in range(8999, 8994, -1)]
+    assert [change.kind for change in more[5:]] == ["hung", "lost", "port"]
 
 
 @pytest.mark.parametrize("most", range(1, 9))
@@ -38,37 +37,16 @@ def test_what_the_verdict_says_now_is_told_before_what_it_said(most: int) -> Non
     changes = flooded()
     changes.append(Change(60_000.0, "", "all is well", "healthy"))
     changes.append(Change(60_001.0, "node1", "back", "back"))
-    found = FewLines().chosen(changes, most)
-    assert len(found.lines) == most
-    assert [change.kind for change in found.lines[:2]] == ["back", "healthy"][:most]
+    found = chosen(changes, most)
+    assert len(found) == most
+    assert [change.kind for change in found[:2]] == ["back", "healthy"][:most]
 
 
 def test_where_there_is_room_nothing_is_left_out_and_nothing_is_hangtops_own() -> None:
     changes = Changes([Change(1.0, "", "watching", "hangtop"), Change(2.0, "", "all is well", "healthy")])
-    assert FewLines().chosen(changes, 4) == ([Change(2.0, "", "all is well", "healthy")], False)
+    assert chosen(changes, 4) == [Change(2.0, "", "all is well", "healthy")]
     some = Changes([Change(float(at), "node1", f"what {at}", "other") for at in range(9)])
-    assert [change.at for change in FewLines().chosen(some, 4).lines] == [8.0, 7.0, 6.0, 5.0]
-    assert not FewLines().chosen(some, 4).left_out, "the newest ones are all there"
-
-
-def test_of_more_ranks_than_are_remembered_it_is_said_that_there_were_others() -> None:
-    changes = Changes()
-    for rank in range(OF_ALL):
-        changes.append(Change(rank / OF_ALL, f"node{rank // 8}", f"rank {rank} started (pid {rank})", "started"))
-    assert [line.text for line in FewLines().chosen(changes, 4).lines] == [
-        f"ranks 0-{OF_ALL - 1} started on node[0-511]"
-    ]
-    changes.append(Change(1.0, "node9", f"rank {OF_ALL} started (pid 1)", "started"))
-    (line,) = FewLines().chosen(changes, 4).lines
-    assert (line.node, line.text) == ("", "more than 4,096 ranks started on more than 512 nodes")
-
-
-def test_what_was_told_of_a_kind_is_kept_until_something_is_new() -> None:
-    changes, telling = flooded(), FewLines()
-    for at in (50_000.0, 50_001.0, 50_002.0):
-        changes.append(Change(at, "node1", f"at {at:.0f}", "late"))
-        assert telling.chosen(changes, 8) == FewLines().chosen(changes, 8)
-        assert telling.chosen(changes, 4) == FewLines().chosen(changes, 4)
+    assert [change.at for change in chosen(some, 4)] == [8.0, 7.0, 6.0, 5.0]
 
 
 def test_sources_of_a_node_that_come_late_together_are_one_line_and_so_is_one_source_of_many_nodes() -> None:
@@ -111,3 +89,9 @@ def test_of_ranks_it_is_told_first_who_and_what_and_then_where() -> None:
     assert of((3, "node1"), (5, "node1")) == ["|ranks 3,5 are stopped on node1"]
     assert of((3, "")) == ["|rank 3 is stopped"]
     assert told([Change(1.0, "node1", "port mlx5_0/1: ACTIVE → DOWN", "port")], 5)[0].node == "node1"
+
+
+def test_sources_of_hangtop_that_come_late_while_it_begins_are_no_news() -> None:
+    late = Change(105.0, "node1", "gpus: ok → late: no answer within 5 s", "late")
+    assert chosen(Changes([late]), 4, began=100.0) == []
+    assert chosen(Changes([late]), 4, began=0.0) == [late]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from tui.ordering.floor import ELSEWHERE, Floors, floors
+from tui.widgets.bays import BayPlan, in_groups, in_order
 
 from collectors.samples.location import Location
 from hangtop.session.state.job_state import NodeState
-from tui.ordering.floor import ELSEWHERE, Floors, floors
-from tui.widgets.bays import BayPlan, in_groups, in_order
 
 
 def nodes(count: int, name: Callable[[int], str], **levels: Callable[[int], str]) -> list[NodeState]:

@@ -111,32 +111,3 @@ def test_the_same_change_of_many_nodes_is_one_line() -> None:
         ("node[3-4]", "lost: cut"),
         ("", "ranks 8-103 started on node[1-12]"),
     ]
-
-
-def test_totals_of_a_large_job_come_round_in_a_few_ticks() -> None:
-    from tui.figures import rolling
-
-    nodes = [NodeState(f"node{number}") for number in range(rolling.AT_ONCE * 2 + 10)]
-    seen: list[str] = []
-
-    def of(node: NodeState) -> float:
-        seen.append(node.name)
-        return node.seen_at or 0.0
-
-    totals = rolling.Rolling(of)
-    assert len(totals.turn(nodes)) == len(nodes)
-    for node in nodes:
-        node.seen_at = 1.0
-    seen.clear()
-    assert sum(totals.turn(nodes)) == rolling.AT_ONCE
-    assert len(seen) == rolling.AT_ONCE
-    totals.turn(nodes)
-    assert sum(totals.turn(nodes)) == len(nodes)
-    totals.forget()
-    seen.clear()
-    assert [totals.fill(nodes) for _ in range(3)] == [False, False, True]
-    assert len(seen) == len(nodes), "each once"
-    nodes.append(NodeState("another"))
-    seen.clear()
-    assert len(totals.turn(nodes)) == len(nodes)
-    assert len(seen) == rolling.AT_ONCE + 1, "one node more makes nobody count all the others anew"
