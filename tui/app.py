@@ -35,6 +35,7 @@ from tui.looks.theme import THEMES, Ink, ink_of
 from tui.options import ScreenOptions
 from tui.order import Refused
 from tui.panels.base import StacksOpened
+from tui.panels.filterline import FilterLine
 from tui.panels.registry import PANELS
 from tui.scene import Scene
 from tui.stage import Stage
@@ -280,6 +281,11 @@ class HangtopApp(Host, inherit_bindings=False):
     async def open_chosen(self, event: PanelTabs.Chosen) -> None:
         """A title was clicked."""
         await self.action_do(f"panel.{event.panel}")
+
+    @on(FilterLine.Left)
+    def draw_filtered(self) -> None:
+        """The filter's line was left."""
+        self.tick()
 
     @on(Lines.Entered)
     async def enter_clicked(self) -> None:

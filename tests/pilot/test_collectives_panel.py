@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-
-import pytest
-
 from collectors.samples.collectives import Collective, RasCommunicator, RasRank, RasReport, RecorderDump
 from collectors.samples.logs import CommProgress
 from hangtop.diagnosis.job import Look
 from tests.support.piloted import screen
 from tests.support.screens import NOW, PID, Paper, PaperSession
-from tui.panels import collectives
 
 OPS = ("broadcast", "all_reduce", "all_gather", "all_reduce")
 
@@ -106,33 +100,3 @@ async def test_nothing_known_says_what_to_press() -> None:
         await shown.press("9")
         assert "no collective seen yet" in shown.text()
         assert "r asks for flight recorder dumps" in shown.text()
-
-
-async def test_tables_that_take_long_are_said_to_be_made_and_are_not_made_twice_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    begun, go_on = list[int](), asyncio.Event()
-
-    async def slowly(work: Callable[[], object]) -> object:
-        begun.append(1)
-        await go_on.wait()
-        return work()
-
-    monkeypatch.setattr(collectives, "aside", slowly)
-    session = stuck()
-    async with screen(session) as shown:
-        shown.app.simulate_key("9")
-        await shown.pilot.pause()
-        await shown.draw()
-        assert "the tables are being made" in shown.text()
-        for later in range(1, 4):
-            session.clock.now = NOW + 5 * later
-            session.state.recorders[5] = dump(5, 29)._replace(at=NOW + later)
-            await shown.draw()
-        assert len(begun) == 1
-        go_on.set()
-        await shown.draw()
-        await shown.app.workers.wait_for_complete([one for one in shown.app.workers if one.name == "grids"])
-        assert "1 with an odd rank" in shown.text()
-        await shown.draw()
-        assert len(begun) == 2

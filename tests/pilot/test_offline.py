@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from textual.pilot import Pilot
 
-from collectors.samples.stream import SourceState
 from hangtop.session.folder import FilesSession, files_session
 from tests.support.piloted import screen
-from tests.support.screens import NOW, Paper, PaperSession, hung
+from tests.support.screens import Paper, PaperSession, hung
 from tui.app import HangtopApp, ScreenOptions
 
 LOGS = Path(__file__).parent.parent / "fixtures" / "logs"
@@ -68,15 +66,6 @@ async def test_of_logs_whose_lines_nobody_had_asked_for_that_is_said() -> None:
         told = " ".join(shown.text().split())
         assert "0 lines from 32 files" in told
         assert "no line of these files had been read by then: they are read while this panel is open" in told
-
-
-async def test_sources_of_nodes_that_are_alike_stand_in_one_order() -> None:
-    session = Paper(nodes=2).session()
-    for node, names in (("node1", ("nvml", "location")), ("node2", ("location", "nvml"))):
-        session.samples(node, [SourceState(name, "absent", "not there", NOW) for name in names], 0)
-    async with screen(session, size=(200, 30)) as shown:
-        await shown.press("6")
-        assert shown.text().count("none: location, nvml") == 2
 
 
 async def test_a_recording_opens_on_its_findings_and_hides_panels_that_are_empty() -> None:
@@ -155,48 +144,6 @@ async def test_files_that_tell_of_no_process_are_no_job_of_no_ranks(tmp_path: Pa
         assert line.rstrip().endswith("FILES logs")
 
 
-async def test_what_has_no_time_in_a_file_was_said_before_it_was_last_written_and_no_rank_started_just_now(
-    tmp_path: Path,
-) -> None:
-    log = tmp_path / "rank3.log"
-    log.write_text('step 1\nTraceback (most recent call last):\n  File "train.py", line 3, in main\nValueError: odd\n')
-    os.utime(log, (NOW, NOW))
-    session = files_session([log], name="rank3.log")
-    async with opened(session) as (app, pilot):
-        for key in ("5", "1"):
-            await pilot.press(key)
-            await pilot.pause()
-            app.tick()
-            await pilot.pause()
-            lines = ["".join(s.text for s in strip) for strip in app.screen._compositor.render_strips()]
-            if key == "5":
-                (told,) = [line for line in lines if "ValueError: odd" in line and "CRASHED" not in line]
-                assert told.lstrip().startswith("<02:47:00")
-            else:
-                assert not any("started" in line for line in lines)
-                assert any("02:47:00 ✖ crash" in line for line in lines), "nor did it crash when this was opened"
-
-
-async def test_dumps_of_flight_recorders_have_their_panel_and_are_no_lines_of_a_log() -> None:
-    session = files_session([LOGS.parent / "recorder" / f"gloo_hang_{rank}" for rank in range(4)], name="dumps")
-    assert [file.kind for file in session.files] == ["flight recorder dump"] * 4
-    async with opened(session) as (app, pilot):
-        await pilot.pause()
-        app.tick()
-        await pilot.pause()
-        lines = ["".join(s.text for s in strip) for strip in app.screen._compositor.render_strips()]
-        assert "9 Groups" in lines[1]
-        await pilot.press("5")
-        await pilot.pause()
-        app.tick()
-        await pilot.pause()
-        words = "\n".join("".join(s.text for s in strip) for strip in app.screen._compositor.render_strips())
-        assert "pg_config" not in words
-        assert "all_reduce" not in words.partition("9 Groups")[2]
-        assert "nothing of this is in these files" in words
-        assert "stdout and stderr" not in words
-
-
 async def test_a_panel_of_which_files_have_nothing_says_so_and_never_that_more_may_come() -> None:
     async with opened(files_session([LOGS / "fine.txt"])) as (app, pilot):
         await pilot.pause()
@@ -208,16 +155,3 @@ async def test_a_panel_of_which_files_have_nothing_says_so_and_never_that_more_m
             lines = ["".join(s.text for s in strip) for strip in app.screen._compositor.render_strips()]
             assert any("nothing of this is in these files" in line for line in lines)
             assert not any(line.rstrip().endswith(" yet") for line in lines)
-
-
-async def test_long_labels_of_details_are_whole_and_their_words_are_broken_once() -> None:
-    session = files_session([LOGS.parent / "recorder" / f"gloo_hang_{rank}" for rank in range(4)], name="dumps")
-    async with opened(session, lines=50) as (app, pilot):
-        await pilot.pause()
-        app.tick()
-        await pilot.press("i")
-        await pilot.pause()
-        lines = ["".join(s.text for s in strip) for strip in app.screen._compositor.render_strips()]
-        told = [line.strip(" │").rstrip() for line in lines if "│" in line]
-        assert any(line.endswith("recorder/gloo_hang_1 (rank 1)") for line in told)
-        assert "or" not in told

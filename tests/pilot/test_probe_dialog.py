@@ -68,7 +68,7 @@ async def test_escape_stops_it_and_it_cleans_up_first(ended: list[str]) -> None:
     async with screen(session().session()) as shown:
         await go(shown)
         assert "pairs, round 1 of 3" in shown.text()
-        assert "Esc stop, and clean up on the nodes" in shown.text()
+        assert "Esc stops it, and cleans up on the nodes" in shown.text()
         await shown.press("escape")
         assert ended[-1] == "cleaned up"
         assert "CANCELLED  stopped on request" in shown.text()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from tests.support.piloted import screen
-from tests.support.screens import NOW, PID, Paper, PaperSession, hung
+from tests.support.screens import NOW, Paper, PaperSession, hung
 
 
 def dumped(paper: Paper, *times: float) -> PaperSession:
@@ -69,42 +68,6 @@ async def test_several_looks_tell_frozen_from_moving_and_can_be_seen_one_by_one(
         assert "all 2 looks" in shown.text()
 
 
-async def test_equal_looks_at_a_job_that_moves_do_not_say_that_it_is_frozen_and_a_sleep_says_its_end() -> None:
-    session = Paper(slow=11).session()
-    for at in (NOW - 6, NOW - 4):
-        for node, dump in Paper(slow=11).stacks(at):
-            sleeps = dump.rank_pid == PID + 11
-            clock = "its clock for 3725 s more"
-            session.state.stacks.append(
-                (node, dump._replace(syscall="clock_nanosleep", waiting_on=clock) if sleeps else dump)
-            )
-    session.verdict = replace(hung(), outcome="healthy", findings=(), waits=())
-    async with screen(session) as shown:
-        await shown.press("8")
-        assert "frozen" not in shown.text()
-        assert "asleep for 62 min more" in shown.text()
-        session.verdict = hung()
-        await shown.draw()
-        assert "· frozen" in shown.text()
-
-
-async def test_how_a_group_stands_comes_before_the_long_name_of_what_it_reads() -> None:
-    session = Paper(slow=11).session()
-    path = f"/mnt/datasets/{'a-long-name-' * 8}shard-0042.tar"
-    for at in (NOW - 6, NOW - 4):
-        for node, dump in Paper(slow=11).stacks(at):
-            reads = dump.rank_pid == PID + 11
-            session.state.stacks.append((node, dump._replace(syscall="read", waiting_on=path) if reads else dump))
-    async with screen(session, size=(100, 30)) as shown:
-        await shown.press("8")
-        heading = next(line for line in shown.lines() if "1 rank    11" in line)
-        assert re.search(r"node2   \S.* · frozen .*\(/mnt/datasets/a-long-name-", heading)
-        session.publish(hung())
-        await shown.draw()
-        heading = next(line for line in shown.lines() if "1 rank    11" in line)
-        assert re.search(r" · frozen .* A ◀ holds the others up", heading)
-
-
 async def test_the_tree_carries_ranks_on_its_edges() -> None:
     async with screen(dumped(Paper(slow=11), NOW - 4)) as shown:
         await shown.press("8", "b")
@@ -158,15 +121,3 @@ async def test_dumping_leads_to_the_stacks_and_a_native_dump_asks_first() -> Non
         assert "no stack taken yet" in shown.text()
         await shown.press("escape")
         assert "[Ranks]" in shown.lines()[1]
-
-
-async def test_long_names_of_nodes_leave_room_for_what_ranks_do() -> None:
-    names = [f"gpu-west-1a-rack{at:02}.cluster.example.internal" for at in range(4)]
-    session = dumped(Paper(slow=11, names=names), NOW - 4)
-    session.verdict = replace(hung(11, names[1]))
-    async with screen(session, size=(80, 24)) as shown:
-        await shown.press("8")
-        assert "11  …rack01   reads data" in shown.text() or "11  gpu-west-1a-rack01   reads data" in shown.text()
-        await shown.press("7")
-        assert names[1] not in next(line for line in shown.lines() if "rank_stuck_in_data proven" in line)
-        assert "rack01" in next(line for line in shown.lines() if "rank_stuck_in_data proven" in line)

@@ -5,19 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
 
-from hangtop.diagnosis.finding import Verdict
 from hangtop.session.replay import replay_session
 from hangtop.session.session import Session
-from hangtop.session.state.changes import Change
 from tests.support.past import HANG, LOST, SECONDS, happened, settled, watched
 from tests.support.piloted import SIZE, screen
-from tests.support.screens import NOW, Paper, hung
+from tests.support.screens import NOW, Paper
 from tui.app import HangtopApp, ScreenOptions
 
 
@@ -99,19 +96,6 @@ async def test_zoom_shows_more_and_less_time(monkeypatch: pytest.MonkeyPatch) ->
         assert "[ ] 1m " in shown.text()
 
 
-async def test_what_happens_while_the_past_is_shown_still_rings(monkeypatch: pytest.MonkeyPatch) -> None:
-    rings: list[int] = []
-    monkeypatch.setattr(HangtopApp, "bell", lambda _app: rings.append(1))
-    async with watched(monkeypatch) as shown:
-        shown.session.verdict = Verdict("healthy", "well again")
-        await shown.press("left")
-        await settled(shown)
-        rings.clear()
-        shown.session.verdict = hung(1, "node1")
-        await shown.draw()
-        assert rings == [1]
-
-
 async def test_without_a_past_it_is_said_why_only_now_can_be_shown() -> None:
     session = Paper(nodes=1).session()
     async with screen(session) as shown:
@@ -190,13 +174,6 @@ async def test_a_recording_can_be_paused_sought_in_and_played_on(recorded: Path)
         assert app.head.now() > ahead
 
 
-async def test_a_key_before_a_recording_has_begun_goes_nowhere(recorded: Path) -> None:
-    _, feed = replay_session(recorded)
-    began = feed.now()
-    await feed.seek(began + 50)
-    assert (feed.now(), feed.ended) == (began, False)
-
-
 async def test_the_next_mark_is_found_in_what_was_not_played_yet(recorded: Path) -> None:
     async with replayed(recorded) as (app, pilot):
         await pilot.press("1")
@@ -213,18 +190,6 @@ async def test_the_next_mark_is_found_in_what_was_not_played_yet(recorded: Path)
         assert app.head.player.ended
 
 
-async def test_a_moment_that_was_passed_over_at_once_has_the_words_of_its_own_time(recorded: Path) -> None:
-    async with replayed(recorded) as (app, pilot):
-        assert app.head.player is not None
-        await app.head.player.seek(NOW + 10_000)
-        for after in range(15, SECONDS - 5, 5):
-            told = [said.at for said in app.head.history.verdicts if said.at <= NOW + after]
-            assert told, after
-            assert NOW + after - told[-1] <= 61.0
-        assert len(app.head.history.verdicts) > 1
-        await pilot.press("1")
-
-
 async def test_a_recording_says_where_it_ends(recorded: Path) -> None:
     async with replayed(recorded) as (app, pilot):
         assert app.head.player is not None
@@ -234,31 +199,3 @@ async def test_a_recording_says_where_it_ends(recorded: Path) -> None:
         app.tick()
         assert app.scene.timeline.told() == (f"■ 02:48:{SECONDS - 61:02}", "its end")
         assert app.head.history.series["alive"].at(NOW + 50) == 4
-
-
-async def test_at_a_moment_of_the_past_nothing_is_called_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with watched(monkeypatch, size=(150, 40)) as shown:
-        await shown.press("N", "N", "N")
-        await settled(shown)
-        assert "⏸ 02:47:05" in shown.lines()[0]
-        title, heads = next(pair for pair in pairwise(shown.lines()) if "first to stop above" in pair[0])
-        assert "to 02:47:05 ─" in title
-        assert "now" not in title + heads
-        assert re.search(r"\d of 4 ranks on CPU then", shown.text())
-        assert "Space Live" in shown.lines()[-1]
-        await shown.press("5")
-        assert "⏸ all until 02:47:05" in shown.text()
-        assert "following" not in shown.text()
-        await shown.press("0")
-        await settled(shown)
-        assert "● following" in shown.text()
-        await shown.press("1")
-        assert "Space Pause" in shown.lines()[-1]
-
-
-async def test_a_hang_keeps_its_name_on_the_line_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with watched(monkeypatch) as shown:
-        shown.session.state.changes.append(Change(NOW + HANG + 4, "node1", "stacks of 4 ranks were read", "dump"))
-        await shown.draw()
-        axis = next(after for line, after in pairwise(shown.lines()) if line.startswith(" events"))
-        assert "hang ■" in axis

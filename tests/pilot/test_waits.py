@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from textual.color import Color
 
-from collectors.fleet.sink import LinkChange
 from collectors.samples.collectives import Collective, RecorderDump
 from collectors.samples.logs import LogFile
 from hangtop.diagnosis.finding import Verdict, WaitBox
 from tests.support.piloted import Screen, screen
-from tests.support.screens import NOW, PID, Paper, PaperSession, hung, kernel_line, say
+from tests.support.screens import NOW, PID, Paper, PaperSession, hung, say
 from tests.support.terminal import attached
 from tui.app import HangtopApp, ScreenOptions
 from tui.panels.overview import OverviewPanel
@@ -130,7 +128,7 @@ async def test_where_nobody_waits_the_key_says_so() -> None:
     async with screen(session) as shown:
         await shown.press("g")
         assert "nobody waits for anybody: the job is healthy" in shown.notices()
-        assert not overview(shown).waitmap.active
+        assert not overview(shown).waits.has_focus
 
 
 @pytest.mark.parametrize("links", [9, 30])
@@ -183,20 +181,6 @@ def chained() -> PaperSession:
     ]
     session.verdict = replace(hung(), waits=tuple(boxes))
     return session
-
-
-@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
-async def test_no_word_of_who_waits_for_whom_is_cut_or_broken(size: tuple[int, int]) -> None:
-    async with screen(chained(), size=size) as shown:
-        lines = shown.text().partition("who waits for whom")[2].partition("what happened")[0]
-        assert "in read_shard (data.py:88)" in lines
-        await shown.press("g")
-        picture = " ".join(shown.text().partition("who waits for whom")[2].replace("│", " ").split())
-        assert "…" not in picture
-        for word in ("read_shard", "tensor_parallel", "forward_backward", "(pipeline.py:71)", "reduce_gradients"):
-            assert word in picture
-        assert "default_pg" not in picture
-        assert "also for A" in picture
 
 
 async def test_nodes_with_long_names_are_told_without_what_all_share() -> None:
@@ -252,114 +236,6 @@ async def test_the_last_lines_of_the_culprit_are_asked_for_and_shown_and_only_th
         assert session.nodes_told.viewed[-1] == set()
 
 
-async def test_of_a_small_job_that_hangs_the_charts_have_the_lines_that_nobody_else_fills() -> None:
-    session = hanging(2)
-    for _ in range(5):
-        session.clock.now += 1
-        session.tick()
-    async with screen(session, size=(200, 50)) as shown:
-        await shown.draw()
-        panel = overview(shown)
-        few = panel.time.size.height
-        assert few > 16
-        assert panel.lastlines.size.height <= 8
-        say(session, "node2", 11, NOW - 1, *(f"reading shard {number}" for number in range(30)))
-        for _ in range(3):
-            await shown.draw()
-        assert panel.time.size.height < few, "the culprit has something to say"
-        assert panel.time.size.height == 16
-        assert sum("reading shard" in line for line in shown.text().splitlines()) == panel.lastlines.size.height - 1
-
-
-async def test_what_a_kernel_said_before_the_culprit_started_is_not_among_its_last_lines() -> None:
-    session = hanging()
-    started = session.state.nodes["node2"].ranks[PID + 11].process.started
-    kernel_line(session, "node2", started - 60, "Out of memory: killed another job")
-    async with screen(session, size=(120, 36)) as shown:
-        assert "another job" not in shown.text().partition("last lines of rank 11")[2]
-        kernel_line(session, "node2", NOW - 5, "nfs: server storage-2 not responding")
-        await shown.draw()
-        assert "nfs: server storage-2 not re" in shown.text().partition("last lines of rank 11")[2]
-
-
-@pytest.mark.parametrize(("nodes", "view"), [(16, 0), (17, 1), (128, 1), (129, 2)])
-async def test_a_job_is_shown_in_the_view_that_holds_it(nodes: int, view: int) -> None:
-    async with screen(Paper(nodes=nodes, gpus=2).session(ticks=2), size=(120, 36)) as shown:
-        panel = overview(shown)
-        assert (panel.mosaic.display, panel.heatmap.display) == (view > 0, view == 0)
-        if view:
-            assert panel.mosaic.view == view
-
-
-async def test_plus_and_minus_come_closer_and_go_farther_and_say_so() -> None:
-    async with screen(Paper(nodes=4).session(), size=(120, 36)) as shown:
-        await shown.press("minus")
-        assert shown.notices()[-1] == "two cells a GPU"
-        assert " 9 9 9 9 9 9 9 9" in shown.text()
-        await shown.press("minus")
-        assert shown.notices()[-1] == "half a block a node"
-        await shown.press("minus")
-        assert shown.notices()[-1] == "half a block a node: nothing is farther"
-        assert "▀▀" in shown.text()
-        await shown.press("plus", "plus")
-        assert shown.notices()[-1] == "each GPU in figures"
-        await shown.press("plus")
-        assert shown.notices()[-1] == "each GPU in figures: nothing is closer"
-        assert re.search(r"node1 ▸ 0 +97", shown.text())
-
-
-async def test_a_card_tells_of_the_node_under_the_cursor_and_enter_goes_there() -> None:
-    async with screen(Paper(nodes=200, gpus=2).session(ticks=2), size=(120, 36)) as shown:
-        assert " node1 ──" in shown.text()
-        await shown.press("l", "j")
-        panel = overview(shown)
-        assert panel.node() == f"node{2 + len(panel.mosaic.halves.plan.lines[0][0].upper)}"
-        assert f" {panel.node()} ──" in shown.text()
-        assert "GPU 1" in shown.text()
-        await shown.press("enter")
-        assert f"Ranks node={panel.node()}" in shown.lines()[2]
-
-
-async def test_nodes_that_differ_are_named_and_even_ones_are_not() -> None:
-    paper = Paper(nodes=140, gpus=2, slow=11)
-    session = paper.session(ticks=2)
-    session.link(LinkChange("node99", "lost", "the link was cut", NOW))
-    async with screen(session, size=(120, 36)) as shown:
-        await shown.draw()
-        text = shown.text()
-        assert "node99 lost the link was cut" in text
-        assert "node6 utilisation" in text
-        assert "node7 utilisation" not in text
-
-
-async def test_where_no_node_differs_one_line_says_so_and_the_map_has_the_others_until_one_does() -> None:
-    def title(shown: Screen) -> int:
-        return next(y for y, line in enumerate(shown.lines()) if "nodes that differ" in line)
-
-    session = Paper(nodes=140, gpus=2).session(ticks=2)
-    async with screen(session, size=(120, 36)) as shown:
-        assert shown.lines()[title(shown)].startswith(" nodes that differ: none ─")
-        assert title(shown) == 34, "the footer follows"
-        session.link(LinkChange("node99", "lost", "the link was cut", NOW))
-        await shown.draw()
-        await shown.draw()
-        assert title(shown) == 33
-        assert shown.lines()[34].startswith(" node99 lost the link was cut")
-        session.link(LinkChange("node99", "live", "", NOW))
-        await shown.draw()
-        await shown.draw()
-        assert title(shown) == 34, "as a fresh drawing of this moment"
-
-
-@pytest.mark.parametrize("options", [ScreenOptions(no_color=True), ScreenOptions(theme="hangtop", ascii=True)])
-async def test_without_colours_or_half_blocks_a_node_is_a_letter_or_a_digit(options: ScreenOptions) -> None:
-    async with screen(hanging(200), options, size=(120, 36)) as shown:
-        row = next(line for line in shown.lines() if "node1 " in line and re.search("B+A+B+", line))
-        assert "▀" not in row
-        await shown.press("v")
-        assert any("9999999999" in line for line in shown.lines())
-
-
 async def test_the_report_of_a_job_that_hangs_has_a_picture_and_others_have_none(tmp_path: Path) -> None:
     session = hanging()
     async with screen(session) as shown:
@@ -368,20 +244,6 @@ async def test_the_report_of_a_job_that_hangs_has_a_picture_and_others_have_none
         assert "rank 11 · node2" in paths[2].read_text()
         session.verdict = Verdict("healthy", "all is well")
         assert [path.suffix for path in Report(shown.app.scene).write(tmp_path)] == [".txt", ".json"]
-
-
-@pytest.mark.parametrize("nodes", [4, 40])
-async def test_the_cursor_stands_on_who_holds_the_others_up_until_it_is_moved(nodes: int) -> None:
-    session = Paper(nodes=nodes, slow=11).session()
-    async with screen(session, size=(160, 40)) as shown:
-        assert overview(shown).node() == "node1"
-        session.verdict = hung()
-        await shown.draw()
-        assert overview(shown).node() == "node2"
-        assert 11 in overview(shown).chosen_ranks()
-        await shown.press("up", "up")
-        await shown.draw()
-        assert overview(shown).node() == "node1"
 
 
 async def test_ranks_say_where_the_verdict_sees_them_while_they_hang() -> None:
@@ -402,53 +264,3 @@ async def test_the_column_of_waits_is_left_out_once_nobody_waits_any_more() -> N
             session.publish(verdict)
             await shown.draw()
             assert ("doing" in shown.lines()[3]) is there
-
-
-async def test_ranks_of_a_job_that_moves_have_no_column_for_that() -> None:
-    async with screen(size=(140, 40)) as shown:
-        await shown.press("2")
-        assert "doing" not in shown.lines()[3]
-
-
-@pytest.mark.parametrize("rank", [11, 491])
-async def test_of_thousands_of_nodes_the_cursor_does_not_hide_who_is_blamed(rank: int) -> None:
-    paper = Paper(nodes=1024, gpus=1, slow=rank)
-    session = paper.session(ticks=2)
-    blamed, waiting = of_all(paper).waits
-    session.verdict = replace(
-        hung(rank, paper.node_of(rank)),
-        waits=(
-            replace(blamed, ranks=(rank,), nodes=(paper.node_of(rank),)),
-            replace(waiting, ranks=tuple({*waiting.ranks, 11} - {rank})),
-        ),
-    )
-    app = HangtopApp(session, ScreenOptions(theme="hangtop"))
-    terminal = attached(app)
-    red = Color.parse("#f0706b")
-
-    def pointed() -> list[str]:
-        """Cells of the map with the culprit's ground."""
-        ground = f"48;2;{red.r};{red.g};{red.b}"
-        return [cell.char for row in terminal.cells[4:30] for cell in row[:66] if ground in cell.style]
-
-    async with app.run_test(size=(120, 36)) as pilot:
-        await pilot.pause()
-        app.tick()
-        await pilot.pause()
-        panel = app.panel
-        assert isinstance(panel, OverviewPanel)
-        assert panel.node() == paper.node_of(rank)
-        assert {*pointed()} <= {"▲", "▼"}
-        assert pointed()
-        await pilot.press("l", "l")
-        await pilot.pause()
-        assert panel.node() != paper.node_of(rank)
-        assert not {*pointed()} & {"▲", "▼"}, "the cursor went on"
-
-
-async def test_the_cursor_stands_on_who_is_named_while_nobody_is_known_to_wait() -> None:
-    session = Paper(nodes=4, slow=11).session()
-    async with screen(session, size=(160, 40)) as shown:
-        session.verdict = replace(hung(), waits=())
-        await shown.draw()
-        assert overview(shown).node() == "node2"

@@ -12,7 +12,7 @@ from textual.screen import ModalScreen
 from textual.strip import Strip
 from textual.widgets import Footer, Input, Static
 
-from tui.looks.text import cells
+from tui.looks.text import cells, harmless
 from tui.looks.theme import Ground, Tone
 from tui.widgets.breaking import broken
 from tui.widgets.lines import Content, Lines, Move, Piece, strip_of, text_of
@@ -92,7 +92,7 @@ class Dialog(ModalScreen[T]):
 
     def __init__(self, title: str) -> None:
         super().__init__()
-        self.heading = title
+        self.heading = harmless(title)
 
     def content(self) -> ComposeResult:
         """The widgets between title and keys."""
@@ -114,7 +114,7 @@ class Dialog(ModalScreen[T]):
 
     def rename(self, title: str) -> None:
         """Give it another title."""
-        self.query_one("#title", Static).update(title)
+        self.query_one("#title", Static).update(harmless(title))
 
 
 class TextDialog(Dialog[None]):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, cast
 
-from hangtop.session.aside import aside
 from hangtop.session.history.marks import beside
 from tui.looks.format import clock
 

@@ -236,7 +236,7 @@ def node_facts(node: NodeState, scene: Scene) -> list[Fact]:
     return [
         ("link", f"{node.link} for {age(scene.now - node.since) if node.since else UNKNOWN}"),
         ("why", node.why or UNKNOWN),
-        ("last heard", age(scene.silence(node))),
+        ("last heard", UNKNOWN if node.link == "offline" else age(scene.silence(node))),
         ("host", UNKNOWN if hello is None else f"{hello.hostname}, {hello.machine}, Linux {hello.kernel}"),
         ("python", UNKNOWN if hello is None else f"{hello.python or 'none'} {hello.executable}"),
         ("clock", "unknown" if node.clock_offset is None else f"{node.clock_offset:+.3f} s against this machine"),

@@ -8,14 +8,19 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
+from textual.message import Message
 from textual.widgets import Input, Static
 
+from tui.looks.text import harmless
 from tui.ordering.filter import FilterError
 from tui.panels.base import Panel
 
 
 class FilterLine(Horizontal):
     """Enter keeps the filter, Esc puts back the one before."""
+
+    class Left(Message):
+        """The filter is as it stays."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "the filter before", priority=True)]
 
@@ -37,7 +42,7 @@ class FilterLine(Horizontal):
 
     def _hint(self, wrong: str) -> None:
         told = f"  ✖ {wrong}" if wrong else f"  fields: {' '.join(sorted(self._panel.fields()))}"
-        self.query_one("#hint", Static).update(told)
+        self.query_one("#hint", Static).update(harmless(told))
 
     @on(Input.Changed)
     def filter(self, event: Input.Changed) -> None:
@@ -62,5 +67,5 @@ class FilterLine(Horizontal):
 
     async def _close(self) -> None:
         self._panel.main.focus()
+        self._panel.post_message(self.Left())
         await self.remove()
-        self._panel.draw()

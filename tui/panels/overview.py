@@ -54,6 +54,7 @@ class OverviewPanel(Panel):
         self.bar, self.time, self.heat = Bar(), TimeChart(scene), HeatGrid(scene)
         self.onset, self.odd, self.waits = Onset(scene), OddNodes(scene, self.heat.share), WaitTree(scene)
         self.changes, self.lastlines = Happened(scene), LastLines(scene)
+        self.below, self.upper, self.lower = Container(id="below"), Container(id="upper"), Container(id="lower")
         self._viewed: set[str] = set()
         """Log files whose lines were asked for."""
 
@@ -62,12 +63,12 @@ class OverviewPanel(Panel):
         yield self.bar
         yield self.time
         yield self.heat
-        with Container(id="below"):
-            with Container(id="upper"):
+        with self.below:
+            with self.upper:
                 yield self.onset
                 yield self.odd
                 yield self.waits
-            with Container(id="lower"):
+            with self.lower:
                 yield self.changes
                 yield self.lastlines
 
@@ -112,19 +113,18 @@ class OverviewPanel(Panel):
         self.heat.styles.height = max(1, min(self.heat.lines, limit))
         below = left - min(self.heat.lines, limit)
         self.waits.display = alone or (hangs and (below >= GRAPH or wide))
-        self.heat.display = self.query_one("#lower").display = not alone
+        self.heat.display = self.lower.display = not alone
         self.onset.display = few and not alone and (wide or (not hangs and below >= GRAPH))
         self.odd.display = not few and not alone and (wide or not hangs)
         self.lastlines.display = bool(self.scene.accused) and (wide or self.scene.crashed) and below >= GRAPH
         ranked = self.onset.display or self.odd.display
-        upper = self.query_one("#upper")
-        upper.display = ranked or self.waits.display
+        self.upper.display = ranked or self.waits.display
         # a healthy job's ranks stand beside what happened, those of one that hangs beside who waits
         self.set_class(wide and hangs and not alone, "-rows")
         self.set_class(wide and not hangs, "-columns")
         need = max(len(self.scene.ranks) + 2 if few else 8, self.waits.lines if self.waits.display else 0)
         room = below if alone else max(4, min(need, below * 3 // 5))
-        upper.styles.height = "1fr" if alone or (wide and not hangs) else room
+        self.upper.styles.height = "1fr" if alone or (wide and not hangs) else room
 
     def _told(self, parts: list[list[Piece]]) -> list[Piece]:
         """Parts side by side, each whole or not at all."""
@@ -224,7 +224,7 @@ class OverviewPanel(Panel):
     def show_happened(self) -> None:
         """Put the cursor into what happened; leave it again."""
         if not (self.changes.has_focus and self.leave()):
-            self.query_one("#lower").display = True
+            self.lower.display = True
             self.changes.focus()
 
     def leave(self) -> bool:
