@@ -8,7 +8,7 @@ from collectors.node.logs import file_names as names
 from collectors.node.logs import kernel_lines as kernel
 from collectors.node.machine.kmsg import parse_dmesg, parse_journal, parse_kmsg
 from collectors.node.network import ibstat, interfaces, perfquery, ports
-from collectors.node.processes import environ, mounts, procfs, socket_tables
+from collectors.node.processes import cgroup, environ, mounts, procfs, socket_tables
 from collectors.node.stacks import pyspy_output
 from collectors.probes.infiniband.remote import read
 from collectors.probes.path.remote.around import parse_ping, parse_route
@@ -43,7 +43,7 @@ def _proc(data: bytes) -> None:
     procfs.parse_limit(data, b"Max open files")
     procfs.parse_syscall(data)
     procfs.parse_wchan(data)
-    procfs.parse_cgroup(data)
+    cgroup.parse_cgroup(data)
     ports.usage_of([29497], [data])
     socket_tables.listening([data])
     socket_tables.local_ports([data])

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Set
 
 from collectors.node.files import read_or_none
-from collectors.node.processes.procfs import parse_cgroup, upward
+from collectors.node.processes.cgroup import parse_cgroup, upward
 from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import RankProcess
 from collectors.samples.values import Value

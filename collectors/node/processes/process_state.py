@@ -9,7 +9,7 @@ import os
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from collectors.node import files
-from collectors.node.processes import far_ends, file_locks, freezer, sleeps
+from collectors.node.processes import cgroup, far_ends, file_locks, sleeps
 from collectors.node.processes.procfs import parse_stat
 from collectors.node.processes.socket_tables import LISTEN, address, read_tables, sockets
 
@@ -83,7 +83,7 @@ def of(pid: int, proc: str = "/proc") -> Optional[ProcessState]:
     if syscall in _LOCKS:
         keeper = file_locks.holder(pid, proc)
         waiting_on += ", locked by %s" % keeper if keeper else ""
-    wchan = freezer.place(pid, stat.state, "" if wchan == "0" else wchan, proc)
+    wchan = cgroup.place(pid, stat.state, "" if wchan == "0" else wchan, proc)
     return ProcessState(stat.state, wchan, syscall, waiting_on, stat.cpu_user + stat.cpu_system)
 
 

@@ -6,9 +6,8 @@ Formats: proc_pid_stat(5), proc_pid_status(5), proc_pid_limits(5), proc_pid_io(5
 from __future__ import annotations
 
 import os
-import re
 import time
-from typing import Iterator, List, NamedTuple, Optional
+from typing import List, NamedTuple, Optional
 
 from collectors.node.files import text
 
@@ -177,69 +176,6 @@ def split_zeros(data: bytes) -> List[str]:
     """Words of /proc/PID/cmdline (each ends in NUL; a program may have overwritten them with one line of text)."""
     words = data.rstrip(b"\0").split(b"\0")
     return [text(word) for word in words] if words != [b""] else []
-
-
-class Cgroup(NamedTuple):
-    """Where a process is in the cgroup tree."""
-
-    memory_path: str
-    """Path below the memory controller's mount."""
-    unified: bool
-    """True on cgroup v2, where all controllers share one tree."""
-    name: str
-    """Container id, or the name that a scheduler gave; empty outside both."""
-
-
-_CONTAINER = re.compile(r"(?:^|[/:.-])([0-9a-f]{64})(?:\.scope)?(?:$|/)")
-_SLURM = re.compile(r"/(job_\d+(?:/step_[^/]+)?)")
-_MACHINE = re.compile(r"/(?:lxc(?:\.payload)?[./]|machine\.slice/machine-)([^/]+)")
-
-
-def parse_cgroup(data: bytes) -> Cgroup:
-    """Where /proc/PID/cgroup says that a process is: v1, v2 and both at once."""
-    memory, unified, name = "", False, ""
-    for line in text(data).splitlines():
-        number, _, rest = line.partition(":")
-        controllers, colon, path = rest.partition(":")
-        if not colon:
-            continue
-        if "memory" in controllers.split(","):
-            memory, unified = path, False
-        elif number == "0" and not controllers and not memory:
-            memory, unified = path, True
-        name = name or _cgroup_name(path)
-    return Cgroup(memory, unified, name)
-
-
-def parse_controller(data: bytes, controller: str) -> Optional[str]:
-    """Path below a controller of version 1 that /proc/PID/cgroup names; None where there is none."""
-    for line in text(data).splitlines():
-        controllers, colon, path = line.partition(":")[2].partition(":")
-        if colon and controller in controllers.split(","):
-            return path
-    return None
-
-
-def parse_unified(data: bytes) -> str:
-    """Path in the one tree of version 2 that /proc/PID/cgroup names; empty where there is none."""
-    return next((line[3:] for line in text(data).splitlines() if line.startswith("0::")), "")
-
-
-def upward(path: str) -> Iterator[str]:
-    """A group's path and those above it, up to the root, which is empty: in a cgroup namespace a container's own."""
-    path = path.rstrip("/")
-    while path:
-        yield path
-        path = path.rpartition("/")[0]
-    yield ""
-
-
-def _cgroup_name(path: str) -> str:
-    for pattern in (_CONTAINER, _SLURM, _MACHINE):
-        found = pattern.search(path)
-        if found:
-            return found.group(1)[:64]
-    return ""
 
 
 def boot_time() -> float:

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, Mapping, NamedTuple, Optional, Sequence
+from typing import Dict, Mapping, NamedTuple, Sequence
 
-from collectors.node.files import link, read_int, read_named, read_or_none, read_text, text
+from collectors.node.files import link, read_named, read_or_none, text
+from collectors.node.processes.cgroup import memory_limit, parse_cgroup
 from collectors.node.processes.environ import RankEnvironment, presentable_command
-from collectors.node.processes.procfs import (
-    CLOCK_TICKS,
-    UNLIMITED,
-    Cgroup,
-    ProcessStatus,
-    Stat,
-    parse_cgroup,
-    parse_limit,
-    parse_status,
-    upward,
-)
+from collectors.node.processes.procfs import CLOCK_TICKS, ProcessStatus, Stat, parse_limit, parse_status
 from collectors.node.processes.rooted import foreign_mounts, seen_by
 from collectors.samples.ranks import RankProcess
-
-_V1_UNLIMITED = 1 << 60
 
 
 class FactsSubject(NamedTuple):
@@ -41,7 +30,7 @@ class FactFinder:
 
     def __init__(self, proc: str, sys: str, booted: float) -> None:
         self._proc = proc
-        self._cgroups = sys + "/fs/cgroup"
+        self._sys = sys
         self._booted = booted
         self._users = users()
 
@@ -72,7 +61,7 @@ class FactFinder:
             container=cgroup.name or foreign_mounts(subject.pid, self._proc),
             uid=subject.status.uid,
             user=self._users.get(subject.status.uid, str(subject.status.uid)),
-            memory_limit=self._memory_limit(cgroup),
+            memory_limit=memory_limit(cgroup, self._sys),
             open_files_limit=parse_limit(limits, b"Max open files"),
             memlock_limit=parse_limit(limits, b"Max locked memory"),
             stdout=link(base + "/fd/1"),
@@ -84,21 +73,6 @@ class FactFinder:
             versions=dict(versions),
             own_pid=0 if subject.status.inner_pid == subject.pid else subject.status.inner_pid,
         )
-
-    def _memory_limit(self, cgroup: Cgroup) -> Optional[int]:
-        """Smallest limit on the way from the process's cgroup to the root; -1 where there is none."""
-        folder = self._cgroups + ("" if cgroup.unified else "/memory")
-        name = "/memory.max" if cgroup.unified else "/memory.limit_in_bytes"
-        limits = []
-        seen = False
-        for path in upward(cgroup.memory_path):
-            limit = read_int(folder + path + name)
-            seen = seen or limit is not None or read_text(folder + path + name) == "max"
-            if limit is not None and limit < _V1_UNLIMITED:
-                limits.append(limit)
-        if limits:
-            return min(limits)
-        return UNLIMITED if seen else None
 
     def nccl_log(self, pid: int, own_pid: int, cwd: str, pattern: str) -> str:
         """NCCL_DEBUG_FILE as NCCL expands it, as a path that this side can open; empty for an empty pattern."""

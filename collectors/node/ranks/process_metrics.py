@@ -6,7 +6,7 @@ import os
 from typing import Dict, Optional, Tuple
 
 from collectors.node.files import list_folder, read_or_none
-from collectors.node.processes import freezer
+from collectors.node.processes import cgroup
 from collectors.node.processes.held import Held
 from collectors.node.processes.procfs import (
     ProcessStatus,
@@ -46,7 +46,7 @@ def rank_pulse(
     return RankPulse(
         pid=pid,
         state=state,
-        wchan=freezer.place(pid, state, parse_wchan(wchan or b""), proc, sys),
+        wchan=cgroup.place(pid, state, parse_wchan(wchan or b""), proc, sys),
         syscall=parse_syscall(syscall or b""),
         cpu_user=stat.cpu_user,
         cpu_system=stat.cpu_system,

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.processes import freezer, process_state
+from collectors.node.processes import cgroup as groups
+from collectors.node.processes import process_state
+from collectors.node.processes.cgroup import parse_controller
 from collectors.node.processes.held import Held
-from collectors.node.processes.procfs import parse_controller, parse_status
+from collectors.node.processes.procfs import parse_status
 from collectors.node.ranks.process_metrics import rank_pulse, read_stat
 from tests.support.fake_proc import FakeProc
 
@@ -44,7 +46,7 @@ def test_only_who_sleeps_uninterruptibly_in_a_frozen_group_is_frozen(
     folder = tmp_path / "sys" / "fs" / "cgroup" / "freezer" / "batch" / "job_7"
     folder.mkdir(parents=True)
     (folder / "freezer.state").write_text(freezer_state + "\n")
-    assert freezer.place(50, state, "hrtimer_nanosleep", str(proc.root), str(tmp_path / "sys")) == told
+    assert groups.place(50, state, "hrtimer_nanosleep", str(proc.root), str(tmp_path / "sys")) == told
 
 
 @pytest.fixture
@@ -73,7 +75,7 @@ def test_a_real_process_is_seen_frozen(group: Path) -> None:
     (group / "cgroup.procs").write_text(str(process.pid))
     (group / "freezer.state").write_text("FROZEN")
     deadline = time.monotonic() + 30
-    while (seen := process_state.of(process.pid)) is None or seen.wchan != freezer.REFRIGERATOR:
+    while (seen := process_state.of(process.pid)) is None or seen.wchan != groups.REFRIGERATOR:
         assert time.monotonic() < deadline, seen
         time.sleep(0.02)
     stat, status = read_stat("/proc", process.pid), Path(f"/proc/{process.pid}/status").read_bytes()
@@ -81,5 +83,5 @@ def test_a_real_process_is_seen_frozen(group: Path) -> None:
     assert stat is not None
     assert found is not None
     pulse = rank_pulse("/proc", process.pid, Held("/proc", process.pid), stat, found, 0.0)
-    assert (pulse.state, pulse.wchan) == ("D", freezer.REFRIGERATOR)
+    assert (pulse.state, pulse.wchan) == ("D", groups.REFRIGERATOR)
     process.returncode = -9  # its group's end ends it

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node.processes import procfs
+from collectors.node.processes import cgroup, procfs
 
 
 def test_this_process_reads_itself() -> None:
@@ -82,7 +82,7 @@ def test_a_wait_channel_of_zero_is_none() -> None:
     ],
 )  # fmt: skip
 def test_cgroups(data: bytes, path: str, unified: bool, name: str) -> None:
-    assert procfs.parse_cgroup(data) == procfs.Cgroup(path, unified, name)
+    assert cgroup.parse_cgroup(data) == cgroup.Cgroup(path, unified, name)
 
 
 def test_command_lines() -> None:
@@ -98,7 +98,7 @@ PARSERS: list[Callable[[bytes], object]] = [
     lambda data: procfs.parse_limit(data, b"Max open files"),
     procfs.parse_syscall,
     procfs.parse_wchan,
-    procfs.parse_cgroup,
+    cgroup.parse_cgroup,
     procfs.split_zeros,
 ]
 
