@@ -15,7 +15,7 @@ import sys
 from typing import Callable, Dict, List, NamedTuple, Optional
 
 from collectors.node import loader, watchdog
-from collectors.node.files import link, read_or_none, text
+from collectors.node.files import is_ours, link, read_or_none, text
 from collectors.node.processes import environ, owner
 
 # Of the job's environment, what decides how its libraries are found and what they do; rank and rendezvous are the
@@ -78,23 +78,27 @@ class Borrowed(NamedTuple):
     """Makes the child the rank's owner, before its exec."""
 
 
-def borrow(pid: Optional[int], wanted: str, *, within: bool = False) -> Borrowed:
+def borrow(pid: Optional[int], wanted: str) -> Borrowed:
     """What this rank lends; this login's own things where there is no rank, or nothing of it may be used.
 
-    All of it is read of one process: a pid that is given anew meanwhile counts as none. ``within``: who borrows goes
-    into the rank's container first.
+    All of it is read of one process: a pid that is given anew meanwhile counts as none. Of root's own ranks only an
+    interpreter that nobody else can change is run.
     """
     if pid is not None:
         before = owner.owner_of(pid)
-        if before is not None and owner.may_be_imitated(pid, before, within=within):
+        if before is not None and owner.may_be_imitated(pid, before):
             lent = Borrowed(environment_of(pid), interpreter_of(pid, wanted), owner.becoming(before))
-            if owner.owner_of(pid) == before:
+            if owner.owner_of(pid) == before and (before.uid != 0 or _is_roots(lent.python)):
                 return lent
         sys.stderr.write(
-            "hangtop: nothing of process %d may be used (gone, another user's, or in a container): "
-            "this runs with the node's own Python and settings\n" % pid
+            "hangtop: nothing of process %d may be used (gone, another user's, in a container, or others can change it):"
+            " this runs with the node's own Python and settings\n" % pid
         )
     return Borrowed(environment_of(None), interpreter_of(None, wanted), owner.becoming(None))
+
+
+def _is_roots(python: str) -> bool:
+    return is_ours(python) and is_ours(os.path.realpath(python))
 
 
 def main(arguments: Dict[str, object]) -> None:

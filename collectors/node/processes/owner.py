@@ -47,13 +47,13 @@ def owner_of(pid: int, proc: str = "/proc") -> Optional[ProcessOwner]:
     return ProcessOwner(int(uids[0]), int(gids[0]), tuple(map(int, fields.get("Groups", []))), stat.start_ticks)
 
 
-def may_be_imitated(pid: int, owner: ProcessOwner, proc: str = "/proc", *, within: bool = False) -> bool:
+def may_be_imitated(pid: int, owner: ProcessOwner, proc: str = "/proc") -> bool:
     """True where a program may run with what this process has, once it runs as its owner.
 
     As root: of root's own only what is on the host as we are. Root in a container has fewer rights than we, and its
     paths lead elsewhere. Of others everything, but nothing from a container whose root is root here as well: devices
-    that he makes may be opened by whoever is out of the container; ``within`` says that the program goes in first. A
-    container with a user namespace of its own has no such root. As anybody else: one's own alone.
+    that he makes may be opened by whoever is out of the container. A container with a user namespace of its own has no
+    such root. As anybody else: one's own alone.
     """
     if os.geteuid() != 0:
         return owner.uid == os.geteuid()
@@ -63,7 +63,7 @@ def may_be_imitated(pid: int, owner: ProcessOwner, proc: str = "/proc", *, withi
     }
     if owner.uid == 0:
         return all(ours.values())
-    return within or ours["ns/mnt"] or not ours["ns/user"]
+    return ours["ns/mnt"] or not ours["ns/user"]
 
 
 def becoming(owner: Optional[ProcessOwner]) -> Callable[[], None]:

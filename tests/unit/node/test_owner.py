@@ -104,6 +104,22 @@ def test_roots_own_rank_on_the_host_is_borrowed_as_it_is(rank: Rank) -> None:
     assert err == ""
 
 
+@as_root
+def test_of_roots_own_rank_no_interpreter_that_others_can_change_is_run(tmp_path: Path) -> None:
+    folder = tmp_path / "venv"
+    folder.mkdir()
+    python = folder / "python"
+    python.symlink_to(sys.executable)
+    folder.chmod(0o777)
+    with subprocess.Popen([python, "-c", "print(flush=True); input()"], stdin=-1, stdout=-1) as process_of_root:
+        assert process_of_root.stdout is not None
+        process_of_root.stdout.readline()
+        out, err = launched(process_of_root.pid, "sh", "-c", "echo {python}")
+        process_of_root.communicate(b"\n")
+    assert str(python) not in out
+    assert "others can change it" in err
+
+
 def test_a_process_that_is_gone_lends_nothing() -> None:
     out, err = launched(2**22 - 1, "sh", "-c", "echo $NCCL_MINE $EXTRA")
     assert out == "login 1\n"
@@ -184,19 +200,6 @@ def test_whose_things_may_be_used(
     monkeypatch.setattr(owner.os, "geteuid", lambda: me)  # type: ignore[attr-defined]
     proc = process(tmp_path, mnt=mnt)
     assert owner.may_be_imitated(55, owner.ProcessOwner(uid, uid, (), 1), proc) is may
-
-
-def test_of_a_container_whose_root_is_root_here_too_only_what_goes_into_it_uses_things(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(owner.os, "geteuid", lambda: 0)  # type: ignore[attr-defined]
-    proc = process(tmp_path, mnt="mnt:[9]")
-    users, root = owner.ProcessOwner(7, 7, (), 1), owner.ProcessOwner(0, 0, (), 1)
-    assert not owner.may_be_imitated(55, users, proc)
-    assert owner.may_be_imitated(55, users, proc, within=True)
-    assert not owner.may_be_imitated(55, root, proc, within=True)
-    FakeProc.link(tmp_path / "55" / "ns" / "user", "user:[9]")
-    assert owner.may_be_imitated(55, users, proc), "its root is nobody here"
 
 
 @as_root
