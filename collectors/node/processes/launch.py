@@ -91,7 +91,7 @@ def borrow(pid: Optional[int], wanted: str) -> Borrowed:
             if owner.owner_of(pid) == before and (before.uid != 0 or _is_roots(lent.python)):
                 return lent
         sys.stderr.write(
-            "hangtop: nothing of process %d may be used (gone, another user's, in a container, or others can change it):"
+            "hangtop: nothing of process %d may be used (gone, another user's, in a container, or writable by others):"
             " this runs with the node's own Python and settings\n" % pid
         )
     return Borrowed(environment_of(None), interpreter_of(None, wanted), owner.becoming(None))

@@ -117,7 +117,7 @@ def test_of_roots_own_rank_no_interpreter_that_others_can_change_is_run(tmp_path
         out, err = launched(process_of_root.pid, "sh", "-c", "echo {python}")
         process_of_root.communicate(b"\n")
     assert str(python) not in out
-    assert "others can change it" in err
+    assert "writable by others" in err
 
 
 def test_a_process_that_is_gone_lends_nothing() -> None:
