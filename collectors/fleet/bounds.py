@@ -37,6 +37,13 @@ INDEX = Annotated[int, Meta(ge=-1, le=1023)]
 """Number of a GPU, of a link of one: there are a thousand of none on a node."""
 PORT = Annotated[int, Meta(ge=-1, le=65535)]
 
+PERCENT = Annotated[int, Meta(ge=0, le=100)]
+DEGREES = Annotated[int, Meta(ge=-100, le=1000)]
+WATTS = Annotated[float, Meta(ge=0.0, le=1e5)]
+MEGAHERTZ = Annotated[int, Meta(ge=0, le=1 << 20)]
+BYTES = Annotated[int, Meta(ge=0, le=1 << 60)]
+"""Of memory: an exabyte at the most."""
+
 FIELDS: dict[str, Any] = {
     **dict.fromkeys(("at", "since", "started", "booted", "modified", "idle_since", "step_at", "phase_at"), MOMENT),
     "clock": CLOCK,
@@ -44,6 +51,11 @@ FIELDS: dict[str, Any] = {
     **dict.fromkeys(("pid", "own_pid", "rank_pid", "parent"), PROCESS),
     **dict.fromkeys(("gpu", "link"), INDEX),
     **dict.fromkeys(("port", "master_port"), PORT),
+    **dict.fromkeys(("utilization", "memory_utilization"), PERCENT),
+    **dict.fromkeys(("temperature", "memory_temperature"), DEGREES),
+    **dict.fromkeys(("power", "power_limit"), WATTS),
+    **dict.fromkeys(("sm_clock", "sm_clock_max"), MEGAHERTZ),
+    **dict.fromkeys(("memory_total", "memory_used", "memory_available"), BYTES),
 }
 """Bounds of numbers by the name of their field."""
 _LONG = frozenset(("Frame", "ThreadStack", "StackDump", "Observation"))

@@ -16,6 +16,7 @@ from collectors.fleet.clean import clean, clean_bytes
 from collectors.fleet.decode import BAD_LIMIT, Decoder
 from collectors.samples.logs import LogEvent
 from collectors.samples.stream import Fault, SourceState, Tick
+from tests.support.made import gpu_row
 
 TICK = Tick(1, 2.0, 0.5, 0.25, 4096)
 
@@ -189,6 +190,16 @@ def test_cleaning(text: str, seen: str) -> None:
 def test_a_value_beyond_its_bounds_is_no_sample(row: str) -> None:
     decoder = Decoder()
     assert decoder.feed(row.encode() + b"\n" + line(TICK)) == [TICK]
+    (bad,) = decoder.bad_lines()
+    assert "Expected" in bad.why
+
+
+@pytest.mark.parametrize(
+    "impossible", [{"utilization": -(1 << 63)}, {"utilization": 101}, {"power": 1e20}, {"memory_used": -1}]
+)
+def test_a_figure_that_cannot_be_is_no_sample_and_is_said(impossible: dict[str, float]) -> None:
+    decoder = Decoder()
+    assert decoder.feed(line(gpu_row(0, **impossible))) == []
     (bad,) = decoder.bad_lines()
     assert "Expected" in bad.why
 
