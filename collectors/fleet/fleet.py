@@ -29,7 +29,7 @@ from collectors.fleet.transports import Transports
 from collectors.samples.control import Beat, Settings
 
 if TYPE_CHECKING:
-    from collectors.fleet.ways.way import Way
+    from collectors.fleet.via.way import Way
 
 InThread: TypeAlias = Callable[[Callable[[], None]], Awaitable[None]]
 """Runs something in a thread, and is awaited for its end."""

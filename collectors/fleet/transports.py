@@ -18,7 +18,7 @@ from collectors.fleet.transport import Refused
 
 if TYPE_CHECKING:
     from collectors.fleet.ssh.connector import Connector
-    from collectors.fleet.ways.way import Way
+    from collectors.fleet.via.way import Way
 
 
 class Transports:
@@ -53,7 +53,7 @@ class Transports:
         if target.local:
             return Local(target.name)
         if self._way is not None:
-            from collectors.fleet.ways.piped import Piped
+            from collectors.fleet.via.piped import Piped
 
             return Piped(target, self._way, self._opening)
         from collectors.fleet.ssh.node import Ssh

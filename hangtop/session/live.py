@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from collectors.fleet.ssh.asking import Question
 from collectors.fleet.transport import Transport, TransportError
-from collectors.fleet.ways.kubectl import Kubectl
+from collectors.fleet.via.kubectl import Kubectl
 from collectors.samples.control import Settings
 from hangtop import __version__
 from hangtop.session.aside import aside

@@ -21,7 +21,7 @@ class SessionOptions:
     slurm: str | None = None
     """Job id whose nodes are asked of Slurm."""
     via: str | None = None
-    """How nodes are reached, instead of by SSH: see :mod:`collectors.fleet.ways.choose`."""
+    """How nodes are reached, instead of by SSH: see :mod:`collectors.fleet.via.way`."""
     namespace: str | None = None
     """Of the pods, with ``--via kubectl``; None for the one that kubectl is set to."""
     selector: str | None = None

@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 
 from collectors.fleet.targets.chosen import Target, TargetError, parse, resolve
 from collectors.fleet.targets.slurm import SlurmComponent, parts_of_job
-from collectors.fleet.ways.choose import KUBECTL, SLURM, way_of
-from collectors.fleet.ways.kubectl import Kubectl, PodSelection, list_pods
-from collectors.fleet.ways.srun import Srun
-from collectors.fleet.ways.way import Way
+from collectors.fleet.via.kubectl import Kubectl, PodSelection, list_pods
+from collectors.fleet.via.srun import Srun
+from collectors.fleet.via.way import KUBECTL, SLURM, Way, way_of
 from collectors.formats.slurm_topology import NodeLocations
 from hangtop.session.locating import read_topology
 from hangtop.session.options import SessionOptions, job_of_slurm

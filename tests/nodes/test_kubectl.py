@@ -14,8 +14,8 @@ import pytest
 from collectors.fleet.fleet import Fleet, FleetOptions
 from collectors.fleet.targets.chosen import parse
 from collectors.fleet.transport import TransportError
-from collectors.fleet.ways import kubectl as way_module
-from collectors.fleet.ways.kubectl import Kubectl, PodSelection, list_pods
+from collectors.fleet.via import kubectl as way_module
+from collectors.fleet.via.kubectl import Kubectl, PodSelection, list_pods
 from collectors.samples.control import Settings
 from collectors.samples.stream import Hello, Tick
 from tests.support.api_server import ApiServer, Faults

@@ -16,7 +16,7 @@ import pytest
 
 from collectors.fleet.fleet import Fleet, FleetOptions
 from collectors.fleet.targets.chosen import resolve
-from collectors.fleet.ways.choose import way_of
+from collectors.fleet.via.way import way_of
 from collectors.samples.control import Settings
 from collectors.samples.ranks import RankProcess
 from collectors.samples.stream import Hello, Tick
@@ -34,7 +34,7 @@ CLIENT = """\
 import asyncio, sys
 from collectors.fleet.fleet import Fleet, FleetOptions
 from collectors.fleet.targets.chosen import resolve
-from collectors.fleet.ways.choose import way_of
+from collectors.fleet.via.way import way_of
 from collectors.samples.control import Settings
 from tests.support.seen import Seen
 from tests.support.ssh_server import Person

@@ -17,8 +17,8 @@ from collectors.fleet.ssh.config import SshConfig
 from collectors.fleet.ssh.reasons import explain
 from collectors.fleet.targets.chosen import Target
 from collectors.fleet.transport import Refused, TransportError, os_reason
-from collectors.fleet.ways.command import AnyCommand
-from collectors.fleet.ways.piped import Piped
+from collectors.fleet.via.command import AnyCommand
+from collectors.fleet.via.piped import Piped
 
 
 def dropped(_data: bytes) -> None:

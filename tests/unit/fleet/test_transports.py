@@ -15,8 +15,8 @@ from collectors.fleet.local import Local
 from collectors.fleet.streaming import LinkTransport
 from collectors.fleet.targets.chosen import Target
 from collectors.fleet.transport import TransportError
-from collectors.fleet.ways.command import AnyCommand
-from collectors.fleet.ways.piped import Piped
+from collectors.fleet.via.command import AnyCommand
+from collectors.fleet.via.piped import Piped
 from tests.support.pausing import paused_and_ended
 from tests.support.ssh_server import Host, Person, home, nodes, serve
 

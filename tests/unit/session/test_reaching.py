@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from collectors.fleet.targets.chosen import TargetError
-from collectors.fleet.ways.command import AnyCommand
-from collectors.fleet.ways.openssh import OpenSsh
-from collectors.fleet.ways.srun import Srun
+from collectors.fleet.via.command import AnyCommand
+from collectors.fleet.via.openssh import OpenSsh
+from collectors.fleet.via.srun import Srun
 from hangtop.session.options import SessionOptions
 from hangtop.session.reaching import reach, shell_words
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from collectors.fleet.local import LocalProcess
-from collectors.fleet.ways.framed import Framed
+from collectors.fleet.via.framed import Framed
 
 BROKEN = -1
 """Status of a command whose channel broke before its end was told."""

@@ -7,7 +7,7 @@ import pytest
 from collectors.fleet.targets import slurm
 from collectors.fleet.targets.chosen import Target
 from collectors.fleet.targets.slurm import SlurmComponent, slurm_words
-from collectors.fleet.ways.srun import Srun
+from collectors.fleet.via.srun import Srun
 
 
 def test_options_in_the_environment_are_left_out() -> None:

@@ -13,10 +13,10 @@ import pytest
 
 from collectors.fleet.targets.chosen import Target
 from collectors.fleet.transport import Refused, TransportError
-from collectors.fleet.ways import piped
-from collectors.fleet.ways.command import AnyCommand
-from collectors.fleet.ways.piped import Piped
-from collectors.fleet.ways.process import PipedProcess
+from collectors.fleet.via import piped
+from collectors.fleet.via.command import AnyCommand
+from collectors.fleet.via.piped import Piped
+from collectors.fleet.via.process import PipedProcess
 
 
 @asynccontextmanager
@@ -140,7 +140,7 @@ async def test_silence_is_the_end_of_it() -> None:
 
 
 async def test_what_does_not_heed_its_end_is_ended_by_force(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collectors.fleet.ways.process.GRACE", 0.2)
+    monkeypatch.setattr("collectors.fleet.via.process.GRACE", 0.2)
     async with node("""sh -c 'trap "" TERM; sh; sleep 60' %h""") as made:
         process = await made.start(["cat"], on_stdout=print, on_stderr=print)
         process.kill()

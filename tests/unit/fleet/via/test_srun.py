@@ -10,7 +10,7 @@ import pytest
 from collectors.fleet.targets.chosen import Target
 from collectors.fleet.targets.slurm import SlurmComponent
 from collectors.fleet.transport import Refused
-from collectors.fleet.ways.srun import Srun
+from collectors.fleet.via.srun import Srun
 
 PARTS = (
     SlurmComponent("3", "3+0", "RUNNING", "gpu[1-2]", "eve"),

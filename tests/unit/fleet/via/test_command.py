@@ -6,8 +6,8 @@ import pytest
 
 from collectors.fleet.targets.chosen import Target, TargetError
 from collectors.fleet.transport import Refused
-from collectors.fleet.ways.choose import way_of
-from collectors.fleet.ways.command import AnyCommand
+from collectors.fleet.via.command import AnyCommand
+from collectors.fleet.via.way import way_of
 
 NODE = Target("eve@gpu1:2222", "gpu1", "eve", 2222)
 

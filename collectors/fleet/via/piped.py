@@ -1,7 +1,7 @@
 """One node by a local program that gives a shell's standard streams there; each channel is a program of its own.
 
 A program's exit status proves nothing: some end with 0 when the far side was cut off. The marks of
-:mod:`collectors.fleet.ways.framed` tell whether a command has ended, the node side's ticks whether the way still
+:mod:`collectors.fleet.via.framed` tell whether a command has ended, the node side's ticks whether the way still
 carries anything, and the node side ends by itself without heartbeats, whatever becomes of the program.
 """
 
@@ -16,8 +16,8 @@ from collectors.fleet.channels import Channels
 from collectors.fleet.clean import clean_bytes
 from collectors.fleet.targets.chosen import Target
 from collectors.fleet.transport import Completed, Refused, TransportError, no_more_files, os_reason, run_to_end
-from collectors.fleet.ways.process import BROKEN, PipedProcess
-from collectors.fleet.ways.way import Way
+from collectors.fleet.via.process import BROKEN, PipedProcess
+from collectors.fleet.via.way import Way
 from collectors.node.watchdog import child_setup
 
 SILENCE = 12.0

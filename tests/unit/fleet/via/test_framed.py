@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.fleet.ways.framed import Framed
+from collectors.fleet.via.framed import Framed
 from collectors.node.processes.own_programs import MARK
 
 

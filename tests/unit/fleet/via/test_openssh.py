@@ -11,9 +11,9 @@ import pytest
 
 from collectors.fleet.targets.chosen import parse
 from collectors.fleet.transport import TransportError
-from collectors.fleet.ways.choose import way_of
-from collectors.fleet.ways.openssh import OpenSsh
-from collectors.fleet.ways.piped import Piped
+from collectors.fleet.via.openssh import OpenSsh
+from collectors.fleet.via.piped import Piped
+from collectors.fleet.via.way import way_of
 from tests.support.ssh_server import Home, home, serve
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh") is None, reason="needs OpenSSH's client")

@@ -11,8 +11,8 @@ import pytest
 from collectors.fleet.targets.chosen import Target, TargetError
 from collectors.fleet.targets.pods import read_pods
 from collectors.fleet.transport import Refused, TransportError
-from collectors.fleet.ways import kubectl
-from collectors.fleet.ways.kubectl import Kubectl, PodSelection, list_pods
+from collectors.fleet.via import kubectl
+from collectors.fleet.via.kubectl import Kubectl, PodSelection, list_pods
 from hangtop.session.options import SessionOptions
 from hangtop.session.reaching import reach
 from tests.unit.fleet.test_pods import JOBSET, RUNNING, listed, pod

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Protocol
 
 from collectors.fleet.targets.chosen import Target
+
+SSH = "ssh"
+"""The system's own ``ssh``."""
+SLURM = "slurm"
+"""Steps of a Slurm job."""
+KUBECTL = "kubectl"
+"""The containers of pods."""
 
 
 class Way(Protocol):
@@ -33,3 +41,16 @@ class Way(Protocol):
 
     def advice(self, said: str) -> str:
         """What to do about a complaint of the program; empty when its own words are all that is known."""
+
+
+def way_of(text: str | None, ssh_config: Path | None = None) -> Way | None:
+    """The way that ``--via`` means, of those that need to know no more of nodes than their names; None without one.
+
+    Raises :class:`~collectors.fleet.targets.chosen.TargetError`.
+    """
+    if text is None:
+        return None
+    from collectors.fleet.via.command import AnyCommand
+    from collectors.fleet.via.openssh import OpenSsh
+
+    return OpenSsh(ssh_config) if text == SSH else AnyCommand(text)
