@@ -54,8 +54,8 @@ class SizesParam(click.ParamType[tuple[int, ...]]):
               "repeatable.")  # fmt: skip
 @click.option("--sizes", type=SizesParam(), default=(), help="Sizes to measure, doubling: 1M:1G.")
 @click.option("--pairs", "bisect", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True,
-              help="Pairs that tell a bad node from a bad link, then GPUs and ports of what is bad: all up to 8 nodes, "
-              "neighbours and suspects above; always: all, and the ports of two nodes; never: none.")  # fmt: skip
+              help="Pairs that tell a bad node from a bad link: all up to 8 nodes, neighbours and suspects above; "
+              "always: all; never: none.")  # fmt: skip
 @click.option("--ranks-per-node", metavar="N", type=click.IntRange(1, 64), default=1, show_default=True,
               help="Processes on each node with gloo; with nccl there is one a GPU.")  # fmt: skip
 @click.option("--force", is_flag=True, help="Use nccl on GPUs that are in use.")

@@ -32,7 +32,7 @@ COMMANDS: dict[str, CommandEntry] = {
     ),
     "witness": CommandEntry(
         "hangtop.cli.witness:command",
-        "List the job's own witnesses; after asking: NCCL's counts and diagnostics, the ranks' Python, a core dump.",
+        "List the job's own witnesses; after asking: NCCL's counts and diagnostics.",
     ),
     "repair": CommandEntry(
         "hangtop.cli.repair:command",
