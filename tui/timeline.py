@@ -5,8 +5,7 @@ from __future__ import annotations
 from math import ceil, floor
 from typing import NamedTuple
 
-from hangtop.session.history.marks import Mark, marks
-from hangtop.session.state.changes import Change
+from hangtop.session.state.changes import Change, Mark, marks
 from tui.looks.format import age, clock
 from tui.subject import Subject
 

@@ -14,8 +14,7 @@ from hangtop.diagnosis.finding import Finding, Unknown, Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import outcome_words
 from hangtop.session.asking.probing import NEEDED
-from hangtop.session.commands import completed
-from hangtop.session.options import SessionOptions
+from hangtop.session.options import SessionOptions, completed
 
 LOADS = "The probe loads their network for some seconds."
 probe_command = functools.partial(

@@ -12,12 +12,11 @@ from collectors.samples.ranks import RankProcess
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import Look
 from hangtop.session.entries import BadLine, Mark, Pause, StackLook
-from hangtop.session.gpu_numbers import numbers_by_gpus
 from hangtop.session.locating import Locator
 from hangtop.session.motion import own_pauses
 from hangtop.session.motion.progress import Progress
+from hangtop.session.numbering import numbers_by_gpus, numbers_of
 from hangtop.session.options import SessionOptions
-from hangtop.session.ras_numbers import numbers_of
 from hangtop.session.recordings import Recordings
 from hangtop.session.state.changes import Change
 from hangtop.session.state.job_state import JobState

@@ -16,8 +16,7 @@ from hangtop.diagnosis.job import Gpu, Job, JobMotion, Look, NetworkUse, Node, P
 from hangtop.diagnosis.roster import told_size
 from hangtop.diagnosis.waits.patience import own_timeout
 from hangtop.diagnosis.yielding import give_way, paced
-from hangtop.session.one_job import one_job
-from hangtop.session.one_machine import told_once
+from hangtop.session.job_selection import one_job, told_once
 from hangtop.session.state.job_state import GpuState, JobState, NodeState, PortState, RankState
 from hangtop.session.state.time_series import SampleRing, TimeSeries
 

@@ -14,13 +14,12 @@ from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.waits.patience import alarm_after
-from hangtop.session.commands import completed
 from hangtop.session.feed import Feed, Player
 from hangtop.session.history.history import History, says
 from hangtop.session.intake import Intake
+from hangtop.session.job_selection import one_job
 from hangtop.session.node_settings import NodeSettings
-from hangtop.session.one_job import one_job
-from hangtop.session.options import SessionOptions, names_no_node
+from hangtop.session.options import SessionOptions, completed, names_no_node
 from hangtop.session.picture import NodeSheet, Picture, PictureContext, Sheet
 from hangtop.session.state.changes import Change
 from hangtop.session.state.job_state import RankState

@@ -15,10 +15,9 @@ from collectors.samples.fabric import PortCounters
 from collectors.samples.gpus import GpuProcesses
 from collectors.samples.ranks import RankGone
 from hangtop.diagnosis.counters import Counters
-from hangtop.session.clock import shift_of
 from hangtop.session.entries import Entry, Mark, Payload, StackLook
 from hangtop.session.state.job_state import GpuState, JobState, NodeState, PortState, RankState
-from hangtop.session.store import TIMES, shifted
+from hangtop.session.store import TIMES, shift_of, shifted
 
 
 def snapshot_of(state: JobState, name: str, at: float) -> list[Payload]:

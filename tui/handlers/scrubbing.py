@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, cast
 
-from hangtop.session.history.marks import beside
+from hangtop.session.state.changes import beside
 from tui.looks.format import clock
 
 if TYPE_CHECKING:

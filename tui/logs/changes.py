@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import listed, ranks_text
-from hangtop.session.history.marks import Mark
+from hangtop.session.state.changes import Mark
 from hangtop.session.state.changes import Change, Changes
 from tui.looks.format import plural
 from tui.looks.names import WHOLE, ShortNames

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from hangtop.diagnosis.roster import told_size
-from hangtop.session.one_job import earlier_runs, run_key
+from hangtop.session.job_selection import earlier_runs, run_key
 from hangtop.session.state.job_state import GpuState, NodeState, PortState, RankState
 from tui.figures.count import with_a_number
 

@@ -9,7 +9,6 @@ from textual.message import Message
 from textual.strip import Strip
 
 from hangtop.session.history.history import WORDS
-from hangtop.session.history.marks import Mark
 from hangtop.session.history.series import Span
 from tui.logs.changes import label_of
 from tui.looks.format import age

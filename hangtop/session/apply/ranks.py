@@ -1,16 +1,18 @@
-"""Ranks and the processes that they forked."""
+"""Ranks, the processes that they forked, and what ranks tell by the pages that they share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from collectors.samples.inside import InsideFacts, InsideGone, InsidePulse, InsideResult
 from collectors.samples.ranks import CpuWait, Helper, HelperGone, IdleLauncher, RankGone, RankProcess, RankPulse
+from hangtop.diagnosis.job import Inside
 from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.unnumbered import NUMBERED_BY, Unnumbered
 from hangtop.session.apply.kit import Applier, Here, Together
 from hangtop.session.motion import own_pauses
-from hangtop.session.state.allowance import THINGS
 from hangtop.session.state.job_state import RankState
+from hangtop.session.state.shares import THINGS
 from hangtop.session.state.time_series import TimeSeries
 
 ALARMING = {"T": "stopped", "t": "traced", "D": "uninterruptible", "Z": "zombie"}
@@ -138,6 +140,44 @@ def launcher(here: Here, sample: IdleLauncher) -> None:
         idle[sample.pid] = sample
 
 
+def page_pulse(here: Here, sample: InsidePulse) -> None:
+    """Step and phase of a rank."""
+    rank = here.node.ranks.get(sample.pid)
+    if rank is not None:
+        if rank.inside is None:
+            here.node.roster += 1
+        rank.inside = Inside(sample, () if rank.inside is None else rank.inside.results)
+
+
+def page_facts(here: Here, sample: InsideFacts) -> None:
+    """What it opened."""
+    rank = here.node.ranks.get(sample.pid)
+    if rank is not None:
+        rank.opened = sample
+
+
+def page_result(here: Here, sample: InsideResult) -> None:
+    """What came of a check."""
+    rank = here.node.ranks.get(sample.pid)
+    if rank is None or rank.inside is None:
+        return
+    ranks = set(sample.ranks)  # what another group found still holds
+    others = tuple(
+        known for known in rank.inside.results if known.check != sample.check or not ranks.issuperset(known.ranks)
+    )
+    if sample not in rank.inside.results:
+        here.note(f"{rank_text(rank.process.rank)}, check {sample.check}: {sample.summary[:160]}")
+    rank.inside = Inside(rank.inside.pulse, (*others, sample))
+
+
+def page_gone(here: Here, sample: InsideGone) -> None:
+    """Its page is no longer there."""
+    rank = here.node.ranks.get(sample.pid)
+    if rank is not None:
+        rank.inside = rank.opened = None
+        here.node.roster += 1
+
+
 APPLIERS: Mapping[type, Applier] = {
     RankProcess: process,
     RankGone: gone,
@@ -145,6 +185,10 @@ APPLIERS: Mapping[type, Applier] = {
     HelperGone: helper_gone,
     IdleLauncher: launcher,
     CpuWait: cpu_wait,
+    InsidePulse: page_pulse,
+    InsideFacts: page_facts,
+    InsideResult: page_result,
+    InsideGone: page_gone,
 }
 
 TOGETHER: Mapping[type, Together] = {RankPulse: pulses}

@@ -1,15 +1,44 @@
-"""The stream itself: who answers, its ticks, and how its sources are."""
+"""The stream itself and the host under the ranks: who answers, its ticks, how its sources are."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from collectors.samples.host import Disk, HostFacts, HostSample
+from collectors.samples.location import Location
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
 from hangtop.diagnosis.counters import Counters
 from hangtop.session.apply.kit import Applier, Here
 from hangtop.session.apply.network import settle_rates
 from hangtop.session.apply.ranks import end_rank
 from hangtop.session.state.job_state import NodeState
+
+
+def facts(here: Here, sample: HostFacts) -> None:
+    """What does not move."""
+    here.node.host = sample
+
+
+def load(here: Here, sample: HostSample) -> None:
+    """What moves."""
+    here.node.load = sample
+
+
+def disk(here: Here, sample: Disk) -> None:
+    """A file system that the job writes to."""
+    here.node.disks[sample.path] = sample
+
+
+MOST_LOCATIONS = 256
+"""Of one node: several levels of each of its HCAs."""
+
+
+def location(here: Here, sample: Location) -> None:
+    """Where it hangs, by one witness."""
+    known, key = here.node.locations, (sample.source, sample.level)
+    if key in known or len(known) < MOST_LOCATIONS:
+        known[key] = sample
+
 
 CONFIRM_TICKS = 4
 """Ticks of a new stream after which a rank that it has not named is gone: its sources start apart."""
@@ -68,4 +97,13 @@ def fault(here: Here, sample: Fault) -> None:
     here.node.faults[sample.source] = sample
 
 
-APPLIERS: Mapping[type, Applier] = {Hello: hello, Tick: tick, SourceState: source_state, Fault: fault}
+APPLIERS: Mapping[type, Applier] = {
+    Hello: hello,
+    Tick: tick,
+    SourceState: source_state,
+    Fault: fault,
+    HostFacts: facts,
+    HostSample: load,
+    Disk: disk,
+    Location: location,
+}

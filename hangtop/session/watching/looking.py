@@ -13,8 +13,8 @@ from collectors.fleet.transport import TransportError
 from collectors.samples.stacks import StackDump
 from hangtop.session.aside import aside
 from hangtop.session.asker import AskingSession
-from hangtop.session.clock import shift_of
 from hangtop.session.feed import Feed
+from hangtop.session.store import shift_of
 
 
 @dataclass(frozen=True, slots=True)

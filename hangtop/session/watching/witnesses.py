@@ -18,9 +18,9 @@ from collectors.formats import BadFormat
 from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.stacks import StackDump
 from hangtop.session.asker import AskingSession
-from hangtop.session.clock import shift_of
-from hangtop.session.one_job import RankOfJob
+from hangtop.session.job_selection import RankOfJob
 from hangtop.session.state.job_state import RankState
+from hangtop.session.store import shift_of
 from hangtop.session.watching.ras_watch import RasWatch, release
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines
 from collectors.samples.ranks import Helper
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
-from hangtop.session.state.allowance import THINGS
-from hangtop.session.state.shares import NodeShares, size_of
+from hangtop.session.state.shares import THINGS, NodeShares, size_of
 from tests.support.made import hello, process, tick
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from hangtop.diagnosis.finding import Finding, NextStep, Verdict, next_step
-from hangtop.session.commands import completed
-from hangtop.session.options import SessionOptions
+from hangtop.session.options import SessionOptions, completed
 
 
 def verdict(command: str) -> Verdict:

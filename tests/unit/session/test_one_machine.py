@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hangtop.diagnosis.job import Node, Rank
 from hangtop.diagnosis.verdict.verdict import diagnose
-from hangtop.session.one_machine import told_once
+from hangtop.session.job_selection import told_once
 from tests.support.jobs import MOVING, Sketch
 from tests.support.made import hello, process
 from tests.support.screens import Paper

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collectors.fleet.sink import LinkChange
 from collectors.samples.control import Settings
-from hangtop.session.node_settings import NodeSettings
+from hangtop.session.node_settings import BUSY, LATE, OURS, PERIOD, ROOM, SLOWEST, NodeSettings, Pace
 from hangtop.session.options import SessionOptions
-from hangtop.session.pace import BUSY, LATE, OURS, PERIOD, ROOM, SLOWEST, Pace
 from hangtop.session.session import Session
 from tests.support.made import hello, tick
 

@@ -12,7 +12,7 @@ from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import RankGone
 from collectors.samples.stream import SourceState
 from hangtop.diagnosis.job import Job, Rank
-from hangtop.session.one_job import one_job
+from hangtop.session.job_selection import one_job
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 from tests.support.made import gpu_row, hello, process, pulse, stack, tick

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collectors.samples.logs import LogFile
-from hangtop.session.shared_logs import SharedLogs
+from hangtop.session.node_settings import SharedLogs
 from hangtop.session.state.job_state import JobState, NodeState, RankState
 from hangtop.session.state.time_series import TimeSeries
 from tests.support.made import process

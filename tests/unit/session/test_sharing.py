@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import msgspec
-import pytest
 
 from collectors.samples.collectives import RecorderDump
 from collectors.samples.gpus import GpuProcess, GpuProcesses
 from collectors.samples.ranks import RankProcess
 from collectors.samples.stacks import Frame, StackDump
-from hangtop.session.state import sharing
 from hangtop.session.state.sharing import shared, shared_dump, shared_stack
 from tests.support.made import process, stack
 from tests.support.screens import Paper
-
-
-@pytest.fixture(autouse=True)
-def empty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No values of other tests: of very many no more are remembered."""
-    for name in ("_numbers", "_frames", "_tables"):
-        monkeypatch.setattr(sharing, name, {})
 
 
 def told(sample: RankProcess | GpuProcesses) -> RankProcess | GpuProcesses:
@@ -34,17 +25,7 @@ def test_what_ranks_have_in_common_is_one_object() -> None:
     assert isinstance(second, RankProcess)
     assert first == second == sample
     assert first.command is second.command
-    assert first.world_size is second.world_size
     assert first.env is second.env
-
-
-def test_a_log_that_takes_both_streams_of_a_rank_is_named_once() -> None:
-    one = shared(told(process(0, stdout="/logs/rank0.log", stderr="/logs/rank0.log")))
-    two = shared(told(process(1, stdout="/logs/rank1.out", stderr="/logs/rank1.err")))
-    assert isinstance(one, RankProcess)
-    assert isinstance(two, RankProcess)
-    assert one.stdout is one.stderr
-    assert (two.stdout, two.stderr) == ("/logs/rank1.out", "/logs/rank1.err")
 
 
 def test_what_differs_stays_apart() -> None:

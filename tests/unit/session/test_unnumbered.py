@@ -16,7 +16,7 @@ from hangtop.diagnosis.job import Rank
 from hangtop.diagnosis.unnumbered import Unnumbered
 from hangtop.diagnosis.verdict.verdict import diagnose
 from hangtop.diagnosis.waits.job_status import status_of_job
-from hangtop.session.one_job import one_job
+from hangtop.session.job_selection import one_job
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 from tests.support.made import hello, process, pulse, tick

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import hangtop.diagnosis
-from hangtop.session.commands import REACHING
+from hangtop.session.options import REACHING
 from tui.actions import ACTIONS
 from tui.looks.keys import shown_keys
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hangtop.session.history.marks import beside, marks
+from hangtop.session.state.changes import beside, marks
 from hangtop.session.state.changes import Change
 from tests.support.screens import NOW, Paper
 from tui.looks import plot
