@@ -22,8 +22,7 @@ from hangtop.diagnosis.job import LinkWord
 from hangtop.session.apply import gpus, messages, network, ranks, stream
 from hangtop.session.apply.kit import Applier, Here, Together
 from hangtop.session.state.changes import ChangeKind
-from hangtop.session.state.job_state import JobState, NodeState, RankState
-from hangtop.session.state.shares import surplus
+from hangtop.session.state.job_state import JobState, NodeState, RankState, surplus
 from hangtop.session.state.sharing import STANDING, shared
 
 WINDOW = 60

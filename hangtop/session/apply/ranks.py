@@ -11,8 +11,7 @@ from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.unnumbered import NUMBERED_BY, Unnumbered
 from hangtop.session.apply.kit import Applier, Here, Together
 from hangtop.session.motion import own_pauses
-from hangtop.session.state.job_state import RankState
-from hangtop.session.state.shares import THINGS
+from hangtop.session.state.job_state import THINGS, RankState
 from hangtop.session.state.time_series import TimeSeries
 
 ALARMING = {"T": "stopped", "t": "traced", "D": "uninterruptible", "Z": "zombie"}

@@ -10,7 +10,8 @@ from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines
 from collectors.samples.ranks import Helper
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
-from hangtop.session.state.shares import THINGS, NodeShares, size_of
+from hangtop.session.state.job_state import THINGS
+from hangtop.session.state.shares import NodeShares, size_of
 from tests.support.made import hello, process, tick
 
 
