@@ -9,8 +9,7 @@ from functools import lru_cache
 
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import listed, ranks_text
-from hangtop.session.state.changes import Mark
-from hangtop.session.state.changes import Change, Changes
+from hangtop.session.state.changes import Change, Changes, Mark
 from tui.looks.format import plural
 from tui.looks.names import WHOLE, ShortNames
 from tui.looks.signs import change_sign, is_outcome

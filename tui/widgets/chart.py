@@ -10,6 +10,7 @@ from textual.strip import Strip
 
 from hangtop.session.history.history import WORDS
 from hangtop.session.history.series import Span
+from hangtop.session.state.changes import Mark
 from tui.logs.changes import label_of
 from tui.looks.format import age
 from tui.looks.plot import Stretch, blocks, braille

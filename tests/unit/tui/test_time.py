@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hangtop.session.state.changes import beside, marks
-from hangtop.session.state.changes import Change
+from hangtop.session.state.changes import Change, beside, marks
 from tests.support.screens import NOW, Paper
 from tui.looks import plot
 from tui.looks.plot import BRAILLE, Stretch, blocks, braille, rounded_up
