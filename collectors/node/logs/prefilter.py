@@ -11,14 +11,7 @@ from __future__ import annotations
 
 import re
 from itertools import accumulate
-from typing import Any, Dict, List, Optional, Sequence, Tuple
-
-try:
-    from re import _constants as ops  # type: ignore[attr-defined]
-    from re import _parser as parser  # type: ignore[attr-defined]
-except ImportError:  # Python before 3.11
-    import sre_constants as ops
-    import sre_parse as parser
+from typing import Dict, List, Optional, Sequence, Tuple
 
 LONG_ENOUGH = 12
 """Characters of a literal; longer ones are no better."""
@@ -38,62 +31,81 @@ _FEW = 64
 """Lines that are searched one by one at most."""
 
 
+_TOKEN = re.compile(
+    r"\\(?P<escaped>[^A-Za-z0-9])|(?P<anchor>\\[bBAZ]|[\^$])|\\u(?P<code>[0-9a-f]{4})|(?P<any>\\[A-Za-z0-9]|\.)"
+    r"|\[(?P<chosen>[^\^\\\]-][^\\\]-]{1,2})\]|(?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])|(?P<around>\(\?<?[=!])|(?P<blind>\(\?i:)"
+    r"|(?P<flags>\(\?[a-z]+\))|(?P<open>\((?:\?:|\?P<\w+>)?)|(?P<close>\))|(?P<bar>\|)"
+    r"|(?P<repeat>[*+?]\??|\{\d*,?\d*\}\??)|(?P<text>[^\\\[\](){}|*+?.^$]+|[{}\]])",
+    re.DOTALL,
+)
+Texts = Optional[List[str]]
+
+
 def required(pattern: str) -> Tuple[str, ...]:
     """Literals of which any text that the pattern matches has one; empty where there are none."""
-    return tuple(_best(parser.parse(pattern)) or ())
+    tokens = [(str(match.lastgroup), match.group(match.lastgroup or 0)) for match in _TOKEN.finditer(pattern)]
+    exact, best, _ = _alternatives(tokens, 0)
+    return tuple(best or [text for text in exact or () if text])
 
 
-def _best(tree: Any) -> Optional[List[str]]:
-    """The alternatives of the most telling part of a sequence: the longest, then the fewest."""
+def _alternatives(tokens: Sequence[Tuple[str, str]], at: int) -> Tuple[Texts, Texts, int]:
+    """Of a group, from its first token on: all texts that it matches, where they are few; its literals; its end."""
+    exacts: List[Texts] = []
+    bests: List[Texts] = []
+    while True:
+        exact, best, at = _sequence(tokens, at)
+        exacts.append(exact)
+        bests.append(best)
+        if at >= len(tokens) or tokens[at][0] == "close":
+            break
+        at += 1
+    whole = [text for exact in exacts for text in exact or ()]
+    exact = whole if all(each is not None for each in exacts) and len(whole) <= _MOST else None
+    return exact, [text for best in bests for text in best or ()] if all(bests) else None, at
+
+
+def _sequence(tokens: Sequence[Tuple[str, str]], at: int) -> Tuple[Texts, Texts, int]:
+    """The same of one alternative: the most telling of its parts counts, the longest, then that of the fewest."""
     found: List[List[str]] = []
-    runs = [""]
-    for op, argument in [*tree, (None, None)]:
-        exact = _exact(op, argument)
+    runs, is_exact = [""], True
+    while at < len(tokens) and tokens[at][0] not in ("close", "bar"):
+        kind, text = tokens[at]
+        exact, best, at = _part(tokens, at)
+        repeat = tokens[at][1] if at < len(tokens) and tokens[at][0] == "repeat" else ""
+        if repeat and kind == "text" and len(text) > 1:  # it repeats the last character alone
+            runs = [run + text[:-1] for run in runs]
+            exact = [text[-1]]
+        if repeat:
+            at += 1
+            best, exact = (None if repeat[0] in "*?" or repeat.startswith(("{0", "{,")) else best or exact), None
         if exact is not None and len(runs) * len(exact) <= _MOST:
             runs = [run + more for run in runs for more in exact]
             continue
-        found.append(runs)
+        is_exact = False
+        found += [runs, best or [""]]
         runs = exact or [""]
-        if exact is not None:
-            continue
-        inner: Optional[List[str]] = None
-        if op is ops.SUBPATTERN and not (argument[1] | argument[2]) & re.IGNORECASE:
-            inner = _best(argument[-1])
-        elif op in (ops.MAX_REPEAT, ops.MIN_REPEAT) and argument[0] > 0:
-            inner = _best(argument[2])
-        elif op is ops.BRANCH:
-            branches = [_best(branch) for branch in argument[1]]
-            inner = [literal for branch in branches for literal in branch or ()] if all(branches) else None
-        found.append(inner or [""])
-    return max((each for each in found if all(each)), key=_worth, default=None)
+    found.append(runs)
+    telling = [each for each in found if all(each)]
+    return runs if is_exact else None, max(telling, key=_worth) if telling else None, at
 
 
-def _exact(op: Any, argument: Any) -> Optional[List[str]]:
-    """All texts that one part of a pattern matches, where they are few."""
-    if op is ops.LITERAL:
-        return [chr(argument)]
-    if op in (ops.AT, ops.ASSERT, ops.ASSERT_NOT):
-        return [""]
-    if op is ops.IN and len(argument) <= 3 and all(item is ops.LITERAL for item, _ in argument):
-        return [chr(code) for _, code in argument]
-    if op is ops.SUBPATTERN and not (argument[1] | argument[2]) & re.IGNORECASE:
-        return _exact_sequence(argument[-1])
-    if op is ops.BRANCH:
-        branches = [_exact_sequence(branch) for branch in argument[1]]
-        if all(branch is not None for branch in branches):
-            whole = [text for branch in branches for text in branch or ()]
-            return whole if len(whole) <= _MOST else None
-    return None
-
-
-def _exact_sequence(tree: Any) -> Optional[List[str]]:
-    runs = [""]
-    for op, argument in tree:
-        exact = _exact(op, argument)
-        if exact is None or len(runs) * len(exact) > _MOST:
-            return None
-        runs = [run + more for run in runs for more in exact]
-    return runs
+def _part(tokens: Sequence[Tuple[str, str]], at: int) -> Tuple[Texts, Texts, int]:
+    """The same of one part: characters, a set of them, or a group; where the next one begins."""
+    kind, text = tokens[at]
+    if kind in ("text", "escaped"):
+        return [text], [text], at + 1
+    if kind == "code":
+        return [chr(int(text, 16))], None, at + 1
+    if kind == "chosen":
+        return list(text), None, at + 1
+    if kind in ("anchor", "flags"):
+        return [""], None, at + 1
+    if kind in ("open", "around", "blind"):
+        exact, best, at = _alternatives(tokens, at + 1)
+        if kind != "open":
+            exact, best = [""] if kind == "around" else None, None
+        return exact, best, at + 1
+    return None, None, at + 1
 
 
 def _worth(literals: List[str]) -> Tuple[int, int]:
@@ -105,7 +117,9 @@ class Scanner:
 
     def __init__(self, literals: Sequence[Tuple[bytes, int]]) -> None:
         self._every = _Search(literals)
-        self._bare = _Search([(literal.translate(None, _DIGITS), mask) for literal, mask in literals])
+        self._literals = literals
+        self._bare: Optional[_Search] = None
+        """The same without digits, made when the first chunk of lines that are alike comes."""
 
     def hits(self, text: bytes) -> Dict[int, int]:
         """Start of each line that has a literal, and the bits of all literals in it; ascending. Lines end with LF."""
@@ -113,6 +127,8 @@ class Scanner:
         kinds = set(bare)
         if len(kinds) * _ALIKE > len(bare):
             return self._every.hits(text)
+        if self._bare is None:
+            self._bare = _Search([(literal.translate(None, _DIGITS), mask) for literal, mask in self._literals])
         joined = b"\n".join(kinds) + b"\n"
         saying = {joined[start : joined.find(b"\n", start)] for start in self._bare.hits(joined)}
         if not saying:
@@ -183,10 +199,16 @@ def _gates(literals: Sequence[bytes]) -> List[Tuple[bytes, List[bytes]]]:
                 covers[part] = covers.get(part, 1 << first) | 1 << place
     gates: List[Tuple[bytes, List[bytes]]] = []
     left = (1 << len(literals)) - 1
+    sizes = {part: bin(bits).count("1") for part, bits in covers.items()}
     while covers:
-        gate = max(covers, key=lambda part: (bin(covers[part]).count("1"), part))
+        gate = max(sizes, key=lambda part: (sizes[part], part))
         bits = covers.pop(gate)
+        del sizes[gate]
         gates.append((gate, [literal for place, literal in enumerate(literals) if bits >> place & 1]))
         left &= ~bits
-        covers = {part: rest for part, shared in covers.items() for rest in (shared & left,) if rest & (rest - 1)}
+        for part in [part for part, shared in covers.items() if shared & bits]:
+            covers[part] &= left
+            sizes[part] = bin(covers[part]).count("1")
+            if sizes[part] < 2:
+                del covers[part], sizes[part]
     return [*gates, *((literal, [literal]) for place, literal in enumerate(literals) if left >> place & 1)]
