@@ -66,7 +66,7 @@ def test_the_log_of_the_rank_that_is_gone_is_found(tmp_path: Path) -> None:
     mine, theirs = files(tmp_path, "rank3.err", "rank2.err")
     here = ranks(3, first=2, local_world_size=2, started=time.time() - 60)
     found = list(logs_of_absent(here, [wanted(mine, 3)]))
-    assert found == [WantedLog(str(theirs), None, 2, "stderr", "")]
+    assert found == [WantedLog(str(theirs), None, 2, "stderr", "", here[0].uid)]
 
 
 def test_no_log_is_taken_from_before_of_another_owner_or_of_a_rank_that_is_here(tmp_path: Path) -> None:

@@ -665,3 +665,16 @@ def test_a_log_stays_its_ranks_when_that_has_ended(tmp_path: Path) -> None:
             writer.wait()
     (raised,) = (sample for sample in told if isinstance(sample, LogEvent) and sample.kind == "python.exception")
     assert (raised.rank, raised.pid) == (1, writers[1].pid)
+
+
+def test_root_reads_no_file_that_the_user_who_named_it_may_not(tmp_path: Path) -> None:
+    path = tmp_path / "shadow"
+    path.write_text("secret\n")
+    path.chmod(0o600)
+    other = Tail(str(path), 1 << 20, 1 << 16, uid=os.getuid() + 1)
+    other.refresh()
+    assert (list(other.read()), other.why) == ([], "not the file that it should be")
+    path.chmod(0o644)
+    everybodys = Tail(str(path), 1 << 20, 1 << 16, uid=os.getuid() + 1)
+    everybodys.refresh()
+    assert [chunk.data for chunk in everybodys.read()] == [b"secret\n"]

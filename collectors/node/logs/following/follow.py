@@ -55,10 +55,11 @@ class Followed:
         owner: LogWriter,
         now: float,
         start: Optional[int] = None,
+        uid: Optional[int] = None,
     ) -> None:
         self.path = path
         self.owners: Dict[LogWriter, None] = {owner: None}
-        self.tail = Tail(path, WHOLE, END, start)
+        self.tail = Tail(path, WHOLE, END, start, uid)
         self.events: List[LogEvent] = []
         self._parser = self._new_parser(now)
         self._steps = LogSteps()
@@ -211,7 +212,7 @@ class Followed:
 
     def _peek(self, start: int, end: int) -> bytes:
         try:
-            file = files.opened(self.path)
+            file = self.tail.opened()
         except OSError:
             return b""
         try:

@@ -37,6 +37,8 @@ class WantedLog(NamedTuple):
     stream: str
     why: str
     """Why it cannot be read; empty for a path that may be opened."""
+    uid: Optional[int] = None
+    """The user whose process named the file: only what that user may read is read; None for any."""
 
 
 class LogPlaces:
@@ -54,9 +56,11 @@ class LogPlaces:
         for stream, target, descriptor in (("stdout", rank.stdout, 1), ("stderr", rank.stderr, 2)):
             if target:
                 for path, why in self._opened(rank.pid, target, descriptor, now, rank.container):
-                    yield WantedLog(path, rank.pid, _number(rank), stream, why)
+                    # what is behind a pipe its reader has chosen, and not the rank
+                    uid = None if target.startswith("pipe:") else rank.uid
+                    yield WantedLog(path, rank.pid, _number(rank), stream, why, uid)
         if rank.nccl_log:
-            yield WantedLog(rank.nccl_log, rank.pid, _number(rank), "nccl", "")
+            yield WantedLog(rank.nccl_log, rank.pid, _number(rank), "nccl", "", rank.uid)
         yield from self.of_elastic(rank)
 
     def of_elastic(self, rank: RankProcess) -> Iterator[WantedLog]:
@@ -67,7 +71,7 @@ class LogPlaces:
             for name in ("stdout.log", "stderr.log", "error.json"):
                 path = os.path.join(folder, name)
                 if os.path.exists(path):
-                    yield WantedLog(path, rank.pid, _number(rank), "elastic", "")
+                    yield WantedLog(path, rank.pid, _number(rank), "elastic", "", rank.uid)
 
     def named(self, patterns: Sequence[str], now: float) -> Iterator[WantedLog]:
         """Files that the user's patterns match, as of the last search."""

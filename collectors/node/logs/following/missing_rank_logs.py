@@ -88,7 +88,7 @@ def logs_of_absent(ranks: Sequence[RankProcess], found: Sequence[WantedLog]) -> 
         for stream, known in streams.items():
             path = _file_of(place, known, taken)
             if path:
-                yield WantedLog(path, None, place.rank, stream, "")
+                yield WantedLog(path, None, place.rank, stream, "", beside[0].uid)
 
 
 def _file_of(place: RankNumbers, beside: Sequence[Tuple[RankProcess, str]], taken: Set[Tuple[int, int]]) -> str:

@@ -166,7 +166,7 @@ class LogSource(Source):
             why = "%d files are followed already" % FILES
             self._unread[wanted.path, wanted.pid, wanted.stream] = wanted._replace(why=why)
         else:
-            followed = Followed(wanted.path, owner, now, self._left.get(inode_of(wanted.path)))
+            followed = Followed(wanted.path, owner, now, self._left.get(inode_of(wanted.path)), wanted.uid)
             followed.refresh()
             self._followed[wanted.path] = followed
 

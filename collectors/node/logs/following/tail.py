@@ -6,7 +6,7 @@ import errno
 import os
 from typing import Iterator, List, NamedTuple, Optional, Tuple
 
-from collectors.node.files import opened, regular
+from collectors.node.files import named_file, opened, regular
 
 CHUNK = 256 << 10
 """Bytes of one read."""
@@ -23,10 +23,11 @@ class Tail:
     """Reads what is appended to a path.
 
     ``whole`` is the largest size of a file that is read from its beginning; of a larger one only the last ``end``
-    bytes are. ``start`` is where to begin instead, in a file that was read before under another name.
+    bytes are. ``start`` is where to begin instead, in a file that was read before under another name. ``uid`` is the
+    user whose process named the path: root reads nothing for that user that the user could not.
     """
 
-    def __init__(self, path: str, whole: int, end: int, start: Optional[int] = None) -> None:
+    def __init__(self, path: str, whole: int, end: int, start: Optional[int] = None, uid: Optional[int] = None) -> None:
         self.path = path
         self.size = 0
         self.modified: Optional[float] = None
@@ -37,6 +38,7 @@ class Tail:
         self.left: List[Tuple[int, int, int]] = []
         """(device, inode, offset) of files that were rotated away: how far they were read."""
         self._start = start
+        self._uid = uid
         self._whole = whole
         self._end = end
         self._file = -1
@@ -99,9 +101,13 @@ class Tail:
             os.close(self._file)
         self._file = -1
 
+    def opened(self) -> int:
+        """Descriptor of the file that the path names now. Raises :class:`OSError`."""
+        return opened(self.path) if self._uid is None else named_file(self.path, self._uid)
+
     def _open(self) -> bool:
         try:
-            self._file = opened(self.path)
+            self._file = self.opened()
         except OSError as error:
             self.why = error.strerror or str(error)
             return False
