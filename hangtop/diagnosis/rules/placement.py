@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from hangtop.diagnosis.evidence.devices import gpu_name, living_on, newest, ranks_on_gpu
@@ -30,57 +30,45 @@ def gpu_assignment_conflict(job: Job) -> Iterator[Finding]:
     merely has a context on GPU 0 beside its own GPU is no conflict. GPUs split by MIG are left out.
     """
     told: set[frozenset[int]] = set()
-    for node, gpu, only_here in _shared(job):
-        if gpu.facts and gpu.facts.mig.lower() == "enabled":
-            continue
-        numbers = tuple(sorted(rank.rank for rank in only_here))
-        told.add(frozenset(numbers))
-        idle = [g.index for g in node.gpus if not g.processes and _used(g) < MEMORY_IDLE_BYTES]
-        free = f", while GPU {listed([str(index) for index in idle])} is idle" if idle else ""
-        yield Finding(
-            "gpu_assignment_conflict", "warning", 0.92,
-            f"{ranks_text(numbers)} share GPU {gpu.index} on {node.name}{free}",
-            ranks=numbers, nodes=(node.name,), gpus=(gpu_name(node, gpu),),
-            evidence=tuple(_given(rank) for rank in only_here[:4]),
-            advice="Call torch.cuda.set_device(LOCAL_RANK) before anything else touches CUDA, and leave "
-            "CUDA_VISIBLE_DEVICES alone under torchrun.",
-        )  # fmt: skip
-    yield from _conflicts_by_settings(job, told)
-
-
-def _shared(job: Job) -> Iterator[tuple[Node, Gpu, list[Rank]]]:
-    """GPUs that are the only one of two ranks or more."""
     for name in sorted(job.nodes):
-        only: dict[tuple[int, ...], list[Rank]] = defaultdict(list)
+        node, only = job.nodes[name], defaultdict(list)
         for rank in living_on(job, name):
             if rank.rank >= 0 or rank.process.master_port is not None:  # others may be notebooks of one user
                 only[rank.gpus].append(rank)
-        for gpu in sorted(job.nodes[name].gpus, key=lambda gpu: gpu.index):
-            if len(only.get((gpu.index,), ())) > 1:
-                yield job.nodes[name], gpu, only[gpu.index,]
-
-
-def _conflicts_by_settings(job: Job, told: set[frozenset[int]]) -> Iterator[Finding]:
-    """LOCAL_RANK n counts within CUDA_VISIBLE_DEVICES: a list that is shorter leaves that rank without a GPU."""
-    for name in sorted(job.nodes):
-        short: list[Rank] = []
-        for rank in living_on(job, name):
-            visible = rank.process.env.get("CUDA_VISIBLE_DEVICES")
-            local = rank.process.local_rank
-            if visible is None or local is None or rank.process.launcher != "torchrun" or rank.gpus:
+        idle = [g.index for g in node.gpus if not g.processes and _used(g) < MEMORY_IDLE_BYTES]
+        free = f", while GPU {listed([str(index) for index in idle])} is idle" if idle else ""
+        for gpu in sorted(node.gpus, key=lambda gpu: gpu.index):
+            sharing = only.get((gpu.index,), ())
+            if len(sharing) < 2 or (gpu.facts and gpu.facts.mig.lower() == "enabled"):
                 continue
-            devices = [word for word in visible.split(",") if word.strip()]
-            if devices and len(devices) <= local and len(living_on(job, name)) > len(devices) > 1:
-                short.append(rank)
+            numbers = tuple(sorted(rank.rank for rank in sharing))
+            told.add(frozenset(numbers))
+            yield Finding(
+                "gpu_assignment_conflict", "warning", 0.92,
+                f"{ranks_text(numbers)} share GPU {gpu.index} on {name}{free}",
+                ranks=numbers, nodes=(name,), gpus=(gpu_name(node, gpu),), evidence=tuple(map(_given, sharing[:4])),
+                advice="Call torch.cuda.set_device(LOCAL_RANK) before anything else touches CUDA, and leave "
+                "CUDA_VISIBLE_DEVICES alone under torchrun.",
+            )  # fmt: skip
+        short = [rank for rank in living_on(job, name) if _without_gpu(rank, len(living_on(job, name)))]
         numbers = tuple(sorted(rank.rank for rank in short))
         if numbers and frozenset(numbers) not in told:
             yield Finding(
                 "gpu_assignment_conflict", "warning", 0.7,
                 f"{ranks_text(numbers)} on {name} {'has' if len(numbers) == 1 else 'have'} a LOCAL_RANK beyond the "
                 "GPUs of CUDA_VISIBLE_DEVICES",
-                ranks=numbers, nodes=(name,), evidence=tuple(_given(rank) for rank in short[:4]),
+                ranks=numbers, nodes=(name,), evidence=tuple(map(_given, short[:4])),
                 advice="Under torchrun every rank must see as many GPUs as there are ranks on the node.",
             )  # fmt: skip
+
+
+def _without_gpu(rank: Rank, beside: int) -> bool:
+    """LOCAL_RANK n counts within CUDA_VISIBLE_DEVICES: a list that is shorter leaves that rank without a GPU."""
+    visible, local = rank.process.env.get("CUDA_VISIBLE_DEVICES"), rank.process.local_rank
+    if visible is None or local is None or rank.process.launcher != "torchrun" or rank.gpus:
+        return False
+    devices = sum(bool(word.strip()) for word in visible.split(","))
+    return 1 < devices <= local and beside > devices
 
 
 def gpu_memory_imbalance(job: Job) -> Iterator[Finding]:
@@ -98,56 +86,20 @@ def gpu_memory_imbalance(job: Job) -> Iterator[Finding]:
     amounts = sorted(amount for _, amount in paced(held))
     middle = amounts[len(amounts) // 2 - 1]  # no GPU finds less than this in the middle of the others
     for (node, gpu, at, _), amount in paced(held):
-        total = gpu.facts.memory_total if gpu.facts else None
-        if not total or amount - middle < MEMORY_IMBALANCE_SHARE * total:
-            continue
-        rest = median_without(amounts, amount)
-        if amount - rest < MEMORY_IMBALANCE_SHARE * total:
+        bound = MEMORY_IMBALANCE_SHARE * (gpu.facts.memory_total or 0) if gpu.facts else 0
+        if amount - middle < bound or amount - (rest := median_without(amounts, amount)) < bound:
             continue
         users = [f"pid {p.pid} {p.name or ''} {size(p.memory or 0)}".replace("  ", " ") for p in gpu.processes]
-        strangers = _strangers(gpu, _own_pids(job, node))
-        crowded = len(gpu.processes) > 1
-        why = f"; {count(len(gpu.processes), 'process', 'processes')} on it" if crowded else ""
+        crowded = len(users) > 1
+        why = f"; {count(len(users), 'process', 'processes')} on it" if crowded else ""
         yield Finding(
             "gpu_memory_imbalance", "warning" if crowded else "info", 0.8 if crowded else 0.5,
             f"GPU {gpu.index} on {node.name} holds {size(amount)}, the others of the job {size(rest)}{why}",
             ranks=ranks_on_gpu(job, node, gpu.index), nodes=(node.name,), gpus=(gpu_name(node, gpu),),
             evidence=(Evidence(f"nvidia-smi on {node.name}", at, listed(users, 6) or "no users listed"),),
-            advice="End the processes that are not of this job." if strangers else
+            advice="End the processes that are not of this job." if _strangers(gpu, _own_pids(job, node)) else
             "Every rank that loads a checkpoint to cuda:0, or that sets its device too late, leaves memory on GPU 0.",
         )  # fmt: skip
-
-
-def zombie_process(job: Job) -> Iterator[Finding]:
-    """zombie_process: processes of an earlier run that are still alive, hold GPU memory or the job's port.
-
-    Needs living processes whose environment belongs to another run and that nobody who started them waits for, or GPU
-    processes that are no process of this job on a node where the job's own processes can be told by their pid. Another
-    job that is at work on the same node is none of this job's business, and a second process of one of its ranks no
-    other run's.
-    """
-    by_node: dict[str, list[Rank]] = defaultdict(list)
-    seconds = {(other.node, other.process.pid) for _, other in started_twice(job)} if job.others else set()
-    for other in job.others:
-        if (other.node, other.process.pid) not in seconds and left_over(other, job.others):
-            by_node[other.node].append(other)
-    alive = {(other.node, other.process.pid) for other in job.others} - {
-        (other.node, other.process.pid) for others in by_node.values() for other in others
-    }
-    apart = [[name] for name in sorted(by_node)] if len(by_node) <= APART else [sorted(by_node)]
-    for names in apart if by_node else ():
-        yield _left_on(names, [other for name in names for other in by_node[name]])
-    found: list[_AlsoUsed] = []
-    for node, gpu, strangers in _all_strangers(job):
-        mine = ranks_on_gpu(job, node, gpu.index)
-        # bystanders live and say what they are: notebooks and servers, nobody's leftovers
-        named = (*by_node.get(node.name, ()), *(one for one in job.bystanders if one.node == node.name))
-        known = {other.process.pid for other in named}
-        if mine and (unknown := [one for one in strangers if one[0] not in known]):
-            found.append(_AlsoUsed(node, gpu, mine, unknown, all((node.name, pid) in alive for pid, _, _ in unknown)))
-    several = len(found) > APART
-    for together in _by_node(found) if several else [[one] for one in found]:
-        yield _also_used(together)
 
 
 class _AlsoUsed(NamedTuple):
@@ -166,13 +118,42 @@ class _AlsoUsed(NamedTuple):
         return listed([f"pid {pid} ({what or 'unknown'}, {size(amount)})" for pid, amount, what in self.strangers])
 
 
-def _by_node(found: Sequence[_AlsoUsed]) -> list[list[_AlsoUsed]]:
-    """A finding a node; one for all where there are many nodes. Who is at work is told apart from what is left over."""
-    apart = len({one.node.name for one in found}) <= APART
-    together: dict[tuple[str, bool], list[_AlsoUsed]] = defaultdict(list)
-    for one in found:
-        together[one.node.name if apart else "", one.at_work].append(one)
-    return list(together.values())
+def zombie_process(job: Job) -> Iterator[Finding]:
+    """zombie_process: processes of an earlier run that are still alive, hold GPU memory or the job's port.
+
+    Needs living processes whose environment belongs to another run and that nobody who started them waits for, or GPU
+    processes that are no process of this job on a node where the job's own processes can be told by their pid. Another
+    job that is at work on the same node is none of this job's business, and a second process of one of its ranks no
+    other run's.
+    """
+    by_node: dict[str, list[Rank]] = defaultdict(list)
+    seconds = {(other.node, other.process.pid) for _, other in started_twice(job)} if job.others else set()
+    for other in job.others:
+        if (other.node, other.process.pid) not in seconds and left_over(other, job.others):
+            by_node[other.node].append(other)
+    for names in _together(by_node):
+        yield _left_on(names, [other for name in names for other in by_node[name]])
+    left = {(name, other.process.pid) for name, others in by_node.items() for other in others}
+    alive = {(other.node, other.process.pid) for other in job.others} - left
+    # bystanders live and say what they are: notebooks and servers, nobody's leftovers
+    known = left | {(one.node, one.process.pid) for one in job.bystanders}
+    found: dict[tuple[str, bool], list[_AlsoUsed]] = defaultdict(list)
+    for node in (job.nodes[name] for name in sorted(job.nodes)):
+        own = _own_pids(job, node)
+        for gpu in sorted(node.gpus, key=lambda gpu: gpu.index):
+            unknown = [one for one in _strangers(gpu, own) if (node.name, one[0]) not in known]
+            if unknown and (mine := ranks_on_gpu(job, node, gpu.index)):
+                at_work = all((node.name, pid) in alive for pid, _, _ in unknown)
+                found[node.name, at_work].append(_AlsoUsed(node, gpu, mine, unknown, at_work))
+    for at_work in (False, True):
+        rows = {name: used for (name, of_others), used in found.items() if of_others is at_work}
+        for names in _together(rows):
+            yield _also_used([one for name in names for one in rows[name]])
+
+
+def _together(nodes: Collection[str]) -> list[list[str]]:
+    """A finding a node; one for all where there are many nodes."""
+    return [[name] for name in sorted(nodes)] if len(nodes) <= APART else [sorted(nodes)]
 
 
 def _also_used(found: Sequence[_AlsoUsed]) -> Finding:
@@ -193,26 +174,23 @@ def _also_used(found: Sequence[_AlsoUsed]) -> Finding:
             Evidence(f"nvidia-smi on {one.node.name}", None, f"GPU {one.gpu.index}: {one.told}") for one in found[:8]
         ),
         advice="Another job that is at work was given the same GPUs: look at how GPUs are handed out."
-        if all(one.at_work for one in found)
-        else "If it is left over from an earlier run, end it."
-        if not several
-        else "If they are left over from an earlier run, end them.",
+        if found[0].at_work
+        else f"If {'they are' if several else 'it is'} left over from an earlier run, end "
+        f"{'them' if several else 'it'}.",
     )  # fmt: skip
 
 
 def _left_on(names: Sequence[str], others: Sequence[Rank]) -> Finding:
     """Processes of another run on one node, or on many at once."""
     holds = sorted({f"{other.node}:{index}" for other in others for index in other.gpus})
-    pids = listed([str(other.process.pid) for other in others])
-    told = f": pid {pids}" if len(names) == 1 else ""
-    kill = f": kill {' '.join(str(o.process.pid) for o in others[:8])}" if len(names) == 1 else ""
-    where = nodes_text(names)
+    pids = [str(other.process.pid) for other in others]
+    one, where = len(names) == 1, nodes_text(names)
     return Finding(
         "zombie_process", "warning", 0.8 if holds else 0.65,
-        f"{count(len(others), 'process', 'processes')} of another run still on {where}{told}"
-        + (f", on GPU {listed(holds)}" if holds else ""),
-        nodes=tuple(names), gpus=tuple(holds), evidence=tuple(_identity(other) for other in others[:4]),
-        advice=f"If that run is over, end them{kill}",
+        f"{count(len(others), 'process', 'processes')} of another run still on {where}"
+        + (f": pid {listed(pids)}" if one else "") + (f", on GPU {listed(holds)}" if holds else ""),
+        nodes=tuple(names), gpus=tuple(holds), evidence=tuple(map(_identity, others[:4])),
+        advice="If that run is over, end them" + (f": kill {' '.join(pids[:8])}" if one else ""),
         next=(next_step("K", "repair", "orphans", *(names if " " in where else (where,))),),
     )  # fmt: skip
 
@@ -238,21 +216,10 @@ def _used(gpu: Gpu) -> int:
     return gpu.looks[-1].value.memory_used or 0 if gpu.looks else 0
 
 
-def _all_strangers(job: Job) -> Iterator[tuple[Node, Gpu, list[tuple[int, int, str]]]]:
-    for name in sorted(job.nodes):
-        node = job.nodes[name]
-        own = _own_pids(job, node)
-        for gpu in sorted(node.gpus, key=lambda gpu: gpu.index):
-            if strangers := _strangers(gpu, own):
-                yield node, gpu, strangers
-
-
 def _own_pids(job: Job, node: Node) -> set[int]:
     """Ranks and helpers on a node whose pids the driver knows, those included that have just ended.
 
-    Empty where pids cannot be compared.
-
-    Inside a container the driver lists host pids: then none of them matches, and nothing can be said.
+    Empty where pids cannot be compared: inside a container the driver lists host pids, of which none matches.
     """
     own = {rank.process.pid for rank in living_on(job, node.name)}
     own |= {helper.pid for rank in living_on(job, node.name) for helper in rank.helpers}
@@ -271,9 +238,7 @@ def _just_ended(job: Job) -> Mapping[str, Set[int]]:
 
 def _strangers(gpu: Gpu, own: Set[int]) -> list[tuple[int, int, str]]:
     """Processes of real size on this GPU that are not ``own``; none where nothing is known of those."""
-    if not own:
-        return []
-    found = [(p.pid, p.memory or 0, p.name) for p in gpu.processes if p.pid not in own]
+    found = [(p.pid, p.memory or 0, p.name) for p in gpu.processes if own and p.pid not in own]
     return [item for item in found if item[1] >= MEMORY_IDLE_BYTES]
 
 
