@@ -10,7 +10,7 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.rules import (
     absent,
     checked,
-    collectives,
+    counts,
     cpu_time,
     crash,
     disagree,
@@ -33,7 +33,7 @@ from hangtop.diagnosis.rules import (
     paths,
     placement,
     ports,
-    ras_events,
+    recorder,
     rendezvous,
     slow,
     slow_gpu,
@@ -135,10 +135,10 @@ STATUS_RULES: tuple[StatusRule, ...] = (
     crash.crashed,
     crash.killed,
     crash.left_no_detail,
-    collectives.flight_recorder,
-    collectives.ras_behind,
-    collectives.ras_away,
-    ras_events.ras_lost,
-    collectives.nccl_log_behind,
+    recorder.flight_recorder,
+    counts.ras_behind,
+    counts.ras_away,
+    counts.ras_lost,
+    counts.nccl_log_behind,
 )
 """Rules that need to know where each rank stands and who waits for whom."""

@@ -57,10 +57,10 @@ def cpu_starved(job: Job) -> Iterator[Finding]:
         yield Finding(
             "cpu_starved", "warning", 0.8,
             f"{ranks_on(numbers, (node,))} {_waits(ranks)} for a CPU, the others {usual:.0f}%: "
-            f"{_of(ranks, reason.text)}",
+            f"{reason.text}",
             ranks=numbers, nodes=(node,),
             evidence=tuple(_seen(job, rank) for rank in ranks[:4]),
-            advice=_of(ranks, reason.advice),
+            advice=reason.advice,
         )  # fmt: skip
 
 
@@ -85,8 +85,8 @@ def _reason(job: Job, rank: Rank, late: Sequence[Rank], usual_nice: int | None) 
         return None
     if usual_nice is not None and wait.nice > usual_nice:
         return _Reason(
-            f"it runs at nice {wait.nice}, and others on the node before it",
-            "Start it with the nice value of the others, and look at what else runs on its node.",
+            f"nice {wait.nice}, so that others on the node run first",
+            "Start all ranks with one nice value, and look at what else runs on that node.",
         )
     return _shared(wait, late) or _crowded(job, rank.node)
 
@@ -98,11 +98,10 @@ def _shared(wait: CpuWait, late: Sequence[Rank]) -> _Reason | None:
     if cpus is None or cpus >= max(2, len(beside)):
         return None
     only = f"on CPU {wait.allowed} alone" if cpus == 1 else f"on {cpus} CPUs ({wait.allowed})"
-    who = ranks_text(one.rank for one in beside) if len(beside) > 1 else "it"
     return _Reason(
-        f"{who} may run {only}",
+        f"{ranks_text(one.rank for one in beside)} may run {only}",
         "Give each rank CPUs of its own: Slurm's --cpus-per-task and --cpu-bind, numactl, taskset or the launcher's "
-        "binding; the workers of its loader inherit them.",
+        "binding; the workers of a loader inherit them.",
     )
 
 
@@ -116,7 +115,7 @@ def _crowded(job: Job, name: str) -> _Reason | None:
     if own < CPU_CROWDED or own < CPU_PEERS_SHARE * others:
         return None
     return _Reason(
-        f"{node.load.load:.0f} tasks want to run on its node's {node.host.cpus} CPUs, {own:.1f} a CPU; "
+        f"{node.load.load:.0f} tasks want to run on {name}'s {node.host.cpus} CPUs, {own:.1f} a CPU; "
         f"on the other nodes {others:.1f}",
         "Look at what else runs there: another job, what an earlier one left, a daemon (top, hangtop repair list).",
     )
@@ -144,15 +143,6 @@ def _waits(ranks: Sequence[Rank]) -> str:
     shares = sorted(rank.waited_for_cpu for rank in ranks)
     share = f"{shares[0]}%" if shares[0] == shares[-1] else f"{shares[0]} to {shares[-1]}%"
     return f"{'waits' if len(ranks) == 1 else 'wait'} {share} of the time"
-
-
-_SEVERAL = {"it runs": "they run", "before it": "before them", "Start it": "Start them", "its": "their"}
-_ONE = re.compile(r"\b(?:it runs|before it|Start it|its)\b")
-
-
-def _of(ranks: Sequence[Rank], text: str) -> str:
-    """What is said of one, said of so many."""
-    return text if len(ranks) == 1 else _ONE.sub(lambda found: _SEVERAL[found[0]], text)
 
 
 def _seen(job: Job, rank: Rank) -> Evidence:
