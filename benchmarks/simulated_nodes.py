@@ -124,7 +124,7 @@ def moving(variant: int) -> bytes:
         for local in range(EACH)
     ]  # fmt: skip
     samples += [
-        HostSample(3.2 + variant / 10, 5, 900 * 2**30, 2**36, 2**32, 0.4, 0.0),
+        HostSample(3.2 + variant / 10, 5, 900 * 2**30, 2**36, 2**32, 0.4),
         InterfaceCounters("eth0", variant * 2**20, variant * 2**19, 0, 0, 0, 0),
     ]
     samples += [

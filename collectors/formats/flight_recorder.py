@@ -115,7 +115,6 @@ def _collective(entry: Loose, rank: int) -> Collective:
         input_sizes=_sizes(entry.get("input_sizes")),
         output_sizes=_sizes(entry.get("output_sizes")),
         input_dtypes=[text(dtype, 40) for dtype in items(entry.get("input_dtypes"), 64)],
-        output_dtypes=[text(dtype, 40) for dtype in items(entry.get("output_dtypes"), 64)],
         state=state,
         retired=retired is True or (retired is None and state == "completed"),
         created=_time(entry, "time_created"),

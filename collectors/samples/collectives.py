@@ -25,7 +25,6 @@ class Collective(NamedTuple):
     input_sizes: List[List[int]]
     output_sizes: List[List[int]]
     input_dtypes: List[str]
-    output_dtypes: List[str]
     state: str
     """``scheduled``, ``started``, ``completed``; gloo's never leaves ``scheduled``."""
     retired: bool

@@ -28,7 +28,6 @@ class HostSample(NamedTuple):
     shm_used: Optional[int]
     pressure_io: Optional[float]
     """Share of the last 10 s in which some task waited for I/O, per cent (/proc/pressure)."""
-    pressure_memory: Optional[float]
 
 
 class Disk(NamedTuple):

@@ -94,7 +94,7 @@ async def test_a_box_whose_collective_a_recorder_names_leads_to_its_group() -> N
     session = hanging(stacks=True)
     one = Collective(
         rank=0, group="0", group_description="dp", seq=134, op="all_reduce", backend="nccl", p2p=False, peer=None,
-        input_sizes=[[8]], output_sizes=[[8]], input_dtypes=["Float"], output_dtypes=["Float"], state="started",
+        input_sizes=[[8]], output_sizes=[[8]], input_dtypes=["Float"], state="started",
         retired=False, created=NOW - 100, started=None, completed=None, timeout=600.0, frames=[],
     )  # fmt: skip
     session.state.recorders[0] = RecorderDump(0, "2.10", "node1:/tmp/fr_0", NOW - 12, {"0": list(range(32))}, [], [one])

@@ -134,7 +134,7 @@ class Paper:
         for local in range(self.each):
             samples += self._moving(index * self.each + local, local, tick)
         samples += [
-            HostSample(3.2 + index / 10, 5, 900 * 2**30, 2**36, 2**32, 0.4, 0.0),
+            HostSample(3.2 + index / 10, 5, 900 * 2**30, 2**36, 2**32, 0.4),
             PortCounters("mlx5_0", 1, "sysfs", {"port_rcv_data": tick * 2**35, "port_xmit_data": tick * 2**34}),
             InterfaceCounters("eth0", tick * 2**20, tick * 2**19, 0, 0, 0, 0),
             Tick(tick, now, 0.004, 0.1 + tick * 0.004, 9 * 2**20),

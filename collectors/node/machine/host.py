@@ -57,7 +57,6 @@ class HostSource(Source):
             shm_total=total,
             shm_used=used,
             pressure_io=parse_pressure(read_or_none(self.proc + "/pressure/io") or b""),
-            pressure_memory=parse_pressure(read_or_none(self.proc + "/pressure/memory") or b""),
         )
 
     def _read_settings(self) -> Dict[str, str]:

@@ -1,7 +1,7 @@
 """How long a sleep will last yet: the time that the call was given, read from the memory of the process that made it.
 
 CPython sleeps until a time by the clock that only goes forward (3.11 and later); what was told a length of time instead
-says nothing of how much of that is left. Nothing is stopped, as in :mod:`collectors.node.processes.named_files`.
+says nothing of how much of that is left. It is read by /proc/PID/mem, as part of a look at a stack: nothing is stopped.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import time
 from typing import Sequence
 
 from collectors.node import files
-from collectors.node.processes.memory import memory_of
 
 CALL = "clock_nanosleep"
 _MONOTONIC, _ABSOLUTE = 1, 1
@@ -28,8 +27,11 @@ def left(folder: str, words: Sequence[str]) -> str:
         clock, flags, address = (int(word, 16) for word in words[:3])
         if (clock, flags & _ABSOLUTE) != (_MONOTONIC, _ABSOLUTE) or not _our_time(folder):
             return ""
-        with memory_of(folder) as memory:
+        memory = os.open(folder + "/mem", os.O_RDONLY | os.O_CLOEXEC)
+        try:
             seconds, _ = _TIMESPEC.unpack(os.pread(memory, _TIMESPEC.size, address))
+        finally:
+            os.close(memory)
     except (OSError, ValueError, OverflowError, struct.error):  # no such words; it may not be read, or has gone on
         return ""
     more = int(seconds - time.clock_gettime(_MONOTONIC))

@@ -58,7 +58,7 @@ def loaded(told: Sketch, *loads: float) -> Sketch:
     """Nodes of 16 CPUs with these loads of a minute."""
     for number, load in enumerate(loads, 1):
         node = told.made_nodes[f"node{number}"]
-        sample = HostSample(load, 1, 1 << 30, None, None, None, None)
+        sample = HostSample(load, 1, 1 << 30, None, None, None)
         facts = HostFacts(16, 1 << 36, NOW - 9000.0, {}, {})
         told.made_nodes[node.name] = replace(node, load=sample, host=facts)
     return told

@@ -84,7 +84,7 @@ def test_driver_hung() -> None:
 
 @pytest.mark.parametrize(("running", "found"), [(6, True), (9, False)])
 def test_a_driver_on_a_node_whose_cores_are_overrun_is_not_said_to_hang(running: int, *, found: bool) -> None:
-    crowd = HostSample(50.0, running, GIB, None, None, None, None)
+    crowd = HostSample(50.0, running, GIB, None, None, None)
     late = {"gpus": source("gpus", "late", "no row for 30 s")}
     job = watched(gpu(0), sources=late, load=crowd, host=HostFacts(2, GIB, NOW - 9000, {}, {}))
     assert ("gpu_driver_hung" in kinds(job.verdict())) is found, "load alone, as of processes in state D, is no crowd"
@@ -240,9 +240,9 @@ def test_segments_that_an_overloaded_node_sends_again_are_not_lost() -> None:
     job = Sketch(nodes=2)
     lossy = NetworkUse(segments_per_s=5000.0, retransmitted_per_s=300.0)
     host = HostFacts(2, 1 << 34, 0.0, {}, {})
-    job.node("node2", network=lossy, host=host, load=HostSample(20.0, 30, 1 << 33, None, None, None, None))
+    job.node("node2", network=lossy, host=host, load=HostSample(20.0, 30, 1 << 33, None, None, None))
     assert alarms(job.verdict()) == []
-    job.node("node2", load=HostSample(2.0, 2, 1 << 33, None, None, None, None))
+    job.node("node2", load=HostSample(2.0, 2, 1 << 33, None, None, None))
     assert alarms(job.verdict()) == ["tcp_retransmits"]
 
 

@@ -15,7 +15,7 @@ def job(**fields: object) -> Job:
 
 def entry(rank: int, seq: int, op: str = "all_reduce", *, done: bool = True, size: int = 8) -> Collective:
     return Collective(
-        rank, "0", "default_pg", seq, op, "nccl", False, None, [[size]], [[size]], ["Float"], ["Float"],
+        rank, "0", "default_pg", seq, op, "nccl", False, None, [[size]], [[size]], ["Float"],
         "completed" if done else "started", done, 900.0 + seq, None, None, 600.0, [],
     )  # fmt: skip
 

@@ -61,7 +61,7 @@ def test_identities_name_fields_that_exist() -> None:
     kinds = {kind.__name__: kind for kind in SAMPLES}
     for name, fields in IDENTITY.items():
         assert all(field < len(kinds[name]._fields) for field in fields)
-    assert identity(HostSample(0.0, 0, 0, None, None, None, None)) == ("HostSample",)
+    assert identity(HostSample(0.0, 0, 0, None, None, None)) == ("HostSample",)
 
 
 class Scripted(Source):
