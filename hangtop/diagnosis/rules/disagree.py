@@ -8,11 +8,10 @@ from hangtop.diagnosis.evidence.gpu_load import Fingerprint, fingerprint
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep, next_step
 from hangtop.diagnosis.phrasing import count, listed, rank_text, ranks_text, who_wait
 from hangtop.diagnosis.rules.stuck import COMING_UP, WHOLE_START
-from hangtop.diagnosis.waits.apart import by_line
 from hangtop.diagnosis.waits.evidence import stack_of, threads_of, waiters_of, watch_of
 from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus
-from hangtop.diagnosis.waits.network_threads import BY_THREADS, NOT_LAUNCHED, none_under_way, two_under_way
+from hangtop.diagnosis.waits.odd_places import BY_THREADS, NOT_LAUNCHED, by_line, none_under_way, two_under_way
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 from hangtop.diagnosis.waits.seen_before import told as of_the_past
 

@@ -11,8 +11,7 @@ from hangtop.diagnosis.phrasing import duration, listed, of_several, ranks_on, r
 from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, LONG_WORK_S, SPIN_UNREAD_S, STOOD_STILL_S
-from hangtop.diagnosis.waits.job_status import JobStatus
-from hangtop.diagnosis.waits.on_its_way import on_its_way
+from hangtop.diagnosis.waits.job_status import JobStatus, on_its_way
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 
 ENOUGH = 3

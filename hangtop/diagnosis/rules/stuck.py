@@ -23,7 +23,7 @@ from hangtop.diagnosis.waits.children import children_told
 from hangtop.diagnosis.waits.evidence import evidence_of, threads_of, waiters_of, watch_of
 from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus
-from hangtop.diagnosis.waits.network_threads import BY_THREADS, NOT_LAUNCHED, in_a_kernel
+from hangtop.diagnosis.waits.odd_places import BY_THREADS, NOT_LAUNCHED, in_a_kernel
 from hangtop.diagnosis.waits.rank_status import RankStatus, in_c_code, nodes_of, waits_for_others
 from hangtop.diagnosis.waits.serving import serves
 from hangtop.diagnosis.waits.wake_set import Progress

@@ -36,7 +36,7 @@ from hangtop.diagnosis.verdict.survived import held_up_alive, with_survived
 from hangtop.diagnosis.verdict.way_in import told_way_in, with_way_in
 from hangtop.diagnosis.verdict.whereabouts import with_whereabouts
 from hangtop.diagnosis.waits.job_status import JobStatus, status_of_job
-from hangtop.diagnosis.waits.standing_at import standing_at
+from hangtop.diagnosis.waits.points import standing_at
 from hangtop.diagnosis.yielding import give_way
 
 SOURCE_NAMES = {

@@ -12,9 +12,16 @@ from dataclasses import dataclass, replace
 from statistics import median_low
 from typing import Literal
 
-from hangtop.diagnosis.waits.apart import PARTIES, few_elsewhere
-from hangtop.diagnosis.waits.network_threads import none_under_way, rests_beside
-from hangtop.diagnosis.waits.odd import at_other_roots, odd_points, of_all, went_on
+from hangtop.diagnosis.waits.odd_places import (
+    PARTIES,
+    at_other_roots,
+    few_elsewhere,
+    none_under_way,
+    odd_points,
+    of_all,
+    rests_beside,
+    went_on,
+)
 from hangtop.diagnosis.waits.peers import peers_awaited
 from hangtop.diagnosis.waits.points import WaitPoint, point_of, points_of
 from hangtop.diagnosis.waits.rank_status import RankStatus, State, in_state

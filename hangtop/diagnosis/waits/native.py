@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.waits.job_status import status_of_job
-from hangtop.diagnosis.waits.same_point import to_ask_natively
+from hangtop.diagnosis.waits.native_frames import to_ask_natively
 
 YOUNG_WAIT_S = 0.9
 """Ours: two looks of a short watch that show the same; cheap signals come once a second: they must be still twice."""

@@ -1,11 +1,16 @@
-"""Whom the frames of ranks say that they wait for: the other side of a send or a receive."""
+"""The other side of a wait: the peer that frames of a send or a receive name, or the far end of a connection."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from collectors.samples.stacks import StackDump
+from hangtop.diagnosis.addresses import nodes_by_address
 from hangtop.diagnosis.groups.edges import Waits
-from hangtop.diagnosis.waits.rank_status import RankStatus
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.phrasing import rank_text
+from hangtop.diagnosis.waits.rank_status import RankStatus, waiting_for
 
 
 def peers_awaited(statuses: Iterable[RankStatus]) -> Mapping[int, int]:
@@ -26,3 +31,64 @@ def by_frames(statuses: Iterable[RankStatus]) -> Iterator[Waits]:
         doing = waiting[rank].activity
         assert doing is not None, "who waits for a peer was looked at"
         yield Waits(rank, (peer,), "", doing.op, None, "stack", True)
+
+
+_HOLDER = re.compile(r"^tcp \S+, process (\d+) ")
+_FAR = re.compile(r"^tcp \[?([\w.:]+?)\]?:(\d+)$")
+_RECEIVES = frozenset(("read", "readv", "recvfrom", "recvmsg", "accept", "accept4", "connect"))
+
+
+def told_by_connections(
+    job: Job, statuses: Iterable[RankStatus], dumps: Mapping[int, tuple[str, Sequence[StackDump]]]
+) -> dict[int, RankStatus]:
+    """Ranks that the kernel keeps in a call on a connection to another living rank.
+
+    ``dumps`` are the looks at each rank, with its node. Only where nothing else says what they do: a rank that reads
+    its data from a server beside another rank does that.
+    """
+    found: dict[int, RankStatus] = {}
+    peers: _Peers | None = None
+    for status in statuses:
+        doing = status.activity
+        if status.state != "working" or doing is None or doing.kind != "code" or doing.waits != "storage":
+            continue
+        if not doing.waiting_on.startswith("tcp "):
+            continue
+        peers = peers or _Peers(job, dumps)
+        peer = peers.at(status.node, doing.waiting_on)
+        if peer is None or peer == status.rank:
+            continue
+        receives = doing.syscall in _RECEIVES
+        label = f"waits to {'receive from' if receives else 'send to'} {rank_text(peer)}, over TCP"
+        told = doing._replace(kind="p2p", waits="peers", op="recv" if receives else "send", peer=peer, label=label)
+        found[status.rank] = waiting_for(job, status, told)
+    return found
+
+
+class _Peers:
+    """Which rank has the far end of a connection: on the same node its process is told, on another one its port."""
+
+    def __init__(self, job: Job, dumps: Mapping[int, tuple[str, Sequence[StackDump]]]) -> None:
+        living = [one for one in job.ranks if one.gone_at is None]
+        self._by_pid = {(one.node, one.process.pid): one.rank for one in living}
+        self._by_port: dict[tuple[str, int], int | None] = {}
+        for rank in {one.rank for one in living} & dumps.keys():
+            node, own = dumps[rank]
+            mine = [dump for dump in own if dump.pid == dump.rank_pid]
+            # two containers on one node may have one port each, and their own addresses tell them apart
+            for place in {(host, port) for dump in mine for host in dump.addresses or [node] for port in dump.ports}:
+                self._by_port[place] = rank if self._by_port.get(place, rank) == rank else None  # a fork has it, too
+        self._nodes = nodes_by_address(job, ((node, dump) for node, own in dumps.values() for dump in own))
+
+    def at(self, node: str, target: str) -> int | None:
+        """The rank at the far end of ``tcp 10.0.0.7:40001`` of a node, or ``tcp …, process 71 (python3)``."""
+        beside = _HOLDER.match(target)
+        if beside is not None:
+            return self._by_pid.get((node, int(beside[1])))
+        far = _FAR.match(target)
+        if far is None:
+            return None
+        place = far[1], int(far[2])
+        if place in self._by_port and self._nodes.get(far[1]):
+            return self._by_port[place]
+        return self._by_port.get((self._nodes.get(far[1], ""), place[1]))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.stacks.doing import Activity
 from hangtop.diagnosis.stacks.waits import ROOTS
+from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
 MEANING = "⟨"
@@ -107,3 +108,28 @@ def point_of(doing: Activity | None) -> tuple[str, str, str, bool]:
 def _same_phase(key: tuple[str, str, str, bool], members: Sequence[RankStatus], others: Sequence[RankStatus]) -> bool:
     own, other = members[0].activity, others[0].activity
     return own is not None and other is not None and key[0] in other.context and own.where == other.where
+
+
+MOST = 4
+"""Places of one standing job that are told: where more ranks are elsewhere, it stands at none in particular."""
+
+
+def standing_at(graph: WaitGraph | None) -> str:
+    """What those do that are waited for, else where the ranks wait: ``data in read_shard (data.py)``.
+
+    Without lines, as one looks at other lines of one loop each time; empty where nobody waits or nothing was seen.
+    """
+    if graph is None:
+        return ""
+    held = graph.culprits or tuple(point.members[0] for point in graph.points)
+    places = sorted({_place(status) for status in held})
+    return "; ".join(filter(None, places)) if len(places) <= MOST else ""
+
+
+def _place(status: RankStatus) -> str:
+    doing = status.activity
+    if doing is None or doing.error:
+        return ""
+    function = status.where.rpartition(":")[0]
+    phases = " ".join(sorted({doing.kind, *doing.context}))
+    return f"{phases} in {function})" if function else phases

@@ -13,9 +13,10 @@ from hangtop.diagnosis.stacks.doing import Activity
 from hangtop.diagnosis.stacks.torn import not_in_time
 from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, SILENT_S, STOOD_STILL_S
 from hangtop.diagnosis.waits.bystanders import only_listed
-from hangtop.diagnosis.waits.connections import told_by_connections
 from hangtop.diagnosis.waits.held import stood_still
+from hangtop.diagnosis.waits.native_frames import told_at_same_point, told_by_gpu
 from hangtop.diagnosis.waits.patience import seen_after
+from hangtop.diagnosis.waits.peers import told_by_connections
 from hangtop.diagnosis.waits.process_motion import told_to_poll, wakes
 from hangtop.diagnosis.waits.rank_status import (
     RankStatus,
@@ -26,7 +27,6 @@ from hangtop.diagnosis.waits.rank_status import (
     last_known,
     status_of,
 )
-from hangtop.diagnosis.waits.same_point import told_at_same_point, told_by_gpu
 from hangtop.diagnosis.yielding import give_way
 
 WAITS: tuple[State, ...] = ("waiting", "on_gpu")
