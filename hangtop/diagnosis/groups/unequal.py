@@ -8,5 +8,3 @@ ENOUGH = 16
 """Ours: operations of one kind that make "steadily"."""
 FAR = 2.0
 """Ours: times as much, or as little, as the peers. Waiting for one another makes tens of per cent in a healthy job."""
-PEERS = 3
-"""Ours: fewer ranks, groups or pairs cannot tell who is the odd one."""

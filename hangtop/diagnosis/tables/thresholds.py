@@ -26,8 +26,6 @@ TICK_S = 0.01
 """What /proc tells CPU time in, user's and system's each: who used next to nothing may be seen to use one of both."""
 PREEMPTED_PER_S = 3.0
 """Ours: who sleeps, or looks at a flag ten times a second, is taken off a CPU once in many seconds at the most."""
-STARVED_CORES = 0.15
-"""Ours: of a core, under which what is given to a rank that wants more makes ten seconds of a second's work."""
 STILL_SWITCHES_PER_S = 3.0
 """Ours: Python's queues poll every 5 s and a store every second; a training loop switches far oftener."""
 SELDOM_ASLEEP_PER_S = 6.0
@@ -36,8 +34,6 @@ QUIET_SWITCHES_PER_S = 0.05
 """Ours: the main thread of a rank that waits in gloo does not switch once in minutes; moving, once a collective."""
 WORK_BYTES_PER_S = 65536.0
 """Ours: log lines and retries stay far below; a checkpoint or a data set comes in megabytes."""
-WORK_MEMORY_BYTES = 4 << 20
-"""Ours: a loop that only looks at a flag or counts takes no memory; what builds, sorts or reads something does."""
 HELPERS_KNOWN_S = 5.0
 """Seconds of watching a rank after which it is known what its processes do: a node looks at new ones every tick, and
 those that compile come and go in a second or two."""
@@ -66,26 +62,11 @@ be called stuck, however short the watch: the card's default patience."""
 START_LONGEST_S = 120.0
 """Ours: a start in which nothing moves for so long is a hang; thousands of ranks come up within a minute."""
 LONG_WAIT_S = 300.0
-WAIT_FACTOR = 3.0
-"""Ours: ranks that wait for visible work so long, and so many times as long as for anything before, are worth a
-warning: half of torch's ten minutes until NCCL times out is gone."""
 SPIN_UNREAD_S = 20.0
 """Ours: a job whose ranks burn CPU where nobody can look may compute in one call; longer than that seldom."""
 OWN_WORK_S = 20.0
 """Ours: a step of a model that computes on the CPU may take so long; code of one rank's own that computes within one
 call for longer, while all others wait, is unlike them. Whether it is a loop without end nothing tells from outside."""
-ROUNDS_S = 4.5
-"""Ours: a loop that is met at the same lines with the same variables, again and again, for so long does not end by what
-it does itself."""
-IN_ONE_CALL_S = 8.0
-"""Ours: a read of slow storage lets its thread run after each piece that comes, a write after each that is taken; one
-in which it has not run for so long waits for something that does not come."""
-A_LONG_SLEEP_S, ONE_SLEEP_S = 1.0, 20.0
-"""Ours: who has slept for a second without waking waits for no flag that it looks at, but for a clock: in a pause
-between two attempts, which doubles each time, or in a slow step; these may take so long before it is called stuck,
-however short the watch."""
-FROM_OUTSIDE_S = 8.0
-"""Ours: whoever is to bring what no process of the job does may be at work on it for so long, and that is not seen."""
 WORTH_SAYING_S = 2.0
 """Ours: a wait shorter than this is not even mentioned."""
 STRAGGLER_LOOKS = 4

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import takewhile
 
 from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.busy import is_blocked, is_busy
 from hangtop.diagnosis.job import Look, Rank
 from hangtop.diagnosis.tables.thresholds import (
     A_POLL,
-    A_SCRIPTS_WAKE,
-    A_WAKE,
     POLLS_PER_S,
     PREEMPTED_PER_S,
     QUIET_SWITCHES_PER_S,
-    SELDOM,
     SELDOM_ASLEEP_PER_S,
     SOME_CORES,
-    STARVED_CORES,
     WORK_BYTES_PER_S,
-    WORK_MEMORY_BYTES,
 )
 from hangtop.diagnosis.tables.wchan import is_frozen
 
@@ -94,11 +88,6 @@ class Motion:
         return self.preempted >= PREEMPTED_PER_S
 
     @property
-    def starving(self) -> bool:
-        """It wants a CPU, and is given so little of one that no work of its own ends in a usual time."""
-        return self.wants_cpu and self.cpu is not None and self.cpu < STARVED_CORES
-
-    @property
     def starved(self) -> bool:
         """Ready to run all along, and given less of a core than it asks: who runs has not slept of its own accord."""
         return self.state == "R" and self.cpu is not None and not is_blocked(self.cpu) and not wakes(self)
@@ -118,19 +107,9 @@ class Motion:
         return self.unrun if self.blocked and not self.helped else 0.0
 
     @property
-    def helpers_move_data(self) -> bool:
-        """Processes that it forked read or write in earnest."""
-        return (self.helpers_bytes or 0.0) > WORK_BYTES_PER_S
-
-    @property
     def moves_data(self) -> bool:
         """It reads or writes in earnest."""
         return max(self.read or 0.0, self.written or 0.0) > WORK_BYTES_PER_S
-
-    @property
-    def moves_memory(self) -> bool:
-        """Its memory grows or shrinks by more than what an interpreter takes and gives back at one point."""
-        return self.memory >= WORK_MEMORY_BYTES
 
     @property
     def helped(self) -> bool:
@@ -218,15 +197,6 @@ def motion(rank: Rank | None, since: float | None = None) -> Motion:
     )
 
 
-def memory_moved(rank: Rank | None, seconds: float) -> bool:
-    """Whether the memory that it holds has grown or shrunk, in the last ``seconds``, by more than a loop takes."""
-    if rank is None or not rank.looks:
-        return False
-    newest = rank.looks[-1].at
-    held = [look.value.rss for look in takewhile(lambda look: look.at >= newest - seconds, reversed(rank.looks))]
-    return max(held) - min(held) >= WORK_MEMORY_BYTES
-
-
 def state_of(pulse: RankPulse) -> str:
     """The kernel's letter; T, stopped, also for a process that is frozen, which the kernel shows as asleep."""
     return "T" if is_frozen(pulse.wchan) else pulse.state
@@ -274,13 +244,6 @@ def comes_back(moved: Motion) -> bool:
 def naps_briefly(switches: float, cores: float) -> bool:
     """True for a wait in C that looks again after every short sleep, by its switches per second and its CPU."""
     return switches >= POLLS_PER_S and cores <= A_POLL * switches
-
-
-def works_between(moved: Motion) -> bool:
-    """True where each time it woke it used more CPU than a look at a file or a flag takes."""
-    rate = moved.switches or 0.0
-    least = (A_SCRIPTS_WAKE if rate <= SELDOM else A_WAKE) * rate
-    return wakes(moved) and moved.cpu is not None and not is_blocked(moved.cpu) and moved.cpu >= least
 
 
 def told_to_poll(process: Rank | None) -> bool:

@@ -48,16 +48,5 @@ class Readings(Sequence[Activity]):
         """Processes that the rank had started and that were looked at, too, oldest look first."""
         return tuple(dump.pid for dump in self._dumps if dump.pid != dump.rank_pid)
 
-    @property
-    def helpers_ready(self) -> bool:
-        """Most looks that met such processes met one of them ready to run, the last one too: these are given no CPU."""
-        ends = [*self._begin[1:], len(self._dumps)]
-        met = [
-            any(dump.state == "R" for dump in helpers)
-            for begin, end in zip(self._begin, ends, strict=False)
-            if (helpers := [dump for dump in self._dumps[begin:end] if dump.pid != dump.rank_pid])
-        ]
-        return len(met) > 1 and met[-1] and 2 * sum(met) > len(met)
-
 
 NOTHING_SEEN = Readings()
