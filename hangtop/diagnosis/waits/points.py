@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.stacks.doing import Activity
 from hangtop.diagnosis.stacks.waits import ROOTS
-from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.rank_status import RankStatus
+
+if TYPE_CHECKING:
+    from hangtop.diagnosis.waits.graph import WaitGraph
 
 MEANING = "⟨"
 """Begins a folded frame that says what library frames mean."""

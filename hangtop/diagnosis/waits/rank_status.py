@@ -21,9 +21,8 @@ from hangtop.diagnosis.tables.thresholds import (
     WORK_BYTES_PER_S,
 )  # fmt: skip
 from hangtop.diagnosis.waits.held import held_for
-from hangtop.diagnosis.waits.native_frames import by_native, with_meaning
 from hangtop.diagnosis.waits.process_motion import HALTED, Motion, Moves, comes_back, polls, state_of, wakes
-from hangtop.diagnosis.waits.readings import NOTHING_SEEN, Readings
+from hangtop.diagnosis.waits.readings import NOTHING_SEEN, Readings, by_native, with_meaning
 from hangtop.diagnosis.waits.traced import held_by_a_tracer
 
 State = Literal[
