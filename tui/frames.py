@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from collectors.samples.stacks import Frame, StackDump
-from hangtop.diagnosis.stacks.roles import main_thread
 
 _INSTALLED = re.compile(r"^.*/(?:(?:site|dist)-packages|lib/python3\.\d+)/")
 
@@ -18,6 +17,8 @@ def where(frame: Frame) -> str:
 
 def short_stack(dump: StackDump, most: int) -> list[str]:
     """``read_shard (data.py:88)``: frames of the main thread, the innermost first; those of the user's code alone."""
+    from hangtop.diagnosis.stacks.roles import main_thread  # not before the first frame is drawn
+
     main = main_thread(dump)
     frames = [] if main is None else main.frames
     own = [frame for frame in frames if not _INSTALLED.match(frame.file)] or frames
