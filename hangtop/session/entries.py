@@ -8,6 +8,21 @@ from collectors.fleet.sink import LinkChange
 from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
 from collectors.samples.stacks import StackDump
 
+VERSION = 2
+"""Of the format of recordings."""
+
+
+class About(NamedTuple):
+    """What was recorded."""
+
+    version: str
+    targets: list[str]
+    started: float
+    interval: float
+    patience: float
+    label: str
+    format: int = VERSION
+
 
 class BadLine(NamedTuple):
     """A line of a node that did not decode."""

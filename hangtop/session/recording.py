@@ -13,7 +13,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import zstandard
@@ -27,9 +27,8 @@ from collectors.samples.logs import LogEvent, LogLines
 from collectors.samples.ranks import Helper, RankProcess
 from collectors.samples.registry import SAMPLES
 from collectors.samples.stream import Fault
-from hangtop.session.entries import OTHERS, BadLine, End, Entry, Mark, Payload
+from hangtop.session.entries import OTHERS, About, BadLine, End, Entry, Mark, Payload
 
-VERSION = 2
 BLOCK_BYTES = 256 * 1024
 """Bytes of lines after which a block is written …"""
 BLOCK_SECONDS = 5.0
@@ -45,18 +44,6 @@ SCHEMA = (
 
 class RecordingError(Exception):
     """The file cannot be written or read; the text names it and says why."""
-
-
-class About(NamedTuple):
-    """What was recorded."""
-
-    version: str
-    targets: list[str]
-    started: float
-    interval: float
-    patience: float
-    label: str
-    format: int = VERSION
 
 
 WORDS = frozenset((LogEvent, LogLines, RankProcess, Helper, PortUse, GpuProcesses, Fault, BadLine, Mark))

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hangtop import __version__
-from hangtop.session.entries import Entry, Payload
+from hangtop.session.entries import About, Entry, Payload
 from hangtop.session.options import SessionOptions, job_of_slurm
 from hangtop.session.state.changes import Change
 from hangtop.session.state.job_state import JobState
 
 if TYPE_CHECKING:  # with zstandard and SQLite: not before something is to be kept
-    from hangtop.session.recording import About, Recorder, Recording
+    from hangtop.session.recording import Recorder, Recording
 
 LIMIT = 256 << 20
 """Bytes of the past: an hour of 64 nodes with eight GPUs each, a day of a small job."""
@@ -77,8 +77,6 @@ class Recordings:
         return recorder
 
     def _about(self) -> About:
-        from hangtop.session.recording import About
-
         options = self._options
         by_others = options.hostfile or options.via or job_of_slurm(options)
         targets = sorted(self._state.nodes) if by_others and not options.targets else options.targets

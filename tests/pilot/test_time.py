@@ -102,8 +102,6 @@ async def test_without_a_past_it_is_said_why_only_now_can_be_shown() -> None:
         session.recordings.forget_past("of a job that is too large no past is kept")
         await shown.press("left")
         assert "only now can be shown: of a job that is too large no past is kept" in shown.notices()[-1]
-        await shown.press("left", "left")
-        assert len([told for told in shown.notices() if "only now" in told]) == 1, "once, however often it is asked for"
         assert shown.app.scene.timeline.at is None
 
 

@@ -41,9 +41,10 @@ from collectors.samples.registry import SAMPLES
 from collectors.samples.traces import RankTrace
 from hangtop.cli import config
 from hangtop.cli.screen import command as watch
+from hangtop.session.entries import About
 from hangtop.session.folder import files_session
 from hangtop.session.options import SessionOptions
-from hangtop.session.recording import About, Recorder, Recording, RecordingError
+from hangtop.session.recording import Recorder, Recording, RecordingError
 from hangtop.session.session import Session
 from tests.support import fuzz_node
 from tests.support.fuzzing import FIXTURES, LONGEST, Target, fixtures, in_file
