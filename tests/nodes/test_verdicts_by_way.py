@@ -14,7 +14,7 @@ import pytest
 from tests.support.api_server import ApiServer
 from tests.support.batches import Batches
 from tests.support.device_variants import ContainedJob, contained
-from tests.support.faulty import FaultyJob, Nurseries, WayIn, nurseries
+from tests.support.faulty import FaultyJob, Nurseries, WayIn, by_ssh, nurseries
 from tests.support.hung_cases import CASES
 from tests.support.pods import SELECTOR, environment, kubectl_folder, pods_of
 from tests.support.reached import HANGTOP
@@ -58,6 +58,13 @@ def by_kubectl(shut: Nurseries) -> Iterator[WayIn]:
     folder.mkdir()
     with ApiServer(folder, pods_of(shut.cluster)) as server:
         yield WayIn(["--via", "kubectl", "-n", "lab", "-l", SELECTOR], environment(server))
+
+
+@pytest.fixture(scope="module")
+def open_nodes() -> Iterator[Nurseries]:
+    """Nodes whose sshd is on."""
+    with nurseries() as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +123,13 @@ def test_slurm(of_slurm: Batches, name: str) -> None:
 @pytest.mark.parametrize("name", [*SOON, HEALTHY])
 def test_kubectl(of_kubectl: Batches, name: str) -> None:
     check(of_kubectl, name)
+
+
+@pytest.mark.parametrize("name", SOON[:2])
+@pytest.mark.parametrize("via", [[], ["--via", "ssh"]], ids=["own", "openssh"])
+def test_ssh(open_nodes: Nurseries, via: list[str], name: str) -> None:
+    way = by_ssh(open_nodes.cluster)
+    check(answers(open_nodes, WayIn([*way.words, *via]), (name,)), name)
 
 
 @pytest.mark.parametrize("name", [*SOON, HEALTHY])
