@@ -79,12 +79,8 @@ def _heading(grid: CollectiveGrid) -> list[Piece]:
     return [
         (f"{name} {grid.name}{said}", Tone.STRONG),
         (f"  {grid.seen}{of} {'rank' if (grid.size or grid.seen) == 1 else 'ranks'}", Tone.INFO),
-        (f"  ▸ {_odd(grid)}" if grid.odd else "", Tone.BAD),
+        ("  ▸ not all at the same place" if grid.odd else "", Tone.BAD),
     ]
-
-
-def _odd(grid: CollectiveGrid) -> str:
-    return "not all as fast" if grid.witness == "NCCL Inspector" else "not all at the same place"
 
 
 def _source(grid: CollectiveGrid, now: float) -> list[Piece]:

@@ -11,10 +11,10 @@ _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
 KEPT = 8
 """Repeats that are passed on; after them the 10th, 100th, 1000th …"""
 REMEMBERED = 4096
-ALWAYS = ("kernel.", "elastic.failure", "nccl.init", "nccl.end", "engine.", "job.submitted", "job.reported")
+ALWAYS = ("kernel.", "elastic.failure", "nccl.init", "nccl.end", "engine.")
 """Kinds whose events differ in their numbers alone and all count."""
 
-COUNTED = ("nccl.connect_retry", "peer.retry")
+COUNTED = ("nccl.connect_retry",)
 """Kinds whose lines may be the same to the letter, and of which it matters how many there were."""
 
 

@@ -34,7 +34,7 @@ FATAL_KINDS: dict[str, Manner] = {
 }
 VICTIM_SIGNALS = frozenset({"TERM", "SIGTERM", "INT", "SIGINT", "HUP", "SIGHUP"})
 """Signals by which launchers end the rest of a job."""
-NAMES = {"ray": "Ray", "vllm": "vLLM", "paddle": "Paddle", "flux": "Flux", "spark": "Spark"}
+NAMES = {"ray": "Ray", "vllm": "vLLM"}
 """Launchers that tell of workers which are gone without their exit codes."""
 _LEFT = {
     "exiting improperly": "an exit without MPI_Finalize",

@@ -1,7 +1,7 @@
 """The last collectives of every group as a table: ranks that are alike in one line, the odd ones marked.
 
-Filled by four witnesses: flight recorder dumps (a column a sequence number), NCCL's COLL lines (the last collective of
-every rank), NCCL RAS (a column an operation's counter), and NCCL's Inspector (a column an operation's speed).
+Filled by three sources: flight recorder dumps (a column a sequence number), NCCL's COLL lines (the last collective of
+every rank), and NCCL RAS (a column an operation's counter).
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class CollectiveGrid:
     name: str
     description: str
     size: int | None
-    witness: Literal["flight recorder", "NCCL log", "NCCL RAS", "NCCL Inspector"]
+    witness: Literal["flight recorder", "NCCL log", "NCCL RAS"]
     at: float | None
     sources: tuple[str, ...]
     seen: int

@@ -28,7 +28,7 @@ ENDING = 40
 LAUNCHERS = ("elastic.", "launcher.")
 """Words of who started ranks: steps behind them may be those of the other ranks."""
 FAULTS = (
-    "python.", "process.", "log.error", "host.", "gloo.", "fabric.", "engine.", "jax.", "peer.", "elastic.fail",
+    "python.", "process.", "log.error", "host.", "gloo.", "fabric.", "engine.", "jax.", "elastic.fail",
     "elastic.rendezvous", "elastic.signal", "elastic.restart", "elastic.closing", "elastic.unkillable",
     "launcher.exit", "launcher.killed", "launcher.refused", "launcher.lost_node", "launcher.pending",
     "slurm.out_of_memory", "slurm.cancelled", "nccl_tests.failed", "torch.out_of_memory", "torch.worker_died",
