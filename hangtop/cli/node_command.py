@@ -24,7 +24,6 @@ from hangtop.cli.ask import asker
 from hangtop.cli.options import SectionedCommand, connection, nodes
 from hangtop.cli.running import Status, interrupted_cleanly, interruptible
 from hangtop.cli.waiting import connected
-from hangtop.diagnosis.job import Job
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 
@@ -68,16 +67,6 @@ class NodeRun:
         for line in shown:
             click.echo(line, err=True)
         agree(question, yes=self.yes)
-
-    def agree_beside_job(self, command: str, where: Iterable[str], job: Job, effect: str) -> None:
-        """Show the command and its nodes; ask only where ranks of a job run on them."""
-        self.status.clear()
-        names = sorted(where)
-        if names:  # where no node could be reached, nothing runs
-            click.echo(f"on {', '.join(names)}: {command}", err=True)
-        beside = [rank for rank in job.ranks if rank.gone_at is None and rank.node in names]
-        if beside:
-            agree(f"{len(beside)} ranks of a job run there. {effect} Go on?", yes=self.yes)
 
 
 def node_command(

@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import click
 
 from collectors.probes.allreduce.plan import parse_sizes
-from collectors.probes.allreduce.run import describe
-from collectors.samples.traces import RankTrace
-from hangtop.cli.answer import wants_colour
 from hangtop.cli.node_command import NOT_WATCHING, NodeRun, Reply, finish, node_run
 from hangtop.cli.options import SectionedCommand, connection
-from hangtop.cli.probe_reply import LOADS, probe_command, probe_reply
+from hangtop.cli.probe_reply import probe_command, probe_reply, refused_usage, run_probe
 from hangtop.cli.running import Status, interrupted_cleanly
 from hangtop.diagnosis.job import Job
-from hangtop.session.asking import traces
-from hangtop.session.asking.probing import ProbeRefused, plan_probe
-from hangtop.session.asking.traced import Part, Traced, as_json, lines, traced
 from hangtop.session.options import SessionOptions
-from hangtop.session.probed import answer as probed
-from hangtop.session.probed.lines import answer_lines
-from hangtop.session.probed.shades import plain
-
-COLOURS: dict[Part, str] = {"compute": "green", "exposed": "red", "copy": "yellow", "data": "magenta", "idle": "blue"}
-WIDTH = 118
+from hangtop.session.probes import ProbeRefused
+from hangtop.session.probes.collectives import collectives as collectives_probe
+from hangtop.session.probes.traces import trace_ranks, traces_here, traces_there
 
 
 class SizesParam(click.ParamType[tuple[int, ...]]):
@@ -66,16 +55,12 @@ async def collectives(run: NodeRun, **wishes: Any) -> Reply:
     proves GPUs and fabric and is refused on GPUs that are in use. Exit code: 0 ok, 1 slow or failed, 2 wrong usage, 3
     no node reachable.
     """
-    began, job = time.monotonic(), run.session.job()
+    began = time.monotonic()
     try:
-        plan = plan_probe(job, python=run.options.python or "", **wishes)
+        probe = collectives_probe(run.session, **wishes)
     except ProbeRefused as refused:
-        raise click.UsageError(str(refused)) from None
-    run.agree_beside_job(describe(plan), (node.name for node in plan.nodes), job, LOADS)
-    found = await probed.probe(run.session, plan, run.status.say)
-    return probe_reply(found.outcome, found.summary, found.findings, job=job, began=began,
-                       figures=probed.as_json(found), table=plain(answer_lines(found, by_place=True)),
-                       options=run.options)  # fmt: skip
+        refused_usage(refused)
+    return await run_probe(run, probe, began)
 
 
 @click.command("trace", cls=SectionedCommand)
@@ -97,60 +82,31 @@ def trace(
     PATH is a file, a folder or a glob on this machine. With --on-nodes or --live the words are nodes. Exit code: 0 ok,
     1 slow or nothing to read, 2 wrong usage, 3 no node reachable.
     """
-    began, there = time.monotonic(), replace(options, targets=words)
+    there = replace(options, targets=words)
     if on_nodes and live:
         raise click.UsageError("--on-nodes reads traces that lie there, --live makes new ones: choose one")
-    job = Job(now=time.time(), watched=0.0, live=False)
-    if live:
-        if options.read_only:
-            raise click.UsageError("--read-only refuses tracing: it slows the ranks down")
-        found, job = interrupted_cleanly(_trace_live(there, seconds, yes))
-    elif on_nodes:
-        found, job = interrupted_cleanly(_trace_there(there, on_nodes))
-    elif words:
-        found = _trace_here(words)
-    else:
+    if live and options.read_only:
+        raise click.UsageError("--read-only refuses tracing: it slows the ranks down")
+    if not words:
         raise click.UsageError("name traces: files, folders or globs; or nodes with --on-nodes GLOB or --live")
-    answer = traced(found)
-    finish(probe_reply(answer.outcome, answer.summary, answer.findings, job=job, began=began, figures=as_json(answer),
-                       table=_trace_table(answer)), as_json=json)  # fmt: skip
+    work = _on_nodes(there, on_nodes, seconds if live else None, yes) if on_nodes or live else _here(words)
+    finish(interrupted_cleanly(work), as_json=json)
 
 
-def _trace_here(patterns: tuple[str, ...]) -> list[RankTrace]:
-    status = Status()
+async def _here(patterns: tuple[str, ...]) -> Reply:
+    began, status = time.monotonic(), Status()
     try:
-        return traces.read_here(patterns, status.say)
+        result = await traces_here(patterns).run(status.say)
     finally:
         status.clear()
+    return probe_reply(result, Job(now=time.time(), watched=0.0, live=False), began)
 
 
-async def _trace_there(options: SessionOptions, patterns: tuple[str, ...]) -> tuple[list[RankTrace], Job]:
-    async with node_run(options, ("ranks",)) as run:
-        job = run.session.job()
-        return await traces.read_there(run.session, job, patterns, run.status.say), job
-
-
-async def _trace_live(options: SessionOptions, seconds: float, yes: bool) -> tuple[list[RankTrace], Job]:
+async def _on_nodes(options: SessionOptions, patterns: tuple[str, ...], live: float | None, yes: bool) -> Reply:
+    began = time.monotonic()
     async with node_run(options, ("ranks",), yes=yes) as run:
-        job = run.session.job()
-        asking = await traces.find_ways(run.session, job, seconds)
-        run.status.clear()
-        if not asking.possible:
-            click.echo("\n".join((*asking.missing(), *traces.HOW_TO_ENABLE)), err=True)
-            return asking.unread(), job
-        commands = [f"on {node}: {shown}" for node, told in asking.commands().items() for shown in told]
-        run.agree(f"The profiler slows these ranks down for {seconds:g} s. Go on?", *asking.missing(), *commands)
-        run.status.say(f"tracing for {seconds:g} s, then the ranks write")
-        return await traces.capture(run.session, asking), job
-
-
-def _trace_table(answer: Traced) -> Iterator[str]:
-    colour = wants_colour(sys.stdout)
-    for line in lines(answer, WIDTH):
-        yield "".join(_painted(text, part) if colour else text for text, part in line).rstrip()
-
-
-def _painted(text: str, part: Part) -> str:
-    if part in COLOURS:
-        return click.style(text, fg=COLOURS[part])
-    return click.style(text, bold=part == "strong", dim=part == "dim") if part != "text" else text
+        try:
+            probe = traces_there(run.session, patterns) if live is None else await trace_ranks(run.session, live)
+        except ProbeRefused as refused:
+            raise click.ClickException(str(refused)) from None
+        return await run_probe(run, probe, began)

@@ -5,17 +5,20 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import click
 
+from collectors.probes.repair.ask import Signal
 from hangtop.cli.answer import wants_colour
 from hangtop.cli.groups import DefaultGroup
 from hangtop.cli.node_command import NodeRun, Reply, node_command
+from hangtop.cli.probe_reply import painted
 from hangtop.diagnosis.environment.catching import catching
 from hangtop.diagnosis.phrasing import count
-from hangtop.session.asking import draining, repairs
-from hangtop.session.asking.repairs import Looked, Order, Repairable
+from hangtop.session.probes import Probe, ProbeRefused, ProbeResult
+from hangtop.session.probes import drain as draining
+from hangtop.session.probes import repair as repairs
+from hangtop.session.probes.repair import Looked, Repairable
 
 NAMES = click.option(
     "--pid", "names", metavar="NODE:PID", multiple=True, help="Only this one of those listed; repeatable."
@@ -38,7 +41,7 @@ async def list_command(run: NodeRun) -> Reply:
     if not lines and not looked.unknown:
         lines = ["no orphan of an earlier run, no stopped rank"]
     document = {
-        "orphans": list(map(_row, looked.orphans)), "stopped": list(map(_row, looked.stopped)),
+        "orphans": [one.row() for one in looked.orphans], "stopped": [one.row() for one in looked.stopped],
         "unknown": looked.unknown,
     }  # fmt: skip
     code = 1 if looked.orphans or looked.stopped else 3 if looked.unknown else 0
@@ -57,7 +60,7 @@ async def orphans(run: NodeRun, names: tuple[str, ...], doubtful: bool, grace: f
     gone or there was none, 1 some are left, 2 wrong usage, 3 no node reachable.
     """
     looked = await _look(run)
-    return await _signalled(run, looked, looked.orphans, names, Order("TERM", (), grace), doubtful=doubtful)
+    return await _signalled(run, looked, looked.orphans, names, "TERM", grace, doubtful=doubtful)
 
 
 @changing("continue")
@@ -68,7 +71,7 @@ async def continue_command(run: NodeRun, names: tuple[str, ...]) -> Reply:
     Exit code: 0 all go on or none was stopped, 1 some do not, 2 wrong usage, 3 no node reachable.
     """
     looked = await _look(run)
-    return await _signalled(run, looked, looked.stopped, names, Order("CONT", (), 0.0), doubtful=True)
+    return await _signalled(run, looked, looked.stopped, names, "CONT", 0.0, doubtful=True)
 
 
 async def _look(run: NodeRun) -> Looked:
@@ -77,15 +80,16 @@ async def _look(run: NodeRun) -> Looked:
 
 
 async def _signalled(
-    run: NodeRun, looked: Looked, there: Sequence[Repairable], names: Sequence[str], order: Order, *, doubtful: bool
-) -> Reply:
+    run: NodeRun, looked: Looked, there: Sequence[Repairable], names: Sequence[str], signal: Signal, grace: float, *,
+    doubtful: bool,
+) -> Reply:  # fmt: skip
     """Show, ask, act: over the connection that was looked through, so that what was shown is what is signalled."""
     wrong = sorted(set(names) - {one.name for one in there})
     if wrong:
         listed = ", ".join(one.name for one in there) or "none"
         raise click.UsageError(f"--pid {wrong[0]} is not among those that can be mended now: {listed}")
     processes = repairs.chosen(there, names, doubtful=doubtful)
-    ends = order.signal == "TERM"
+    ends = signal == "TERM"
     run.status.clear()
     for one in there:
         left = "" if one in processes else "  [left alone: --all takes it too]"
@@ -93,14 +97,18 @@ async def _signalled(
     if not processes:
         lines = [f"no {'orphan' if ends else 'stopped process'} to mend", *_unknown(looked)]
         return Reply({"results": [], "unknown": looked.unknown}, lines, 3 if looked.unknown else 0)
-    order = Order(order.signal, processes, order.grace)
-    what = "End" if ends else "Continue"
-    run.agree(f"{what} {count(len(processes), 'process', 'processes')}?", order.command())
-    results = await repairs.carry_out(run.session, order)
-    rows = [_row(one.repairable) | {"outcome": one.signalled.outcome, "text": one.signalled.text} for one in results]
-    lines = [f"{_mark(one.good)} {one.repairable.name}: {one.signalled.text}" for one in results]
-    return Reply({"results": rows, "unknown": looked.unknown}, [*lines, *_unknown(looked)],
-                 int(not all(one.good for one in results)))  # fmt: skip
+    what = f"{'End' if ends else 'Continue'} {count(len(processes), 'process', 'processes')}"
+    result = await _run(run, repairs.signal_probe(run.session, what, signal, processes, grace), f"{what}?")
+    document = dict(result.figures) | {"unknown": looked.unknown}
+    return Reply(document, [*painted(result.lines), *_unknown(looked)], int(result.outcome != "ok"))
+
+
+async def _run(run: NodeRun, probe: Probe, question: str) -> ProbeResult:
+    run.agree(question, probe.command)
+    try:
+        return await probe.run(run.status.say)
+    except ProbeRefused as refused:
+        raise click.ClickException(str(refused)) from None
 
 
 @reading("port")
@@ -146,10 +154,10 @@ async def drain_command(run: NodeRun, out: tuple[str, ...], reason: str) -> Repl
         raise click.UsageError("say which node to take out: --out NODE")
     commands = draining.commands(await repairs.settled(run.session), out, reason)
     run.agree(f"Take {', '.join(out)} out?", *commands)
-    results = [await draining.carry_out(run.session, command) for command in commands]
-    rows = [{"command": one.command, "ok": one.good, "text": one.said} for one in results]
-    lines = [f"{_mark(one.good)} {one.command}: {one.said}" for one in results]
-    return Reply({"results": rows}, lines, int(not all(one.good for one in results)))
+    results = [await draining.drain_probe(run.session, command).run(run.status.say) for command in commands]
+    lines = [line for result in results for line in painted(result.lines)]
+    bad = any(result.outcome != "ok" for result in results)
+    return Reply({"results": [dict(result.figures) for result in results]}, lines, int(bad))
 
 
 def _listed(processes: Iterable[Repairable], what: str, mend: str) -> Iterator[str]:
@@ -163,19 +171,6 @@ def _listed(processes: Iterable[Repairable], what: str, mend: str) -> Iterator[s
 
 def _unknown(looked: Looked) -> list[str]:
     return [f"not known: {node}: {why}" for node, why in looked.unknown.items()]
-
-
-def _mark(good: bool) -> str:
-    return click.style("✓", fg="green") if good else click.style("✗", fg="red")
-
-
-def _row(one: Repairable) -> dict[str, Any]:
-    process = one.process
-    return {
-        "node": one.node, "pid": process.pid, "rank": process.rank, "role": process.role, "user": process.user,
-        "run_id": process.run_id, "age_s": round(one.age, 1), "state": process.state, "gpu_memory": one.gpu_memory,
-        "ports": process.ports, "command": process.command, "sure": process.sure, "why": process.why,
-    }  # fmt: skip
 
 
 command = DefaultGroup(

@@ -11,7 +11,7 @@ import click
 from hangtop.cli.groups import DefaultGroup
 from hangtop.cli.node_command import NodeRun, Reply, node_command
 from hangtop.diagnosis.evidence.sources import ladder
-from hangtop.session.asking.orders import WitnessOrder, WitnessRefused
+from hangtop.session.probes import Probe, ProbeRefused, plain
 from hangtop.session.session import Session
 
 VERSIONS = 3.0
@@ -51,19 +51,19 @@ async def _versions_known(session: Session) -> None:
         await asyncio.sleep(0.1)
 
 
-def _consent_command(name: str, order_of: Callable[[Session], WitnessOrder], text: str) -> click.Command:
+def _consent_command(name: str, probe_of: Callable[[Session], Probe], text: str) -> click.Command:
     """A command that shows what will be done in the job, asks, does it and prints what came."""
 
     async def work(run: NodeRun) -> Reply:
         await _versions_known(run.session)
         try:
-            order = order_of(run.session)
-            run.agree(f"{order.brief()}. Go on?", order.command(), order.risk())
-            run.status.say(order.title)
-            lines = await order.carry_out(run.session)
-        except WitnessRefused as refused:
+            probe = probe_of(run.session)
+            run.agree(f"{probe.brief}. Go on?", probe.command, probe.risk)
+            run.status.say(probe.title)
+            result = await probe.run(run.status.say)
+        except ProbeRefused as refused:
             raise click.ClickException(str(refused)) from None
-        return Reply({"lines": lines}, lines)
+        return Reply(dict(result.figures), plain(result.lines))
 
     work.__doc__ = text
     return node_command(
@@ -72,20 +72,20 @@ def _consent_command(name: str, order_of: Callable[[Session], WitnessOrder], tex
     )(work)  # fmt: skip
 
 
-def _status(session: Session) -> WitnessOrder:
-    from hangtop.session.asking.ras_status import status
+def _counts(session: Session) -> Probe:
+    from hangtop.session.probes.ras import counts
 
-    return status(session)
+    return counts(session)
 
 
-def _diagnostics(session: Session) -> WitnessOrder:
-    from hangtop.session.asking.ras import diagnostics
+def _diagnostics(session: Session) -> Probe:
+    from hangtop.session.probes.ras import diagnostics
 
     return diagnostics(session)
 
 
 status_command = _consent_command(
-    "status", _status,
+    "status", _counts,
     """Have NCCL's RAS say what each rank has launched, where it is not asked by itself (NCCL 2.24 to 2.28).
 
     Those can crash a job that is asked, so this asks first. Exit code: 0 answered, 1 it cannot be asked, 2 wrong usage,

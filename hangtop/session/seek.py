@@ -95,7 +95,7 @@ class SeekedSession(Session):
         _known(now, here, at)
         self.verdict = head.history.verdict_at(at)
         self.history, self.told.pace, self.traces = head.history, head.told.pace, head.traces
-        self.probed = [answer for answer in head.probed if answer.report.at <= at]
+        self.probed = [report for report in head.probed if report.at <= at]
 
 
 def _known(now: JobState, here: JobState, at: float) -> None:

@@ -28,8 +28,8 @@ from hangtop.session.watching.watcher import Watcher
 from hangtop.session.watching.witnesses import Witnesses
 
 if TYPE_CHECKING:
+    from collectors.samples.probes import ProbeReport
     from hangtop.diagnosis.traces.picture import TracePicture
-    from hangtop.session.probed.answer import Probed
 
 OnVerdict = Callable[[Verdict | None, Verdict], None]
 """Called with the verdict before and the new one, when what it says changed."""
@@ -81,7 +81,7 @@ class Session(Intake):
         self.watcher = Watcher(self)
         self.witnesses = Witnesses(self)
         self._watching: asyncio.Task[None] | None = None
-        self.probed: list[Probed] = []
+        self.probed: list[ProbeReport] = []
         """Answers of the probes of collectives that were asked for, oldest first."""
         self.traces: TracePicture | None = None
         """What the profiler traces that were read last say together."""
@@ -165,7 +165,7 @@ class Session(Intake):
 
     def pictured(self, sheet: Sheet) -> Job:
         """Make the picture, and remember which processes are not of the job."""
-        job = sheet.job(tuple(answer.report for answer in self.probed), self.traces)
+        job = sheet.job(tuple(self.probed), self.traces)
         self._timeout = job.collective_timeout
         twice = [(name, rank.process.pid) for name in job.also for rank in sheet.nodes[name][1] if rank.gone_at is None]
         strange = ((other.node, other.process.pid) for other in (*job.others, *job.bystanders))

@@ -23,8 +23,6 @@ from collectors.fleet.ssh.known_hosts import KnownHosts
 from collectors.fleet.targets.chosen import TargetError, parse, read_hostfile
 from collectors.fleet.transport import SshConfigError, TransportError
 from collectors.formats import BadFormat, flight_recorder, kineto, nccl_tests, nvidia_smi_text, pickled, pyspy_text, ras
-from collectors.formats.pcap import PcapError, segments, whole_length
-from collectors.formats.tcp_flows import flows
 from collectors.node.gpus.nvidia_smi_fields import known_fields, rejected_field
 from collectors.node.logs.parser import LogParser
 from collectors.node.stacks.asking import WantsPySpy
@@ -49,7 +47,6 @@ from hangtop.session.session import Session
 from tests.support import fuzz_node
 from tests.support.fuzzing import FIXTURES, LONGEST, Target, fixtures, in_file
 from tests.support.made import gpu_row, hello, process, pulse, tick
-from tests.support.packets import FIN, SYN, frame, pcap
 
 _told = one_of(
     Observation, PathFigure, RasAnswer, RecorderFile, Curable, Signalled, PortsInUse, FlameProgress, Recorded,
@@ -136,11 +133,6 @@ def _trace(data: bytes) -> None:
     kineto.of_stream(BytesIO(data).read, "x.json")
 
 
-def _capture(data: bytes) -> None:
-    whole_length(BytesIO(data))
-    flows(segments(BytesIO(data)))
-
-
 def _smi_text(text: str) -> None:
     nvidia_smi_text.read(text)
     known_fields(text)
@@ -177,10 +169,6 @@ def _samples() -> tuple[bytes, ...]:
     )
 
 
-def _pcap() -> bytes:
-    return pcap([frame(1, 0, flags=SYN), frame(2, 1448), frame(2, 1448, at=2.0), frame(1450, 0, flags=FIN)])
-
-
 def _private_key() -> bytes:
     return asyncssh.generate_private_key("ssh-ed25519").export_private_key("openssh", passphrase="x", rounds=50)
 
@@ -213,7 +201,6 @@ def targets() -> dict[str, Target]:
         "answers": Target(_answers, fixtures("seeds/answers/*")),
         "interpreter": Target(_text(interpreter.choose, TransportError), (b"shell\npython 3.9 /usr/bin/python3\n",)),
         "trace": Target(_reading(_trace, BadFormat), traced),
-        "capture": Target(_reading(_capture, PcapError), (_pcap(),), whole=True),
         "folded": Target(_text(lambda text: list(profile([("rank 0", text)]).walk())), (b"a;b (x.py:1) 3\na;c 5\n",)),
         "analyze": Target(_analyze, _archives() + dumps + devices + logs[:4] + traced, whole=True),
         "recording": Target(_reading(_recording, RecordingError), (_recorded(),), whole=True),

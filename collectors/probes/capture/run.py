@@ -12,7 +12,6 @@ from typing import BinaryIO
 
 from collectors.fleet import payload
 from collectors.fleet.transport import Transport, TransportError
-from collectors.formats.pcap import PcapError, whole_length
 from collectors.probes.decoding import Unreadable, answer
 from collectors.probes.running import Limits, Running
 from collectors.samples.asked import Observation
@@ -107,7 +106,7 @@ async def _one(node: CaptureNode, folder: Path, name: str, seconds: float, most:
     for prefix in ((), ("sudo", "-n")) if sudo else ((),):
         with path.open("wb") as file:
             said, why = await _run(node, prefix, file, seconds, most)
-        size = _trim(path)
+        size = path.stat().st_size
         if size:
             found = _STATISTICS.search(said)
             packets, dropped = (int(found.group(1)), int(found.group(2))) if found else (None, None)
@@ -162,14 +161,3 @@ class _Into:
             except OSError as error:
                 self.error = error
         return False
-
-
-def _trim(path: Path) -> int:
-    """Cut off a last record that is not whole; returns the size, 0 for what is no capture."""
-    try:
-        with path.open("r+b") as file:
-            size = whole_length(file)
-            file.truncate(size)
-    except PcapError:
-        return 0
-    return size

@@ -1,4 +1,4 @@
-"""Asks every node how it sees the others: names, routes, ping; and measures with iperf3 where two nodes have it."""
+"""Asks every node what it takes the others' names for, and measures with iperf3 where two nodes have it."""
 
 from __future__ import annotations
 
@@ -29,15 +29,9 @@ class Around:
     answers: dict[str, list[Observation]] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
 
-    def of(self, node: str, name: str, subject: str = "") -> Observation | None:
-        """One answer."""
-        found = (one for one in self.answers.get(node, ()) if one.name == name and subject in ("", one.subject))
-        return next(found, None)
-
-    def has(self, node: str, tool: str) -> bool:
-        """True where a tool was found."""
-        found = self.of(node, "tool", tool)
-        return found is not None and bool(found.value)
+    def has_iperf(self, node: str) -> bool:
+        """True where iperf3 was found."""
+        return any(one.name == "tool" and bool(one.value) for one in self.answers.get(node, ()))
 
 
 async def ask(transport: Transport, python: str, entry: str, arguments: Mapping[str, object]) -> list[Observation]:
@@ -54,22 +48,17 @@ async def ask(transport: Transport, python: str, entry: str, arguments: Mapping[
     return found
 
 
-async def look_around(
-    places: Sequence[tuple[str, Transport, str, str]], names: Sequence[str], *, measure: bool = True
-) -> Around:
-    """Ask (name, connection, interpreter, address) of every node about the names and the others' addresses."""
+async def look_around(places: Sequence[tuple[str, Transport, str]], names: Sequence[str]) -> Around:
+    """Ask (name, connection, interpreter) of every node about the names."""
     found = Around()
 
-    async def one(place: tuple[str, Transport, str, str]) -> None:
-        name, transport, python, _ = place
-        others = [address for other, _, _, address in places if other != name]
+    async def one(name: str, transport: Transport, python: str) -> None:
         try:
-            arguments = {"names": list(names), "addresses": others, "measure": measure}
-            found.answers[name] = await ask(transport, python, AROUND, arguments)
+            found.answers[name] = await ask(transport, python, AROUND, {"names": list(names)})
         except TransportError as error:
             found.errors[name] = str(error)
 
-    await asyncio.gather(*map(one, places))
+    await asyncio.gather(*(one(*place) for place in places))
     return found
 
 

@@ -49,7 +49,7 @@ def describe(python: str = "python3") -> str:
     """The exact remote command, and what it does there, for the person who is asked."""
     return (
         f"{shlex.join(payload.command(python))}  (the program comes through its input: sockets between the nodes; "
-        "ip route get, ping -c 5 and iperf3 -n where they are installed)"
+        "iperf3 -n where it is installed)"
     )
 
 

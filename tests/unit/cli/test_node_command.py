@@ -15,15 +15,15 @@ from click.testing import CliRunner
 
 from collectors.fleet.sink import LinkChange
 from collectors.probes.flame import ProfileFiles, profile
-from hangtop.cli.flame import heaviest
 from hangtop.cli.node_command import TOLD, NoNodeError, need_a_node, tell_unreached
 from hangtop.cli.probe import command as probe
 from hangtop.cli.stacks import command as stacks
 from hangtop.cli.stacks import stacks_reply
 from hangtop.diagnosis.job import Job, Node, Rank
 from hangtop.diagnosis.stacks import merge
-from hangtop.session.asking.flames import FlameGraph
 from hangtop.session.options import SessionOptions
+from hangtop.session.probes import plain
+from hangtop.session.probes.flame import result
 from hangtop.session.session import Session
 from tests.support.made import hello, process
 from tests.support.stacks import TORCH, dump, main_dump, scenario
@@ -158,8 +158,8 @@ def test_the_exit_code_of_stacks(entries: list[tuple[int, object]], ranks: set[i
 
 def test_the_heaviest_frames_of_a_profile_come_first() -> None:
     stacked = "main (t.py:1);load (d.py:2) 90\nmain (t.py:1);step (t.py:3) 9\nmain (t.py:1) 1\n"
-    graph = FlameGraph(profile([("rank 0 on node1", stacked)]), ProfileFiles(Path("a.svg"), Path("a.json")), {})
-    assert heaviest(graph) == [
+    found = result(profile([("rank 0 on node1", stacked)]), ProfileFiles(Path("a.svg"), Path("a.json")), {})
+    assert list(plain(found.lines))[:4] == [
         "100.0 %    rank 0 on node1",
         "100.0 %      main (t.py:1)",
         " 90.0 %        load (d.py:2)",

@@ -6,8 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.probes.infiniband.remote.read import IbPort, parse_bandwidth, parse_devinfo, parse_route
-from collectors.probes.path.remote.around import parse_ping
+from collectors.probes.infiniband.remote.read import (
+    IbPort,
+    parse_bandwidth,
+    parse_devinfo,
+    parse_ping,
+    parse_route,
+)
 from tests.support.ib_tools import BANDWIDTH, DEVINFO, PING, ROUTE
 
 

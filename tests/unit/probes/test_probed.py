@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from collectors.samples.probes import NcclTest, ProbeFigure, ProbePair, ProbeRank, ProbeReport
 from hangtop.diagnosis.job import Job, Node
-from hangtop.session.probed.answer import as_json, judged
-from hangtop.session.probed.heat import heat_map
-from hangtop.session.probed.lines import answer_lines
-from hangtop.session.probed.shades import plain
+from hangtop.session.probes import plain
+from hangtop.session.probes.collectives import result
+from hangtop.session.probes.square import square
 
 NODES = ("node1", "node2", "node3")
 
@@ -29,7 +28,7 @@ def job() -> Job:
 
 
 def lines(found: ProbeReport) -> str:
-    return "\n".join(plain(answer_lines(judged(found, job()))))
+    return "\n".join(plain(result(found, job()).lines))
 
 
 # --- the square --------------------------------------------------------------------------------------------------
@@ -39,7 +38,7 @@ def test_a_slow_node_is_a_row_and_a_column_without_any_colour() -> None:
     speeds: dict[tuple[str, str], float | None] = {
         ("node1", "node2"): 1.0, ("node1", "node3"): 0.05, ("node2", "node3"): None,
     }  # fmt: skip
-    _, head, *rows = plain(heat_map(report(pairs=speeds).pairs))
+    _, head, *rows = plain(square(report(pairs=speeds).pairs))
     assert head.split() == list(NODES)
     assert rows == [
         "node1           █ 1.0  ▁ 0.05",
@@ -50,14 +49,14 @@ def test_a_slow_node_is_a_row_and_a_column_without_any_colour() -> None:
 
 def test_pairs_that_were_not_measured_are_dots_and_one_pair_is_no_square() -> None:
     some = report(pairs={("node1", "node2"): 1.0, ("node2", "node3"): 0.5}).pairs
-    assert "·" in list(plain(heat_map(some)))[2]
-    assert list(heat_map(some[:1])) == []
+    assert "·" in list(plain(square(some)))[2]
+    assert list(square(some[:1])) == []
 
 
 def test_many_nodes_fit_a_screen_with_a_glyph_a_cell() -> None:
     names = [f"rack7-gpu{number:03}" for number in range(40)]
     pairs = [ProbePair(a, b, 1.0 if "007" not in a + b else 0.1, None, None, "") for a, b in combinations(names, 2)]
-    _, head, *rows = plain(heat_map(pairs))
+    _, head, *rows = plain(square(pairs))
     assert max(map(len, (head, *rows))) <= 120
     assert rows[7].count("▁") == 39
     assert rows[8].count("▁") == 1
@@ -67,7 +66,7 @@ def test_many_nodes_fit_a_screen_with_a_glyph_a_cell() -> None:
                           st.none() | st.floats(0, 1e4)), max_size=40))  # fmt: skip
 def test_any_pairs_make_a_square(some: list[tuple[str, str, float | None]]) -> None:
     pairs = [ProbePair(a, b, speed, None, None, "") for a, b, speed in some]
-    assert len({len(line) for line in list(plain(heat_map(pairs)))[2:]}) <= 1
+    assert len({len(line) for line in list(plain(square(pairs)))[2:]}) <= 1
 
 
 # --- lines -------------------------------------------------------------------------------------------------------
@@ -93,11 +92,11 @@ def test_what_nccl_said_and_what_nccl_tests_measured_is_told() -> None:
     assert "node2 by itself: all_reduce_perf, 8 GPUs: did not end within 40 s" in text
     together = "mpirun -np 12 -H node1:8,node3:4 /usr/local/bin/all_reduce_perf -b 536870912 -e 536870912 -f 2 -g 1"
     assert together in text
-    assert as_json(judged(found, job()))["nccl_tests_across"] == together
+    assert result(found, job()).figures["nccl_tests_across"] == together
     alone = found._replace(tested=found.tested[:2])
     assert "mpirun" not in lines(alone)
 
 
 def test_nothing_is_expected_of_unknown_hardware() -> None:
     assert "not known" in lines(report())
-    assert as_json(judged(report(), job()))["expected"] is None
+    assert result(report(), job()).figures["expected"] is None

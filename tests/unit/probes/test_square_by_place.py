@@ -6,8 +6,8 @@ from collectors.samples.location import Location
 from collectors.samples.probes import ProbePair
 from hangtop.diagnosis.job import Job, Node
 from hangtop.diagnosis.node_order import BY_NAME, Arrangement, arrangement
-from hangtop.session.probed.heat import heat_map
-from hangtop.session.probed.shades import plain
+from hangtop.session.probes import plain
+from hangtop.session.probes.square import square
 
 LEAVES = {"gpu1": "leaf2", "gpu2": "leaf1", "gpu3": "leaf2", "gpu4": "leaf1"}
 
@@ -27,7 +27,7 @@ def pairs(*names: str) -> list[ProbePair]:
 
 def test_nodes_of_one_leaf_stand_together_with_a_gap_between_leaves() -> None:
     arranged = arrangement(job(LEAVES), LEAVES)
-    legend, head, *rows = plain(heat_map(pairs(*LEAVES), arranged))
+    legend, head, *rows = plain(square(pairs(*LEAVES), arranged))
     assert "by leaf (scontrol)" in legend
     assert head.split() == ["gpu2", "gpu4", "gpu1", "gpu3"]
     assert rows == [
@@ -43,7 +43,7 @@ def test_by_name_where_nothing_parts_them_or_it_is_asked_for() -> None:
     apart = {name: f"leaf{name}" for name in LEAVES}
     together = dict.fromkeys(LEAVES, "leaf1")
     assert arrangement(job(apart), LEAVES) == arrangement(job(together), LEAVES) == BY_NAME
-    _, head, *rows = plain(heat_map(pairs(*LEAVES)))
+    _, head, *rows = plain(square(pairs(*LEAVES)))
     assert head.split() == sorted(LEAVES)
     assert "" not in rows
 
@@ -65,6 +65,6 @@ def test_large_squares_keep_their_ruler_above_the_right_columns() -> None:
     names = [f"n{number:02}" for number in range(14)]
     leaves = {name: f"leaf{number % 2}" for number, name in enumerate(names)}
     arranged = arrangement(job(leaves), names)
-    _, head, first, *_ = plain(heat_map(pairs(*names), arranged))
+    _, head, first, *_ = plain(square(pairs(*names), arranged))
     assert len(head.rstrip()) <= len(first.rstrip())
     assert head.index("10") - head.index("5") == 2 * 5 + 2 - 1

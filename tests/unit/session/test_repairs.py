@@ -10,8 +10,9 @@ import pytest
 from collectors.fleet.local import Local
 from collectors.probes.repair.remote.words import Curable
 from collectors.samples.stream import SourceState
-from hangtop.session.asking import repairs
-from hangtop.session.asking.repairs import Order, Repairable, RepairRefused
+from hangtop.session.probes import Probe, ProbeRefused
+from hangtop.session.probes import repair as repairs
+from hangtop.session.probes.repair import Repairable
 from tests.support.screens import NOW, Paper, PaperSession
 
 
@@ -20,6 +21,10 @@ def repairable(pid: int = 812, node: str = "node1", *, sure: bool = True, **fiel
         "orphan", pid, 5, 0.0, 0, "rank", "ada", "old", "torchrun", "python train.py", "S", [29500], sure, "why"
     )
     return Repairable(node, one._replace(**fields), 7200.0, 3 << 30)  # type: ignore[arg-type]
+
+
+def ending(session: PaperSession, *processes: Repairable, grace: float = 5.0) -> Probe:
+    return repairs.signal_probe(session, "End", "TERM", processes, grace)
 
 
 @pytest.fixture
@@ -43,21 +48,21 @@ async def test_a_session_that_may_only_look_signals_nobody(
 ) -> None:
     session.options = replace(session.options, read_only=True)
     monkeypatch.setattr(PaperSession, "transport", lambda *_: pytest.fail("it reached for a node"))
-    with pytest.raises(RepairRefused, match="--read-only"):
-        await repairs.carry_out(session, Order("TERM", (repairable(),)))
+    with pytest.raises(ProbeRefused, match="--read-only"):
+        await ending(session, repairable()).run(print)
 
 
 async def test_a_node_that_does_not_answer_has_no_result_rather_than_a_good_one() -> None:
-    (result,) = await repairs.carry_out(Paper(nodes=1).session(), Order("TERM", (repairable(),)))
-    assert (result.good, result.signalled.outcome) == (False, "unreachable")
+    result = await ending(Paper(nodes=1).session(), repairable()).run(print)
+    assert (result.outcome, result.figures["results"][0]["outcome"]) == ("failed", "unreachable")
 
 
-def test_the_command_of_every_node_with_both_signals() -> None:
-    text = Order("TERM", (repairable(), repairable(813), repairable(9, "node2")), 3.0).command()
+def test_the_command_of_every_node_with_both_signals(session: PaperSession) -> None:
+    text = ending(session, repairable(), repairable(813), repairable(9, "node2"), grace=3.0).command
     assert "on node1: kill -TERM 812 813; sleep 3; kill -KILL 812 813" in text
     assert "on node2: kill -TERM 9; sleep 3; kill -KILL 9" in text
     assert "only if the pid still has the start time that was seen" in text
-    assert "KILL" not in Order("CONT", (repairable(),)).command()
+    assert "KILL" not in repairs.signal_probe(session, "Continue", "CONT", (repairable(),)).command
 
 
 def test_what_decides_is_in_the_line() -> None:

@@ -20,7 +20,7 @@ from collectors.probes.trace import fetch
 from collectors.probes.trace.remote import program
 from collectors.probes.trace.remote.program import ListedTrace, TraceWay
 from collectors.samples.traces import RankTrace
-from hangtop.session.asking.traces import share
+from hangtop.session.probes.traces import share
 from tests.support.traces import rank_document
 
 TRACES = Path(__file__).parent.parent.parent / "fixtures" / "traces"

@@ -12,6 +12,8 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 _FIELD = re.compile(r"^\s*([a-z_]+):\s*(.*?)\s*$")
 _BANDWIDTH = re.compile(r"^\s*(\d+)\s+(\d+)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)")
 _HOP = re.compile(r"^\[(\d+)\] -> (?:(\S+) port )?\{(0x[0-9a-fA-F]+)\}\[(\d+)\](?: lid (\d+)-\d+ \"(.*)\")?")
+_SENT = re.compile(r"(\d{1,9}) packets transmitted, (\d{1,9}) (?:packets )?received")
+_TIMES = re.compile(r"(?:rtt|round-trip) min/avg/max(?:/mdev)? = [\d.]{1,20}/(\d{1,12}(?:\.\d{1,9})?)/")
 _UNITS = {"MiB/sec": 8 * 1.048576e-3, "MB/sec": 8 * 1.048576e-3, "Gb/sec": 1.0}
 """To Gb/s. perftest's MB are 2**20 bytes: older releases say MB/sec, newer MiB/sec for the same figure."""
 
@@ -99,3 +101,11 @@ def parse_route(said: str) -> List[str]:
             where = " lid %s" % lid if lid else ""
             hops.append("%s%s %s[%s]%s" % (kind or "port", named, guid, port, where))
     return hops
+
+
+def parse_ping(said: str) -> Optional[Tuple[int, int, Optional[float]]]:
+    """(sent, received, mean milliseconds) of ibping's summary; None where there is none."""
+    counts, times = _SENT.search(said), _TIMES.search(said)
+    if counts is None:
+        return None
+    return int(counts.group(1)), int(counts.group(2)), float(times.group(1)) if times else None

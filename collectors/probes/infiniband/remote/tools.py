@@ -14,8 +14,7 @@ from collectors.node.files import list_folder, text
 from collectors.node.network.served import last_line, start_server
 from collectors.node.say import say_all
 from collectors.node.source import Absent
-from collectors.probes.infiniband.remote.read import parse_bandwidth, parse_devinfo, parse_route
-from collectors.probes.path.remote.around import parse_ping
+from collectors.probes.infiniband.remote.read import parse_bandwidth, parse_devinfo, parse_ping, parse_route
 from collectors.samples.asked import Observation
 
 TOOLS = ("ibv_devinfo", "ib_write_bw", "ib_send_bw", "ibping", "ibtracert")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from collectors.samples.probes import ProbePair
 from hangtop.diagnosis.node_order import BY_NAME, Arrangement
-from hangtop.session.probed.shades import Line, Shade
+from hangtop.session.probes import Line, Shade
 
 BARS = "▁▂▃▄▅▆▇█"
 FAILED = "×"
@@ -21,44 +21,37 @@ GOOD, MIDDLING = 2 / 3, 1 / 3
 LEGEND = f"GB/s; {BARS[-1]} as fast as the best pair, {BARS[0]} an eighth of it or less, {FAILED} failed"
 
 
-def heat_map(pairs: Sequence[ProbePair], arranged: Arrangement = BY_NAME) -> Iterator[Line]:
+def square(pairs: Sequence[ProbePair], arranged: Arrangement = BY_NAME) -> Iterator[Line]:
     """Rows and columns are nodes, each pair in two cells. Nothing for fewer than two pairs.
 
-    In the order of their names, or ``arranged`` by where they hang: those of one leaf together, with a gap between
-    leaves, so that what crosses a slow one is a block.
+    In the order of their names, or ``arranged``: nodes of one leaf together, with a gap between leaves, so that what
+    crosses a slow leaf is a block.
     """
     if len(pairs) < 2:
         return
     names = sorted({name for pair in pairs for name in (pair.a, pair.b)}, key=arranged.key)
     by = f", by {arranged.level} ({arranged.source})" if arranged.level else ""
     yield [(f"pairs{by}, {LEGEND}", "dim")]
-    yield from _square(pairs, names, arranged)
-
-
-def _square(pairs: Sequence[ProbePair], names: Sequence[str], arranged: Arrangement) -> Iterator[Line]:
     homes = [arranged.homes.get(name, "") for name in names]
     gaps = [" " * GAP if number and home != homes[number - 1] else "" for number, home in enumerate(homes)]
-    home_width = max((len(home) for home in homes), default=0)
-    home_width += 2 if home_width else 0
+    home_width = max(len(home) + 2 if home else 0 for home in homes)
     cells = {key: pair for pair in pairs for key in ((pair.a, pair.b), (pair.b, pair.a))}
     best = max((pair.busbw or 0.0 for pair in pairs), default=0.0)
     figures = len(names) <= WITH_FIGURES
     width = max(map(len, names))
-    heads = [_cut(name, CELL - 1).rjust(CELL) for name in names] if figures else _ruler(len(names))
+    numbers = [f"{number if number % 5 == 0 else '':>2}" for number in range(1, len(names) + 1)]
+    heads = [_cut(name, CELL - 1).rjust(CELL) for name in names] if figures else numbers
     head = "".join(gap + text for gap, text in zip(gaps, heads, strict=True))
     yield [(" " * (home_width + width + (0 if figures else 4)) + head, "dim")]
-    before = ""
-    for number, name in enumerate(names, start=1):
-        home = arranged.homes.get(name, "")
-        if number > 1 and home != before:
+    for number, (name, home, gap_before) in enumerate(zip(names, homes, gaps, strict=True), start=1):
+        if gap_before:
             yield []
+        first = number == 1 or bool(gap_before)
         title = name.ljust(width) + ("" if figures else f"{number:>4}")
-        size = CELL if figures else 2
-        line: Line = [(("" if home == before else home).ljust(home_width), "dim"), (title, "")]
+        line: Line = [((home if first else "").ljust(home_width), "dim"), (title, "")]
         for gap, other in zip(gaps, names, strict=True):
-            text, shade = _cell(cells.get((name, other)), best, size, name == other)
+            text, shade = _cell(cells.get((name, other)), best, CELL if figures else 2, name == other)
             line.append((gap + text, shade))
-        before = home
         yield line
 
 
@@ -70,30 +63,16 @@ def _cell(pair: ProbePair | None, best: float, width: int, same: bool) -> tuple[
     share = pair.busbw / best if best else 0.0
     bar = BARS[min(len(BARS) - 1, max(0, int(share * len(BARS) - 1e-9)))]
     shade: Shade = "good" if share >= GOOD else "middling" if share >= MIDDLING else "bad"
-    text = f"{bar} {_short(pair.busbw)}" if width >= CELL else bar
-    return text.rjust(width), shade
+    return (f"{bar} {_short(pair.busbw)}" if width >= CELL else bar).rjust(width), shade
 
 
 def _short(speed: float) -> str:
     """Two digits that count, in at most five characters: 0.004, 0.042, 0.11, 1.1, 48, 1200."""
-    return (
-        f"{speed:.0f}"
-        if speed >= 9.95
-        else f"{speed:.1f}"
-        if speed >= 0.995
-        else f"{speed:.2g}"
-        if speed >= 0.01
-        else f"{speed:.1g}"
-        if speed >= 0.001
-        else "0"
-    )
+    if speed >= 0.995:
+        return f"{speed:.0f}" if speed >= 9.95 else f"{speed:.1f}"
+    return f"{speed:.2g}" if speed >= 0.01 else f"{speed:.1g}" if speed >= 0.001 else "0"
 
 
 def _cut(name: str, width: int) -> str:
     """The end of a name, which tells nodes of one cluster apart."""
     return name if len(name) <= width else "…" + name[1 - width :]
-
-
-def _ruler(count: int) -> list[str]:
-    """Numbers of the columns, every fifth."""
-    return [f"{number if number % 5 == 0 else '':>2}" for number in range(1, count + 1)]

@@ -1,7 +1,6 @@
-"""Repairs of a session's nodes: what can be mended now, the exact command of each, and carrying it out.
+"""Repairs of a session's nodes: what can be mended now, and a probe for each repair that says its exact command.
 
-Looking changes nothing. What signals a process goes through :func:`carry_out`, whose caller has shown
-:meth:`Order.command` and been told to go on.
+Looking changes nothing. What signals a process is a :class:`Probe`, run once somebody has said yes to its command.
 """
 
 from __future__ import annotations
@@ -10,32 +9,20 @@ import asyncio
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any
 
 from collectors.fleet.transport import TransportError
 from collectors.probes.repair import ask
 from collectors.probes.repair.free import FreePort, choose
 from collectors.probes.repair.remote.words import Curable, PortsInUse, Signalled
 from hangtop.diagnosis.job import Job, Node
-from hangtop.diagnosis.phrasing import duration, listed, size
-from hangtop.session.asking.probing import Connections
-from hangtop.session.options import SessionOptions
+from hangtop.diagnosis.phrasing import count, duration, listed, size
+from hangtop.session.probes import Line, Probe, ProbeRefused, ProbeResult, ProbeSession, Say
 
 RANKS_SECONDS = 5.0
 """How long a session that has just connected may take to know a node's ranks."""
-
-
-class Repaired(Connections, Protocol):
-    """What repairs need of a session."""
-
-    options: SessionOptions
-
-    def job(self) -> Job:
-        """The frozen picture of this moment."""
-
-
-class RepairRefused(Exception):
-    """The session may only look."""
+GOOD = frozenset(("terminated", "killed", "continued", "gone"))
+"""Outcomes after which a process is as it was wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +54,15 @@ class Repairable:
             words.append(f"listens on port {listed([str(port) for port in one.ports])}")
         return f"{self.node}: {', '.join(words)}: {one.command}"
 
+    def row(self) -> dict[str, Any]:
+        """The same for scripts."""
+        one = self.process
+        return {
+            "node": self.node, "pid": one.pid, "rank": one.rank, "role": one.role, "user": one.user,
+            "run_id": one.run_id, "age_s": round(self.age, 1), "state": one.state, "gpu_memory": self.gpu_memory,
+            "ports": one.ports, "command": one.command, "sure": one.sure, "why": one.why,
+        }  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Looked:
@@ -78,49 +74,7 @@ class Looked:
     """Nodes that could not be looked at, and why: unknown, never "nothing there"."""
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """One repair: a signal to these processes."""
-
-    signal: ask.Signal
-    processes: tuple[Repairable, ...]
-    grace: float = ask.GRACE
-
-    def nodes(self) -> dict[str, list[Repairable]]:
-        """Processes by node."""
-        found: dict[str, list[Repairable]] = {}
-        for one in self.processes:
-            found.setdefault(one.node, []).append(one)
-        return found
-
-    def command(self) -> str:
-        """The exact command of every node, and what sends it."""
-        lines = [
-            f"on {node}: {ask.signal_command([one.process.pid for one in processes], self.signal, self.grace)}"
-            for node, processes in self.nodes().items()
-        ]
-        left = " SIGKILL goes only to what is left after the wait." if self.signal == "TERM" else ""
-        lines.append(
-            f"Each signal is sent only if the pid still has the start time that was seen.{left} "
-            f"Sent by: {ask.sender()} (the program comes through its input)"
-        )
-        return "\n".join(lines)
-
-
-@dataclass(frozen=True, slots=True)
-class RepairResult:
-    """What became of one process."""
-
-    repairable: Repairable
-    signalled: Signalled
-
-    @property
-    def good(self) -> bool:
-        """True when it is as it was wanted."""
-        return self.signalled.outcome in {"terminated", "killed", "continued", "gone"}
-
-
-async def look(session: Repaired, *, young: float | None = None) -> Looked:
+async def look(session: ProbeSession, *, young: float | None = None) -> Looked:
     """Ask all nodes for orphans and stopped processes.
 
     A node on which it is not known which ranks are the running job's is not asked: none of them must be taken for an
@@ -136,7 +90,7 @@ async def look(session: Repaired, *, young: float | None = None) -> Looked:
     )
 
 
-async def settled(session: Repaired) -> Job:
+async def settled(session: ProbeSession) -> Job:
     """The job once all nodes that answer have told their ranks, or have had time to."""
     until = time.monotonic() + RANKS_SECONDS
     job = session.job()
@@ -150,7 +104,7 @@ def _still_learning(node: Node) -> bool:
     return node.link == "live" and "ranks" not in node.sources
 
 
-async def _look(session: Repaired, job: Job, node: str, young: float | None) -> tuple[list[Repairable], str]:
+async def _look(session: ProbeSession, job: Job, node: str, young: float | None) -> tuple[list[Repairable], str]:
     known = job.nodes[node].sources.get("ranks")
     if known is None or known.state != "ok":
         why = job.nodes[node].why or (known.why if known else "")
@@ -160,8 +114,7 @@ async def _look(session: Repaired, job: Job, node: str, young: float | None) -> 
         found = await ask.look(session.transport(node), session.python(node), keep, young=young)
     except TransportError as error:
         return [], job.nodes[node].why or str(error)
-    offset = job.nodes[node].clock_offset or 0.0
-    now = job.now + offset
+    now = job.now + (job.nodes[node].clock_offset or 0.0)
     return [Repairable(node, one, max(0.0, now - one.started), _on_gpus(job, node, one.pid)) for one in found], ""
 
 
@@ -170,30 +123,71 @@ def _on_gpus(job: Job, node: str, pid: int) -> int | None:
     return sum(memory or 0 for memory in held) if held else None
 
 
-async def carry_out(session: Repaired, order: Order) -> list[RepairResult]:
-    """Send the signals, on all nodes at once. Raises :class:`RepairRefused` in a session that may only look."""
-    if session.options.read_only:
-        raise RepairRefused("--read-only refuses repairs: they signal processes")
-    parts = await asyncio.gather(*(_send(session, node, some, order) for node, some in order.nodes().items()))
-    return [result for part in parts for result in part]
+# --- signals -----------------------------------------------------------------------------------------------------
 
 
-async def _send(session: Repaired, node: str, processes: Sequence[Repairable], order: Order) -> list[RepairResult]:
+def signal_probe(
+    session: ProbeSession, title: str, signal: ask.Signal, processes: Sequence[Repairable], grace: float = ask.GRACE
+) -> Probe:
+    """End these processes (SIGTERM, after ``grace`` seconds SIGKILL to what is left) or let them go on (SIGCONT)."""
+    by_node: dict[str, list[Repairable]] = {}
+    for one in processes:
+        by_node.setdefault(one.node, []).append(one)
+
+    async def run(_: Say) -> ProbeResult:
+        if session.options.read_only:
+            raise ProbeRefused("--read-only refuses repairs: they signal processes")
+        parts = await asyncio.gather(*(_send(session, node, some, signal, grace) for node, some in by_node.items()))
+        told = [one for part in parts for one in part]
+        bad = sum(said.outcome not in GOOD for _, said in told)
+        lines: list[Line] = [
+            [(f"{one.name:<24} ", "strong"), (said.text, "good" if said.outcome in GOOD else "bad")]
+            for one, said in told
+        ]
+        rows = [one.row() | {"outcome": said.outcome, "text": said.text} for one, said in told]
+        summary = f"{count(len(told) - bad, 'process', 'processes')} mended" + (f", {bad} not" if bad else "")
+        return ProbeResult(title, "failed" if bad else "ok", summary, tuple(lines), {"results": rows})
+
+    ends = signal == "TERM"
+    after = f"SIGTERM, after {grace:g} s SIGKILL to what is left" if ends else "SIGCONT"
+    where = f"{count(len(processes), 'process', 'processes')} on {count(len(by_node), 'node')}"
+    commands = [
+        f"on {node}: {ask.signal_command([one.process.pid for one in some], signal, grace)}"
+        for node, some in by_node.items()
+    ]
+    commands.append(
+        "Each signal is sent only if the pid still has the start time that was seen."
+        + (" SIGKILL goes only to what is left after the wait." if ends else "")
+        + f" Sent by: {ask.sender()} (the program comes through its input)"
+    )
+    risk = "\n".join(one.told() for one in processes)
+    return Probe(title, f"{where}, {after}", "\n".join(commands), run, risk, tuple(by_node))
+
+
+async def _send(
+    session: ProbeSession, node: str, processes: Sequence[Repairable], signal: ask.Signal, grace: float
+) -> list[tuple[Repairable, Signalled]]:
     targets = [(one.process.pid, one.process.start_ticks) for one in processes]
     try:
-        said = await ask.send(session.transport(node), session.python(node), order.signal, targets, grace=order.grace)
+        said = await ask.send(session.transport(node), session.python(node), signal, targets, grace=grace)
     except TransportError as error:
         said = [Signalled(pid, "unreachable", f"not known: {error}") for pid, _ in targets]
     by_pid = {one.pid: one for one in said}
-    return [
-        RepairResult(
-            one, by_pid.get(one.process.pid, Signalled(one.process.pid, "unreachable", "the node did not say"))
-        )
-        for one in processes
-    ]
+    silent = "the node did not say"
+    return [(one, by_pid.get(one.process.pid, Signalled(one.process.pid, "unreachable", silent))) for one in processes]
 
 
-async def free_port(session: Repaired, wanted: int) -> tuple[FreePort, dict[str, str]]:
+def chosen(processes: Iterable[Repairable], names: Sequence[str], *, doubtful: bool = False) -> tuple[Repairable, ...]:
+    """Those named as ``node:pid``; without names, those that are certain (``doubtful``: the others too)."""
+    if names:
+        return tuple(one for one in processes if one.name in names)
+    return tuple(one for one in processes if one.process.sure or doubtful)
+
+
+# --- a free port -------------------------------------------------------------------------------------------------
+
+
+async def free_port(session: ProbeSession, wanted: int) -> tuple[FreePort, dict[str, str]]:
     """Propose a rendezvous port that is free on all nodes that answer; and the others, with the reason."""
     job = session.job()
     names = sorted(job.nodes)
@@ -204,7 +198,7 @@ async def free_port(session: Repaired, wanted: int) -> tuple[FreePort, dict[str,
     return choose(told, wanted), silent
 
 
-async def _ports(session: Repaired, job: Job, node: str) -> PortsInUse | str:
+async def _ports(session: ProbeSession, job: Job, node: str) -> PortsInUse | str:
     try:
         return await ask.ports_in_use(session.transport(node), session.python(node))
     except TransportError as error:
@@ -224,10 +218,3 @@ def port_text(found: FreePort, silent: Mapping[str, str]) -> list[str]:
         f"  MASTER_PORT={found.port}",
         f"  torchrun --rdzv_endpoint=MASTER:{found.port}   or   torchrun --master_port={found.port}",
     ]
-
-
-def chosen(processes: Iterable[Repairable], names: Sequence[str], *, doubtful: bool = False) -> tuple[Repairable, ...]:
-    """Those named as ``node:pid``; without names, those that are certain (``doubtful``: the others too)."""
-    if names:
-        return tuple(one for one in processes if one.name in names)
-    return tuple(one for one in processes if one.process.sure or doubtful)

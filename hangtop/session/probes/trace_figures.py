@@ -1,30 +1,23 @@
-"""What traces say, as the command's JSON and as lines of text with bars, the same for terminal and screen."""
+"""What profiler traces say, as lines with bars and as the command's JSON."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from collectors.samples.traces import RankTrace
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.phrasing import count, size
 from hangtop.diagnosis.traces import TracePicture, findings, lasting, outcome, picture
+from hangtop.session.probes import Line, ProbeResult, Shade
 
-Part = Literal["compute", "exposed", "copy", "data", "idle", "text", "dim", "strong"]
-"""What a piece of a line is: a part of a bar, or text."""
-Line = list[tuple[str, Part]]
-
-GLYPHS: dict[Part, str] = {"compute": "█", "exposed": "▒", "copy": "=", "data": "d", "idle": "·"}
-"""Each part has its own glyph: colours alone carry no meaning."""
-NAMES: dict[Part, str] = {
-    "compute": "compute",
-    "exposed": "exposed communication",
-    "copy": "copies",
-    "data": "waits for data",
-    "idle": "idle",
-}
+WIDTH = 118
+PARTS: Mapping[str, tuple[str, Shade]] = {
+    "compute": ("█", "good"), "exposed communication": ("▒", "bad"), "copies": ("=", "middling"),
+    "waits for data": ("d", "accent"), "idle": ("·", "dim"),
+}  # fmt: skip
+"""Parts of a rank's time. Each has its own glyph: colours alone carry no meaning."""
 COLUMNS = (("wall", 9), ("compute", 9), ("comm", 7), ("exposed", 9), ("copy", 6), ("data", 6), ("idle", 6), ("late", 8))
 """Heads of the ranks' table, and their widths."""
 NARROW = 100
@@ -34,67 +27,52 @@ SHOWN = 12
 """Collectives that are shown; the JSON has all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Traced:
-    """Traces, what they say together, and what that proves."""
-
-    seen: TracePicture
-    findings: tuple[Finding, ...]
-    outcome: str
-    """``ok``, ``slow`` or ``failed``."""
-
-    @property
-    def summary(self) -> str:
-        """One line."""
-        ranks = self.seen.ranks
-        if not ranks:
-            return "no trace could be read" if self.seen.unread else "there is no trace"
-        if self.findings:
-            return self.findings[0].summary
-        told: tuple[Part, ...] = ("compute", "exposed", "idle")
-        shares = ", ".join(
-            f"{NAMES[part]} {statistics.median(_share(one, part) for one in ranks):.0%}" for part in told
-        )
-        return f"{count(len(ranks), 'rank')}, {count(self.seen.steps, 'step')}: {shares}"
-
-
-def traced(traces: list[RankTrace]) -> Traced:
-    """Put traces together and judge them."""
+def result(traces: list[RankTrace], width: int) -> tuple[TracePicture, ProbeResult]:
+    """Put traces together and judge them; lines ``width`` cells wide."""
     seen = picture(traces)
     found = findings(seen)
-    return Traced(seen, found, outcome(seen, found))
+    told = ProbeResult(
+        "Profiler traces", outcome(seen, found), _summary(seen, found), tuple(_lines(seen, width)), _figures(seen),
+        found,
+    )  # fmt: skip
+    return seen, told
 
 
-def parts(trace: RankTrace) -> dict[Part, float]:
+def _summary(seen: TracePicture, found: tuple[Finding, ...]) -> str:
+    if not seen.ranks:
+        return "no trace could be read" if seen.unread else "there is no trace"
+    if found:
+        return found[0].summary
+    shares = [
+        f"{part} {statistics.median(_parts(trace)[part] / (trace.wall or 1.0) for trace in seen.ranks):.0%}"
+        for part in ("compute", "exposed communication", "idle")
+    ]
+    return f"{count(len(seen.ranks), 'rank')}, {count(seen.steps, 'step')}: {', '.join(shares)}"
+
+
+def _parts(trace: RankTrace) -> dict[str, float]:
     """Seconds of each part; together they are the wall time."""
-    copied = max(0.0, trace.wall - trace.compute - trace.exposed - trace.idle)
     waited = min(trace.data, trace.idle)
-    return {
-        "compute": trace.compute, "exposed": trace.exposed, "copy": copied, "data": waited, "idle": trace.idle - waited,
-    }  # fmt: skip
+    copied = max(0.0, trace.wall - trace.compute - trace.exposed - trace.idle)
+    return dict(zip(PARTS, (trace.compute, trace.exposed, copied, waited, trace.idle - waited), strict=True))
 
 
-def _share(trace: RankTrace, part: Part) -> float:
-    return parts(trace)[part] / trace.wall if trace.wall else 0.0
-
-
-def bar(trace: RankTrace, width: int) -> Line:
+def _bar(trace: RankTrace, width: int) -> Line:
     """A rank's parts as cells of a bar, each rounded so that the sum is the width."""
     if not trace.wall:
         return [("?" * width, "dim")]
     drawn: Line = []
     total, done = 0.0, 0
-    for part, seconds in parts(trace).items():
+    for part, seconds in _parts(trace).items():
         total += seconds
         until = min(width, round(total / trace.wall * width))
-        drawn.append((GLYPHS[part] * (until - done), part))
+        glyph, shade = PARTS[part]
+        drawn.append((glyph * (until - done), shade))
         done = max(done, until)
     return [piece for piece in drawn if piece[0]]
 
 
-def lines(answer: Traced, width: int) -> Iterator[Line]:
-    """Everything but the findings, ``width`` cells wide."""
-    seen = answer.seen
+def _lines(seen: TracePicture, width: int) -> Iterator[Line]:
     if seen.ranks:
         yield from _ranks(seen, width)
         yield []
@@ -102,9 +80,10 @@ def lines(answer: Traced, width: int) -> Iterator[Line]:
         yield from _steps(seen)
     for trace in seen.unread:
         place = f"{trace.node}:{trace.path}" if trace.node else trace.path
-        yield [("not read  ", "strong"), (f"{place}: {trace.why}", "text")]
+        yield [("not read  ", "strong"), (f"{place}: {trace.why}", "")]
     for trace in seen.ranks:
-        notes = _notes(trace)
+        damaged = f"{count(trace.damaged, 'event')} could not be decoded" if trace.damaged else ""
+        notes = "; ".join(filter(None, (trace.why, damaged)))
         if notes:
             yield [(f"{_name(trace)}: {notes}", "dim")]
 
@@ -117,10 +96,10 @@ def _ranks(seen: TracePicture, width: int) -> Iterator[Line]:
     for trace in seen.ranks:
         cells = _cells(seen, trace)
         text = _name(trace).ljust(named) + "".join(cells[name].rjust(room) for name, room in columns)
-        yield [(text + "  ", "text"), *bar(trace, max(10, width - len(head) - 2))]
+        yield [(text + "  ", ""), *_bar(trace, max(10, width - len(head) - 2))]
     legend: Line = [("bars: ", "dim")]
-    for part, glyph in GLYPHS.items():
-        legend += [(glyph, part), (f" {NAMES[part]}  ", "dim")]
+    for part, (glyph, shade) in PARTS.items():
+        legend += [(glyph, shade), (f" {part}  ", "dim")]
     yield legend
 
 
@@ -142,48 +121,35 @@ def _collectives(seen: TracePicture) -> Iterator[Line]:
     if not seen.together:
         yield [("no collective in these traces", "dim")]
         return
-    yield [
-        (
-            f"{'collective':<16}{'calls':>7}{'median of ranks':>17}{'longest':>11}{'on rank':>9}{'bytes':>11}  group",
-            "dim",
-        )
-    ]
+    heads = f"{'calls':>7}{'median of ranks':>17}{'longest':>11}{'on rank':>9}{'bytes':>11}"
+    yield [(f"{'collective':<16}{heads}  group", "dim")]
     for one in seen.together[:SHOWN]:
         worst = "–" if one.worst_rank is None else str(one.worst_rank)
         volume = "–" if one.size is None else size(one.size)
         text = f"{one.op:<16}{one.calls:>7}{lasting(one.seconds):>17}{lasting(one.worst):>11}{worst:>9}{volume:>11}"
-        yield [(text, "text"), (f"  {one.group or '–'}", "dim")]
-    more = len(seen.together) - SHOWN
-    if more > 0:
-        yield [(f"… and {more} more", "dim")]
+        yield [(text, ""), (f"  {one.group or '–'}", "dim")]
+    if len(seen.together) > SHOWN:
+        yield [(f"… and {len(seen.together) - SHOWN} more", "dim")]
 
 
 def _steps(seen: TracePicture) -> Iterator[Line]:
-    steps = [(step.seconds, step, trace) for trace in seen.ranks for step in trace.steps]
+    steps = [(step.seconds, step.number, trace) for trace in seen.ranks for step in trace.steps]
     if steps:
         usual = statistics.median(seconds for seconds, _, _ in steps)
-        longest, step, trace = max(steps, key=lambda one: one[0])
-        which = f"longest {lasting(longest)} (step {step.number}, {_name(trace, 'rank ')})"
-        yield [(f"{count(seen.steps, 'step')}: median {lasting(usual)}, {which}", "text")]
+        longest, number, trace = max(steps, key=lambda one: one[0])
+        which = f"longest {lasting(longest)} (step {number}, {_name(trace, 'rank ')})"
+        yield [(f"{count(seen.steps, 'step')}: median {lasting(usual)}, {which}", "")]
     if seen.met:
         of = "" if seen.complete else "; of some ranks there is no trace"
         yield [(f"{count(seen.met, 'collective')} compared among ranks: late is how often a rank came last{of}", "dim")]
-
-
-def _notes(trace: RankTrace) -> str:
-    notes = [trace.why] if trace.why else []
-    if trace.damaged:
-        notes.append(f"{count(trace.damaged, 'event')} could not be decoded")
-    return "; ".join(notes)
 
 
 def _name(trace: RankTrace, before: str = "") -> str:
     return trace.path.rsplit("/", 1)[-1][:24] if trace.rank is None else f"{before}{trace.rank}"
 
 
-def as_json(answer: Traced) -> dict[str, Any]:
+def _figures(seen: TracePicture) -> dict[str, Any]:
     """Members of the command's JSON (``docs/findings.md``)."""
-    seen = answer.seen
     return {
         "backend": "trace",
         "world_size": max((trace.world_size or 0 for trace in seen.ranks), default=0) or None,
@@ -208,8 +174,7 @@ def _rank(seen: TracePicture, trace: RankTrace) -> dict[str, Any]:
         "rank": trace.rank, "node": trace.node, "path": trace.path, "device": trace.device, "wall_s": trace.wall,
         "compute_s": trace.compute, "communication_s": trace.communication,
         "exposed_communication_s": trace.exposed, "memcpy_s": trace.memcpy, "data_s": trace.data,
-        "idle_s": trace.idle,
-        "late": late.late if late else None, "late_of": late.met if late else None,
+        "idle_s": trace.idle, "late": late.late if late else None, "late_of": late.met if late else None,
         "held_up_s": round(late.held_up, 9) if late else None, "waited_s": round(late.waited, 9) if late else None,
         "events": trace.events, "damaged": trace.damaged, "why": trace.why,
         "steps": [

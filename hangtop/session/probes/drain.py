@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Collection
-from dataclasses import dataclass
-from typing import Protocol
 
 from collectors.fleet.clean import clean_bytes
 from collectors.fleet.local import Local
@@ -15,27 +13,34 @@ from collectors.fleet.transport import TransportError
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.verdict.drain import drain_commands
-from hangtop.session.asking.repairs import RepairRefused
-from hangtop.session.options import SessionOptions
+from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, ProbeSession, Say
 
 _DEADLINE = 60.0
 _LIMIT = 1 << 20
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._,-]{0,1000}\Z")
 
 
-class MayDrain(Protocol):
-    """What draining needs of a session."""
+def drain_probe(session: ProbeSession, command: str, why: str = "") -> Probe:
+    """Run one of these commands. Raises :class:`ProbeRefused` for any other."""
+    words = _words(command)
+    if not words:
+        raise ProbeRefused(f"this takes no node out: {command}")
 
-    options: SessionOptions
+    async def run(_: Say) -> ProbeResult:
+        if session.options.read_only:
+            raise ProbeRefused("--read-only refuses draining")
+        try:
+            done = await Local("this machine").run(words, timeout=_DEADLINE, limit=_LIMIT)
+            good, said = done.status == 0, (clean_bytes(done.stderr) + clean_bytes(done.stdout)).strip()
+            said = said or ("done" if good else f"status {done.status}")
+        except TransportError as error:
+            good, said = False, str(error)
+        figures = {"command": command, "ok": good, "text": said}
+        line = [(f"{command}: {said}", "good" if good else "bad")]
+        return ProbeResult(title, "ok" if good else "failed", said, (line,), figures)  # type: ignore[arg-type]
 
-
-@dataclass(frozen=True, slots=True)
-class Drained:
-    """What became of one command."""
-
-    command: str
-    good: bool
-    said: str
+    title = "Take a node out of the pool"
+    return Probe(title, "by the scheduler, from this machine; what runs there goes on", command, run, why)
 
 
 def commands(job: Job, nodes: Collection[str], reason: str) -> list[str]:
@@ -60,21 +65,6 @@ def proposed(verdict: Verdict | None) -> list[tuple[str, str]]:
             if _words(step.command):
                 found.setdefault(step.command, finding.summary)
     return list(found.items())
-
-
-async def carry_out(session: MayDrain, command: str) -> Drained:
-    """Run one of these commands. Raises :class:`RepairRefused` in a session that may only look, or for any other."""
-    if session.options.read_only:
-        raise RepairRefused("--read-only refuses draining")
-    words = _words(command)
-    if not words:
-        raise RepairRefused(f"this takes no node out: {command}")
-    try:
-        done = await Local("this machine").run(words, timeout=_DEADLINE, limit=_LIMIT)
-    except TransportError as error:
-        return Drained(command, good=False, said=str(error))
-    said = (clean_bytes(done.stderr) + clean_bytes(done.stdout)).strip()
-    return Drained(command, done.status == 0, said or ("done" if done.status == 0 else f"status {done.status}"))
 
 
 def _words(command: str) -> list[str]:

@@ -1,0 +1,112 @@
+"""What can be measured or asked of a job: each probe says what it will do, then runs, and answers in lines and JSON.
+
+To add a probe, write a module with a function that makes a :class:`Probe` of a session. The commands and the screen run
+any of them in one way: they show the command, ask, run it in view, and print or draw the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from collectors.fleet.transport import Transport, TransportError
+from collectors.probes.path.survey import PathNode
+from collectors.samples.probes import ProbeReport
+from hangtop.diagnosis.addresses import address_of
+from hangtop.diagnosis.finding import Finding, Unknown
+from hangtop.diagnosis.job import Job
+from hangtop.session.options import SessionOptions
+
+NEEDED = ("ranks", "network", "gpus", "fabric")
+"""Sources that decide who takes part in a probe, through which port and on which GPUs."""
+LOADS = "The probe loads their network for some seconds."
+
+Shade = Literal["", "dim", "strong", "good", "middling", "bad", "accent"]
+"""What a piece of text is; it never carries meaning that its words or glyphs do not."""
+Piece = tuple[str, Shade]
+Line = list[Piece]
+Say = Callable[[str], None]
+"""Takes a line of progress."""
+
+
+class ProbeSession(Protocol):
+    """What a probe needs of a session."""
+
+    options: SessionOptions
+    probed: list[ProbeReport]
+    """Reports of collectives, for the verdict."""
+
+    def job(self) -> Job:
+        """The frozen picture of this moment."""
+
+    def transport(self, node: str) -> Transport:
+        """The open connection to a node. Raises :class:`TransportError`."""
+
+    def python(self, node: str) -> str:
+        """The interpreter that was found on a node. Raises :class:`TransportError`."""
+
+
+class ProbeRefused(Exception):
+    """The probe would harm or cannot work; the text says why, and what would change that."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeResult:
+    """What a probe found."""
+
+    title: str
+    outcome: str
+    """``ok``, ``slow``, ``failed`` or ``cancelled``."""
+    summary: str
+    lines: tuple[Line, ...] = ()
+    """The figures for people."""
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    """Members of the command's JSON (docs/findings.md)."""
+    findings: tuple[Finding, ...] = ()
+    unknown: tuple[Unknown, ...] = ()
+    """What was not possible, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One probe, complete: nothing is looked up any more once somebody said yes to it."""
+
+    title: str
+    brief: str
+    """Where, what, how long, what it loads: ``2 nodes, all_reduce to 512 MiB, about 10 s, nccl, loads the network``."""
+    command: str
+    """The exact commands on the nodes, several by line breaks; empty where nothing runs there."""
+    run: Callable[[Say], Awaitable[ProbeResult]]
+    """Cancelled, it ends everything on every node; it may still answer. Raises :class:`ProbeRefused`."""
+    risk: str = ""
+    """Cost and risk for the job."""
+    nodes: tuple[str, ...] = ()
+    """Nodes on which it runs."""
+
+
+def plain(lines: Iterable[Line]) -> Iterable[str]:
+    """The lines without their shades."""
+    return ("".join(text for text, _ in line) for line in lines)
+
+
+def text_lines(lines: Iterable[str]) -> tuple[Line, ...]:
+    """Lines without shades."""
+    return tuple([(line, "")] for line in lines)
+
+
+def path_nodes(session: ProbeSession, job: Job) -> tuple[list[PathNode], dict[str, str]]:
+    """Nodes that take part in a probe of the path between them, and why the others do not."""
+    taking_part: list[PathNode] = []
+    absent: dict[str, str] = {}
+    for name, node in sorted(job.nodes.items()):
+        try:
+            taking_part.append(PathNode(name, session.transport(name), session.python(name), address_of(job, node)))
+        except TransportError as error:
+            absent[name] = node.why or str(error)
+    return taking_part, absent
+
+
+def cancelled(title: str) -> ProbeResult:
+    """The result of a probe that somebody stopped; by then nothing is left on the nodes."""
+    return ProbeResult(title, "cancelled", "stopped on request")

@@ -1,0 +1,162 @@
+"""The path probe of a session: connect, MTU, loss and throughput of every direction, and the nodes' names."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from collectors.probes.path.around import Around, look_around
+from collectors.probes.path.survey import PathNode, describe, survey
+from collectors.samples.asked import PathFigure
+from collectors.samples.probes import ProbeReport
+from hangtop.diagnosis.addresses import chosen_interface
+from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.measured import names, paths
+from hangtop.diagnosis.measured.probes import LOST_SHARE
+from hangtop.diagnosis.node_names import folded_names
+from hangtop.diagnosis.node_order import arrangement
+from hangtop.diagnosis.phrasing import count
+from hangtop.session.probes import LOADS, Line, Probe, ProbeResult, ProbeSession, Say, cancelled, path_nodes
+from hangtop.session.probes.square import square
+
+TITLE = "Path probe"
+NAME = 34
+WIDTHS = (10, 12, 7, 9, 9)
+
+
+def path_probe(session: ProbeSession, *, seconds: float = 0.5, iperf: bool = True) -> Probe:
+    """Measure between all nodes; ``seconds`` of sending a direction, with iperf3 where two nodes have it."""
+    job = session.job()
+    nodes, absent = path_nodes(session, job)
+
+    async def run(say: Say) -> ProbeResult:
+        at, began = time.time(), time.monotonic()
+        try:
+            say("names and tools")
+            around = await look_around([(node.name, node.transport, node.python) for node in nodes], names_of(job))
+            with_iperf = {node.name for node in nodes if iperf and around.has_iperf(node.name)}
+            figures, failed = await survey(nodes, seconds=seconds, progress=say, iperf=with_iperf)
+        except asyncio.CancelledError:
+            return cancelled(TITLE)
+        report = paths.report(figures, {**absent, **failed}, at, time.monotonic() - began)
+        return result(job, nodes, figures, report, around)
+
+    where = tuple(node.name for node in nodes)
+    brief = f"{count(len(nodes), 'node')}, MTU, loss and throughput between all of them, about 5 s, loads the network"
+    return Probe(TITLE, brief, f"on {folded_names(where)}: {describe()}" if where else "", run, LOADS, where)
+
+
+def result(
+    job: Job, nodes: Sequence[PathNode], figures: Sequence[PathFigure], report: ProbeReport, around: Around
+) -> ProbeResult:
+    """What the figures and the nodes' answers mean."""
+    seen = names.ResolvedNames(around.answers, _held(job, nodes), master_name(job), report.at)
+    found = (*paths.findings(figures, report), *names.name_mismatch(seen))
+    outcome = names.outcome(report, found)
+    chosen = {node.name: (chosen_interface(job, job.nodes[node.name]) or "", node.address) for node in nodes}
+    return ProbeResult(
+        f"{TITLE}, {count(report.world_size, 'node')}, {report.took:.1f} s", outcome, _summary(report, outcome, found),
+        (*_figure_lines(figures), *_square_lines(job, report), *_interface_lines(chosen)),
+        {
+            "backend": "path", "world_size": report.world_size, "paths": list(map(_row, figures)),
+            "interfaces": {name: interface for name, (interface, _) in chosen.items()},
+            "names": [
+                {"node": node, "name": one.subject, "addresses": one.value or [], "error": one.error}
+                for node, one in seen.rows()
+            ],
+        },
+        found,
+    )  # fmt: skip
+
+
+def _summary(report: ProbeReport, outcome: str, found: Sequence[Finding]) -> str:
+    well = report.why or f"{count(len(report.pairs), 'pair')}, all well"
+    if not found:
+        return well
+    return f"{well}; {found[0].summary}" if outcome == "ok" else found[0].summary
+
+
+def names_of(job: Job) -> list[str]:
+    """Names that the job's nodes are known by to each other: their own host names, and MASTER_ADDR."""
+    own = {node.hello.hostname for node in job.nodes.values() if node.hello is not None and node.hello.hostname}
+    return sorted(own | ({master} if (master := master_name(job)) else set()))
+
+
+def master_name(job: Job) -> str:
+    """MASTER_ADDR of the living ranks, where it is a name."""
+    addresses = (rank.process.master_addr for rank in job.ranks if rank.gone_at is None)
+    return next((address for address in addresses if address and not _is_address(address)), "")
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _held(job: Job, nodes: Sequence[PathNode]) -> Mapping[str, frozenset[str]]:
+    return {
+        node.name: frozenset(
+            address.partition("/")[0]
+            for interface in job.nodes[node.name].network.interfaces
+            for address in interface.addresses
+        )
+        for node in nodes
+    }
+
+
+# --- figures -----------------------------------------------------------------------------------------------------
+
+
+def _figure_lines(figures: Sequence[PathFigure]) -> Iterator[Line]:
+    if figures:
+        heads = ("connect", "round trip", "MTU", "GB/s", "resent")
+        titles = "".join(title.rjust(width) for title, width in zip(heads, WIDTHS, strict=True))
+        yield [(f"{'path':<{NAME}}{titles}  by", "dim")]
+    for figure in sorted(figures):
+        narrow = figure.mtu is not None and figure.local_mtu is not None and figure.mtu < figure.local_mtu
+        lossy = (figure.retransmitted or 0.0) > LOST_SHARE
+        texts = (
+            "–" if figure.connect is None else f"{figure.connect * 1e6:.0f} µs",
+            "–" if figure.round_trip is None else f"{figure.round_trip * 1e6:.0f} µs",
+            "–" if figure.mtu is None else str(figure.mtu),
+            "–" if figure.throughput is None else f"{figure.throughput / 1e9:.3f}",
+            "–" if figure.retransmitted is None else f"{figure.retransmitted:.2%}",
+        )
+        line: Line = [(f"{figure.a + ' → ' + figure.b:<{NAME}}", "")]
+        shades = ("", "", "bad" if narrow else "", "strong", "bad" if lossy else "")
+        cells = zip(texts, shades, WIDTHS, strict=True)
+        line += [(text.rjust(width), shade) for text, shade, width in cells]  # type: ignore[misc]
+        by = figure.method if figure.throughput is not None else ""
+        yield [*line, (f"  {by}", "dim"), (f"  {figure.error}" if figure.error else "", "bad")]
+
+
+def _square_lines(job: Job, report: ProbeReport) -> Iterator[Line]:
+    lines = list(square(report.pairs, arrangement(job, set(job.nodes))))
+    yield from [[], *lines] if lines else []
+
+
+def _interface_lines(chosen: Mapping[str, tuple[str, str]]) -> Iterator[Line]:
+    yield []
+    for name, (interface, address) in chosen.items():
+        taken = (interface, "") if interface else ("no interface: none fits", "bad")
+        yield [(f"{name:<{NAME}}NCCL and gloo would take ", ""), taken, (f" at {address}", "")]  # type: ignore[list-item]
+
+
+def _row(figure: PathFigure) -> dict[str, Any]:
+    return {
+        "a": figure.a, "b": figure.b, "connect_us": _micro(figure.connect), "rtt_us": _micro(figure.round_trip),
+        "mtu": figure.mtu, "local_mtu": figure.local_mtu, "interface": figure.interface, "source": figure.source,
+        "throughput_GBps": None if figure.throughput is None else figure.throughput / 1e9,
+        "throughput_source": figure.method, "retransmitted": figure.retransmitted, "error": figure.error,
+    }  # fmt: skip
+
+
+def _micro(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1e6, 1)
