@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from collectors.fleet.ssh.asking import Asker
 from collectors.fleet.transport import Transport
+from collectors.samples.probes import ProbeReport
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
@@ -20,7 +21,6 @@ from hangtop.session.watching.witnesses import Witnesses
 
 if TYPE_CHECKING:
     from hangtop.diagnosis.traces.picture import TracePicture
-    from hangtop.session.probed.answer import Probed
 
 
 class Subject(Protocol):
@@ -30,7 +30,7 @@ class Subject(Protocol):
     asker: Asker
     verdict: Verdict | None
     witnesses: Witnesses
-    probed: list[Probed]
+    probed: list[ProbeReport]
     traces: TracePicture | None
     history: History
     recordings: Recordings

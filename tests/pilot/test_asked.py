@@ -66,18 +66,18 @@ async def test_a_probe_without_connections_says_who_is_absent() -> None:
 async def test_escape_stops_the_path_probe_after_it_has_cleaned_up(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[str] = []
 
-    async def measure(*_: object, progress: Callable[[str], None], **__: object) -> None:
-        progress("names, routes and ping")
+    async def survey(*_: object, progress: Callable[[str], None], **__: object) -> None:
+        progress("paths, round 1 of 1")
         try:
             await asyncio.sleep(60)
         finally:
             ended.append("cleaned up")
 
-    monkeypatch.setattr("hangtop.session.asking.paths.measure", measure)
+    monkeypatch.setattr("hangtop.session.probes.path.survey", survey)
     async with screen(Paper(nodes=2).session()) as shown:
         await shown.pilot.press("P", "y")
         await shown.pilot.pause(0.05)
-        assert "names, routes and ping" in shown.text()
+        assert "paths, round 1 of 1" in shown.text()
         await shown.press("escape")
         assert ended == ["cleaned up"]
         assert "CANCELLED  stopped on request" in shown.text()

@@ -22,7 +22,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PaperSession:
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(PaperSession, "transport", lambda _session, node: Local(node))
     monkeypatch.setattr(PaperSession, "python", lambda _session, _node: sys.executable)
-    monkeypatch.setattr("hangtop.session.asking.probing.address_of", lambda _job, _node: "127.0.0.1")
+    monkeypatch.setattr("hangtop.session.probes.address_of", lambda _job, _node: "127.0.0.1")
     return Paper(nodes=2, gpus=1).session()
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hangtop.session.asking.orders import WitnessSession
-from hangtop.session.asking.ras import RasOrder
+from collectors.fleet.local import Local
+from collectors.probes import ras
 from tests.support.piloted import screen
 from tests.support.screens import Paper, PaperSession
 
@@ -21,11 +21,13 @@ def newer(session: PaperSession, nccl: str) -> PaperSession:
 async def test_diagnostics_are_asked_for_after_a_yes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    async def carry_out(self: RasOrder, session: WitnessSession) -> list[str]:
-        asked.append(self.line)
-        return ["[INFO] ECC: unavailable [/b] via NVML"]
+    async def command(*words: object, **_: object) -> str:
+        asked.append(str(words[-1]))
+        return "[INFO] ECC: unavailable [/b] via NVML"
 
-    monkeypatch.setattr(RasOrder, "carry_out", carry_out)
+    monkeypatch.setattr(ras, "command", command)
+    monkeypatch.setattr(PaperSession, "transport", lambda _session, node: Local(node))
+    monkeypatch.setattr(PaperSession, "python", lambda _session, _node: "python3")
     async with screen(newer(Paper(nodes=2).session(), "2.32.3")) as shown:
         await shown.press("M", "down", "down", "down", "enter")
         assert "every process of the job compares its GPUs" in shown.text()

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from tui.order import Order
+from tui.order import Answer, Order, Say
 
 if TYPE_CHECKING:
+    from hangtop.session.probes import Probe
     from tui.host import Host
 
 
@@ -59,11 +60,21 @@ async def run_order(app: Host, order: Order) -> None:
             dialog.dismiss(None)
 
 
+def probe_order(probe: Probe, *, after: Callable[[], object] = lambda: None) -> Order:
+    """The order that runs a probe of the session; ``after`` it has run something is noted."""
+    from tui.texts.answers import answer_text
+
+    async def work(say: Say) -> Answer:
+        result = await probe.run(say)
+        after()
+        return Answer(result.title, answer_text(result))
+
+    return Order(probe.title, probe.brief, probe.command, work, probe.risk)
+
+
 def refusals() -> tuple[type[BaseException], ...]:
     """What is raised where something cannot be asked for: a reason to read, no fault."""
-    from hangtop.session.asking.orders import WitnessRefused
-    from hangtop.session.asking.probing import ProbeRefused
-    from hangtop.session.asking.repairs import RepairRefused
+    from hangtop.session.probes import ProbeRefused
     from tui.order import Refused
 
-    return WitnessRefused, ProbeRefused, RepairRefused, Refused
+    return ProbeRefused, Refused

@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import math
-import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hangtop.diagnosis.node_names import folded_names
-from hangtop.diagnosis.phrasing import listed, rank_text, size
+from hangtop.diagnosis.phrasing import rank_text
 from hangtop.session.state.changes import Change
-from tui.handlers.ask import asks
+from tui.handlers.ask import asks, probe_order
 from tui.looks.format import plural
 from tui.looks.theme import Tone
 from tui.order import Answer, Order, Refused, Say
-from tui.texts.answers import answer_text, findings_text, plain, toned
+from tui.texts.answers import findings_text, plain
 
 if TYPE_CHECKING:
-    from hangtop.session.asking.orders import WitnessOrder
     from tui.host import Host
     from tui.widgets.lines import Content
 
-STARTING = {"gloo": 2.0, "nccl": 6.0}
-"""Seconds until the processes of a backend have found one another."""
 FLAME_SECONDS = 10.0
 CAPTURE_SECONDS, CAPTURE_BYTES = 5.0, 16_000_000
-SENDING_SECONDS = 2
-BESIDE = "Runs beside the job."
 PIPE = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
 HOW_TO_ENABLE = (
     "nothing can be asked: start the job with TORCH_NCCL_DEBUG_INFO_PIPE_FILE=/tmp/fr_pipe_ and "
@@ -47,49 +40,16 @@ def lint_environment(app: Host) -> None:
 
 async def collectives(app: Host) -> Order:
     """Measure collectives between all nodes."""
-    from collectors.probes.allreduce.run import describe
-    from hangtop.session.asking.probing import plan_probe
-    from hangtop.session.probed.answer import probe
-    from hangtop.session.probed.lines import answer_lines
+    from hangtop.session.probes.collectives import collectives as probe
 
-    plan = plan_probe(app.session.job(), python=app.session.options.python or "")
-    what = f"{listed(plan.operations, 2)} to {size(max(plan.sizes)).replace('.0 ', ' ')}"
-    seconds = STARTING[plan.backend] + 2 * plan.budget * len(plan.operations) * len(plan.sizes)
-    brief = f"{plural(len(plan.nodes), 'node')}, {what}, about {5 * math.ceil(seconds / 5)} s, {plan.backend}"
-
-    async def work(say: Say) -> Answer:
-        answer = await probe(app.session, plan, say)
-        report = answer.report
-        title = f"Collective probe, {report.backend}, {report.world_size} ranks, {report.took:.1f} s"
-        return Answer(title, answer_text(answer.outcome, answer.summary, toned(answer_lines(answer)), answer.findings))
-
-    command = f"on {folded_names(node.name for node in plan.nodes)}: {describe(plan)}"
-    return Order("Collective probe", f"{brief}, loads the network", command, work)
+    return probe_order(probe(app.session))
 
 
 async def path(app: Host) -> Order:
     """Measure the path between all nodes."""
-    from collectors.probes.path.survey import describe
-    from hangtop.diagnosis.node_order import arrangement
-    from hangtop.session.asking.paths import measure
-    from hangtop.session.asking.probing import path_nodes
-    from hangtop.session.probed.path_lines import path_lines
+    from hangtop.session.probes.path import path_probe
 
-    job = app.session.job()
-    taking_part, absent = path_nodes(app.session, job)
-    nodes = plural(len(app.scene.nodes), "node")
-    brief = f"{nodes}, MTU, loss and throughput between all of them, about 5 s, loads the network"
-
-    async def work(say: Say) -> Answer:
-        try:
-            found = await measure(job, taking_part, absent, progress=say)
-        except asyncio.CancelledError:  # by then nothing is left on the nodes
-            return Answer("Path probe", answer_text("cancelled", "stopped on request", [], ()))
-        title = f"Path probe, {found.report.world_size} nodes, {found.report.took:.1f} s"
-        lines = toned(path_lines(found, arrangement(job, set(job.nodes))))
-        return Answer(title, answer_text(found.outcome, found.summary, lines, found.findings))
-
-    return Order("Path probe", brief, f"on every node: {describe()}", work)
+    return probe_order(path_probe(app.session))
 
 
 async def recorders(app: Host) -> Order:
@@ -121,115 +81,53 @@ async def recorders(app: Host) -> Order:
 
 async def flame_graph(app: Host) -> Order:
     """Sample the chosen ranks for some seconds, without pausing them."""
-    from hangtop.session.asking.flames import record_flames
+    from hangtop.session.probes.flame import flame_probe
 
     ranks = app.panel.chosen_ranks()
     if not ranks:
         raise Refused("no rank here: mark ranks, or go to one")
     stop = asyncio.Event()
-
-    async def work(say: Say) -> Answer:
-        say(f"sampling {plural(len(ranks), 'rank')} for {FLAME_SECONDS:.0f} s, without pausing anything")
-        graph = await record_flames(
-            app.session, ranks, seconds=FLAME_SECONDS, folder=folder(app), name=stamped("flame"),
-            on_progress=lambda _seconds, _nodes: None, stop=stop,
-        )  # fmt: skip
-        total = graph.tree.samples
-        tree = [
-            f"{frame.samples / total:>5.0%}  {'  ' * depth}{frame.name}"
-            for depth, frame in graph.tree.walk()
-            if frame.samples >= max(1, total // 50)
-        ]
-        errors = [f"{rank_text(rank)}: {why}" for rank, why in sorted(graph.errors.items())]
-        head = [f"saved: {graph.saved.svg}", f"saved: {graph.saved.speedscope}", *errors, ""]
-        return Answer(f"Flame graph, {total} samples", plain([*head, *tree]))
-
-    return Order("Flame graph", "", "", work, stop=stop.set)
+    probe = flame_probe(app.session, ranks, folder(app), seconds=FLAME_SECONDS, stop=stop)
+    return replace(probe_order(probe), brief="", command="", stop=stop.set)  # it only reads: nobody is asked
 
 
 async def capture(app: Host) -> Order:
     """Capture packet headers of the job's network."""
-    from collectors.probes.capture import run
-    from hangtop.diagnosis.measured import captured
-    from hangtop.session.asking.capturing import capture_nodes, lines, names_by_address, read
+    from hangtop.session.probes.capture import capture_probe
 
-    places, absent = capture_nodes(app.session, app.session.job())
-    if not places:
-        raise Refused("nothing to capture on: " + "; ".join(f"{node}: {why}" for node, why in absent.items()))
-    brief = (
-        f"{plural(len(places), 'node')}, packet headers for {CAPTURE_SECONDS:g} s, "
-        f"at most {CAPTURE_BYTES / 1e6:g} MB each, sends nothing"
-    )
-
-    async def work(say: Say) -> Answer:
-        say(f"capturing for {CAPTURE_SECONDS:g} s")
-        name = stamped("capture")
-        found = await run.capture(places, folder(app), name, seconds=CAPTURE_SECONDS, most=CAPTURE_BYTES, sudo=True)
-        traffic = await read(found, names_by_address(app.session.job()))
-        told = plain(lines(found, traffic))
-        return Answer("Packet capture", [*told, [], *findings_text(captured.findings(traffic, app.session.now()))])
-
-    command = "\n".join(run.describe(places, CAPTURE_SECONDS, CAPTURE_BYTES, sudo=True))
-    return Order("Capture packets", brief, command, work, BESIDE)
+    probe = capture_probe(app.session, folder(app), seconds=CAPTURE_SECONDS, most=CAPTURE_BYTES, sudo=True)
+    return probe_order(probe)
 
 
 async def fabric(app: Host) -> Order:
     """Measure InfiniBand and RoCE with the nodes' own tools."""
-    from collectors.probes.infiniband.survey import describe, look, survey
-    from hangtop.session.asking.infiniband import FabricSurvey, judged, lines
-    from hangtop.session.asking.probing import path_nodes
+    from hangtop.session.probes.fabric import fabric_probe
 
-    job = app.session.job()
-    nodes, absent = path_nodes(app.session, job)
-    looked = await look(nodes)
-    commands = describe(looked, "", SENDING_SECONDS)
-    brief = f"{plural(len(nodes), 'node')}, every pair in both directions, {SENDING_SECONDS} s each, loads the fabric"
-
-    async def work(say: Say) -> Answer:
-        began = time.monotonic()
-        directions = await survey(nodes, looked, seconds=SENDING_SECONDS, progress=say) if commands else []
-        surveyed = FabricSurvey(job, looked, directions, absent, app.session.now())
-        found = judged(surveyed, time.monotonic() - began)
-        told = plain(lines(found.ports, directions, found.unknown))
-        return Answer("InfiniBand", answer_text(found.outcome, found.summary, told, found.findings))
-
-    return Order("Measure InfiniBand", brief, "\n".join(commands), work, BESIDE)
+    return probe_order(await fabric_probe(app.session))
 
 
-def _witness(make: Callable[[Host], WitnessOrder]) -> Callable[[Host], object]:
-    """Make the handler of what NCCL itself tells when it is asked."""
+async def ras_counts(app: Host) -> Order:
+    """Ask NCCL's RAS what each rank launched."""
+    from hangtop.session.probes.ras import counts
 
-    async def ordered(app: Host) -> Order:
-        order = make(app)
-
-        async def work(_: Say) -> Answer:
-            return Answer(order.title, plain(await order.carry_out(app.session)))
-
-        return Order(order.title, order.brief(), order.command(), work, order.risk())
-
-    return asks(ordered)
+    return probe_order(counts(app.session))
 
 
-def _counts(app: Host) -> WitnessOrder:
-    from hangtop.session.asking.ras_status import status
+async def ras_diagnostics(app: Host) -> Order:
+    """Ask NCCL's RAS for its diagnostics."""
+    from hangtop.session.probes.ras import diagnostics
 
-    return status(app.session)
-
-
-def _diagnostics(app: Host) -> WitnessOrder:
-    from hangtop.session.asking.ras import diagnostics
-
-    return diagnostics(app.session)
+    return probe_order(diagnostics(app.session))
 
 
 MEASUREMENTS: tuple[tuple[str, str, Callable[[Host], object]], ...] = (
-    ("Capture packets of the job's network", "headers for 5 s with tcpdump; counts what was sent again", asks(capture)),
+    ("Capture packets of the job's network", "headers for 5 s with tcpdump, as files for Wireshark", asks(capture)),
     ("Measure InfiniBand and RoCE", "ports, bandwidth of every pair, ibping and ibtracert, with the nodes' tools",
      asks(fabric)),
     ("Ask NCCL what each rank launched", "RAS's counts, where nobody asks for them unasked (NCCL 2.24 to 2.28)",
-     _witness(_counts)),
+     asks(ras_counts)),
     ("Ask NCCL for its diagnostics", "RAS compares GPUs, driver, ECC, NVLinks and settings (NCCL 2.31)",
-     _witness(_diagnostics)),
+     asks(ras_diagnostics)),
 )  # fmt: skip
 """Title, what it does, and its handler. To add a measurement, write its order and add its line."""
 
@@ -249,8 +147,3 @@ def open_measurements(app: Host) -> None:
 def folder(app: Host) -> Path:
     """Where files of answers go."""
     return app.options.report_folder or Path.cwd()
-
-
-def stamped(name: str) -> str:
-    """A name with the present time."""
-    return time.strftime(f"{name}-%Y%m%d-%H%M%S")

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.session.state.changes import Change
-from tui.handlers.ask import offer
+from tui.handlers.ask import offer, probe_order
 from tui.looks.format import plural
-from tui.looks.theme import Tone
 from tui.order import Answer, Order, Say
 from tui.texts.answers import plain
 
 if TYPE_CHECKING:
+    from collectors.probes.repair.ask import Signal
     from hangtop.diagnosis.finding import Verdict
-    from hangtop.session.asking.repairs import Looked, Repairable
+    from hangtop.session.probes.repair import Looked, Repairable
     from tui.host import Host
 
 
@@ -34,7 +34,7 @@ def open_repairs(app: Host) -> None:
 
 
 async def _open(app: Host) -> None:
-    from hangtop.session.asking.repairs import look
+    from hangtop.session.probes.repair import look
     from tui.dialogs.choosing import Choice, ChoiceDialog
 
     looked = await look(app.session)
@@ -68,30 +68,12 @@ def _signals(looked: Looked) -> list[Offer]:
     return [*found, *(_signal(f"Continue stopped {one.name}", "CONT", one) for one in looked.stopped)]
 
 
-def _signal(title: str, signal: str, *processes: Repairable) -> Offer:
-    from hangtop.session.asking import repairs
-
-    sent = repairs.Order("CONT" if signal == "CONT" else "TERM", processes)
-    after = f"SIGTERM, after {sent.grace:g} s SIGKILL to what is left" if signal == "TERM" else "SIGCONT"
-    number = "1 process" if len(processes) == 1 else f"{len(processes)} processes"
-    brief = f"{number} on {plural(len(sent.nodes()), 'node')}, {after}"
+def _signal(title: str, signal: Signal, *processes: Repairable) -> Offer:
+    from hangtop.session.probes.repair import signal_probe
 
     def order(app: Host) -> Order:
-        async def work(_: Say) -> Answer:
-            results = await repairs.carry_out(app.session, sent)
-            _note(app, title)
-            return Answer(
-                title,
-                [
-                    [
-                        (f"{one.repairable.name:<24} ", Tone.STRONG),
-                        (one.signalled.text, Tone.OK if one.good else Tone.BAD),
-                    ]
-                    for one in results
-                ],
-            )
-
-        return Order(title, brief, sent.command(), work, "\n".join(one.told() for one in processes))
+        probe = signal_probe(app.session, title, signal, processes)
+        return probe_order(probe, after=lambda: _note(app, title))
 
     detail = f"{processes[0].told()}: {processes[0].process.why}" if len(processes) == 1 else ""
     return Offer(title, detail, order)
@@ -99,17 +81,11 @@ def _signal(title: str, signal: str, *processes: Repairable) -> Offer:
 
 def _drains(verdict: Verdict | None) -> list[Offer]:
     """The commands of the verdict that take a node at fault out."""
-    from hangtop.session.asking.draining import carry_out, proposed
+    from hangtop.session.probes.drain import drain_probe, proposed
 
     def drain(command: str, why: str) -> Offer:
         def order(app: Host) -> Order:
-            async def work(_: Say) -> Answer:
-                done = await carry_out(app.session, command)
-                _note(app, command)
-                return Answer(title, plain([f"{command}: {done.said}"], Tone.OK if done.good else Tone.BAD))
-
-            title = "Take a node out of the pool"
-            return Order(title, "by the scheduler, from this machine; what runs there goes on", command, work, why)
+            return probe_order(drain_probe(app.session, command, why), after=lambda: _note(app, command))
 
         return Offer(f"Take out: {command}", why, order)
 
@@ -123,7 +99,7 @@ def _note(app: Host, what: str) -> None:
 def _port(app: Host) -> Order:
     async def work(_: Say) -> Answer:
         from collectors.probes.repair.free import FIRST
-        from hangtop.session.asking.repairs import free_port, port_text
+        from hangtop.session.probes.repair import free_port, port_text
 
         found, silent = await free_port(app.session, FIRST)
         return Answer("A free port", plain(port_text(found, silent)))

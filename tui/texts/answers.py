@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.phrasing import outcome_words
@@ -10,15 +11,17 @@ from tui.looks.text import harmless
 from tui.looks.theme import Tone
 from tui.widgets.lines import Content
 
+if TYPE_CHECKING:
+    from hangtop.session.probes import ProbeResult
+
 LONGEST = 600
 """Characters of a proof that are told."""
 SEVERITY = {"critical": Tone.BAD, "warning": Tone.WARN, "info": Tone.INFO}
 TONES: Mapping[str, Tone] = {
-    "": Tone.TEXT, "text": Tone.TEXT, "dim": Tone.DIM, "strong": Tone.STRONG,
-    "good": Tone.OK, "middling": Tone.WARN, "bad": Tone.BAD,
-    "compute": Tone.OK, "exposed": Tone.BAD, "copy": Tone.WARN, "data": Tone.ACCENT, "idle": Tone.DIM,
+    "": Tone.TEXT, "dim": Tone.DIM, "strong": Tone.STRONG, "good": Tone.OK, "middling": Tone.WARN, "bad": Tone.BAD,
+    "accent": Tone.ACCENT,
 }  # fmt: skip
-"""Shades of probes' lines, and parts of traces."""
+"""Shades of probes' lines."""
 
 
 def plain(lines: Iterable[str], tone: Tone = Tone.TEXT) -> Content:
@@ -47,7 +50,8 @@ def findings_text(found: Iterable[Finding]) -> Content:
     return content
 
 
-def answer_text(outcome: str, summary: str, lines: Content, found: Iterable[Finding]) -> Content:
-    """An answer as every probe shows it."""
-    head: Content = [[(outcome_words(outcome).upper(), Tone.STRONG), (f"  {harmless(summary)}", Tone.TEXT)], []]
-    return [*head, *lines, [], *findings_text(found)]
+def answer_text(result: ProbeResult) -> Content:
+    """A probe's result: the outcome, figures, and what was found."""
+    summary = f"  {harmless(result.summary)}"
+    head: Content = [[(outcome_words(result.outcome).upper(), Tone.STRONG), (summary, Tone.TEXT)], []]
+    return [*head, *toned(result.lines), [], *findings_text(result.findings)]

@@ -45,9 +45,10 @@ def path_probe(session: ProbeSession, *, seconds: float = 0.5, iperf: bool = Tru
         report = paths.report(figures, {**absent, **failed}, at, time.monotonic() - began)
         return result(job, nodes, figures, report, around)
 
+    brief = f"{count(len(job.nodes), 'node')}, MTU, loss and throughput between all of them, about 5 s"
+    command = f"on {folded_names(sorted(job.nodes))}: {describe()}"
     where = tuple(node.name for node in nodes)
-    brief = f"{count(len(nodes), 'node')}, MTU, loss and throughput between all of them, about 5 s, loads the network"
-    return Probe(TITLE, brief, f"on {folded_names(where)}: {describe()}" if where else "", run, LOADS, where)
+    return Probe(TITLE, f"{brief}, loads the network", command, run, LOADS, where)
 
 
 def result(
