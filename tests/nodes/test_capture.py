@@ -1,4 +1,4 @@
-"""A capture on a real node whose way out loses packets: our count of what was sent again is the kernel's own."""
+"""A capture on real nodes: headers of the job's connection come here as a file, and no tcpdump is left."""
 
 from __future__ import annotations
 
@@ -23,20 +23,12 @@ print("ready", flush=True)
 connection, _ = server.accept()
 while connection.recv(1 << 18):
     pass
-connection.sendall(b".")
 """
 SEND = """\
-import socket, struct, sys, time
-connection = socket.create_connection((sys.argv[1], 29500))
-until = time.monotonic() + 1.0
-while time.monotonic() < until:
-    connection.sendall(bytes(1 << 14))
-connection.shutdown(socket.SHUT_WR)
-connection.recv(1)
-info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
-print(*struct.unpack_from("=QQ", info, 200))
+import socket, sys
+with socket.create_connection((sys.argv[1], 29500)) as connection:
+    connection.sendall(bytes(1 << 20))
 """
-"""Says bytes_sent and bytes_retrans of struct tcp_info (linux/tcp.h, since 4.19)."""
 
 
 def wait_for_tcpdump(node: Node) -> None:
@@ -48,32 +40,26 @@ def wait_for_tcpdump(node: Node) -> None:
 
 
 @pytest.mark.skipif(not any(Path(f, "tcpdump").exists() for f in ("/usr/bin", "/usr/sbin")), reason="needs tcpdump")
-def test_what_was_sent_again_is_counted_as_the_kernel_counts(tmp_path: Path) -> None:
+def test_headers_of_the_job_s_connection_come_here(tmp_path: Path) -> None:
     with Cluster(2) as cluster:
         one, two = cluster.nodes
-        two.run(["nft", "add", "table", "ip", "fault"])
-        two.run(["nft", "add chain ip fault input { type filter hook input priority 0; }"])
-        two.run(["nft", "add rule ip fault input tcp dport 29500 numgen random mod 100 < 4 drop"])
         sink = two.spawn([sys.executable, "-c", SINK], stdout=subprocess.PIPE)
         assert sink.stdout is not None
         assert sink.stdout.readline() == b"ready\n"
-        words = ["--seconds", "8", "--max-mb", "200", "--out", str(tmp_path), "--yes", "--json", "--batch"]
+        words = ["--seconds", "6", "--out", str(tmp_path), "--yes", "--json", "--batch"]
         hangtop = subprocess.Popen(
             [*HANGTOP, "probe", "capture", *words, "-F", str(cluster.ssh_config), *cluster.names],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         for node in cluster.nodes:
             wait_for_tcpdump(node)
-        sent, again = map(int, one.run([sys.executable, "-c", SEND, two.address]).stdout.split())
+        one.run([sys.executable, "-c", SEND, two.address])
         out, errors = hangtop.communicate(timeout=180)
         assert out, errors
         answer = json.loads(out)
         sink.communicate(timeout=10)
         assert not any(node.matching("tcpdump") for node in cluster.nodes)
-    assert all(capture["dropped_by_kernel"] == 0 for capture in answer["captures"])
-    here = next(row for row in answer["traffic"] if (row["node"], row["source"]) == ("node1", "node1"))
-    assert (here["size"], here["again_size"]) == (sent, again)
-    assert again > 0
-    behind = next(row for row in answer["traffic"] if (row["node"], row["source"]) == ("node2", "node1"))
-    assert (behind["sent_here"], behind["target"]) == (False, "node2")
-    assert (answer["verdict"], answer["findings"][0]["kind"]) == ("slow", "packet_loss")
+    assert answer["verdict"] == "ok"
+    for capture in answer["captures"]:
+        assert (capture["dropped_by_kernel"], capture["packets"] > 0) == (0, True)
+        assert Path(capture["file"]).read_bytes()[:4] in (b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4")
