@@ -11,7 +11,7 @@ from collectors.fleet.clean import clean
 from collectors.fleet.transport import Transport, TransportError
 from collectors.formats import BadFormat, ras
 from collectors.probes import decoding
-from collectors.probes.gather import gather
+from collectors.probes.gather import collect
 from collectors.probes.running import Limits, Running
 from collectors.samples.asked import RasAnswer, RasListening
 from collectors.samples.collectives import RasEvent, RasReport
@@ -44,17 +44,9 @@ async def ask(transport: Transport, python: str, pid: int, where: tuple[str, int
 
     Raises :class:`TransportError` when nobody answers there, or not with a report.
     """
-    heard: list[RasAnswer] = []
-
-    def take(line: bytes) -> bool:
-        heard.append(_answered(line))
-        return True
-
     host, port = where
     arguments = {"pid": pid, "host": host, "port": port}
-    packed = payload.pack(ENTRY, arguments)
-    await gather(transport, payload.command(python), packed, take, SECONDS, limits=LIMITS)
-    answer = heard[0]
+    (answer,) = await collect(transport, python, ENTRY, arguments, _answered, SECONDS, limits=LIMITS)
     why = clean(answer.why)
     try:
         if not why:
@@ -66,25 +58,19 @@ async def ask(transport: Transport, python: str, pid: int, where: tuple[str, int
 
 
 async def command(
-    transport: Transport, python: str, pid: int, where: tuple[str, int], line: str, *, whole: bool, seconds: float
+    transport: Transport, python: str, pid: int, where: tuple[str, int], line: str, *, seconds: float
 ) -> str:
-    """What RAS answers to one line, from the network namespace of this process: a line, or with ``whole`` all of it.
+    """All that RAS answers to one line, from the network namespace of this process.
 
     Raises :class:`TransportError` when nobody answers there.
     """
     host, port = where
-    arguments = {"pid": pid, "host": host, "port": port, "command": line, "whole": whole, "seconds": seconds}
-    heard: list[RasAnswer] = []
-
-    def take(said: bytes) -> bool:
-        heard.append(_answered(said))
-        return True
-
-    await gather(transport, payload.command(python), payload.pack(ENTRY, arguments), take, seconds + STARTING)
-    why = clean(heard[0].why)
+    arguments = {"pid": pid, "host": host, "port": port, "command": line, "seconds": seconds}
+    (answer,) = await collect(transport, python, ENTRY, arguments, _answered, seconds + STARTING)
+    why = clean(answer.why)
     try:
         if not why:
-            return clean(base64.b64decode(heard[0].data, validate=True).decode("utf-8", "replace"))
+            return clean(base64.b64decode(answer.data, validate=True).decode("utf-8", "replace"))
     except binascii.Error as error:
         why = str(error)
     raise TransportError(f"{transport.name}: the RAS socket {host}:{port}: {why}")

@@ -32,15 +32,15 @@ class RasPlace(NamedTuple):
     port: int
 
 
-def ask(server: RasPlace, request: bytes, seconds: float = SECONDS, line: bool = False) -> bytes:
-    """All that the server says to one request, or one ``line`` of it. Raises :class:`OSError`."""
+def ask(server: RasPlace, request: bytes, seconds: float = SECONDS) -> bytes:
+    """All that the server says to one request. Raises :class:`OSError`."""
     deadline = time.monotonic() + seconds
     parts: List[bytes] = []
     size = 0
     where = server.host, server.port
     with netns.connect(server.pid, where, min(SECONDS, seconds)) as connection:
         connection.sendall(request)
-        while size < LIMIT and not (line and parts and b"\n" in parts[-1]):
+        while size < LIMIT:
             connection.settimeout(max(0.1, deadline - time.monotonic()))
             part = connection.recv(1 << 16)
             if not part:
@@ -54,8 +54,8 @@ def ask(server: RasPlace, request: bytes, seconds: float = SECONDS, line: bool =
 def main(arguments: Dict[str, object]) -> None:
     """Entry. ``pid``: the rank to ask from, ``host`` and ``port`` as it would reach them.
 
-    ``command``: what to ask for instead of its state, with ``seconds`` for the answer, of which one line is taken or,
-    with ``whole``, everything until it ends. Only an address of the rank's own machine is asked.
+    ``command``: what to ask for instead of its state, with ``seconds`` for the answer. Only an address of the rank's
+    own machine is asked.
     """
     command, seconds = str(arguments.get("command", "")), float(str(arguments.get("seconds", SECONDS)))
     pid, host, port = int(str(arguments["pid"])), str(arguments["host"]), int(str(arguments["port"]))
@@ -64,7 +64,7 @@ def main(arguments: Dict[str, object]) -> None:
     answer, why = b"", ""
     for request in requests:
         try:
-            answer, why = ask(server, request, seconds, bool(command) and not arguments.get("whole")), ""
+            answer, why = ask(server, request, seconds), ""
         except socket.timeout:
             why = "no answer in %g s" % seconds
         except OSError as error:

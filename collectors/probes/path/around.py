@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from collectors.fleet import payload
 from collectors.fleet.transport import Transport, TransportError
 from collectors.probes.decoding import answer
-from collectors.probes.gather import gather
+from collectors.probes.gather import collect
 from collectors.probes.running import Running
 from collectors.samples.asked import Observation, PathFigure
 
@@ -36,16 +36,10 @@ class Around:
 
 async def ask(transport: Transport, python: str, entry: str, arguments: Mapping[str, object]) -> list[Observation]:
     """Run one of the programs to its ``done``. Raises :class:`TransportError`."""
-    found: list[Observation] = []
-
-    def take(line: bytes) -> bool:
-        one = _observation(line)
-        if one.name != "done":
-            found.append(one)
-        return one.name in ("done", "iperf3")
-
-    await gather(transport, payload.command(python), payload.pack(entry, dict(arguments)), take, SECONDS)
-    return found
+    found = await collect(
+        transport, python, entry, arguments, _observation, SECONDS, last=lambda one: one.name in ("done", "iperf3")
+    )
+    return [one for one in found if one.name != "done"]
 
 
 async def look_around(places: Sequence[tuple[str, Transport, str]], names: Sequence[str]) -> Around:

@@ -7,10 +7,9 @@ import binascii
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from collectors.fleet import payload
 from collectors.fleet.transport import Transport
 from collectors.probes.decoding import answer
-from collectors.probes.gather import gather
+from collectors.probes.gather import collect
 from collectors.probes.running import Limits
 from collectors.samples.asked import RecorderFile
 
@@ -45,20 +44,11 @@ async def fetch(
 
     Raises :class:`TransportError` when the node does not answer.
     """
-    found: list[Dump] = []
-
-    def take(line: bytes) -> bool:
-        file = _file(line)
-        if file.rank < 0:
-            return True
-        if len(found) < len(ranks):
-            found.append(dump_of(transport.name, file))
-        return False
-
     arguments = {"ranks": [list(rank) for rank in ranks], "fresh": fresh}
-    packed = payload.pack(ENTRY, arguments)
-    await gather(transport, payload.command(python), packed, take, SECONDS, limits=LIMITS)
-    return found
+    *found, _ = await collect(
+        transport, python, ENTRY, arguments, _file, SECONDS, last=lambda file: file.rank < 0, limits=LIMITS
+    )
+    return [dump_of(transport.name, file) for file in found[: len(ranks)]]
 
 
 def dump_of(node: str, file: RecorderFile) -> Dump:

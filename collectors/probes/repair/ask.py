@@ -9,7 +9,7 @@ from typing import Literal
 from collectors.fleet import payload
 from collectors.fleet.transport import Transport
 from collectors.probes.decoding import answer
-from collectors.probes.gather import gather
+from collectors.probes.gather import collect
 from collectors.probes.repair.remote.words import Curable, PortsInUse, Signalled
 
 _PACKAGE = "collectors.probes.repair.remote"
@@ -42,18 +42,10 @@ async def look(transport: Transport, python: str, keep: Sequence[int], *, young:
 
     Raises :class:`~collectors.fleet.transport.TransportError`.
     """
-    found: list[Curable] = []
-
-    def take(line: bytes) -> bool:
-        one = _curable(line)
-        if one.what == "end":
-            return True
-        found.append(one)
-        return False
-
     arguments: dict[str, object] = {"keep": list(keep)} | ({} if young is None else {"young": young})
-    packed = payload.pack(f"{_PACKAGE}.look", arguments)
-    await gather(transport, payload.command(python), packed, take, LOOK_SECONDS)
+    *found, _ = await collect(
+        transport, python, f"{_PACKAGE}.look", arguments, _curable, LOOK_SECONDS, last=lambda one: one.what == "end"
+    )
     return found
 
 
@@ -61,28 +53,15 @@ async def send(
     transport: Transport, python: str, signal: Signal, targets: Sequence[tuple[int, int]], *, grace: float = GRACE
 ) -> list[Signalled]:
     """Signal (pid, start ticks) on a node. Raises :class:`~collectors.fleet.transport.TransportError`."""
-    found: list[Signalled] = []
-
-    def take(line: bytes) -> bool:
-        one = _signalled(line)
-        if one.outcome == "end":
-            return True
-        found.append(one)
-        return False
-
     arguments = {"signal": signal, "targets": [list(target) for target in targets], "grace": grace}
-    packed = payload.pack(f"{_PACKAGE}.act", arguments)
-    await gather(transport, payload.command(python), packed, take, grace + LOOK_SECONDS)
+    *found, _ = await collect(
+        transport, python, f"{_PACKAGE}.act", arguments, _signalled, grace + LOOK_SECONDS,
+        last=lambda one: one.outcome == "end",
+    )  # fmt: skip
     return found
 
 
 async def ports_in_use(transport: Transport, python: str) -> PortsInUse:
     """TCP ports of a node that are not free. Raises :class:`~collectors.fleet.transport.TransportError`."""
-    found: list[PortsInUse] = []
-
-    def take(line: bytes) -> bool:
-        found.append(_ports(line))
-        return True
-
-    await gather(transport, payload.command(python), payload.pack(f"{_PACKAGE}.ports"), take, LOOK_SECONDS)
-    return found[0]
+    (found,) = await collect(transport, python, f"{_PACKAGE}.ports", {}, _ports, LOOK_SECONDS)
+    return found

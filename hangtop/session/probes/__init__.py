@@ -95,6 +95,11 @@ def text_lines(lines: Iterable[str]) -> tuple[Line, ...]:
     return tuple([(line, "")] for line in lines)
 
 
+def mark(*, good: bool) -> Piece:
+    """Begins the line of something that went well or not."""
+    return ("✓ ", "good") if good else ("✗ ", "bad")
+
+
 def path_nodes(session: ProbeSession, job: Job) -> tuple[list[PathNode], dict[str, str]]:
     """Nodes that take part in a probe of the path between them, and why the others do not."""
     taking_part: list[PathNode] = []

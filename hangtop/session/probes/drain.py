@@ -13,7 +13,7 @@ from collectors.fleet.transport import TransportError
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.verdict.drain import drain_commands
-from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, ProbeSession, Say
+from hangtop.session.probes import Line, Probe, ProbeRefused, ProbeResult, ProbeSession, Say, mark
 
 _DEADLINE = 60.0
 _LIMIT = 1 << 20
@@ -36,8 +36,8 @@ def drain_probe(session: ProbeSession, command: str, why: str = "") -> Probe:
         except TransportError as error:
             good, said = False, str(error)
         figures = {"command": command, "ok": good, "text": said}
-        line = [(f"{command}: {said}", "good" if good else "bad")]
-        return ProbeResult(title, "ok" if good else "failed", said, (line,), figures)  # type: ignore[arg-type]
+        line: Line = [mark(good=good), (f"{command}: {said}", "")]
+        return ProbeResult(title, "ok" if good else "failed", said, (line,), figures)
 
     title = "Take a node out of the pool"
     return Probe(title, "by the scheduler, from this machine; what runs there goes on", command, run, why)

@@ -88,7 +88,7 @@ def diagnostics(session: RasSession) -> Probe:
         try:
             said = await ras.command(
                 session.transport(asked.node), session.python(asked.node), asked.process.pid, where, "DIAGNOSTICS",
-                whole=True, seconds=DIAGNOSTICS_SECONDS,
+                seconds=DIAGNOSTICS_SECONDS,
             )  # fmt: skip
         except TransportError as error:
             raise ProbeRefused(str(error)) from None

@@ -17,7 +17,7 @@ from collectors.probes.repair.free import FreePort, choose
 from collectors.probes.repair.remote.words import Curable, PortsInUse, Signalled
 from hangtop.diagnosis.job import Job, Node
 from hangtop.diagnosis.phrasing import count, duration, listed, size
-from hangtop.session.probes import Line, Probe, ProbeRefused, ProbeResult, ProbeSession, Say
+from hangtop.session.probes import Line, Probe, ProbeRefused, ProbeResult, ProbeSession, Say, mark
 
 RANKS_SECONDS = 5.0
 """How long a session that has just connected may take to know a node's ranks."""
@@ -141,8 +141,7 @@ def signal_probe(
         told = [one for part in parts for one in part]
         bad = sum(said.outcome not in GOOD for _, said in told)
         lines: list[Line] = [
-            [(f"{one.name:<24} ", "strong"), (said.text, "good" if said.outcome in GOOD else "bad")]
-            for one, said in told
+            [mark(good=said.outcome in GOOD), (f"{one.name}: ", "strong"), (said.text, "")] for one, said in told
         ]
         rows = [one.row() | {"outcome": said.outcome, "text": said.text} for one, said in told]
         summary = f"{count(len(told) - bad, 'process', 'processes')} mended" + (f", {bad} not" if bad else "")
