@@ -72,7 +72,7 @@ def _at(item: Dict[str, Any], *names: str) -> Any:
 
 def _figure(value: Any) -> Optional[float]:
     number = value.get("value") if isinstance(value, dict) else value
-    if isinstance(number, bool) or not isinstance(number, (int, float)) or not abs(number) < 1 << 53:
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number < 1 << 53:
         return None
     return float(number)
 

@@ -131,5 +131,5 @@ def test_no_gpu_of_either_make(sys: Path, source: Gpus) -> None:
 def test_any_answer_is_read(text: str, value: object) -> None:
     for said in (text, json.dumps([value]), json.dumps({"gpu_data": [{"gpu": 0, "usage": value, "power": value}]})):
         for item in amd_smi.items(said):
-            assert arrived(amd_smi.sample(item))
+            assert amd_smi.sample(item).gpu == item["gpu"]
             assert arrived(GpuProcesses(amd_smi.processes({**item, "process_list": [value]}, "x")))
