@@ -238,6 +238,8 @@ class _Watching:
         """Nothing moved and nothing is known to be wrong, of ranks that are there; or nobody knows yet who is slow."""
         if verdict.outcome == "healthy" and time.monotonic() - self._began < SLOWNESS * self._watch:
             return self._readable() and not slowness_judged(job_status)
+        if verdict.outcome == "waiting" and job_status.graph is not None:
+            return any(one.read and not job_status.measured(one) for one in job_status.graph.culprits)
         return verdict.outcome == "unknown" and bool(self._session.living())
 
     def _readable(self) -> bool:

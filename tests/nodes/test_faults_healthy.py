@@ -21,6 +21,9 @@ JOBS: Mapping[str, tuple[str, dict[str, str], str, int]] = {
     "slow_rank": ("vision.py", {"HX_FAULT": "slow", "HX_WHO": "2"}, "moves", 0),
 }
 
+MAY_WAIT = ("steps_of_20_s", "saves_for_30_s", "compiles_for_30_s")
+"""Jobs in which no step ends while they are watched, and one rank may be at work for the others."""
+
 
 @pytest.fixture(scope="module")
 def answers(nursery: Nurseries) -> Batches:
@@ -41,9 +44,8 @@ def answers(nursery: Nurseries) -> Batches:
 def test_raises_nothing(answers: Batches, name: str) -> None:
     answer = answers[name]
     assert answer.alarms == [], answer.data["summary"]
-    if name == "steps_of_20_s" and answer.verdict == "unknown":  # it may end before the first step that proves motion
-        words = ("nothing was seen to move and nothing is known to be wrong", "nothing has moved for")
-        assert any(word in answer.data["summary"] for word in words)
+    if name in MAY_WAIT:  # who is waited for is told, and nobody is accused
+        assert answer.verdict in ("healthy", "waiting", "starting", "unknown"), answer.data["summary"]
         return
     assert (answer.verdict, answer.status) == ("healthy", 0), (answer.data["summary"], answer.took)
 

@@ -212,8 +212,9 @@ class Answer:
 
     @property
     def alarms(self) -> list[str]:
-        """Kinds of the findings that are more than information."""
-        return [finding["kind"] for finding in self.findings if finding["severity"] != "info"]
+        """Kinds of the findings that accuse: neither information nor a rank that is merely waited for."""
+        told = [finding["kind"] for finding in self.findings if finding["severity"] != "info"]
+        return [kind for kind in told if kind != "waiting"]
 
     def named(self) -> tuple[str, str, list[int]]:
         """The word, and kind and ranks of the root cause; the whole answer is in the message where there is none."""

@@ -42,7 +42,7 @@ class HungCase(NamedTuple):
         assert first["nodes"] == sorted({(named or {}).get(node, node) for node in nodes})
         assert self.says in first["summary"] + " ".join(line["text"] for line in first["evidence"])
         assert answer.status == (6 if self.outcome == "waiting" else 1)
-        assert answer.alarms == [self.kind], "one fault is told once"
+        assert answer.alarms == ([] if self.outcome == "waiting" else [self.kind]), "one fault is told once"
 
 
 CASES = {

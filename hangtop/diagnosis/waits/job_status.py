@@ -88,6 +88,10 @@ class JobStatus:
         since = self.job.now - (still or 0.0) if stands else None
         return wake_set_of(status, self.graph.waiters if self.graph is not None else (), since)
 
+    def measured(self, status: RankStatus) -> bool:
+        """Whether it is known if the wake set of a rank makes progress."""
+        return self.wake_set(status).progress is not Progress.UNKNOWN
+
     def due(self, culprit: RankStatus) -> float:
         """Seconds that the others may wait for this rank before that is a fault.
 
