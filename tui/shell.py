@@ -1,4 +1,4 @@
-"""The command that opens a shell on a node, and hangtop's own words for what a dump runs there."""
+"""The command that opens a shell on a node."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from hangtop.session.options import SessionOptions
 from hangtop.session.reaching import shell_words, ssh_words
-from tui.scene import Scene
 
 
 def shell_command(node: str, options: SessionOptions) -> list[str]:
@@ -30,15 +29,3 @@ def shell_command(node: str, options: SessionOptions) -> list[str]:
 def shown(command: Sequence[str]) -> str:
     """The command as a shell would take it."""
     return shlex.join(command)
-
-
-def native_commands(scene: Scene, ranks: set[int]) -> str:
-    """What a native dump of these ranks runs, node by node."""
-    from collectors.node.stacks.pyspy import dump_command
-
-    lines = []
-    for row in scene.ranks:
-        if row.number in ranks and row.rank.gone_at is None:
-            command = dump_command("py-spy", row.rank.process.pid, "native", True)
-            lines.append(f"{row.node.name}: {shown(command)}")
-    return "\n".join(lines) or "nothing: no living rank is chosen"

@@ -11,14 +11,6 @@ _WORDS = {
 """Keys that are words; of all others Textual knows the character."""
 
 
-_NAMES = {word: key for key, word in _WORDS.items()} | {"/": "slash"}
-
-
-def key_of(shown: str) -> str:
-    """The key that a dialog names so, as Textual writes it; empty for several at once, such as ``↑↓``."""
-    return _NAMES.get(shown, shown if len(shown) == 1 and shown.isalnum() else "")
-
-
 def shown_keys(keys: str) -> list[str]:
     """Of Textual's words, several by commas: ``/``, ``^p``, ``Esc``."""
     return [_WORDS.get(key.strip()) or format_key(key.strip()).replace("ctrl+", "^") for key in keys.split(",")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from typing import Literal
 
@@ -13,6 +14,8 @@ CUT = "…"
 """Stands where text was cut off."""
 
 _REPLACED = "·"
+_PATH = re.compile(r"(/[^/\s()]+)(?:/[^/\s()]+){3,}/([^/\s()]+)")
+"""A path of six parts or more: its first and its last."""
 
 
 def harmless(text: str) -> str:
@@ -66,6 +69,11 @@ def clip(text: str, width: int) -> str:
     if len(head) - clause < len(head) // 4 and clause > 0:
         space = clause  # nor does a clause
     return (head[:space].rstrip(" ,;:·([") if space > len(head) // 2 else head) + CUT if width > 0 else ""
+
+
+def short_paths(text: str) -> str:
+    """A sentence whose long paths are shortened in their middle: the function and the file say more."""
+    return _PATH.sub(lambda path: f"{path[1]}/{CUT}/{path[2]}", text)
 
 
 def line_of(text: str, width: int, place: int) -> str:

@@ -122,7 +122,7 @@ class OverviewPanel(Panel):
         # a healthy job's ranks stand beside what happened, those of one that hangs beside who waits
         self.set_class(wide and hangs and not alone, "-rows")
         self.set_class(wide and not hangs, "-columns")
-        need = max(len(self.scene.ranks) + 2 if few else 8, self.waits.lines if self.waits.display else 0)
+        need = max((len(self.scene.ranks) + 2 if few else 8) * ranked, self.waits.lines * self.waits.display)
         room = below if alone else max(4, min(need, below * 3 // 5))
         self.upper.styles.height = "1fr" if alone or (wide and not hangs) else room
 

@@ -123,7 +123,7 @@ def rank_columns(scene: Scene) -> Sequence[Column[RankRow]]:
                help="the last training step that it said is done: by its log, or by hangtop.inside"),
         Column("pace", "s/step", 6, _pace, form=lambda value: f"{value:.3g}", align="right",
                help="seconds a step, as its log told the last ones"),
-        Column("doing", "now", 32, doing, doing_piece, least=16, grow=4,
+        Column("doing", "now", 16, doing, doing_piece, most=44, least=16,
                help="where it is: behind the letter of its box in who waits for whom; else its phase, or the code of "
                     "the last look at its stack"),
         Column("waits", "waits for", 10, lambda row: scene.waiting.waits_for(row.number) or None, most=18, grow=1,

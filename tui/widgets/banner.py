@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tui.looks.format import age, ranks_word
 from tui.looks.signs import outcome_sign
-from tui.looks.text import CUT, cells, clip, harmless, wrap
+from tui.looks.text import CUT, cells, clip, harmless, short_paths, wrap
 from tui.looks.theme import Ground, Tone
 from tui.scene import Scene
 from tui.widgets.lines import Bar, Piece
@@ -49,7 +49,7 @@ class Banner(Bar):
             lines = [self._fit([(" hangtop ", Tone.STRONG), (" ", Tone.TEXT), *self._progress()], right)]
         else:
             word, tone, loud = outcome_sign(verdict.outcome)
-            told = (f" {word} ", tone), (f" {verdict.summary}", Tone.STRONG if loud else Tone.TEXT)
+            told = (f" {word} ", tone), (f" {short_paths(verdict.summary)}", Tone.STRONG if loud else Tone.TEXT)
             sure = f"  {verdict.findings[0].certainty}" if verdict.findings and loud else ""
             lines = self._laid(told, (sure, Tone.DIM), right) if loud else [self._fit([*told], right)]
         over = self.ink.alarm[loud] if loud else None

@@ -119,10 +119,6 @@ class ColumnsInView(Generic[R]):
         self._needed: dict[str, int] = {}
         self._right = 0
 
-    def take(self, columns: Sequence[Column[R]]) -> None:
-        """Have other columns from now on."""
-        self.every = tuple(columns)
-
     @property
     def fixed(self) -> frozenset[str]:
         """Keys of the columns that are never hidden."""

@@ -58,11 +58,6 @@ class Table(Lines, Generic[R]):
         self._fed: Sequence[R] = ()
         self._current: Hashable = None
 
-    def take_columns(self, columns: Sequence[Column[R]]) -> None:
-        """Have other columns from now on."""
-        self.columns = tuple(columns)
-        self.view.take(self.columns)
-
     # --- rows ----------------------------------------------------------------------------------------------------
 
     def feed(self, rows: Sequence[R]) -> None:

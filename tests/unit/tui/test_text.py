@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from tui.looks.ascii import to_ascii
-from tui.looks.text import cells, clip, fit, harmless, wrap
+from tui.looks.text import cells, clip, fit, harmless, short_paths, wrap
 
 NASTY = (
     "[/markup]",
@@ -30,6 +30,11 @@ def test_nothing_is_left_that_a_terminal_would_obey(text: str) -> None:
     clean = harmless(text)
     assert clean.isprintable()
     clean.encode()
+
+
+def test_of_a_long_path_its_first_and_last_part_are_told() -> None:
+    told = "rank 3 is in load (/home/ada/projects/llm/src/data/loader.py:88), /tmp/x stays"
+    assert short_paths(told) == "rank 3 is in load (/home/…/loader.py:88), /tmp/x stays"
 
 
 def test_markup_is_only_text() -> None:
