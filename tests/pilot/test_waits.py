@@ -45,19 +45,18 @@ def overview(shown: Screen) -> OverviewPanel:
     return panel
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("nodes", [2, 16, 64])
+@pytest.mark.parametrize("size", SIZES[1:])
+@pytest.mark.parametrize("nodes", [2, 64])
 async def test_who_waits_is_on_the_overview_of_a_job_that_hangs(nodes: int, size: tuple[int, int]) -> None:
     async with screen(hanging(nodes), size=size) as shown:
         text = shown.text()
-        if (nodes, size) != (64, SIZES[0]):  # there the map of nodes takes what there is
-            assert "who waits for whom" in text
-            assert "┏━ A ━" in text
-            assert "◀" in text
-        assert f"{nodes * 8 - 1} ranks wait   next" in text
+        assert "who waits for whom" in text
+        assert "A rank 11 · node2: in read_shard (data.py:88)" in text
+        assert "└─ B" in text
+        assert f"{nodes * 8 - 1} ranks wait · next" in text
         shown.session.verdict = Verdict("healthy", "all is well")
         await shown.draw()
-        assert "┏━ A ━" not in shown.text()
+        assert "A rank 11" not in shown.text()
         assert "ranks wait" not in shown.text()
 
 
@@ -263,4 +262,4 @@ async def test_the_column_of_waits_is_left_out_once_nobody_waits_any_more() -> N
         for verdict, there in ((hung(), True), (Verdict("healthy", "well again"), False), (hung(), True)):
             session.publish(verdict)
             await shown.draw()
-            assert ("doing" in shown.lines()[3]) is there
+            assert ("waits for" in shown.lines()[3]) is there

@@ -36,7 +36,7 @@ BESIDE = 110
 """Cells from which on parts stand beside each other."""
 CHARTS = ((42, 16), (30, 12), (24, 8), (15, 3))
 """Lines of the charts of a panel with at least so many lines."""
-GRAPH = 14
+GRAPH = 11
 """Lines from which on below the map there is room for who waits for whom and for what happened."""
 SLOW_CONNECT = 2.0
 """Seconds after which a node that still connects is named."""

@@ -48,8 +48,10 @@ class WaitTree(Lines):
 
     def _laid(self, line: WaitLine) -> list[list[Piece]]:
         tone = Tone.BAD if line.blamed else Tone.TEXT
-        texts = wrap(line.text, max(LEAST, self.room - cells(line.on) - 2))
-        return [[(line.on if at else line.head, Tone.DIM), (text, tone)] for at, text in enumerate(texts)]
+        most = max(3, self.room // 3)  # of long chains only the last branches are seen
+        head, on = line.head[-most:], line.on[-most:]
+        texts = wrap(line.text, max(LEAST, self.room - cells(on) - 2))
+        return [[(on if at else head, Tone.DIM), (text, tone)] for at, text in enumerate(texts)]
 
     @property
     def lines(self) -> int:
