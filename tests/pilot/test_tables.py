@@ -56,7 +56,7 @@ async def test_a_column_without_a_value_is_left_out_until_it_has_one_or_is_asked
         line = next(line for line in shown.lines() if "util" in line)
         assert "✔ util" not in line
         assert "no value so far; share of time" in line
-        await shown.press(*["down"] * 7, "space", "escape")
+        await shown.press(*["down"] * 8, "space", "escape")
         assert "util" in heads(shown)
         assert "mem" not in heads(shown)
         await shown.press("slash", *"gpu=3", "enter")
