@@ -16,6 +16,7 @@ from statistics import median
 from typing import Literal, NamedTuple
 
 from collectors.samples.gpus import GpuSample
+from collectors.samples.ranks import RankProcess
 from hangtop.diagnosis.finding import Evidence
 from hangtop.diagnosis.job import Gpu, Job, Look, Rank
 from hangtop.diagnosis.phrasing import count, ranks_text
@@ -88,13 +89,17 @@ def _computed(job: Job, rank: Rank, since: float) -> bool:
 
 
 def gpus_of(job: Job, rank: Rank) -> tuple[Gpu, ...]:
-    """GPUs of a rank: those that its process is on, else the one that its settings and LOCAL_RANK give it."""
+    """GPUs that a rank holds: those that its process is on.
+
+    Where the driver tells of no process at all, as in a container, the one that its settings and LOCAL_RANK give it. A
+    job of CPUs beside the busy GPUs of another one holds none.
+    """
     node = job.nodes.get(rank.node)
     if node is None or not node.gpus:
         return ()
     wanted: Collection[int] = rank.gpus
-    if not wanted:
-        index = _given(rank)
+    if not wanted and not any(gpu.processes for gpu in node.gpus):
+        index = given_gpu(rank.process)
         wanted = () if index is None else (index,)
     return tuple(gpu for gpu in node.gpus if gpu.index in wanted)
 
@@ -198,9 +203,11 @@ def _strains_little(gpu: Gpu, look: Look[GpuSample]) -> bool:
     return bool(limit and power is not None and used is not None and used >= HALF and power <= SPIN_POWER_SHARE * limit)
 
 
-def _given(rank: Rank) -> int | None:
-    """Index of the GPU that a rank was given by its settings; None where they do not tell."""
-    local, visible = rank.process.local_rank, rank.process.env.get("CUDA_VISIBLE_DEVICES")
+def given_gpu(process: RankProcess) -> int | None:
+    """Index of the GPU that a rank was given by its settings; None where they do not tell, or its torch has no CUDA."""
+    local, visible = process.local_rank, process.env.get("CUDA_VISIBLE_DEVICES")
+    if process.versions.get("torch", "").endswith("+cpu"):
+        return None
     if visible is None:
         return local
     listed = [word.strip() for word in visible.split(",") if word.strip()]

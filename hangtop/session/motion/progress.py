@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
 from collectors.samples.stacks import StackDump
+from hangtop.diagnosis.evidence.gpu_load import given_gpu
 from hangtop.diagnosis.job import JobMotion
 from hangtop.session.motion.moving import Tally, motion_of
 from hangtop.session.motion.own_pauses import pauses
@@ -164,7 +165,7 @@ class Progress:
             if rank.gone_at is not None or rank.looks.newest is None or (strangers and (node.name, pid) in strangers):
                 continue
             alive.append(pid)
-            gpu = on.get(pid) if node.gpu_processes else node.gpus.get(_place(rank))
+            gpu = on.get(pid) if node.gpu_processes else node.gpus.get(_given(rank))
             known = tracks.get(pid)
             if known is None:
                 known = tracks[pid] = track(rank, at, gpu)
@@ -246,7 +247,7 @@ def _out_of_turn(known: MotionTrack, rank: RankState, turns: float) -> bool:
     return turns < EARLY and rank.looks.newest is known.pulse
 
 
-def _place(rank: RankState) -> int:
-    """Index of the GPU that is a rank's by its number, where no list of processes tells; -1 for none."""
-    local = rank.process.local_rank
-    return -1 if local is None else local
+def _given(rank: RankState) -> int:
+    """Index of the GPU that a rank's settings give it, where no list of processes tells; -1 for none."""
+    index = given_gpu(rank.process)
+    return -1 if index is None else index

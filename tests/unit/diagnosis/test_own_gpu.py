@@ -232,3 +232,14 @@ def test_a_long_step_in_which_all_sleep_and_a_rank_that_others_wait_for_visibly_
     assert kinds(job.verdict()) == [], "it may compute in one call"
     job.stood_still = 25.0
     assert (first(job.verdict()).kind, first(job.verdict()).certainty) == ("job_stalled", "possible")
+
+
+def test_the_busy_gpus_of_another_job_are_none_of_a_job_of_cpus() -> None:
+    """Three ranks wait in all_reduce and one reads from a pipe, while somebody else's job keeps the GPUs busy."""
+    job = Sketch(stood_still=30.0, watched=30.0, span=20.0)
+    job.ranks().at(ALL_REDUCE).pulse(cores=0.0)
+    job.ranks(2).at(READING, syscall="read", waiting_on="pipe")
+    for name in ("node1", "node2"):
+        job.node(name, gpus=tuple(gpu(index, [COMPUTE] * 6, pids=[90 + index]) for index in range(2)))
+    verdict = job.verdict()
+    assert (verdict.outcome, first(verdict).ranks) == ("hung", (2,)), verdict.summary
