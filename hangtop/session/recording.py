@@ -53,8 +53,24 @@ for _kind in (*SAMPLES, RecorderDump, RasReport, RasEvent):
 _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
     kind.__name__: msgspec.json.Decoder(kind) for kind in (*SAMPLES, *OTHERS)
 }
-_encode = msgspec.json.Encoder().encode
+_encode_json = msgspec.json.Encoder().encode
 _decode_line = msgspec.json.Decoder(tuple[float, str, str, msgspec.Raw]).decode
+
+
+def _encode(row: object) -> bytes:
+    """A row as JSON; half of a surrogate pair, as in a file's name that is no UTF-8, becomes a question mark."""
+    try:
+        return _encode_json(row)
+    except UnicodeEncodeError:
+        return _encode_json(_encodable(msgspec.to_builtins(row)))
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(item) for key, item in value.items()}
+    return [_encodable(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 class Recorder:

@@ -84,7 +84,7 @@ async def test_the_launch_lines_are_there_to_read(session: PaperSession, stopped
 async def open_last(shown: Screen) -> None:
     await shown.press("K")
     await shown.press("end")
-    assert "> Environment and launch lines" in shown.text()
+    assert "Environment and launch lines" in shown.text()
     await shown.press("enter")
 
 

@@ -147,7 +147,8 @@ async def _watched(options: SessionOptions, file: Path, case: Case) -> Answer:
         while time.monotonic() - began < case.live_for:
             await asyncio.sleep(0.25)
             verdict = session.verdict
-            alarms = [f.kind for f in verdict.findings if f.severity != "info"] if verdict else []
+            found = verdict.findings if verdict else ()
+            alarms = [f.kind for f in found if f.severity != "info" and f.kind != "waiting"]
             worst.update(alarms)
             if not alarms or alarms != held[0]:
                 held = (alarms, time.monotonic())
