@@ -70,7 +70,7 @@ NO_START = (
 )
 STORE_TIMEOUT_EFFECTS = (Effects(_set("nccl_remote_error"), "any"),)
 GPU_XID_EFFECTS = (
-    Effects(STUCK | GONE | _set("gil_hang", "rank_uninterruptible"), "rank"),
+    Effects(STUCK | GONE | _set("gil_hang", "rank_uninterruptible", "waiting"), "rank"),
     Effects(WAITS_END, "any"),
     Effects(_set("gpu_needs_reset", "gpu_row_remap"), "gpu"),
 )
@@ -164,10 +164,10 @@ ROWS: tuple[Kind, ...] = (
     Kind("gpu_lost", "at_risk", 0, "a GPU fell off the bus, or the driver shows none",
          (Effects(_set("gpu_driver_hung", "gpu_ecc", "gpu_needs_reset",
          "gpu_row_remap", "gpu_throttled", "gpu_xid"), "node"), Effects(STUCK | GONE | _set("gil_hang",
-         "rank_uninterruptible"), "rank"), Effects(WAITS_END, "any"))),
+         "rank_uninterruptible", "waiting"), "rank"), Effects(WAITS_END, "any"))),
     Kind("gpu_driver_hung", "at_risk", 0,
          "nvidia-smi gives no answer while the node does, or the driver waits for a GPU in vain",
-         (Effects(STUCK | GONE | _set("gil_hang", "rank_uninterruptible"),
+         (Effects(STUCK | GONE | _set("gil_hang", "rank_uninterruptible", "waiting"),
          "rank"), Effects(WAITS_END, "any"))),
     Kind("gpu_xid", "at_risk", 0, "the driver reported an Xid, or AMD's an error of a kernel", GPU_XID_EFFECTS),
     Kind("gpu_ecc", "at_risk", 0, "memory errors of a GPU that were not corrected", GPU_XID_EFFECTS),

@@ -108,6 +108,7 @@ def _unfailed(job_status: JobStatus, findings: tuple[Finding, ...], roots: list[
     broken = {finding.kind for finding in roots if word_of(finding.kind) in ("at_risk", "slow")}
     # a broken part that explains why ranks wait: the wait is its consequence, and the job hangs
     waits = any(finding.cause and word_of(finding.kind) == "hung" for finding in critical)
+    waits |= any(finding.kind == "waiting" and finding.cause in FATAL - UNSEEN for finding in findings)
     if broken and (job_status.hung or waits) and present:
         return "hung"
     if broken and not job.live and (broken & FATAL or failures(job)):

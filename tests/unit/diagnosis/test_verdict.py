@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collectors.samples.gpus import GpuFault
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job
@@ -244,3 +245,16 @@ def test_a_node_that_shows_a_part_and_its_ranks_is_as_healthy_as_any() -> None:
     job.motion = MOVING
     job.node("node2", link="limited", why="it sends too much", hello=hello())
     assert job.verdict().outcome == "healthy"
+
+
+def test_a_wait_for_a_rank_whose_gpu_is_lost_is_a_hang_and_the_gpu_is_why() -> None:
+    """It would be waited for, and nobody accused: what is broken under it explains the wait."""
+    lost = GpuFault(0, "00000000:10:00.0", "GPU is lost")
+    job = Sketch(span=7.0, watched=7.0, stood_still=7.0)
+    job.ranks().at(ALL_REDUCE)
+    job.ranks(2).at(["step run.py:7", "main run.py:9"], syscall="clock_nanosleep")
+    assert job.verdict().outcome == "waiting"
+    job.node("node2", gpus=(gpu(0, pids=[1002], fault=lost), gpu(1, pids=[1003])))
+    verdict = job.verdict()
+    assert (verdict.outcome, first(verdict).kind) == ("hung", "gpu_lost"), kinds(verdict)
+    assert {finding.cause for finding in verdict.findings[1:] if finding.ranks == (2,)} == {"gpu_lost"}
