@@ -21,17 +21,17 @@ class Way(NamedTuple):
 
 
 def named(screen: str, what: str) -> str:
-    """The key that the screen names for something: ``next  7 proof 8 stacks``. Raises :class:`AssertionError`."""
+    """The key that the screen names for something: ``7 Findings``, ``Enter In``. Raises :class:`AssertionError`."""
     found = re.search(rf"(\S+) {re.escape(what)}\b", screen)
     assert found, f"no key for {what!r} on the screen:\n{screen}"
     return found[1]
 
 
 def go(terminal: Tmux) -> Way:
-    """From the alarm on: the key for the proof, then in, and in again. Raises :class:`AssertionError`."""
+    """From the alarm on: the key of the findings, then in, and in again. Raises :class:`AssertionError`."""
     screen = terminal.wait_for("HUNG", 150)
     assert "rank 1 on node0 holds up 3 others" in screen
-    keys = [named(terminal.wait_for("next "), "proof")]
+    keys = [named(screen, "Findings")]
     terminal.press(keys[-1])
     for seen in ("who waits for whom", "taken "):
         keys.append(named(terminal.wait_for(seen), "In"))
