@@ -149,7 +149,7 @@ def _demo(scene: Scene, number: signal.Signals) -> Outcome:
     temporary = scene.path(".tmp")
     temporary.mkdir()
     demo = subprocess.Popen(
-        [*MAIN, "demo", "--headless", "--nodes", "1", "--ranks", "2", "--job", "gloo"],
+        [*MAIN, "demo", "--headless", "--nodes", "1", "--ranks", "2"],
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         env={**os.environ, "TMPDIR": str(temporary)},
     )  # fmt: skip
