@@ -26,7 +26,7 @@ from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.odd_places import BY_THREADS, NOT_LAUNCHED, in_a_kernel
 from hangtop.diagnosis.waits.rank_status import RankStatus, in_c_code, nodes_of, waits_for_others
 from hangtop.diagnosis.waits.serving import serves
-from hangtop.diagnosis.waits.wake_set import Progress
+from hangtop.diagnosis.waits.wake_set import WakeProgress
 
 COMING_UP = frozenset({"init", "store"})
 """What ranks wait in that have not yet begun to train."""
@@ -265,7 +265,7 @@ def _weight(job_status: JobStatus, graph: WaitGraph, members: Sequence[RankStatu
         sure -= 0.1
     if len({culprit.where for culprit in graph.culprits}) > 1:
         sure -= 0.1
-    if job_status.job.live and any(job_status.wake_set(one).progress is Progress.OUTSIDE for one in members):
+    if job_status.job.live and any(job_status.wake_set(one).progress is WakeProgress.OUTSIDE for one in members):
         sure = min(sure, OUTSIDE)
     return round(max(0.3, sure), 2)
 

@@ -20,7 +20,7 @@ from hangtop.diagnosis.waits.patience import seen_after
 from hangtop.diagnosis.waits.rank_status import RankStatus, State, in_state
 from hangtop.diagnosis.waits.seen_before import told_by_the_past
 from hangtop.diagnosis.waits.statuses import statuses_of
-from hangtop.diagnosis.waits.wake_set import Progress, WakeSet, wake_set_of
+from hangtop.diagnosis.waits.wake_set import WakeProgress, WakeSet, wake_set_of
 
 PATIENCE_S, OF_USUAL_PAUSE = 60.0, 3.0
 """Seconds that a wait for something outside the job may take at the least, and so many times the longest ordinary
@@ -67,7 +67,7 @@ class JobStatus:
 
     def works(self, status: RankStatus) -> bool:
         """Whether this rank waits for no other and its wake set makes progress."""
-        return status.state == "working" and self.wake_set(status).progress is Progress.WORKS
+        return status.state == "working" and self.wake_set(status).progress is WakeProgress.WORKS
 
     def kept_waiting(self, culprits: Sequence[RankStatus]) -> float:
         """Seconds for which these ranks have kept the others waiting, as far as one knows.
@@ -90,7 +90,7 @@ class JobStatus:
 
     def measured(self, status: RankStatus) -> bool:
         """Whether it is known if the wake set of a rank makes progress."""
-        return self.wake_set(status).progress is not Progress.UNKNOWN
+        return self.wake_set(status).progress is not WakeProgress.UNKNOWN
 
     def due(self, culprit: RankStatus) -> float:
         """Seconds that the others may wait for this rank before that is a fault.
@@ -102,9 +102,9 @@ class JobStatus:
         if not self.job.live:
             return self.alarm_after
         match self.wake_set(culprit).progress:
-            case Progress.INSIDE:
+            case WakeProgress.INSIDE:
                 return self.alarm_after
-            case Progress.OUTSIDE:
+            case WakeProgress.OUTSIDE:
                 return max(self.alarm_after, self.outside_patience)
             case _:
                 return inf

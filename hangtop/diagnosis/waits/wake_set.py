@@ -46,7 +46,7 @@ _OUTSIDE_THREADS: frozenset[Waits] = frozenset({"storage", "helper", "time", "no
 """What another thread may be in and yet bring what the main thread waits for; a lock, a peer or a GPU it does not."""
 
 
-class Progress(Enum):
+class WakeProgress(Enum):
     """Whether a wake set makes progress, and if not, where what blocks it lies."""
 
     WORKS = "works"
@@ -58,7 +58,7 @@ class Progress(Enum):
 class WakeSet(NamedTuple):
     """One rank's wake set over the looks at it."""
 
-    progress: Progress
+    progress: WakeProgress
     figures: str
     """For people: ``1.0 core busy``, ``reads 3.2 MB/s``, ``blocked on pipe``, ``time.sleep, 277.8 h left``."""
 
@@ -71,27 +71,27 @@ def wake_set_of(status: RankStatus, waiters: Sequence[RankStatus], since: float 
     """
     waiters = waiters[:: len(waiters) // ENOUGH + 1]
     if status.load == "computing":
-        return WakeSet(Progress.WORKS, "its GPU computes")
+        return WakeSet(WakeProgress.WORKS, "its GPU computes")
     if status.state == "on_gpu":
-        return WakeSet(Progress.INSIDE, "waits for its own GPU")
+        return WakeSet(WakeProgress.INSIDE, "waits for its own GPU")
     if status.state not in ("working", "leaving"):
-        return WakeSet(Progress.INSIDE, "")
+        return WakeSet(WakeProgress.INSIDE, "")
     doing = status.activity
     if doing is not None and doing.state == TRACED:
-        return WakeSet(Progress.UNKNOWN, "")
+        return WakeSet(WakeProgress.UNKNOWN, "")
     moved = status.motion if since is None else motion(status.process, max(since, doing.since if doing else since))
     if works := _work(status, moved, doing, waiters):
-        return WakeSet(Progress.WORKS, works)
+        return WakeSet(WakeProgress.WORKS, works)
     if doing is None or doing.error:
-        return WakeSet(Progress.UNKNOWN, "" if doing is None else doing.label)
+        return WakeSet(WakeProgress.UNKNOWN, "" if doing is None else doing.label)
     on = _blocked_on(status, doing)
     if len(status.readings) < LATE_LOOKS or (status.process is not None and status.process.looks and not moved.span):
-        return WakeSet(Progress.UNKNOWN, on)
+        return WakeSet(WakeProgress.UNKNOWN, on)
     unknown = _children_unknown(status.process, doing)
     seen = status.process is not None and bool(status.process.helpers)
     if (seen or not unknown) and _blocked_inside(status, doing, waiters):
-        return WakeSet(Progress.INSIDE, on)
-    return WakeSet(Progress.UNKNOWN if unknown else Progress.OUTSIDE, on)
+        return WakeSet(WakeProgress.INSIDE, on)
+    return WakeSet(WakeProgress.UNKNOWN if unknown else WakeProgress.OUTSIDE, on)
 
 
 def _work(status: RankStatus, moved: Motion, doing: Activity | None, waiters: Sequence[RankStatus]) -> str:
