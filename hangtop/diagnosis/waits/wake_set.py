@@ -27,6 +27,7 @@ from hangtop.diagnosis.stacks.system import FILE_LOCKS, OPENS, sleep_left
 from hangtop.diagnosis.stacks.torn import TRACED
 from hangtop.diagnosis.tables.thresholds import HELPERS_KNOWN_S, IDLE_CORES, LATE_LOOKS, SOME_CORES
 from hangtop.diagnosis.tables.wchan import call_at
+from hangtop.diagnosis.waits.children import ENDED, STOPPED
 from hangtop.diagnosis.waits.process_motion import Motion, motion
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
@@ -34,8 +35,6 @@ LITTLE_BYTES_PER_S = 4096.0
 """Ours: log lines, heartbeats and keep-alives of a rank stay below; the slowest copy of a file is above."""
 ENOUGH = 32
 """Ours: waiters whose figures are read, of however many: the past of each is kept packed."""
-ENDED, HALTED = ("Z", "X"), ("T", "t")
-"""The kernel's letters of a child that has ended and was not waited for, and of one that is stopped."""
 NO_PARTNER = ("wait_for_partner", "fifo_open")
 """Kernel functions in which the opening of a named pipe waits for a process at its other end (fs/pipe.c, fs/fifo.c)."""
 PIPES = ("pipe_read", "pipe_write", "anon_pipe_", *NO_PARTNER)
@@ -129,7 +128,9 @@ def _cores(cores: float) -> str:
 
 def _children_unknown(process: Rank | None, doing: Activity) -> bool:
     """The rank waits for processes that it started, and it was watched too shortly to know what those do."""
-    if process is None or doing.waits != "helper" or any(child.state in (*ENDED, *HALTED) for child in process.helpers):
+    if process is None or doing.waits != "helper":
+        return False
+    if any(child.state in (*ENDED, *STOPPED) for child in process.helpers):
         return False
     looks = process.looks
     return len(looks) > 1 and looks[-1].at - looks[0].at < HELPERS_KNOWN_S
@@ -147,7 +148,7 @@ def _blocked_inside(status: RankStatus, doing: Activity, waiters: Sequence[RankS
     if doing.waits in ("helper", "storage"):
         children: Sequence[Helper] = status.process.helpers if status.process is not None else ()
         awaited = [child for child in children if child.pid == doing.helper_pid] or children
-        if doing.waits == "helper" and any(child.state in (*ENDED, *HALTED) for child in awaited):
+        if doing.waits == "helper" and any(child.state in (*ENDED, *STOPPED) for child in awaited):
             return True  # which of several it waits for is not known, but that one does not answer
         at_a_pipe = doing.waiting_on.startswith("pipe") or (status.motion.wchan or doing.wchan).startswith(PIPES)
         return (doing.waits == "helper" or at_a_pipe) and all(map(_child_inside, awaited))
@@ -162,7 +163,7 @@ def _child_inside(child: Helper) -> bool:
 
     An idle worker polls the pipe on which its rank hands it work.
     """
-    if child.state in (*ENDED, *HALTED) or child.wchan.startswith(PIPES):
+    if child.state in (*ENDED, *STOPPED) or child.wchan.startswith(PIPES):
         return True
     call = call_at(child.wchan)
     return call in _INSIDE_CALLS or (call == "poll" and child.role != "helper")
