@@ -14,7 +14,7 @@ from hangtop.session.probes import ProbeRefused, plain
 from hangtop.session.probes.flame import flame_probe
 
 
-@node_command("flame", json="docs/stacks.md", hidden=("interval", "patience", "logs", "sudo", "read_only"))
+@node_command("flame", json="docs/findings.md", hidden=("interval", "patience", "logs", "sudo", "read_only"))
 @click.option("--rank", "ranks", type=Ranks(), help="Only these ranks, such as 3,7-9.")
 @click.option(
     "--seconds", metavar="S", type=click.FloatRange(1, 600), default=10.0, show_default=True, help="How long to sample."

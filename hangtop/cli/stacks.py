@@ -15,7 +15,7 @@ from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.stacks import Activity, Merged, StackGroup, as_folded, as_text, merge, summary
 
 
-@node_command("stacks", json="docs/stacks.md", hidden=("interval", "patience"))
+@node_command("stacks", json="docs/findings.md", hidden=("interval", "patience"))
 @click.option("--rank", "ranks", type=Ranks(), help="Only these ranks, such as 3,7-9.")
 @click.option("--samples", metavar="N", type=click.IntRange(1, 100), default=1, show_default=True,
               help="Looks at each rank, half a second apart: several tell moving from frozen.")  # fmt: skip
@@ -59,7 +59,7 @@ def _by_rank(job: Job, dumps: Collection[tuple[str, StackDump]]) -> Iterator[tup
 
 
 def _as_json(job: Job, merged: Merged, missing: Collection[int]) -> dict[str, Any]:
-    """The answer of plain JSON types; ``docs/stacks.md`` describes it."""
+    """The answer of plain JSON types; ``docs/findings.md`` describes it."""
     ranks = {rank.rank: rank for rank in job.ranks}
     return {
         "samples": merged.looks,

@@ -20,7 +20,7 @@ MARKS = {"told": "✓", "there": "·", "missing": "✗"}
 WATCHED = ("interval", "patience")
 
 
-@node_command("list", json="docs/collectives.md", hidden=WATCHED, needs=("software",))
+@node_command("list", json="docs/findings.md", hidden=WATCHED, needs=("software",))
 async def list_command(run: NodeRun) -> Reply:
     """List the job's own witnesses: what each says, or why it is missing and what the next run needs. Only reads.
 

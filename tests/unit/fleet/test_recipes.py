@@ -1,4 +1,4 @@
-"""The recipes of docs/reach.md, word for word, with stand-ins that carry bytes and talk as their programs do."""
+"""The recipes of docs/connecting.md, word for word, with stand-ins that carry bytes and talk as their programs do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.ssh_server import Home, Host, Person, home, nodes, serve
 
-REACH = Path(__file__).parents[3] / "docs" / "reach.md"
+CONNECTING = Path(__file__).parents[3] / "docs" / "connecting.md"
 STAND_IN = """\
 #!{python}
 import json, os, socket, sys, threading
@@ -35,7 +35,7 @@ while data := far.recv(65536):
 
 def recipes() -> str:
     """The lines of ssh_config that the page proposes."""
-    chapter = REACH.read_text(encoding="utf-8").partition("## SSH through something else")[2]
+    chapter = CONNECTING.read_text(encoding="utf-8").partition("## SSH through something else")[2]
     found = re.search(r"```\n(.*?)```", chapter, re.DOTALL)
     assert found is not None
     return found.group(1)
