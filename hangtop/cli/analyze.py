@@ -39,7 +39,7 @@ def command(ctx: click.Context, choices: ScreenChoices, paths: tuple[Path, ...],
     """Judge a job that is over, from any mix of files: no SSH, no torch, no job needed.
 
     PATH is a file, a folder or an archive (tar, zip, gz, zst, xz, bz2), or - for what is piped in. Rank logs, merged
-    logs, Slurm output, NCCL logs, torchelastic folders, flight recorder dumps, profiler traces, py-spy dumps, RAS
+    logs, Slurm output, NCCL logs, torchelastic folders, flight recorder dumps, profiler traces, saved stacks, RAS
     reports, nvidia-smi, ibstat, perfquery, dmesg. Exit code: 0 healthy, 1 any other verdict (also where the files do
     not tell), 2 wrong usage.
     """

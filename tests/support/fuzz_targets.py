@@ -22,7 +22,7 @@ from collectors.fleet.ssh.config import SshConfig
 from collectors.fleet.ssh.known_hosts import KnownHosts
 from collectors.fleet.targets.chosen import TargetError, parse, read_hostfile
 from collectors.fleet.transport import SshConfigError, TransportError
-from collectors.formats import BadFormat, flight_recorder, kineto, nccl_tests, nvidia_smi_text, pickled, pyspy_text, ras
+from collectors.formats import BadFormat, flight_recorder, kineto, nccl_tests, nvidia_smi_text, pickled, ras, stack_text
 from collectors.node.gpus.nvidia_smi_fields import known_fields, rejected_field
 from collectors.node.logs.parser import LogParser
 from collectors.node.stacks.asking import WantsPySpy
@@ -193,7 +193,7 @@ def targets() -> dict[str, Target]:
             clean_bytes, (b"\x1b[31mred\x1b]8;;http://x\x07link\x9c", "a\u202eb\u200b".encode(), *logs[:2])
         ),
         "ras": Target(_text(lambda text: ras.parse(text, node="n", at=0.0), BadFormat), fixtures("ras/*")),
-        "pyspy": Target(_text(lambda text: pyspy_text.read(text, at=0.0), BadFormat), fixtures("stacks/a*.jsonl")),
+        "pyspy": Target(_text(lambda text: stack_text.read(text, at=0.0), BadFormat), fixtures("stacks/a*.jsonl")),
         "recorder": Target(_reading(lambda data: flight_recorder.read(data, "dump_3"), BadFormat), dumps),
         "pickle": Target(_reading(pickled.load, BadFormat), dumps[:2], whole=True),
         "nccl_tests": Target(_text(nccl_tests.parse), fixtures("seeds/nccl_tests/*")),

@@ -13,10 +13,10 @@ from collectors.formats import (
     kineto,
     nvidia_smi_text,
     nvlink_text,
-    pyspy_text,
     ras,
     rdma_link,
     smi_heading,
+    stack_text,
     verbs_text,
 )
 from collectors.node.logs import elastic_report as elastic
@@ -159,12 +159,13 @@ def _ras(data: bytes, member: Member, contents: Contents) -> int:
     return len(report.communicators)
 
 
-def _pyspy(data: bytes, member: Member, contents: Contents) -> int:
+def _stacks(data: bytes, member: Member, contents: Contents) -> int:
     hints = names.hints(member.name)
-    # a dump that names no process gets a number that no process has, another one for each file
-    dumps = pyspy_text.read(_text(data), at=_at(member), pid=hints.pid or -1 - len(contents.stacks))
-    contents.stacks += [(hints.host, hints.rank if len(dumps) == 1 else None, dump) for dump in dumps]
-    return len(dumps)
+    # a process without a number gets one that no process has, another one for each file
+    saved = stack_text.read(_text(data), at=_at(member), pid=hints.pid or -1 - len(contents.stacks))
+    rank = hints.rank if len(saved) == 1 else None
+    contents.stacks += [(hints.host, rank if one.rank is None else one.rank, one.dump) for one in saved]
+    return len(saved)
 
 
 def _nvidia_smi(data: bytes, member: Member, contents: Contents) -> int:
@@ -224,7 +225,7 @@ DOCUMENTS: tuple[Document, ...] = (
         _error_file,
     ),
     Document("NCCL RAS report", lambda head, _: ras.looks_like(_text(head)), _ras, others=ras.others),
-    Document("py-spy dump", lambda head, _: pyspy_text.looks_like(_text(head)), _pyspy, TOOL),
+    Document("stacks", lambda head, _: stack_text.looks_like(_text(head)), _stacks, TOOL, stack_text.others),
     Document("NVLink states", lambda head, _: nvlink_text.looks_like(_text(head[:4096])), _nvlink, TOOL // 2),
     Document(
         "nvidia-smi output",

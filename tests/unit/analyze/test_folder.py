@@ -168,7 +168,7 @@ def test_a_mix_of_tool_outputs_is_recognised(tmp_path: Path) -> None:
         "ibstat.txt": "ibstat output",
         "perfquery.txt": "perfquery output",
         "ras.txt": "NCCL RAS report",
-        "spy.txt": "py-spy dump",
+        "spy.txt": "stacks",
     }
     assert [file.why for file in contents.files if not file.kind] == ["binary, and no kind that is known"]
     assert job.nodes["node1"].ports[0].counters["symbol_error"] == 4
