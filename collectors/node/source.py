@@ -77,6 +77,7 @@ IDENTITY: Dict[str, Tuple[int, ...]] = {
     "NvlinkCounters": (0, 1),
     "GpuFabric": (0,),
     "FabricService": (0,),
+    "Topology": (),
     "PortFacts": (0, 1),
     "Interface": (0,),
     "InterfaceCounters": (0,),

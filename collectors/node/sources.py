@@ -22,6 +22,7 @@ SOURCES: Dict[str, str] = {
     "gpus": "collectors.node.gpus.nvidia:Gpus",
     "fabric": "collectors.node.network.fabric:Fabric",
     "nvlink": "collectors.node.gpus.nvlink_services:NvlinkServices",
+    "topology": "collectors.node.gpus.topology:GpuTopology",
     "nvml": "collectors.node.gpus.nvml:Nvml",
 }
 """Name → ``module:class``. To add a source, write its file and add its line."""

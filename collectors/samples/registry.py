@@ -11,6 +11,7 @@ from collectors.samples.gpus import (
     GpuProcesses,
     GpuSample,
     NvlinkCounters,
+    Topology,
 )
 from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.inside import InsideFacts, InsideGone, InsidePulse, InsideResult
@@ -23,7 +24,7 @@ from collectors.samples.stream import Fault, Hello, SourceState, Tick
 SAMPLES = (
     Hello, Tick, SourceState, Fault,
     RankProcess, RankPulse, RankGone, Helper, HelperGone, IdleLauncher, CpuWait,
-    GpuFacts, GpuSample, GpuProcesses, GpuFault, NvlinkCounters, GpuFabric, FabricService,
+    GpuFacts, GpuSample, GpuProcesses, GpuFault, NvlinkCounters, GpuFabric, FabricService, Topology,
     PortFacts, PortCounters, Interface, InterfaceCounters, TcpCounters, PortUse,
     LogFile, LogLines, LogEvent, CommProgress, StepCount, LogsRead,
     HostFacts, HostSample, Disk, Location,

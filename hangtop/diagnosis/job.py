@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
 from collectors.samples.fabric import Interface, PortFacts, PortUse
-from collectors.samples.gpus import FabricService, GpuFabric, GpuFacts, GpuFault, GpuProcess, GpuSample, NvlinkCounters
+from collectors.samples.gpus import (
+    FabricService,
+    GpuFabric,
+    GpuFacts,
+    GpuFault,
+    GpuProcess,
+    GpuSample,
+    NvlinkCounters,
+    Topology,
+)
 from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.location import Location
@@ -155,6 +164,8 @@ class Node:
     fabric: tuple[Look[GpuFabric], ...] = ()
     """How far its GPUs have come in joining their NVLink fabric, and since when they are seen so."""
     fabric_services: tuple[FabricService, ...] = ()
+    topology: Topology | None = None
+    """How its GPUs and NICs are connected."""
     logs_read: float | None = None
     """What was in its logs by then is known; None before it told anything of them."""
     launchers: tuple[IdleLauncher, ...] = ()

@@ -220,6 +220,7 @@ def _node(state: NodeState) -> Node:
         locations=tuple(state.locations.values()),
         fabric=tuple(state.fabric.values()),
         fabric_services=tuple(state.fabric_services.values()),
+        topology=state.topology,
         logs_read=state.logs_read,
         launchers=tuple(state.launchers.values()),
     )

@@ -68,6 +68,8 @@ def _gpus(node: NodeState) -> Iterator[NamedTuple]:
         yield node.gpu_fault
     yield from (look.value for look in node.fabric.values())
     yield from node.fabric_services.values()
+    if node.topology is not None:
+        yield node.topology
 
 
 def _gpu(gpu: GpuState) -> Iterator[NamedTuple]:

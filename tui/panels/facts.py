@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from collectors.samples.location import Location
 from collectors.samples.logs import LogFile
@@ -245,6 +245,7 @@ def node_facts(node: NodeState, scene: Scene) -> list[Fact]:
         ("cpus", UNKNOWN if host is None else f"{host.cpus}, memory {size(host.memory_total)}"),
         *_scheduled(node),
         *_list("hangs at", map(_location, node.locations.values())),
+        *_list("topology", _matrix(node)),
         *_list("nvlink", (f"{s.name}: {s.state} ({s.said})" for s in node.fabric_services.values())),
         *_list("sources", (f"{s.source}: {s.state} {s.why}" for s in node.sources.values())),
         *_list("faults", (f"{f.source}: {f.text} ({f.times} times)" for f in node.faults.values())),
@@ -256,6 +257,17 @@ def node_facts(node: NodeState, scene: Scene) -> list[Fact]:
         *_list("versions", () if host is None else (f"{name} {version}" for name, version in host.versions.items())),
         *_list("settings", () if host is None else (f"{name} = {value}" for name, value in host.settings.items())),
     ]
+
+
+def _matrix(node: NodeState) -> Iterator[str]:
+    """``nvidia-smi topo -m``: a head and a row a device, behind it the device's NUMA node."""
+    found = node.topology
+    if found is None:
+        return
+    wide = max(map(len, found.devices), default=0) + 1
+    yield "".join(word.ljust(wide) for word in ("", *found.devices, "NUMA")).rstrip()
+    for device, links, numa in zip(found.devices, found.links, found.numa, strict=True):
+        yield "".join(word.ljust(wide) for word in (device, *links, numa)).rstrip()
 
 
 def _gpu(gpu: GpuState) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 FAULTS: Final = (
-    "gpu lost", "gpu missing", "gpu odd", "gpu throttled", "gpu ecc", "gpu remap", "gpu pcie",
+    "gpu lost", "gpu missing", "gpu odd", "gpu throttled", "gpu ecc", "gpu remap", "gpu pcie", "gpu unlinked",
     "driver wedged", "driver dies", "driver gone",
     "port down", "port flapping", "port symbol", "port discards",
 )  # fmt: skip

@@ -58,6 +58,8 @@ class Smi:
         if "--query-compute-apps" in self.options:
             fields = self._fields(self.options["--query-compute-apps"], APP_FIELDS)
             return lambda first: self._apps(fields, first)
+        if "topo" in self.options:
+            return lambda _first: self._topology()
         if "-L" in self.options:
             return lambda _first: self._list()
         if self.options.keys() <= {"-l", "-lms"}:
@@ -128,6 +130,16 @@ class Smi:
     def _list(self) -> str:
         name = self.node.hardware["name"]
         return "".join(f"GPU {gpu}: {name} (UUID: {uuid(gpu)})\n" for gpu in range(len(self.gpus)))
+
+    def _topology(self) -> str:
+        """Every two GPUs are connected by NVLink, but those of a GPU whose links are planted to be gone."""
+        gone = {gpu for gpu in range(len(self.gpus)) if f"gpu{gpu} unlinked" in self.node.faults()}
+        names = [f"GPU{gpu}" for gpu in range(len(self.gpus))]
+        lines = ["\t".join(["", *names, "CPU Affinity", "NUMA Affinity"])]
+        for row, name in enumerate(names):
+            cells = ["X" if row == other else "SYS" if {row, other} & gone else "NV18" for other in range(len(names))]
+            lines.append("\t".join([name, *cells, "0-31", "0"]))
+        return "".join(f"{line}\n" for line in lines)
 
     def _summary(self) -> str:
         lines = [f"SIMULATED nvidia-smi    Driver Version: {self.node.hardware['driver']}"]

@@ -39,6 +39,7 @@ from hangtop.diagnosis.rules import (
     slow_gpu,
     starting,
     stuck,
+    topology,
     watchdog,
 )
 from hangtop.diagnosis.rules.engine import EventRow
@@ -65,6 +66,7 @@ RULES: tuple[Rule, ...] = (
     nvlink.nvlink_errors,
     nvlink.fabric_down,
     nvlink.service_failed,
+    topology.topology_differs,
     cpu_time.cpu_starved,
     gpu_speed.gpu_throttled,
     gpu_speed.gpu_pcie_degraded,

@@ -179,6 +179,9 @@ ROWS: tuple[Kind, ...] = (
          "GPUs have not joined their NVLink fabric, or Fabric Manager or IMEX is down where it is needed",
          (Effects(WAITS_END | _set("init_hang", "nccl_init_failed"), "any"),
          Effects(_set("rank_crashed"), "node"))),
+    Kind("topology_differs", "at_risk", 1,
+         "GPUs or NICs of a node are connected otherwise than on most nodes of the same devices: an NVLink is gone, a "
+         "NIC sits behind another socket", (Effects(_set("slow_node", "bandwidth_low"), "node"),)),
     Kind("ib_port_down", "at_risk", 0,
          "a port is down while its peers are up", (Effects(_set("ib_link_flapped", "ib_symbol_errors",
          "ib_transmit_discards"), "port"), Effects(WAITS_END | _set("ib_retry_exceeded", "roce_retransmits"),

@@ -13,6 +13,7 @@ from collectors.samples.gpus import (
     GpuProcesses,
     GpuSample,
     NvlinkCounters,
+    Topology,
 )
 from hangtop.diagnosis.job import Look
 from hangtop.session.apply.kit import Applier, Here, Together
@@ -131,9 +132,17 @@ def service(here: Here, sample: FabricService) -> None:
     here.node.fabric_services[sample.name] = sample
 
 
+def topology(here: Here, sample: Topology) -> None:
+    """How GPUs and NICs are connected; rows that do not fit the devices are dropped."""
+    size = len(sample.devices)
+    if len(sample.links) == size == len(sample.numa) and all(len(row) == size for row in sample.links):
+        here.node.topology = sample
+
+
 APPLIERS: Mapping[type, Applier] = {
     GpuFabric: fabric,
     FabricService: service,
+    Topology: topology,
     GpuFacts: facts,
     GpuProcesses: processes,
     GpuFault: fault,

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING
 
 from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
 from collectors.samples.fabric import Interface, InterfaceCounters, PortFacts, PortUse, TcpCounters
-from collectors.samples.gpus import FabricService, GpuFabric, GpuFacts, GpuFault, GpuProcess, GpuSample, NvlinkCounters
+from collectors.samples.gpus import (
+    FabricService,
+    GpuFabric,
+    GpuFacts,
+    GpuFault,
+    GpuProcess,
+    GpuSample,
+    NvlinkCounters,
+    Topology,
+)
 from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.inside import InsideFacts
 from collectors.samples.location import Location
@@ -203,6 +212,7 @@ class NodeState:
     fabric: dict[int, Look[GpuFabric]] = field(default_factory=dict)
     """By GPU: how far it has come in joining its NVLink fabric, and since when it is seen so."""
     fabric_services: dict[str, FabricService] = field(default_factory=dict)
+    topology: Topology | None = None
     locations: dict[tuple[str, str], Location] = field(default_factory=dict)
     """Where it hangs, by witness, level and device."""
     launchers: dict[int, IdleLauncher] = field(default_factory=dict)

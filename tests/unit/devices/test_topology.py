@@ -1,0 +1,91 @@
+"""``nvidia-smi topo -m``: the matrix as drivers print it, what is none, and the node that is wired otherwise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from collectors.node.gpus.topology import GpuTopology, parse
+from collectors.node.shared import Shared
+from collectors.node.source import Absent
+from collectors.samples.gpus import Topology
+from hangtop.demo.devices.bench import Bench
+from hangtop.diagnosis.job import Job, Node
+from hangtop.diagnosis.rules.topology import topology_differs
+from tests.support.looks import look
+
+NAMED = """\
+\t\x1b[4mGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m
+GPU0\t X \tNV18\tPIX\t0-47,96-143\t0\t\tN/A
+GPU1\tNV18\t X \tSYS\t48-95,144-191\t1\t\tN/A
+NIC0\tPIX\tSYS\t X \t\t\t\t
+
+Legend:
+
+  X    = Self
+  NV#  = Connection traversing a bonded set of # NVLinks
+
+NIC Legend:
+
+  NIC0: mlx5_0
+"""
+OLDER = (
+    "\tGPU0\tGPU1\tmlx5_0\tCPU Affinity\nGPU0\t X \tNV2\tPIX\t0-28\nGPU1\tNV2\t X \tPHB\t0-28\nmlx5_0\tPIX\tPHB\t X \n"
+)
+TWO = Topology(["GPU0", "GPU1"], [["X", "NV18"], ["NV18", "X"]], ["0", "0"])
+CUT = TWO._replace(links=[["X", "SYS"], ["SYS", "X"]])
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        (NAMED, (["GPU0", "GPU1", "mlx5_0"], [["X", "NV18", "PIX"], ["NV18", "X", "SYS"], ["PIX", "SYS", "X"]],
+                 ["0", "1", ""])),
+        (OLDER, (["GPU0", "GPU1", "mlx5_0"], [["X", "NV2", "PIX"], ["NV2", "X", "PHB"], ["PIX", "PHB", "X"]],
+                 ["", "", ""])),
+        ("\tGPU0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \t0-31\t0\n", (["GPU0"], [["X"]], ["0"])),
+        ("Failed to initialize NVML: Unknown Error\n", ([], [], [])),
+        ("\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV2\t0-28\n", ([], [], [])),
+        ("\tGPU0\tGPU1\nGPU0\t X \t\x1b[31m\nGPU1\tNV2\t X \n", ([], [], [])),
+    ],
+    ids=["names of NICs below", "names of NICs in the head", "one GPU", "no matrix", "a row is missing", "no links"],
+)  # fmt: skip
+def test_the_matrix_in_what_the_tool_prints(said: str, found: tuple[list[str], list[list[str]], list[str]]) -> None:
+    assert tuple(parse(said)) == found
+
+
+def test_the_source_asks_the_tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.install()
+    monkeypatch.setenv("PATH", f"{bench.bin}:/usr/bin:/bin")
+    assert look(GpuTopology(Shared())) == ([TWO], None)
+    bench.plant("gpu1 unlinked")
+    assert look(GpuTopology(Shared())) == ([CUT], None)
+
+
+def test_a_node_without_the_tool_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    samples, error = look(GpuTopology(Shared()))
+    assert (list(samples), type(error)) == ([], Absent)
+
+
+def job(*topologies: Topology | None) -> Job:
+    nodes = {f"node{at}": replace(Node(f"node{at}"), topology=found) for at, found in enumerate(topologies)}
+    return Job(now=100.0, watched=10.0, live=True, nodes=nodes)
+
+
+def test_the_node_that_is_wired_otherwise_than_most_is_named() -> None:
+    (finding,) = topology_differs(job(TWO, TWO, CUT, TWO))
+    assert (finding.kind, finding.nodes) == ("topology_differs", ("node2",))
+    assert "GPU0-GPU1 SYS, not NV18" in finding.summary
+
+
+@pytest.mark.parametrize(
+    "topologies",
+    [(TWO, TWO, TWO), (TWO, CUT), (TWO, TWO, CUT, CUT), (TWO, TWO, None), (TWO, TWO, CUT._replace(devices=["a", "b"]))],
+    ids=["alike", "two nodes", "half and half", "one is not known", "other devices"],
+)
+def test_no_node_is_named_where_none_is_the_odd_one(topologies: tuple[Topology | None, ...]) -> None:
+    assert list(topology_differs(job(*topologies))) == []
