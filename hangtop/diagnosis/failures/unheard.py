@@ -1,72 +1,89 @@
-"""Ranks that left no word: by elimination, by those who lost them, by the kernel, and by how far logs were read."""
+"""Ranks that left no word of their end: by elimination, by the peers that lost them, and by the kernel of their node.
+
+A rank's silence means something only once its log was read to the time of its end.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.addresses import names_of
 from hangtop.diagnosis.evidence.devices import living_on
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of, when
 from hangtop.diagnosis.evidence.events import events_on, ranks_in, said
-from hangtop.diagnosis.failures.ends import came_to_their_end
+from hangtop.diagnosis.failures.first import finished_ranks
 from hangtop.diagnosis.failures.record import failures
 from hangtop.diagnosis.job import Job, Node, Rank
 from hangtop.diagnosis.phrasing import count, duration
 from hangtop.diagnosis.roster import home_of, world_or_logged
 from hangtop.diagnosis.tables.thresholds import UNREAD_S
+from hangtop.diagnosis.waits.job_status import JobStatus
 
-if TYPE_CHECKING:
-    from hangtop.diagnosis.waits.job_status import JobStatus
+AT_ONCE_S = 5.0
+"""Seconds between a process's end and the look that no longer finds it, at the most."""
+UNSEEN_LINKS = ("connecting", "stale", "lost")
+"""Links to nodes on which ranks may well live that are not in view."""
 
 
-class UnheardRanks(NamedTuple):
-    """Ranks without a word that others lost, and the node that they share; both empty where nothing tells."""
+class SilentRanks(NamedTuple):
+    """Ranks that left no word, and the node that they share; empty where nothing tells."""
 
     ranks: tuple[int, ...] = ()
     node: str = ""
 
 
-def without_word(job: Job, told: Collection[int | None], closed: Sequence[LogEvent]) -> UnheardRanks:
-    """Ranks that left no word while others lost their connections.
+def silent_ranks(job: Job, told: Collection[int | None], closed: Sequence[LogEvent]) -> SilentRanks:
+    """Ranks that left no word while others lost their connections (``closed``); ``told`` are ranks that left one.
 
-    ``told`` are the ranks that said something of their end, ``closed`` the words about lost connections. Up to a
-    quarter of all ranks counts by itself: more may only not have been read yet, unless most of the job writes to one
-    log. Then those count that live on the one
-    node which the others name as the far end of what they lost. Victims are lost in their turn: of a running job whose
-    ranks name several nodes, the one where somebody is wordless counts if the first to lose anything names it.
+    They count if they are few, or if the others' lost connections all lead to their node. Of a job that is over the log
+    of a rank may only be missing, so few is a quarter, unless most ranks write to one log. Of a running job few is less
+    than half of the ranks, and victims are lost in their turn: of several nodes that are named, the one that was lost
+    first counts.
     """
     spoke = {rank for rank in told if rank is not None} | set(ranks_in(closed))
-    if not spoke:
-        return _absent_ones(job, closed)
-    world = world_or_logged(job) or 1 + max(spoke)
-    staying = {rank.rank for rank in job.ranks if rank.gone_at is None} if job.live else set()
-    wordless = tuple(rank for rank in range(world) if rank not in spoke and rank not in staying)
-    if not wordless:
-        return UnheardRanks()
-    homes = _homes(job)
+    world = world_or_logged(job) or (1 + max(spoke) if spoke else 0)
+    living = {rank.rank for rank in job.ranks if rank.gone_at is None} if job.live else set()
+    silent = tuple(rank for rank in range(world) if rank not in spoke and rank not in living)
+    lines = {(event.source, event.line) for event in closed}
+    if not silent or not (spoke or 0 < len(lines) <= len(living)):  # lines that say no rank are of ranks that live
+        return SilentRanks()
+    where = _homes(job)
     named = _named_nodes(job, closed)
     if job.live and len(named) > 1:
-        named = {home for rank in wordless if (home := homes.get(rank, "")) in named} & _named_nodes(
-            job, _first(closed)
-        )
-    there = tuple(rank for rank in wordless if homes.get(rank, "") in named)
+        lost_first = _named_nodes(job, _first(closed))
+        named = {where[rank] for rank in silent if where.get(rank) in named & lost_first}
+        if not named:
+            return SilentRanks()
+    there = tuple(rank for rank in silent if where.get(rank) in named)
     if len(named) == 1 and there:
-        return UnheardRanks(there, next(iter(named)))
-    if len(wordless) * 4 <= world or _in_one_log(wordless, closed):
-        nodes = {homes.get(rank, "") for rank in wordless}
-        return UnheardRanks(wordless, next(iter(nodes)) if len(nodes) == 1 else "")
-    return UnheardRanks()
+        return SilentRanks(there, next(iter(named)))
+    if len(silent) * 4 > world and not (_all_in_view(job) and len(silent) * 2 < world) and not _one_log(silent, closed):
+        return SilentRanks()
+    shared = {where.get(rank, "") for rank in silent}
+    return SilentRanks(silent, next(iter(shared)) if len(shared) == 1 else "")
 
 
-def lingering_one(job: Job, told: Collection[int | None], closed: Sequence[LogEvent]) -> int | None:
-    """The rank of a running job that is there and has said nothing, where all others lost their connections.
+def _all_in_view(job: Job) -> bool:
+    """A running job of which every node responds and every process says which rank it is."""
+    hidden = any(node.link in UNSEEN_LINKS for node in job.nodes.values())
+    return job.live and not hidden and all(rank.rank >= 0 for rank in job.ranks if rank.gone_at is None)
 
-    Whoever lost one lost it to somebody, and somebody was the first to close: of those who speak each is a victim.
-    None unless two or more speak: of two ranks each may be the one whose network broke.
-    """
+
+def _one_log(silent: Collection[int], closed: Sequence[LogEvent]) -> bool:
+    """Several ranks speak, all of them in one log, and fewer are silent: it is the whole job's, and was read."""
+    spoke = ranks_in(closed)
+    return len({event.source for event in closed}) == 1 and len(spoke) > max(1, len(silent))
+
+
+def _first(closed: Sequence[LogEvent]) -> list[LogEvent]:
+    return sorted((event for event in closed if event.at is not None), key=lambda event: event.at or 0.0)[:1]
+
+
+def silent_survivor(job: Job, told: Collection[int | None], closed: Sequence[LogEvent]) -> int | None:
+    """The rank of a running job that is there and says nothing, where all of two or more others lost a connection."""
     spoke = {rank for rank in told if rank is not None} | set(ranks_in(closed))
     world = world_or_logged(job)
     if not job.live or not closed or world is None or len(spoke) < 2:
@@ -76,91 +93,53 @@ def lingering_one(job: Job, told: Collection[int | None], closed: Sequence[LogEv
     return next(iter(quiet)) if len(quiet) == 1 and quiet <= there else None
 
 
-def _absent_ones(job: Job, closed: Sequence[LogEvent]) -> UnheardRanks:
-    """Ranks of a running job that are on no node, where nothing tells whose the words about lost connections are.
-
-    JAX's processes write to one terminal without a number, and those that lost one stay for a while: they wait for it
-    at their shutdown. So it is the smaller part that is gone, and no more have spoken than are there.
-    """
-    world = world_or_logged(job)
-    staying = {rank.rank for rank in job.ranks if rank.gone_at is None}
-    hidden = any(node.link in ("connecting", "stale", "lost") for node in job.nodes.values())
-    if not job.live or not closed or world is None or hidden or any(rank < 0 for rank in staying):
-        return UnheardRanks()
-    gone = tuple(rank for rank in range(world) if rank not in staying)
-    spoke = len({(event.source, event.line) for event in closed if event.kind == "python.exception"})
-    if not staying or len(gone) * 2 >= world or spoke > len(staying):
-        return UnheardRanks()
-    nodes = {_homes(job).get(rank, "") for rank in gone}
-    return UnheardRanks(gone, next(iter(nodes)) if len(nodes) == 1 else "")
-
-
-def _in_one_log(wordless: Collection[int], closed: Sequence[LogEvent]) -> bool:
-    """Several ranks speak, all of them in one log, and fewer are wordless: it is the whole job's, and was read."""
-    spoke = ranks_in(closed)
-    return len({event.source for event in closed}) == 1 and len(spoke) > max(1, len(wordless))
-
-
-def finished_early(job: Job, closed: Sequence[LogEvent]) -> tuple[LogEvent, ...]:
-    """Words of ranks that came to their end before others lost their connections."""
+def finished_before(job: Job, closed: Sequence[LogEvent]) -> tuple[LogEvent, ...]:
+    """Words of ranks that were done before others lost their connections."""
     lost = min((event.at for event in closed if event.at is not None), default=None)
     victims = set(ranks_in(closed))
     return tuple(
         event
-        for event in came_to_their_end(job)
+        for event in finished_ranks(job)
         if event.rank not in victims
         and (event.at is None or lost is None or event.at <= lost)
-        and not any(_stands_behind(event, other) for other in closed)
+        and not any(event.source == other.source and event.line > other.line and event.at is None for other in closed)
     )
 
 
-def _stands_behind(event: LogEvent, lost: LogEvent) -> bool:
-    """Whether a word without a time stands below another one in the same log."""
-    return event.source == lost.source and event.line > lost.line and (event.at is None or lost.at is None)
-
-
 def ended_well(job: Job, ranks: Collection[int]) -> tuple[LogEvent, ...]:
-    """Reports of torchrun by which these ranks did not fail, one of each; empty where not all of them are told so.
+    """Torchrun's reports by which these ranks ended with exit code 0; empty where not all of them are told so.
 
-    Its agent lists every rank of its node that failed, and says whom it ended. Who is in neither came to its own end,
-    with exit code 0. The ranks of a node follow each other: whose number is lower than a listed one's by no more than
-    that one's local rank is on its node.
+    An agent lists every rank of its node that failed, and says which ones it ended. The ranks of a node follow each
+    other, so a rank in neither list is known by the local rank of one that is listed.
     """
     listed = said(job, "elastic.failure")
     failed = {number_of(event, "failed_rank") for event in listed}
     ended = {event.source for event in said(job, "elastic.closing")}
     found: list[LogEvent] = []
     for rank in ranks:
-        of_its_agent = [event for event in listed if event.source not in ended and _beside(event, rank)]
-        if rank in failed or not of_its_agent:
+        beside = [event for event in listed if event.source not in ended and _on_its_node(event, rank)]
+        if rank in failed or not beside:
             return ()
-        if of_its_agent[0] not in found:
-            found.append(of_its_agent[0])
+        found += [beside[0]] if beside[0] not in found else []
     return tuple(found)
 
 
-def _beside(event: LogEvent, rank: int) -> bool:
+def _on_its_node(event: LogEvent, rank: int) -> bool:
     number, local = number_of(event, "failed_rank"), number_of(event, "local_rank")
     return number is not None and local is not None and number - local <= rank < number
 
 
 def _homes(job: Job) -> Mapping[int, str]:
-    """Node of each rank: where its process was, else the host in its lines, else the block of ranks that it is in."""
+    """Node of each rank: where its process was seen, else the host in its lines."""
     homes = {event.rank: event.host for event in job.events if event.rank is not None and event.host}
     return homes | dict(home_of(job))
 
 
-def _first(closed: Sequence[LogEvent]) -> list[LogEvent]:
-    """The earliest of some words about lost connections; none where no time is known."""
-    timed = [event for event in closed if event.at is not None]
-    return sorted(timed, key=lambda event: event.at or 0.0)[:1]
-
-
 def _named_nodes(job: Job, closed: Iterable[LogEvent]) -> set[str]:
-    return nodes_of(job, (text_of(event, "peer") for event in closed))
+    return nodes_at(job, (text_of(event, "peer") for event in closed))
 
 
-def nodes_of(job: Job, addresses: Iterable[str]) -> set[str]:
+def nodes_at(job: Job, addresses: Iterable[str]) -> set[str]:
     """Nodes with these addresses, each with or without a port: by their interfaces, or by NCCL's own word."""
     peers = {_bare(address) for address in addresses} - {""}
     of_address = {text_of(event, "address"): event.host for event in said(job, "nccl.bootstrap") if event.host}
@@ -176,87 +155,50 @@ def _bare(peer: str) -> str:
     return peer.rpartition(":")[0] if peer.count(":") == 1 else peer
 
 
-AT_ONCE_S = 5.0
-"""Seconds between such an end and the look that no longer finds the process, at the most."""
+def kernel_at(job: Job, node: str, at: float | None, *, segfaults: bool = True) -> LogEvent | None:
+    """The kernel's kill for want of memory, else its segmentation fault, on this node within seconds of ``at``."""
+    return None if at is None else kernel_between(job, node, at - AT_ONCE_S, at + AT_ONCE_S, segfaults=segfaults)
 
 
-def kill_beside(job: Job, node: str, *, since: float, until: float) -> LogEvent | None:
-    """The latest kill on this node in that time; None for one of a process that still lives, or is another run's.
+def kernel_between(job: Job, node: str, since: float, until: float, *, segfaults: bool = False) -> LogEvent | None:
+    """The latest such word in that time, of a process that is no living rank's.
 
-    Nor where processes of other runs are on the node: any of theirs may have been killed.
+    None where processes of other runs are on the node: it may be one of theirs. Where the kernel's log is refused, a
+    counter of the control group tells of kills, but not of which process.
     """
     known = job.nodes.get(node)
-    if known is None or _is_shared(job, node):
+    if known is None or any(other.node == node for other in (*job.others, *job.bystanders)):
         return None
-    found = _of_the_dead(job, node, "kernel.oom", since, until)
-    if found is None:  # where the log is refused, a counter tells of kills but not of whom
-        for event in events_on(job, known, "cgroup.oom_kill"):
-            at = when(event)
-            found = event if at is not None and since <= at <= until else found
-    return found
-
-
-def _is_shared(job: Job, node: str) -> bool:
-    return any(other.node == node for other in (*job.others, *job.bystanders))
-
-
-def _of_the_dead(job: Job, node: str, kind: str, since: float, until: float) -> LogEvent | None:
-    """The latest that the kernel said of a process which is none of those that live."""
     alive = {rank.process.pid for rank in living_on(job, node)}
-    found: LogEvent | None = None
-    for event in events_on(job, job.nodes[node], kind):
-        at, pid = when(event), number_of(event, "pid")
-        if pid is not None and pid not in alive and at is not None and since <= at <= until:
-            found = event
-    return found
+    for kind in ("kernel.oom", "cgroup.oom_kill", *(("kernel.segfault",) if segfaults else ())):
+        found = [
+            event
+            for event in events_on(job, known, kind)
+            if (at := when(event)) is not None and since <= at <= until
+            and (kind == "cgroup.oom_kill" or number_of(event, "pid") not in {None, *alive})
+        ]  # fmt: skip
+        if found:
+            return found[-1]
+    return None
 
 
-def kill_of_absent(job: Job, nodes: Sequence[str]) -> LogEvent | None:
-    """A kill on the one node where a missing rank belongs, since the ranks beside it have started."""
-    if len(nodes) != 1 or not living_on(job, nodes[0]):
-        return None
-    started = max(rank.process.started for rank in living_on(job, nodes[0]))
-    return kill_beside(job, nodes[0], since=started, until=job.now)
-
-
-def kill_at_end(job: Job, node: str, gone_at: float) -> LogEvent | None:
-    """A kill on this node within seconds of when a rank was seen to be gone."""
-    return kill_beside(job, node, since=gone_at - AT_ONCE_S, until=gone_at + AT_ONCE_S)
-
-
-def kill_told(job: Job, event: LogEvent) -> str:
+def kernel_text(job: Job, event: LogEvent) -> str:
     """``the kernel killed process 4311 (python) there 3 min ago, out of memory``."""
-    name, ago = text_of(event, "process"), _ago(job, event)
+    at, name = when(event), text_of(event, "process")
+    ago = "" if at is None else f" {duration(max(0.0, job.now - at))} ago"
     if event.kind == "cgroup.oom_kill":
         kills = count(number_of(event, "kills") or 1, "process", "processes")
         return f"the kernel killed {kills} of control group {text_of(event, 'cgroup')} there{ago}, out of memory"
-    return (
-        f"the kernel killed process {number_of(event, 'pid')}{f' ({name})' if name else ''} there{ago}, out of memory"
-    )
-
-
-def segfault_at_end(job: Job, node: str, gone_at: float) -> LogEvent | None:
-    """A segmentation fault on this node within seconds of when a rank was lost; None beside other runs."""
-    if node not in job.nodes or _is_shared(job, node):
-        return None
-    return _of_the_dead(job, node, "kernel.segfault", gone_at - AT_ONCE_S, gone_at + AT_ONCE_S)
-
-
-def segfault_told(job: Job, event: LogEvent) -> str:
-    """``the kernel told of a segmentation fault of process 4311 there 9 s ago``."""
-    pid = number_of(event, "pid")
-    return f"the kernel told of a segmentation fault of process {pid} there{_ago(job, event)}"
-
-
-def _ago(job: Job, event: LogEvent) -> str:
-    at = when(event)
-    return "" if at is None else f" {duration(max(0.0, job.now - at))} ago"
+    process = f"process {number_of(event, 'pid')}"
+    if event.kind == "kernel.segfault":
+        return f"the kernel told of a segmentation fault of {process} there{ago}"
+    return f"the kernel killed {process}{f' ({name})' if name else ''} there{ago}, out of memory"
 
 
 def logs_read_to(job: Job) -> float:
-    """What logs said until then is known, or will not be: by every node that reads any, as each may read another's.
+    """What logs said until then is known: by every node that reads any, as each may read another's rank.
 
-    For more than ``UNREAD_S`` seconds nobody is waited for.
+    For more than ``UNREAD_S`` seconds no node is waited for.
     """
     behind = [_read_to(node) for node in job.nodes.values() if _reads(node)] if job.live else []
     return max(min(behind), job.now - UNREAD_S) if behind else inf

@@ -1,4 +1,4 @@
-"""Ranks that are not there: never started, ended, or about to end, while others wait for them."""
+"""Ranks that others wait for in training and that are not there: never started, ended without a word, or done early."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.evidence.devices import living_on
 from hangtop.diagnosis.evidence.events import event_line
-from hangtop.diagnosis.failures.ends import left_at_exit
+from hangtop.diagnosis.failures.first import left_at_exit
 from hangtop.diagnosis.failures.record import by_rank, failures
-from hangtop.diagnosis.failures.unheard import kill_at_end, kill_of_absent, kill_told, logs_read_to
+from hangtop.diagnosis.failures.unheard import UNSEEN_LINKS, kernel_at, kernel_between, kernel_text, logs_read_to
 from hangtop.diagnosis.finding import Evidence, Finding
-from hangtop.diagnosis.phrasing import duration, listed, on_nodes, ranks_on, ranks_text, who_wait
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.phrasing import duration, listed, of_several, on_nodes, ranks_on, ranks_text, who_wait
 from hangtop.diagnosis.roster import started_twice, world_size
 from hangtop.diagnosis.rules.stuck import begun
+from hangtop.diagnosis.rules.victims import OUT_OF_MEMORY, RAN_OUT, SEGFAULT
 from hangtop.diagnosis.tables.thresholds import GONE_S, START_S
 from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of
 from hangtop.diagnosis.waits.graph import WaitGraph
@@ -21,151 +24,132 @@ from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 
 ONE_NUMBER = "Two processes have one RANK: give each its own, in the script that starts them or in the host list."
-OUT_OF_MEMORY = (
-    "Most likely that was this rank, or what it ran: give the job more memory (cgroup, Slurm --mem, the pod's limit), "
-    "or use less (data loader workers, pinned memory, what is cached)."
-)
-RAN_OUT = (
-    "Its data ran out before the others': give every rank the same number of batches, or use "
-    "torch.distributed.algorithms.join."
-)
 ELSEWHERE = (
     "The others are past the start, in which all take part: most likely a node that hangtop was not given runs it "
     "(name that node, too), or it has ended."
 )
+LOOK_FOR_IT = (
+    "Look for it: did its launcher start, is its node in the list that hangtop was given, what does its log say last?"
+)
+KILLED = (
+    "A rank that writes nothing was killed from outside (out of memory, the batch system, somebody) or ended by "
+    "itself: look at the kernel log of its node and at its launcher's last lines."
+)
 PROOFS = 4
-UNSEEN_LINKS = ("connecting", "stale", "lost")
 
 
 def missing(job_status: JobStatus) -> Iterator[Finding]:
     """rank_missing: WORLD_SIZE counts more ranks than are alive, and those that are there wait.
 
-    It is rank_left_early where those that are not said so at the end of their programs. Needs the environment of the
+    It is rank_left_early where the missing ranks said so at the end of their programs. Needs the environment of the
     living ranks, every node in view, and stacks that show the wait. While the processes are younger than a start may
-    take, it is a warning. Says of a kill for want of memory on the node where it belongs, and, without patience, of a
-    number that two processes have.
+    take, it is a warning. Without patience where two processes have one number.
     """
+    job, graph = job_status.job, job_status.graph
     absent = job_status.of("missing")
-    graph = job_status.graph
-    if not absent or graph is None or graph.pattern != "held_up":
+    twice = told_twice(job)
+    if not absent or graph is None or graph.pattern != "held_up" or (graph.held < job_status.alarm_after and not twice):
         return
-    twice = told_twice(job_status)
-    if graph.held < job_status.alarm_after and not twice:
-        return
-    if any(node.link in UNSEEN_LINKS for node in job_status.job.nodes.values()):
-        return  # they may well live on the node that does not answer: that is node_unreachable
-    exits = left_at_exit(job_status.job)
-    if exits and all(status.rank in exits for status in absent):
+    if any(node.link in UNSEEN_LINKS for node in job.nodes.values()):
+        return  # they may well live on the node that does not respond: that is node_unreachable
+    exits = left_at_exit(job)
+    if all(status.rank in exits for status in absent):
         yield _left_early(job_status, absent, [exits[status.rank] for status in absent])
         return
-    others = [culprit for culprit in graph.culprits if culprit.state != "missing"]
-    age = min(
-        (job_status.job.now - rank.process.started for rank in job_status.job.ranks if rank.gone_at is None),
-        default=0.0,
-    )
-    world = world_size(job_status.job)
+    others = any(culprit.state != "missing" for culprit in graph.culprits)
+    living = [job.now - rank.process.started for rank in job.ranks if rank.gone_at is None]
+    young = min(living, default=0.0) < START_S and job.motion.last_step is None
     numbers = tuple(status.rank for status in absent)
-    belongs = _last_nodes(job_status, numbers)
-    last = f" (it should be {on_nodes(belongs)})" if belongs else ""
-    kill = None if twice else kill_of_absent(job_status.job, belongs)
-    killed = f"; {kill_told(job_status.job, kill)}" if kill else ""
-    young = age < START_S and job_status.job.motion.last_step is None
+    belongs = _nodes_beside(job, numbers)
+    kill = None
+    if not twice and len(belongs) == 1 and (beside := living_on(job, belongs[0])):
+        kill = kernel_between(job, belongs[0], max(rank.process.started for rank in beside), job.now)
+    advice = OUT_OF_MEMORY if kill else ELSEWHERE if begun(job_status.of("waiting")) else LOOK_FOR_IT
     yield Finding(
         "rank_missing", "warning" if young or others else "critical", 0.5 if others else 0.6 if young else 0.85,
-        f"{ranks_text(numbers)} of {world} {'is' if len(numbers) == 1 else 'are'} on no node in view{last}{twice}"
-        f"{killed}; {who_wait(graph.waiters, 'rank')}",
+        f"{ranks_text(numbers)} of {world_size(job)} {of_several('is', len(numbers))} on no node in view"
+        f"{f' (it should be {on_nodes(belongs)})' if belongs else ''}{twice}"
+        f"{f'; {kernel_text(job, kill)}' if kill else ''}; {who_wait(graph.waiters, 'rank')}",
         ranks=numbers,
         evidence=(
-            Evidence("environment of the ranks", None, f"WORLD_SIZE={world}, {len(job_status.present)} alive"),
+            Evidence("environment of the ranks", None,
+                     f"WORLD_SIZE={world_size(job)}, {len(job_status.present)} alive"),
             *((event_line(kill),) if kill else ()),
             *waiters_of(graph),
         ),
-        advice=ONE_NUMBER
-        if twice
-        else OUT_OF_MEMORY
-        if kill
-        else ELSEWHERE
-        if begun(job_status.of("waiting"))
-        else "Look for them: did their launcher start, is their node in the list that hangtop was given, what do "
-        "their logs say last?",
+        advice=ONE_NUMBER if twice else advice,
     )  # fmt: skip
 
 
-def told_twice(job_status: JobStatus) -> str:
+def told_twice(job: Job) -> str:
     """``; rank 1 was started twice (processes 71 and 72 on node1)``; empty where every rank was started once."""
     told = []
-    for one, other in started_twice(job_status.job):
-        pids = f"{one.process.pid} and {other.process.pid}" if one.node == other.node else ""
-        where = f"processes {pids} {on_nodes((one.node,))}" if pids else on_nodes((one.node, other.node))
-        told.append(f"{ranks_text((one.rank,))} was started twice ({where})")
+    for one, other in started_twice(job):
+        pids = f"processes {one.process.pid} and {other.process.pid} " if one.node == other.node else ""
+        told.append(f"{ranks_text((one.rank,))} was started twice ({pids}{on_nodes({one.node, other.node})})")
     return f"; {listed(told)}" if told else ""
 
 
-def _last_nodes(job_status: JobStatus, ranks: Sequence[int]) -> tuple[str, ...]:
-    """Nodes where missing ranks belong, by the ranks of their neighbourhood that are there."""
+def _nodes_beside(job: Job, ranks: Sequence[int]) -> tuple[str, ...]:
+    """Nodes where missing ranks belong, by LOCAL_RANK and LOCAL_WORLD_SIZE of the ranks that are there."""
     homes = set()
-    for rank in job_status.job.ranks:
+    for rank in job.ranks:
         size, local = rank.process.local_world_size, rank.process.local_rank
-        if size and local is not None:
-            first = rank.rank - local
-            if any(first <= number < first + size for number in ranks):
-                homes.add(rank.node)
+        if size and local is not None and any(0 <= number - rank.rank + local < size for number in ranks):
+            homes.add(rank.node)
     return tuple(sorted(homes))
 
 
 def ended(job_status: JobStatus) -> Iterator[Finding]:
     """rank_killed and rank_left_early of a rank that was seen, is gone without a word, and that the others wait for.
 
-    Needs the process to have been seen; a rank whose log says how it failed is a matter of the rules on failures. One
-    that was last seen shutting down, or that said so at its program's end, left by itself; any other was most likely
-    killed.
+    Needs the process to have been seen; a rank whose log says how it failed is a matter of :mod:`crash`. One that was
+    last seen shutting down, or that said so at its program's end, left by itself; any other was most likely killed.
     """
-    told = by_rank(failures(job_status.job))
+    job, graph = job_status.job, job_status.graph
+    told = by_rank(failures(job))
     gone = _logs_read(job_status, [s for s in job_status.of("gone") if s.rank not in told and s.held >= GONE_S])
-    staying = job_status.present
-    if not gone or not staying or not (job_status.graph and job_status.graph.waiters):
+    if not gone or not job_status.present or graph is None or not graph.waiters:
         return
-    exits = left_at_exit(job_status.job)
-    left = [
-        status
-        for status in gone
-        if status.rank in exits or (status.activity is not None and status.activity.kind == "shutdown")
-    ]
-    killed: dict[tuple[str, str, str], list[tuple[RankStatus, LogEvent | None]]] = defaultdict(list)
+    exits = left_at_exit(job)
+    left = []
+    killed: dict[tuple[str, str, str], list[RankStatus]] = defaultdict(list)
     for status in gone:
-        if status not in left:
-            label = status.activity.label if status.activity else ""
-            at = status.process.gone_at if status.process else None
-            kill = None if at is None else kill_at_end(job_status.job, status.node, at)
-            killed[status.node, label, kill_told(job_status.job, kill) if kill else ""].append((status, kill))
-    for (_, label, told_of), found in killed.items():
-        yield _gone(job_status.graph, [status for status, _ in found], label, found[0][1], told_of)
+        doing = status.activity
+        if status.rank in exits or (doing is not None and doing.kind == "shutdown"):
+            left.append(status)
+            continue
+        kernel = _kernel(job, status)
+        killed[status.node, doing.label if doing else "", kernel_text(job, kernel) if kernel else ""].append(status)
+    for (_, label, told_of), together in killed.items():
+        yield _gone(graph, together, label, _kernel(job, together[0]), told_of)
     if left:
         yield _left_early(job_status, left, [exits[status.rank] for status in left if status.rank in exits])
 
 
-def _gone(graph: WaitGraph, together: Sequence[RankStatus], label: str, kill: LogEvent | None, told_of: str) -> Finding:
-    """Ranks of one node that are gone, did the same when they were last seen, and of whose kill the same is told."""
-    one = len(together) == 1
-    last = f"; last seen {label}" if label else ""
-    killed = f"; {told_of}" if told_of else ""
+def _kernel(job: Job, status: RankStatus) -> LogEvent | None:
+    return kernel_at(job, status.node, status.process.gone_at if status.process else None)
+
+
+def _gone(graph: WaitGraph, together: Sequence[RankStatus], label: str, kernel: LogEvent | None, told_of: str
+          ) -> Finding:  # fmt: skip
+    """Ranks of one node that are gone and did the same when they were last seen."""
     ranks, node = tuple(status.rank for status in together), together[0].node
+    fault = kernel is not None and kernel.kind == "kernel.segfault"
     return Finding(
-        "rank_killed", "critical", 0.85 if kill else 0.65,
-        f"{ranks_on(ranks, [node])} {'has' if one else 'have'} been gone for "
-        f"{duration(max(status.held for status in together))} without a word{last}{killed}; "
-        f"{who_wait(graph.waiters, 'other')} for {'it' if one else 'them'}",
+        "rank_crashed" if fault else "rank_killed", "critical", 0.85 if kernel else 0.65,
+        f"{ranks_on(ranks, [node])} {of_several('has', len(ranks))} been gone for "
+        f"{duration(max(status.held for status in together))} without a word"
+        f"{f'; last seen {label}' if label else ''}{f'; {told_of}' if told_of else ''}; "
+        f"{who_wait(graph.waiters, 'other')} for {'it' if len(ranks) == 1 else 'them'}",
         ranks=ranks, nodes=(node,),
         evidence=(
             *map(_gone_proof, together[:PROOFS]),
-            *((event_line(kill),) if kill else ()),
+            *((event_line(kernel),) if kernel else ()),
             *evidence_of(together[0]),
             *waiters_of(graph),
         ),
-        advice=OUT_OF_MEMORY
-        if kill
-        else "A rank that writes nothing was killed from outside (out of memory, the batch system, somebody) or "
-        "ended by itself: look at the kernel log of its node and at its launcher's last lines.",
+        advice=SEGFAULT if fault else OUT_OF_MEMORY if kernel else KILLED,
     )  # fmt: skip
 
 
@@ -185,24 +169,22 @@ def leaving(job_status: JobStatus) -> Iterator[Finding]:
 
 
 def _logs_read(job_status: JobStatus, ended: Sequence[RankStatus]) -> list[RankStatus]:
-    """Those since whose end logs were read: before that one may have raised, which its log tells."""
+    """Ranks since whose end logs were read: before that a rank may have raised, which its log tells."""
     read_to = logs_read_to(job_status.job)
     return [status for status in ended if job_status.job.now - status.held <= read_to]
 
 
 def _left_early(job_status: JobStatus, leavers: Sequence[RankStatus], exits: Sequence[LogEvent] = ()) -> Finding:
     graph = job_status.graph
-    waiters = graph.waiters if graph else ()
     numbers = tuple(status.rank for status in leavers)
     doing = listed(sorted({status.where for status in leavers if status.where}))
     if exits:
         doing = "its program is over" if len(leavers) == 1 else "their programs are over"
     return Finding(
         "rank_left_early", "critical", 0.85,
-        ranks_on(numbers, (s.node for s in leavers)) + " left training"
-        f"{f' ({doing})' if doing else ''} while {who_wait(waiters, 'other')} in it",
-        ranks=numbers,
-        nodes=nodes_of(leavers),
+        f"{ranks_on(numbers, (s.node for s in leavers))} left training{f' ({doing})' if doing else ''} while "
+        f"{who_wait(graph.waiters if graph else (), 'other')} in it",
+        ranks=numbers, nodes=nodes_of(leavers),
         evidence=(*map(event_line, exits[:2]), *evidence_of(leavers[0]), *(waiters_of(graph) if graph else ())),
         advice=RAN_OUT,
     )  # fmt: skip
@@ -211,6 +193,4 @@ def _left_early(job_status: JobStatus, leavers: Sequence[RankStatus], exits: Seq
 def _gone_proof(status: RankStatus) -> Evidence:
     process = status.process
     pid = process.process.pid if process else 0
-    return Evidence(
-        f"/proc on {status.node}", process.gone_at if process else None, f"process {pid} is no longer there"
-    )
+    return Evidence(f"/proc on {status.node}", process.gone_at if process else None, f"process {pid} is gone")

@@ -17,7 +17,7 @@ from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.devices import gpu_at, ranks_on_gpu, ranks_on_node
 from hangtop.diagnosis.evidence.event_fields import number_of, numbers_of, text_of
 from hangtop.diagnosis.evidence.events import event_line, events_on, hosts_in, lines, ranks_in, said
-from hangtop.diagnosis.failures.ends import whose
+from hangtop.diagnosis.failures.first import reported_rank
 from hangtop.diagnosis.failures.record import by_rank, failures
 from hangtop.diagnosis.finding import Finding, Severity
 from hangtop.diagnosis.job import Job, Node
@@ -105,7 +105,7 @@ class EventRow:
 
     def _culprits(self, job: Job, events: Sequence[LogEvent]) -> tuple[tuple[int, ...], tuple[str, ...]]:
         if self.by_report:
-            return whose(job, events)
+            return reported_rank(job, events)
         nodes = hosts_in(job, events)
         if not self.ranks_in:
             reporters = {rank for event in events if (rank := number_of(event, "reporter")) is not None}
@@ -152,7 +152,8 @@ class EventRow:
 
 def explained(job: Job) -> bool:
     """A rank failed by itself, NCCL says why its call failed, or the run came to its end."""
-    return finished(job) or any(not one.consequence for one in failures(job)) or bool(nccl_failures(job))
+    failed = any(not one.consequence or one.signature == "nccl" for one in failures(job))
+    return failed or finished(job) or bool(nccl_failures(job))
 
 
 def nccl_failures(job: Job) -> tuple[LogEvent, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import text_of
-from hangtop.diagnosis.failures.record import VICTIM_SIGNALS, signal_name
+from hangtop.diagnosis.failures.record import ENDING_SIGNALS, signal_name
 from hangtop.diagnosis.rules.engine import EventRow, Told
 
 WATCHDOG_SAYS_MORE = (
@@ -39,7 +39,7 @@ def _no_consequence(event: LogEvent) -> bool:
 def _fatal(event: LogEvent) -> bool:
     """A failure of the rank's own that the run did not outlive; a launcher's SIGTERM and Control-C are none."""
     outlived = event.data.get("survived") is True or event.data.get("consequence") is True
-    return not outlived and signal_name(event) not in VICTIM_SIGNALS and text_of(event, "signature") not in VICTIMS
+    return not outlived and signal_name(event) not in ENDING_SIGNALS and text_of(event, "signature") not in VICTIMS
 
 
 TORCH = (

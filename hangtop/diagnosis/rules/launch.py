@@ -9,13 +9,13 @@ from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import IdleLauncher
 from hangtop.diagnosis.evidence.event_fields import text_of
 from hangtop.diagnosis.evidence.events import event_line, hosts_in, lines, ranks_in, said
-from hangtop.diagnosis.failures.ends import file_advice, is_bare
-from hangtop.diagnosis.failures.record import Failure, failures
+from hangtop.diagnosis.failures.record import Failure, failures, failures_before_restart
 from hangtop.diagnosis.finding import Evidence, Finding, next_step
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node_names import nodes_text
 from hangtop.diagnosis.phrasing import count, duration, who
 from hangtop.diagnosis.roster import homes
+from hangtop.diagnosis.rules.crash import file_advice
 from hangtop.diagnosis.tables.thresholds import START_LONGEST_S
 from hangtop.diagnosis.verdict.aftermath import finished
 
@@ -133,7 +133,7 @@ def started_anew(job: Job) -> Iterator[Finding]:
         return
     begun = min(rank.process.started for rank in living)
     stepped = job.motion.last_step_at is not None and job.motion.last_step_at > begun
-    first = _first(failures(job, earlier=True))
+    first = _first(failures_before_restart(job))
     ranks = () if first is None or first.rank is None else (first.rank,)
     place = f" at {first.frame}" if first is not None and first.frame else ""
     why = f"; {who(ranks)} had failed first: {first.what}{place}" if first is not None else ""
@@ -157,7 +157,7 @@ def started_anew(job: Job) -> Iterator[Finding]:
 def _first(before: tuple[Failure, ...]) -> Failure | None:
     """The earliest failure that is no consequence and tells more than an exit code."""
     roots = [failure for failure in before if not failure.consequence]
-    return next((failure for failure in roots if not is_bare((failure,))), roots[0] if roots else None)
+    return next((failure for failure in roots if not failure.bare), roots[0] if roots else None)
 
 
 WHO = {

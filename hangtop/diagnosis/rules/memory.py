@@ -8,8 +8,8 @@ from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.devices import gpus_in, ranks_on_gpu
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of, when
 from hangtop.diagnosis.evidence.events import hosts_in, lines, ranks_in, said, warned
-from hangtop.diagnosis.failures.ends import whose
-from hangtop.diagnosis.failures.unheard import kill_at_end
+from hangtop.diagnosis.failures.first import reported_rank
+from hangtop.diagnosis.failures.unheard import kernel_at
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Gpu, Job, Node
 from hangtop.diagnosis.phrasing import listed, size, who
@@ -33,7 +33,7 @@ def gpu_out_of_memory(job: Job) -> Iterator[Finding]:
     if not events:
         return
     first = _first_ones(events)
-    ranks, nodes = whose(job, first)
+    ranks, nodes = reported_rank(job, first)
     figures = next((event for event in first if event.kind == "torch.out_of_memory"), first[0])
     tried, device = number_of(figures, "tried"), number_of(figures, "device")
     gpus = _gpus_of(job, ranks, device)
@@ -111,7 +111,7 @@ def _kills_at(job: Job, death: LogEvent) -> list[LogEvent]:
     """The kill for want of memory on the node of a worker's rank within seconds of the worker's death."""
     at = when(death)
     nodes = homes(job, ranks_in([death]))
-    kill = kill_at_end(job, nodes[0], at) if at is not None and len(nodes) == 1 else None
+    kill = kernel_at(job, nodes[0], at, segfaults=False) if len(nodes) == 1 else None
     return [] if kill is None else [kill]
 
 

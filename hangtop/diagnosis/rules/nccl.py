@@ -9,7 +9,8 @@ from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.devices import NAMELESS, gpu_at
 from hangtop.diagnosis.evidence.event_fields import number_of, numbers_of, text_of, words_of
 from hangtop.diagnosis.evidence.events import hosts_in, lines, ranks_in, said, warned
-from hangtop.diagnosis.failures.unheard import nodes_of
+from hangtop.diagnosis.failures.first import lost_connections
+from hangtop.diagnosis.failures.unheard import nodes_at
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.groups.vote import vote
 from hangtop.diagnosis.job import Job, Port
@@ -108,7 +109,7 @@ def ib_retry_exceeded(job: Job) -> Iterator[Finding]:
 
 def _of_peers(job: Job, peers: Sequence[str]) -> str:
     """The kind of what is wrong with a port of a node that a retry names; empty where its ports are in order."""
-    nodes = nodes_of(job, peers)
+    nodes = nodes_at(job, peers)
     wrong = (*ports.port_down(job), *ports.port_errors(job)) if nodes else ()
     return next((finding.kind for finding in wrong if nodes & set(finding.nodes)), "")
 
@@ -139,29 +140,6 @@ def socket_fallback(job: Job) -> Iterator[Finding]:
         ranks=ranks_in(events), nodes=hosts_in(job, events), evidence=lines(events),
         advice="Look for NCCL_IB_DISABLE, for a missing plugin or libibverbs in the container, and at NCCL_IB_HCA.",
     )  # fmt: skip
-
-
-def lost_connections(job: Job) -> tuple[LogEvent, ...]:
-    """Words of ranks that lost a peer: they are victims."""
-    told = (
-        *warned(job, "connection_closed", "ib_flush", "proxy"),
-        *(event for event in said(job, "torch.watchdog_error") if event.data.get("consequence") is True),
-        *(event for event in said(job, "nccl_tests.failed") if event.data.get("consequence") is True),
-        *said(job, "gloo.closed"),
-        *said(job, "jax.victim"),
-    )
-    lines_told = {(event.source, event.line, event.rank) for event in told}
-    raised = [
-        event
-        for event in said(job, "python.exception", "connection")
-        if event.data.get("survived") is not True and not _to_a_child(event)
-    ]
-    return (*told, *(event for event in raised if (event.source, event.line, event.rank) not in lines_told))
-
-
-def _to_a_child(event: LogEvent) -> bool:
-    """Whether the connection is one of multiprocessing's, to a process that this one started: a loader's, as a rule."""
-    return any("/multiprocessing/" in frame for frame in words_of(event, "frames")[-1:])
 
 
 def remote_error(job: Job) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hangtop.diagnosis.failures.ends import left_at_exit
+from hangtop.diagnosis.failures.first import ended_ranks, left_at_exit
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.groups.edges import Waits, last_of
 from hangtop.diagnosis.groups.recorder import Differs, Matched, odd_sizes
@@ -12,7 +12,6 @@ from hangtop.diagnosis.groups.witnesses import matched_dumps
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, listed, ranks_on, ranks_text
 from hangtop.diagnosis.roster import homes
-from hangtop.diagnosis.rules.ended import ended_ranks
 from hangtop.diagnosis.rules.recorder_text import ends_beyond, of_another_size, other_places
 from hangtop.diagnosis.waits.job_status import JobStatus
 
@@ -185,9 +184,7 @@ def _stayed_away(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
 
 def _known_to_be_gone(job_status: JobStatus) -> set[int]:
     """Ranks of which something else tells why they wrote no dump: they failed by themselves, or spoke at their exit."""
-    failed = {
-        words[0].rank for words in ended_ranks(job_status) if not words[0].consequence and words[0].rank is not None
-    }
+    failed = {end.rank for end in ended_ranks(job_status) if not end.cause.consequence and end.rank is not None}
     return failed | left_at_exit(job_status.job).keys()
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
 from hangtop.diagnosis.evidence.events import hosts_in, lines, ranks_in, said
-from hangtop.diagnosis.failures.ends import follow_from_the_end
+from hangtop.diagnosis.failures.first import follow_from_the_end
 from hangtop.diagnosis.failures.record import failures
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Severity, next_step
 from hangtop.diagnosis.job import Job

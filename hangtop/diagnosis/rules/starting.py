@@ -74,7 +74,7 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
         why = f"{ranks_text(s.rank for s in through)} {are} through, the others are not"
     else:
         why, unlike = _none_named(job_status, coming)
-    twice = told_twice(job_status)
+    twice = told_twice(job_status.job)
     yield Finding(
         "init_hang", "critical", 0.85 if named else 0.7,
         f"{count(len(coming), 'rank')} {'waits' if len(coming) == 1 else 'wait'} to start"

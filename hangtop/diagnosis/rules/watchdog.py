@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of
 from hangtop.diagnosis.evidence.events import hosts_in, lines, ranks_in, said
-from hangtop.diagnosis.failures.ends import came_to_their_end
+from hangtop.diagnosis.failures.first import finished_ranks
 from hangtop.diagnosis.failures.unheard import was_read
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.groups.timeouts import Timed, enqueued, heard, timed_out, unheard
@@ -242,7 +242,7 @@ def left_early(job: Job) -> Iterator[Finding]:
     largest = max(sizes, default=0)
     ends = [
         event
-        for event in (*came_to_their_end(job), *said(job, "nccl.end"))
+        for event in (*finished_ranks(job), *said(job, "nccl.end"))
         if event.rank is not None and event.rank not in waiting and _is_end(event, largest)
         and (event.at is None or timed_out is None or event.at < timed_out)
     ]  # fmt: skip

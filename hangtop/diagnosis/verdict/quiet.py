@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hangtop.diagnosis.failures.ends import left_at_exit
+from hangtop.diagnosis.failures.first import left_at_exit
 from hangtop.diagnosis.failures.record import by_rank, failures
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node_names import nodes_text

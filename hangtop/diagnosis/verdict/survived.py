@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from hangtop.diagnosis.failures.first import ENDED, LATE_S, WENT_ON_S
 from hangtop.diagnosis.finding import Finding
-from hangtop.diagnosis.rules.ended import ENDED, LATE_S, WENT_ON_S
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus

@@ -1,0 +1,249 @@
+"""The end of each rank from all words about it, and which rank failed first.
+
+The first failure in time that is no consequence of another is the cause, however loud the others are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+
+from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.evidence.event_fields import text_of, when, words_of
+from hangtop.diagnosis.evidence.events import hosts_in, ranks_in, said, warned
+from hangtop.diagnosis.failures.record import CLOCKS_S, Failure, by_rank, failures
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.waits.job_status import JobStatus
+from hangtop.diagnosis.waits.rank_status import RankStatus, State
+
+ENDED: tuple[State, ...] = ("gone", "missing", "leaving")
+"""States in which a rank of a live job may be said to have failed; one that works on has survived its traceback."""
+LATE_S = 5.0
+"""Seconds by which others log the last step after a rank has raised in it, or their clocks differ, at the most."""
+WENT_ON_S = 15.0
+"""Seconds after an exception in which a job is still seen to move though it is the end of one of its ranks."""
+FROM_OUTSIDE = ("slurm.cancelled", "elastic.signal")
+"""A batch system's word, and a launcher's that it was told to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankEnd:
+    """The end of one rank: all words about it, the weightiest first. ``rank`` is None where nothing tells it."""
+
+    words: tuple[Failure, ...]
+
+    @property
+    def cause(self) -> Failure:
+        """The word that says most of why the rank ended."""
+        return self.words[0]
+
+    @property
+    def rank(self) -> int | None:
+        """The rank that ended."""
+        return self.words[0].rank
+
+    @property
+    def bare(self) -> bool:
+        """A launcher's exit code is all that is known."""
+        own = [word for word in self.words if not word.consequence] or self.words
+        return all(word.bare for word in own)
+
+    @property
+    def unheard(self) -> bool:
+        """The rank is gone by its launcher's word alone, which has no exit code: the rank left no word."""
+        return self.rank is not None and self.bare and all("exitcode" not in word.event.data for word in self.words)
+
+
+def ended_ranks(job_status: JobStatus) -> list[RankEnd]:
+    """The end of each rank, in the order of their failures; of a live job only of ranks that did not survive it."""
+    job = job_status.job
+    told = failures(job)
+    ends = []
+    for rank, words in by_rank(told).items():
+        status = job_status.statuses.get(rank)
+        if not (job.live and status is not None and _lives_on(job, status, words)):
+            ends.append(_end(words))
+    unnamed = [failure for failure in told if failure.rank is None]
+    if not job.live and told_to_end(job):
+        # why a launcher ended the ranks says more than a traceback without its end, or a bare exit code
+        ends = [end for end in ends if not end.bare and not all(word.cut for word in end.words)]
+        unnamed = [failure for failure in unnamed if not failure.cut and not failure.bare]
+    if not ends and unnamed and not job.live:
+        return [_end(unnamed)]
+    ends.sort(key=_time)
+    return ends if job.live else _with_traceback(ends, unnamed)
+
+
+def first_failure(ends: Sequence[RankEnd]) -> RankEnd | None:
+    """The first rank that failed by itself; None where all are victims of others."""
+    return next((end for end in ends if not end.cause.consequence), None)
+
+
+def _end(words: Sequence[Failure]) -> RankEnd:
+    """A launcher's exit code adds nothing to what a rank says itself, nor does the copy of a traceback that is cut.
+
+    Nor does an abort without a reason behind an exception: threads that nobody joined end the process so.
+    """
+    whole = {word.frame for word in words if word.manner == "exception" and not word.cut}
+    own = [word for word in words if (not word.bare or word.signal) and not (word.cut and word.frame in whole)]
+    if any(word.manner == "exception" and word.consequence for word in words):
+        own = [word for word in own if word.signal != "ABRT" or word.reasoned]
+    return RankEnd(tuple(sorted(own or words, key=_weight)))
+
+
+def _weight(word: Failure) -> tuple[bool, bool, float]:
+    """Causes before consequences, then words that say what happened, then by time; those without a time last."""
+    says_little = word.bare or (word.signal == "ABRT" and not word.reasoned)
+    return word.consequence, says_little, inf if word.at is None else word.at
+
+
+def _time(end: RankEnd) -> tuple[bool, float, bool, bool, str, int]:
+    """When a rank ended: its cause's own time, else the earliest word's. Exit codes without a time come last."""
+    cause, event = end.cause, end.cause.event
+    own = [word.at for word in end.words if word.at is not None and not word.consequence]
+    at = cause.at if not cause.consequence else None
+    at = min(own or [word.at for word in end.words if word.at is not None], default=None) if at is None else at
+    return at is None, at or 0.0, event.data.get("root") is not True, at is None and end.bare, event.source, event.line
+
+
+def _lives_on(job: Job, status: RankStatus, words: Sequence[Failure]) -> bool:
+    """Whether a rank has survived what was told of its end: it works on.
+
+    Where nobody could look into it, an exception is its end unless steps were logged since, or the job moves on for
+    long after it.
+    """
+    if status.state in ENDED:
+        return False
+    raised = [at for word in words if word.manner == "exception" and not word.consequence and (at := when(word.event))]
+    if status.read and not _looked_at_before(job, status, raised):
+        return True
+    if not raised:
+        return status.state not in ("refused", "unseen")
+    last_step = job.motion.last_step_at or -inf
+    return all(last_step > at + LATE_S or (job.motion.moving and job.now - at > WENT_ON_S) for at in raised)
+
+
+def _looked_at_before(job: Job, status: RankStatus, raised: Sequence[float]) -> bool:
+    """Whether its stack is older than its exception, since which others have lost a peer.
+
+    On a busy machine, or with much memory to free, a rank takes long from its traceback to its end.
+    """
+    if not raised or status.activity is None or status.activity.at >= max(raised):
+        return False
+    return any(at >= min(raised) for event in lost_connections(job) if (at := when(event)) is not None)
+
+
+def _with_traceback(ends: list[RankEnd], unnamed: Sequence[Failure]) -> list[RankEnd]:
+    """Give a traceback without a rank to the first rank of which only a bare exit code is known, in the same log."""
+    alone = [end for end in ends if not all(word.consequence for word in end.words)]  # an agent ends the others
+    raised = [word for word in unnamed if word.manner in ("exception", "device") and not word.consequence]
+    nccl = [word for word in unnamed if word.manner == "exception" and word.signature == "nccl"]
+    if nccl and not raised and ends and all(end.bare for end in ends):
+        return [RankEnd(tuple(nccl))]  # what NCCL said to a rank that is not named says more than bare exit codes
+    own = [word for word in raised if not word.cut]
+    if not own or not alone or not all(end.bare or _called_abort(end) for end in alone):
+        return ends
+    others = len({word.what for word in raised}) - 1
+    best = own[0]
+    if others:
+        best = replace(best, what=f"{best.what} (or one of {others + 1} tracebacks: which of them, nothing tells)")
+    first = ends[0]
+    root = any(word.event.data.get("root") is True for word in first.words)
+    if best.event.source != first.cause.event.source or (len(ends) > 1 and not root):
+        return [RankEnd((best,)), *ends] if len(raised) > 1 else ends
+    return [RankEnd((replace(best, rank=first.rank), *first.words)), *ends[1:]]
+
+
+def _called_abort(end: RankEnd) -> bool:
+    """A rank of which Open MPI says only that it called MPI_Abort: the rank said itself why."""
+    return all(text_of(word.event, "reason") == "MPI_ABORT" for word in end.words)
+
+
+def told_to_end(job: Job) -> bool:
+    """A batch system ended the job and gives a reason, or a signal told its launcher to end."""
+    reasons = {text_of(event, "reason") for event in said(job, "slurm.cancelled")}
+    return bool(reasons - {"user"}) or bool(said(job, "elastic.signal"))
+
+
+def lost_connections(job: Job) -> tuple[LogEvent, ...]:
+    """Words of ranks that lost the connection to a peer: these ranks are victims."""
+    told = [
+        *warned(job, "connection_closed", "ib_flush", "proxy"),
+        *(event for kind in ("torch.watchdog_error", "nccl_tests.failed") for event in said(job, kind)
+          if event.data.get("consequence") is True),
+        *said(job, "gloo.closed"),
+        *said(job, "jax.victim"),
+    ]  # fmt: skip
+    lines = {(event.source, event.line, event.rank) for event in told}
+    for event in said(job, "python.exception", "connection"):
+        to_child = any("/multiprocessing/" in frame for frame in words_of(event, "frames")[-1:])
+        if event.data.get("survived") is not True and not to_child:
+            told += [event] if (event.source, event.line, event.rank) not in lines else []
+    return tuple(told)
+
+
+AT_EXIT = "torch.program_exit"
+"""torch's warning, from 2.4 on, that a program ends without destroying its process groups (ProcessGroupNCCL.cpp). A
+rank that was killed does not write it; one that raised does."""
+SOON = 40
+"""Lines behind the word that a run is done, within which what is said follows from it."""
+
+
+def finished_ranks(job: Job) -> tuple[LogEvent, ...]:
+    """Words of ranks that they are done; those at exit only of ranks that tell no failure."""
+    ends = [event for event in said(job, "job.finished") if event.rank is not None]
+    told = failures(job)
+    if all(failure.rank is not None or failure.consequence for failure in told):
+        failed = by_rank(told)
+        ends += [event for event in said(job, AT_EXIT) if event.rank is not None and event.rank not in failed]
+    return tuple(ends)
+
+
+def left_at_exit(job: Job) -> dict[int, LogEvent]:
+    """The last word at exit of each rank that tells no failure, by rank."""
+    return {event.rank: event for event in finished_ranks(job) if event.kind == AT_EXIT and event.rank is not None}
+
+
+def follow_from_the_end(job: Job, events: Iterable[LogEvent]) -> bool:
+    """Whether each of these words about the store follows from a good end: rank 0, which serves the store, was done.
+
+    So does what a rank says that was done itself, or behind a launcher's word of the end, where nothing failed.
+    """
+    left = [event for event in finished_ranks(job) if event.kind == AT_EXIT]
+    if all(failure.consequence for failure in failures(job)):
+        left += said(job, "job.finished")
+    return bool(left) and all(any(_follows(event, end) for end in left) for event in events)
+
+
+def _follows(event: LogEvent, end: LogEvent) -> bool:
+    of_itself = end.kind == "job.finished" and end.rank in (None, event.rank)
+    if of_itself and event.source == end.source and event.line - end.line > SOON:
+        return False
+    if not of_itself and end.rank != event.data.get("from_rank", 0):
+        return False
+    if event.at is not None and end.at is not None:
+        return event.at >= end.at - CLOCKS_S
+    return event.source == end.source and event.line > end.line
+
+
+def reported_rank(job: Job, events: Sequence[LogEvent]) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Ranks and hosts of log lines: their own, else those of the only failed rank that the same log's launcher names.
+
+    Of a live job no rank is taken from a launcher's report: the rank that wrote the lines may have survived them.
+    """
+    ranks, hosts = ranks_in(events), hosts_in(job, events)
+    if ranks or job.live or not events:
+        return ranks, hosts
+    sources = {event.source for event in events}
+    told = [
+        failure
+        for failure in failures(job)
+        if failure.event.kind.startswith(("elastic.fail", "launcher.exit"))
+        and failure.event.source in sources
+        and not failure.consequence
+    ]
+    named = {failure.rank for failure in told if failure.rank is not None}
+    if len(named) != 1:
+        return ranks, hosts
+    return tuple(named), hosts or tuple(sorted({failure.host for failure in told} - {""}))
