@@ -100,6 +100,8 @@ def test_a_bad_node_is_named_alone(cluster: Cluster, plant: Callable[[Node], Non
         heal(node)
     assert code == 1
     assert (answer["findings"][0]["kind"], answer["findings"][0]["nodes"]) == (kind, [node.name])
+    if kind == "path_blocked":
+        assert f"nftables on {node.name} (table ip fault, chain input: " in str(answer["findings"][0]["evidence"])
 
 
 def test_an_absent_node_is_named_and_the_others_are_measured(cluster: Cluster) -> None:
@@ -127,6 +129,8 @@ def test_preflight_names_the_node_that_others_cannot_reach(cluster: Cluster) -> 
     assert red == {(cluster.names[0], "path_blocked")}
     broken = next(cell for cell in answer["checks"] if cell["kind"] == "path_blocked")
     assert node.address in broken["figure"]
+    assert f"nftables on {node.name}" in broken["figure"]
+    assert broken["remedy"].startswith(f"on {node.name}: nft insert rule")
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from typing import Dict, Iterator, List, Tuple
 from collectors.node import watchdog
 from collectors.node.files import read_or_none
 from collectors.node.network import tcp
+from collectors.node.network.firewall import firewalls
 from collectors.node.processes import capabilities
 from collectors.node.say import say_all
 from collectors.samples.asked import Observation
@@ -136,6 +137,7 @@ def main(arguments: Dict[str, object]) -> None:
         looked.extend(configuration())
         looked.extend(names(str(arguments.get("master", ""))))
         looked.append(_free_port())
+        looked.extend(firewalls())
     looked.extend(reach(targets))
     say_all([*looked, Observation("done", "", True, "")])
     if sockets:

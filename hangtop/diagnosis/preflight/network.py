@@ -6,7 +6,8 @@ import ipaddress
 from collections import Counter
 from collections.abc import Iterator
 
-from hangtop.diagnosis.addresses import chosen_interface
+from hangtop.diagnosis.addresses import chosen_interface, names_of
+from hangtop.diagnosis.firewall import firewall_of
 from hangtop.diagnosis.preflight.scene import UNTOLD, CheckCell, Preflight, texts
 
 BRIDGES = tuple(
@@ -22,9 +23,12 @@ def loopback(scene: Preflight) -> Iterator[CheckCell]:
         if found is None:
             yield CheckCell("loopback", node.name, "unknown", UNTOLD)
         elif found.error:
+            blocks = firewall_of(scene.answers, [node.name])
             yield CheckCell(
-                "loopback", node.name, "fail", found.error, "loopback_blocked",
-                "ip link set lo up; look for firewall rules on lo (nft list ruleset)",
+                "loopback", node.name, "fail", f"{found.error}; {blocks[0]}" if blocks else found.error,
+                "loopback_blocked",
+                blocks[1].replace("SUBNET", "127.0.0.0/8") if blocks
+                else "ip link set lo up; look for firewall rules on lo (nft list ruleset)",
             )  # fmt: skip
         else:
             yield CheckCell("loopback", node.name, "ok", "connects")
@@ -130,9 +134,12 @@ def paths(scene: Preflight) -> Iterator[CheckCell]:
             text = "; ".join(f"{answer.subject}: {answer.error}" for answer in broken[:4])
             more = f" and {len(broken) - 4} more" if len(broken) > 4 else ""
             host, _, port = broken[0].subject.rpartition(":")
+            peers = [name for name, other in sorted(scene.job.nodes.items()) if host in names_of(other)]
+            blocks = firewall_of(scene.answers, [*peers, node.name])
             yield CheckCell(
-                "paths", node.name, "fail", text + more, "path_blocked",
-                f"Look at the firewall between the two (nft list ruleset) and at the route (ip route get {host}); "
+                "paths", node.name, "fail", f"{text}{more}; {blocks[0]}" if blocks else text + more, "path_blocked",
+                blocks[1] if blocks
+                else f"Look at the firewall between the two (nft list ruleset) and at the route (ip route get {host}); "
                 f"then nc -vz {host} {port}",
             )  # fmt: skip
         else:

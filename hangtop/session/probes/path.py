@@ -14,6 +14,7 @@ from collectors.samples.asked import PathFigure
 from collectors.samples.probes import ProbeReport
 from hangtop.diagnosis.addresses import chosen_interface
 from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.firewall import with_firewall
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.measured import names, paths
 from hangtop.diagnosis.measured.probes import LOST_SHARE
@@ -56,7 +57,8 @@ def result(
 ) -> ProbeResult:
     """What the figures and the nodes' answers mean."""
     seen = names.ResolvedNames(around.answers, _held(job, nodes), master_name(job), report.at)
-    found = (*paths.findings(figures, report), *names.name_mismatch(seen))
+    blocked = (with_firewall(finding, around.answers, report.at) for finding in paths.findings(figures, report))
+    found = (*blocked, *names.name_mismatch(seen))
     outcome = names.outcome(report, found)
     chosen = {node.name: (chosen_interface(job, job.nodes[node.name]) or "", node.address) for node in nodes}
     return ProbeResult(

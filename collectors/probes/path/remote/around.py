@@ -1,4 +1,4 @@
-"""What a node makes of the others' names, and whether it has iperf3.
+"""What a node makes of the others' names, which firewall is active on it, and whether it has iperf3.
 
 Every name is asked for in a thread of its own, because a name service may take its time-outs: what has not answered
 when the whole time is over is left out, and said to be.
@@ -14,6 +14,7 @@ from typing import Dict, List, Sequence
 from collectors.node import watchdog
 from collectors.node.child import find
 from collectors.node.network import tcp
+from collectors.node.network.firewall import firewalls
 from collectors.node.say import say_all
 from collectors.samples.asked import Observation
 
@@ -27,6 +28,7 @@ def main(arguments: Dict[str, object]) -> None:
     tool = find("iperf3")
     answers = [Observation("own_name", socket.gethostname(), True, "")]
     answers.append(Observation("tool", "iperf3", tool, "" if tool else "not there"))
+    answers += firewalls()
     answers += resolved([str(name) for name in names] if isinstance(names, list) else [], SECONDS)
     say_all([*answers, Observation("done", "", True, "")])
 
