@@ -118,7 +118,6 @@ STATUS_RULES: tuple[StatusRule, ...] = (
     halted.uninterruptible,
     stuck.stuck_in_code,
     stuck.waits,
-    stuck.last_known,
     inside.behind,
     gil.gil_hang,
     disagree.mismatch,

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from hangtop.diagnosis.evidence.gpu_load import Fingerprint, fingerprint
+from hangtop.diagnosis.evidence.gpu_load import fingerprint
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep, next_step
 from hangtop.diagnosis.phrasing import count, listed, rank_text, ranks_text, who_wait
-from hangtop.diagnosis.rules.stuck import COMING_UP, WHOLE_START
+from hangtop.diagnosis.rules.stuck import COMING_UP, NOT_LAUNCHED, WHOLE_START
 from hangtop.diagnosis.waits.evidence import stack_of, threads_of, waiters_of, watch_of
 from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus
-from hangtop.diagnosis.waits.odd_places import BY_THREADS, NOT_LAUNCHED, by_line, none_under_way, two_under_way
+from hangtop.diagnosis.waits.network_threads import none_under_way, two_under_way
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
-from hangtop.diagnosis.waits.seen_before import told as of_the_past
+from hangtop.diagnosis.waits.score import OPEN_KINDS, weight_of
 
-OPEN_KINDS = frozenset({"device", "backward", "forward"})
-"""Kinds of waits whose Python frames do not say in which operation they end."""
-
-BY_LINES = 0.55
-"""Weight where nothing but the line at which it waits for its GPU tells a rank from the others."""
 AGREED = (
     "The code of all ranks agrees: suspect the network or a GPU, or sizes that differ. Run the allreduce probe, look "
     "at the fabric panel and for Xid lines."
@@ -29,8 +24,6 @@ UNNAMED = (
     "What names it: flight recorder dumps (set TORCH_NCCL_DEBUG_INFO_PIPE_FILE for the next run, then press r), NCCL "
     "RAS (NCCL 2.24 and later), NCCL_DEBUG=INFO with the subsystem COLL; the allreduce probe tells network from code."
 )
-
-
 TWO_GROUPS = (
     "Look for collectives of two groups that ranks call in another order, or from two threads: each waits in the one "
     "for who waits in the other. Else one operation does not end, and holds up the other. "
@@ -46,27 +39,24 @@ def mismatch(job_status: JobStatus) -> Iterator[Finding]:
     graph = job_status.graph
     if graph is None or graph.pattern != "mismatch" or not job_status.hung:
         return
-    if all(point.kind in COMING_UP for point in graph.points):
-        return  # they wait at different steps of one start: that is init_hang
-    if any(point.op in WHOLE_START for point in graph.points):
-        return  # so is who starts while others train
-    on_gpus = all(point.kind == "device" for point in graph.points)
-    if on_gpus and not _stands(job_status, graph):
+    if all(point.kind in COMING_UP for point in graph.points) or any(point.op in WHOLE_START for point in graph.points):
+        return  # they wait at different steps of one start, or some start while others train: that is init_hang
+    if graph.by == "lines" and not _stands(job_status, graph):
         return
     waiters = [point for point in graph.points if point not in graph.accused]
     odd = " and ".join(f"{ranks_text(point.ranks)} {point.told}" for point in graph.accused)
-    beside_gpus = any(point.kind == "device" for point in graph.points)
-    apart = none_under_way((*graph.culprits, *graph.waiters)) if beside_gpus else None
     others = " and ".join(f"{count(len(point.members), 'other')} {point.told}" for point in waiters[:2])
+    every = (*graph.culprits, *graph.waiters)
+    apart = none_under_way(every) if any(point.kind == "device" for point in graph.points) else None
     yield Finding(
-        "collective_mismatch", "critical", _sureness(graph) if apart is None else _beside_threads(graph, apart),
-        f"ranks wait at different {'lines' if on_gpus else 'operations'}: {odd}" + (f", {others}" if others else ""),
+        "collective_mismatch", "critical", weight_of(job_status, graph, graph.culprits),
+        f"ranks wait at different {graph.by if graph.by == 'lines' else 'operations'}: {odd}"
+        + (f", {others}" if others else ""),
         ranks=tuple(culprit.rank for culprit in graph.culprits),
         nodes=nodes_of(graph.culprits),
         evidence=(
             *_stacks(graph.culprits), *waiters_of(graph),
-            *((threads_of(job_status, (*graph.culprits, *graph.waiters), apart),) if apart else ()),
-            *(Evidence("ranks", job_status.job.now, text) for text in of_the_past(graph)),
+            *((threads_of(job_status, every, apart),) if apart else ()),
             watch_of(graph, _looks(graph)),
         ),
         advice="Look for a collective behind `if rank == …`, for ranks with a different number of batches, or for "
@@ -114,31 +104,25 @@ def stalled(job_status: JobStatus) -> Iterator[Finding]:
     if graph is None or graph.pattern not in ("stalled", "stuck_group") or not job_status.hung:
         return
     point = graph.accused[0]
-    if point.kind in ("init", "store", "code") or len(point.members) < 2 or job_status.job.motion.moving:
-        return
-    load = fingerprint(job_status.job, {member.rank for one in graph.accused for member in one.members})
-    if not _stands(job_status, graph):
+    if point.kind in ("init", "store", "code") or len(point.members) < 2 or not _stands(job_status, graph):
         return
     members = tuple(member for one in graph.accused for member in one.members)
     ranks = tuple(sorted(member.rank for member in members))
-    if all(member.activity is not None and member.activity.second for member in members):
-        yield _at_once(graph, members, ranks)
-        return
     what = listed([one.told for one in graph.accused])
     group = f"{ranks_text(ranks)} of a sub-group" if graph.pattern == "stuck_group" else f"all {len(ranks):,} ranks"
     open_ended = any(one.kind in OPEN_KINDS for one in graph.accused)
     waiting = f"; {who_wait(graph.waiters, 'other')} for them" if graph.waiters else ""
-    weight = 0.55 if open_ended else 0.7
     apart = none_under_way(members)
     both = apart is None and two_under_way(members)
-    odd = _lines(graph) if apart is None else f"{rank_text(apart.rank)} alone has nothing under way in the network"
+    odd = "no rank is odd" if apart is None else f"{rank_text(apart.rank)} alone has nothing under way in the network"
+    load = fingerprint(job_status.job, set(ranks))
     yield Finding(
-        "collective_stalled", "critical", weight,
+        "collective_stalled", "critical", 0.55 if open_ended else 0.7,
         f"{group} wait {what} and none gets through; {odd}{', each has two operations under way' * both}{waiting}",
         ranks=ranks,
         nodes=nodes_of(members),
         evidence=(
-            *_stacks(members[:2]), *waiters_of(graph), *_load_proof(load),
+            *_stacks(members[:2]), *waiters_of(graph), *((load.evidence,) if load else ()),
             *((threads_of(job_status, members, apart or members[0]),) if apart or both else ()),
             watch_of(graph, _looks(graph)),
         ),
@@ -150,69 +134,13 @@ def stalled(job_status: JobStatus) -> Iterator[Finding]:
 
 def _stands(job_status: JobStatus, graph: WaitGraph) -> bool:
     """Ranks that spin are seen to stand still by their GPUs, which are full at little and even power."""
-    load = fingerprint(job_status.job, {one.rank for one in (*graph.culprits, *graph.waiters)})
-    spins = load is not None and load.shape == "all_spin"
-    return not job_status.job.motion.moving and (graph.frozen or spins)
+    if job_status.job.motion.moving:
+        return False
+    load = None if graph.frozen else fingerprint(job_status.job, {s.rank for s in (*graph.culprits, *graph.waiters)})
+    return graph.frozen or (load is not None and load.shape == "all_spin")
 
 
-def _lines(graph: WaitGraph) -> str:
-    """Where parties of ranks wait for their GPUs at lines of their own; that none is odd where all are at one."""
-    parties = by_line(graph.accused[0]) if len(graph.accused) == 1 and graph.accused[0].kind == "device" else ()
-    if not parties:
-        return "no rank is odd"
-    return listed([f"{ranks_text(party.ranks)} at {party.where}" for party in parties])
-
-
-def _at_once(graph: WaitGraph, members: tuple[RankStatus, ...], ranks: tuple[int, ...]) -> Finding:
-    """collective_mismatch of two threads of each rank: whichever came first on one rank came second on another.
-
-    Stacks do not tell whether both are on one process group; where they are not, it is the network or a GPU.
-    """
-    seconds = listed(sorted({member.activity.second for member in members if member.activity}))
-    return Finding(
-        "collective_mismatch", "critical", 0.7,
-        f"all {len(members):,} ranks wait in two collectives at once: {graph.accused[0].told}, and {seconds}; "
-        "on one process group their order differs from rank to rank",
-        ranks=ranks,
-        nodes=nodes_of(members),
-        evidence=(*_stacks(members[:2]), *waiters_of(graph), watch_of(graph, _looks(graph))),
-        advice="Give the second thread a process group of its own (dist.new_group; process_group= of "
-        "torch.distributed.checkpoint.async_save): operations of one group must be called in one order on all ranks.",
-    )  # fmt: skip
-
-
-def _sureness(graph: WaitGraph) -> float:
-    if graph.by_past or all(point.kind == "device" for point in graph.points) or _may_compute(graph):
-        return BY_LINES
-    if any(point.kind == "device" and not point.where for point in graph.points):
-        return BY_LINES  # stages of a pipeline wait at lines of their own, whoever left them
-    sure = 0.88 if graph.frozen else 0.7
-    if graph.tied:
-        sure -= 0.25
-    if any(point.kind in OPEN_KINDS for point in graph.points):
-        sure -= 0.08
-    if len({(point.kind, point.op) for point in graph.points}) == 1:
-        sure -= 0.1  # the same operation, called from different lines: it may be one collective after all
-    return round(sure, 2)
-
-
-def _may_compute(graph: WaitGraph) -> bool:
-    """Whom the others wait for waits for a GPU of which nothing tells what it does."""
-    members = [member for point in graph.accused for member in point.members if point.kind == "device"]
-    return len(members) == len(graph.culprits) and any(member.load == "unknown" for member in members)
-
-
-def _beside_threads(graph: WaitGraph, apart: RankStatus) -> float:
-    """Of a mismatch in which NCCL's threads set one rank apart: less where they alone decide, or name another one."""
-    seconded = apart in graph.culprits and not graph.by_threads
-    return _sureness(graph) if seconded else min(_sureness(graph), BY_THREADS)
-
-
-def _load_proof(load: Fingerprint | None) -> tuple[Evidence, ...]:
-    return (load.evidence,) if load else ()
-
-
-def _stacks(statuses: tuple[RankStatus, ...]) -> tuple[Evidence, ...]:
+def _stacks(statuses: Sequence[RankStatus]) -> tuple[Evidence, ...]:
     return tuple(line for line in map(stack_of, statuses[:4]) if line)
 
 

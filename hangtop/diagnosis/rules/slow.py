@@ -26,7 +26,6 @@ from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.native_frames import waits_for_gpu
 from hangtop.diagnosis.waits.patience import OF_PAUSE
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of, waits_for_others
-from hangtop.diagnosis.waits.serving import serves
 
 ONE_WAIT_S, ONE_WAIT_SHARE = 5.0, 0.5
 """Seconds, and part of the time until the alarm, from which on one wait is no rhythm, though something moved lately."""
@@ -136,7 +135,7 @@ def works_for_all(status: RankStatus) -> bool:
 
 def _serves(status: RankStatus) -> bool:
     """Between two requests, or within one: an engine that generates for the others is no slow one of them."""
-    return serves(status) or any(look.label == SERVER or "serving" in look.context for look in status.readings)
+    return any(look.label == SERVER or "serving" in look.context for look in status.readings)
 
 
 def data_bound(job_status: JobStatus) -> Iterator[Finding]:

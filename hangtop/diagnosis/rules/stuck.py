@@ -15,33 +15,19 @@ from hangtop.diagnosis.addresses import node_at
 from hangtop.diagnosis.evidence.events import event_line
 from hangtop.diagnosis.failures.threads import failed_thread, missing_threads, thread_told
 from hangtop.diagnosis.finding import Finding, next_step
-from hangtop.diagnosis.phrasing import count, duration, listed, ranks_on, ranks_text
-from hangtop.diagnosis.stacks.generic import PROMPT
-from hangtop.diagnosis.stacks.system import FILE_LOCKS
+from hangtop.diagnosis.phrasing import count, duration, listed, ranks_on
 from hangtop.diagnosis.tables.thresholds import WORTH_SAYING_S
 from hangtop.diagnosis.waits.children import children_told
 from hangtop.diagnosis.waits.evidence import evidence_of, threads_of, waiters_of, watch_of
 from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus
-from hangtop.diagnosis.waits.odd_places import BY_THREADS, NOT_LAUNCHED, in_a_kernel
-from hangtop.diagnosis.waits.rank_status import RankStatus, in_c_code, nodes_of, waits_for_others
-from hangtop.diagnosis.waits.serving import serves
-from hangtop.diagnosis.waits.wake_set import WakeProgress
+from hangtop.diagnosis.waits.rank_status import RankStatus, in_c_code, nodes_of
+from hangtop.diagnosis.waits.score import in_a_kernel, weight_of
 
 COMING_UP = frozenset({"init", "store"})
 """What ranks wait in that have not yet begun to train."""
 WHOLE_START = frozenset({"init_process_group", "init_distributed"})
 """Operations that a rank's process comes to but once, before all training."""
-
-OUTSIDE = 0.7
-"""Most weight where what blocks the rank lies outside the job, and may yet end the wait."""
-SERVES = "a connection at "
-"""What a call on a socket that listens waits on begins with (:mod:`collectors.node.processes.process_state`)."""
-IDLE = (
-    "It waits for somebody to connect to it: a service that nobody asks is idle. Else find who should have connected."
-)
-BY_NAME = 0.72
-"""Most weight of a kind that names in user code alone gave."""
 
 PLACES_TOLD = 3
 """Places at which ranks that are waited for are told."""
@@ -55,6 +41,21 @@ ADVICE = {
     "a worker was forked is never released in the worker.",
     "rank_stuck_in_code": "Look at this frame: it is the only place where the job does not go on.",
 }
+_CHILDREN = "Look at the child processes of this rank: it goes on when one of them has ended or answered."
+ADVICE_BY_WAIT = {
+    ("rank_stuck_on_lock", "helper"): _CHILDREN,
+    ("rank_stuck_in_code", "helper"): _CHILDREN,
+    ("rank_stuck_in_code", "storage"): "The kernel keeps it in this call: look at the file, the pipe or the connection "
+    "behind this line.",
+    ("rank_stuck_on_lock", "storage"): "Find who keeps this file locked; on shared storage it may be a process of "
+    "another node (lslocks).",
+    ("rank_stuck_on_lock", "time"): "Find who has what it tries to lock: the file of a lock whose owner was killed may "
+    "still lie there.",
+}
+NOT_LAUNCHED = (
+    "It has not launched what the others wait in, or waits for ranks of its own node: look at what its GPU does (the "
+    "kernel before that, Xid lines, power), and at its stack."
+)
 
 
 def stuck_in_code(job_status: JobStatus) -> Iterator[Finding]:
@@ -125,29 +126,6 @@ def _watchdog(job_status: JobStatus, held: float) -> str:
     return f"; the watchdog ends the job in {duration(timeout - held)}"
 
 
-def last_known(job_status: JobStatus) -> Iterator[Finding]:
-    """What held up a job whose node stopped responding: rank_stuck_in_…, a consequence nobody can look into any more.
-
-    Needs stacks from before; beside node_unreachable, which comes first.
-    """
-    for status in job_status.of("missing"):
-        doing = status.activity
-        if doing is None or doing.error or not doing.where or waits_for_others(doing) or doing.moving:
-            continue
-        node = job_status.job.nodes.get(status.node)
-        ago = (
-            ""
-            if node is None or node.seen_at is None
-            else f" {duration(max(0.0, job_status.job.now - node.seen_at))} ago"
-        )
-        yield Finding(
-            kind_of(status), "warning", 0.5,
-            f"last known, before {status.node} stopped responding{ago}: {ranks_text((status.rank,))} in {doing.where}",
-            ranks=(status.rank,), nodes=(status.node,), evidence=evidence_of(status),
-            advice=ADVICE[kind_of(status)], cause="node_unreachable",
-        )  # fmt: skip
-
-
 def coming_up(graph: WaitGraph) -> bool:
     """True where most who wait still wait to start: that is init_hang, whoever has not come."""
     if begun(graph.waiters):
@@ -213,7 +191,7 @@ def _finding(job_status: JobStatus, graph: WaitGraph, kind: str, members: Sequen
     return Finding(
         kind,
         "critical",
-        _weight(job_status, graph, members),
+        weight_of(job_status, graph, members),
         ranks_on((m.rank for m in members), (m.node for m in members))
         + f" {'hold' if len(members) > 1 else 'holds'} up {count(len(graph.waiters), 'other')}: {what}{manner}{behind}",
         ranks=tuple(member.rank for member in members),
@@ -231,46 +209,7 @@ def _finding(job_status: JobStatus, graph: WaitGraph, kind: str, members: Sequen
 
 
 def _advice(kind: str, status: RankStatus) -> str:
-    doing = status.activity
     if in_a_kernel(status):
         return NOT_LAUNCHED
-    if kind in ("rank_stuck_on_lock", "rank_stuck_in_code") and doing is not None:
-        if doing.waiting_on.startswith(SERVES) or serves(status):
-            return IDLE
-        if doing.label.startswith(PROMPT):
-            return "Somebody left a breakpoint there: answer it on the terminal of this rank, or take it out."
-        if doing.waits == "helper":
-            return "Look at the child processes of this rank: it goes on when one of them has ended or answered."
-        if kind == "rank_stuck_in_code" and doing.waits == "storage":
-            return "The kernel keeps it in this call: look at the file, the pipe or the connection behind this line."
-        if kind == "rank_stuck_on_lock" and doing.waits == "time":
-            return "Find who has what it tries to lock: the file of a lock whose owner was killed may still lie there."
-        if doing.syscall in FILE_LOCKS:
-            return "Find who keeps this file locked; on shared storage it may be a process of another node (lslocks)."
-    return ADVICE[kind]
-
-
-def _weight(job_status: JobStatus, graph: WaitGraph, members: Sequence[RankStatus]) -> float:
-    """Weigh what was seen: a blocked culprit and waiters that stand still are as sure as stacks can be."""
-    sure = 0.92 if graph.frozen else 0.8
-    if any(member.frozen is not True for member in members):
-        sure -= 0.12
-    if any(in_a_kernel(member) for member in members):
-        sure = min(sure, BY_THREADS)
-    if any(in_c_code(member) or _unseen_in_c(member) for member in members):
-        sure -= 0.15
-    if any(member.activity is not None and member.activity.by_name for member in members):
-        sure = min(sure, BY_NAME)  # the rank is seen; what it is stuck in is told by a name
-    if len(members) * 2 > len(members) + len(graph.waiters):
-        sure -= 0.1
-    if len({culprit.where for culprit in graph.culprits}) > 1:
-        sure -= 0.1
-    if job_status.job.live and any(job_status.wake_set(one).progress is WakeProgress.OUTSIDE for one in members):
-        sure = min(sure, OUTSIDE)
-    return round(max(0.3, sure), 2)
-
-
-def _unseen_in_c(status: RankStatus) -> bool:
-    """Native frames would tell what it waits for in a call of C, of which the kernel does not tell it."""
-    doing = status.activity
-    return doing is not None and doing.native_would_tell and not doing.waiting_on and doing.waits == "unknown"
+    waits = "" if status.activity is None else status.activity.waits
+    return ADVICE_BY_WAIT.get((kind, waits), ADVICE[kind])

@@ -1,31 +1,25 @@
 """Who waits for whom: follow every wait to its end and find the ranks that hold the others up.
 
 A rank that does not wait ends the chain: it is the culprit however few wait for it. Where all wait, the places decide:
-ranks wait per group, so a wait in a sub-group ends before that of those who need both; peers of sends and receives
-close cycles; else the minority is the odd one. Pure functions over the statuses of ranks.
+sends and receives may close a circle; an operation of a sub-group ends before one that needs all; else the minority is
+odd. Pure functions over the statuses of ranks.
+
+Example: ranks 0, 1 and 3 are in ``all_reduce``, rank 2 reads a file: ``held_up``, culprit 2. If rank 2 is in a
+``barrier`` instead: ``mismatch``, culprit 2. If all four are in the same ``all_reduce``: ``stalled``, nobody is odd.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median_low
 from typing import Literal
 
-from hangtop.diagnosis.waits.odd_places import (
-    PARTIES,
-    at_other_roots,
-    few_elsewhere,
-    none_under_way,
-    odd_points,
-    of_all,
-    rests_beside,
-    went_on,
-)
+from hangtop.diagnosis.waits.network_threads import AT_REST, ONE, none_under_way
 from hangtop.diagnosis.waits.peers import peers_awaited
-from hangtop.diagnosis.waits.points import WaitPoint, point_of, points_of
+from hangtop.diagnosis.waits.points import WaitPoint, path_of, points_of
 from hangtop.diagnosis.waits.rank_status import RankStatus, State, in_state
-from hangtop.diagnosis.waits.serving import serves
 
 Pattern = Literal["held_up", "deadlock", "mismatch", "stuck_group", "stalled", "unclear"]
 """How a graph looks.
@@ -34,11 +28,20 @@ Pattern = Literal["held_up", "deadlock", "mismatch", "stuck_group", "stalled", "
 different operations; ``stuck_group``: a sub-group waits in one operation, and the others wait for it; ``stalled``: all
 wait in the same operation; ``unclear``: all that could be read wait, and some could not be.
 """
+Source = Literal["", "gpus", "threads", "groups", "operations", "lines"]
+"""What sets the culprits of a mismatch apart: what their GPUs do, NCCL's network threads, that an operation of a
+sub-group ends before one of all, the operation or function that they are in, or only the line at which they wait for
+their GPUs."""
 
 HARD: tuple[State, ...] = ("gone", "missing", "stopped", "uninterruptible", "refused")
-JAX_BARRIER = "sync_global_devices"
 PLAIN_HALVES = frozenset({"send", "recv"})
 """Operations that wait for one peer, each way."""
+BARRIERS = ("barrier", "monitored_barrier", "sync_global_devices")
+"""Operations that nobody leaves before all have come to it."""
+LINES = 3
+"""Lines at which the others may wait where one rank alone is elsewhere: at more they wait in no order that tells."""
+DONE_ALONE = frozenset({"evaluation", "checkpoint"})
+"""What rank 0 likes to do alone, though the module that it calls needs all ranks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,89 +60,55 @@ class WaitGraph:
     """Seconds for which the waiters were seen to wait without a break."""
     frozen: bool
     """The waiters were seen to stand still; False where they spin and cannot be told from moving by their CPU."""
+    by: Source = ""
     tied: bool = False
     """Nothing tells which of the points is the odd one."""
-    by_threads: bool = False
-    """Nothing but NCCL's threads tells which of the points is the odd one."""
-    by_past: bool = False
-    """Nothing but where ranks were met while the job went on does."""
 
 
 def find_waits(statuses: Mapping[int, RankStatus]) -> WaitGraph | None:
     """Find who waits for whom in a job; None while nobody waits or the waits are seen to end and begin again."""
     waits = in_state(statuses, "waiting", "on_gpu")
-    waiting = [status for status in waits if status.frozen is not False]
-    if not waiting or len(waits) - len(waiting) > len(waiting):
+    still = sum(one.frozen is not False for one in waits)
+    if not still or still * 2 < len(waits):
         return None
-    places = {point_of(one.activity) for one in waiting}  # one that woke for a moment waits with those beside it
-    waiting = [one for one in waits if one.frozen is not False or point_of(one.activity) in places]
-    empty = _empty_gpus(waiting) or _not_launched(waiting)
-    aside = {status.rank for status in empty}
-    waiting = [status for status in waiting if status.rank not in aside]
-    points = points_of(waiting)
+    behind = _not_launched(waits)
+    late = {one.rank for one in behind}
+    waiting = [one for one in waits if one.rank not in late]
     hard = in_state(statuses, *HARD)
-    working = [*in_state(statuses, "working", "leaving"), *empty]
-    asked = [status for status in working if serves(status)]
-    if asked and (hard or len(asked) < len(working)):  # what they wait for may be what one of the others is to send
-        working = [status for status in working if status not in asked]
-        waiting = sorted([*waiting, *asked], key=lambda status: status.rank)
+    working = [*in_state(statuses, "working", "leaving"), *behind]
     if hard or working:
-        culprits = (*hard, *_least_moving(working, alone=not hard))
-        return _graph("held_up", waiting, culprits, points_of(waiting), ())
+        return _graph("held_up", waiting, (*hard, *_least_moving(working, alone=not hard)), points_of(waiting))
     if in_state(statuses, "unseen"):
-        return _graph("unclear", waiting, (), points, ())
-    known = aside | {one.rank for one in waiting}
-    waiting += [one for one in waits if one.rank not in known and _only_woke(one)]
-    waiting.sort(key=lambda status: status.rank)
-    points = points_of(waiting)
+        return _graph("unclear", waiting, (), points_of(waiting))
+    graph = _all_wait(waiting, points_of(waiting))
     # what all take part in may end since the last of them has come, not before
-    graph = _all_wait(waiting, points)
     return replace(graph, held=min(graph.held, *(status.arrived for status in waits)))
 
 
-def _only_woke(status: RankStatus) -> bool:
-    """It woke now and then, and every look met it at the one place where it waits: it has gone nowhere."""
-    return status.activity is not None and status.activity.moving is False
+def _not_launched(waiting: Sequence[RankStatus]) -> list[RankStatus]:
+    """Ranks that wait for a kernel before the one that all others wait in.
 
-
-def _empty_gpus(waiting: Sequence[RankStatus]) -> list[RankStatus]:
-    """Of ranks that wait for their own GPU, those whose GPU has nothing to do while those of most others are full.
-
-    The others wait in a kernel that this one has not launched.
+    Their GPUs have nothing to do while those of most others are full; or one rank waits for its GPU at a line of its
+    own, and alone has nothing under way in the network.
     """
     empty = [one for one in waiting if one.state == "on_gpu" and one.load == "idle"]
-    full = sum(one.load == "spinning" for one in waiting)
-    return empty if empty and full * 2 > len(waiting) else []
-
-
-def _not_launched(waiting: Sequence[RankStatus]) -> list[RankStatus]:
-    """The one that waits for its own GPU at a line of its own, and has nothing under way in the network as all others.
-
-    Its GPU is in a kernel before the one that they wait in.
-    """
+    if empty and sum(one.load == "spinning" for one in waiting) * 2 > len(waiting):
+        return empty
     apart = none_under_way(waiting)
-    if apart is None or apart.activity is None or apart.activity.kind != "device" or not apart.activity.where:
+    on_device = apart is not None and apart.activity is not None and apart.activity.kind == "device"
+    if apart is None or not on_device or any(one.where == apart.where for one in waiting if one is not apart):
         return []
-    alone = all(one.where != apart.where for one in waiting if one is not apart)
-    return [apart._replace(state="on_gpu")] if alone else []
+    return [apart._replace(state="on_gpu")] if apart.where else []
 
 
 def _least_moving(working: Sequence[RankStatus], *, alone: bool) -> list[RankStatus]:
-    """Of those who do not wait, the ones that stand still; when none does and nobody else is to blame, all of them."""
-    still = [status for status in working if status.frozen is not False or loops(status)]
+    """Of ranks that do not wait, those that stand still; when none does and nobody else is to blame, all of them."""
+    still = [status for status in working if status.frozen is not False]
     leaving = [status for status in working if status.state == "leaving"]
     return still or leaving or (list(working) if alone else [])
 
 
-def loops(status: RankStatus) -> bool:
-    """True when every look found it in one function of the user's, and in nothing that is called from it."""
-    readings = status.readings
-    functions = {(reading.frame.name, reading.frame.file) for reading in readings if reading.frame}
-    own_code = all(reading.kind == "code" and reading.frame for reading in readings)
-    return len(readings) > 1 and len(functions) == 1 and own_code
-
-
-def _all_wait(waiting: list[RankStatus], points: tuple[WaitPoint, ...]) -> WaitGraph:
+def _all_wait(waiting: Sequence[RankStatus], points: tuple[WaitPoint, ...]) -> WaitGraph:
     sends = [point for point in points if point.kind == "p2p"]
     circle = _circle([member for point in sends for member in point.members], everybody=len(sends) == len(points))
     if circle:
@@ -148,118 +117,131 @@ def _all_wait(waiting: list[RankStatus], points: tuple[WaitPoint, ...]) -> WaitG
         return _beside_gpus(waiting, points)
     if len(points) == 1:
         return _graph("stalled", (), waiting, points, points)
-    rooted, open_ended = at_other_roots(points)
-    if rooted:
-        graph = _split("mismatch", waiting, points, rooted, {rank for point in rooted for rank in point.ranks})
-        return replace(graph, tied=open_ended)
     inner = [point for point in points if point.inner]
+    outer = [point for point in points if point.world]
+    rest = [point for point in points if not point.world]
     inside = sum(len(point.members) for point in inner)
-    outer = [point for point in points if of_all(point)]
-    if went_on(outer, [point for point in points if point not in outer]):
-        return _split("mismatch", waiting, points, outer, {rank for point in outer for rank in point.ranks})
-    if inside * 2 == len(waiting) and all(_begun_before(point) for point in inner):
-        # half of them wait in exchanges, most likely for one that left them for what the others are in
-        graph = _split("mismatch", waiting, points, points, {status.rank for status in waiting})
-        return replace(graph, tied=True)
+    left_one_line = len({point.where for point in rest}) == 1 and {p.where for p in outer}.isdisjoint({rest[0].where})
+    if outer and left_one_line and sum(len(point.members) for point in outer) * 2 < len(waiting):
+        return _split("mismatch", waiting, points, outer, by="operations")
     if inner and inside * 2 <= len(waiting):
         together = len(inner) == 1 and inside > 1 and inner[0].kind != "p2p"
-        pattern: Pattern = "stuck_group" if together else "mismatch"
-        return _split(pattern, waiting, points, inner, {rank for point in inner for rank in point.ranks})
-    if inner and outer and len(inner) + len(outer) == len(points):
+        return _split("stuck_group" if together else "mismatch", waiting, points, inner, by="groups")
+    if inner and outer and len(inner) == len(rest):
         # most wait in groups of theirs for those who went on to an operation of the whole job
-        return _split("mismatch", waiting, points, outer, {rank for point in outer for rank in point.ranks})
-    accused, tied = odd_points(points)
-    graph = _split("mismatch", waiting, points, accused, {rank for point in accused for rank in point.ranks})
-    return replace(graph, tied=tied)
+        return _split("mismatch", waiting, points, outer, by="groups")
+    accused = _fewest(points)
+    return _split("mismatch", waiting, points, accused or points, by="operations", tied=not accused)
 
 
-def _begun_before(point: WaitPoint) -> bool:
-    """Its members wait for a send or a receive that they began before, with whom nothing tells."""
-    doing = [member.activity for member in point.members if member.activity is not None]
-    return point.kind == "p2p" and all(
-        one.peer is None and one.decided_by is not None and one.decided_by.native for one in doing
-    )
+def _fewest(points: Sequence[WaitPoint]) -> list[WaitPoint]:
+    """The points to accuse by how few ranks are there; empty where that is undecided.
+
+    Ranks in the same function of the program are in one loop, at most an operation apart; those in another function
+    left it. So functions are counted first, and places within them only where all are in one.
+    """
+    by_path: dict[tuple[str, ...], list[WaitPoint]] = defaultdict(list)
+    for point in points:
+        by_path[point.path].append(point)
+    groups = list(by_path.values()) if len(by_path) > 1 else [[point] for point in points]
+    sizes = [sum(len(point.members) for point in group) for group in groups]
+    if sizes.count(max(sizes)) > 1:
+        return []
+    return [point for group, size in zip(groups, sizes, strict=True) if size < max(sizes) for point in group]
 
 
-def _beside_gpus(waiting: list[RankStatus], points: tuple[WaitPoint, ...]) -> WaitGraph:
+def _beside_gpus(waiting: Sequence[RankStatus], points: tuple[WaitPoint, ...]) -> WaitGraph:
     """All wait, some of them for their own GPU: that kernel may be the very collective that the others are in.
 
-    So nobody is odd for being at another line, except where the GPUs contradict, full ones among empty ones, or what
-    NCCL has under way: who is in a collective at a line of its own, with nothing in the network, left the others' one.
-    So did a few in a barrier called from another function than that in which all others wait for their GPUs: on their
-    way there the same wait would have held them. Of few that wait for GPUs while most are in a barrier that is waited
-    for. And a few may wait for their GPUs in a function that no other is in.
+    So nobody is odd for being at another line, except where the GPUs contradict that, or the network threads, or where
+    a minority is in a barrier that is called from another function than the one in which the others wait.
     """
     on_gpu = next(point for point in points if point.kind == "device")
-    others = [one for one in waiting if one not in on_gpu.members]
-    full = all(one.load == "spinning" for one in on_gpu.members)
     beside = [point for point in points if point is not on_gpu]
-    empty, rest = all(one.load == "idle" for one in others), _all_call(beside) and rests_beside(others, on_gpu.members)
-    if others and full and (empty or rest):
-        few = [on_gpu] if len(on_gpu.members) * 2 < len(waiting) else beside
-        graph = _split("mismatch", waiting, points, few, {rank for point in few for rank in point.ranks})
-        return graph if empty else replace(graph, by_threads=True)
-    apart = none_under_way(waiting)
-    alone = [point for point in points if point.kind == "collective" and point.ranks == (apart.rank if apart else -1,)]
-    if apart is not None and alone and apart.where not in {one.where for one in waiting if one is not apart}:
-        return replace(_split("mismatch", waiting, points, alone, {apart.rank}), by_threads=True)
-    left = [point for point in beside if point.path != on_gpu.path]
-    if _in_its_loop(beside, on_gpu) and _elsewhere(left, on_gpu):
-        gone = {rank for point in left for rank in point.ranks}
-        if len(gone) * 2 < len(waiting):
-            return _split("mismatch", waiting, points, left, gone)
-    if _elsewhere(beside, on_gpu) and len(others) * 2 != len(waiting):
-        few = beside if len(others) * 2 < len(waiting) else [on_gpu]
-        return _split("mismatch", waiting, points, few, {rank for point in few for rank in point.ranks})
-    told = None if others else few_elsewhere(on_gpu)
-    if told is not None:
-        return _split("mismatch", waiting, told[::-1], told[:1], set(told[0].ranks))
+    others = [one for one in waiting if one not in on_gpu.members]
+    if not others:
+        parties = _elsewhere_on_gpus(on_gpu)
+        if parties is None:
+            return _graph("stalled", (), waiting, points, points)
+        few, most = parties
+        return _split("mismatch", waiting, (most, few), [few], by="lines")
+    few_points = [on_gpu] if len(on_gpu.members) * 2 < len(waiting) else beside
+    if all(one.load == "spinning" for one in on_gpu.members):
+        if all(one.load == "idle" for one in others):
+            return _split("mismatch", waiting, points, few_points, by="gpus")
+        if all(point.kind == "collective" for point in beside) and _network_rests(others, on_gpu.members):
+            return _split("mismatch", waiting, points, few_points, by="threads")
+    if _in_barriers_elsewhere(beside, on_gpu) and len(others) * 2 != len(waiting):
+        return _split("mismatch", waiting, points, few_points, by="operations")
     return _graph("stalled", (), waiting, points, points)
 
 
-def _all_call(points: Sequence[WaitPoint]) -> bool:
-    """All of these are in collectives that their program waits for. Two ranks that send make a communicator first."""
-    return bool(points) and all(point.kind == "collective" for point in points)
+def _network_rests(these: Sequence[RankStatus], others: Sequence[RankStatus]) -> bool:
+    """Whether all the others have something under way in the network, and none of these has."""
+    rest = all((cores := one.motion.threads) is not None and cores <= AT_REST for one in these)
+    return rest and all((cores := one.motion.threads) is not None and cores >= ONE for one in others)
 
 
-def _elsewhere(points: Sequence[WaitPoint], on_gpu: WaitPoint) -> bool:
+def _in_barriers_elsewhere(points: Sequence[WaitPoint], on_gpu: WaitPoint) -> bool:
     """All are in barriers, and none in a function in which the others wait for their GPUs, all at one line of it.
 
-    Any other over NCCL is but launched: who is found in one waits behind it for its GPU, as the others do. Who sleeps
-    in one waits over the CPU, for the others to come. Of one rank alone the others may be stages at a few lines.
+    Any other operation over NCCL is but launched: a rank that is found in one waits behind it for its GPU, as the
+    others do. A rank that sleeps in one waits over the CPU, for the others to come. Beside one rank alone the others
+    may be at a few lines.
     """
-    lines, paths = ({each(one) for one in on_gpu.members} for each in (lambda one: one.where, _path))
-    held = bool(points) and all(_holds(point) for point in points)
+    lines, paths = {one.where for one in on_gpu.members}, {path_of(one) for one in on_gpu.members}
+    held = all(
+        point.op in BARRIERS
+        or (point.kind == "collective" and all(one.frozen is True and one.blocked for one in point.members))
+        for point in points
+    )
     alone = sum(len(point.members) for point in points) == 1 < len(on_gpu.members) - 1
-    return held and len(lines) <= (PARTIES if alone else 1) and all(point.path not in paths for point in points)
+    return held and len(lines) <= (LINES if alone else 1) and all(point.path not in paths for point in points)
 
 
-def _path(status: RankStatus) -> tuple[str, ...]:
-    return WaitPoint("device", "", "", False, (status,)).path
+def _elsewhere_on_gpus(on_gpu: WaitPoint) -> tuple[WaitPoint, WaitPoint] | None:
+    """The few who wait for their GPU in another function than all others, and these others, who are at one line.
+
+    A program that all ranks run has them wait for their GPUs at the same lines: a rank that does so elsewhere took a
+    branch that the others did not, or left the loop. Not rank 0 alone: it often asks for a figure to print, and waits
+    there for what the others wait in. Unless it evaluates or saves by itself, with a module that all must call.
+    """
+    members = on_gpu.members
+    parties: dict[tuple[str, ...], list[RankStatus]] = defaultdict(list)
+    for one in members:
+        if not one.seen or not one.where:
+            return None
+        parties[path_of(one)].append(one)
+    if len(parties) != 2:
+        return None
+    few, most = sorted(parties.values(), key=len)
+    functions = [{one.where.partition(" ")[0] for one in party} for party in (few, most)]
+    if len(few) == len(most) or len({one.where for one in most}) != 1 or functions[0] & functions[1]:
+        return None  # stages of a pipeline come to one function that sends and receives, on different ways
+    if [one.rank for one in few] == [0] and not (_phases(few) - _phases(most)) & DONE_ALONE:
+        return None
+    return WaitPoint("device", "", "", False, tuple(few)), WaitPoint("device", "", "", False, tuple(most))
 
 
-def _in_its_loop(points: Sequence[WaitPoint], on_gpu: WaitPoint) -> bool:
-    """Some are at sends and receives in the very function in which others wait for their GPUs: stages of one loop."""
-    beside = [point for point in points if point.path == on_gpu.path]
-    return bool(beside) and all(point.kind == "p2p" for point in beside)
-
-
-def _holds(point: WaitPoint) -> bool:
-    """Nobody leaves this operation before all have come to it."""
-    sleeps = point.kind == "collective" and all(one.frozen is True and one.blocked for one in point.members)
-    return sleeps or "barrier" in point.op or point.op == JAX_BARRIER
+def _phases(party: Iterable[RankStatus]) -> set[str]:
+    return {phase for one in party if one.activity is not None for phase in one.activity.context}
 
 
 def _split(
     pattern: Pattern,
-    waiting: list[RankStatus],
+    waiting: Sequence[RankStatus],
     points: tuple[WaitPoint, ...],
-    accused: Iterable[WaitPoint],
-    ranks: set[int],
+    accused: Sequence[WaitPoint],
+    ranks: set[int] | None = None,
+    *,
+    by: Source = "",
+    tied: bool = False,
 ) -> WaitGraph:
-    waiters = [status for status in waiting if status.rank not in ranks]
-    culprits = [status for status in waiting if status.rank in ranks]
-    return _graph(pattern, waiters, culprits, points, tuple(accused))
+    """Blame these ranks, or all of the accused points, for the wait of the others."""
+    blamed = {rank for point in accused for rank in point.ranks} if ranks is None else ranks
+    waiters = [status for status in waiting if status.rank not in blamed]
+    culprits = [status for status in waiting if status.rank in blamed]
+    return replace(_graph(pattern, waiters, culprits, points, tuple(accused)), by=by, tied=tied)
 
 
 def _graph(
@@ -267,13 +249,11 @@ def _graph(
     waiters: Sequence[RankStatus],
     culprits: Sequence[RankStatus],
     points: tuple[WaitPoint, ...],
-    accused: tuple[WaitPoint, ...],
+    accused: tuple[WaitPoint, ...] = (),
 ) -> WaitGraph:
-    measured = [
-        one for one in waiters or culprits if one.frozen is not False and (one.readings or one.load != "unknown")
-    ]
-    held = median_low([status.held for status in measured]) if measured else 0.0
-    frozen = bool(measured) and 2 * sum(status.frozen is True for status in measured) > len(measured)
+    seen = [one for one in waiters or culprits if one.frozen is not False and (one.readings or one.load != "unknown")]
+    held = median_low([status.held for status in seen]) if seen else 0.0
+    frozen = bool(seen) and 2 * sum(status.frozen is True for status in seen) > len(seen)
     return WaitGraph(pattern, tuple(waiters), tuple(culprits), points, accused, held, frozen)
 
 

@@ -18,7 +18,6 @@ from hangtop.diagnosis.tables.thresholds import (
 from hangtop.diagnosis.waits.graph import WaitGraph, find_waits
 from hangtop.diagnosis.waits.patience import seen_after
 from hangtop.diagnosis.waits.rank_status import RankStatus, State, in_state
-from hangtop.diagnosis.waits.seen_before import told_by_the_past
 from hangtop.diagnosis.waits.statuses import statuses_of
 from hangtop.diagnosis.waits.wake_set import WakeProgress, WakeSet, wake_set_of
 
@@ -129,7 +128,6 @@ def status_of_job(job: Job) -> JobStatus:
     graph = find_waits(statuses)
     if graph is not None and graph.pattern != "held_up" and on_its_way(ordered, statuses.values()):
         graph = None
-    graph = None if graph is None else told_by_the_past(ordered, graph)
     return JobStatus(ordered, statuses, graph)
 
 

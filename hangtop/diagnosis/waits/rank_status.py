@@ -181,13 +181,6 @@ def _since_it_came(job: Job, dumps: list[StackDump], doing: Activity, load: Load
     return (late, stays) if hidden or stays.cpu == "blocked" or waits_for_others(stays) else (dumps, doing)
 
 
-def last_known(number: int, process: Rank, dumps: list[StackDump]) -> RankStatus:
-    """A rank on a node that has fallen silent, with what was seen of it last."""
-    plain = [dump for dump in untorn(dumps) if dump.method != "native"]
-    doing = activity(plain) if plain else None
-    return RankStatus(number, process.node, "missing", process, doing, Readings(plain))
-
-
 def told_by(job: Job, status: RankStatus, told: Activity) -> RankStatus:
     """The same rank with the meaning that native frames of another one at the same point give it."""
     assert status.activity is not None

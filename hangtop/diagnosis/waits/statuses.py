@@ -24,7 +24,6 @@ from hangtop.diagnosis.waits.rank_status import (
     frozen,
     in_c_code,
     in_c_code_beside,
-    last_known,
     status_of,
 )
 from hangtop.diagnosis.yielding import give_way
@@ -262,5 +261,5 @@ def _absent(job: Job, number: int, dumps: list[StackDump], process: Rank | None)
         return RankStatus(number, process.node, "gone", process, held=max(0.0, job.now - process.gone_at))
     home = job.nodes.get(process.node)
     if home is not None and not_responding(home, job.now):
-        return last_known(number, process, dumps)
+        return RankStatus(number, process.node, "missing", process)
     return None

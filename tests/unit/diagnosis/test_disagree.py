@@ -253,17 +253,6 @@ def with_a_thread(job: Sketch, innermost: str, ranks: tuple[int, ...]) -> Job:
     return replace(made, stacks=tuple(dumps))
 
 
-def test_two_threads_of_each_rank_in_collectives_are_told_as_a_mismatch() -> None:
-    job = Sketch(stood_still=40.0)
-    job.ranks().at(ALL_REDUCE)
-    gathering = c10d("gather_object")[0]
-    found = first(diagnose(with_a_thread(job, gathering, (0, 1, 2, 3))))
-    assert (found.kind, found.ranks) == ("collective_mismatch", (0, 1, 2, 3))
-    assert "in all_reduce" in found.summary
-    assert "gather_object in its thread Saver;" in found.summary
-    assert "async_save" in found.advice
-
-
 @pytest.mark.parametrize(
     ("innermost", "ranks"),
     [
@@ -279,44 +268,6 @@ def test_a_thread_that_is_in_no_collective_on_every_rank_is_no_mismatch(innermos
 
 def _at_root(job: Sketch, *ranks: int, op: str = "broadcast_object_list", **arguments: str) -> None:
     job.ranks(*ranks).at(c10d(op, "share sync.py:3"), arguments=arguments)
-
-
-@pytest.mark.parametrize(
-    ("op", "argument", "told"),
-    [
-        ("broadcast_object_list", "src", "from rank 1"),
-        ("gather", "dst", "to rank 1"),
-        ("reduce", "group_dst", "to rank 1"),
-    ],
-)
-def test_a_rank_that_names_another_root(op: str, argument: str, told: str) -> None:
-    """At one line all wait in one operation, and each for another end of it."""
-    job = Sketch()
-    _at_root(job, 0, 1, 3, op=op, **{"group_given": "no", argument: "0"})
-    _at_root(job, 2, op=op, **{"group_given": "no", argument: "1"})
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("collective_mismatch", (2,))
-    assert f"rank 2 in {op} {told} at share (sync.py:3)" in found.summary
-    assert "rank 0" in found.summary
-
-
-def test_who_was_through_with_its_part_of_a_gather_is_not_odd() -> None:
-    """Rank 1 handed its part to the one root, and waits in the next operation: it was told as the odd one."""
-    job = Sketch(world=3)
-    job.ranks(1).at(BACKWARD)
-    _at_root(job, 0, op="gather", group_given="no", dst="0")
-    _at_root(job, 2, op="gather", group_given="no", dst="2")
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("collective_mismatch", (0, 2))
-    assert "rank 2 in gather to rank 2" in found.summary
-
-
-def test_who_is_the_others_root_may_be_ahead_in_a_loop_over_all_roots() -> None:
-    job = Sketch()
-    _at_root(job, 1, 2, 3, op="broadcast", group_given="no", src="0")
-    _at_root(job, 0, op="broadcast", group_given="no", src="1")
-    found = first(job.verdict())
-    assert (found.ranks, found.certainty) == ((0, 1, 2, 3), "possible")
 
 
 def test_roots_of_groups_differ() -> None:

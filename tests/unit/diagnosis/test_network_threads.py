@@ -105,17 +105,6 @@ def test_who_sleeps_in_a_collective_elsewhere_left_the_others_for_it(state: str,
     assert (found.kind, found.ranks) == (("collective_mismatch", (1,)) if odd else ("collective_stalled", (0, 1, 2, 3)))
 
 
-@pytest.mark.parametrize(("where", "odd"), [("save train.py:40", True), ("log_metrics train.py:60", False)])
-def test_who_left_the_stages_of_a_pipeline_for_a_collective_is_told(where: str, odd: bool) -> None:
-    """Some wait there for their GPUs, others for the stage before them: nobody was named."""
-    job = spinning()
-    job.ranks(2).at([f"recv {C10D}:2500", "log_metrics train.py:80", "main train.py:9"], state="S").pulse(cores=0.0)
-    job.ranks(1).at([f"all_gather_object {C10D}:3000", where, "main train.py:9"], state="S").pulse(cores=0.0)
-    found = first(diagnose(job.job()))
-    assert (found.ranks == (1,)) is odd
-    assert found.kind == "collective_mismatch" or not odd
-
-
 def test_who_waits_for_its_gpu_while_most_are_in_a_barrier_elsewhere_is_waited_for() -> None:
     """It has a batch more than the others, who wait over the CPU; or its GPU computes, of which nothing is known."""
     job = Sketch(span=12.0, watched=12.0, stood_still=12.0, patience=4.0)

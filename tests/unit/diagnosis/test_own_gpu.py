@@ -211,17 +211,6 @@ def test_a_gpu_that_is_lost_under_a_job_that_moves_is_a_risk() -> None:
     assert job.verdict().outcome == "at_risk"
 
 
-def test_the_culprit_of_a_node_that_fell_silent_is_kept() -> None:
-    job = Sketch(stood_still=30.0)
-    job.ranks(0, 1, 3).at(ALL_REDUCE)
-    job.ranks(2).at(READING, syscall="read", waiting_on="pipe")
-    job.node("node2", link="lost", why="timed out", seen_at=NOW - 25)
-    found = {finding.kind: finding for finding in job.verdict().findings}
-    assert first(job.verdict()).kind == "node_unreachable"
-    assert found["rank_stuck_in_data"].ranks == (2,)
-    assert "last known, before node2 stopped responding 25 s ago" in found["rank_stuck_in_data"].summary
-
-
 def test_a_long_step_in_which_all_sleep_and_a_rank_that_others_wait_for_visibly_are_no_stall() -> None:
     job = Sketch(stood_still=20.0)
     job.ranks().at(["nap model.py:63", "main train.py:9"], syscall="clock_nanosleep")

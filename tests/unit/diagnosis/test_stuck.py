@@ -366,4 +366,3 @@ def test_a_rank_at_a_breakpoint_is_told_to_be_at_a_prompt() -> None:
     found = first(held_up_by(1, stack, syscall="read", waiting_on="/dev/pts/3").verdict())
     assert (found.kind, found.ranks) == ("rank_stuck_in_code", (1,))
     assert found.summary.endswith("main (run.py:9), waits at a prompt for somebody to type")
-    assert "breakpoint" in found.advice
