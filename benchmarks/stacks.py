@@ -26,7 +26,7 @@ from collectors.fleet.ssh.node import Ssh
 from collectors.node.stacks.pyspy import dump_command
 from collectors.probes.stacks import dump
 from collectors.probes.stacks.lender import own_py_spy
-from hangtop.cli.ask import NobodyAsker
+from hangtop.cli.terminal import NobodyAsker
 from tests.support.cluster import Cluster
 
 NODES, RANKS, ROUNDS = 8, 8, 9

@@ -183,8 +183,6 @@ ACTIONS: tuple[Action, ...] = (
            asks(probes.path), "Job", "", 0, Touch.JOB),
     Action("traces", "t", "Traces", "What profiler traces, here or on the nodes, say of compute and waits.",
            traces.ask_traces, "Job", "", 0),
-    Action("traces.ask", "T", "Trace now", "Ask the ranks for a trace (dynolog); shows it first.",
-           asks(traces.trace_ranks), "Job", "", 0, Touch.NODE),
     Action("recorder", "r", "Recorder", "Ask the ranks for flight recorder dumps; the job goes on.",
            asks(probes.recorders), "Job", "", 0, Touch.JOB),
     Action("lint", "e", "Environment", "What is wrong with the settings of all ranks.",

@@ -23,8 +23,6 @@ SECONDS = 30.0
 """Both requests, each as long as RAS may take, and starting the program."""
 MONITOR = "collectors.node.nccl.ras_monitor"
 MONITOR_LIMITS = Limits(line=1 << 16)
-STARTING = 10.0
-"""Seconds for a program to start on a node."""
 LIMITS = Limits(line=48 << 20, total=48 << 20)
 """A report has 32 MiB at most, and comes in base 64."""
 _answered = decoding.answer(RasAnswer)
@@ -53,25 +51,6 @@ async def ask(transport: Transport, python: str, pid: int, where: tuple[str, int
             said = base64.b64decode(answer.data, validate=True).decode("utf-8", "replace")
             return ras.parse(clean(said), node=transport.name, at=at)
     except (BadFormat, binascii.Error, ValueError) as error:
-        why = str(error)
-    raise TransportError(f"{transport.name}: the RAS socket {host}:{port}: {why}")
-
-
-async def command(
-    transport: Transport, python: str, pid: int, where: tuple[str, int], line: str, *, seconds: float
-) -> str:
-    """All that RAS answers to one line, from the network namespace of this process.
-
-    Raises :class:`TransportError` when nobody answers there.
-    """
-    host, port = where
-    arguments = {"pid": pid, "host": host, "port": port, "command": line, "seconds": seconds}
-    (answer,) = await collect(transport, python, ENTRY, arguments, _answered, seconds + STARTING)
-    why = clean(answer.why)
-    try:
-        if not why:
-            return clean(base64.b64decode(answer.data, validate=True).decode("utf-8", "replace"))
-    except binascii.Error as error:
         why = str(error)
     raise TransportError(f"{transport.name}: the RAS socket {host}:{port}: {why}")
 

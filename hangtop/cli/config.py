@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from hangtop.cli.registry import COMMANDS, DEFAULT
+from hangtop.cli.groups import COMMANDS, DEFAULT, load
 
 KEYS = "keys"
 META = "hangtop.keymap"
@@ -67,7 +67,7 @@ def read(path: Path, *, must_exist: bool) -> dict[str, Any]:
 
 def defaults(path: Path, values: Mapping[str, Any], ctx: click.Context) -> dict[str, Any]:
     """Defaults for the command in ``ctx``, every value in the file checked. Raises :class:`ConfigError`."""
-    shared = options_of(_load(DEFAULT))
+    shared = options_of(load(DEFAULT))
     mine = options_of(ctx.command)
     names = {ctx.command.name} if ctx.parent is None else {ctx.command.name, ctx.parent.command.name}
     found: dict[str, Any] = {}
@@ -81,7 +81,7 @@ def defaults(path: Path, values: Mapping[str, Any], ctx: click.Context) -> dict[
         elif key in COMMANDS:
             if not isinstance(value, dict):
                 raise ConfigError(f"{path}: {key}: is a command, and wants a table: [{key}]")
-            own = options_of(_load(key))
+            own = options_of(load(key))
             for inner, each in value.items():
                 if inner not in own:
                     raise ConfigError(f"{path}: {key}.{inner}: no such option of hangtop {key}{_near(inner, own)}")
@@ -104,15 +104,6 @@ def options_of(command: click.Command) -> dict[str, click.Option]:
         for name in param.opts
         if name.startswith("--")
     }
-
-
-def _load(name: str) -> click.Command:
-    import importlib
-
-    module, _, attribute = COMMANDS[name].where.partition(":")
-    command = getattr(importlib.import_module(module), attribute)
-    assert isinstance(command, click.Command)
-    return command
 
 
 def _checked(path: Path, key: str, value: Any, option: click.Option, ctx: click.Context) -> Any:

@@ -1,40 +1,84 @@
-"""Groups of commands of which one is meant when the words name none, wherever its name stands among them."""
+"""Every command by name, and groups that mean one of their commands where the words name none.
+
+A command's module is imported when the command is asked for, so that a start imports little.
+"""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import click
 
-from hangtop.cli.registry import COMMANDS, DEFAULT
 
+class CommandEntry(NamedTuple):
+    """Where a command is, and what it does in one line (shown without importing it)."""
+
+    where: str
+    """``module:attribute`` of a :class:`click.Command`."""
+    help: str
+
+
+COMMANDS: dict[str, CommandEntry] = {
+    "watch": CommandEntry("hangtop.cli.screen:command", "Watch a running job, live. The default: `hangtop gpu[1-8]`."),
+    "demo": CommandEntry("hangtop.cli.demo:command", "Start a small real job on simulated nodes and watch it live."),
+    "triage": CommandEntry(
+        "hangtop.cli.triage:command", "Look for a few seconds, say what is wrong, exit with a code."
+    ),
+    "stacks": CommandEntry("hangtop.cli.stacks:command", "Show where all ranks are, those at the same point together."),
+    "analyze": CommandEntry(
+        "hangtop.cli.analyze:command", "Judge a job that is over, from its logs, dumps and tool outputs."
+    ),
+    "flame": CommandEntry("hangtop.cli.stacks:flame", "Sample ranks for some seconds and save flame graphs."),
+    "preflight": CommandEntry(
+        "hangtop.cli.preflight:command", "Check nodes before a job: what would stop it, and the remedy."
+    ),
+    "probe": CommandEntry(
+        "hangtop.cli.probe:command", "Measure collectives between nodes; name what is slow, blocked or wrong."
+    ),
+    "evidence": CommandEntry(
+        "hangtop.cli.evidence:command",
+        "List what the job itself can tell (recorder, RAS), and what is missing.",
+    ),
+    "repair": CommandEntry(
+        "hangtop.cli.repair:command",
+        "Mend, after asking: orphans, stopped ranks, a taken port, a launch that leaves no traces.",
+    ),
+    "record": CommandEntry("hangtop.cli.record:command", "Watch without a screen and write what is seen to a file."),
+    "replay": CommandEntry("hangtop.cli.replay:command", "Show a recording as if it were live, or judge it."),
+}
+"""To add a command, write its file and add its line."""
+DEFAULT = "watch"
 LIKE = 0.8
 """How much a word must be like a command's name to be taken for a slip of the finger: ``triagee``, ``analyse``."""
 ALONE = {"--help", "-h", "--version"}
 """Options of ``hangtop`` itself."""
 
 
+def load(name: str) -> click.Command:
+    """Import a command."""
+    module, _, attribute = COMMANDS[name].where.partition(":")
+    command = getattr(importlib.import_module(module), attribute)
+    assert isinstance(command, click.Command)
+    return command
+
+
 class LazyGroup(click.Group):
-    """A group that knows its commands by name and imports one when it is wanted."""
+    """``hangtop`` itself: knows its commands by name and imports one when it is wanted."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the command's name first: ``hangtop gpu[1-8]`` is ``hangtop watch gpu[1-8]``."""
-        return super().parse_args(ctx, arrange(args))
+        completing = ctx.resilient_parsing and first_plain(args) is None  # the shell asks for names of commands
+        return super().parse_args(ctx, args if completing else arrange(args))
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Names in the order of the registry."""
+        """Names in the order of the table."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
         """Import a command."""
-        entry = COMMANDS.get(cmd_name)
-        if entry is None:
-            return None
-        module, _, attribute = entry.where.partition(":")
-        command = getattr(importlib.import_module(module), attribute)
-        assert isinstance(command, click.Command)
-        return command
+        return load(cmd_name) if cmd_name in COMMANDS else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the commands without importing them."""
@@ -57,20 +101,18 @@ class DefaultGroup(click.Group):
         at = first_plain(args)
         if at is not None and args[at] in self.commands:
             args = [args[at], *args[:at], *args[at + 1 :]]
+        elif ctx.resilient_parsing and at is None:
+            pass  # the shell asks for names of commands
         elif not args or args[0] not in {"--help", "-h"}:
             args = [self.default, *args]
         return super().parse_args(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
-        """List the commands with the whole of their first sentence: click cuts it at one line."""
-        rows = [(name, _first_sentence(command.help or "")) for name, command in sorted(self.commands.items())]
+        """List the commands with the whole of their first paragraph: click cuts it at one line."""
+        commands = sorted(self.commands.items())
+        rows = [(name, " ".join((command.help or "").partition("\n\n")[0].split())) for name, command in commands]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
-
-
-def _first_sentence(text: str) -> str:
-    """What a command's help begins with, up to its first empty line, in one line."""
-    return " ".join(text.partition("\n\n")[0].split())
 
 
 def arrange(words: Sequence[str]) -> list[str]:
@@ -105,8 +147,9 @@ def _refuse_slip(word: str) -> None:
 
 def first_plain(words: Sequence[str]) -> int | None:
     """Index of the first word that is neither an option nor its value; None when there is none."""
-    taking = _options_with_value()
-    skip = False
+    from hangtop.cli.options import options_with_value
+
+    taking, skip = options_with_value(), False
     for index, word in enumerate(words):
         if skip:
             skip = False
@@ -117,15 +160,3 @@ def first_plain(words: Sequence[str]) -> int | None:
         else:
             return index
     return None
-
-
-def _options_with_value() -> set[str]:
-    """Names of the shared options that take the next word."""
-    from hangtop.cli.options import CONNECTION, SCREEN_OPTIONS
-
-    probe = click.Command("probe")
-    for decorate in (*CONNECTION, *SCREEN_OPTIONS):
-        decorate(probe)
-    return {
-        name for param in probe.params if isinstance(param, click.Option) and not param.is_flag for name in param.opts
-    }

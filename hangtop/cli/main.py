@@ -1,9 +1,10 @@
-"""The `hangtop` command: a group whose commands are loaded only when asked for."""
+"""The ``hangtop`` command: what it prints when something fails, and its exit codes."""
 
 from __future__ import annotations
 
 import errno
 import gc
+import os
 import sys
 from collections.abc import Iterable
 from typing import NoReturn
@@ -11,21 +12,18 @@ from typing import NoReturn
 import click
 
 from hangtop import __version__
-from hangtop.cli.groups import LazyGroup
-from hangtop.cli.registry import DEFAULT
+from hangtop.cli.groups import DEFAULT, LazyGroup
 
-WRONG_USAGE = 2
-UNREACHABLE = 3
-"""Exit code when no node could be reached."""
+WRONG_USAGE, UNREACHABLE = 2, 3
 INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells count it (128 + SIGINT)."""
-_UNWRITABLE = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
+"""After Ctrl-C, as shells count it (128 + SIGINT)."""
 OUTPUT_LOST = 74
-"""Exit code when our output could not be written: a full disk (EX_IOERR)."""
+"""Our output could not be written: a full disk (EX_IOERR)."""
 PIPE_CLOSED = 141
-"""Exit code when the reader of our output went away (128 + SIGPIPE)."""
+"""The reader of our output went away (128 + SIGPIPE)."""
 CRASHED = 70
-"""Exit code of a fault in hangtop itself (EX_SOFTWARE)."""
+"""A fault in hangtop itself (EX_SOFTWARE)."""
+_UNWRITABLE = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
 YOUNG = 50_000
 """Objects that may be made before Python looks for cycles among them. What a start makes stays: at Python's own 700,
 looking it over more than a hundred times takes a twentieth of the time to the first frame."""
@@ -36,7 +34,8 @@ looking it over more than a hundred times takes a twentieth of the time to the f
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     subcommand_metavar=f"[{DEFAULT}] [NODE]... | COMMAND [ARGS]...",
     epilog=f"Without a command, the words are nodes for {DEFAULT}; without a node, this machine is watched. "
-    "Any option can be set in ~/.config/hangtop/config.toml, or in a file that --config names.",
+    "Any option can be set in ~/.config/hangtop/config.toml, or in a file that --config names. "
+    'Completion: eval "$(_HANGTOP_COMPLETE=bash_source hangtop)" (or zsh_source, fish_source).',
 )
 @click.version_option(__version__, prog_name="hangtop")
 def group() -> None:
@@ -48,6 +47,8 @@ def main(args: Iterable[str] | None = None) -> NoReturn:
     fill_closed()
     words = list(sys.argv[1:] if args is None else args)
     gc.set_threshold(YOUNG)
+    if "_HANGTOP_COMPLETE" in os.environ:
+        group.main(words, prog_name="hangtop")  # click answers the shell, and ends the process
     try:
         with group.make_context("hangtop", words) as ctx:
             group.invoke(ctx)
@@ -80,8 +81,6 @@ def fill_closed() -> None:
 
     Else a connection would get its number, and our text with it. Raises :class:`OSError` where it cannot be opened.
     """
-    import os
-
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
@@ -93,17 +92,6 @@ def fill_closed() -> None:
             setattr(sys, f"__{name}__", stream)
 
 
-def _exit_code_of(error: Exception) -> int | None:
-    """Exit code of an error whose text is the whole story; None for a fault of hangtop."""
-    from collectors.fleet.targets.chosen import TargetError
-    from collectors.fleet.transport import SshConfigError, TransportError
-    from hangtop.session.recording import RecordingError
-
-    if isinstance(error, TargetError | SshConfigError | RecordingError):
-        return WRONG_USAGE
-    return UNREACHABLE if isinstance(error, TransportError) else None
-
-
 def _complain(message: str) -> None:
     from collectors.fleet.clean import clean  # what is complained of may be in it
 
@@ -112,20 +100,22 @@ def _complain(message: str) -> None:
 
 def _drop_stdout() -> None:
     # The interpreter flushes standard output once more at its end and would complain of the same pipe again.
-    import os
-
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _failed(error: Exception) -> int:
     """Say what went wrong; the traceback of a fault of hangtop's own is kept in a file."""
+    from collectors.fleet.targets.chosen import TargetError
+    from collectors.fleet.transport import SshConfigError, TransportError
+    from hangtop.session.recording import RecordingError
+
+    if isinstance(error, TargetError | SshConfigError | RecordingError | TransportError):  # their text is all of it
+        _complain(str(error))
+        refused = isinstance(error, TransportError) and not isinstance(error, SshConfigError)
+        return UNREACHABLE if refused else WRONG_USAGE
     import tempfile
     import traceback
 
-    known = _exit_code_of(error)
-    if known is not None:
-        _complain(str(error))
-        return known
     text = "".join(traceback.format_exception(error))
     try:
         with tempfile.NamedTemporaryFile("w", prefix="hangtop-crash-", suffix=".txt", delete=False) as file:

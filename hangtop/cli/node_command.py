@@ -20,10 +20,9 @@ from typing import Any
 
 import click
 
-from hangtop.cli.ask import asker
+from hangtop.cli.connecting import connected
 from hangtop.cli.options import SectionedCommand, connection, nodes
-from hangtop.cli.running import Status, interrupted_cleanly, interruptible
-from hangtop.cli.waiting import connected
+from hangtop.cli.terminal import Status, asker, interrupted_cleanly, interruptible
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 

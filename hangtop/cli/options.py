@@ -256,3 +256,13 @@ def _decorated(function: Function, decorators: tuple[Decorator, ...]) -> Functio
     for decorate in reversed(decorators):
         function = decorate(function)
     return function
+
+
+def options_with_value() -> set[str]:
+    """Names of the shared options that take the next word."""
+    command = click.Command("any")
+    for decorate in (*CONNECTION, *SCREEN_OPTIONS):
+        decorate(command)
+    return {
+        name for param in command.params if isinstance(param, click.Option) and not param.is_flag for name in param.opts
+    }

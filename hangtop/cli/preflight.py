@@ -13,8 +13,8 @@ import click
 
 from collectors.fleet.transport import TransportError
 from hangtop.cli.answer import Answer, as_json
+from hangtop.cli.connecting import LOGIN_OPEN, is_logged_in
 from hangtop.cli.node_command import NodeRun, Reply, node_command
-from hangtop.cli.waiting import LOGIN_OPEN, is_logged_in
 from hangtop.diagnosis.addresses import address_of
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job, Node

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import click
 
-from hangtop.cli.ask import asker
 from hangtop.cli.node_command import need_a_node
 from hangtop.cli.options import SectionedCommand, connection, nodes
-from hangtop.cli.running import EndedBySignalError, Status, interrupted_cleanly
+from hangtop.cli.terminal import EndedBySignalError, Status, asker, interrupted_cleanly
 from hangtop.diagnosis.phrasing import count, duration, size
 from hangtop.session.options import SessionOptions
 from hangtop.session.recording import RecordingError

@@ -12,7 +12,7 @@ from collectors.probes.repair.ask import Signal
 from hangtop.cli.answer import wants_colour
 from hangtop.cli.groups import DefaultGroup
 from hangtop.cli.node_command import NodeRun, Reply, node_command
-from hangtop.cli.probe_reply import painted
+from hangtop.cli.probe import painted
 from hangtop.diagnosis.environment.catching import catching
 from hangtop.diagnosis.phrasing import count
 from hangtop.session.probes import Probe, ProbeRefused, ProbeResult

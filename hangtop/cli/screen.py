@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from hangtop.cli.options import ScreenChoices, SectionedCommand, connection, nodes, screen
-from hangtop.cli.running import EndedBySignalError, when_asked_to_end
+from hangtop.cli.terminal import EndedBySignalError, when_asked_to_end
 from hangtop.diagnosis.phrasing import duration, size
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
@@ -54,7 +54,7 @@ def show(session: Session, choices: ScreenChoices, *, keep: bool = False) -> Non
     """Show a session until the user leaves.
 
     Raises :class:`click.UsageError` where there is no terminal to show it on, or no such theme, what the session
-    raises that cannot begin, and :class:`~hangtop.cli.running.EndedBySignalError` when a signal ended it.
+    raises that cannot begin, and :class:`~hangtop.cli.terminal.EndedBySignalError` when a signal ended it.
     """
     from tui.app import HangtopApp, ScreenOptions
 

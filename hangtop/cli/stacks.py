@@ -1,8 +1,11 @@
-"""``hangtop stacks NODE…``: the stacks of all ranks, or of some, merged: who does the same, and who does not."""
+"""``hangtop stacks NODE…`` and ``hangtop flame NODE…``: where ranks are now, and where they spend their time."""
 
 from __future__ import annotations
 
+import asyncio
+import signal
 from collections.abc import Collection, Iterator
+from pathlib import Path
 from typing import Any
 
 import click
@@ -13,10 +16,14 @@ from hangtop.cli.options import Ranks
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.stacks import Activity, Merged, StackGroup, as_folded, as_text, merge, summary
+from hangtop.session.probes import ProbeRefused, plain
+from hangtop.session.probes.flame import flame_probe
+
+RANKS = click.option("--rank", "ranks", type=Ranks(), help="Only these ranks, such as 3,7-9.")
 
 
 @node_command("stacks", json="docs/findings.md", hidden=("interval", "patience"))
-@click.option("--rank", "ranks", type=Ranks(), help="Only these ranks, such as 3,7-9.")
+@RANKS
 @click.option("--samples", metavar="N", type=click.IntRange(1, 100), default=1, show_default=True,
               help="Looks at each rank, half a second apart: several tell moving from frozen.")  # fmt: skip
 @click.option("--native", is_flag=True,
@@ -101,3 +108,27 @@ def _rank(rank: Rank, doing: Activity) -> dict[str, Any]:
         "frames": list(reversed(doing.frames)),
         "threads": [{"name": note.name, "role": note.role, "where": note.where} for note in doing.others],
     }
+
+
+@node_command("flame", json="docs/findings.md", hidden=("interval", "patience", "logs", "sudo", "read_only"))
+@RANKS
+@click.option(
+    "--seconds", metavar="S", type=click.FloatRange(1, 600), default=10.0, show_default=True, help="How long to sample."
+)
+@click.option("--out", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), default=Path(),
+              show_default=True, help="Folder for the files.")  # fmt: skip
+async def flame(run: NodeRun, ranks: frozenset[int] | None, seconds: float, out: Path) -> Reply:
+    """Sample the stacks of ranks for some seconds, without pausing them; Ctrl-C stops early and keeps what there is.
+
+    Saves an SVG and a file for https://www.speedscope.app, and prints the heaviest frames. Exit code: 0 when every rank
+    gave samples, 1 when one did not, 2 wrong usage, 3 no node reachable.
+    """
+    stop = asyncio.Event()
+    probe = flame_probe(run.session, ranks, out, seconds=seconds, stop=stop)
+    click.echo(probe.command, err=True)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
+    try:
+        result = await probe.run(run.status.say)
+    except ProbeRefused as refused:
+        raise click.ClickException(str(refused)) from None
+    return Reply(dict(result.figures), plain(result.lines), int(result.outcome != "ok"))

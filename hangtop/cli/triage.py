@@ -11,10 +11,9 @@ from pathlib import Path
 import click
 
 from hangtop.cli.answer import Answer, print_answer
-from hangtop.cli.ask import asker
+from hangtop.cli.connecting import all_answered, all_spoken
 from hangtop.cli.options import SectionedCommand, connection, nodes
-from hangtop.cli.running import Status, interrupted_cleanly
-from hangtop.cli.waiting import all_answered, all_spoken
+from hangtop.cli.terminal import Status, asker, interrupted_cleanly
 from hangtop.session.aside import aside
 from hangtop.session.options import SessionOptions
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hangtop.diagnosis.finding import Finding, NextStep, Verdict
 
-REACHING = frozenset(("stacks", "probe", "repair", "flame", "triage", "check", "preflight", "witness"))
+REACHING = frozenset(("stacks", "probe", "repair", "flame", "triage", "check", "preflight", "evidence"))
 """Commands that connect to nodes and so take the options of the connection."""
 
 

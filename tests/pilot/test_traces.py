@@ -1,15 +1,11 @@
-"""The key that shows profiler traces: asked where they are, shown as bars; asking the ranks shows the command first."""
+"""The key that shows profiler traces: asked where they are, shown as bars."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from collectors.probes.trace import fetch
-from collectors.probes.trace.remote.program import TraceWay
-from collectors.samples.traces import RankTrace
 from tests.support.piloted import Screen, screen
 from tests.support.screens import Paper
 from tui.dialogs.running import RunningDialog
@@ -69,52 +65,3 @@ async def test_a_pattern_that_cannot_be_read_is_said() -> None:
     async with screen(Paper(nodes=1).session()) as shown:
         await shown.press("t", "quotation_mark", "enter")
         assert any("No closing quotation" in notice for notice in shown.notices())
-
-
-async def test_ranks_that_cannot_be_asked_say_what_would_let_them() -> None:
-    async with screen(Paper(nodes=1, gpus=2).session()) as shown:
-        await shown.press("T")
-        text = shown.text()
-        assert "No rank can be asked for a trace" in text
-        assert "this session has no connections" in text
-        assert "KINETO_USE_DAEMON=1" in text
-
-
-async def test_the_command_is_shown_before_the_ranks_are_traced(monkeypatch: pytest.MonkeyPatch) -> None:
-    from collectors.formats import kineto
-
-    session = Paper(nodes=1, gpus=2).session()
-    asked: list[float] = []
-
-    async def survey(transport: object, python: str, ranks: list[tuple[int, int]]) -> list[TraceWay]:
-        return [TraceWay(rank, pid, "") for rank, pid in ranks]
-
-    async def capture(
-        transport: object, python: str, ranks: list[tuple[int, int]], seconds: float, token: str
-    ) -> list[RankTrace]:
-        asked.append(seconds)
-        return [kineto.read(str(TRACES / f"straggler_rank{rank}.json.gz")) for rank, _ in ranks]
-
-    monkeypatch.setattr(fetch, "survey", survey)
-    monkeypatch.setattr(fetch, "capture", capture)
-    monkeypatch.setattr(session, "transport", lambda node: None)
-    monkeypatch.setattr(session, "python", lambda node: "python3")
-    async with screen(session) as shown:
-        await shown.press("T")
-        assert "2 ranks on 1 node, the profiler runs for 2 s" in shown.text()
-        await shown.press("e")
-        assert "on node1: dyno gputrace --pids " in shown.text()
-        await shown.press("n")
-        assert asked == []
-        await shown.press("T", "y")
-        assert "the others wait for rank 1" in await answered(shown)
-        assert asked == [2.0]
-        assert session.job().traces is not None
-
-
-async def test_read_only_refuses_to_trace() -> None:
-    session = Paper(nodes=1).session()
-    session.options = replace(session.options, read_only=True)
-    async with screen(session) as shown:
-        await shown.press("T")
-        assert any("refused, because --read-only was given" in notice for notice in shown.notices())

@@ -33,7 +33,7 @@ from collectors.probes.allreduce.nccl_log import network_of
 from collectors.probes.decoding import Unreadable, one_of
 from collectors.probes.flame.profile import profile
 from collectors.probes.repair.remote.words import Curable, PortsInUse, Signalled
-from collectors.probes.trace.remote.program import Done, ListedTrace, TraceWay
+from collectors.probes.trace.remote.program import Done, ListedTrace
 from collectors.samples.asked import Observation, PathFigure, RasAnswer, RecorderFile
 from collectors.samples.registry import SAMPLES
 from collectors.samples.traces import RankTrace
@@ -50,7 +50,7 @@ from tests.support.made import gpu_row, hello, process, pulse, tick
 
 _told = one_of(
     Observation, PathFigure, RasAnswer, RecorderFile, Curable, Signalled, PortsInUse, FlameProgress, Recorded,
-    WantsPySpy, RankTrace, TraceWay, ListedTrace, Done,
+    WantsPySpy, RankTrace, ListedTrace, Done,
 )  # fmt: skip
 
 

@@ -40,9 +40,9 @@ def lint_environment(app: Host) -> None:
 
 async def collectives(app: Host) -> Order:
     """Measure collectives between all nodes."""
-    from hangtop.session.probes.collectives import collectives as probe
+    from hangtop.session.probes.collectives import collectives_probe
 
-    return probe_order(probe(app.session))
+    return probe_order(collectives_probe(app.session))
 
 
 async def path(app: Host) -> Order:
@@ -101,33 +101,15 @@ async def capture(app: Host) -> Order:
 
 async def fabric(app: Host) -> Order:
     """Measure InfiniBand and RoCE with the nodes' own tools."""
-    from hangtop.session.probes.fabric import fabric_probe
+    from hangtop.session.probes.infiniband import infiniband_probe
 
-    return probe_order(await fabric_probe(app.session))
-
-
-async def ras_counts(app: Host) -> Order:
-    """Ask NCCL's RAS what each rank launched."""
-    from hangtop.session.probes.ras import counts
-
-    return probe_order(counts(app.session))
-
-
-async def ras_diagnostics(app: Host) -> Order:
-    """Ask NCCL's RAS for its diagnostics."""
-    from hangtop.session.probes.ras import diagnostics
-
-    return probe_order(diagnostics(app.session))
+    return probe_order(await infiniband_probe(app.session))
 
 
 MEASUREMENTS: tuple[tuple[str, str, Callable[[Host], object]], ...] = (
     ("Capture packets of the job's network", "headers for 5 s with tcpdump, as files for Wireshark", asks(capture)),
     ("Measure InfiniBand and RoCE", "ports, bandwidth of every pair, ibping and ibtracert, with the nodes' tools",
      asks(fabric)),
-    ("Ask NCCL what each rank launched", "RAS's counts, where nobody asks for them unasked (NCCL 2.24 to 2.28)",
-     asks(ras_counts)),
-    ("Ask NCCL for its diagnostics", "RAS compares GPUs, driver, ECC, NVLinks and settings (NCCL 2.31)",
-     asks(ras_diagnostics)),
 )  # fmt: skip
 """Title, what it does, and its handler. To add a measurement, write its order and add its line."""
 

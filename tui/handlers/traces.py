@@ -7,15 +7,11 @@ from typing import TYPE_CHECKING
 
 from tui.handlers.ask import offer, probe_order
 from tui.looks.theme import Tone
-from tui.order import Answer, Order, Say
-from tui.texts.answers import plain
 from tui.widgets.lines import Content
 
 if TYPE_CHECKING:
     from tui.host import Host
 
-SECONDS = 2.0
-"""For which ranks are traced."""
 MOST, MARGIN = 144, 10
 """Cells of text in a dialog at its widest; cells of the screen that it leaves."""
 HERE = "here:"
@@ -38,7 +34,7 @@ def ask_traces(app: Host) -> None:
 
 
 def _read(app: Host, said: str) -> None:
-    from hangtop.session.probes.traces import traces_here, traces_there
+    from hangtop.session.probes.traces import traces_here, traces_on_nodes
 
     try:
         patterns = shlex.split(said.removeprefix(HERE))
@@ -48,23 +44,8 @@ def _read(app: Host, said: str) -> None:
     if said.startswith(HERE):
         probe = traces_here(patterns, app.session, _width(app))
     else:
-        probe = traces_there(app.session, patterns, _width(app))
+        probe = traces_on_nodes(app.session, patterns, _width(app))
     offer(app, probe_order(probe))
-
-
-async def trace_ranks(app: Host) -> Order:
-    """Have dynolog trace the ranks that were started for it."""
-    from hangtop.session.probes import ProbeRefused, traces
-
-    try:
-        return probe_order(await traces.trace_ranks(app.session, SECONDS, _width(app)))
-    except ProbeRefused as refused:
-        answer = Answer("No rank can be asked for a trace", plain(str(refused).splitlines()))
-
-    async def told(_: Say) -> Answer:
-        return answer
-
-    return Order("Trace the ranks", "", "", told, quiet=True)
 
 
 def _width(app: Host) -> int:

@@ -54,19 +54,15 @@ def ask(server: RasPlace, request: bytes, seconds: float = SECONDS) -> bytes:
 def main(arguments: Dict[str, object]) -> None:
     """Entry. ``pid``: the rank to ask from, ``host`` and ``port`` as it would reach them.
 
-    ``command``: what to ask for instead of its state, with ``seconds`` for the answer. Only an address of the rank's
-    own machine is asked.
+    Only an address of the rank's own machine is asked.
     """
-    command, seconds = str(arguments.get("command", "")), float(str(arguments.get("seconds", SECONDS)))
-    pid, host, port = int(str(arguments["pid"])), str(arguments["host"]), int(str(arguments["port"]))
-    server = RasPlace(pid, host, port)
-    requests = ((command + "\n").encode(),) if command else REQUESTS
+    server = RasPlace(int(str(arguments["pid"])), str(arguments["host"]), int(str(arguments["port"])))
     answer, why = b"", ""
-    for request in requests:
+    for request in REQUESTS:
         try:
-            answer, why = ask(server, request, seconds), ""
+            answer, why = ask(server, request), ""
         except socket.timeout:
-            why = "no answer in %g s" % seconds
+            why = "no answer in %g s" % SECONDS
         except OSError as error:
             why = error.strerror or str(error)
         if why or REFUSED not in answer[-4096:]:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Sequence
 
 from collectors.fleet import payload
 from collectors.fleet.transport import Transport
 from collectors.probes.decoding import one_of
 from collectors.probes.running import Limits, Running
-from collectors.probes.trace.remote.program import WRITING, Done, ListedTrace, TraceWay, dyno_command
+from collectors.probes.trace.remote.program import Done, ListedTrace
 from collectors.samples.traces import RankTrace
 
 ENTRY = "collectors.probes.trace.remote.program"
 LIMITS = Limits(line=16 << 20, total=128 << 20)
 READING = 1800.0
 """Seconds for all traces of one node: fifty of a gigabyte."""
-ASKING = 20.0
-"""Seconds to find out which ranks of one node can be traced."""
 
 Progress = Callable[[str], None]
-_told = one_of(RankTrace, TraceWay, ListedTrace, Done)
+_told = one_of(RankTrace, ListedTrace, Done)
 
 
 async def find(transport: Transport, python: str, patterns: Sequence[str]) -> list[ListedTrace]:
@@ -42,26 +39,6 @@ async def read(
         progress(f"{transport.name}: {count} of {len(paths)} traces read")
 
     return _traces(transport, await _run(transport, python, {"paths": list(paths)}, READING, hear))
-
-
-async def survey(transport: Transport, python: str, ranks: Sequence[tuple[int, int]]) -> list[TraceWay]:
-    """Whether (rank, pid) of a node can be traced. Raises :class:`TransportError`."""
-    told = await _run(transport, python, {"ranks": [list(rank) for rank in ranks]}, ASKING)
-    return [one for one in told if isinstance(one, TraceWay)]
-
-
-async def capture(
-    transport: Transport, python: str, ranks: Sequence[tuple[int, int]], seconds: float, token: str
-) -> list[RankTrace]:
-    """Have (rank, pid) of a node traced for some seconds. Raises :class:`TransportError`."""
-    arguments = {"ranks": [list(rank) for rank in ranks], "seconds": seconds, "token": token}
-    return _traces(transport, await _run(transport, python, arguments, seconds + 2 * WRITING))
-
-
-def shown_command(ways: Sequence[TraceWay], seconds: float, token: str) -> str:
-    """What capturing runs on one node; empty where no rank can be traced."""
-    pids = [way.pid for way in ways if not way.why]
-    return shlex.join(dyno_command(pids, seconds, token)) if pids else ""
 
 
 async def _run(

@@ -1,4 +1,4 @@
-"""The job's own witnesses, rung by rung: what each can tell here, and why one is missing and what would change that."""
+"""What the job itself can tell: each source of evidence, why one is missing and what would change that."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ LAUNCH = "hangtop repair launch"
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
-    """One witness."""
+class EvidenceSource:
+    """One source."""
 
     name: str
     state: State
@@ -26,14 +26,12 @@ class Rung:
     """The command that asks it, or what the next run needs."""
 
 
-def ladder(job: Job, ras_fault: str) -> tuple[Rung, ...]:
-    """All rungs, in the order in which they are climbed. ``ras_fault``: why RAS could not be asked the last time."""
+def evidence_sources(job: Job, ras_fault: str) -> tuple[EvidenceSource, ...]:
+    """All sources, the cheapest first. ``ras_fault``: why RAS could not be asked the last time."""
     ranks = [rank for rank in job.ranks if rank.gone_at is None]
     if not ranks:
         return ()
-    return (
-        _recorder(job, ranks), _ras(job, ranks, ras_fault), _native(job),
-    )  # fmt: skip
+    return _recorder(job, ranks), _ras(job, ranks, ras_fault), _native(job)
 
 
 def _with(ranks: Sequence[Rank], has: Callable[[Rank], bool]) -> str:
@@ -44,42 +42,44 @@ def _with(ranks: Sequence[Rank], has: Callable[[Rank], bool]) -> str:
     return f"{number} of {count(len(ranks), 'rank')}" if number else ""
 
 
-def _recorder(job: Job, ranks: Sequence[Rank]) -> Rung:
+def _recorder(job: Job, ranks: Sequence[Rank]) -> EvidenceSource:
     armed = _with(ranks, lambda rank: bool(rank.process.env.get("TORCH_NCCL_DEBUG_INFO_PIPE_FILE")))
     if job.recorders:
-        return Rung("flight recorder", "told", f"dumps of {count(len(job.recorders), 'rank')}", "r on the screen")
+        return EvidenceSource(
+            "flight recorder", "told", f"dumps of {count(len(job.recorders), 'rank')}", "r on the screen"
+        )
     if armed:
-        return Rung("flight recorder", "there", f"{armed} can be asked by a pipe", "r on the screen")
-    return Rung(
+        return EvidenceSource("flight recorder", "there", f"{armed} can be asked by a pipe", "r on the screen")
+    return EvidenceSource(
         "flight recorder", "missing", "no dump lies on the nodes, and TORCH_NCCL_DEBUG_INFO_PIPE_FILE is not set",
         LAUNCH,
     )  # fmt: skip
 
 
-def _ras(job: Job, ranks: Sequence[Rank], fault: str) -> Rung:
+def _ras(job: Job, ranks: Sequence[Rank], fault: str) -> EvidenceSource:
     name = "NCCL's RAS"
     if job.ras:
         events = f", {count(len(job.ras_events), 'event')}" if job.ras_events else ""
-        return Rung(name, "told", f"{count(len(job.ras), 'answer')}{events}", "hangtop witness diagnose")
+        return EvidenceSource(name, "told", f"{count(len(job.ras), 'answer')}{events}")
     if fault:
-        return Rung(name, "missing", fault, "hangtop witness status")
+        return EvidenceSource(name, "missing", fault)
     versions = sorted({rank.process.versions.get("nccl", "") for rank in ranks} - {""})
     if not versions:
-        return Rung(name, "missing", "no NCCL is loaded whose version is known")
+        return EvidenceSource(name, "missing", "no NCCL is loaded whose version is known")
     if any(rank.process.env.get("NCCL_RAS_ENABLE", "").strip() == "0" for rank in ranks):
-        return Rung(name, "missing", "NCCL_RAS_ENABLE=0 is set", "leave it out of the next run")
+        return EvidenceSource(name, "missing", "NCCL_RAS_ENABLE=0 is set", "leave it out of the next run")
     if job.motion.moving:
-        return Rung(name, "missing", "RAS is not asked while the job moves: its counts mean nothing then")
+        return EvidenceSource(name, "missing", "RAS is not asked while the job moves: its counts mean nothing then")
     text = f"NCCL {', '.join(versions)} was not asked: RAS came with 2.24, and 2.29 is the first that bears questions"
-    return Rung(name, "missing", text, "hangtop witness status")
+    return EvidenceSource(name, "missing", text)
 
 
-def _native(job: Job) -> Rung:
+def _native(job: Job) -> EvidenceSource:
     name = "native stacks"
     told = {dump.rank_pid for dump in job.stacks if dump.method == "native" and dump.threads}
     if told:
-        return Rung(name, "told", f"of {count(len(told), 'rank')}", "hangtop stacks --native")
+        return EvidenceSource(name, "told", f"of {count(len(told), 'rank')}", "hangtop stacks --native")
     refused = next((dump for dump in job.stacks if dump.error.startswith("denied")), None)
     if refused is not None:
-        return Rung(name, "missing", refused.error, refused.way_out)
-    return Rung(name, "there", "read where Python's frames leave a question open", "hangtop stacks --native")
+        return EvidenceSource(name, "missing", refused.error, refused.way_out)
+    return EvidenceSource(name, "there", "read where Python's frames leave a question open", "hangtop stacks --native")

@@ -31,7 +31,7 @@ STARTING = {"gloo": 2.0, "nccl": 6.0}
 """Seconds until the processes of a backend have found one another."""
 
 
-def collectives(session: ProbeSession, **wishes: Any) -> Probe:
+def collectives_probe(session: ProbeSession, **wishes: Any) -> Probe:
     """Measure collectives between all nodes; ``wishes`` as in :func:`plan_probe`. Raises :class:`ProbeRefused`."""
     plan = plan_probe(session.job(), python=session.options.python or "", **wishes)
 

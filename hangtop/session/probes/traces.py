@@ -1,34 +1,23 @@
-"""Profiler traces of a job: read here, read where they lie on the nodes, or made of the running ranks by dynolog."""
+"""Profiler traces of a job: read here, or where they lie on the nodes."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-import secrets
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from collectors.fleet.transport import TransportError
 from collectors.formats import kineto
 from collectors.probes.trace import fetch
-from collectors.probes.trace.remote.program import ListedTrace, TraceWay, find
+from collectors.probes.trace.remote.program import ListedTrace, find
 from collectors.probes.trace.remote.reduction import unread
 from collectors.samples.traces import RankTrace
-from hangtop.diagnosis.job import Job, Rank
-from hangtop.diagnosis.phrasing import count
+from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.traces.picture import TracePicture
-from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, ProbeSession, Say
+from hangtop.session.probes import Probe, ProbeResult, ProbeSession, Say
 from hangtop.session.probes.trace_figures import WIDTH, result
-
-HOW_TO_ENABLE = (
-    "A job can be traced if dynolog --enable_ipc_monitor runs on every node and it is started with",
-    "    KINETO_USE_DAEMON=1",
-    "Or let the script write traces, and name the folder here:",
-    "    torch.profiler.profile(schedule=torch.profiler.schedule(",
-    "        wait=100, warmup=2, active=5), on_trace_ready=",
-    "        torch.profiler.tensorboard_trace_handler('/tmp/traces'))",
-)
 
 _PID = re.compile(r"(?<!\d)(\d{1,11})(?:\.json(?:\.gz)?)?$")
 
@@ -76,7 +65,7 @@ def _read_here(patterns: Sequence[str], progress: Say, stopped: threading.Event)
 # --- files on the nodes ------------------------------------------------------------------------------------------
 
 
-def traces_there(session: TracingSession, patterns: Sequence[str], width: int = WIDTH) -> Probe:
+def traces_on_nodes(session: TracingSession, patterns: Sequence[str], width: int = WIDTH) -> Probe:
     """Read the traces that lie on the nodes; each is reduced there, one on shared storage by one node."""
 
     async def run(say: Say) -> ProbeResult:
@@ -127,76 +116,12 @@ def share(found: Mapping[str, Sequence[ListedTrace]]) -> dict[str, list[str]]:
 
 
 def _with_rank(job: Job, trace: RankTrace) -> RankTrace:
-    """A trace whose name ends in the pid of a rank of that node (Kineto's and dynolog's do) is that rank's."""
+    """A trace whose name ends in the pid of a rank of that node (Kineto's do) is that rank's."""
     match = _PID.search(trace.path)
     if match is None or trace.world_size is not None:
         return trace
     ranks = {(rank.node, rank.process.pid): rank.rank for rank in job.ranks}
     return trace._replace(rank=ranks.get((trace.node, int(match.group(1))), trace.rank))
-
-
-# --- running ranks -----------------------------------------------------------------------------------------------
-
-
-async def trace_ranks(session: TracingSession, seconds: float, width: int = WIDTH) -> Probe:
-    """Find out which ranks dynolog can trace; the probe then traces them all at once.
-
-    Raises :class:`ProbeRefused` where none can be, with why and what would let them.
-    """
-    by_node: dict[str, list[Rank]] = {}
-    for rank in session.job().ranks:
-        if rank.gone_at is None:
-            by_node.setdefault(rank.node, []).append(rank)
-    parts = await asyncio.gather(*(_ways(session, node, own) for node, own in by_node.items()))
-    ways = dict(zip(by_node, parts, strict=True))
-    able = [way for some in ways.values() for way in some if not way.why]
-    missing = _missing(ways)
-    if not able:
-        raise ProbeRefused("\n".join([*(missing or ["no living rank is in view"]), "", *HOW_TO_ENABLE]))
-    token = secrets.token_hex(4)
-    commands = {node: fetch.shown_command(some, seconds, token) for node, some in ways.items()}
-    nodes = tuple(node for node, command in commands.items() if command)
-
-    async def of_node(node: str, some: list[TraceWay]) -> list[RankTrace]:
-        pairs = [(way.rank, way.pid) for way in some]
-        try:
-            return await fetch.capture(session.transport(node), session.python(node), pairs, seconds, token)
-        except TransportError as error:
-            return [unread(f"pid {pid}", str(error))._replace(node=node, rank=rank) for rank, pid in pairs]
-
-    async def run(say: Say) -> ProbeResult:
-        say(f"tracing for {seconds:g} s, then the ranks write")
-        found = await asyncio.gather(*(of_node(node, some) for node, some in ways.items()))
-        return _kept([trace for part in found for trace in part], session, width)
-
-    brief = (
-        f"{count(len(able), 'rank')} on {count(len(nodes), 'node')}, the profiler runs for {seconds:g} s and slows "
-        "them meanwhile"
-    )
-    command = "\n".join(f"on {node}: {commands[node]}" for node in nodes)
-    risk = "\n".join([f"The profiler slows these ranks down for {seconds:g} s.", *missing[:2]])
-    return Probe("Trace the ranks", brief, command, run, risk, nodes)
-
-
-async def _ways(session: ProbeSession, node: str, ranks: Iterable[Rank]) -> list[TraceWay]:
-    pairs = [(rank.rank, rank.process.pid) for rank in ranks]
-    try:
-        return await fetch.survey(session.transport(node), session.python(node), pairs)
-    except TransportError as error:
-        return [TraceWay(rank, pid, str(error)) for rank, pid in pairs]
-
-
-def _missing(ways: Mapping[str, Sequence[TraceWay]]) -> list[str]:
-    """Why ranks cannot be traced, one line a reason."""
-    reasons: dict[str, list[str]] = {}
-    for node, some in sorted(ways.items()):
-        for way in some:
-            if way.why:
-                reasons.setdefault(way.why, []).append(f"{way.rank} on {node}")
-    return [
-        f"rank {', '.join(held[:6])}{f' and {len(held) - 6} more' if len(held) > 6 else ''}: {why}"
-        for why, held in reasons.items()
-    ]
 
 
 def _kept(found: list[RankTrace], session: TracingSession | None, width: int) -> ProbeResult:

@@ -168,10 +168,6 @@ class Witnesses:
         self._ras_at, self.answered = now + RAS_RETRY, None
         return None
 
-    def counted(self, report: RasReport) -> None:
-        """Take an answer of RAS that somebody asked for."""
-        self._session.witness(report)
-
     async def _ask(self, asked: RankState, ranks: Sequence[RankState], now: float) -> RasReport | None:
         """The answer that this rank's RAS has about the job; None, and ``ras_fault``, where it has none."""
         from collectors.probes import ras

@@ -11,8 +11,7 @@ import threading
 import pytest
 
 from collectors.fleet.ssh.asking import Question
-from hangtop.cli.ask import NobodyAsker, TerminalAsker, asker
-from hangtop.cli.running import interrupted_cleanly
+from hangtop.cli.terminal import NobodyAsker, TerminalAsker, asker, interrupted_cleanly
 
 HOST_KEY = Question("node1", "host_key", "accept ED25519 SHA256:abc?", "The host key is not known.", secret=False)
 PASSWORD = Question("node1", "password", "root's password:")

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 
-from hangtop.cli.groups import arrange
-from hangtop.cli.registry import COMMANDS
+from hangtop.cli.groups import COMMANDS, arrange
+from hangtop.cli.main import group
 
 
 def every_command() -> Iterator[tuple[str, click.Command]]:
@@ -58,7 +59,7 @@ def test_a_shared_option_without_a_use_is_taken_and_not_listed(words: str, optio
     assert EVERY[words].make_context(words, [option, value]).params
 
 
-@pytest.mark.parametrize(("group", "default"), [("probe", "collectives"), ("witness", "list"), ("repair", "list")])
+@pytest.mark.parametrize(("group", "default"), [("probe", "collectives"), ("repair", "list")])
 def test_a_group_says_that_nodes_alone_will_do(group: str, default: str) -> None:
     assert f"[{default}] [ARGS]... | COMMAND [ARGS]..." in help_of(group)
     assert "..." not in help_of(group).partition("Commands:")[2]
@@ -89,3 +90,13 @@ def test_a_slip_of_the_finger_is_no_node(typed: str, meant: str) -> None:
     with pytest.raises(click.UsageError) as caught:
         arrange(typed.split())
     assert f"did you mean {meant}" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [("tri", "triage"), ("triage --wa", "--watch"), ("probe inf", "infiniband"), ("node1 --wa", "")],
+)
+def test_the_shell_completes_commands_and_options(typed: str, offered: str) -> None:
+    *before, begun = typed.split(" ")
+    found = ShellComplete(group, {}, "hangtop", "_HANGTOP_COMPLETE").get_completions(before, begun)
+    assert [one.value for one in found] == ([offered] if offered else [])

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hangtop import __version__
-from hangtop.cli.registry import COMMANDS
+from hangtop.cli.groups import COMMANDS
 
 RUN = [sys.executable, "-c", "from hangtop.cli.main import main; main()"]
 
@@ -86,7 +86,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(words: list[str], said: str) -> N
 
 def test_a_fault_of_our_own_is_one_line_and_its_traceback_is_kept(tmp_path: Path) -> None:
     code = (
-        "import hangtop.cli.registry as r, hangtop.cli.main as m\n"
+        "import hangtop.cli.groups as r, hangtop.cli.main as m\n"
         "r.COMMANDS['watch'] = r.CommandEntry('hangtop.no_such_module:command', '')\n"
         "m.main(['watch'])\n"
     )

@@ -32,7 +32,7 @@ from tests.unit.cli.test_main import run
 ALL_REDUCE = f"all_reduce {TORCH}/distributed/distributed_c10d.py:2806"
 
 
-@pytest.mark.parametrize("words", ["flame --seconds 1 --json", "repair port --json", "witness"])
+@pytest.mark.parametrize("words", ["flame --seconds 1 --json", "repair port --json", "evidence"])
 def test_no_node_reachable_is_exit_code_3_with_the_reason(words: str, tmp_path: Path) -> None:
     done = run(*words.split(), "--batch", "127.0.0.1:1", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (3, "")
@@ -107,9 +107,7 @@ def test_one_ctrl_c_is_enough_at_a_question_within_a_loop(typed: bytes, ends: by
         ("probe path --read-only", "--read-only refuses probes"),
         ("probe capture --read-only", "--read-only refuses captures"),
         ("repair orphans --read-only", "--read-only refuses repairs"),
-        ("witness status --read-only", "--read-only refuses this"),
         ("flame --rank x", "no ranks"),
-        ("probe trace --live --on-nodes x", "choose one"),
         ("probe trace", "name traces"),
     ],
 )

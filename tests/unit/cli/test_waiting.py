@@ -10,8 +10,8 @@ import pytest
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import TransportError
 from collectors.samples.stream import SourceState
-from hangtop.cli import waiting
-from hangtop.cli.ask import TerminalAsker
+from hangtop.cli import connecting
+from hangtop.cli.terminal import TerminalAsker
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 from tests.support.made import hello, tick
@@ -40,22 +40,22 @@ class Nodes:
         if self.slept in self.at:
             name, sources = self.at[self.slept]
             if sources == ["comes"]:
-                self.comes(name, *waiting._SOURCES)
+                self.comes(name, *connecting.SOURCES)
             else:
                 self.says(name, *sources)
 
 
 def connect(nodes: Nodes, monkeypatch: pytest.MonkeyPatch, *needs: str) -> None:
     """Time stands still in it, so that only what was said can end it."""
-    monkeypatch.setattr(waiting, "asyncio", SimpleNamespace(sleep=nodes.sleep))
-    monkeypatch.setattr(waiting, "time", SimpleNamespace(monotonic=lambda: nodes.slept * waiting.STEP))
-    asyncio.run(waiting.connected(nodes.session, lambda _text: None, needs))
+    monkeypatch.setattr(connecting, "asyncio", SimpleNamespace(sleep=nodes.sleep))
+    monkeypatch.setattr(connecting, "time", SimpleNamespace(monotonic=lambda: nodes.slept * connecting.STEP))
+    asyncio.run(connecting.connected(nodes.session, lambda _text: None, needs))
 
 
 def test_a_source_that_is_needed_is_waited_for_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = Nodes("node1")
     nodes.comes("node1", "ranks")
-    late = round(waiting.SETTLE / waiting.STEP) + 20
+    late = round(connecting.SETTLE / connecting.STEP) + 20
     nodes.at[late] = "node1", ["network"]
     connect(nodes, monkeypatch, "ranks", "network")
     assert nodes.slept == late
@@ -70,8 +70,8 @@ def test_who_needs_every_node_waits_for_the_last_one(
     needs: tuple[str, ...], all_there: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nodes = Nodes("node1", "node2")
-    nodes.comes("node1", *waiting._SOURCES)
-    nodes.at[round((waiting.STRAGGLERS + 1) / waiting.STEP)] = "node2", ["comes"]
+    nodes.comes("node1", *connecting.SOURCES)
+    nodes.at[round((connecting.STRAGGLERS + 1) / connecting.STEP)] = "node2", ["comes"]
     connect(nodes, monkeypatch, *needs)
     assert (nodes.session.state.nodes["node2"].tick is not None) == all_there
 
@@ -92,7 +92,7 @@ def test_of_a_node_whose_login_is_open_it_is_not_said_that_it_did_not_answer(mon
 
 def test_who_types_a_password_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = Nodes("node1")
-    typed = round(waiting.CONNECT / waiting.STEP) * 2
+    typed = round(connecting.CONNECT / connecting.STEP) * 2
     monkeypatch.setattr(TerminalAsker, "asking", property(lambda _self: nodes.slept < typed))
     nodes.session.asker = TerminalAsker()
     nodes.at[typed] = "node1", ["comes"]

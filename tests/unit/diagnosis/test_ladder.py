@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.evidence.sources import Rung, ladder
+from hangtop.diagnosis.evidence.sources import EvidenceSource, evidence_sources
 from hangtop.diagnosis.job import Job, Rank
 from tests.support.made import process, stack
 
@@ -13,7 +13,7 @@ def rungs(
     nccl: str = "2.32.3",
     stacks: tuple[StackDump, ...] = (),
     fault: str = "",
-) -> dict[str, Rung]:
+) -> dict[str, EvidenceSource]:
     ranks = tuple(
         Rank(
             number,
@@ -23,7 +23,7 @@ def rungs(
         for number, env in enumerate(environments)
     )
     made = Job(now=1.0, watched=1.0, live=True, ranks=ranks, stacks=stacks, stack_nodes=("node1",) * len(stacks))
-    return {rung.name: rung for rung in ladder(made, fault)}
+    return {source.name: source for source in evidence_sources(made, fault)}
 
 
 def test_every_rung_that_is_missing_says_why_and_what_would_help() -> None:
@@ -38,7 +38,7 @@ def test_every_rung_that_is_missing_says_why_and_what_would_help() -> None:
 def test_what_is_there_is_not_called_missing() -> None:
     found = rungs({"TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/tmp/p"}, {})
     text = "1 of 2 ranks can be asked by a pipe"
-    assert found["flight recorder"] == Rung("flight recorder", "there", text, "r on the screen")
+    assert found["flight recorder"] == EvidenceSource("flight recorder", "there", text, "r on the screen")
     assert rungs({}, stacks=(stack(1000, "f", method="native"),))["native stacks"].state == "told"
 
 
@@ -51,5 +51,5 @@ def test_a_refusal_is_the_reason() -> None:
     assert rungs({}, nccl="")["NCCL's RAS"].text == "no NCCL is loaded whose version is known"
 
 
-def test_without_a_rank_there_is_no_ladder() -> None:
+def test_without_a_rank_there_is_no_evidence_sources() -> None:
     assert rungs() == {}

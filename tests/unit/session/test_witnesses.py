@@ -88,8 +88,6 @@ async def test_no_other_machine_is_connected_to_whatever_the_job_names() -> None
         await ras.ask(node, sys.executable, os.getpid(), where, 5.0)
     why = await ras.listen(node, sys.executable, os.getpid(), where, lambda _: None, lambda _: None)
     assert "192.0.2.1 is no address of this machine" in why
-    with pytest.raises(TransportError, match=r"192\.0\.2\.1 is no address of this machine"):
-        await ras.command(node, sys.executable, os.getpid(), where, "DIAGNOSTICS", seconds=0.2)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs another user")

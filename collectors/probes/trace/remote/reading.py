@@ -8,12 +8,11 @@ anywhere.
 from __future__ import annotations
 
 import codecs
-import errno
 import json
 import os
 import re
 import zlib
-from typing import Any, Callable, Dict, Iterator, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, Tuple
 
 from collectors.node.files import opened
 
@@ -51,21 +50,13 @@ def looks_like(head: bytes) -> bool:
 
 
 class TraceFile:
-    """The uncompressed bytes of a file; a context manager. Opening raises :class:`OSError`.
+    """The uncompressed bytes of a file; a context manager. Opening raises :class:`OSError`."""
 
-    With ``owner`` the file is one that a rank has just written where others may write too: a link is not followed, and
-    a file of any other uid is not read.
-    """
-
-    def __init__(self, path: str, owner: Optional[int] = None) -> None:
-        self._file = os.fdopen(opened(path, follow=owner is None), "rb")
-        found = os.fstat(self._file.fileno())
-        self.size = found.st_size
+    def __init__(self, path: str) -> None:
+        self._file = os.fdopen(opened(path), "rb")
+        self.size = os.fstat(self._file.fileno()).st_size
         self.damage = ""
         """Why it could not be read to its end."""
-        if owner not in (None, found.st_uid):
-            self._file.close()
-            raise OSError(errno.EPERM, "no file of the rank's", path)
         self._inflater = zlib.decompressobj(_GZIP) if self._file.read(2) == _GZIP_MAGIC else None
         self._file.seek(0)
 

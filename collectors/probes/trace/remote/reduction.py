@@ -190,13 +190,13 @@ def reduced(read: Read, path: str, size: int) -> RankTrace:
 CUT = "it ends before its last event"
 
 
-def of_file(path: str, owner: Optional[int] = None, advance: Callable[[int], None] = lambda _: None) -> RankTrace:
-    """The figures of one file, or why there are none; ``owner`` as in :class:`TraceFile`.
+def of_file(path: str, advance: Callable[[int], None] = lambda _: None) -> RankTrace:
+    """The figures of one file, or why there are none.
 
     ``advance`` is told how many bytes were read.
     """
     try:
-        with TraceFile(path, owner) as file:
+        with TraceFile(path) as file:
 
             def read(count: int) -> bytes:
                 data = file.read(count)

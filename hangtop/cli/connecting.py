@@ -8,20 +8,18 @@ from collections.abc import Callable, Collection
 
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import TransportError
-from hangtop.cli.ask import TerminalAsker
+from hangtop.cli.terminal import TerminalAsker
 from hangtop.session.session import Session
 
 CONNECT = 8.0
 """Seconds after which the nodes that have not answered are left out."""
-LOGIN_OPEN = "the login is open, but "
-"""How it is told why a node says nothing that can be reached."""
 STRAGGLERS = 2.0
 """Seconds that the first nodes wait for the last ones, once half of them are there."""
-SETTLE = 0.6
-"""Seconds from a node's first tick that its slower sources are waited for, unless all have spoken before."""
-NEEDED = 6.0
-"""The same for sources without which the command cannot do what it is asked."""
-_SOURCES = ("ranks", "host", "disks", "software", "network", "kernel", "logs", "gpus", "fabric")
+SETTLE, NEEDED = 0.6, 6.0
+"""Seconds from a node's first tick that its slower sources are waited for; those that the command cannot do without."""
+LOGIN_OPEN = "the login is open, but "
+"""Why a node says nothing though it can be reached begins so."""
+SOURCES = ("ranks", "host", "disks", "software", "network", "kernel", "logs", "gpus", "fabric")
 """Every source that all nodes have."""
 STEP = 0.05
 """Seconds between two looks whether it can be decided."""
@@ -30,15 +28,14 @@ STEP = 0.05
 async def connected(session: Session, say: Callable[[str], None], needs: Collection[str] = ()) -> None:
     """Wait until every node has answered or failed; the last ones do not keep the others waiting for long.
 
-    ``needs`` names sources whose first word a command cannot do without: who has some waits for the last nodes, too,
-    for as long as a node may take.
+    ``needs`` names sources whose first word a command cannot do without: such a command waits for the last nodes, too.
     """
     await all_answered(session, say, needs)
     await all_spoken(session, needs)
 
 
 async def all_answered(session: Session, say: Callable[[str], None], needs: Collection[str] = ()) -> None:
-    """The first half of it: every node has said its first word, which tells of its ranks, or failed."""
+    """The first half of it: every node has sent its first tick, which has its ranks, or failed."""
     began = time.monotonic()
     half_at: float | None = None
     while True:
@@ -51,29 +48,24 @@ async def all_answered(session: Session, say: Callable[[str], None], needs: Coll
         if nodes and len(answered) * 2 >= len(nodes) and half_at is None:
             half_at = now
         if nodes and not waiting:
-            break
+            return
         late = half_at is not None and now - half_at > STRAGGLERS and not needs
         if now - began > CONNECT or late:
             _give_up(session, now - began)
-            break
+            return
         say(f"{len(answered)} of {len(nodes)} nodes; waiting for {', '.join(waiting[:3])}{' …' * (len(waiting) > 3)}")
         await asyncio.sleep(STEP)
 
 
 async def all_spoken(session: Session, needs: Collection[str] = ()) -> None:
     """The second half: every source of the nodes has looked once, the slower ones if they are needed."""
-    await _spoken(session, _SOURCES, SETTLE)
-    await _spoken(session, needs, NEEDED)
-
-
-async def _spoken(session: Session, sources: Collection[str], seconds: float) -> None:
-    """Wait until these sources of every node that answers have said how they are, but not for longer than this."""
-    began = time.monotonic()
-    while time.monotonic() - began < seconds:
-        ticking = [node for node in session.state.nodes.values() if node.tick is not None and node.link == "live"]
-        if all(source in node.sources for node in ticking for source in sources):
-            return
-        await asyncio.sleep(STEP)
+    for sources, seconds in ((SOURCES, SETTLE), (needs, NEEDED)):
+        began = time.monotonic()
+        while time.monotonic() - began < seconds:
+            ticking = [node for node in session.state.nodes.values() if node.tick is not None and node.link == "live"]
+            if all(source in node.sources for node in ticking for source in sources):
+                break
+            await asyncio.sleep(STEP)
 
 
 def _give_up(session: Session, after: float) -> None:

@@ -27,7 +27,7 @@ from hangtop.session.probes import (
 TITLE = "InfiniBand"
 
 
-async def fabric_probe(session: ProbeSession, *, device: str = "", seconds: int = 2) -> Probe:
+async def infiniband_probe(session: ProbeSession, *, device: str = "", seconds: int = 2) -> Probe:
     """Look what the nodes have; the probe then measures every pair that can be, ``seconds`` of sending a direction."""
     job = session.job()
     nodes, absent = path_nodes(session, job)
