@@ -10,7 +10,7 @@ from hangtop.diagnosis.finding import WaitBox
 from hangtop.diagnosis.groups.groups import WHOLE_NAME
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import count, of_several, ranks_text
-from hangtop.diagnosis.verdict.chain_text import BLAMED, ChainRow, chain_rows
+from hangtop.diagnosis.verdict.wait_tree import BLAMED, ChainRow, chain_rows
 from tui.looks.names import WHOLE, ShortNames
 from tui.looks.text import harmless
 

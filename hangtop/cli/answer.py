@@ -17,7 +17,7 @@ from hangtop.diagnosis.finding import Finding, Verdict, WaitBox
 from hangtop.diagnosis.job import Job, Node
 from hangtop.diagnosis.phrasing import count, outcome_words
 from hangtop.diagnosis.unnumbered import numbered, unnumbered
-from hangtop.diagnosis.verdict.chain_text import chain_lines
+from hangtop.diagnosis.verdict.wait_tree import chain_lines
 
 SCHEMA = 2
 EVIDENCE_SHOWN = 4

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from collectors.samples.location import LEVELS
-from hangtop.diagnosis.places import shelf
+from hangtop.diagnosis.rack_topology import device_of
 from hangtop.session.state.job_state import InterfaceState, NodeState, PortState
 from tui.figures.measure import grown_errors, source_is_stale
 from tui.looks.format import SILENT, UNKNOWN, plural, size
@@ -187,12 +187,12 @@ def _errors_piece(row: LinkRow) -> Piece:
 
 
 def _leaf(row: LinkRow) -> Value:
-    place = shelf(row.node.locations.values(), "leaf")
+    place = device_of(row.node.locations.values(), "leaf")
     return None if place is None else ", ".join(sorted(place.names))
 
 
 def _place(row: LinkRow) -> Value:
-    known = ((level, shelf(row.node.locations.values(), level)) for level in LEVELS if level != "leaf")
+    known = ((level, device_of(row.node.locations.values(), level)) for level in LEVELS if level != "leaf")
     return ", ".join(f"{level} {' '.join(sorted(place.names))}" for level, place in known if place is not None)
 
 

@@ -102,3 +102,27 @@ def event_line(event: LogEvent) -> Evidence:
 def pid_of(event: LogEvent) -> int | None:
     """Return the process that an event names, else the one that owns its source."""
     return number_of(event, "pid") or event.pid
+
+
+def finished(job: Job) -> bool:
+    """Whether the run came to its end.
+
+    A launcher or the script says so, a table of nccl-tests has its last line, or all ranks destroyed the largest
+    communicator.
+    """
+    if job.events_of("elastic.finished") or job.events_of("job.finished"):
+        return True
+    if any(event.data.get("whole") is True for _, event in job.events_of("nccl_tests.table")):
+        return True
+    destroyed: dict[str, set[int]] = defaultdict(set)
+    sizes: dict[str, int] = {}
+    for event in job.events:
+        comm, size = text_of(event, "comm_id"), number_of(event, "size")
+        if not comm or size is None or not event.kind.startswith("nccl."):
+            continue
+        sizes[comm] = size
+        rank = number_of(event, "group_rank")
+        if event.kind == "nccl.end" and text_of(event, "phase") == "destroy" and rank is not None:
+            destroyed[comm].add(rank)
+    largest = max(sizes.values(), default=0)
+    return any(largest > 1 and sizes[comm] == largest == len(ranks) for comm, ranks in destroyed.items())

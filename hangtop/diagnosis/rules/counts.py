@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from collectors.samples.logs import CommProgress
+from hangtop.diagnosis.evidence.events import finished
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.groups import launched, ras
 from hangtop.diagnosis.groups.counters import told_by_ras
@@ -12,7 +13,6 @@ from hangtop.diagnosis.groups.owners import Owners
 from hangtop.diagnosis.groups.ras_events import lost, of_the_wait, words
 from hangtop.diagnosis.phrasing import count, listed, ranks_text, who
 from hangtop.diagnosis.roster import homes
-from hangtop.diagnosis.verdict.aftermath import finished
 from hangtop.diagnosis.waits.job_status import JobStatus
 
 CODE = "Look for a collective behind `if rank == …`, ranks with a different number of batches, or shapes that differ."

@@ -16,14 +16,13 @@ from typing import Any, Literal, NamedTuple
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.devices import gpu_at, ranks_on_gpu, ranks_on_node
 from hangtop.diagnosis.evidence.event_fields import number_of, numbers_of, text_of
-from hangtop.diagnosis.evidence.events import event_line, events_on, hosts_in, lines, ranks_in, said
+from hangtop.diagnosis.evidence.events import event_line, events_on, finished, hosts_in, lines, ranks_in, said
 from hangtop.diagnosis.failures.first import reported_rank
 from hangtop.diagnosis.failures.record import by_rank, failures
 from hangtop.diagnosis.finding import Finding, Severity
 from hangtop.diagnosis.job import Job, Node
 from hangtop.diagnosis.phrasing import duration, listed, on_nodes, ranks_text, size, who
 from hangtop.diagnosis.roster import homes
-from hangtop.diagnosis.verdict.aftermath import finished
 
 Scope = Literal["job", "node", "gpu"]
 """What one finding is about: all events of the job together, those of one node, or those of one GPU of a node."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
-from hangtop.diagnosis.evidence.events import event_line, ranks_in, said
+from hangtop.diagnosis.evidence.events import event_line, finished, ranks_in, said
 from hangtop.diagnosis.failures.first import FROM_OUTSIDE, RankEnd
 from hangtop.diagnosis.failures.record import ENDING_SIGNALS, Failure, failures
 from hangtop.diagnosis.failures.unheard import (
@@ -25,7 +25,6 @@ from hangtop.diagnosis.phrasing import count, on_nodes, who
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.rules.engine import nccl_failures
 from hangtop.diagnosis.rules.nccl import retried
-from hangtop.diagnosis.verdict.aftermath import finished
 
 RAN_OUT = (
     "Its data ran out before the others': give every rank the same number of batches, or use "

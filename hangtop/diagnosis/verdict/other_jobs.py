@@ -1,4 +1,4 @@
-"""Other jobs on the same nodes: no word is said of them, so it is said that they are there, and how to choose them."""
+"""Other jobs on the same nodes: they are not judged, so the verdict says that they are there and what chooses them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hangtop.diagnosis.rules.placement import left_over
 SOURCE = "another job"
 MOST = 4
 """Runs that are told."""
-WORDS = 60
+COMMAND = 60
 """Characters of a command that are told."""
 
 
@@ -42,22 +42,20 @@ def choices(job: Job) -> tuple[tuple[str, str], ...]:
 
 def judged_too(verdict: Verdict, job: Job, first: Verdict, first_job: Job) -> Verdict:
     """The verdict about another job on the nodes, which says how ``first_job`` is, the one that was judged before."""
-    mine, before = (one.ranks[0].process if one.ranks else None for one in (job, first_job))
-    if mine is None or before is None:
+    if not job.ranks or not first_job.ranks:
         return verdict
-    chosen = "=".join(_choice(before, mine))
-    left = tuple(one for one in verdict.unknown if one.source != SOURCE or f"--job {chosen} " not in f"{one.why} ")
-    first_is = f"the larger or newer job there is {first.outcome}"
-    return replace(verdict, summary=f"{verdict.summary}; {first_is}", unknown=left)
+    chosen = _choice(first_job.ranks[0].process, job.ranks[0].process)
+    left = tuple(one for one in verdict.unknown if one.source != SOURCE or f"--job {'='.join(chosen)} " not in one.why)
+    summary = f"{verdict.summary}; the larger or newer job there is {first.outcome}"
+    return replace(verdict, summary=summary, unknown=left)
 
 
 def _largest(job: Job) -> list[tuple[tuple[str, str], list[Rank]]]:
     """Runs by what chooses them."""
     runs: dict[tuple[str, str], list[Rank]] = defaultdict(list)
-    mine = job.ranks[0].process if job.ranks else None
-    for other in job.others:
-        if mine is not None and not left_over(other, job.others):
-            runs[_choice(other.process, mine)].append(other)
+    for other in job.others if job.ranks else ():
+        if not left_over(other, job.others):
+            runs[_choice(other.process, job.ranks[0].process)].append(other)
     return sorted(runs.items(), key=lambda run: (-len(run[1]), run[0]))[:MOST]
 
 
@@ -66,19 +64,18 @@ def _stood_still(job: Job, ranks: list[Rank]) -> float | None:
 
     By the kernel alone: of ranks that spin, as over NCCL, nothing is known.
     """
-    since = [rank.looks[-1].value.idle_since if rank.looks else None for rank in ranks]
-    known = [at for at in since if at is not None]
-    still = job.now - max(known) if len(known) == len(since) else 0.0
+    known = [at for rank in ranks if rank.looks and (at := rank.looks[-1].value.idle_since) is not None]
+    still = job.now - max(known) if known and len(known) == len(ranks) else 0.0
     return still if job.live and still >= job.patience else None
 
 
 def _told(job: Job, ranks: list[Rank], choice: tuple[str, str]) -> str:
     command = ranks[0].process.command
-    short = command if len(command) <= WORDS else f"{command[: WORDS - 1]}…"
+    short = command if len(command) <= COMMAND else f"{command[: COMMAND - 1]}…"
     how = f"--job {choice[0]}={choice[1]} chooses it" if choice[0] else "--job KEY=VALUE chooses one"
-    are = "is" if len(ranks) == 1 else "are"
     idle = _stood_still(job, ranks)
     still = "" if idle is None else f", not moving for {duration(idle)},"
+    are = "is" if len(ranks) == 1 else "are"
     return f"{count(len(ranks), 'rank')} of another run {are} there{still} and not judged ({short}): {how}"
 
 

@@ -20,8 +20,8 @@ from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job, Node
 from hangtop.diagnosis.measured import expected, probes
 from hangtop.diagnosis.node_names import folded_names
-from hangtop.diagnosis.node_order import arrangement
 from hangtop.diagnosis.phrasing import count, listed, size
+from hangtop.diagnosis.rack_topology import arrangement
 from hangtop.session.probes import LOADS, Line, Probe, ProbeRefused, ProbeResult, ProbeSession, Say, Shade
 from hangtop.session.probes.square import square
 

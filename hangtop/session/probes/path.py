@@ -19,8 +19,8 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.measured import names, paths
 from hangtop.diagnosis.measured.probes import LOST_SHARE
 from hangtop.diagnosis.node_names import folded_names
-from hangtop.diagnosis.node_order import arrangement
 from hangtop.diagnosis.phrasing import count
+from hangtop.diagnosis.rack_topology import arrangement
 from hangtop.session.probes import LOADS, Line, Probe, ProbeResult, ProbeSession, Say, cancelled, path_nodes
 from hangtop.session.probes.square import square
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from collectors.samples.probes import ProbePair
-from hangtop.diagnosis.node_order import BY_NAME, Arrangement
+from hangtop.diagnosis.rack_topology import BY_NAME, Arrangement
 from hangtop.session.probes import Line, Shade
 
 BARS = "▁▂▃▄▅▆▇█"

@@ -9,7 +9,7 @@ from collectors.samples.collectives import Collective, RecorderDump
 from hangtop.diagnosis.finding import WaitBox
 from hangtop.diagnosis.job import JobMotion
 from hangtop.diagnosis.unnumbered import Unnumbered
-from hangtop.diagnosis.verdict.chain_text import BLAMED, SHOWN, chain_lines
+from hangtop.diagnosis.verdict.wait_tree import BLAMED, SHOWN, chain_lines
 from tests.support.jobs import ALL_REDUCE, NOW, READING, Sketch, c10d, collective
 
 

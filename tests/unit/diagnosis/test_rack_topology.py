@@ -1,19 +1,22 @@
-"""The square of pairs by leaf or rack: what crosses a slow leaf is a block; without places, by name."""
+"""Leaf and rack of nodes: the order in which they are shown, and what all nodes of a finding share."""
 
 from __future__ import annotations
 
+import pytest
+
 from collectors.samples.location import Location
 from collectors.samples.probes import ProbePair
+from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job, Node
-from hangtop.diagnosis.node_order import BY_NAME, Arrangement, arrangement
+from hangtop.diagnosis.rack_topology import BY_NAME, Arrangement, arrangement, with_shared_device
 from hangtop.session.probes import plain
 from hangtop.session.probes.square import square
 
 LEAVES = {"gpu1": "leaf2", "gpu2": "leaf1", "gpu3": "leaf2", "gpu4": "leaf1"}
 
 
-def job(leaves: dict[str, str], level: str = "leaf") -> Job:
-    nodes = {name: Node(name, locations=(Location(level, leaf, "scontrol"),)) for name, leaf in leaves.items()}
+def job(leaves: dict[str, str]) -> Job:
+    nodes = {name: Node(name, locations=(Location("leaf", leaf, "scontrol"),)) for name, leaf in leaves.items()}
     return Job(0.0, 10.0, True, nodes)
 
 
@@ -39,7 +42,7 @@ def test_nodes_of_one_leaf_stand_together_with_a_gap_between_leaves() -> None:
     ]
 
 
-def test_by_name_where_nothing_parts_them_or_it_is_asked_for() -> None:
+def test_nodes_are_in_the_order_of_their_names_where_no_device_parts_them() -> None:
     apart = {name: f"leaf{name}" for name in LEAVES}
     together = dict.fromkeys(LEAVES, "leaf1")
     assert arrangement(job(apart), LEAVES) == arrangement(job(together), LEAVES) == BY_NAME
@@ -48,23 +51,29 @@ def test_by_name_where_nothing_parts_them_or_it_is_asked_for() -> None:
     assert "" not in rows
 
 
-def test_a_wider_level_parts_them_where_a_narrow_one_does_not() -> None:
-    both = {
-        name: Node(name, locations=(Location("leaf", name, "scontrol"), Location("block", leaf, "scontrol")))
-        for name, leaf in LEAVES.items()
-    }
-    assert arrangement(Job(0.0, 10.0, True, both), LEAVES).level == "block"
-
-
 def test_a_node_whose_place_is_not_known_comes_last() -> None:
     arranged = Arrangement("leaf", "scontrol", {"b": "leaf1", "c": "leaf1"})
     assert sorted(["a", "c", "b"], key=arranged.key) == ["b", "c", "a"]
 
 
-def test_large_squares_keep_their_ruler_above_the_right_columns() -> None:
-    names = [f"n{number:02}" for number in range(14)]
-    leaves = {name: f"leaf{number % 2}" for number, name in enumerate(names)}
-    arranged = arrangement(job(leaves), names)
-    _, head, first, *_ = plain(square(pairs(*names), arranged))
-    assert len(head.rstrip()) <= len(first.rstrip())
-    assert head.index("10") - head.index("5") == 2 * 5 + 2 - 1
+@pytest.mark.parametrize(
+    ("nodes", "kind", "shared"),
+    [
+        (("gpu1", "gpu3"), "node_unreachable", "all 2 nodes hang at leaf leaf2"),
+        (("gpu1", "gpu2"), "node_unreachable", ""),
+        (("gpu1",), "node_unreachable", ""),
+        (("gpu1", "stranger"), "node_unreachable", ""),
+        (("gpu1", "gpu3"), "env_mismatch", ""),
+    ],
+)
+def test_what_all_nodes_of_a_finding_share_and_others_do_not_is_said(
+    nodes: tuple[str, ...], kind: str, shared: str
+) -> None:
+    (found,) = with_shared_device(job(LEAVES), [Finding(kind, "critical", 0.9, "they are gone", nodes=nodes)])
+    assert found.summary == "they are gone" + (f"; {shared}" if shared else "")
+    assert [line.source for line in found.evidence] == (["topology by scontrol"] if shared else [])
+
+
+def test_what_all_nodes_of_the_job_share_explains_nothing() -> None:
+    finding = Finding("node_unreachable", "critical", 0.9, "they are gone", nodes=("gpu1", "gpu3"))
+    assert with_shared_device(job(dict.fromkeys(LEAVES, "leaf1")), [finding]) == (finding,)

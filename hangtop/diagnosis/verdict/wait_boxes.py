@@ -1,8 +1,7 @@
 """Who waits for whom, folded: ranks at one point make a box, and an edge leads to the box that it waits for.
 
 Made of what the verdict was given upon: whom its first finding blames, the points of the graph of waits, the peers that
-frames tell, and the operations that recorders, watchdogs, RAS and NCCL's log say are open. So the picture and the
-verdict cannot disagree.
+frames tell, and the operations that recorders, watchdogs, RAS and NCCL's log say are open.
 """
 
 from __future__ import annotations
@@ -24,59 +23,68 @@ LOOKED_UP = 1_000_000
 MANY = 24
 """Boxes beyond which no more are told apart."""
 
+_STATES = {
+    "gone": "is gone", "missing": "is on no node in view", "stopped": "is stopped",
+    "uninterruptible": "is stuck in the kernel", "refused": "may not be looked at", "unseen": "was not looked at",
+    "leaving": "has left training", "on_gpu": "waits for its own GPU", "working": "is elsewhere", "waiting": "waits",
+}  # fmt: skip
+
 
 def wait_boxes(job_status: JobStatus, findings: Sequence[Finding]) -> tuple[WaitBox, ...]:
     """Boxes of a job that stands still, those that are blamed first; none where nobody waits."""
-    graph = job_status.graph
-    if graph is None:
+    if job_status.graph is None:
         return ()
     blamed = set(findings[0].ranks) if findings and findings[0].kind not in NAME_NOBODY else set()
-    told = (*job_status.job.once(waits_of), *by_frames(job_status.statuses.values()))
-    groups = _told_apart(_groups(job_status, blamed), told, blamed)
+    waits = (*job_status.job.once(waits_of), *by_frames(job_status.statuses.values()))
+    groups = _told_apart(_groups(job_status, blamed), waits, blamed)
     place_of = {status.rank: place for place, group in enumerate(groups) for status in group}
     held_up = tuple(place for place, group in enumerate(groups) if group[0].rank in blamed)
     edges: dict[int, dict[int, str]] = {}
-    for edge in told:
-        _add(edges, edge, place_of)
+    for wait in waits:
+        _add(edges, wait, place_of)
     boxes = []
     for place, group in enumerate(groups):
-        own = edges.get(place, {})
-        known = tuple(sorted(own)) or (() if place in held_up or not _waits(group[0]) else held_up)
+        own, first = edges.get(place, {}), group[0]
+        waiting = first.state in ("waiting", "on_gpu") and place not in held_up
+        waits_for = tuple(sorted(own)) or (held_up if waiting else ())
         boxes.append(
             WaitBox(
-                tuple(status.rank for status in group),
-                tuple(sorted({status.node for status in group} - {""})),
-                _doing(group[0]),
-                place in held_up,
-                known,
-                next(iter(own.values()), ""),
-                tuple(own.get(other, "") for other in known),
+                ranks=tuple(status.rank for status in group),
+                nodes=tuple(sorted({status.node for status in group} - {""})),
+                doing=_doing(first),
+                blamed=place in held_up,
+                waits_for=waits_for,
+                operation=next(iter(own.values()), ""),
+                operations=tuple(own.get(other, "") for other in waits_for),
             )
         )
     return tuple(boxes)
 
 
 def _groups(job_status: JobStatus, blamed: set[int]) -> list[tuple[RankStatus, ...]]:
-    """Ranks at one point each: the blamed ones, then the points of the graph, then whoever is at neither."""
-    graph = job_status.graph
+    """Ranks at one point each: the blamed ones, then the points of the graph, then the ranks at neither."""
+    graph, every = job_status.graph, job_status.statuses
     assert graph is not None, "boxes are made where ranks wait"
+    points: list[Iterable[RankStatus]] = [
+        *_at_one_place(every[rank] for rank in sorted(blamed) if rank in every),
+        *(point.members for point in (*graph.accused, *graph.points)),
+        *_at_one_place(every.values()),
+    ]
     taken: set[int] = set()
-    found: list[tuple[RankStatus, ...]] = []
-
-    def take(statuses: Iterable[RankStatus]) -> None:
-        group = tuple(sorted((one for one in statuses if one.rank not in taken), key=lambda one: one.rank))
-        if group:
-            taken.update(one.rank for one in group)
-            found.append(group)
-
-    every = job_status.statuses
-    for statuses in _alike([every[rank] for rank in sorted(blamed) if rank in every]).values():
-        take(statuses)
-    for point in (*graph.accused, *graph.points):
-        take(point.members)
-    for statuses in _alike([one for one in every.values() if one.rank not in taken]).values():
-        take(statuses)
+    found = []
+    for members in points:
+        left = {status.rank: status for status in members if status.rank not in taken}
+        if left:
+            taken.update(left)
+            found.append(tuple(left[rank] for rank in sorted(left)))
     return found
+
+
+def _at_one_place(statuses: Iterable[RankStatus]) -> Iterable[list[RankStatus]]:
+    found: dict[tuple[str, str], list[RankStatus]] = {}
+    for status in statuses:
+        found.setdefault((status.state, status.where), []).append(status)
+    return found.values()
 
 
 def _told_apart(
@@ -84,13 +92,13 @@ def _told_apart(
 ) -> list[tuple[RankStatus, ...]]:
     """Split ranks at one point by the boxes that they wait for: the stages of a pipeline all wait at one line.
 
-    Ranks of which no witness says whom they wait for stay with most of their point.
+    Ranks of which no source says whom they wait for stay with most of their point.
     """
     targets: dict[int, list[tuple[int, ...]]] = {}
     ranks_of: dict[int, tuple[int, ...]] = {}
     for edge in edges:
         if edge.certain:
-            # thousands who wait for the same thousands share one tuple: each is looked up once, by its identity
+            # thousands that wait for the same thousands share one tuple: each is looked up once, by its identity
             targets.setdefault(edge.waiter, []).append(edge.for_ranks)
             ranks_of[id(edge.for_ranks)] = edge.for_ranks
     if sum(map(len, ranks_of.values())) > LOOKED_UP:
@@ -111,24 +119,13 @@ def _told_apart(
             if len(parts) < 2:
                 split.append(group)
                 continue
-            # whoever waits for another box leaves its own; the others may be told apart by whoever left
+            # ranks that wait for another box leave their own; the others may be told apart by those that left
             max(parts.values(), key=len).extend(silent)
             split += [tuple(sorted(part, key=lambda one: one.rank)) for part in parts.values()]
         if len(split) == len(groups) or len(split) > MANY:
             break
         groups = split
     return groups
-
-
-def _alike(statuses: Iterable[RankStatus]) -> Mapping[tuple[str, str], list[RankStatus]]:
-    found: dict[tuple[str, str], list[RankStatus]] = {}
-    for status in statuses:
-        found.setdefault((status.state, status.where), []).append(status)
-    return found
-
-
-def _waits(status: RankStatus) -> bool:
-    return status.state in ("waiting", "on_gpu")
 
 
 def _add(edges: dict[int, dict[int, str]], edge: Waits, place_of: Mapping[int, int]) -> None:
@@ -138,18 +135,9 @@ def _add(edges: dict[int, dict[int, str]], edge: Waits, place_of: Mapping[int, i
     number = "" if edge.seq is None else f" #{edge.seq}"
     # a bare number would be read as a rank, or as one more count
     group = f"group {edge.group}" if edge.group[:1].isdigit() else edge.group
-    told = f"{edge.operation}{number}{f' in {group}' if group else ''}"
-    for rank in edge.for_ranks:
-        other = place_of.get(rank)
-        if other is not None and other != own:
-            edges.setdefault(own, {}).setdefault(other, told)
-
-
-_STATES = {
-    "gone": "is gone", "missing": "is on no node in view", "stopped": "is stopped",
-    "uninterruptible": "is stuck in the kernel", "refused": "may not be looked at", "unseen": "was not looked at",
-    "leaving": "has left training", "on_gpu": "waits for its own GPU", "working": "is elsewhere", "waiting": "waits",
-}  # fmt: skip
+    operation = f"{edge.operation}{number}{f' in {group}' if group else ''}"
+    for place in {place_of[rank] for rank in edge.for_ranks if rank in place_of} - {own}:
+        edges.setdefault(own, {}).setdefault(place, operation)
 
 
 def _doing(status: RankStatus) -> str:

@@ -1,0 +1,297 @@
+"""The verdict's one line, what proves that a job moves, and the sources that could not be read."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from hangtop.diagnosis.evidence.event_fields import text_of
+from hangtop.diagnosis.evidence.events import finished, warned
+from hangtop.diagnosis.failures.first import left_at_exit
+from hangtop.diagnosis.failures.record import by_rank, failures
+from hangtop.diagnosis.failures.unheard import logs_behind
+from hangtop.diagnosis.finding import Finding, Outcome, Unknown
+from hangtop.diagnosis.groups.ras import POLLS
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node_names import nodes_text
+from hangtop.diagnosis.phrasing import count, duration, listed, rank_text, ranks_on, ranks_text
+from hangtop.diagnosis.roster import world_size
+from hangtop.diagnosis.rules.launch import launching
+from hangtop.diagnosis.rules.slow_gpu import slowness_judged
+from hangtop.diagnosis.rules.stalled import standing
+from hangtop.diagnosis.tables.kinds import word_of
+from hangtop.diagnosis.tables.thresholds import IDLE_UTILIZATION
+from hangtop.diagnosis.verdict.other_jobs import beside, other_jobs
+from hangtop.diagnosis.waits.job_status import JobStatus
+
+SOURCE_NAMES = {
+    "gpus": "nvidia-smi", "fabric": "InfiniBand ports", "network": "network counters", "kernel": "kernel log",
+    "logs": "rank logs", "ranks": "ranks", "host": "host figures", "nvml": "NVML", "ras": "NCCL RAS",
+}  # fmt: skip
+NOT_READ = {"denied": "not allowed", "late": "gives no answer", "failed": "failed"}
+ELSEWHERE = "for others: hangtop NODE…, hangtop --slurm JOBID"
+NAME_LOGS = "--log GLOB, hangtop analyze"
+BLINDING = {"ptrace_denied", "node_limited", "job_queued"}
+"""Kinds that are no word on the job, and say why there is none."""
+OF_THE_ENDED = ("elastic.closing", "elastic.unkillable", "launcher.killed", "torch.taken_down", "torch.dump_signal",
+                "jax.victim")  # fmt: skip
+"""Events of processes that end because others did."""
+APART_S = 5.0
+"""Ours: ranks that end well do so within a second of each other, and within some more on a node without a free core."""
+STEP_SLACK_S = 2.0
+"""Ours: a step that was under way may still be told."""
+
+
+def summary_of(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding, ...]) -> str:
+    """One line for an outcome: the first finding where one speaks, else how much was seen and what would tell more."""
+    job = job_status.job
+    last = last_words(job) if job.live else ""
+    ranks, nodes = sum(rank.gone_at is None for rank in job.ranks), count(_nodes_seen(job), "node")
+    watched = f", watched for {duration(job.watched)}" if job.watched else ""
+    waiting = next((finding.summary for finding in findings if finding.kind == "waiting"), "")
+    seen = f"{_ranks_seen(job, ranks)} on {nodes}"
+    match outcome:
+        case "hung" | "crashed" | "at_risk" | "waiting" | "slow" if findings:
+            over = last and all(rank.gone_at is not None for rank in job.ranks)
+            return findings[0].summary + (f" (no rank runs any more; {last.partition(': ')[0]})" if over else "")
+        case "healthy" if not job.live:
+            return "the run ended well, and nothing is wrong in what was read" + _outlived(job)
+        case "healthy":
+            judged = ranks < 2 or slowness_judged(job_status)
+            proof = f"{proof_of_motion(job_status)}){'' if judged else '; whether a rank is slow is not judged yet'}"
+            return f"{seen}{watched}: {waiting or 'nothing is wrong'} ({proof}{beside(job)}"
+        case "starting":
+            return f"{seen} starting up{watched}{f': {waiting}' if waiting else ''}" if ranks else launching(job)
+        case "idle":
+            none = f"no rank runs on {f'this machine ({ELSEWHERE})' if job.unasked else nodes}"
+            if last:
+                return f"{none}; {last}; for other logs add --log GLOB"
+            return f"{none}, and no log was read: if a job ended here, name its logs ({NAME_LOGS})"
+        case _:
+            reason = _no_word(job_status, findings, last) if not ranks else _blinding(findings)
+            if reason or not job.live:
+                return reason or _of_files(job_status) + _outlived(job)
+            return f"{seen}{watched}: {_unsettled(job_status, waiting)}"
+
+
+def _no_word(job_status: JobStatus, findings: Sequence[Finding], last: str) -> str:
+    """Why nothing is known of a job without a living rank in view; empty where its ranks are merely not in view."""
+    job = job_status.job
+    if job.ranks and not finished(job) and job.live:
+        gone = max(rank.gone_at or 0.0 for rank in job.ranks)
+        return (
+            f"all {count(len(job.ranks), 'rank')} ended {duration(max(0.0, job.now - gone))} ago while they were "
+            f"watched, and nothing that was read says how{f'; {last}' if last else ''}: name their logs ({NAME_LOGS})"
+        )
+    serious = [finding for finding in findings if finding.severity != "info"]
+    if serious:
+        return _with_nodes_alike(serious)
+    if not job.live:
+        return ""
+    if job.nodes and all(node.link == "connecting" for node in job.nodes.values()):
+        whole = len(job.nodes)
+        return "the node has not answered yet" if whole == 1 else f"none of {whole:,} nodes has answered yet"
+    nodes = count(_nodes_seen(job), "node")
+    if used := gpus_in_use(job):
+        return f"no rank is known on {nodes}; GPUs in use there: {used}"
+    if not job.ranks and job.motion.moving:
+        return f"no rank is known on {nodes}, but a log goes on: {job.motion.proof}"
+    return ""
+
+
+def _blinding(findings: Sequence[Finding]) -> str:
+    """The reason for which nothing is known of ranks that are alive; empty without one."""
+    blinding = [f for f in findings if f.severity != "info" and (word_of(f.kind) != "none" or f.kind in BLINDING)]
+    return _with_nodes_alike(blinding) if blinding else ""
+
+
+def _unsettled(job_status: JobStatus, waiting: str) -> str:
+    """What was seen of ranks that are alive, and what would tell more."""
+    job = job_status.job
+    nothing = "nothing was seen to move and nothing is known to be wrong"
+    still = ended_alone(job_status) or waiting or standing(job_status) or _gone_quiet(job) or nothing
+    return f"{still}{_would_settle(job_status)}"
+
+
+def _ranks_seen(job: Job, ranks: int) -> str:
+    world = world_size(job)
+    return f"{ranks:,} of {world} ranks" if world and world != ranks else count(ranks, "rank")
+
+
+def _nodes_seen(job: Job) -> int:
+    """Nodes that answer, and those that are not heard just now and have ranks."""
+    having = {rank.node for rank in job.ranks if rank.gone_at is None}
+    return sum(node.link in ("live", "limited") or node.name in having for node in job.nodes.values())
+
+
+def _with_nodes_alike(findings: Sequence[Finding]) -> str:
+    """The first one's summary, after how many nodes have the same."""
+    first = findings[0]
+    nodes = {node for finding in findings if finding.kind == first.kind for node in finding.nodes}
+    alike = f"{count(len(nodes), 'node')} alike: " if first.nodes and nodes - {*first.nodes} else ""
+    return alike + first.summary  # of a long list the number must not be what a narrow line cuts off
+
+
+def _would_settle(job_status: JobStatus) -> str:
+    """What would tell a job that computes quietly from one that stands still."""
+    graph = job_status.graph
+    if graph is not None and graph.held < job_status.alarm_after:
+        waiting = count(len(graph.waiters or graph.culprits), "rank")
+        return f"; {waiting} began to wait {duration(graph.held)} ago: watch on"
+    missing = [
+        *(("the ranks' stacks",) if job_status.of("unseen") else ()),
+        *(("GPU figures",) if all(one.load == "unknown" for one in job_status.present) else ()),
+        *(("a log that counts steps",) if job_status.job.motion.last_step is None else ()),
+    ]
+    return f"; {listed(missing)} would tell, or watching for longer" if missing else "; watching for longer would tell"
+
+
+# --- motion ------------------------------------------------------------------------------------------------------
+
+
+def proof_of_motion(job_status: JobStatus) -> str:
+    """What proves that the job moves, for people; empty where nothing does.
+
+    Cores in use alone prove nothing: a rank that waits in NCCL spins. A rank that works and is met at other lines
+    moves.
+    """
+    job = job_status.job
+    if job.motion.moving:
+        return job.motion.proof
+    computing = sum(one.load == "computing" for one in job_status.statuses.values())
+    if computing:
+        return f"{count(computing, 'GPU')} {'computes' if computing == 1 else 'compute'}"
+    for status in job_status.statuses.values():
+        if status.activity is not None and status.activity.moving and job_status.works(status):
+            return f"rank {status.rank} works: {status.where}"
+    return ""
+
+
+def gpus_in_use(job: Job) -> int:
+    """GPUs that a process keeps busy, on nodes on which no rank is known."""
+    return sum(
+        bool(gpu.processes) and bool(gpu.looks) and (gpu.looks[-1].value.utilization or 0) > IDLE_UTILIZATION
+        for node in job.nodes.values()
+        for gpu in node.gpus
+    )
+
+
+def _gone_quiet(job: Job) -> str:
+    """Which nodes sent nothing for how long, so that it is open whether the job moves; empty where none did."""
+    heard = {
+        name: node.seen_at for name, node in job.nodes.items() if node.link == "stale" and node.seen_at is not None
+    }
+    if not heard:
+        return ""
+    have = "have" if len(heard) > 1 else "has"
+    return f"{nodes_text(sorted(heard))} {have} sent nothing for {duration(max(0.0, job.now - min(heard.values())))}"
+
+
+def ended_alone(job_status: JobStatus) -> str:
+    """Which ranks ended while the others stay, and nothing tells how; empty where none did, or steps go on since."""
+    job = job_status.job
+    gone = [one for one in job_status.of("gone") if one.held >= APART_S]
+    if not gone or not job_status.present or finished(job):
+        return ""
+    explained = by_rank(failures(job)).keys() | left_at_exit(job).keys()
+    gone = [one for one in gone if one.rank not in explained]
+    first = max((one.held for one in gone), default=0.0)
+    if not gone or (job.motion.last_step_at or 0.0) > job.now - first + STEP_SLACK_S:
+        return ""
+    return (
+        f"{ranks_on((one.rank for one in gone), (one.node for one in gone))} ended {duration(first)} ago while the "
+        "others stay, and nothing that was read says how"
+    )
+
+
+# --- files of a run that is over ---------------------------------------------------------------------------------
+
+
+def last_words(job: Job) -> str:
+    """How the log that was written last ends, and when that was; empty where none is known to have ended."""
+    ends = [event for event in job.events if event.kind == "log.end" and event.at is not None and event.text]
+    if not ends:
+        return ""
+    end = max(ends, key=lambda event: (event.at or 0.0, event.source))
+    return f"the last log ended {duration(max(0.0, job.now - (end.at or 0.0)))} ago: “{end.text[:120]}” ({end.source})"
+
+
+def _outlived(job: Job) -> str:
+    """The last fault after which the run went on, and how many there were."""
+    passed = [event for event in job.passed if event.data.get("consequence") is not True]
+    if not passed:
+        return ""
+    last = passed[-1]
+    words = last.text.strip().rpartition("\n")[2].strip() or last.kind
+    others = f", and {count(len(passed) - 1, 'other')} before" if len(passed) > 1 else ""
+    return f"; what the run outlived: “{words[:120]}” ({last.source}:{last.line}){others}"
+
+
+def _of_files(job_status: JobStatus) -> str:
+    """What files in which no finding speaks say."""
+    job = job_status.job
+    looks = [status for status in job_status.read if status.activity]
+    devices = any(node.gpus or node.ports for node in job.nodes.values())
+    says_something = any(event.kind not in ("log.end", "log.error") for event in job.events)
+    if not (job.recorders or job.ras or looks or job.progress or devices or says_something):
+        return "nothing to judge: nothing that is known stands in what was read"
+    if looks:
+        where = [f"{rank_text(s.rank)} {s.activity.label} ({s.where})" for s in looks if s.activity and s.where]
+        return f"{count(len(looks), 'rank')} looked at: {listed(where, 2)}; nobody is seen to hold up the others"
+    if any(event.kind in OF_THE_ENDED or event.data.get("consequence") is True for event in job.events):
+        return "only processes that were made to end speak in what was read: the cause is in other ranks' logs"
+    unknown = warned(job, "other")
+    if unknown:
+        return f"nothing that is known is wrong; NCCL's last warning: {text_of(unknown[-1], 'message')[:160]}"
+    return "nothing wrong was found in what was read, and it does not say how the run ended"
+
+
+# --- what could not be read --------------------------------------------------------------------------------------
+
+
+def unread_sources(job_status: JobStatus) -> tuple[Unknown, ...]:
+    """List sources that could not be read, the same reason once for all its nodes; and ranks without stacks."""
+    job = job_status.job
+    reasons: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for name, node in sorted(job.nodes.items()):
+        for source, state in sorted(node.sources.items()):
+            if state.state in NOT_READ:
+                reasons[SOURCE_NAMES.get(source, source), state.why or NOT_READ[state.state]].add(name)
+        if node.link not in ("live", "limited", "offline"):
+            reasons["everything", node.why or f"the node is {node.link}"].add(name)
+    for status in job_status.of("unseen"):
+        doing = status.activity
+        if doing is not None and doing.error:
+            remedy = f"; {_may_look(job, status.node)}" if doing.error == "denied" else ""
+            reasons["stacks", ": ".join(filter(None, (doing.error, doing.said))) + remedy].add(status.node)
+    for name in logs_behind(job_status):
+        reasons["logs", "not yet read since the last rank ended: what it wrote is not known"].add(name)
+    found = [Unknown(source, tuple(sorted(nodes)), why) for (source, why), nodes in sorted(reasons.items())]
+    return (*found, *(other_jobs(job) if job.live else _too_few_answers(job)))
+
+
+def _may_look(job: Job, name: str) -> str:
+    """How stacks may be read on a node where they were refused."""
+    hello = job.nodes[name].hello if name in job.nodes else None
+    if hello is not None and hello.uid == 0:
+        return "root may not either: a container needs --cap-add SYS_PTRACE, or log in on its host"
+    return (
+        "log in as the ranks' owner or as root, or add --sudo; a container needs SYS_PTRACE (hangtop preflight tells)"
+    )
+
+
+def _too_few_answers(job: Job) -> Iterator[Unknown]:
+    """NCCL RAS answers whose counts differ, but too few to tell a hang from a job in motion."""
+    if not job.ras or len(job.ras) >= POLLS:
+        return
+    last = max(job.ras, key=lambda look: look.at).value
+    for communicator in last.communicators:
+        for op in sorted({op for rank in communicator.ranks for op in rank.counts}):
+            by_count: dict[int, list[int]] = defaultdict(list)
+            for rank in communicator.ranks:
+                if op in rank.counts:
+                    by_count[rank.counts[op]].append(rank.rank)
+            if len(by_count) > 1:
+                told = ", ".join(f"{ranks_text(ranks)} at {number}" for number, ranks in sorted(by_count.items()))
+                why = f"{op} of communicator {communicator.comm}: {told}; counts of a job in motion differ, too: ask"
+                yield Unknown("NCCL RAS", (last.node,) if last.node else (), f"{why} {POLLS} times")
