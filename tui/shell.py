@@ -6,8 +6,8 @@ import os
 import shlex
 from collections.abc import Sequence
 
+from hangtop.session.live import shell_words, ssh_words
 from hangtop.session.options import SessionOptions
-from hangtop.session.reaching import shell_words, ssh_words
 
 
 def shell_command(node: str, options: SessionOptions) -> list[str]:

@@ -20,7 +20,7 @@ from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job, Node
 from hangtop.diagnosis.preflight.scene import CheckCell, Preflight
 from hangtop.diagnosis.preflight.table import cells, findings
-from hangtop.session.reaching import ssh_words
+from hangtop.session.live import ssh_words
 from hangtop.session.session import Session
 
 PATHS = ("/tmp", "/dev/shm")

@@ -44,7 +44,7 @@ def command(
 
     With --json or --text the exit code is that of hangtop triage.
     """
-    from hangtop.session.replay import replay_session, run_to, told_events
+    from hangtop.session.replay import events_as_json, replay_session, run_to
 
     if lists:
         _list()
@@ -56,7 +56,7 @@ def command(
         return
     session, feed = replay_session(path, speed=speed)
     if events:
-        for line in told_events(session, feed):
+        for line in events_as_json(session, feed):
             click.echo(line)
         return
     first, last = feed.recording.span
@@ -88,7 +88,7 @@ def _print_samples(path: Path) -> None:
 
 
 def _kept() -> list[Path]:
-    from hangtop.session.autosave import autosave_folder, autosaved
+    from hangtop.session.recordings import autosave_folder, autosaved
 
     try:
         return autosaved(autosave_folder())

@@ -102,8 +102,8 @@ def shows_ascii_alone(term: str, encoding: str | None) -> bool:
 
 def kept(session: Session) -> str:
     """Keep what a session saw lately; says in a line what is kept where, or why not, empty where nothing was seen."""
-    from hangtop.session.autosave import MOST_BYTES, MOST_FILES, NotKeptError, autosave_folder
     from hangtop.session.recording import Recording
+    from hangtop.session.recordings import MOST_BYTES, MOST_FILES, NotKeptError, autosave_folder
 
     try:
         found = session.recordings.autosave(autosave_folder())

@@ -1,4 +1,4 @@
-"""Where a session's samples come from: a live fleet, or a recording."""
+"""Where a session's samples come from (a live fleet, or a recording), and what parts of a session need of it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from collectors.fleet.sink import Sink
-from collectors.fleet.ssh.asking import Asker
+from collectors.fleet.ssh.asking import Asker, Question
 from collectors.fleet.transport import Transport
 from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
 from collectors.samples.control import Settings
 from collectors.samples.stacks import StackDump
+from hangtop.session.state.job_state import JobState, RankState
 
 if TYPE_CHECKING:
     from collectors.fleet.targets.slurm_nodes import Scheduled
@@ -18,7 +19,43 @@ if TYPE_CHECKING:
     from hangtop.diagnosis.finding import Verdict
 
 
-class Receiver(Sink, Protocol):
+class Answers(Protocol):
+    """A session as it takes the answers of what is asked beside the stream of samples."""
+
+    def pause(self, node: str, pids: Sequence[int], *, over: bool) -> None:
+        """Take that a look which pauses these processes begins, or is over."""
+
+    def stacks(self, node: str, dumps: Sequence[StackDump]) -> None:
+        """Take what a look at a node's stacks brought, on this machine's clock."""
+
+    def witness(self, said: RecorderDump | RasReport | RasEvent) -> None:
+        """Take what a flight recorder held, RAS answered, or RAS noticed."""
+
+    def bad_line(self, node: str, text: str, why: str) -> None:
+        """Count what could not be read."""
+
+
+class AskingSession(Answers, Protocol):
+    """A session as who asks its nodes sees it; see :class:`~hangtop.session.session.Session`."""
+
+    @property
+    def state(self) -> JobState:
+        """The latest of everything."""
+
+    def now(self) -> float:
+        """The session's present."""
+
+    def living(self) -> list[RankState]:
+        """The living ranks of the job."""
+
+    def transport(self, node: str) -> Transport:
+        """The open connection to a node."""
+
+    def python(self, node: str) -> str:
+        """The interpreter that was found on a node."""
+
+
+class Receiver(Sink, Answers, Protocol):
     """What a feed delivers to: a sink that also answers questions and knows what the nodes should do."""
 
     asker: Asker
@@ -37,15 +74,6 @@ class Receiver(Sink, Protocol):
 
     def located(self, plan: NodeLocations) -> None:
         """Take the racks, leaves and hosts of the nodes."""
-
-    def pause(self, node: str, pids: Sequence[int], *, over: bool) -> None:
-        """Take that a look which pauses these processes begins, or is over."""
-
-    def stacks(self, node: str, dumps: Sequence[StackDump]) -> None:
-        """Take what a look at a node's stacks brought, on this machine's clock."""
-
-    def witness(self, said: RecorderDump | RasReport | RasEvent) -> None:
-        """Take what a flight recorder held, RAS answered, or RAS noticed."""
 
     def mark(self, at: float, text: str) -> None:
         """Mark a moment on the line of time."""
@@ -70,7 +98,7 @@ class Player(Protocol):
 
 
 class Feed(Protocol):
-    """What delivers into a session."""
+    """What delivers into a session. What reaches a node raises :class:`~collectors.fleet.transport.TransportError`."""
 
     @property
     def live(self) -> bool:
@@ -84,19 +112,30 @@ class Feed(Protocol):
         """The feed's present: wall clock, or a recording's time."""
 
     async def start(self, receiver: Receiver) -> None:
-        """Begin to deliver. Raises :class:`~collectors.fleet.transport.TransportError` when it cannot."""
+        """Begin to deliver."""
 
     async def close(self) -> None:
         """Stop, and leave nothing behind."""
 
     def transport(self, node: str) -> Transport:
-        """The open connection to a node. Raises :class:`~collectors.fleet.transport.TransportError`."""
+        """The open connection to a node."""
 
     def python(self, node: str) -> str:
-        """The interpreter that was found on a node. Raises :class:`~collectors.fleet.transport.TransportError`."""
+        """The interpreter that was found on a node."""
 
     def retry(self, node: str) -> None:
-        """Try to reach a lost node now. Raises :class:`~collectors.fleet.transport.TransportError`."""
+        """Try to reach a lost node now."""
 
     def settings(self, node: str | None, settings: Settings) -> None:
         """Send new settings to one node, or to all."""
+
+
+class Nobody:
+    """An asker for sessions in which nobody can be asked."""
+
+    async def ask(self, question: Question) -> str | None:  # noqa: ARG002 - the protocol's
+        """Decline."""
+        return None
+
+    def tell(self, text: str) -> None:
+        """Let it be."""

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from collectors.fleet.sink import LinkChange
 from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
 from collectors.samples.gpus import GpuProcesses
+from collectors.samples.location import Location
 from collectors.samples.ranks import RankProcess
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import Look
 from hangtop.session.entries import BadLine, Mark, Pause, StackLook
-from hangtop.session.locating import Locator
 from hangtop.session.motion import own_pauses
 from hangtop.session.motion.progress import Progress
 from hangtop.session.numbering import numbers_by_gpus, numbers_of
 from hangtop.session.options import SessionOptions
 from hangtop.session.recordings import Recordings
 from hangtop.session.state.changes import Change
-from hangtop.session.state.job_state import JobState
+from hangtop.session.state.job_state import JobState, NodeState
 from hangtop.session.state.sharing import shared_dump, shared_stack
 from hangtop.session.store import Store
 
@@ -29,6 +29,39 @@ if TYPE_CHECKING:
 
 _TELL_OF_GPUS = frozenset({GpuProcesses, RankProcess})
 """Kinds of samples after which a process without a number may have one by its GPU."""
+
+
+class NodeLocator:
+    """Racks, leaves and hosts of the nodes: told once for each node, and again when it is known by more names."""
+
+    def __init__(self, state: JobState) -> None:
+        self._state = state
+        self._known: list[NodeLocations] = []
+        self._asked: dict[str, tuple[object, ...]] = {}
+
+    def learn(self, locations: NodeLocations) -> None:
+        """Take locations; of the same nodes, in the place of those before."""
+        if locations.by_name:
+            self._known = [*(one for one in self._known if one.by_name.keys() != locations.by_name.keys()), locations]
+            self._asked.clear()
+
+    def news(self) -> Iterator[tuple[str, list[Location]]]:
+        """Nodes with their locations."""
+        for name, node in self._state.nodes.items() if self._known else ():
+            known = (node.roster, node.hello)  # the roster moves when a rank comes
+            if self._asked.get(name) == known:
+                continue
+            self._asked[name] = known
+            names = _names(node)
+            if found := [place for locations in self._known for place in locations.of(names)]:
+                yield name, found
+
+
+def _names(node: NodeState) -> tuple[str, ...]:
+    """What the node is called, by its user first: a cluster's own name for it may be another."""
+    hostname = node.hello.hostname if node.hello is not None else ""
+    own = {rank.process.env.get("SLURMD_NODENAME", "") for rank in node.ranks.values()}
+    return tuple(dict.fromkeys(filter(None, (*sorted(own), hostname, node.name.rpartition("@")[2]))))
 
 
 class Intake:
@@ -42,7 +75,7 @@ class Intake:
         self._store = Store(clock=now)
         self.progress = Progress(self._store.state)
         self.recordings = Recordings(options, self._store.state, now)
-        self._locator = Locator(self._store.state)
+        self._locator = NodeLocator(self._store.state)
 
     @property
     def state(self) -> JobState:

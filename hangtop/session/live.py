@@ -1,25 +1,138 @@
-"""A live feed: the fleet's connections to the nodes of a job."""
+"""A live session: which nodes the options name, by which way they are reached, and the connections to them."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from collectors.fleet.clean import clean
 from collectors.fleet.ssh.asking import Question
+from collectors.fleet.targets.chosen import Target, TargetError, parse, resolve
+from collectors.fleet.targets.slurm import SlurmComponent, parts_of_job
 from collectors.fleet.transport import Transport, TransportError
-from collectors.fleet.via.kubectl import Kubectl
+from collectors.fleet.via.kubectl import Kubectl, PodSelection, list_pods
+from collectors.fleet.via.srun import Srun
+from collectors.fleet.via.way import KUBECTL, SLURM, Way, way_of
+from collectors.formats import slurm_topology as topology_text
+from collectors.formats.slurm_topology import NodeLocations
 from collectors.samples.control import Settings
 from hangtop import __version__
 from hangtop.session.aside import aside
 from hangtop.session.feed import Receiver
-from hangtop.session.options import SessionOptions
-from hangtop.session.reaching import Reach, reach
+from hangtop.session.options import SessionOptions, job_of_slurm
 from hangtop.session.session import Session
 
 if TYPE_CHECKING:
     from collectors.fleet.fleet import Fleet
+
+TOPOLOGY_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Nodes, and the way to all of them."""
+
+    targets: tuple[Target, ...]
+    way: Way | None = None
+    """None for hangtop's own SSH."""
+    parts: tuple[SlurmComponent, ...] = ()
+    """Of the Slurm job."""
+    logs: tuple[str, ...] = ()
+    """Files that the scheduler says the job writes, as globs."""
+    notes: tuple[str, ...] = ()
+    """What the user should know of the way, once."""
+    locations: NodeLocations | None = None
+    """Racks and leaves of the nodes, by a file."""
+
+
+def live_session(options: SessionOptions) -> Session:
+    """A session over the nodes that the options name. Raises :class:`TargetError` where they name none."""
+    found = reach(options)
+    known = replace(options, logs=(*options.logs, *(log for log in found.logs if log not in options.logs)))
+    return Session(known, feed=LiveFeed(found, known))
+
+
+def reach(options: SessionOptions) -> Reach:
+    """What the options name. Asks Slurm or Kubernetes, so it may block. Raises :class:`TargetError`."""
+    locations = None if options.topology is None else read_topology(options.topology)
+    found = _pods(options) if options.via == KUBECTL else _machines(options)
+    return replace(found, locations=locations)
+
+
+def _machines(options: SessionOptions) -> Reach:
+    job = job_of_slurm(options)
+    if any((options.namespace, options.selector, options.container)):
+        raise TargetError("-n, -l and --container are of pods: say --via kubectl too")
+    if options.via == SLURM and not job:
+        raise TargetError("--via slurm goes into the nodes of a job: name it by --slurm JOBID")
+    parts = parts_of_job(job) if job else ()
+    targets = _targets(options, parts)
+    logs = tuple(dict.fromkeys(log for part in parts for log in part.logs))
+    if options.via == SLURM:
+        srun = Srun(parts)
+        return Reach(targets, srun, parts=parts, logs=logs, notes=tuple(filter(None, [srun.needs()])))
+    way = way_of(options.via, options.ssh_config)
+    if way is not None and any(target.local for target in targets):
+        raise TargetError(f"--via {options.via!r} needs nodes to lead to: name some")
+    return Reach(targets, way, parts=parts, logs=logs)
+
+
+def _targets(options: SessionOptions, parts: tuple[SlurmComponent, ...]) -> tuple[Target, ...]:
+    """The nodes that are named and those of the job; where all that are named are of the job, they alone."""
+    of_job = {target.host for target in parse(part.nodes for part in parts)}
+    if options.targets or options.hostfile is not None:
+        named = resolve(options.targets, hostfile=options.hostfile)
+        if all(target.host in of_job for target in named):
+            return named
+    return resolve(options.targets, hostfile=options.hostfile, more=[part.nodes for part in parts])
+
+
+def _pods(options: SessionOptions) -> Reach:
+    """Pods by their names, or by their labels."""
+    if options.slurm or options.hostfile:
+        raise TargetError("--via kubectl goes into pods, not into the nodes of a --slurm job or a --hostfile")
+    place = PodSelection(options.namespace, options.selector, options.container)
+    named = [target.host for target in parse(options.targets)]
+    if named and options.selector:
+        raise TargetError("name pods, or choose them by -l, not both")
+    way = Kubectl(place, list_pods(place, named))
+    if not way.names:
+        raise TargetError(f"no pod is chosen by -l {options.selector}" if options.selector else "no such pod")
+    return Reach(tuple(parse(way.names)), way)
+
+
+def read_topology(path: Path) -> NodeLocations:
+    """Racks and leaves that a file names. Raises :class:`TargetError`."""
+    try:
+        with path.open("rb") as file:
+            text = clean(file.read(TOPOLOGY_BYTES).decode("utf-8", "replace"))
+    except OSError as error:
+        raise TargetError(f"{path}: cannot be read: {error.strerror}") from None
+    found = topology_text.read(text, path.name)
+    if not found.by_name:
+        raise TargetError(f"{path}: is neither a topology.conf of Slurm nor what scontrol show topology prints")
+    return found
+
+
+def shell_words(node: str, options: SessionOptions) -> list[str] | None:
+    """Argv of a shell for a person on a node by the session's ``--via``; None without one.
+
+    Asks Slurm where that is the way. Raises :class:`TargetError`, and
+    :class:`~collectors.fleet.transport.Refused` for a node that the way cannot name.
+    """
+    if options.via is None:
+        return None
+    way = reach(options).way
+    (target,) = resolve([node])
+    return None if way is None else way.terminal(target)
+
+
+def ssh_words(options: SessionOptions) -> list[str]:
+    """The ssh that reads what this session was told to read; a node and what it is to do there follow."""
+    return ["ssh"] if options.ssh_config is None else ["ssh", "-F", str(options.ssh_config)]
 
 
 class LiveFeed:
@@ -47,7 +160,7 @@ class LiveFeed:
         self._fleet = Fleet(
             self._reach.targets,
             sink=receiver,
-            asker=_AskThrough(receiver),
+            asker=_SessionAsker(receiver),
             options=FleetOptions(
                 settings=receiver.settings(),
                 ssh_config=options.ssh_config,
@@ -60,12 +173,12 @@ class LiveFeed:
         for note in self._reach.notes:
             receiver.asker.tell(note)
         await self._fleet.start(aside)
-        if self._reach.plan is not None:
-            receiver.located(self._reach.plan)
+        if self._reach.locations is not None:
+            receiver.located(self._reach.locations)
         self._asking = asyncio.create_task(self._ask_schedulers(receiver), name="hangtop schedulers")
 
     async def _ask_schedulers(self, receiver: Receiver) -> None:
-        """Ask whoever gave the job its nodes about them: where they hang, once, and Slurm how they are, for ever."""
+        """Ask the scheduler where the nodes hang, once, and Slurm how they are, again and again."""
         if self._reach.parts:
             from collectors.fleet.targets import slurm_topology
             from collectors.fleet.targets.slurm_nodes import keep_asking
@@ -91,29 +204,28 @@ class LiveFeed:
 
     def transport(self, node: str) -> Transport:
         """The open connection to a node. Raises :class:`TransportError`."""
-        if self._fleet is None:
-            raise TransportError(f"{node}: not connected yet")
-        return self._fleet.transport(node)
+        return self._started(node).transport(node)
 
     def python(self, node: str) -> str:
-        """The interpreter that was found on a node."""
-        if self._fleet is None:
-            raise TransportError(f"{node}: not connected yet")
-        return self._fleet.python(node)
+        """The interpreter that was found on a node. Raises :class:`TransportError`."""
+        return self._started(node).python(node)
 
     def retry(self, node: str) -> None:
-        """Try to reach a lost node now, and ask again what was declined."""
-        if self._fleet is None:
-            raise TransportError(f"{node}: not connected yet")
-        self._fleet.retry(node)
+        """Try to reach a lost node now, and ask again what was declined. Raises :class:`TransportError`."""
+        self._started(node).retry(node)
 
     def settings(self, node: str | None, settings: Settings) -> None:
         """Send new settings to one node, or to all."""
         if self._fleet is not None:
             self._fleet.settings(node, settings)
 
+    def _started(self, node: str) -> Fleet:
+        if self._fleet is None:
+            raise TransportError(f"{node}: not connected yet")
+        return self._fleet
 
-class _AskThrough:
+
+class _SessionAsker:
     """Puts a question to whoever answers for the session at that moment."""
 
     def __init__(self, receiver: Receiver) -> None:
@@ -126,13 +238,3 @@ class _AskThrough:
     def tell(self, text: str) -> None:
         """Pass it on."""
         self._receiver.asker.tell(text)
-
-
-def live_session(options: SessionOptions) -> Session:
-    """A session over the nodes that the options name.
-
-    Raises :class:`~collectors.fleet.targets.chosen.TargetError` when they name none that can be meant.
-    """
-    found = reach(options)
-    known = replace(options, logs=(*options.logs, *(log for log in found.logs if log not in options.logs)))
-    return Session(known, feed=LiveFeed(found, known))

@@ -10,7 +10,7 @@ whose oldest rows go.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -29,48 +29,31 @@ from collectors.samples.registry import SAMPLES
 from collectors.samples.stream import Fault
 from hangtop.session.entries import OTHERS, About, BadLine, End, Entry, Mark, Payload
 
-BLOCK_BYTES = 256 * 1024
-"""Bytes of lines after which a block is written …"""
-BLOCK_SECONDS = 5.0
-"""… or seconds: what a crash of hangtop may cost."""
+BLOCK_BYTES, BLOCK_SECONDS = 256 * 1024, 5.0
+"""Bytes of lines, or seconds, after which a block is written: what a crash of hangtop may cost."""
 LARGEST = 64 << 20
-"""Bytes of a block's lines; one that claims more is damaged."""
-LEVEL = 3
+"""Bytes of a block's lines; a block that claims more is damaged."""
 SCHEMA = (
-    "PRAGMA page_size=1024; CREATE TABLE about (value TEXT); CREATE TABLE block "
+    "PRAGMA page_size=1024; PRAGMA synchronous=OFF; CREATE TABLE about (value TEXT); CREATE TABLE block "
     "(id INTEGER PRIMARY KEY, first REAL, last REAL, snapshot INTEGER, size INTEGER, body BLOB);"
 )
+WRITTEN_BY_PROGRAMS = frozenset(
+    (LogEvent, LogLines, RankProcess, Helper, PortUse, GpuProcesses, Fault, BadLine, Mark)
+)  # fmt: skip
+"""Kinds whose texts may hold a secret: a recording is passed on, so tokens that show by their shape are left out."""
 
 
 class RecordingError(Exception):
     """The file cannot be written or read; the text names it and says why."""
 
 
-WORDS = frozenset((LogEvent, LogLines, RankProcess, Helper, PortUse, GpuProcesses, Fault, BadLine, Mark))
-"""Kinds that carry what a program or its user wrote."""
 for _kind in (*SAMPLES, RecorderDump, RasReport, RasEvent):
     bounds.bind(_kind)  # a recording may come from anybody
 _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
     kind.__name__: msgspec.json.Decoder(kind) for kind in (*SAMPLES, *OTHERS)
 }
-_encode_json = msgspec.json.Encoder().encode
 _decode_line = msgspec.json.Decoder(tuple[float, str, str, msgspec.Raw]).decode
-
-
-def _encode(row: object) -> bytes:
-    """A row as JSON; half of a surrogate pair, as in a file's name that is no UTF-8, becomes a question mark."""
-    try:
-        return _encode_json(row)
-    except UnicodeEncodeError:
-        return _encode_json(_encodable(msgspec.to_builtins(row)))
-
-
-def _encodable(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, dict):
-        return {_encodable(key): _encodable(item) for key, item in value.items()}
-    return [_encodable(item) for item in value] if isinstance(value, list | tuple) else value
+_encode = msgspec.json.Encoder().encode
 
 
 class Recorder:
@@ -80,12 +63,14 @@ class Recorder:
         """Create the file, for its owner alone; one that is there is never overwritten."""
         self.path = path
         self.bytes_written = 0
+        self.first = about.started
+        """The oldest moment that can be shown."""
         self._about = about
         self._limit = limit
         self._lines: list[bytes] = []
         self._size = 0
-        self._first = self._last = about.started
-        self._pack = zstandard.ZstdCompressor(level=LEVEL).compress
+        self._began = self._last = about.started
+        self._pack = zstandard.ZstdCompressor(level=3).compress
         try:
             path.touch(mode=0o600, exist_ok=False)
         except FileExistsError:
@@ -93,62 +78,54 @@ class Recorder:
         except OSError as error:
             raise RecordingError(f"{path}: cannot be written: {error.strerror}") from None
         self._file = sqlite3.connect(path, isolation_level=None)
-        # a crash of this machine may cost the file, one of hangtop must not
-        self._execute("PRAGMA synchronous=OFF")
         try:
             self._file.executescript(SCHEMA)
         except sqlite3.Error as error:
             raise RecordingError(f"{error}: {path} cannot be written") from None
-        self._execute("INSERT INTO about VALUES (?)", _encode(about).decode())
+        self._rows("INSERT INTO about VALUES (?)", _encode(about).decode())
 
     def add(self, at: float, node: str, payloads: Iterable[Payload]) -> None:
         """Add what came together."""
         for payload in payloads:
-            value = _without_secrets(payload) if type(payload) in WORDS else payload
-            line = _encode((at, node, type(payload).__name__, value))
+            line = _line(Entry(at, node, payload))
             if not self._lines:
-                self._first = at
+                self._began = at
             self._lines.append(line)
             self._size += len(line) + 1
-        self._last = max(self._first, at)  # a wall clock may be set back; a block's times never run backwards
-        if self._size >= BLOCK_BYTES or self._last - self._first >= BLOCK_SECONDS:
+        self._last = max(self._began, at)  # a wall clock may be set back; a block's times never run backwards
+        if self._size >= BLOCK_BYTES or self._last - self._began >= BLOCK_SECONDS:
             self.flush()
 
     def flush(self) -> None:
         """Write what is left."""
         if self._lines:
             lines, self._lines, self._size = self._lines, [], 0
-            self._write(lines, self._first, self._last, snapshot=False)
+            self._write(lines, self._began, self._last, snapshot=False)
 
     def snapshot(self, entries: Sequence[Entry]) -> None:
-        """Write what was known of all nodes."""
-        lines = [_encode((at, node, type(value).__name__, _cleaned(value))) for at, node, value in entries]
+        """Write what was known of all nodes; with a limit, make room before."""
         times = [entry.at for entry in entries]
-        self._write(lines, min(times), max(times), snapshot=True)
-        if self._limit is None:
-            return
+        self._write([_line(entry) for entry in entries], min(times), max(times), snapshot=True)
+        if self._limit is not None:
+            self._make_room(self._limit)
+
+    def _make_room(self, limit: int) -> None:
         held = self._rows("SELECT sum(length(body)) FROM block")[0][0]
         for number, size in self._rows("SELECT id, length(body) FROM block ORDER BY id"):
-            if held <= self._limit:
+            if held <= limit:
                 break
             held -= size
-            self._execute("DELETE FROM block WHERE id = ?", number)
+            self._rows("DELETE FROM block WHERE id = ?", number)
         # what has no snapshot before it cannot be shown
-        self._execute("DELETE FROM block WHERE id < (SELECT min(id) FROM block WHERE snapshot)")
-        first = self._rows("SELECT first FROM block ORDER BY id LIMIT 1")[0][0]
+        self._rows("DELETE FROM block WHERE id < (SELECT min(id) FROM block WHERE snapshot)")
         if not self._rows("SELECT id FROM block WHERE id = 1"):
-            self._about = self._about._replace(started=first)
-            self._execute("UPDATE about SET value = ?", _encode(self._about).decode())
+            self.first = self._rows("SELECT first FROM block ORDER BY id LIMIT 1")[0][0]
+            self._rows("UPDATE about SET value = ?", _encode(self._about._replace(started=self.first)).decode())
 
     def opened(self) -> Recording:
         """The recording as far as it was written, to be read."""
         self.flush()
         return Recording(self.path)
-
-    @property
-    def first(self) -> float:
-        """The oldest moment that can be shown."""
-        return self._about.started
 
     def close(self, at: float | None = None) -> None:
         """Write what is left, and that it was watched until ``at``; end the file."""
@@ -159,13 +136,6 @@ class Recorder:
         finally:
             self._file.close()
 
-    def begin_with(self, entries: Sequence[Entry]) -> None:
-        """Add to the snapshot with which the recording begins, as what came before it has gone."""
-        number, size, body = self._rows("SELECT id, size, body FROM block ORDER BY id LIMIT 1")[0]
-        lines = [_encode((at, node, type(value).__name__, _cleaned(value))) for at, node, value in entries]
-        data = b"\n".join([zstandard.ZstdDecompressor().decompress(body, max_output_size=size), *lines])
-        self._execute("UPDATE block SET size = ?, body = ? WHERE id = ?", len(data), self._pack(data), number)
-
     def discard(self) -> None:
         """End the file, and remove it."""
         self._file.close()
@@ -175,11 +145,8 @@ class Recorder:
         data = b"\n".join(lines)
         body = self._pack(data)
         row = (first, last, snapshot, len(data), body)
-        self._execute("INSERT INTO block (first, last, snapshot, size, body) VALUES (?, ?, ?, ?, ?)", *row)
+        self._rows("INSERT INTO block (first, last, snapshot, size, body) VALUES (?, ?, ?, ?, ?)", *row)
         self.bytes_written += len(body)
-
-    def _execute(self, statement: str, *values: object) -> None:
-        self._rows(statement, *values)
 
     def _rows(self, statement: str, *values: object) -> list[Any]:
         try:
@@ -190,7 +157,7 @@ class Recorder:
 
 
 class Recording:
-    """A recording, open for reading."""
+    """A recording, open for reading. Nothing of the file is trusted."""
 
     def __init__(self, path: Path) -> None:
         """Read what it is about. Raises :class:`RecordingError` for anything that is no recording."""
@@ -221,7 +188,7 @@ class Recording:
         return self.span[0]
 
     def opened(self) -> Recording:
-        """This one."""
+        """This one: as :meth:`Recorder.opened`."""
         return self
 
     def entries(self, since: float = float("-inf"), until: float = float("inf")) -> Iterator[Entry]:
@@ -233,42 +200,42 @@ class Recording:
             "SELECT id FROM block WHERE last > ?1 AND first <= ?2 "
             "AND (NOT snapshot OR (?1 < 0 AND id = (SELECT min(id) FROM block))) ORDER BY id"
         )
-        for entry in self._blocks(chosen, max(since, -1e300), until):
+        for line in self._lines(chosen, max(since, -1e300), until):
+            entry = self._entry(line)
+            if entry is None:
+                return
             if since < entry.at <= until:
                 yield entry
 
     def snapshot(self, at: float) -> list[Entry]:
         """The newest snapshot up to a time; empty where there is none."""
         newest = "SELECT id FROM block WHERE snapshot AND last <= ? ORDER BY id DESC LIMIT 1"
-        return list(self._blocks(newest, at))
+        return [entry for line in self._lines(newest, at) if (entry := self._entry(line)) is not None]
 
     def lines(self) -> Iterator[bytes]:
         """All lines as they stand in the file, without snapshots."""
-        for body in self._bodies("SELECT id FROM block WHERE NOT snapshot ORDER BY id", ()):
-            yield from body.split(b"\n")
+        return self._lines("SELECT id FROM block WHERE NOT snapshot ORDER BY id")
 
-    def _blocks(self, chosen: str, *values: float) -> Iterator[Entry]:
-        for body in self._bodies(chosen, values):
-            try:
-                entries = [_entry(line) for line in body.split(b"\n")]
-            except (msgspec.DecodeError, KeyError, ValueError) as error:
-                self.damage = f"damaged: {error}"
-                return
-            yield from entries
+    def _entry(self, line: bytes) -> Entry | None:
+        """One line decoded; None, and ``damage``, where that cannot be."""
+        try:
+            return _entry(line)
+        except (msgspec.DecodeError, KeyError, ValueError) as error:
+            self.damage = f"damaged: {error}"
+            return None
 
-    def _bodies(self, chosen: str, values: Sequence[float]) -> Iterator[bytes]:
-        """The lines of the blocks that a statement chooses, each bounded."""
+    def _lines(self, chosen: str, *values: float) -> Iterator[bytes]:
+        """The lines of the blocks that a statement chooses, block by block."""
         try:
             with closing(self._connected()) as connected:
                 for (number,) in connected.execute(chosen, values).fetchall():
                     query = "SELECT size, body FROM block WHERE id = ? AND typeof(body) = 'blob' AND length(body) < ?"
                     size, body = connected.execute(query, (number, LARGEST)).fetchone() or (LARGEST + 1, b"")
-                    yield _unpacked(body, size)
+                    yield from _unpacked(body, size).split(b"\n")
         except (sqlite3.Error, zstandard.ZstdError, ValueError, TypeError) as error:
             self.damage = f"damaged, or cut off: {error}"
 
     def _connected(self) -> sqlite3.Connection:
-        """Open the file for reading, nothing of which is trusted."""
         connected = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)
         connected.execute("PRAGMA trusted_schema=OFF")
         tables = connected.execute("SELECT type FROM sqlite_master WHERE name IN ('about', 'block')").fetchall()
@@ -292,19 +259,26 @@ def _entry(line: bytes) -> Entry:
     return Entry(at, node, _DECODERS[kind].decode(value))
 
 
-def _cleaned(value: Payload) -> Payload:
-    cleaned: Payload = _without_secrets(value) if type(value) in WORDS else value
-    return cleaned
+def _line(entry: Entry) -> bytes:
+    """An entry as JSON; half of a surrogate pair, as in a file's name that is no UTF-8, becomes a question mark."""
+    at, node, value = entry
+    shown = _each_text(value, redact.shapes) if type(value) in WRITTEN_BY_PROGRAMS else value
+    row = (at, node, type(value).__name__, shown)
+    try:
+        return _encode(row)
+    except UnicodeEncodeError:
+        return _encode(_each_text(msgspec.to_builtins(row), lambda text: text.encode("utf-8", "replace").decode()))
 
 
-def _without_secrets(value: Any) -> Any:
-    """The same value, every text in it without tokens that show by their shape: a recording is passed on."""
+def _each_text(value: Any, change: Callable[[str], str]) -> Any:
+    """The same value, each text in it changed."""
     if isinstance(value, str):
-        return redact.shapes(value)
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*map(_without_secrets, value))
+        return change(value)
+    if isinstance(value, tuple):
+        changed = [_each_text(item, change) for item in value]
+        return type(value)(*changed) if hasattr(value, "_fields") else tuple(changed)
     if isinstance(value, list):
-        return [_without_secrets(item) for item in value]
+        return [_each_text(item, change) for item in value]
     if isinstance(value, dict):
-        return {key: _without_secrets(item) for key, item in value.items()}
+        return {_each_text(key, change): _each_text(item, change) for key, item in value.items()}
     return value

@@ -1,9 +1,17 @@
-"""What a session records: in a file that somebody named, and of the last while in one that gives way (the past)."""
+"""What a session records: in a file that somebody named, and of the last while in one that gives way (the past).
+
+When the screen is left, the past becomes a recording in the user's own folder; of those a few are kept.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
+import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +34,17 @@ SLICE = 8
 """Nodes of a snapshot that are copied in one go: some 3 ms."""
 MOST_NODES = 512
 """Nodes of a job whose past is kept: beyond that it would take a tenth of a core, and reach back a few minutes."""
+MOST_BYTES, MOST_FILES = 1 << 30, 32
+"""Of all recordings that are kept when the screen is left; the oldest go."""
+SUFFIX, PART = ".hangtop", ".part"
+"""Of a recording that is kept, and of one that is being written."""
+LEFT = 3600.0
+"""Seconds after which nobody writes a ``.part`` any more."""
+_UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+class NotKeptError(Exception):
+    """Nothing could be kept; the text says why."""
 
 
 class Recordings:
@@ -36,7 +55,7 @@ class Recordings:
         self._state = state
         self._now = now
         self._recorder: Recorder | None = None
-        self._snapshot_at = self._began = float("-inf")
+        self._snapshot_at = float("-inf")
         self.fault = ""
         """Why the recording ended before the session; empty while all is well."""
         self.past: Recorder | Recording | None = None
@@ -47,53 +66,33 @@ class Recordings:
     def record(self, path: Path) -> Recorder:
         """Write all that comes from now on to a file, until this is closed. Raises RecordingError."""
         self._recorder = self._begun(path, None)
-        self._snapshot_at = float("-inf")
         return self._recorder
 
     def keep_past(self, folder: Path | None = None) -> None:
         """Keep all that comes from now on for a while in a file of this folder, so that a moment can be shown again."""
-        from hangtop.session.autosave import autosave_folder, half_written
         from hangtop.session.recording import RecordingError
 
         if self.past is not None:
             return
         try:
-            path = half_written(folder or autosave_folder())
+            path = _half_written(folder or autosave_folder())
             self.past = self._begun(path, min(LIMIT, int(shutil.disk_usage(path.parent).free * SPARE)))
-            self._began = self.past.first
-            self._snapshot_at = float("-inf")
         except OSError as error:
             self.forget_past(f"the past cannot be kept: {error.filename}: {error.strerror}")
         except RecordingError as error:
             self.forget_past(f"the past cannot be kept: {error}")
 
-    def _begun(self, path: Path, limit: int | None) -> Recorder:
-        from hangtop.session.recording import Recorder
-
-        recorder = Recorder(path, self._about(), limit)
-        if self._state.nodes:
-            known = [entry for node in self._state.nodes for entry in self._entries(node)]
-            recorder.snapshot([*self._of_job(), *known])
-        return recorder
-
-    def _about(self) -> About:
-        options = self._options
-        by_others = options.hostfile or options.via or job_of_slurm(options)
-        targets = sorted(self._state.nodes) if by_others and not options.targets else options.targets
-        return About(__version__, list(targets), self._now(), options.interval, options.patience, options.label)
-
     def forget_past(self, why: str) -> None:
         """Keep it no longer."""
-        past, self.past, self.no_past = self.past, None, why
-        _remove(past)
+        self.no_past = why
+        self._remove_past()
         self._state.changes.append(Change(self._now(), "", why, "hangtop"))
 
     def take(self, node: str, payloads: Sequence[Payload]) -> None:
         """Add what was taken in to the recording and to the past."""
-        if self.past is None and self._recorder is None:
-            return
-        at = self._now()
-        self._write(lambda recorder: recorder.add(at, node, payloads))
+        if self.past is not None or self._recorder is not None:
+            at = self._now()
+            self._write(lambda recorder: recorder.add(at, node, payloads))
 
     def snapshots(self) -> Iterator[None]:
         """Write a snapshot when it is time to, in slices; to be called once a second."""
@@ -108,25 +107,14 @@ class Recordings:
         self._write(lambda recorder: recorder.flush())
         entries = self._of_job()
         for number, node in enumerate(nodes, 1):
-            entries += self._entries(node)
+            entries += self._of_node(node)
             if number % SLICE == 0:
                 yield
         self._write(lambda recorder: recorder.snapshot(entries))
 
-    def _entries(self, name: str) -> list[Entry]:
-        from hangtop.session.snapshot import snapshot_of
-
-        at = self._now()
-        return [Entry(at, name, payload) for payload in snapshot_of(self._state, name, at)]
-
-    def _of_job(self) -> list[Entry]:
-        return [Entry(self._now(), "", dump) for dump in self._state.recorders.values()]
-
     def autosave(self, folder: Path) -> Path | None:
         """End the past, and keep it as a recording; None where no node was ever heard. Raises NotKeptError."""
-        from hangtop.session.autosave import NotKeptError, kept_as
         from hangtop.session.recording import Recorder, RecordingError
-        from hangtop.session.snapshot import told_before
 
         if all(node.seen_at is None for node in self._state.nodes.values()):
             return None
@@ -135,20 +123,42 @@ class Recordings:
             raise NotKeptError(self.no_past)
         self.past, self.no_past = None, "it was kept as a recording"
         try:
-            if past.first > self._began:
-                past.begin_with(told_before(self._state, past.first))
             past.close(self._now())
-            return kept_as(past.path, folder, self._about().targets, self._now())
+            return _kept_as(past.path, folder, self._about().targets, self._now())
         except (OSError, RecordingError) as error:
             past.path.unlink(missing_ok=True)
             raise NotKeptError(str(error)) from None
 
     def close(self) -> None:
-        """End both."""
-        past, self.past = self.past, None
-        _remove(past)
+        """End both; nothing is left of the past."""
+        self._remove_past()
         self._write(lambda recorder: recorder.close(self._now()))
         self._recorder = None
+
+    def _begun(self, path: Path, limit: int | None) -> Recorder:
+        from hangtop.session.recording import Recorder
+
+        recorder = Recorder(path, self._about(), limit)
+        if self._state.nodes:
+            known = [entry for node in self._state.nodes for entry in self._of_node(node)]
+            recorder.snapshot([*self._of_job(), *known])
+        self._snapshot_at = float("-inf")
+        return recorder
+
+    def _about(self) -> About:
+        options = self._options
+        by_others = options.hostfile or options.via or job_of_slurm(options)
+        targets = sorted(self._state.nodes) if by_others and not options.targets else options.targets
+        return About(__version__, list(targets), self._now(), options.interval, options.patience, options.label)
+
+    def _of_node(self, name: str) -> list[Entry]:
+        from hangtop.session.snapshot import snapshot_of
+
+        at = self._now()
+        return [Entry(at, name, payload) for payload in snapshot_of(self._state, name, at)]
+
+    def _of_job(self) -> list[Entry]:
+        return [Entry(self._now(), "", dump) for dump in self._state.recorders.values()]
 
     def _write(self, write: Callable[[Recorder], None]) -> None:
         from hangtop.session.recording import Recorder, RecordingError
@@ -166,10 +176,56 @@ class Recordings:
                 self.fault = str(error)
                 self._state.changes.append(Change(self._now(), "", f"recording ended: {error}", "other"))
 
+    def _remove_past(self) -> None:
+        """End the past, and leave nothing of it; a recording that is replayed stays."""
+        from hangtop.session.recording import Recorder
 
-def _remove(past: Recorder | Recording | None) -> None:
-    """End a past, and leave nothing of it; a recording that is replayed stays."""
-    from hangtop.session.recording import Recorder
+        past, self.past = self.past, None
+        if isinstance(past, Recorder):
+            past.discard()
 
-    if isinstance(past, Recorder):
-        past.discard()
+
+def autosave_folder() -> Path:
+    """Where they lie: ``$XDG_STATE_HOME/hangtop``, usually ``~/.local/state/hangtop``."""
+    import platformdirs
+
+    return platformdirs.user_state_path("hangtop")
+
+
+def autosaved(folder: Path) -> list[Path]:
+    """Recordings that are kept, the oldest first. Raises :class:`OSError`."""
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if path.suffix == SUFFIX and path.is_file())
+
+
+def _half_written(folder: Path) -> Path:
+    """A name there for what is being recorded. Raises :class:`OSError` where the folder cannot be made."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    names = (f"{os.getpid()}-{number}{PART}" for number in count())
+    return next(path for name in names if not (path := folder / name).exists())
+
+
+def _kept_as(path: Path, folder: Path, targets: Sequence[str], at: float) -> Path:
+    """Give what was recorded its name: when it ended, and what was watched. Raises :class:`OSError`."""
+    what = _UNFIT.sub("-", targets[0])[:40].strip("-.") if targets else "here"
+    stem = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(at))}-{what}"
+    names = (stem, *(f"{stem}-{number}" for number in range(2, MOST_FILES)))
+    name = next((name for name in names if not (folder / (name + SUFFIX)).exists()), stem)
+    kept = path.rename(folder / (name + SUFFIX))
+    _remove_oldest(folder, kept)
+    return kept
+
+
+def _remove_oldest(folder: Path, newest: Path) -> None:
+    """Remove the oldest recordings that are too many or too much, and parts that nobody writes any more."""
+    held = 0
+    for number, path in enumerate([newest, *(one for one in reversed(autosaved(folder)) if one != newest)], 1):
+        with suppress(FileNotFoundError):  # another hangtop has removed it
+            held += path.stat().st_size
+            if path != newest and (number > MOST_FILES or held > MOST_BYTES):
+                path.unlink()
+    for path in folder.glob(f"*{PART}"):
+        with suppress(FileNotFoundError):
+            if time.time() - path.stat().st_mtime > LEFT:
+                path.unlink()

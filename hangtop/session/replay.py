@@ -1,4 +1,4 @@
-"""A recording as a feed: the same session, the same verdict, at any speed."""
+"""A recording as a feed: the same session, the same verdict, at any speed; and one moment of the past as a session."""
 
 from __future__ import annotations
 
@@ -27,13 +27,50 @@ LOOK = 1.0
 """Recorded seconds between two looks at progress while seeking: those of a live session, …"""
 SHORT, CLOSER = 60.0, 0.25
 """… or so many in a recording that is no longer than this: one of ``hangtop triage``, which looks oftener."""
-JUDGED = 10.0
-"""Recorded seconds between two verdicts while seeking, at the least, …"""
-DUTY = 100.0
-"""… and so many for each second that one takes: else the moments passed over had the words of one long before."""
-EVENTFUL = 600.0
-"""Seconds of looks before and after a time for which nothing is recorded: what lies between is passed over, and a
-damaged recording may claim any number of years."""
+LOOKS = 600
+"""Looks at a time for which nothing is recorded, at the most: a damaged recording may claim any number of years."""
+JUDGED, DUTY = 10.0, 100.0
+"""Recorded seconds between two verdicts while seeking, at the least, and so many for each second that one takes."""
+
+
+class RecordedFeed:
+    """What every feed from a recording has in common: nobody can be asked, and nothing can be set."""
+
+    live = True
+    connected = False
+
+    def __init__(self, at: float) -> None:
+        self.at = at
+        """The moment that is shown."""
+
+    def now(self) -> float:
+        """The moment that is shown."""
+        return self.at
+
+    def reach(self, at: float) -> None:
+        """Go on to a later moment."""
+        self.at = max(self.at, at)
+
+    async def start(self, receiver: Receiver) -> None:
+        """Nothing comes by itself."""
+
+    async def close(self) -> None:
+        """Nothing to end."""
+
+    def transport(self, node: str) -> Transport:
+        """There is none."""
+        raise TransportError(f"{node}: this is a recording")
+
+    def python(self, node: str) -> str:
+        """There is none."""
+        raise TransportError(f"{node}: this is a recording")
+
+    def retry(self, node: str) -> None:
+        """Refuse."""
+        raise TransportError(f"{node}: this is a recording")
+
+    def settings(self, node: str | None, settings: Settings) -> None:
+        """What was recorded is recorded."""
 
 
 def deliver(receiver: Receiver, entries: Iterable[Entry], reach: Callable[[float], None]) -> None:
@@ -64,32 +101,30 @@ def _deliver(receiver: Receiver, node: str, payload: object) -> None:
             receiver.mark(at, text)
 
 
-class ReplayFeed:
+class ReplayFeed(RecordedFeed):
     """Delivers a recording at ``speed`` times its own pace."""
 
-    live = True
-    connected = False
-
     def __init__(self, recording: Recording, speed: float = 1.0) -> None:
+        super().__init__(recording.span[0])
         self.recording = recording
         self.speed = speed
         self.paused = False
-        self._at = recording.span[0]
-        self._judge_at = self._at
+        self._judge_at = self.at
         """When the next verdict is due while seeking."""
         self._receiver: Receiver | None = None
         self._entries: Iterator[Entry] = iter(())
         self._next: Entry | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def now(self) -> float:
-        """The recording's time that is shown."""
-        return self._at
-
     @property
     def next_at(self) -> float:
         """When the next thing comes; the end of time when nothing does any more."""
         return float("inf") if self._next is None else self._next.at
+
+    @property
+    def ends(self) -> float:
+        """Time of the recording's last entry."""
+        return self.recording.span[1]
 
     @property
     def ended(self) -> bool:
@@ -114,21 +149,6 @@ class ReplayFeed:
             self._task.cancel()
             await asyncio.wait([self._task])
 
-    def transport(self, node: str) -> Transport:
-        """There is none."""
-        raise TransportError(f"{node}: this is a recording")
-
-    def python(self, node: str) -> str:
-        """Refuse: see :meth:`transport`."""
-        raise TransportError(f"{node}: this is a recording")
-
-    def retry(self, node: str) -> None:
-        """Refuse: see :meth:`transport`."""
-        raise TransportError(f"{node}: this is a recording")
-
-    def settings(self, node: str | None, settings: Settings) -> None:
-        """Nothing to set: what was recorded is recorded."""
-
     def play_to(self, at: float) -> None:
         """Deliver everything up to this time, as of its own time."""
         assert self._receiver is not None
@@ -136,11 +156,8 @@ class ReplayFeed:
         while self._next is not None and self._next.at <= at:
             due.append(self._next)
             self._next = next(self._entries, None)
-        deliver(self._receiver, due, self._reach)
-        self._reach(at)
-
-    def _reach(self, at: float) -> None:
-        self._at = max(self._at, at)
+        deliver(self._receiver, due, self.reach)
+        self.reach(at)
 
     async def _play(self) -> None:
         last = time.monotonic()
@@ -148,13 +165,8 @@ class ReplayFeed:
             await asyncio.sleep(STEP)
             now = time.monotonic()
             if not self.paused:
-                await self.seek(self._at + (now - last) * self.speed)
+                await self.seek(self.at + (now - last) * self.speed)
             last = now
-
-    @property
-    def ends(self) -> float:
-        """Time of the recording's last entry."""
-        return self.recording.span[1]
 
     async def seek(self, at: float) -> None:
         """Go on to a later time at once: what a live session looks at once a second is looked at as often.
@@ -164,14 +176,14 @@ class ReplayFeed:
         if self._receiver is None:
             return
         at = min(at, self.ends)
-        while at - self._at > LOOK:
-            self.play_to(self._at + LOOK)
+        while at - self.at > LOOK:
+            self.play_to(self.at + LOOK)
             self._receiver.tick()
             await asyncio.sleep(0)
-            if self._at >= self._judge_at:
+            if self.at >= self._judge_at:
                 began = time.perf_counter()
                 await self._receiver.judge()
-                self._judge_at = self._at + max(JUDGED, DUTY * (time.perf_counter() - began))
+                self._judge_at = self.at + max(JUDGED, DUTY * (time.perf_counter() - began))
         self.play_to(at)
 
 
@@ -193,7 +205,18 @@ def replay_session(path: Path, *, speed: float = 1.0) -> tuple[Session, ReplayFe
     return session, feed
 
 
-def told_events(session: Session, feed: ReplayFeed) -> Iterator[str]:
+def run_to(session: Session, feed: ReplayFeed, at: float) -> None:
+    """Bring a session to one moment of its recording, looking at progress as often as a live one does."""
+    feed.open(session)
+    first, last = feed.recording.span
+    end, step = min(at, last), CLOSER if last - first <= SHORT else LOOK
+    while feed.at < end:
+        silence = min(feed.next_at, end) - feed.at
+        feed.play_to(min(feed.at + max(step, silence / LOOKS), end))
+        session.tick()
+
+
+def events_as_json(session: Session, feed: ReplayFeed) -> Iterator[str]:
     """Verdicts, states of links and marks of a recording as JSON lines, each when it came."""
     told: list[dict[str, object]] = []
 
@@ -203,11 +226,10 @@ def told_events(session: Session, feed: ReplayFeed) -> Iterator[str]:
 
     session.on_verdict.append(judged)
     links: dict[str, str] = {}
-    marks, at, judge_at = 0, feed.recording.span[0], feed.recording.span[0]
+    marks, judge_at = 0, feed.at
     feed.open(session)
-    while at < feed.ends:
-        at = min(at + LOOK, feed.ends)
-        feed.play_to(at)
+    while feed.at < feed.ends:
+        feed.play_to(min(feed.at + LOOK, feed.ends))
         session.tick()
         for name, node in session.state.nodes.items():
             if links.get(name) != node.link:
@@ -216,27 +238,8 @@ def told_events(session: Session, feed: ReplayFeed) -> Iterator[str]:
         every = [change for change in session.state.changes if change.kind == "mark"]
         told += [{"at": mark.at, "mark": mark.text} for mark in every[marks:]]
         marks = len(every)
-        if at >= judge_at or at == feed.ends:
+        if feed.at >= judge_at or feed.at == feed.ends:
             session.diagnose()
-            judge_at = at + JUDGED
-        for event in told:
-            yield json.dumps(event)
+            judge_at = feed.at + JUDGED
+        yield from map(json.dumps, told)
         told.clear()
-
-
-def run_to(session: Session, feed: ReplayFeed, at: float) -> None:
-    """Bring a session to one moment of its recording, looking at progress as often as a live one does."""
-    feed.open(session)
-    moment = feed.recording.span[0]
-    first, last = feed.recording.span
-    end, step = min(at, last), CLOSER if last - first <= SHORT else LOOK
-    heard = moment
-    while moment < end:
-        if moment < feed.next_at <= moment + step:
-            heard = moment
-        if moment - heard > EVENTFUL:
-            moment = max(moment, min(feed.next_at, end) - EVENTFUL)
-            heard = moment
-        moment = min(moment + step, end)
-        feed.play_to(moment)
-        session.tick()

@@ -4,58 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from collectors.fleet.transport import Transport, TransportError
-from collectors.samples.control import Settings
 from collectors.samples.logs import LogEvent, LogLines
 from collectors.samples.stacks import StackDump
 from hangtop.session.entries import End, Entry, Mark, StackLook
-from hangtop.session.feed import Receiver
 from hangtop.session.options import SessionOptions
 from hangtop.session.recording import Recording
-from hangtop.session.replay import deliver
+from hangtop.session.replay import RecordedFeed, deliver
 from hangtop.session.session import Session
 from hangtop.session.state.changes import Changes
-from hangtop.session.state.job_state import JobState
 
 KEPT = (LogLines, LogEvent, StackDump, StackLook, Mark, End)
 """What the session that runs keeps itself for as long as its past, or longer: it is taken from there."""
 BEFORE = 60.0
 """Seconds played before a moment at least, where there are so many: charts and rules look back as far."""
-
-
-class StillFeed:
-    """A feed that stands at one moment."""
-
-    live = True
-    connected = False
-
-    def __init__(self, at: float) -> None:
-        self.at = at
-
-    def now(self) -> float:
-        """The moment."""
-        return self.at
-
-    async def start(self, receiver: Receiver) -> None:
-        """Nothing comes by itself."""
-
-    async def close(self) -> None:
-        """Nothing to end."""
-
-    def transport(self, node: str) -> Transport:
-        """There is none."""
-        raise TransportError(f"{node}: this is a moment of the past")
-
-    def python(self, node: str) -> str:
-        """Refuse: see :meth:`transport`."""
-        raise TransportError(f"{node}: this is a moment of the past")
-
-    def retry(self, node: str) -> None:
-        """Refuse: see :meth:`transport`."""
-        raise TransportError(f"{node}: this is a moment of the past")
-
-    def settings(self, node: str | None, settings: Settings) -> None:
-        """Nothing to set."""
 
 
 class SeekedSession(Session):
@@ -65,8 +26,8 @@ class SeekedSession(Session):
         """Play the last snapshot before a moment, and what came in between: not on the event loop."""
         begin = past.snapshot(at - BEFORE)
         first = min((entry.at for entry in begin), default=past.first)
-        self._still = StillFeed(first)
-        super().__init__(options, feed=self._still)
+        self._moment = RecordedFeed(first)
+        super().__init__(options, feed=self._moment)
         self.play(begin, first)
         known = {entry.node: entry.at for entry in begin}
         later = past.entries(first, at) if begin else past.entries(until=at)
@@ -76,38 +37,30 @@ class SeekedSession(Session):
     @property
     def at(self) -> float:
         """The moment."""
-        return self._still.at
+        return self._moment.at
 
     def play(self, entries: Iterable[Entry], until: float) -> None:
         """Go on to a later moment, by what was taken in meanwhile."""
-
-        def at(moment: float) -> None:
-            self._still.at = max(self._still.at, moment)
-
-        deliver(self, (entry for entry in entries if not isinstance(entry.payload, KEPT)), at)
-        at(until)
+        deliver(self, (entry for entry in entries if not isinstance(entry.payload, KEPT)), self._moment.reach)
+        self._moment.reach(until)
 
     def show(self, head: Session) -> None:
         """Take from the session that runs what it keeps itself, as far as it was known at this moment."""
         at, now, here = self.at, head.state, self.state
         here.started = now.started
         here.changes = Changes(change for change in now.changes if change.at <= at)
-        _known(now, here, at)
+        here.stacks.clear()
+        here.stacks.extend((node, dump) for node, dump in now.stacks if dump.at <= at)
+        here.ras.clear()
+        here.ras.extend(look for look in now.ras if look.at <= at)
+        here.ras_events.clear()
+        here.ras_events.extend(event for event in now.ras_events if event.at <= at)
+        here.log_lines.clear()
+        here.log_lines.extend((node, lines) for node, lines in now.log_lines if lines.at <= at)
+        here.log_serial = len(here.log_lines)
+        here.events.clear()
+        here.events.extend((node, event) for node, event in now.events if event.at is None or event.at <= at)
+        here.event_serial = len(here.events)
         self.verdict = head.history.verdict_at(at)
-        self.history, self.told.pace, self.traces = head.history, head.told.pace, head.traces
+        self.history, self.told.factor, self.traces = head.history, head.told.factor, head.traces
         self.probed = [report for report in head.probed if report.at <= at]
-
-
-def _known(now: JobState, here: JobState, at: float) -> None:
-    here.stacks.clear()
-    here.stacks.extend((node, dump) for node, dump in now.stacks if dump.at <= at)
-    here.ras.clear()
-    here.ras.extend(look for look in now.ras if look.at <= at)
-    here.ras_events.clear()
-    here.ras_events.extend(event for event in now.ras_events if event.at <= at)
-    here.log_lines.clear()
-    here.log_lines.extend((node, lines) for node, lines in now.log_lines if lines.at <= at)
-    here.log_serial = len(here.log_lines)
-    here.events.clear()
-    here.events.extend((node, event) for node, event in now.events if event.at is None or event.at <= at)
-    here.event_serial = len(here.events)

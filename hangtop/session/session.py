@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from collectors.fleet.ssh.asking import Asker, Question
+from collectors.fleet.ssh.asking import Asker
 from collectors.fleet.transport import Transport, TransportError
 from collectors.samples.control import Settings
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.waits.patience import alarm_after
-from hangtop.session.feed import Feed, Player
+from hangtop.session.feed import Feed, Nobody, Player
 from hangtop.session.history.history import History, says
 from hangtop.session.intake import Intake
 from hangtop.session.job_selection import one_job
@@ -33,17 +33,6 @@ if TYPE_CHECKING:
 
 OnVerdict = Callable[[Verdict | None, Verdict], None]
 """Called with the verdict before and the new one, when what it says changed."""
-
-
-class Nobody:
-    """An asker for sessions in which nobody can be asked."""
-
-    async def ask(self, question: Question) -> str | None:  # noqa: ARG002 - the protocol's
-        """Decline."""
-        return None
-
-    def tell(self, text: str) -> None:
-        """Let it be."""
 
 
 class Session(Intake):
@@ -223,21 +212,20 @@ class Session(Intake):
 
     def transport(self, node: str) -> Transport:
         """The open connection to a node. Raises :class:`TransportError` when there is none."""
-        if self._feed is None:
-            raise TransportError(f"{node}: this session has no connections")
-        return self._feed.transport(node)
+        return self._connections(node).transport(node)
 
     def python(self, node: str) -> str:
         """The interpreter that was found on a node. Raises :class:`TransportError` when there is none."""
-        if self._feed is None:
-            raise TransportError(f"{node}: this session has no connections")
-        return self._feed.python(node)
+        return self._connections(node).python(node)
 
     def retry(self, node: str) -> None:
         """Try to reach a lost node now. Raises :class:`TransportError` where nothing connects."""
+        self._connections(node).retry(node)
+
+    def _connections(self, node: str) -> Feed:
         if self._feed is None:
             raise TransportError(f"{node}: this session has no connections")
-        self._feed.retry(node)
+        return self._feed
 
     def settings(self, node: str | None = None) -> Settings:
         """What a node side is told to do: one node's, or those that any starts with."""

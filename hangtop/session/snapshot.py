@@ -15,7 +15,7 @@ from collectors.samples.fabric import PortCounters
 from collectors.samples.gpus import GpuProcesses
 from collectors.samples.ranks import RankGone
 from hangtop.diagnosis.counters import Counters
-from hangtop.session.entries import Entry, Mark, Payload, StackLook
+from hangtop.session.entries import Payload
 from hangtop.session.state.job_state import GpuState, JobState, NodeState, PortState, RankState
 from hangtop.session.store import TIMES, shift_of, shifted
 
@@ -31,19 +31,6 @@ def snapshot_of(state: JobState, name: str, at: float) -> list[Payload]:
     told: Iterator[NamedTuple] = chain.from_iterable(parts)
     link = LinkChange(name, node.link, node.why, node.since, node.next_try)
     return [link, *hello, *(_on_its_clock(node, one) for one in told), *tick]
-
-
-def told_before(state: JobState, at: float) -> list[Entry]:
-    """What was told and looked at before a moment: events, RAS's answers, stacks and marks."""
-    found = [
-        Entry(at, name, _on_its_clock(state.nodes[name], event))
-        for name, event in state.events
-        if event.at is not None and event.at < at
-    ]
-    found += [Entry(at, "", look.value) for look in state.ras if look.at < at]
-    found += [Entry(at, name, StackLook(dump)) for name, dump in state.stacks if dump.at < at]
-    marks = (change for change in state.changes if change.kind == "mark" and change.at < at)
-    return [*found, *(Entry(at, "", Mark(change.at, change.text)) for change in marks)]
 
 
 def _on_its_clock(node: NodeState, sample: NamedTuple) -> NamedTuple:

@@ -70,33 +70,15 @@ class Lane:
         last, held, seconds = self.last, self._cells, self.seconds
         if last is None:
             return [UNSEEN] * count
-        cells = len(held)
-        oldest = last - cells + 1
-        split = oldest % cells
-        aged = held[split:] + held[:split]
-        first = floor((end - count * step) / seconds + 1e-9) - oldest
-        if step == seconds:
-            before = min(count, max(0, -first))
-            known = aged[first + before : max(0, first + count)] if before < count else b""
-            return [UNSEEN] * before + [*known] + [UNSEEN] * (count - before - len(known))
-        whole = int(step // seconds)
-        behind = first + count * whole
-        if whole * seconds == step and first >= 0 and behind < cells + whole:
-            # all at once, as each frame draws some dozen rows; cells that are still to come count as the least
-            known = aged + bytes(max(0, behind - cells))
-            found = [
-                max(span) for span in zip(*(known[first + at : behind : whole] for at in range(whole)), strict=True)
-            ]
-            if UNSEEN not in found:
-                return found
-        found = []
+        oldest = last - len(held) + 1
+        split = oldest % len(held)
+        aged, found = held[split:] + held[:split], []
         for back in range(count, 0, -1):
             begin = end - back * step
             first = floor(begin / seconds + 1e-9) - oldest
-            span = aged[max(0, first) : max(0, first + 1, floor((begin + step) / seconds + 1e-9) - oldest)]
-            most = max(span, default=UNSEEN)
-            # an unseen cell counts as more than any other: then it is looked at once more, without those
-            found.append(most if most != UNSEEN else max((each for each in span if each != UNSEEN), default=UNSEEN))
+            behind = max(first + 1, floor((begin + step) / seconds + 1e-9) - oldest)
+            span = aged[max(0, first) : max(0, behind)]
+            found.append(max((each for each in span if each != UNSEEN), default=UNSEEN))
         return found
 
     def reaches(self, at: float) -> bool:

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from collectors.fleet.transport import TransportError
 from collectors.samples.stacks import StackDump
 from hangtop.session.aside import aside
-from hangtop.session.asker import AskingSession
-from hangtop.session.feed import Feed
+from hangtop.session.feed import AskingSession, Feed
 from hangtop.session.store import shift_of
 
 

@@ -16,7 +16,7 @@ from collectors.fleet.transport import TransportError
 from collectors.samples.collectives import RasEvent
 from hangtop.diagnosis.groups.ras_events import BACK, DEAD, UNRESPONSIVE
 from hangtop.diagnosis.phrasing import count, listed
-from hangtop.session.asker import AskingSession
+from hangtop.session.feed import AskingSession
 from hangtop.session.state.changes import Change, ChangeKind
 from hangtop.session.state.job_state import RankState
 

@@ -17,7 +17,7 @@ from collectors.fleet.transport import TransportError
 from collectors.formats import BadFormat
 from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.stacks import StackDump
-from hangtop.session.asker import AskingSession
+from hangtop.session.feed import AskingSession
 from hangtop.session.job_selection import RankOfJob
 from hangtop.session.state.job_state import RankState
 from hangtop.session.store import shift_of

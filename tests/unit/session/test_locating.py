@@ -11,7 +11,7 @@ from collectors.fleet.sink import LinkChange
 from collectors.fleet.targets.chosen import TargetError
 from collectors.formats.slurm_topology import NodeLocations, read
 from collectors.samples.location import Location
-from hangtop.session.locating import read_topology
+from hangtop.session.live import read_topology
 from hangtop.session.options import SessionOptions
 from hangtop.session.replay import replay_session, run_to
 from hangtop.session.session import Session

@@ -10,8 +10,8 @@ from collectors.fleet.targets.chosen import TargetError
 from collectors.fleet.via.command import AnyCommand
 from collectors.fleet.via.openssh import OpenSsh
 from collectors.fleet.via.srun import Srun
+from hangtop.session.live import reach, shell_words
 from hangtop.session.options import SessionOptions
-from hangtop.session.reaching import reach, shell_words
 
 
 def test_ssh_unless_another_way_is_named() -> None:

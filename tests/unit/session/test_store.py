@@ -14,10 +14,9 @@ from collectors.fleet.sink import LinkChange
 from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts, TcpCounters
 from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuProcesses, NvlinkCounters
 from collectors.samples.logs import LogEvent
-from collectors.samples.ranks import Helper, HelperGone, RankGone
+from collectors.samples.ranks import Helper, RankGone
 from collectors.samples.registry import SAMPLES
 from collectors.samples.stream import Hello, SourceState
-from hangtop.diagnosis.job import LinkWord
 from hangtop.session.state.job_state import NodeState
 from hangtop.session.store import Store
 from tests.support.made import gpu_row, hello, process, pulse, tick
@@ -122,23 +121,6 @@ def test_port_counters_become_growth_and_rates(wire: Wire) -> None:
     assert node.ports["mlx5_0/1"].rate("port_rcv_data") == 0.0
 
 
-def test_counters_that_a_tool_is_asked_for_seldom_keep_their_rate_until_then(wire: Wire) -> None:
-    """In a container without sysfs they come every five seconds: a link in use was idle for half of each."""
-    wire.say(PORT, PortCounters("mlx5_0", 1, "perfquery-x", {"port_rcv_data": 0}), at=1001.0)
-    wire.say(PortCounters("mlx5_0", 1, "perfquery-x", {"port_rcv_data": 1000}), at=1006.0)
-    for second in range(1007, 1011):
-        assert wire.say(at=float(second)).ports["mlx5_0/1"].rate("port_rcv_data") == 200.0
-    node = wire.say(PortCounters("mlx5_0", 1, "perfquery-x", {"port_rcv_data": 2000}), at=1011.0)
-    assert node.ports["mlx5_0/1"].rate("port_rcv_data") == 200.0
-    assert wire.say(at=1020.0).ports["mlx5_0/1"].rate("port_rcv_data") == 0.0
-
-
-def test_counters_that_never_moved_have_a_rate_of_zero(wire: Wire) -> None:
-    wire.say(PORT, PortCounters("mlx5_0", 1, "sysfs", {"port_rcv_data": 7}), at=1001.0)
-    assert wire.node.ports["mlx5_0/1"].rate("port_rcv_data") is None
-    assert wire.say(at=1004.0).ports["mlx5_0/1"].rate("port_rcv_data") == 0.0
-
-
 def test_a_counter_that_began_again_keeps_its_growth(wire: Wire) -> None:
     wire.say(PORT, PortCounters("mlx5_0", 1, "sysfs", {"link_downed": 100}), at=1001.0)
     wire.say(PortCounters("mlx5_0", 1, "sysfs", {"link_downed": 103}), at=1002.0)
@@ -146,19 +128,6 @@ def test_a_counter_that_began_again_keeps_its_growth(wire: Wire) -> None:
     port = node.ports["mlx5_0/1"]
     assert port.counters["link_downed"] - port.first["link_downed"] == 5
     assert port.rate("link_downed") == 2.0
-
-
-def test_a_saturated_counter_has_no_rate(wire: Wire) -> None:
-    wire.say(PORT, PortCounters("mlx5_0", 1, "perfquery", {"PortXmitData": 0xFFFF_FFF0}), at=1001.0)
-    node = wire.say(PortCounters("mlx5_0", 1, "perfquery", {"PortXmitData": 0xFFFF_FFFF}), at=1002.0)
-    assert node.ports["mlx5_0/1"].rate("PortXmitData") is None
-
-
-def test_another_tool_for_the_counters_starts_anew(wire: Wire) -> None:
-    wire.say(PORT, PortCounters("mlx5_0", 1, "perfquery", {"SymbolErrorCounter": 65535}), at=1001.0)
-    node = wire.say(PortCounters("mlx5_0", 1, "sysfs", {"symbol_error": 70000}), at=1002.0)
-    port = node.ports["mlx5_0/1"]
-    assert port.counters == {"symbol_error": 70000} == port.first
 
 
 def test_a_flap_is_a_list_of_states_and_a_change(wire: Wire) -> None:
@@ -197,30 +166,11 @@ def test_a_fault_of_a_gpu_lasts_until_it_answers(wire: Wire) -> None:
     assert wire.changes[-2:] == ["GPU 2: GPU is lost", "GPU 2 answers again"]
 
 
-@pytest.mark.parametrize(("role", "known"), [("helper", 1004.0), ("data_worker", None)])
-def test_the_end_of_a_program_that_a_rank_runs_is_remembered(wire: Wire, role: str, known: float | None) -> None:
-    wire.say(process(3), pulse(1003), at=1001.0)
-    wire.say(Helper(7, 1003, role, "S", "", 0.0, 0, "sh -c ls"), at=1002.0)
-    assert wire.node.ranks[1003].program_ended_at is None
-    assert wire.say(HelperGone(7, 1003, 1004.0), at=1004.5).ranks[1003].program_ended_at == known
-
-
-def test_a_fault_that_says_nothing_ends_the_fault(wire: Wire) -> None:
-    wire.say(gpu_row(2), GpuFault(2, "", "no row"))
-    assert wire.say(GpuFault(2, "", "")).gpus[2].fault is None
-
-
 def test_errors_of_an_nvlink_grow_across_a_reset(wire: Wire) -> None:
     link = NvlinkCounters(0, 3, True, 5, None, 0, None, None)
     for replays in (5, 9, 1):
         wire.say(link._replace(replay_errors=replays))
     assert wire.node.gpus[0].nvlink_grown == {3: {"replay_errors": 5}}
-
-
-def test_a_fault_without_a_gpu_belongs_to_the_node(wire: Wire) -> None:
-    node = wire.say(GpuFault(None, "", "couldn't communicate with the NVIDIA driver"))
-    assert node.gpu_fault is not None
-    assert node.gpus == {}
 
 
 def test_ranks_come_stop_and_go(wire: Wire) -> None:
@@ -276,35 +226,6 @@ def test_what_the_kernel_says_is_a_change_unless_it_is_old(wire: Wire) -> None:
     assert len(wire.store.state.events) == 2
 
 
-def test_of_the_kernels_report_of_a_kill_the_kill_is_the_change(wire: Wire) -> None:
-    report: tuple[tuple[str, dict[str, Any]], ...] = (
-        ("python3 invoked oom-killer: gfp_mask=0xcc0", {"asked_by": "python3"}),
-        ("memory: usage 49152kB, limit 49152kB, failcnt 73", {"constraint": "CONSTRAINT_MEMCG"}),
-        ("oom-kill:constraint=CONSTRAINT_MEMCG,task=python3,pid=7", {"constraint": "CONSTRAINT_MEMCG", "pid": 7}),
-        ("Memory cgroup out of memory: Killed process 7 (python3)", {"pid": 7}),
-    )
-    for number, (text, data) in enumerate(report):
-        wire.say(LogEvent("kernel.oom", 1001.0, None, "", None, "kmsg", number, text, data), at=1001.0)
-    assert wire.changes == ["Memory cgroup out of memory: Killed process 7 (python3)"]
-    assert len(wire.store.state.events) == 4, "the verdict reads all of them"
-
-
-def test_another_reason_of_one_loss_is_told_once(wire: Wire) -> None:
-    def lost(why: str) -> None:
-        wire.store.link(LinkChange("node2", "lost", why, 1001.0))
-
-    before = len(wire.changes)
-    for why in ("no answer since 4 s", "no answer since 9 s", "the host key has changed", "no answer since 12 s"):
-        lost(why)
-    assert wire.changes[before:] == ["lost: no answer since 4 s", "still lost: the host key has changed"]
-    wire.store.link(LinkChange("node2", "live", "", 1002.0))
-    lost("the host key has changed")
-    assert wire.changes[-1] == "lost: the host key has changed"
-    for letter in "abcdefghijkl":
-        lost(letter)
-    assert wire.changes[-1] == "still lost: g", "so many reasons are no news"
-
-
 def test_links_and_bad_lines(wire: Wire) -> None:
     wire.store.link(LinkChange("node2", "connecting", "", 1000.0))
     wire.store.link(LinkChange("node2", "lost", "no route to host", 1001.0, 1005.0))
@@ -314,14 +235,6 @@ def test_links_and_bad_lines(wire: Wire) -> None:
     assert node.bad_lines == 1
     assert len(node.last_bad) < 250
     assert wire.changes[-1] == "lost: no route to host"
-
-
-def test_a_node_of_which_only_a_part_can_be_read_is_not_told_as_back(wire: Wire) -> None:
-    links: tuple[LinkWord, ...] = ("limited", "live", "lost", "limited", "lost", "live")
-    for link in links:
-        wire.store.link(LinkChange("node2", link, "why", 1001.0))
-    kinds = [change.kind for change in wire.store.state.changes if change.node == "node2"]
-    assert kinds[-6:] == ["late", "back", "lost", "late", "lost", "back"]
 
 
 def _strategy(hint: Any) -> st.SearchStrategy[Any]:

@@ -13,8 +13,8 @@ from collectors.fleet.targets.pods import read_pods
 from collectors.fleet.transport import Refused, TransportError
 from collectors.fleet.via import kubectl
 from collectors.fleet.via.kubectl import Kubectl, PodSelection, list_pods
+from hangtop.session.live import reach
 from hangtop.session.options import SessionOptions
-from hangtop.session.reaching import reach
 from tests.unit.fleet.test_pods import JOBSET, RUNNING, listed, pod
 
 
