@@ -82,7 +82,6 @@ RULES: tuple[Rule, ...] = (
     kernel.storage_stalled,
     kernel.kernel_trouble,
     *EVENT_ROWS,
-    nccl.duplicate_gpu,
     nccl.connect_failed,
     nccl.ib_retry_exceeded,
     nccl.socket_fallback,

@@ -1,4 +1,4 @@
-"""Memory that ran out: on a GPU, in /dev/shm; and what else logs say of a node's limits."""
+"""Memory that ran out: on a GPU, in /dev/shm, and of the worker processes of a data loader."""
 
 from __future__ import annotations
 
@@ -24,30 +24,59 @@ def gpu_out_of_memory(job: Job) -> Iterator[Finding]:
 
     Needs torch's message; the memory of the other GPUs where nvidia-smi tells.
     """
-    nccl = [
-        event
-        for event in (*warned(job, "cuda"), *said(job, "nccl_tests.failed"))
-        if "out of memory" in text_of(event, "error")
+    nccl = (*warned(job, "cuda"), *said(job, "nccl_tests.failed"))
+    events = [
+        *said(job, "torch.out_of_memory"),
+        *said(job, "python.exception", "out_of_memory"),
+        *(event for event in nccl if "out of memory" in text_of(event, "error")),
     ]
-    events = [*said(job, "torch.out_of_memory"), *said(job, "python.exception", "out_of_memory"), *nccl]
     if not events:
         return
-    first = _first_ones(events)
-    ranks, nodes = reported_rank(job, first)
-    figures = next((event for event in first if event.kind == "torch.out_of_memory"), first[0])
-    tried, device = number_of(figures, "tried"), number_of(figures, "device")
-    gpus = _gpus_of(job, ranks, device)
+    earliest = min((event.at for event in events if event.at is not None), default=None)
+    if earliest is not None:
+        events = [event for event in events if event.at is not None and event.at <= earliest + FIRST_WITHIN_S]
+    ranks, nodes = reported_rank(job, events)
+    figures = next((event for event in events if event.kind == "torch.out_of_memory"), events[0])
+    tried, total, free = (number_of(figures, name) for name in ("tried", "capacity", "free"))
+    gpus = _gpus_of(job, ranks, number_of(figures, "device"))
     room = _room_elsewhere(job, gpus)
     yield Finding(
         "gpu_out_of_memory", "critical", 0.92,
-        f"{who(ranks)} ran out of GPU memory"
-        f"{f' asking for {size(tried)}' if tried else ''}{_figures(figures)}{room}",
+        f"{who(ranks)} ran out of GPU memory{f' asking for {size(tried)}' if tried else ''}"
+        f"{f' on a GPU of {size(total)}' if total else ''}{f' with {size(free)} free' if total and free else ''}{room}",
         ranks=ranks, nodes=nodes,
-        gpus=tuple(f"{node.name}:{gpu.index}" for node, gpu in gpus) or gpus_in(job, first),
-        evidence=(*lines(first), *_usage(gpus)),
+        gpus=tuple(f"{node.name}:{gpu.index}" for node, gpu in gpus) or gpus_in(job, events),
+        evidence=(
+            *lines(events),
+            *(Evidence(f"nvidia-smi on {node.name}", gpu.looks[-1].at,
+                       f"GPU {gpu.index}: {size(gpu.looks[-1].value.memory_used or 0)} used")
+              for node, gpu in gpus if gpu.looks),
+        ),
         advice="Other GPUs have room: this one carries more than its share, or something else is on it." if room else
         "Lower the batch, shard or checkpoint activations; expandable_segments:True helps where memory is fragmented.",
     )  # fmt: skip
+
+
+def _gpus_of(job: Job, ranks: Sequence[int], device: int | None) -> list[tuple[Node, Gpu]]:
+    found: list[tuple[Node, Gpu]] = []
+    for rank in job.ranks:
+        node = job.nodes.get(rank.node)
+        if rank.rank in ranks and node is not None:
+            wanted = rank.gpus if len(rank.gpus) == 1 else (device,)
+            found.extend((node, gpu) for gpu in node.gpus if gpu.index in wanted)
+    return found
+
+
+def _room_elsewhere(job: Job, full: Sequence[tuple[Node, Gpu]]) -> str:
+    names = {(node.name, gpu.index) for node, gpu in full}
+    shares = [
+        (gpu.looks[-1].value.memory_used or 0) / gpu.facts.memory_total
+        for node in job.nodes.values()
+        for gpu in node.gpus
+        if names and (node.name, gpu.index) not in names and gpu.looks and gpu.facts and gpu.facts.memory_total
+        and ranks_on_gpu(job, node, gpu.index)
+    ]  # fmt: skip
+    return f"; the other GPUs are at most {max(shares):.0%} full" if shares and max(shares) < 0.8 else ""
 
 
 def shm_too_small(job: Job) -> Iterator[Finding]:
@@ -77,20 +106,17 @@ def shm_too_small(job: Job) -> Iterator[Finding]:
 
 
 def worker_died(job: Job) -> Iterator[Finding]:
-    """rank_crashed through a data loader's worker that was killed or crashed (a SIGBUS is shm_too_small).
+    """rank_crashed through a data loader's worker that was killed or crashed; host_out_of_memory by the kernel's word.
 
-    Needs torch's message about its worker.
+    Needs torch's message about its worker; one that ended by SIGBUS is shm_too_small.
     """
     events = [event for event in said(job, "torch.worker_died") if text_of(event, "reason") not in ("bus", "timeout")]
     if not events:
         return
-    first = events[0]
-    reason = text_of(first, "reason") or "ended"
-    ranks = ranks_in([first])
-    worker = number_of(first, "worker_pid")
+    first, reason = events[0], text_of(events[0], "reason") or "ended"
+    ranks, worker = ranks_in([first]), number_of(first, "worker_pid")
     kills = [event for event in said(job, "kernel.oom") if worker is not None and number_of(event, "pid") == worker]
-    if not kills and reason == "killed":
-        kills = _kills_at(job, first)
+    kills = kills or (_kills_beside(job, first, ranks) if reason == "killed" else [])
     if kills:
         yield Finding(
             "host_out_of_memory", "critical", 0.9,
@@ -100,64 +126,13 @@ def worker_died(job: Job) -> Iterator[Finding]:
         )  # fmt: skip
         return
     yield Finding(
-        "rank_crashed", "critical", 0.85,
-        f"a data loader worker of {who(ranks)} was lost: {reason}",
+        "rank_crashed", "critical", 0.85, f"a data loader worker of {who(ranks)} was lost: {reason}",
         ranks=ranks, nodes=hosts_in(job, [first]), evidence=lines(events),
         advice="Killed workers are mostly out of memory: look at the kernel log; num_workers=0 shows the real error.",
     )  # fmt: skip
 
 
-def _kills_at(job: Job, death: LogEvent) -> list[LogEvent]:
-    """The kill for want of memory on the node of a worker's rank within seconds of the worker's death."""
-    at = when(death)
-    nodes = homes(job, ranks_in([death]))
-    kill = kernel_at(job, nodes[0], at, segfaults=False) if len(nodes) == 1 else None
+def _kills_beside(job: Job, death: LogEvent, ranks: Sequence[int]) -> list[LogEvent]:
+    nodes = homes(job, ranks)
+    kill = kernel_at(job, nodes[0], when(death), segfaults=False) if len(nodes) == 1 else None
     return [] if kill is None else [kill]
-
-
-def _first_ones(events: Sequence[LogEvent]) -> list[LogEvent]:
-    times = [event.at for event in events if event.at is not None]
-    if not times:
-        return list(events)
-    earliest = min(times)
-    return [event for event in events if event.at is not None and event.at <= earliest + FIRST_WITHIN_S]
-
-
-def _figures(event: LogEvent) -> str:
-    capacity, free = number_of(event, "capacity"), number_of(event, "free")
-    if capacity is None:
-        return ""
-    return f" on a GPU of {size(capacity)}" + (f" with {size(free)} free" if free is not None else "")
-
-
-def _gpus_of(job: Job, ranks: Sequence[int], device: int | None) -> list[tuple[Node, Gpu]]:
-    found: list[tuple[Node, Gpu]] = []
-    for rank in job.ranks:
-        node = job.nodes.get(rank.node)
-        if rank.rank not in ranks or node is None:
-            continue
-        wanted = rank.gpus if len(rank.gpus) == 1 else (device,) if device is not None else ()
-        found.extend((node, gpu) for gpu in node.gpus if gpu.index in wanted)
-    return found
-
-
-def _room_elsewhere(job: Job, full: Sequence[tuple[Node, Gpu]]) -> str:
-    names = {(node.name, gpu.index) for node, gpu in full}
-    shares = [
-        (gpu.looks[-1].value.memory_used or 0) / gpu.facts.memory_total
-        for node in job.nodes.values()
-        for gpu in node.gpus
-        if names and (node.name, gpu.index) not in names and gpu.looks and gpu.facts and gpu.facts.memory_total
-        and ranks_on_gpu(job, node, gpu.index)
-    ]  # fmt: skip
-    return f"; the other GPUs are at most {max(shares):.0%} full" if shares and max(shares) < 0.8 else ""
-
-
-def _usage(gpus: Sequence[tuple[Node, Gpu]]) -> tuple[Evidence, ...]:
-    lines_of = []
-    for node, gpu in gpus:
-        if gpu.looks:
-            at, sample = gpu.looks[-1]
-            used = f"GPU {gpu.index}: {size(sample.memory_used or 0)} used"
-            lines_of.append(Evidence(f"nvidia-smi on {node.name}", at, used))
-    return tuple(lines_of)

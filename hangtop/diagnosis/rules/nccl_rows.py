@@ -37,6 +37,12 @@ def _wrong(event: LogEvent) -> bool:
 
 NCCL = (
     EventRow(
+        event=_warned("duplicate_gpu"), kind="duplicate_gpu", weight=0.95, other=HARMLESS, ranks_in="group_ranks",
+        example={"group_ranks": [0, 1], "device": "1b000"}, summary="{who} use the same GPU", details=(", {device}",),
+        advice="Give each rank its own GPU: torch.cuda.set_device(LOCAL_RANK), and no CUDA_VISIBLE_DEVICES by hand "
+        "under torchrun.",
+    ),
+    EventRow(
         event=_warned("no_interface"), kind="nccl_no_interface", weight=0.93, other=HARMLESS,
         summary="NCCL finds no network interface that fits NCCL_SOCKET_IFNAME{on}", details=(": {interface}",),
         advice="Set NCCL_SOCKET_IFNAME to an interface that every node has (ip -br link), or remove it.",
@@ -131,22 +137,10 @@ LIBRARIES = (
         other={"signature": "noise"}, summary="{library} could not register memory ({who}): {error}", advice=MEMLOCK,
     ),
     EventRow(
-        event=_library("connect"), kind="nccl_connect_failed", weight=0.6, over=True, unless=NCCL_SAYS_WHY,
-        other={"signature": "noise"}, summary="{library} could not connect to a peer ({who}): {error}",
-        advice="Wrong interface, a firewall between the nodes, or the peer was not up: probe the path to it.",
-    ),
-    EventRow(
-        event=_library("completion"), kind="nccl_remote_error", weight=0.6, over=True, unless=NCCL_SAYS_WHY,
-        other={"signature": "noise"}, summary="{library} was told that an operation failed ({who}): {error}",
-        advice="The adapter or its driver refused it, or the peer did: look at the kernel's log and the firmware of "
-        "both.",
-    ),
-    EventRow(
-        event=_library("device", "queue_pair"), kind="nccl_init_failed", weight=0.6, over=True,
-        unless=NCCL_SAYS_WHY, other={"signature": "noise"},
-        summary="{library} could not open its device or connect a queue pair ({who}): {error}",
-        advice="Is the adapter there and its driver loaded (ibstat, lspci), are its contexts free, its ports active, "
-        "and the RoCE networks routed?",
+        event=_library("connect", "completion", "device", "queue_pair"), kind="nccl_init_failed", weight=0.6, over=True,
+        unless=NCCL_SAYS_WHY, other={"signature": "noise"}, summary="{library} failed on {who}: {error}",
+        advice="Is the adapter there, its driver loaded and its ports active (ibstat)? Is a firewall between "
+        "the nodes, are RoCE networks routed? Else look at the kernel's log and the firmware of both adapters.",
     ),
 )  # fmt: skip
 

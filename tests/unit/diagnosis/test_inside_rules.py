@@ -25,7 +25,7 @@ def test_a_rank_that_is_steps_behind_in_data() -> None:
     found = first(job.verdict())
     assert (found.kind, found.ranks, found.nodes) == ("rank_stuck_in_data", (5,), ("node2",))
     assert "rank 5 on node2 is 3 steps behind, in data for 41 s" in found.summary
-    assert found.evidence[0].text == "step 117 done 41 s ago, in data for 41 s"
+    assert found.evidence[0].text == "step 117 done, in data for 41 s"
 
 
 def test_the_last_one_within_a_step() -> None:
@@ -70,15 +70,6 @@ def test_ranks_of_a_silent_node_are_not_judged() -> None:
     job.ranks(5).tells(117, "data", ago=41.0)
     job.node("node2", link="lost")
     assert "rank_stuck_in_data" not in alarms(job.verdict())
-
-
-def test_one_that_is_late_while_the_others_go_on() -> None:
-    job = Sketch(world=8, watched=60.0, patience=20.0, motion=MOVING, stood_still=0.0)
-    job.ranks().tells(120, "forward", ago=0.2)
-    job.ranks(5).tells(100, "data", ago=25.0)
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("straggler_rank", (5,))
-    assert "20 steps behind, in data for 25 s, and the others go on" in found.summary
 
 
 def result(check: str = "same", ago: float = 3.0, **fields: Any) -> InsideResult:
