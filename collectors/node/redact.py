@@ -150,7 +150,7 @@ def within(text: str) -> str:
     return shapes(settings(text))
 
 
-def command(words: Sequence[str], limit: int) -> str:
+def command(words: Sequence[str], limit: int = 2048) -> str:
     """A command line as one text of at most ``limit`` characters, its secrets redacted."""
     shown: List[str] = []
     left = LOOKED_AT * limit

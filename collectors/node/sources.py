@@ -10,7 +10,7 @@ from typing import Dict, Type
 from collectors.node.source import Source
 
 SOURCES: Dict[str, str] = {
-    "ranks": "collectors.node.ranks.following:RankSource",
+    "ranks": "collectors.node.ranks.source:RankSource",
     "host": "collectors.node.machine.host:HostSource",
     "cpus": "collectors.node.machine.cpu_waits:CpuSource",
     "pages": "collectors.node.processes.pages:PageSource",

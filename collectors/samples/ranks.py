@@ -19,7 +19,7 @@ class RankProcess(NamedTuple):
     master_addr: str
     master_port: Optional[int]
     launcher: str
-    """``torchrun``, ``slurm``, ``mpi``, ``jax``, ``kubernetes``, ``lightning`` or ``env``; empty without a number."""
+    """``torchrun``, ``slurm``, ``mpi``, ``jax``, ``lightning`` or ``env``; empty without a number."""
     run_id: str
     restart: Optional[int]
     parent: int
@@ -45,8 +45,8 @@ class RankProcess(NamedTuple):
     """``torch``, ``nccl``, ``cuda``, as far as files beside the interpreter tell."""
     numbered_by: str = "environment"
     """What tells its number: ``environment``, ``recorder`` (the name of its pipe), ``log`` (NCCL's lines), ``command``
-    (an option or a title), ``neighbours`` (node, local rank, and how many are on a node), ``ray`` (Ray's logs); in a
-    session also ``ras``, and ``gpus`` (started one after another, each on the next GPU); empty without a number."""
+    (an option), ``ray`` (Ray Train's log); in a session also ``ras``, and ``gpus`` (started one after another, each on
+    the next GPU); empty without a number."""
     library: str = ""
     """Of a process that says no rank: ``torch``, ``jax``, ``nccl`` (mapped into it) or ``gpu`` (it computes on one)."""
     label: str = ""

@@ -16,8 +16,7 @@ _PIDS = 1 << 24
 NUMBERED_BY = {
     "recorder": "the name of its flight recorder's pipe",
     "command": "its command line",
-    "neighbours": "its local rank and its node's number",
-    "ray": "Ray's logs",
+    "ray": "Ray Train's log",
     "ras": "NCCL's RAS",
     "gpus": "its GPU and its place among those started",
 }

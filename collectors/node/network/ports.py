@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence
 
+from collectors.node import redact
 from collectors.node.blocking import GuardedReader
-from collectors.node.files import read_or_none
-from collectors.node.processes.environ import presentable_command
-from collectors.node.processes.procfs import parse_stat, split_zeros
+from collectors.node.processes.procfs import read_stat, split_zeros
 from collectors.node.processes.socket_tables import ESTABLISHED, LISTEN, TIME_WAIT, held_sockets, of_ports
 
 
@@ -67,6 +66,6 @@ class SocketOwners:
         path = "%s/%d/cmdline" % (self._proc, pid)
         answer = self._reader.read_all([path]).get(path)
         words = split_zeros(answer) if isinstance(answer, bytes) else []
-        stat = parse_stat(read_or_none("%s/%d/stat" % (self._proc, pid)) or b"")
-        said: Optional[str] = presentable_command(words, 256) if words else (stat.comm if stat else None)
+        stat = read_stat(self._proc, pid)
+        said: Optional[str] = redact.command(words, 256) if words else (stat.comm if stat else None)
         return "%d %s" % (pid, said or "?")

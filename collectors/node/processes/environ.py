@@ -7,7 +7,7 @@ value of every name that sounds like a secret is blotted out.
 from __future__ import annotations
 
 import re
-from typing import Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, Mapping, NamedTuple, Optional, Tuple
 
 from collectors.node import redact
 from collectors.node.files import text
@@ -54,7 +54,7 @@ class RankEnvironment(NamedTuple):
     master_addr: str
     master_port: Optional[int]
     launcher: str
-    """``torchrun``, ``slurm``, ``mpi``, ``jax``, ``kubernetes``, ``lightning`` or ``env``; empty without a number."""
+    """``torchrun``, ``slurm``, ``mpi``, ``jax``, ``lightning`` or ``env``; empty without a number."""
     run_id: str
     restart: Optional[int]
     assigned: bool
@@ -71,6 +71,29 @@ def parse(data: bytes) -> Dict[str, str]:
     return found
 
 
+class _Numbering(NamedTuple):
+    """Variables in which one launcher gives a process its number."""
+
+    rank: str
+    sizes: Tuple[str, ...]
+    launcher: str
+    assigned: bool
+    """True where they are given to this one process, and not to a whole node or pod."""
+
+
+_NUMBERINGS = (
+    _Numbering("RANK", ("WORLD_SIZE",), "env", False),
+    _Numbering("OMPI_COMM_WORLD_RANK", ("OMPI_COMM_WORLD_SIZE",), "mpi", True),
+    _Numbering("PMI_RANK", ("PMI_SIZE",), "mpi", True),
+    _Numbering("MV2_COMM_WORLD_RANK", ("MV2_COMM_WORLD_SIZE",), "mpi", True),
+    _Numbering("SLURM_PROCID", ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"), "slurm", False),
+    _Numbering("PMIX_RANK", ("OMPI_COMM_WORLD_SIZE",), "mpi", False),
+    _Numbering("PALS_RANKID", ("PALS_SIZE",), "mpi", False),
+    _Numbering("JAX_PROCESS_ID", ("JAX_NUM_PROCESSES",), "jax", True),
+)
+"""Best first: torch's names, those of MPI, of Slurm, of JAX."""
+
+
 def may_have_rank(data: bytes) -> bool:
     """Cheap look at a raw environment: False proves that no rank is in it."""
     return b"RANK=" in data or b"SLURM_PROCID=" in data or b"PALS_RANKID=" in data or b"JAX_PROCESS_ID=" in data
@@ -79,82 +102,35 @@ def may_have_rank(data: bytes) -> bool:
 def rank_of(env: Mapping[str, str]) -> Optional[RankEnvironment]:
     """Rank that an environment tells; None when it tells none.
 
-    By torch's names, else those of MPI, of Slurm, of JAX; at last by what Lightning gives to the processes that it
-    starts, which is a local rank and the number of the node.
+    At last by what Lightning gives to the processes that it starts: a local rank and the number of the node, which on
+    the first node make the rank.
     """
-    torchrun = "TORCHELASTIC_RUN_ID" in env
-    rank, world = _number(env, "RANK"), _number(env, "WORLD_SIZE")
-    local = _number(env, "LOCAL_RANK")
-    launcher, assigned = ("torchrun" if torchrun else "env"), torchrun or local is not None
-    if rank is None or world is None:
-        rank, world = _first(env, _MPI)
-        launcher, assigned = "mpi", True
-    if rank is None:
-        rank, world = _first(env, _SLURM)
-        launcher, assigned = "slurm", False
-        if "SLURM_STEP_ID" not in env and "SLURM_STEPID" not in env and (world or 1) > 1:
-            return None  # the batch script itself, which Slurm numbers 0 as well
-    if rank is None:
-        rank, world = _first(env, _PMIX)
-        launcher = "mpi"
-    if rank is None:
-        rank, world = _first(env, _JAX)
-        launcher, assigned = "jax", True
-    if rank is None and _number(env, "GROUP_RANK", "NODE_RANK") == 0 and _number(env, "WORLD_SIZE") is not None:
-        # on further nodes it needs the number of processes a node, which Lightning keeps to itself
-        rank, world = local, _number(env, "WORLD_SIZE")
-        launcher, assigned = "lightning", True
-    if rank is None:
-        return None
-    if launcher == "env":
-        launcher = _launcher(env, rank)
-    return environment_of(env, rank, world, launcher, assigned=assigned)
-
-
-def unnumbered(env: Mapping[str, str]) -> RankEnvironment:
-    """What an environment tells of a process of a job beside its number."""
-    return environment_of(env, NO_RANK, _number(env, "WORLD_SIZE"), "", assigned=False)
-
-
-def late_rank(env: Mapping[str, str], library: str) -> Optional[RankEnvironment]:
-    """Rank of a process that is of a job by what it has mapped: fewer words will do than for any process.
-
-    ``RANK`` without a size (a script gives that to ``init_process_group`` itself); and what JAX is started with.
-    """
-    found = rank_of(env)
-    if found is not None:
-        return found
-    rank = _number(env, "RANK")
-    if rank is not None:
-        return environment_of(env, rank, None, "env", assigned=True)
-    return _rank_of_jax(env) if library == "jax" else None
-
-
-def _rank_of_jax(env: Mapping[str, str]) -> Optional[RankEnvironment]:
-    """Number of a process of JAX by what scripts and clusters hand to ``jax.distributed.initialize``.
-
-    A pair of variables with one beginning (``PROCESS_ID`` and ``NUM_PROCESSES``: AXLearn); ``NODE_RANK`` and ``NNODES``
-    beside ``JAX_COORDINATOR_IP`` (MaxText on GPUs); a host of a TPU slice (jax/_src/clusters/cloud_tpu_cluster.py); the
-    index of a pod in an indexed job.
-    """
-    for name in sorted(env):
-        found = _OF_A_PROCESS.match(name)
-        if found is None:
+    for known in _NUMBERINGS:
+        rank, world = _number(env, known.rank), _number(env, *known.sizes)
+        if rank is None or (known.rank == "RANK" and world is None):
             continue
-        rank = _number(env, name)
-        size = _number(env, *(found.group(1) + count for count in _OF_ALL))
-        if rank is not None and size is not None and rank < size:
-            return environment_of(env, rank, size, "env", assigned=True)
-    rank, size = _number(env, "NODE_RANK"), _number(env, "NNODES")
-    if "JAX_COORDINATOR_IP" in env and rank is not None and size is not None and rank < size:
-        return environment_of(env, rank, size, "env", assigned=True)
-    hosts = (env.get("TPU_PROCESS_ADDRESSES") or env.get("TPU_WORKER_HOSTNAMES") or "").split(",")
-    rank, slices = _number(env, "TPU_WORKER_ID"), _number(env, "MEGASCALE_NUM_SLICES") or 1
-    of_slice = _number(env, "MEGASCALE_SLICE_ID") or 0
-    if rank is not None and rank < len(hosts) and of_slice < slices and len(hosts) * slices > 1:
-        return environment_of(env, rank + of_slice * len(hosts), len(hosts) * slices, "env", assigned=True)
-    rank = _number(env, "JOB_COMPLETION_INDEX")
-    return None if rank is None else environment_of(env, rank, None, "kubernetes", assigned=False)
+        if known.launcher == "slurm" and not {"SLURM_STEP_ID", "SLURM_STEPID"} & env.keys() and (world or 1) > 1:
+            return None  # the batch script itself, which Slurm numbers 0 as well
+        if known.rank != "RANK":
+            return environment_of(env, rank, world, known.launcher, assigned=known.assigned)
+        torchrun = "TORCHELASTIC_RUN_ID" in env
+        launcher = "torchrun" if torchrun else _launcher(env, rank)
+        return environment_of(env, rank, world, launcher, assigned=torchrun or _number(env, "LOCAL_RANK") is not None)
+    local, world = _number(env, "LOCAL_RANK"), _number(env, "WORLD_SIZE")
+    if local is None or world is None or _number(env, "GROUP_RANK", "NODE_RANK") != 0:
+        return None
+    return environment_of(env, local, world, "lightning", assigned=True)
+
+
+def rank_of_member(env: Mapping[str, str]) -> RankEnvironment:
+    """What an environment tells of a process that is of a job by the library that it has mapped.
+
+    ``RANK`` without a size will do then: a script gives the size to ``init_process_group`` itself.
+    """
+    rank = _number(env, "RANK")
+    alone = NO_RANK if rank is None else rank
+    launcher = "" if rank is None else "env"
+    return rank_of(env) or environment_of(env, alone, _number(env, "WORLD_SIZE"), launcher, assigned=rank is not None)
 
 
 def environment_of(
@@ -176,32 +152,8 @@ def environment_of(
     )
 
 
-_MPI = (
-    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE"),
-    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
-)  # fmt: skip
-_PMIX = (("PMIX_RANK", "OMPI_COMM_WORLD_SIZE"), ("PALS_RANKID", "PALS_SIZE"))
-_OF_A_PROCESS = re.compile(r"((?:[A-Z0-9]+_)*)PROC(?:ESS)?_(?:ID|INDEX)$")
-_OF_ALL = ("NUM_PROCESSES", "NUM_PROCS", "PROCESS_COUNT")
-_JAX = (("JAX_PROCESS_ID", "JAX_NUM_PROCESSES"),)
-_SLURM = (
-    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"), ("SLURM_PROCID", "SLURM_NTASKS"), ("SLURM_PROCID", "SLURM_NPROCS"),
-)  # fmt: skip
-
-
-def _first(env: Mapping[str, str], names: Sequence[Tuple[str, str]]) -> Tuple[Optional[int], Optional[int]]:
-    """First pair of rank and size of which both are there; else the first rank alone."""
-    alone: Optional[int] = None
-    for rank_name, size_name in names:
-        rank, size = _number(env, rank_name), _number(env, size_name)
-        if rank is not None and size is not None:
-            return rank, size
-        alone = rank if alone is None else alone
-    return alone, None
-
-
 def _launcher(env: Mapping[str, str], rank: int) -> str:
-    """Who started a process that has torch's names but not torchrun's: the one whose own number agrees."""
+    """The launcher of a process with torch's names but not torchrun's: the one whose own number agrees."""
     if rank in (_number(env, "OMPI_COMM_WORLD_RANK"), _number(env, "PMI_RANK")):
         return "mpi"
     return "slurm" if _number(env, "SLURM_PROCID") == rank else "env"
@@ -227,8 +179,3 @@ def presentable(env: Mapping[str, str]) -> Dict[str, str]:
         for name, value in sorted(env.items())
         if name in NAMES or name.startswith(PREFIXES)
     }
-
-
-def presentable_command(words: Sequence[str], limit: int = 2048) -> str:
-    """A command line as one text, its secrets blotted out."""
-    return redact.command(words, limit)

@@ -12,7 +12,7 @@ import os
 from typing import Iterator, List, Optional, Sequence, Tuple
 
 from collectors.node import files
-from collectors.node.processes.procfs import parse_stat
+from collectors.node.processes.procfs import parse_stat, read_stat
 from collectors.node.processes.socket_tables import ESTABLISHED, TcpSocket, of_ports
 from collectors.samples.stacks import RUNS
 
@@ -29,7 +29,7 @@ def holder(near: TcpSocket, tables: Sequence[bytes], pid: int, proc: str = "/pro
     for one in of_ports((near.remote_port,), tables):
         if one.inode and one.local == near.remote and one.remote == near.local:
             owner = _owner(one.inode, pid, proc)
-            stat = None if owner is None else parse_stat(files.read_or_none("%s/%d/stat" % (proc, owner)) or b"")
+            stat = None if owner is None else read_stat(proc, owner)
             if owner is None or stat is None:
                 return ""
             return "process %d (%s)%s" % (owner, stat.comm, RUNS if _runs(owner, proc) else "")
@@ -62,13 +62,13 @@ def _owner(inode: int, pid: int, proc: str) -> Optional[int]:
 def _candidates(pid: int, proc: str) -> Iterator[int]:
     """Processes of the same owner: those that have the same parent before all others, each by age."""
     uid = _uid("%s/%d" % (proc, pid))
-    mine = parse_stat(files.read_or_none("%s/%d/stat" % (proc, pid)) or b"")
+    mine = read_stat(proc, pid)
     near: List[Tuple[int, int]] = []
     far: List[Tuple[int, int]] = []
     for name in files.list_folder(proc):
         if not name.isdigit() or int(name) == pid or _uid("%s/%s" % (proc, name)) != uid:
             continue
-        stat = parse_stat(files.read_or_none("%s/%s/stat" % (proc, name)) or b"")
+        stat = read_stat(proc, int(name))
         if stat is not None:
             beside = mine is not None and stat.parent == mine.parent
             (near if beside else far).append((stat.start_ticks, int(name)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple, Optional
 
 from collectors.node import files
-from collectors.node.processes.procfs import parse_stat
+from collectors.node.processes.procfs import read_stat
 
 ARROW = "->"
 LIMIT = 1 << 20
@@ -28,7 +28,7 @@ def holder(pid: int, proc: str = "/proc") -> str:
     kept = _holder(files.text(files.read_or_none(proc + "/locks", LIMIT) or b""), pid)
     if kept is None:
         return ""
-    stat = parse_stat(files.read_or_none("%s/%d/stat" % (proc, kept)) or b"")
+    stat = read_stat(proc, kept)
     return "process %d%s" % (kept, " (%s)" % stat.comm if stat is not None else ", which is gone")
 
 

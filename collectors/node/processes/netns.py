@@ -14,8 +14,8 @@ import socket
 import threading
 from typing import Callable, List, Sequence, Tuple, TypeVar
 
-from collectors.node.files import link, read_or_none
-from collectors.node.processes.procfs import parse_status
+from collectors.node.files import link
+from collectors.node.processes.procfs import read_status
 from collectors.node.processes.socket_tables import read_tables
 
 _CLONE_NEWNET = 0x40000000
@@ -38,7 +38,7 @@ def connect(pid: int, address: Tuple[str, int], timeout: float) -> socket.socket
     A process's user names the address, and this side may be root: nothing else is connected to. Raises
     :class:`OSError`, also where the process's network namespace may not be entered.
     """
-    status = parse_status(read_or_none("/proc/%d/status" % pid) or b"", pid)
+    status = read_status("/proc", pid)
     strangers = [uid for uid in listeners(address[1], "/proc/%d/net" % pid) if status is None or uid != status.uid]
     if strangers:
         raise OSError(errno.EPERM, "port %d is listened on by uid %d, not by the rank's" % (address[1], strangers[0]))

@@ -13,7 +13,7 @@ from typing import Dict, Iterator, List, NamedTuple, Optional
 
 from collectors.node.files import link, opened, read_or_none, regular
 from collectors.node.processes import page_reading
-from collectors.node.processes.procfs import parse_status
+from collectors.node.processes.procfs import parse_status, read_status
 from collectors.node.shared import Shared
 from collectors.node.source import Source
 from collectors.samples import page as layout
@@ -160,7 +160,7 @@ def find(proc: str, pid: int, uid: int, device: int) -> Optional[OpenPage]:
         numbers = sorted(int(name) for name in os.listdir(folder) if name.isdigit())
     except OSError:
         return None
-    status = parse_status(read_or_none("%s/%d/status" % (proc, pid)) or b"", pid)
+    status = read_status(proc, pid)
     if status is None:
         return None
     for number in numbers[:FILES]:

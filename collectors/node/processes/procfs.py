@@ -1,4 +1,4 @@
-"""Parsers of what /proc says about a process. Bytes in, values out; nothing here opens a file.
+"""Parsers of what /proc says about a process: bytes in, values out.
 
 Formats: proc_pid_stat(5), proc_pid_status(5), proc_pid_limits(5), proc_pid_io(5), cgroups(7).
 """
@@ -9,7 +9,7 @@ import os
 import time
 from typing import List, NamedTuple, Optional
 
-from collectors.node.files import text
+from collectors.node.files import read_or_none, text
 
 CLOCK_TICKS: int = os.sysconf("SC_CLK_TCK")
 PAGE_SIZE: int = os.sysconf("SC_PAGE_SIZE")
@@ -79,6 +79,16 @@ def parse_stat(data: bytes) -> Optional[Stat]:
         )
     except (ValueError, OverflowError):
         return None
+
+
+def read_stat(proc: str, pid: int) -> Optional[Stat]:
+    """Stat of a process; None when it is gone."""
+    return parse_stat(read_or_none("%s/%d/stat" % (proc, pid)) or b"")
+
+
+def read_status(proc: str, pid: int) -> Optional[ProcessStatus]:
+    """Status of a process; None when it is gone."""
+    return parse_status(read_or_none("%s/%d/status" % (proc, pid)) or b"", pid)
 
 
 def parse_status(data: bytes, pid: int) -> Optional[ProcessStatus]:

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, Mapping, NamedTuple, Sequence
+import re
+from typing import Dict, Mapping
 
+from collectors.node import redact
 from collectors.node.files import link, read_named, read_or_none, text
 from collectors.node.processes.cgroup import memory_limit, parse_cgroup
-from collectors.node.processes.environ import RankEnvironment, presentable_command
-from collectors.node.processes.procfs import CLOCK_TICKS, ProcessStatus, Stat, parse_limit, parse_status
+from collectors.node.processes.environ import NO_RANK
+from collectors.node.processes.procfs import CLOCK_TICKS, ProcessStatus, parse_limit, read_status
 from collectors.node.processes.rooted import foreign_mounts, seen_by
+from collectors.node.ranks.mapped import title
+from collectors.node.ranks.tracked import Tracked
 from collectors.samples.ranks import RankProcess
-
-
-class FactsSubject(NamedTuple):
-    """A rank's process as far as it is known before its facts are gathered."""
-
-    pid: int
-    stat: Stat
-    status: ProcessStatus
-    env: RankEnvironment
-    presentable: Mapping[str, str]
-    words: Sequence[str]
-    executable: str
 
 
 class FactFinder:
@@ -34,7 +26,7 @@ class FactFinder:
         self._booted = booted
         self._users = users()
 
-    def process(self, subject: FactsSubject, versions: Mapping[str, str]) -> RankProcess:
+    def process(self, subject: Tracked, status: ProcessStatus, versions: Mapping[str, str]) -> RankProcess:
         """The whole sample; a fact that cannot be read is left unknown."""
         base = "%s/%d" % (self._proc, subject.pid)
         env, stat = subject.env, subject.stat
@@ -55,23 +47,24 @@ class FactFinder:
             run_id=env.run_id,
             restart=env.restart,
             parent=stat.parent,
-            command=presentable_command(subject.words),
+            command=redact.command(subject.words),
             cwd=cwd,
             executable=subject.executable,
             container=cgroup.name or foreign_mounts(subject.pid, self._proc),
-            uid=subject.status.uid,
-            user=self._users.get(subject.status.uid, str(subject.status.uid)),
+            uid=status.uid,
+            user=self._users.get(status.uid, str(status.uid)),
             memory_limit=memory_limit(cgroup, self._sys),
             open_files_limit=parse_limit(limits, b"Max open files"),
             memlock_limit=parse_limit(limits, b"Max locked memory"),
             stdout=link(base + "/fd/1"),
             stderr=link(base + "/fd/2"),
-            nccl_log=self.nccl_log(
-                subject.pid, subject.status.inner_pid, cwd, subject.presentable.get("NCCL_DEBUG_FILE", "")
-            ),
-            env=dict(subject.presentable),
+            nccl_log=self.nccl_log(subject.pid, status.inner_pid, cwd, subject.shown.get("NCCL_DEBUG_FILE", "")),
+            env=dict(subject.shown),
             versions=dict(versions),
-            own_pid=0 if subject.status.inner_pid == subject.pid else subject.status.inner_pid,
+            numbered_by=subject.numbered_by,
+            library=subject.library,
+            label=title(subject.words) if env.rank == NO_RANK else "",
+            own_pid=0 if status.inner_pid == subject.pid else status.inner_pid,
         )
 
     def nccl_log(self, pid: int, own_pid: int, cwd: str, pattern: str) -> str:
@@ -88,25 +81,15 @@ class FactFinder:
 
     def _told_host(self, pid: int) -> str:
         """Name of a container, as its own file has it; which file that is, is up to whoever runs in it."""
-        status = parse_status(read_or_none("%s/%d/status" % (self._proc, pid)) or b"", pid)
+        status = read_status(self._proc, pid)
         said = None if status is None else read_named(seen_by(pid, "/etc/hostname", self._proc), status.uid)
         return text(said or b"").strip()
 
 
 def expand_nccl_path(pattern: str, host: str, pid: int) -> str:
     """Expand ``%h``, ``%p`` and ``%%`` as NCCL's debug.cc does; everything else, ``%d`` too, stays as it is."""
-    result = []
-    position = 0
-    values = {"h": host.partition(".")[0], "p": str(pid), "%": "%"}
-    while position < len(pattern):
-        pair = pattern[position : position + 2]
-        if pair[0] == "%" and len(pair) == 2 and pair[1] in values:
-            result.append(values[pair[1]])
-            position += 2
-        else:
-            result.append(pair[0])
-            position += 1
-    return "".join(result)
+    values = {"%h": host.partition(".")[0], "%p": str(pid), "%%": "%"}
+    return re.sub("%[hp%]", lambda found: values[found.group()], pattern)
 
 
 def users(path: str = "/etc/passwd") -> Dict[int, str]:

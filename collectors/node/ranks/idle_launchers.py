@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Dict, Iterable, Iterator, List, Set
 
-from collectors.node.processes.environ import presentable_command
+from collectors.node import redact
 from collectors.node.processes.procfs import CLOCK_TICKS
 from collectors.node.ranks.process_tree import program
 from collectors.node.ranks.tracked import Tracked
@@ -40,7 +40,7 @@ class IdleLaunchers:
             pid, started = tracked.pid, self._booted + tracked.stat.start_ticks / CLOCK_TICKS
             ran = pid in self._ran or tracked.stat.children_cpu >= RAN_S
             since = (self._told[pid].since if pid in self._told else now) if ran else None
-            idle[pid] = IdleLauncher(pid, started, presentable_command(tracked.words, 512), True, since)
+            idle[pid] = IdleLauncher(pid, started, redact.command(tracked.words, 512), True, since)
         for pid, told in self._told.items():
             if pid not in idle:
                 yield told._replace(idle=False)

@@ -1,15 +1,15 @@
-"""Who is who among the processes that carry a rank in their environment.
+"""The role of each process that carries a rank in its environment.
 
 An environment is inherited: the shell around a rank, the rank itself, its data workers and its compile workers all
 say RANK=3, and under Slurm torchrun's agent has a number too. The rank is the topmost Python process with that number
-(where there is no interpreter, the topmost program that is no mere wrapper); what runs below it belongs to it. Where
-that one only waits for a program of Python's that takes part in a process group, which it does not, it wraps a rank.
+(where there is no interpreter, the topmost program that is no mere wrapper); what runs below it belongs to it. A Python
+process that takes no part in a process group, above one of the same number that does, only wraps the rank.
 """
 
 from __future__ import annotations
 
 import os.path
-from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Set
+from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set
 
 from collectors.node.processes.environ import NO_RANK, RankEnvironment
 from collectors.node.processes.own_programs import is_own
@@ -160,7 +160,7 @@ def classify_tree(members: Mapping[int, FamilyMember]) -> Dict[int, ProcessRole]
     """Place of every member, by pid."""
     order = _top_down(members)
     launchers = _launchers(members)
-    python_below = _python_below(members, order, launchers)
+    python_below = _python_below(members, launchers)
     wraps = _wrapping(members)
     places: Dict[int, ProcessRole] = {}
     for pid in order:
@@ -199,63 +199,64 @@ def _top_down(members: Mapping[int, FamilyMember]) -> List[int]:
     return queue
 
 
-def _launchers(members: Mapping[int, FamilyMember]) -> Set[int]:
-    """Launchers by their program, and those whose number a launcher below them did not keep.
+def _above(members: Mapping[int, FamilyMember], member: FamilyMember) -> Iterator[FamilyMember]:
+    """The member's parent, that one's parent, and so on."""
+    passed = {member.pid}
+    while member.parent in members and member.parent not in passed:
+        member = members[member.parent]
+        passed.add(member.pid)
+        yield member
 
-    A pod or a Slurm task may have a number of its own; the workers that were given others are the ranks then.
+
+def _launchers(members: Mapping[int, FamilyMember]) -> Set[int]:
+    """Launchers by their program, by a number that their workers did not keep, and by the workers that take part.
+
+    A pod or a Slurm task may have a number of its own; the workers that were given others are the ranks then. A process
+    that says no rank and takes no part itself, above one that does, has started the ranks with multiprocessing.
     """
     found = {
         pid for pid, member in members.items() if program(member.words) in LAUNCHERS or member.comm == "pt_elastic"
     }
     for member in members.values():
+        if member.takes_part:
+            above = _above(members, member)
+            found.update(one.pid for one in above if one.env.rank == NO_RANK and not one.takes_part)
         if not member.env.assigned or _works_for_a_rank(member):
             continue
-        parent, steps = members.get(member.parent), 0
-        while parent is not None and not parent.env.assigned and steps < len(members):
+        for parent in _above(members, member):
+            if parent.env.assigned:
+                break
             other = (parent.env.rank, parent.env.world_size) != (member.env.rank, member.env.world_size)
-            # who is no first rank of its node has not started the first; an agent serves its ranks' store in threads
+            # a launcher has started its node's first rank; an agent serves its ranks' store in threads
             first = member.env.local_rank == 0 or member.env.rank == 0
             if other and (first or not parent.takes_part):
                 found.add(parent.pid)
-            parent, steps = members.get(parent.parent), steps + 1
-    return found | _spawners(members)
-
-
-def _spawners(members: Mapping[int, FamilyMember]) -> Set[int]:
-    """Processes that say no rank and take no part themselves, and have started some that do."""
-    found: Set[int] = set()
-    for member in members.values():
-        parent, steps = members.get(member.parent), 0
-        while member.takes_part and parent is not None and steps < len(members):
-            if parent.env.rank == NO_RANK and not parent.takes_part:
-                found.add(parent.pid)
-            parent, steps = members.get(parent.parent), steps + 1
     return found
 
 
 def _wrapping(members: Mapping[int, FamilyMember]) -> Set[int]:
-    """Whoever says the number of one below it that takes part in a process group, and does not itself."""
+    """Processes that say the number of one below them that takes part in a process group, and take no part."""
     found: Set[int] = set()
     for member in members.values():
-        parent, steps = members.get(member.parent), 0
-        while member.takes_part and parent is not None and not parent.takes_part and steps < len(members):
-            if parent.env.rank != member.env.rank or member.env.rank == NO_RANK:
+        for parent in _above(members, member) if member.takes_part and member.env.rank != NO_RANK else ():
+            if parent.takes_part or parent.env.rank != member.env.rank:
                 break
             found.add(parent.pid)
-            parent, steps = members.get(parent.parent), steps + 1
     return found
 
 
-def _python_below(members: Mapping[int, FamilyMember], order: Sequence[int], launchers: Set[int]) -> Set[int]:
+def _python_below(members: Mapping[int, FamilyMember], launchers: Set[int]) -> Set[int]:
     """Members with a Python process of the same rank somewhere below them."""
     found: Set[int] = set()
-    for pid in reversed(order):
-        member = members[pid]
-        parent = members.get(member.parent)
-        if parent is None or parent.env.rank != member.env.rank or pid in launchers:
+    for pid, member in members.items():
+        if pid in launchers or not is_python(member.executable, member.words):
             continue
-        if pid in found or is_python(member.executable, member.words):
+        for parent in _above(members, member):
+            if parent.env.rank != member.env.rank:
+                break
             found.add(parent.pid)
+            if parent.pid in launchers:
+                break
     return found
 
 

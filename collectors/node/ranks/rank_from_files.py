@@ -1,9 +1,7 @@
-"""The rank of a process by files that it has open: the pipe of torch's flight recorder, and the logs of a Ray worker.
+"""The rank of a process by files that it has open: the pipe of torch's flight recorder, and the log of Ray Train.
 
-A worker of Ray writes to ``logs/worker-<worker id>-<job id>-<pid>.{out,err}`` of its session's folder (Ray's user
-guide, "Configuring Logging"), with lines such as ``:actor_name:Trainer(rank=1)``, which is the actor's ``__repr__``.
-Workers of Ray Train, in its second version, have logs of JSON with ``world_rank`` in their lines
-(ray/train/v2/_internal/logging). Each file is read through the worker's own descriptor.
+Workers of Ray Train have logs of JSON with ``world_rank`` in their lines (ray/train/v2/_internal/logging); such a log
+is read through the worker's own descriptor.
 """
 
 from __future__ import annotations
@@ -11,71 +9,34 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections import Counter
-from typing import AbstractSet, Dict, List, Mapping, Optional
+from typing import AbstractSet, Dict, Mapping, Optional
 
-from collectors.node.files import link, list_folder, named_file, read_or_none, text
-from collectors.node.processes.procfs import parse_status
+from collectors.node.files import link, list_folder, named_file, text
+from collectors.node.processes.procfs import read_status
 
 LIMIT = 64 << 10
-"""Bytes that are read of a log: of Ray Train's the last ones, of others the first."""
+"""Bytes that are read of a log, the last ones."""
 LARGEST = 1 << 20
 
-_OUTPUT = re.compile(r"/logs/worker-[0-9a-f]{56}-[0-9a-f]{8}-\d+\.(?:out|err)$")
 _TRAIN = re.compile(r"/logs/train/ray-train-(?:sys|app)-worker-[0-9a-f]{56}\.log$")
-_NAME = re.compile(r"^:actor_name:([^\n]{1,200})$", re.MULTILINE)
-_RANK = re.compile(r"(?<![a-z])([a-z]{0,24})[ _-]?rank[ _:=#-]{0,3}(\d{1,6})(?!\d)", re.IGNORECASE)
-_OF_A_GROUP = frozenset(
-    (
-        "local", "node", "group", "host", "device", "tp", "pp", "dp", "cp", "sp", "ep", "mp", "etp", "edp", "dcp",
-        "fsdp", "tensor", "pipeline", "data", "model", "context", "sequence", "expert", "parallel", "replica", "shard",
-        "stage", "lora", "low",
-    )
-)  # fmt: skip
-"""Words before "rank" that make it the number in something smaller than the job."""
 
 
-def ray_ranks(pids: AbstractSet[int], proc: str = "/proc") -> Dict[int, int]:
-    """Ranks by pid of those that are workers of Ray and whose logs say the rank; none where two would have one rank.
-
-    Two Ray sessions on one node count as one job: their equal ranks are dropped.
-    """
-    found: Dict[int, int] = {}
-    for pid in pids:
-        rank = _ray_rank(pid, proc)
-        if rank is not None:
-            found[pid] = rank
-    taken = Counter(found.values())
-    return {pid: rank for pid, rank in found.items() if taken[rank] == 1}
+def ray_train_ranks(pids: AbstractSet[int], proc: str = "/proc") -> Dict[int, int]:
+    """Ranks by pid of the workers of Ray Train among these processes; none of two that would have one rank."""
+    found = {pid: rank for pid in pids for rank in [_ray_train_rank(pid, proc)] if rank is not None}
+    taken = list(found.values())
+    return {pid: rank for pid, rank in found.items() if taken.count(rank) == 1}
 
 
-def _ray_rank(pid: int, proc: str) -> Optional[int]:
+def _ray_train_rank(pid: int, proc: str) -> Optional[int]:
     folder = "%s/%d/fd" % (proc, pid)
-    train: List[str] = []
-    outputs: List[str] = []
     for name in list_folder(folder):
         place = "%s/%s" % (folder, name)
-        target = link(place)
-        if _TRAIN.search(target):
-            train.append(place)
-        elif _OUTPUT.search(target):
-            outputs.append(place)
-    status = parse_status(read_or_none("%s/%d/status" % (proc, pid)) or b"", pid) if train or outputs else None
-    if status is None:
-        return None
-    for place in train:
-        rank = _world_rank(_part(place, status.uid, end=True))
+        status = read_status(proc, pid) if _TRAIN.search(link(place)) else None
+        rank = None if status is None else _world_rank(_end_of(place, status.uid))
         if rank is not None:
             return rank
-    names = [name for place in outputs for name in _NAME.findall(text(_part(place, status.uid)))]
-    ranks = {rank for rank in map(rank_in, names) if rank is not None}
-    return ranks.pop() if len(ranks) == 1 else None
-
-
-def rank_in(name: str) -> Optional[int]:
-    """The number that a name calls a rank (``Trainer(rank=1)``, ``trainer_rank_3``); none of a node's or group's."""
-    found = {int(number) for of, number in _RANK.findall(name) if of.lower() not in _OF_A_GROUP}
-    return found.pop() if len(found) == 1 else None
+    return None
 
 
 def _world_rank(data: bytes) -> Optional[int]:
@@ -93,15 +54,14 @@ def _world_rank(data: bytes) -> Optional[int]:
     return None
 
 
-def _part(path: str, uid: int, *, end: bool = False) -> bytes:
-    """The beginning or the end of a regular file that this user, who is the owner of the process, may read."""
+def _end_of(path: str, uid: int) -> bytes:
+    """The end of a regular file that this user, who is the owner of the process, may read."""
     try:
         file = named_file(path, uid)
     except OSError:
         return b""
     try:
-        size = os.fstat(file).st_size
-        return os.pread(file, LIMIT, max(0, size - LIMIT) if end else 0)
+        return os.pread(file, LIMIT, max(0, os.fstat(file).st_size - LIMIT))
     except OSError:
         return b""
     finally:

@@ -2,7 +2,7 @@
 
 They are those that carry a rank in their environment, and those that say none and have a training library mapped. Each
 process is read once when it is new, every time while it is young (it may still exec what it wraps), and after that
-in turn, a few a time: who execs late is found late, but a node full of strangers costs next to nothing.
+in turn, a few a time: a process that calls exec late is found late, but a node full of strangers costs next to nothing.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ import time
 from typing import AbstractSet, Dict, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 from collectors.node.blocking import Answer, GuardedReader
-from collectors.node.files import read_or_none
+from collectors.node.files import link
 from collectors.node.processes.environ import (
+    NO_RANK,
     RankEnvironment,
-    late_rank,
     may_have_rank,
     parse,
     presentable,
     rank_of,
-    unnumbered,
+    rank_of_member,
 )
 from collectors.node.processes.own_programs import is_marked
-from collectors.node.processes.procfs import Stat, parse_stat, split_zeros
+from collectors.node.processes.procfs import Stat, read_stat, split_zeros
 from collectors.node.ranks.mapped import Mapped, is_foreign
+from collectors.node.ranks.process_tree import is_python
 
 YOUNG = 8.0
 """Seconds during which a new process is looked at every time."""
@@ -80,22 +81,27 @@ class Search:
 
     def find(self, present: Set[int], taken: Set[int], computing: AbstractSet[int] = frozenset()) -> List[FoundProcess]:
         """Processes of jobs among ``present`` that are not ``taken`` already; ``computing`` are those on a GPU."""
-        for pid in [pid for pid in self._known if pid not in present]:
-            del self._known[pid]
-            self.refused.discard(pid)
+        self._known = {pid: known for pid, known in self._known.items() if pid in present}
+        self.refused &= present
         self._mapped.keep(present)
         moment = time.monotonic()
         due = self._due(present, taken, moment)
         found: List[FoundProcess] = []
         for start in range(0, len(due), BATCH):
-            paths = {"%s/%d/environ" % (self._proc, pid): pid for pid in due[start : start + BATCH]}
-            answers = self._reader.read_all(list(paths))
+            answers = self._read(due[start : start + BATCH], "environ")
             others: Dict[int, Answer] = {}
-            for path, pid in paths.items():
-                answer = answers.get(path)
-                carrying = self._judge(pid, answer, moment)
-                found += carrying
-                if answer is not None and not carrying and self._nameless:
+            for pid in due[start : start + BATCH]:
+                answer = answers.get(pid)
+                rank = self._ranked(pid, answer)
+                if rank is not None:
+                    self._known.pop(pid, None)
+                    found.append(rank)
+                    continue
+                first, _ = self._known.get(pid, (moment, moment))
+                soon = moment - first < YOUNG or answer is None
+                self._known[pid] = (first, moment if soon else moment + RELOOK)
+                self._note_refusal(pid, answer)
+                if answer is not None and self._nameless:
                     others[pid] = answer
             found += self._without_rank(others, computing)
         return found
@@ -103,36 +109,28 @@ class Search:
     def again(self, pid: int, library: str, answer: Optional[Answer] = None) -> Optional[FoundProcess]:
         """A process without a launcher's rank, by fewer variables; None where the user's filter leaves it out."""
         if answer is None:
-            path = "%s/%d/environ" % (self._proc, pid)
-            answer = self._reader.read_all([path]).get(path)
+            answer = self._read([pid], "environ").get(pid)
         env = parse(answer if isinstance(answer, bytes) else b"")
         if not self._passes(env):
             return None
-        rank = late_rank(env, library)
-        if rank is None:
-            return FoundProcess(pid, unnumbered(env), presentable(env), "", library)
-        return FoundProcess(pid, rank, presentable(env), "environment", library)
+        rank = rank_of_member(env)
+        return FoundProcess(pid, rank, presentable(env), "" if rank.rank == NO_RANK else "environment", library)
 
-    def has_library(self, pid: int, stat: Stat) -> bool:
-        """Whether a process has a training library mapped, as far as that can be read."""
-        return bool(self._mapped.look({pid: stat}, frozenset()))
-
-    def may_meet(self, pid: int) -> bool:
-        """Whether a process may meet others by JAX or MPI, as far as that can be read."""
-        return self._mapped.may_meet(pid)
+    def _read(self, pids: List[int], name: str) -> Dict[int, Answer]:
+        paths = {"%s/%d/%s" % (self._proc, pid, name): pid for pid in pids}
+        return {paths[path]: answer for path, answer in self._reader.read_all(list(paths)).items()}
 
     def _without_rank(self, others: Mapping[int, Answer], computing: AbstractSet[int]) -> Iterator[FoundProcess]:
         """Those that say no rank and are of a job by what they have mapped."""
-        stats = {}
+        stats: Dict[int, Stat] = {}
         for pid in others:
-            stat = parse_stat(read_or_none("%s/%d/stat" % (self._proc, pid)) or b"")
+            stat = read_stat(self._proc, pid)
             if stat is not None and not stat.has_ended:
                 stats[pid] = stat
         mapped = self._mapped.look(stats, computing)
-        commands = {pid: "%s/%d/cmdline" % (self._proc, pid) for pid in mapped}
-        said = self._reader.read_all(list(commands.values()))
+        commands = self._read(list(mapped), "cmdline")
         for pid, library in mapped.items():
-            answer = said.get(commands[pid])
+            answer = commands.get(pid)
             words = split_zeros(answer) if isinstance(answer, bytes) else []
             found = None if is_foreign(words, stats[pid].comm) else self.again(pid, library, others[pid])
             if found is not None:
@@ -140,52 +138,46 @@ class Search:
                 self.refused.discard(pid)
                 yield found
 
-    def _judge(self, pid: int, answer: Optional[Answer], moment: float) -> List[FoundProcess]:
-        """The process if it carries a rank; else it is remembered, with the time of the next look."""
-        env = self._wanted(answer)
-        rank = None if env is None else rank_of(env)
-        if env is not None and rank is not None:
-            self._known.pop(pid, None)
-            return [FoundProcess(pid, rank, presentable(env))]
-        first, _ = self._known.get(pid, (moment, moment))
-        asked_again_soon = moment - first < YOUNG or answer is None
-        self._known[pid] = (first, moment if asked_again_soon else moment + RELOOK)
-        self._note(pid, answer)
-        return []
-
-    def _due(self, present: Set[int], taken: Set[int], moment: float) -> List[int]:
-        due: List[int] = []
-        turns = 0
-        known = self._known
-        for pid in present:
-            if pid in taken:
-                continue
-            first, again = known.get(pid, (moment, moment))
-            if moment < again:
-                continue
-            if moment - first >= YOUNG:
-                turns += 1
-                if turns > TURNS:
-                    continue
-            due.append(pid)
-        return due
-
-    def _wanted(self, answer: Optional[Answer]) -> Optional[Dict[str, str]]:
-        """Environment that may have a rank and passes the user's filter."""
+    def _ranked(self, pid: int, answer: Optional[Answer]) -> Optional[FoundProcess]:
+        """The process, if its environment carries a rank and passes the user's filter."""
         if not isinstance(answer, bytes) or not may_have_rank(answer):
             return None
         env = parse(answer)
-        return env if self._passes(env) else None
+        rank = rank_of(env) if self._passes(env) else None
+        return None if rank is None else FoundProcess(pid, rank, presentable(env))
+
+    def _due(self, present: Set[int], taken: Set[int], moment: float) -> List[int]:
+        """New and young processes, and a few old ones whose turn it is."""
+        known = {pid: self._known.get(pid, (moment, moment)) for pid in present - taken}
+        due = [pid for pid, (_, again) in known.items() if moment >= again]
+        old = [pid for pid in due if moment - known[pid][0] >= YOUNG]
+        return [pid for pid in due if moment - known[pid][0] < YOUNG] + old[:TURNS]
 
     def _passes(self, env: Mapping[str, str]) -> bool:
         """True for an environment that the user's filter lets through, and that is not of a program of ours."""
         wanted = all(pair is None or env.get(pair[0]) == pair[1] for pair in (self._job, self._only))
         return wanted and not is_marked(env)
 
-    def _note(self, pid: int, answer: Optional[Answer]) -> None:
+    def _note_refusal(self, pid: int, answer: Optional[Answer]) -> None:
         """Remember whether a Python process refused."""
         self.refused.discard(pid)
         if isinstance(answer, PermissionError):
-            stat = parse_stat(read_or_none("%s/%d/stat" % (self._proc, pid)) or b"")
+            stat = read_stat(self._proc, pid)
             if stat is not None and stat.comm.startswith(("python", "pypy", "pt_")):
                 self.refused.add(pid)
+
+
+class Adopters:
+    """Tells the inits of one /proc from parents that started something themselves."""
+
+    def __init__(self, proc: str) -> None:
+        self._proc = proc
+        # In a container the first process may be the launcher itself: being its child is no sign of an orphan then.
+        self._init_adopts = not is_python(link(proc + "/1/exe"), [])
+
+    def adopted(self, stat: Stat) -> bool:
+        """True when an init is the parent: the process that started it is gone."""
+        if stat.parent == 1:
+            return self._init_adopts
+        parent = read_stat(self._proc, stat.parent) if stat.parent else None
+        return parent is not None and parent.comm == "systemd"

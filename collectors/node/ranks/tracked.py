@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import List, Optional
 
 from collectors.node.processes.environ import NO_RANK, RankEnvironment
-from collectors.node.processes.held import Held
 from collectors.node.processes.procfs import Stat
-from collectors.node.processes.zombies import Zombies
+from collectors.node.ranks.helpers import Zombies
+from collectors.node.ranks.process_metrics import HeldFiles
 from collectors.node.ranks.process_tree import FamilyMember
 from collectors.node.ranks.search import FoundProcess
 from collectors.samples.ranks import RankProcess
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.25, 60.0
-"""Seconds between looks at one that says no rank; they double. Its threads come with the first communicator, and its
-number may be set at any time before."""
+"""Seconds between looks at a process that says no rank; they double. Its threads come with the first communicator, and
+its number may be set at any time before."""
 
 
 class Tracked:
@@ -43,7 +43,7 @@ class Tracked:
         "zombies",
     )  # fmt: skip
 
-    def __init__(self, found: FoundProcess, stat: Stat, seen: float, held: Held) -> None:
+    def __init__(self, found: FoundProcess, stat: Stat, seen: float, held: HeldFiles) -> None:
         self.pid = found.pid
         self.env = found.env
         self.shown = found.shown
@@ -87,6 +87,10 @@ class Tracked:
         """True when it need not be looked at again to know whether, and which, rank it is."""
         return not self.library or (self.takes_part and self.env.rank != NO_RANK)
 
+    def number(self, env: RankEnvironment, numbered_by: str) -> None:
+        """Take a number, or what else is known of it now."""
+        self.env, self.numbered_by, self.facts_at = env, numbered_by, 0.0
+
     def wait_to_settle(self, moment: float) -> None:
         """Put off the next look at what it is, each time for longer."""
         self.settle_at, self.pause = moment + self.pause, min(2 * self.pause, LONGEST_PAUSE)
@@ -94,8 +98,8 @@ class Tracked:
     def take_number_away(self) -> None:
         """Its number is that of a task of the scheduler, which it shares with others."""
         self.shared, self.library = self.env.rank, self.library or "torch"
-        self.env = without_number(self.env)
-        self.numbered_by, self.facts_at, self.settle_at = "", 0.0, 0.0
+        self.number(without_number(self.env), "")
+        self.settle_at = 0.0
 
 
 def without_number(env: RankEnvironment) -> RankEnvironment:

@@ -1,7 +1,6 @@
 """Workers of Ray that make a process group with a rank of which no environment tells.
 
     ray_job.py train     Ray Train's, by a trainer that sets no RANK
-    ray_job.py called    actors whose ``__repr__`` has the rank, and which give themselves a title of their own
     ray_job.py plain     actors that know their rank alone
 
 Rank HX_WHO blocks in its reader at step 10 and leaves ``struck`` in HX_FOLDER, where all leave ``rank.RANK`` with their
@@ -18,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import ray  # type: ignore[import-not-found, unused-ignore]
-import setproctitle  # type: ignore[import-not-found, unused-ignore]
 import torch
 import torch.distributed as dist
 
@@ -55,15 +53,6 @@ class Worker:
         train(self.rank, self.port)
 
 
-class CalledWorker(Worker):
-    def __repr__(self) -> str:
-        return f"CalledWorker(rank={self.rank}, world={WORLD})"
-
-    def work(self) -> None:
-        setproctitle.setproctitle("my training")
-        train(self.rank, self.port)
-
-
 def trained(config: dict[str, Any]) -> None:
     import ray.train  # type: ignore[import-not-found, unused-ignore]
 
@@ -87,7 +76,7 @@ def main() -> None:
             run_config=RunConfig(storage_path=str(FOLDER / "kept")),
         ).fit()  # fmt: skip
         return
-    made = ray.remote(CalledWorker if mode == "called" else Worker)
+    made = ray.remote(Worker)
     ray.get([made.remote(rank, port).work.remote() for rank in range(WORLD)])
 
 

@@ -4,17 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collectors.node import redact
 from collectors.node.processes.environ import (
     NAMES,
     NO_RANK,
     PREFIXES,
-    late_rank,
     may_have_rank,
     parse,
     presentable,
-    presentable_command,
     rank_of,
-    unnumbered,
+    rank_of_member,
 )
 from tests.support.fake_proc import rank_env
 
@@ -152,7 +151,7 @@ def test_values_are_cut_to_a_length() -> None:
     ],
 )
 def test_secrets_in_a_command_line(words: list[str], shown: str) -> None:
-    assert presentable_command(words) == shown
+    assert redact.command(words) == shown
 
 
 @given(st.binary(max_size=2000))
@@ -171,51 +170,12 @@ def test_the_cheap_look_never_misses_a_rank(env: dict[str, str]) -> None:
         assert may_have_rank(raw(env))
 
 
-def test_of_a_process_with_a_training_library_fewer_words_will_do() -> None:
-    found = late_rank({"RANK": "3"}, "torch")
-    assert found is not None
+def test_of_a_process_with_a_training_library_a_rank_without_a_size_will_do() -> None:
+    found = rank_of_member({"RANK": "3"})
     assert (found.rank, found.world_size) == (3, None)
-    assert late_rank({"JOB_COMPLETION_INDEX": "3"}, "torch") is None, "of torch that is the number of a node"
-    jax = late_rank({"JOB_COMPLETION_INDEX": "3"}, "jax")
-    assert jax is not None
-    assert (jax.rank, jax.launcher) == (3, "kubernetes")
 
 
-TPU_HOSTS = {"TPU_WORKER_ID": "1", "TPU_WORKER_HOSTNAMES": "t0,t1"}
-
-
-@pytest.mark.parametrize(
-    ("env", "rank", "world"),
-    [
-        ({"PROCESS_ID": "2", "NUM_PROCESSES": "4"}, 2, 4),
-        ({"JAX_DIST_PROCESS_ID": "0", "JAX_DIST_PROCESS_COUNT": "2"}, 0, 2),
-        ({"JAX_COORDINATOR_IP": "10.0.0.1", "NODE_RANK": "1", "NNODES": "2"}, 1, 2),
-        (TPU_HOSTS, 1, 2),
-        ({**TPU_HOSTS, "MEGASCALE_NUM_SLICES": "4", "MEGASCALE_SLICE_ID": "3"}, 7, 8),
-    ],
-)
-def test_what_jax_is_started_with_numbers_its_processes(env: dict[str, str], rank: int, world: int) -> None:
-    found = late_rank(env, "jax")
-    assert found is not None
-    assert (found.rank, found.world_size) == (rank, world)
-    assert late_rank(env, "torch") is None, "in a job of torch these are others' numbers"
-
-
-@pytest.mark.parametrize(
-    "env",
-    [
-        {"PROCESS_ID": "2"},
-        {"PROCESS_ID": "4", "NUM_PROCESSES": "4"},
-        {"TRACE_PROCESS_ID": "2", "NUM_PROCESSES": "4"},
-        {"NODE_RANK": "1", "NNODES": "2"},
-        {"TPU_WORKER_ID": "0", "TPU_WORKER_HOSTNAMES": "localhost"},
-    ],
-)
-def test_a_number_without_its_size_is_none_of_jax(env: dict[str, str]) -> None:
-    assert late_rank(env, "jax") is None
-
-
-def test_what_says_no_rank_may_say_the_rest() -> None:
-    found = unnumbered({"WORLD_SIZE": "4", "MASTER_ADDR": "node1", "MASTER_PORT": "29500", "SLURM_JOB_ID": "7"})
+def test_an_environment_without_a_rank_may_say_the_rest() -> None:
+    found = rank_of_member({"WORLD_SIZE": "4", "MASTER_ADDR": "node1", "MASTER_PORT": "29500", "SLURM_JOB_ID": "7"})
     assert (found.rank, found.world_size, found.master_addr, found.master_port) == (NO_RANK, 4, "node1", 29500)
     assert (found.launcher, found.run_id) == ("", "7")

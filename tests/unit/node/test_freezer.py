@@ -14,9 +14,8 @@ import pytest
 from collectors.node.processes import cgroup as groups
 from collectors.node.processes import process_state
 from collectors.node.processes.cgroup import parse_controller
-from collectors.node.processes.held import Held
-from collectors.node.processes.procfs import parse_status
-from collectors.node.ranks.process_metrics import rank_pulse, read_stat
+from collectors.node.processes.procfs import parse_status, read_stat
+from collectors.node.ranks.process_metrics import HeldFiles, rank_pulse
 from tests.support.fake_proc import FakeProc
 
 V1 = "9:freezer:/batch/job_7\n4:cpu,cpuacct:/\n0::/\n"
@@ -82,6 +81,6 @@ def test_a_real_process_is_seen_frozen(group: Path) -> None:
     found = parse_status(status, process.pid)
     assert stat is not None
     assert found is not None
-    pulse = rank_pulse("/proc", process.pid, Held("/proc", process.pid), stat, found, 0.0)
+    pulse = rank_pulse("/proc", process.pid, HeldFiles("/proc", process.pid), stat, found, 0.0)
     assert (pulse.state, pulse.wchan) == ("D", groups.REFRIGERATOR)
     process.returncode = -9  # its group's end ends it

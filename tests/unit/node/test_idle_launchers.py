@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from collectors.node.ranks import following, search
-from collectors.node.ranks.following import RankSource
+from collectors.node.ranks import search, source
+from collectors.node.ranks.source import RankSource
 from collectors.node.shared import Shared
 from collectors.samples.ranks import IdleLauncher
 from tests.support.fake_proc import PYTHON, FakeProc, rank_env
@@ -39,7 +39,7 @@ class Bench:
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     made = Bench(tmp_path)
-    for module in (following, search):
+    for module in (search, source):
         monkeypatch.setattr(module, "time", made)
     monkeypatch.delenv(search.ONLY, raising=False)
     return made

@@ -10,10 +10,9 @@ import pytest
 from collectors.node import blocking
 from collectors.node.blocking import GuardedReader
 from collectors.node.files import read
-from collectors.node.processes.procfs import PAGE_SIZE, Stat
+from collectors.node.processes.procfs import PAGE_SIZE, Stat, read_stat
 from collectors.node.ranks import search
 from collectors.node.ranks.mapped import GROWN, LEAST, Mapped, is_foreign, library_of, takes_part, title
-from collectors.node.ranks.process_metrics import read_stat
 from tests.support.fake_proc import FakeProc
 
 TORCH = "/venv/lib/python3.11/site-packages/torch/lib/libtorch_cpu.so"
@@ -136,8 +135,7 @@ def test_the_command_line_of_one_that_hangs_holds_nobody_up(tmp_path: Path, monk
             hangs.wait()
         return read(path)
 
-    for module in (search, blocking):
-        monkeypatch.setattr(module, "read_or_none" if module is search else "read", held)
+    monkeypatch.setattr(blocking, "read", held)
     looks = search.Search(str(tmp_path), GuardedReader(patience=0.05))
     found: list[int] = []
     looker = threading.Thread(

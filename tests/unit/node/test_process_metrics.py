@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.processes.held import Held
-from collectors.node.processes.procfs import parse_schedstat, parse_status
-from collectors.node.ranks.process_metrics import rank_pulse, read_stat
+from collectors.node.processes.procfs import parse_schedstat, parse_status, read_stat
+from collectors.node.ranks.process_metrics import HeldFiles, rank_pulse
 from collectors.samples.ranks import RankPulse
 
 
@@ -19,7 +18,7 @@ def pulse_of(pid: int, proc: str = "/proc") -> RankPulse:
     stat, status = read_stat(proc, pid), parse_status(Path(proc, str(pid), "status").read_bytes(), pid)
     assert stat is not None
     assert status is not None
-    return rank_pulse(proc, pid, Held(proc, pid), stat, status, 0.0)
+    return rank_pulse(proc, pid, HeldFiles(proc, pid), stat, status, 0.0)
 
 
 LEFT = """

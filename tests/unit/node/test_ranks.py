@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from collectors.node import blocking, files
-from collectors.node.processes.own_programs import MARK
-from collectors.node.ranks import following, search
-from collectors.node.ranks.following import RankSource
+from collectors.node.ranks import search, source
+from collectors.node.ranks.source import RankSource
 from collectors.node.shared import ConfLine, Shared
 from collectors.node.source import Denied, Failed
 from collectors.samples.control import Settings
@@ -56,7 +55,7 @@ def of(samples: list[Any], kind: type[NamedTuple]) -> list[Any]:
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     clock = Clock()
-    for module in (following, search):
+    for module in (search, source):
         monkeypatch.setattr(module, "time", clock)
     monkeypatch.delenv(search.ONLY, raising=False)
     return Bench(tmp_path, clock)
@@ -80,13 +79,6 @@ def test_where_no_pid_was_given_since_nobody_is_looked_for(bench: Bench) -> None
     bench.proc.add(70, env=rank_env(2))
     assert len(of(bench.look(), RankPulse)) == 2
     assert len(of(bench.look(11.0), RankPulse)) == 3, "where /proc is another namespace's, its pids are not ours"
-
-
-def test_what_a_shell_of_this_tool_starts_is_no_rank(bench: Bench) -> None:
-    ls = ["ls", "-l", "/proc/7/exe"]
-    bench.proc.add(50, env={**rank_env(0), MARK: "1"}, argv=ls, executable="/bin/ls", comm="ls")
-    bench.proc.add(60, env={**rank_env(0), MARK: "1"})
-    assert of(bench.look(), RankProcess) == []
 
 
 def test_a_shell_that_becomes_a_program_of_this_tool_is_no_rank(bench: Bench) -> None:
@@ -194,18 +186,6 @@ def test_what_a_fork_reads_and_writes_is_told_while_its_rank_waits_for_its_end(
     assert of(bench.look(), RankPulse)[-1].helpers_bytes == told
 
 
-def test_what_helpers_used_that_have_ended_counts_on(bench: Bench) -> None:
-    ticks = os.sysconf("SC_CLK_TCK")
-    bench.proc.add(50, env=rank_env(0), reaped=300)
-    bench.proc.add(55, env=rank_env(0), parent=50, comm="python3", cpu=(100, 0), reaped=40)
-    (pulse,) = of(bench.look(), RankPulse)
-    assert pulse.helpers_cpu == pytest.approx(440 / ticks)
-    bench.proc.remove(55)
-    bench.proc.add(50, env=rank_env(0), reaped=445)
-    (pulse,) = of(bench.look(), RankPulse)
-    assert pulse.helpers_cpu == pytest.approx(445 / ticks)
-
-
 def test_whoever_hears_of_a_helper_knows_its_rank_already(bench: Bench) -> None:
     bench.proc.add(50, env=rank_env(0))
     bench.proc.add(55, env=rank_env(0), argv=["sleep", "1000"], executable="/bin/sleep", parent=50, comm="sleep")
@@ -269,36 +249,6 @@ def test_a_wrapper_that_execs_its_rank_later(bench: Bench) -> None:
     bench.look(100)
     bench.proc.add(50, env=env)
     assert of(bench.look(), RankProcess)[0].command == f"{PYTHON} train.py"
-
-
-def test_an_entry_script_that_execs_with_a_rank(bench: Bench) -> None:
-    bench.proc.add(50, argv=["bash"], executable="/usr/bin/bash", comm="bash")
-    bench.look()
-    bench.look(100)
-    bench.proc.add(50, env=rank_env(0))
-    assert of(bench.look(search.RELOOK), RankProcess)
-
-
-def test_strangers_are_read_once_and_then_in_turn(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    for pid in range(100, 220):
-        bench.proc.add(pid, argv=["sleep"], executable="/bin/sleep", comm="sleep")
-    read: list[str] = []
-    original = files.read
-
-    def note(path: str) -> bytes:
-        read.append(path)
-        return original(path)
-
-    monkeypatch.setattr(blocking, "read", note)
-    bench.look()
-    assert len(read) == 121
-    bench.clock.now += search.YOUNG
-    per_look = []
-    for _ in range(121 // search.TURNS + 3):
-        read.clear()
-        bench.look(2.6)
-        per_look.append(len(read))
-    assert per_look == [search.TURNS] * (121 // search.TURNS) + [121 % search.TURNS, 0, 0]
 
 
 def test_only_the_users_job(bench: Bench) -> None:
@@ -453,13 +403,6 @@ def test_processes_of_jax_are_numbered_by_their_commands_and_keep_that_number(be
     assert numbers(bench.look(70.0)) == {51: 1}
 
 
-def test_options_number_no_process_of_torch(bench: Bench) -> None:
-    bench.proc.add(50, rss=LARGE, mapped=[TORCH], argv=[PYTHON, "train.py", "--process_id=1", "--num_processes=2"])
-    for _ in range(4):
-        samples = bench.look()
-    assert numbers(samples) == {50: -1}
-
-
 def test_of_those_whom_mp_spawn_starts_each_is_a_rank_and_the_starter_is_none(bench: Bench) -> None:
     bench.proc.add(40, rss=LARGE, mapped=[TORCH])
     assert numbers(bench.look()) == {40: -1}
@@ -490,13 +433,6 @@ def test_what_computes_on_a_gpu_is_shown_also_where_it_may_not_be_read(bench: Be
     bench.proc.add(50, rss=LARGE, argv=["/opt/solver"], executable="/opt/solver", comm="solver")
     assert numbers(bench.look()) == {}
     bench.shared.computing = frozenset({50})
-    assert numbers(bench.look()) == {50: -1}
-
-
-def test_a_filter_holds_for_those_without_a_number_too(bench: Bench) -> None:
-    bench.source.configure(Settings(1.0, 0.0, ["EXPERIMENT", "a"], [], [], []))
-    bench.proc.add(50, rss=LARGE, mapped=[TORCH], env={"EXPERIMENT": "a"})
-    bench.proc.add(51, rss=LARGE, mapped=[TORCH], env={"EXPERIMENT": "b"})
     assert numbers(bench.look()) == {50: -1}
 
 
@@ -559,9 +495,8 @@ def test_a_task_of_slurm_that_starts_ranks_with_mp_spawn_is_none_itself(bench: B
         (["pt_gloo_runloop"], [], [], 51),
         ([], [], [], 50),
         (["pt_gloo_runloop"], ["pt_gloo_runloop"], [], 50),
-        (["pt_gloo_runloop"], [], [TORCH], 50),
     ],
-    ids=["wraps it", "not known yet", "takes part itself", "may yet take part"],
+    ids=["wraps it", "not known yet", "takes part itself"],
 )
 def test_a_program_that_starts_each_rank_and_says_its_number_too(
     bench: Bench, threads: list[str], own: list[str], mapped: list[str], rank: int
@@ -575,31 +510,6 @@ def test_a_program_that_starts_each_rank_and_says_its_number_too(
     assert [process.pid for process in bench.shared.ranks] == [rank]
 
 
-@pytest.mark.parametrize(
-    ("library", "own", "wchan", "later", "rank"),
-    [
-        ("/opt/mpich/lib/libmpi.so.12.4.1", [], "do_wait", 0, 51),
-        (JAX, [], "do_wait", 0, 51),
-        ("/usr/lib/libm.so.6", [], "do_wait", 0, 50),
-        (JAX, [JAX], "do_wait", 0, 50),
-        (JAX, [], "futex_wait_queue", 0, 50),
-        (JAX, [], "do_wait", 100_000, 50),
-    ],
-    ids=["MPI", "JAX", "neither", "may meet itself", "does else", "an evaluation later"],
-)
-def test_what_meets_by_jax_or_mpi_below_a_program_that_waits_for_it_is_the_rank(
-    bench: Bench, library: str, own: list[str], wchan: str, later: int, rank: int
-) -> None:
-    """No thread of these tells that it takes part."""
-    folder = bench.proc.add(50, env=rank_env(1), argv=[PYTHON, "launch.py"], mapped=own)
-    (folder / "wchan").write_text(wchan)
-    bench.proc.add(51, parent=50, env=rank_env(1), argv=[PYTHON, "solve.py"], mapped=[library], start=510 + later)
-    for _ in range(3):
-        bench.look()
-    bench.look(20.0)
-    assert [process.pid for process in bench.shared.ranks] == [rank]
-
-
 def test_a_task_of_slurm_that_is_a_rank_keeps_its_spawned_workers(bench: Bench) -> None:
     env = {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0"}
     bench.proc.add(40, env=env, threads=["pt_nccl_watchdg"])
@@ -607,16 +517,3 @@ def test_a_task_of_slurm_that_is_a_rank_keeps_its_spawned_workers(bench: Bench) 
     for _ in range(3):
         samples = bench.look()
     assert numbers(samples) == {40: 1}
-
-
-def test_on_further_nodes_lightnings_ranks_are_counted(bench: Bench) -> None:
-    env = {"NODE_RANK": "2", "WORLD_SIZE": "6", "MASTER_PORT": "29500"}
-    bench.proc.add(50, env={**env, "LOCAL_RANK": "0"}, rss=LARGE, mapped=[TORCH])
-    assert numbers(bench.look()) == {50: -1}, "nobody knows yet how many come"
-    for pid in (50, 51):
-        own = {**env, "LOCAL_RANK": str(pid - 50)}
-        bench.proc.add(pid, parent=1 if pid == 50 else 50, env=own, rss=LARGE, mapped=[TORCH], threads=["pt_gloo_run"])
-    for _ in range(4):
-        samples = bench.look()
-    assert numbers(samples) == {50: 4, 51: 5}
-    assert {process.numbered_by for process in of(samples, RankProcess)} == {"neighbours"}

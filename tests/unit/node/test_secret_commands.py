@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.processes.environ import presentable_command
+from collectors.node import redact
 
 SECRET = "hunter2butlonger"
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "secrets"
@@ -27,7 +27,7 @@ def test_no_secret_is_shown_however_its_command_was_given(line: str) -> None:
     given = [["bash", "-c", line], ["bash", "-lc", f"cd /x && {line} && python train.py --lr 1"]]
     if "|" not in line and "<<<" not in line:  # what only a shell does
         given.append(shlex.split(line))
-    shown = [presentable_command(words) for words in given]
+    shown = [redact.command(words) for words in given]
     assert [text for text in shown if SECRET in text] == []
     assert shown[1].endswith("python train.py --lr 1"), "what comes after the command stays"
 
@@ -35,8 +35,8 @@ def test_no_secret_is_shown_however_its_command_was_given(line: str) -> None:
 @pytest.mark.parametrize("line", lines("harmless.txt"))
 def test_what_holds_no_secret_stays_whole(line: str) -> None:
     words = shlex.split(line)
-    assert presentable_command(words) == " ".join(words)
-    assert presentable_command(["bash", "-c", line]) == f"bash -c {line}"
+    assert redact.command(words) == " ".join(words)
+    assert redact.command(["bash", "-c", line]) == f"bash -c {line}"
 
 
 @pytest.mark.parametrize(
@@ -55,4 +55,4 @@ def test_what_holds_no_secret_stays_whole(line: str) -> None:
     ],
 )  # fmt: skip
 def test_only_the_secret_goes(words: list[str], shown: str) -> None:
-    assert presentable_command(words) == shown
+    assert redact.command(words) == shown

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from collectors.node.processes.environ import presentable_command
+from collectors.node import redact
 from collectors.node.redact import command, shapes, sounds_secret
 
 SECRET = "hunter2butlonger"
@@ -54,7 +54,7 @@ SECRET = "hunter2butlonger"
     ],
 )
 def test_no_secret_is_shown(words: list[str]) -> None:
-    shown = presentable_command(words)
+    shown = redact.command(words)
     assert SECRET not in shown
     assert "a1B2a1B2" not in shown
     assert "ABCDABCD" not in shown
@@ -78,7 +78,7 @@ def test_no_secret_is_shown(words: list[str]) -> None:
     ],
 )
 def test_what_is_no_secret_stays(words: list[str]) -> None:
-    assert presentable_command(words) == " ".join(words)
+    assert redact.command(words) == " ".join(words)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_what_is_no_secret_stays(words: list[str]) -> None:
     ],
 )
 def test_a_value_ends_where_its_word_does(script: str, shown: str) -> None:
-    assert presentable_command([script]) == shown
+    assert redact.command([script]) == shown
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Dict, Iterator, List, Set, Tuple
 
 from collectors.node import files
 from collectors.node import late_re as re
-from collectors.node.processes.procfs import parse_stat
+from collectors.node.processes.procfs import read_stat
 from collectors.node.processes.rooted import seen_by
 
 SEARCH = 20.0
@@ -97,7 +97,7 @@ class Pipes:
 
     def _ancestors(self, pid: int) -> Iterator[int]:
         for _ in range(64):
-            found = parse_stat(files.read_or_none("%s/%d/stat" % (self._proc, pid)) or b"")
+            found = read_stat(self._proc, pid)
             if found is None or found.parent <= 1:
                 return
             pid = found.parent

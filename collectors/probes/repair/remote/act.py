@@ -14,7 +14,7 @@ import time
 from typing import Dict, List, Optional, Tuple
 
 from collectors.node import watchdog
-from collectors.node.ranks.process_metrics import read_stat
+from collectors.node.processes.procfs import read_stat
 from collectors.node.say import say_all
 from collectors.probes.repair.remote.words import Signalled
 

@@ -12,17 +12,14 @@ import os
 import time
 from typing import Dict, Iterator, List, NamedTuple, Optional, Set
 
-from collectors.node import watchdog
+from collectors.node import redact, watchdog
 from collectors.node.blocking import GuardedReader
 from collectors.node.files import link, read_or_none
-from collectors.node.processes.environ import presentable_command
-from collectors.node.processes.procfs import CLOCK_TICKS, boot_time, parse_status, split_zeros
+from collectors.node.processes.procfs import CLOCK_TICKS, boot_time, parse_status, read_stat, split_zeros
 from collectors.node.processes.socket_tables import held_sockets, listening, read_tables
-from collectors.node.ranks.adopted import Adopters
 from collectors.node.ranks.facts import users
-from collectors.node.ranks.process_metrics import read_stat
 from collectors.node.ranks.process_tree import FamilyMember, ProcessRole, classify_tree
-from collectors.node.ranks.search import Search
+from collectors.node.ranks.search import Adopters, Search
 from collectors.node.say import say_all
 from collectors.probes.repair.remote.words import Curable
 
@@ -178,7 +175,7 @@ class Relatives:
             user=self._users.get(uid, str(uid)),
             run_id=member.env.run_id,
             launcher=member.env.launcher,
-            command=presentable_command(member.words, 256) or member.comm,
+            command=redact.command(member.words, 256) or member.comm,
             state=self._states[pid],
             ports=sorted({port for port, inode in listening(tables) if inode in held}),
             sure=doom.sure,

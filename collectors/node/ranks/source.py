@@ -9,20 +9,18 @@ import os
 import time
 from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional
 
+from collectors.node import redact
 from collectors.node.blocking import GuardedReader
 from collectors.node.files import link, read_or_none
 from collectors.node.nccl.nccl_conf import merged
-from collectors.node.processes.environ import NO_RANK, presentable_command
-from collectors.node.processes.held import Held
-from collectors.node.processes.procfs import Stat, boot_time, parse_stat, parse_status, split_zeros
-from collectors.node.ranks.adopted import Adopters
-from collectors.node.ranks.facts import FactFinder, FactsSubject
+from collectors.node.processes.procfs import Stat, boot_time, parse_stat, parse_status, read_stat, split_zeros
+from collectors.node.ranks.facts import FactFinder
+from collectors.node.ranks.helpers import bytes_moved, helper_sample
+from collectors.node.ranks.identifier import RankIdentifier, waits_for_a_child
 from collectors.node.ranks.idle_launchers import IdleLaunchers
-from collectors.node.ranks.mapped import title
-from collectors.node.ranks.process_metrics import bytes_moved, helper_sample, rank_pulse, read_stat
+from collectors.node.ranks.process_metrics import HeldFiles, rank_pulse
 from collectors.node.ranks.process_tree import ProcessRole, classify_tree, helper_role
-from collectors.node.ranks.rank_identifier import RankIdentifier, waits_for_a_child
-from collectors.node.ranks.search import YOUNG, Search
+from collectors.node.ranks.search import YOUNG, Adopters, Search
 from collectors.node.ranks.tracked import Tracked
 from collectors.node.shared import Shared
 from collectors.node.source import Denied, Failed, Source
@@ -121,7 +119,7 @@ class RankSource(Source):
         for found in self._search.find(present, set(self._tracked), self.shared.computing):
             stat = read_stat(self.proc, found.pid)
             if stat is not None:
-                self._tracked[found.pid] = Tracked(found, stat, moment, Held(self.proc, found.pid))
+                self._tracked[found.pid] = Tracked(found, stat, moment, HeldFiles(self.proc, found.pid))
                 self._stale = True
 
     def _drop(self, pid: int, now: float) -> Iterator[NamedTuple]:
@@ -212,7 +210,7 @@ class RankSource(Source):
                 owner = self._places[pid].owner
                 rank = self._tracked.get(owner)
                 role = helper_role(tracked.member(), None if rank is None else rank.member())
-                command = presentable_command(tracked.words, 256)
+                command = redact.command(tracked.words, 256)
                 if role == "helper" or _is_awaited(tracked, rank):  # of workers there may be hundreds
                     tracked.bytes_moved = bytes_moved(self.proc, pid)
                 yield helper_sample(self.proc, pid, owner, role, tracked.stat, command)
@@ -238,14 +236,7 @@ class RankSource(Source):
             if tracked.process is None or moment - tracked.facts_at > FACTS_EVERY:
                 tracked.facts_at = moment
                 tracked.executable = link("%s/%d/exe" % (self.proc, pid)) or tracked.executable
-                subject = FactsSubject(
-                    pid, tracked.stat, status, tracked.env, tracked.shown, tracked.words, tracked.executable
-                )  # fmt: skip
-                tracked.process = self._facts.process(subject, versions)._replace(
-                    numbered_by=tracked.numbered_by,
-                    library=tracked.library,
-                    label=title(tracked.words) if tracked.env.rank == NO_RANK else "",
-                )
+                tracked.process = self._facts.process(tracked, status, versions)
             elif tracked.process.versions != versions:
                 tracked.process = tracked.process._replace(versions=versions)
             tracked.process = self._with_conf(tracked.process)
