@@ -13,8 +13,7 @@ from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.groups.ras import POLLS
 from hangtop.diagnosis.rules.slow_gpu import slowness_judged
 from hangtop.diagnosis.tables.kinds import word_of
-from hangtop.diagnosis.waits.job_status import JobStatus, status_of_job
-from hangtop.diagnosis.waits.native import native_wanted
+from hangtop.diagnosis.waits.job_status import JobStatus, native_wanted, status_of_job
 
 if TYPE_CHECKING:
     from collectors.probes.recorder.fetch import Dump

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from collectors.samples.stacks import QueuedPath
 from hangtop.diagnosis.addresses import nodes_by_name
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.tables.thresholds import SLOW_PATH_BYTES_PER_S
 
 FRESH_S = 30.0
 """Seconds for which what looks showed to get through counts."""
@@ -37,19 +36,12 @@ def queues(job: Job) -> tuple[Queue, ...]:
     return job.once(_queues)
 
 
-def creeps(job: Job) -> bool:
-    """Whether the last two looks at a rank saw more to send on a connection, and a little of it get through in between.
-
-    Then what the ranks wait for is on its way, unless it goes to somebody else than a rank. Of more than a little a
-    node's traffic tells, where as much goes out as comes in; what goes one way, as a broadcast does, counts where the
-    job stood still at both looks.
-    """
-    stands_since = job.now - (job.stood_still or 0.0)
+def delivers(job: Job) -> bool:
+    """Whether the last two looks at a rank saw more to send to a rank, and some of it acknowledged in between."""
     for queue in queues(job):
         if queue.to_rank and len(queue.looks) > 1:
             (since, before), (at, last) = queue.looks[-2:]
-            little = last.acked - before.acked < SLOW_PATH_BYTES_PER_S * (at - since)
-            if last.acked > before.acked and (little or since >= stands_since) and job.now - at <= FRESH_S:
+            if last.acked > before.acked and since >= job.now - (job.stood_still or 0.0) and job.now - at <= FRESH_S:
                 return True
     return False
 

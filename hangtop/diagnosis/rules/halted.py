@@ -61,8 +61,7 @@ def uninterruptible(job_status: JobStatus) -> Iterator[Finding]:
         if sleep.ordinary and status.held < LONG_WORK_S:
             continue
         hint = f": {wchan}" + (f", {sleep.meaning}" if sleep.meaning else "") if wchan else ""
-        held = max(status.held, status.motion.asleep)  # who does not run stays in the state that it is in
-        what = f"is in a kernel call that no signal ends (state D for {duration(held)}){hint}"
+        what = f"is in a kernel call that no signal ends (state D for {duration(status.held)}){hint}"
         yield _uninterruptible(job_status, status, what, 0.93)
     still = job_status.job.stood_still
     moves = job_status.job.live and (job_status.job.motion.moving or (still is not None and still < STOOD_STILL_S))

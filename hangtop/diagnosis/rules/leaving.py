@@ -30,7 +30,7 @@ def stuck_at_exit(job_status: JobStatus) -> Iterator[Finding]:
     if not leaving or not job.live or len(leaving) < len(job_status.present) or not all(map(_rests, leaving)):
         return
     named = [one for one in leaving if one.activity and one.activity.op != TOGETHER] or leaving
-    first, held = named[0], min(_stood(one) for one in named)
+    first, held = named[0], min(one.held for one in named)
     doing = first.activity
     assert doing is not None
     if held < max(LEAVING_S if doing.waits == "lock" else LONG_WAIT_S, job_status.alarm_after):
@@ -62,11 +62,6 @@ def _rests(status: RankStatus) -> bool:
     return status.frozen is not False and not (
         status.busy or motion.moves_data or motion.helped or carries > WORK_BYTES_PER_S
     )
-
-
-def _stood(status: RankStatus) -> float:
-    """Seconds for which it was seen at this place; longer, where the kernel says that it has slept for longer."""
-    return max(status.held, status.motion.asleep)
 
 
 def _threads(status: RankStatus) -> str:

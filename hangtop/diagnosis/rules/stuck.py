@@ -68,7 +68,7 @@ def stuck_in_code(job_status: JobStatus) -> Iterator[Finding]:
     if graph is None or graph.pattern != "held_up" or coming_up(graph):
         return
     for (kind, _), members in _alike(graph).items():
-        if job_status.kept_waiting(members) >= min(job_status.due(member) for member in members):
+        if graph.held >= min(job_status.due(member) for member in members):
             yield _finding(job_status, graph, kind, members)
 
 

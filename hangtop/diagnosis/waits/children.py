@@ -17,42 +17,49 @@ WORDS = 60
 """Characters of a command that are told."""
 
 
+def children_of(status: RankStatus) -> Sequence[Helper]:
+    """The processes that a rank started and that are there."""
+    return status.process.helpers if status.process is not None else ()
+
+
+def awaited(status: RankStatus) -> Sequence[Helper]:
+    """The child that a rank waits for, where that is known; else all of them."""
+    children = children_of(status)
+    pid = status.activity.helper_pid if status.activity is not None else None
+    return [child for child in children if child.pid == pid] or children
+
+
+def known_to_all(status: RankStatus) -> bool:
+    """Whether a rank was watched for long enough to know its children: a node looks at new ones every few seconds."""
+    looks = status.process.looks if status.process is not None else ()
+    return len(looks) < 2 or looks[-1].at - looks[0].at >= HELPERS_KNOWN_S
+
+
 def children_told(status: RankStatus) -> str:
     """What of the processes that this rank waits for explains its wait; empty where it waits for none of them.
 
     Those that are halted or ended come first: which of several it waits for is not known, but none of these answers.
     """
-    doing, process = status.activity, status.process
-    if doing is None or process is None or doing.waits != "helper":
+    doing = status.activity
+    if doing is None or status.process is None or doing.waits != "helper":
         return ""
-    children = process.helpers
+    children = children_of(status)
     if not children:
-        looks = process.looks
-        known = len(looks) > 1 and looks[-1].at - looks[0].at >= HELPERS_KNOWN_S
-        none = known and doing.helper_pid is None
+        none = len(status.process.looks) > 1 and known_to_all(status) and doing.helper_pid is None
         return "no process that it started is left" if none else ""
     for states, words in ((STOPPED, "stopped"), (ENDED, "dead"), (KEPT, "uninterruptible in the kernel")):
         found = [child for child in children if child.state in states]
         if found:
-            how = f" ({how})" if (how := _how_ended(found)) else ""
+            verb = "is" if len(found) == 1 else "are"
+            how = {None if child.ended is None else _ended_by(child.ended) for child in found}
+            by = f" ({told})" if len(how) == 1 and (told := how.pop()) else ""
             of = count(len(children), "process", "processes")
-            return f"of the {of} that it started {_named(found)} {words}{how}"
+            return f"of the {of} that it started {listed([str(c.pid) for c in found], NAMED)} {verb} {words}{by}"
     return f"it waits for {_told(children[0])}" if len(children) == 1 else ""
 
 
-def _named(children: Sequence[Helper]) -> str:
-    verb = "is" if len(children) == 1 else "are"
-    return f"{listed([str(child.pid) for child in children], NAMED)} {verb}"
-
-
-def _how_ended(children: Sequence[Helper]) -> str:
-    """``SIGKILL`` or ``exit code 1``, where the kernel tells it and it is the same of all."""
-    how = {None if child.ended is None else _waited_for(child.ended) for child in children}
-    return (how.pop() or "") if len(how) == 1 else ""
-
-
-def _waited_for(status: int) -> str:
-    """What a wait status says: a signal by its name, or the exit code."""
+def _ended_by(status: int) -> str:
+    """``SIGKILL`` or ``exit code 1``: what a wait status says."""
     number = status & 0x7F
     if not number:
         return f"exit code {status >> 8}"

@@ -46,8 +46,6 @@ def process_of(status: RankStatus) -> Evidence | None:
         words.append(f"{moved.cpu:.2f} cores over {duration(moved.span)}")
     if doing and (doing.carried or 0.0) > TRICKLE_BYTES_PER_S:
         words.append(f"its connections carry {size(doing.carried or 0.0)}/s")
-    if moved.asleep > moved.span:
-        words.append(f"its main thread has not run for {duration(moved.asleep)}")
     if not words:
         return None
     at = doing.at if doing else None

@@ -7,17 +7,13 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.evidence.sockets import FRESH_S, creeps
+from hangtop.diagnosis.evidence.sockets import FRESH_S, delivers
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.tables.thresholds import (
-    SLEPT_SEEN_SHARE,
-    SLOW_PATH_BYTES_PER_S,
-    STOOD_STILL_S,
-    TRICKLE_BYTES_PER_S,
-)
+from hangtop.diagnosis.tables.thresholds import TRICKLE_BYTES_PER_S
 from hangtop.diagnosis.waits.graph import WaitGraph, find_waits
 from hangtop.diagnosis.waits.patience import seen_after
-from hangtop.diagnosis.waits.rank_status import RankStatus, State, in_state
+from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus, State, in_state, stands
+from hangtop.diagnosis.waits.same_point import to_ask_natively
 from hangtop.diagnosis.waits.statuses import statuses_of
 from hangtop.diagnosis.waits.wake_set import WakeProgress, WakeSet, wake_set_of
 
@@ -68,23 +64,9 @@ class JobStatus:
         """Whether this rank waits for no other and its wake set makes progress."""
         return status.state == "working" and self.wake_set(status).progress is WakeProgress.WORKS
 
-    def kept_waiting(self, culprits: Sequence[RankStatus]) -> float:
-        """Seconds for which these ranks have kept the others waiting, as far as one knows.
-
-        As long as that was seen. But who comes late to a hang sees a wait that spins from then on only; where every one
-        of these ranks has slept without a break for the whole patience, seeing a part of it is enough.
-        """
-        assert self.graph is not None, "nobody is waited for where nobody waits"
-        seen = self.graph.held
-        asleep = min(0.0 if one.motion.beside(_thread(one)) else one.motion.asleep for one in culprits)
-        due = self.job.alarm_after
-        return max(seen, asleep) if asleep >= due and seen >= SLEPT_SEEN_SHARE * due else seen
-
     def wake_set(self, status: RankStatus) -> WakeSet:
         """What may let this rank go on, and whether any of that makes progress, beside the ranks that wait."""
-        still = self.job.stood_still
-        stands = self.job.live and still is not None and still >= STOOD_STILL_S
-        since = self.job.now - (still or 0.0) if stands else None
+        since = self.job.now - (self.job.stood_still or 0.0) if stands(self.job) else None
         return wake_set_of(status, self.graph.waiters if self.graph is not None else (), since)
 
     def measured(self, status: RankStatus) -> bool:
@@ -112,10 +94,6 @@ class JobStatus:
     def outside_patience(self) -> float:
         """Seconds that something outside the job may take: three times the longest ordinary pause, or a minute."""
         return max(PATIENCE_S, OF_USUAL_PAUSE * (self.job.usual_pause or 0.0))
-
-
-def _thread(status: RankStatus) -> str:
-    return "main" if status.activity is None else status.activity.thread
 
 
 def status_of_job(job: Job) -> JobStatus:
@@ -166,29 +144,34 @@ def _time(event: LogEvent) -> tuple[bool, float, str, int, str, str]:
 
 
 def on_its_way(job: Job, statuses: Iterable[RankStatus]) -> bool:
-    """Whether data go between ranks that all wait: by what one connection gets rid of, or by what most ranks carry."""
-    return creeps(job) or _trickles(job, statuses)
+    """Whether data go between ranks that all wait, more slowly than a node's traffic would tell.
 
-
-def _trickles(job: Job, statuses: Iterable[RankStatus]) -> bool:
-    """At least half of the ranks carried some data between their last two looks, both since the job stands still.
-
-    Over a path that loses packets a collective goes on in bursts, and seldom has more to send when it is looked at.
-    Of more than a little a node's traffic tells.
+    A connection with more to send gets rid of some; or, as over a path that loses packets, two ranks carried some
+    between their last two looks, both since the job stands still.
     """
-    if not job.live:
-        return False
+    if not job.live or delivers(job):
+        return job.live
     since = max(job.now - (job.stood_still or 0.0), 0.0)
-    present = [one for one in statuses if one.present]
-    carry = sum(_carries(one, since, job.now) for one in present)
-    return carry > 1 and carry * 2 >= len(present)
+    return sum(_carries(one, since, job.now) for one in statuses if one.present) > 1
 
 
 def _carries(status: RankStatus, since: float, now: float) -> bool:
-    doing = status.activity
-    if doing is None or status.state not in ("waiting", "on_gpu") or now - doing.at > FRESH_S:
+    doing, looks = status.activity, status.readings
+    if doing is None or status.state not in WAITS or now - doing.at > FRESH_S:
         return False
-    if not TRICKLE_BYTES_PER_S <= (doing.carried or 0.0) < SLOW_PATH_BYTES_PER_S:
-        return False
-    looks = status.readings
-    return len(looks) > 1 and looks[-2].at >= since
+    return (doing.carried or 0.0) >= TRICKLE_BYTES_PER_S and len(looks) > 1 and looks[-2].at >= since
+
+
+YOUNG_WAIT_S = 1.8
+"""Ours: two looks of a short watch that show the same; cheap signals come once a second: they must be still twice."""
+
+
+def native_wanted(job: Job) -> tuple[int, ...]:
+    """Choose the ranks to dump with native frames: one of each point at which Python frames leave open what happens.
+
+    Empty while the job moves, or where the Python frames tell all there is.
+    """
+    job_status = status_of_job(job)
+    if not job_status.hung and ((job.stood_still or 0.0) < YOUNG_WAIT_S or job.motion.moving):
+        return ()
+    return to_ask_natively([one for one in job_status.statuses.values() if one.frozen is not False])

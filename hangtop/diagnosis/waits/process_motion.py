@@ -12,26 +12,16 @@ from hangtop.diagnosis.tables.thresholds import (
     POLLS_PER_S,
     PREEMPTED_PER_S,
     QUIET_SWITCHES_PER_S,
-    SELDOM_ASLEEP_PER_S,
-    SOME_CORES,
     WORK_BYTES_PER_S,
 )
 from hangtop.diagnosis.tables.wchan import is_frozen
 
 HALTED = ("T", "t", "D")
 """States in which a process does nothing, whatever its stack says; how long they last is worth knowing."""
-
-
 POLLING = ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT")
 """Settings with which torch polls a collective instead of sleeping in it."""
-
-
-HELPERS_SPAN = 2.0
-"""Seconds over which the CPU of helpers is counted at the least: it is looked at less often than a rank's own."""
-HELPERS_LATELY, HELPERS_IN_D = 8.0, 30.0
-"""Seconds over which what helpers read and write is counted: each is looked at every few ticks, and who loads itself
-before it hangs reads much then. One in state D may be within a call that copies many megabytes, which count as it
-ends."""
+HELPERS_SPAN = 8.0
+"""Seconds over which helpers count: each is looked at every few ticks, and what they did before a hang is no sign."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +52,13 @@ class Motion:
     """Letter of the newest look."""
     state_for: float = 0.0
     """Seconds for which every look showed this state, where it is one of :data:`HALTED`."""
+    state_looks: int = 0
+    """How many looks showed it without a break."""
     state_switches: float = 0.0
     """Voluntary switches per second in that time: none, where it did not leave the state between two looks."""
     state_bytes: float = 0.0
     """Bytes per second that it read and wrote in that time."""
     wchan: str = ""
-    memory: int = 0
-    """Bytes between the least and the most that it held at any look."""
-    unrun: float = 0.0
-    """Seconds from when its main thread last ran to the newest look, as the kernel says; 0 where that is not known."""
 
     @property
     def busy(self) -> bool:
@@ -86,25 +74,6 @@ class Motion:
     def wants_cpu(self) -> bool:
         """It is taken off its CPU again and again, which befalls nobody who sleeps, however little CPU it is given."""
         return self.preempted >= PREEMPTED_PER_S
-
-    @property
-    def starved(self) -> bool:
-        """Ready to run all along, and given less of a core than it asks: who runs has not slept of its own accord."""
-        return self.state == "R" and self.cpu is not None and not is_blocked(self.cpu) and not wakes(self)
-
-    def beside(self, thread: str) -> bool:
-        """Not its main thread does its work, and those beside it are given some CPU: who waits uses next to nothing."""
-        used = self.cpu if self.threads is None else self.threads
-        return thread == "python" and used is not None and used >= SOME_CORES
-
-    def rests(self, thread: str) -> bool:
-        """The same, and they are given none, whatever its main thread does meanwhile."""
-        return thread == "python" and self.threads is not None and self.threads < SOME_CORES
-
-    @property
-    def asleep(self) -> float:
-        """Seconds for which it has slept without a break, and nobody worked for it, as the kernel says; else 0."""
-        return self.unrun if self.blocked and not self.helped else 0.0
 
     @property
     def moves_data(self) -> bool:
@@ -145,55 +114,46 @@ def motion(rank: Rank | None, since: float | None = None) -> Motion:
     if rank is None or not rank.looks:
         return Motion()
     backwards = reversed(rank.looks)
-    last = first = helped = lately = next(backwards)
-    least = most = last.value.rss
-    span_of_helpers = HELPERS_IN_D if any(helper.state == "D" for helper in rank.helpers) else HELPERS_LATELY
+    last = first = helped = next(backwards)
     for look in backwards:
-        helped = look
-        if lately.at > last.at - span_of_helpers and look.value.helpers_bytes is not None:
-            lately = look
-        if since is None or look.at >= since or first is last:
-            first = look
-            holds = look.value.rss
-            if holds < least:
-                least = holds
-            elif holds > most:
-                most = holds
-        if since is not None and look.at < min(since, last.at - HELPERS_SPAN):
+        if helped.at > last.at - HELPERS_SPAN and look.value.helpers_bytes is not None:
+            helped = look
+        if since is not None and look.at < since and first is not last:
             break
+        first = look
     state, wchan = state_of(last.value), last.value.wchan
     span = last.at - first.at
-    unrun = 0.0 if last.value.idle_since is None else max(0.0, last.at - last.value.idle_since)
     if span <= 0:
-        return Motion(state=state, wchan=wchan, unrun=unrun)
-    halted = _first_halted(rank, last) if state in HALTED else last
+        return Motion(state=state, wchan=wchan)
+    halted, looks = _halted_since(rank, last) if state in HALTED else (last, 0)
     state_for = last.at - halted.at
-    state_switches = max(0, last.value.voluntary_switches - halted.value.voluntary_switches)
-    state_bytes = sum(
-        _rate(before, after, state_for) or 0.0
-        for before, after in (
-            (halted.value.read_bytes, last.value.read_bytes),
-            (halted.value.written_bytes, last.value.written_bytes),
+
+    def rate(field: str, since: Look[RankPulse] = first) -> float | None:
+        """Growth per second; None where it was told but once, as of what a rank has only now started."""
+        before, after = getattr(since.value, field), getattr(last.value, field)
+        return (
+            None
+            if before is None or after is None or last.at <= since.at
+            else max(0, after - before) / (last.at - since.at)
         )
-    )
+
     return Motion(
         span=span,
         cpu=max(0.0, _cpu(last.value) - _cpu(first.value)) / span,
         threads=_beside_main(first.value, last.value, span),
-        helpers_cpu=max(0.0, last.value.helpers_cpu - helped.value.helpers_cpu) / (last.at - helped.at),
-        switches=max(0, last.value.voluntary_switches - first.value.voluntary_switches) / span,
-        preempted=max(0, last.value.involuntary_switches - first.value.involuntary_switches) / span,
-        helpers_bytes=_rate(lately.value.helpers_bytes, last.value.helpers_bytes, last.at - lately.at),
+        helpers_cpu=rate("helpers_cpu", first if helped is last else helped),
+        helpers_bytes=rate("helpers_bytes", helped),
         helper_runs=any(helper.state == "R" for helper in rank.helpers),
-        read=_rate(first.value.read_bytes, last.value.read_bytes, span),
-        written=_rate(first.value.written_bytes, last.value.written_bytes, span),
+        switches=rate("voluntary_switches"),
+        preempted=rate("involuntary_switches") or 0.0,
+        read=rate("read_bytes"),
+        written=rate("written_bytes"),
         state=state,
         state_for=state_for,
-        state_switches=state_switches / state_for if state_for > 0 else 0.0,
-        state_bytes=state_bytes,
+        state_looks=looks,
+        state_switches=rate("voluntary_switches", halted) or 0.0,
+        state_bytes=(rate("read_bytes", halted) or 0.0) + (rate("written_bytes", halted) or 0.0),
         wchan=wchan,
-        memory=most - least,
-        unrun=unrun,
     )
 
 
@@ -202,14 +162,14 @@ def state_of(pulse: RankPulse) -> str:
     return "T" if is_frozen(pulse.wchan) else pulse.state
 
 
-def _first_halted(rank: Rank, last: Look[RankPulse]) -> Look[RankPulse]:
-    """The look since which every one has shown the state of the last."""
-    first = last
+def _halted_since(rank: Rank, last: Look[RankPulse]) -> tuple[Look[RankPulse], int]:
+    """The look since which every one has shown the state of the last, and how many these are."""
+    first, looks = last, 0
     for look in reversed(rank.looks):
         if state_of(look.value) != state_of(last.value):
             break
-        first = look
-    return first
+        first, looks = look, looks + 1
+    return first, looks
 
 
 def _cpu(pulse: RankPulse) -> float:
@@ -222,23 +182,9 @@ def _beside_main(first: RankPulse, last: RankPulse, span: float) -> float | None
     return max(0.0, _cpu(last) - _cpu(first) - (last.main_cpu - first.main_cpu)) / span
 
 
-def _rate(before: int | None, after: int | None, span: float) -> float | None:
-    """Growth per second; None where it was told but once, as of what a rank has only now started."""
-    return None if before is None or after is None or span <= 0 else max(0, after - before) / span
-
-
 def wakes(moved: Motion) -> bool:
     """True where its main thread slept and woke more often than a thread does that waits for one thing."""
     return (moved.switches or 0.0) * moved.span > max(1.0, QUIET_SWITCHES_PER_S * moved.span)
-
-
-def comes_back(moved: Motion) -> bool:
-    """True where its main thread spins and sleeps by turns: it waits for Python's lock when a wait for its GPU is over.
-
-    A wait that spins, for a GPU, sleeps at no time; one that looks again after each short sleep does it oftener.
-    """
-    spins = moved.busy or moved.wants_cpu
-    return spins and moved.span >= HELPERS_SPAN and SELDOM_ASLEEP_PER_S <= (moved.switches or 0.0) < POLLS_PER_S
 
 
 def naps_briefly(switches: float, cores: float) -> bool:
@@ -246,13 +192,8 @@ def naps_briefly(switches: float, cores: float) -> bool:
     return switches >= POLLS_PER_S and cores <= A_POLL * switches
 
 
-def told_to_poll(process: Rank | None) -> bool:
-    """True where the settings make a rank poll while it waits."""
-    env = process.process.env if process else {}
-    return any(env.get(name, "0") not in ("", "0") for name in POLLING)
-
-
 def polls(process: Rank | None, moved: Motion) -> bool:
     """True where a rank polls while it waits: by its settings, or as it wakes too often to do anything each time."""
-    told = moved.cpu is not None and moved.switches is not None
-    return told_to_poll(process) or (told and naps_briefly(moved.switches or 0.0, moved.cpu or 0.0))
+    env = process.process.env if process else {}
+    told = any(env.get(name, "0") not in ("", "0") for name in POLLING)
+    return told or (moved.cpu is not None and naps_briefly(moved.switches or 0.0, moved.cpu))

@@ -14,16 +14,16 @@ from hangtop.diagnosis.stacks.doing import Activity
 from hangtop.diagnosis.stacks.torn import unheld, untorn
 from hangtop.diagnosis.tables.thresholds import (
     LATE_LOOKS,
+    SOME_CORES,
     STILL_SWITCHES_PER_S,
     STOOD_STILL_S,
     TRACED_S,
     UNINTERRUPTIBLE_S,
     WORK_BYTES_PER_S,
-)  # fmt: skip
-from hangtop.diagnosis.waits.held import held_for
-from hangtop.diagnosis.waits.process_motion import HALTED, Motion, Moves, comes_back, polls, state_of, wakes
+)
+from hangtop.diagnosis.waits.patience import seen_after
+from hangtop.diagnosis.waits.process_motion import HALTED, Motion, Moves, polls, state_of, wakes
 from hangtop.diagnosis.waits.readings import NOTHING_SEEN, Readings, by_native, with_meaning
-from hangtop.diagnosis.waits.traced import held_by_a_tracer
 
 State = Literal[
     "waiting", "on_gpu", "working", "leaving", "stopped", "uninterruptible", "refused", "gone", "missing", "unseen"
@@ -36,7 +36,11 @@ anything else in its program, blocked or busy, or its GPU computes; ``leaving``:
 not be looked into while its neighbours could; ``gone``: seen before, not there now; ``missing``: never seen though
 WORLD_SIZE counts it, or on a node that has fallen silent; ``unseen``: alive, but no stack was taken or read.
 """
-
+WAITS: tuple[State, ...] = ("waiting", "on_gpu")
+"""States of ranks that wait for something which is not their own to do."""
+TRACED_LOOKS = 10.0
+"""Ours: seconds in state t after which a tracer is no other program's look at the stacks, which on a loaded machine
+takes seconds."""
 UNWATCHED = Moves()
 
 
@@ -63,7 +67,7 @@ class RankStatus(NamedTuple):
     frozen: bool | None = None
     """It stayed at one point over the looks; None when that cannot be told (it spins, or one look)."""
     arrived: float = inf
-    """Seconds since it was first seen to wait, where it was seen to do something else after the job stopped."""
+    """Seconds since it came to where it is, where it was seen elsewhere after the job stopped."""
 
     @property
     def motion(self) -> Motion:
@@ -72,21 +76,16 @@ class RankStatus(NamedTuple):
 
     @property
     def busy(self) -> bool:
-        """It computes, or polls: by its process, or by the looks at it; also where it is given less CPU than it asks.
-
-        Who is found ready to run at every look, and does run, would use a whole core if there were one.
-        """
-        if self.motion.busy or self.motion.starved or (self.activity is not None and self.activity.cpu == "busy"):
-            return True
-        asks = len(self.readings) >= LATE_LOOKS and all(reading.state == "R" for reading in self.readings)
-        return asks and not self.blocked
+        """It computes, or polls: by its process, or by the looks at it."""
+        return self.motion.busy or (self.activity is not None and self.activity.cpu == "busy")
 
     @property
     def blocked(self) -> bool:
-        """It hardly used its CPU: by its process, or by looks."""
-        looks = self.activity is not None and self.activity.cpu == "blocked" and not self.motion.wants_cpu
-        thread = "" if self.activity is None else self.activity.thread
-        return self.motion.rests(thread) or ((self.motion.blocked or looks) and not self.motion.beside(thread))
+        """It hardly used its CPU: by its process, or by looks. Where another Python thread does its work, that one."""
+        moved, doing = self.motion, self.activity
+        if doing is not None and doing.thread == "python" and moved.threads is not None:
+            return moved.threads < SOME_CORES
+        return moved.blocked or (doing is not None and doing.cpu == "blocked" and not moved.wants_cpu)
 
     @property
     def seen(self) -> bool:
@@ -133,52 +132,32 @@ def status_of(
     job: Job, number: int, node: str, dumps: list[StackDump], process: Rank | None, *, resists: bool, load: Load
 ) -> RankStatus:
     """Where a rank stands whose process is there, or of which there are dumps; not yet whether it is frozen."""
-    state = state_of(process.looks[-1].value) if process and process.looks else ""
+    letter = state_of(process.looks[-1].value) if process and process.looks else ""
     home = process.node if process else node
-    if not dumps and state and state not in HALTED:  # as nearly all of sixteen thousand, every second
+    if not dumps and letter and letter not in HALTED:  # as nearly all of sixteen thousand, every second
         return RankStatus(number, home, "unseen", process, load=load)
-    dumps = unheld(untorn(dumps), state)
+    dumps = unheld(untorn(dumps), letter)
     plain = [dump for dump in dumps if dump.method != "native"] or dumps
     doing = activity(plain) if dumps else None
     arrived = inf
-    if doing is not None and doing.moving:
-        arrived = _arrived(job, plain, doing)
-        plain, doing = _since_it_came(job, plain, doing, load)
+    if doing is not None and doing.moving and not doing.error and stands(job):
+        arrived = max(0.0, job.now - doing.since)
+        if doing.at - doing.since >= STOOD_STILL_S:  # where it was before says nothing about where it stands
+            plain = [dump for dump in plain if dump.at >= doing.since]
+            doing = activity(plain)
     told = by_native(doing, dumps) if doing is not None else None
-    moves = Moves(process, doing.since if doing and doing.looks >= LATE_LOOKS else None)
-    readings = Readings(plain) if plain else NOTHING_SEEN
     found = RankStatus(
-        number, home, "unseen", process, told or doing, readings, moves,
+        number, home, "unseen", process, told or doing, Readings(plain) if plain else NOTHING_SEEN,
+        Moves(process, doing.since if doing and doing.looks >= LATE_LOOKS else None),
         load=load, native=told is not None, arrived=arrived,
         interpreted=Readings([dump for dump in dumps if dump.method == "native"]),
     )  # fmt: skip
-    return _stated(job, found, _judged(found, state, resists=resists))
+    return _stated(job, found, _judged(found, letter, resists=resists))
 
 
-def _arrived(job: Job, dumps: list[StackDump], doing: Activity) -> float:
-    """Seconds since a rank of a job that stands still came to wait from something else that it did meanwhile."""
-    stands = job.live and (job.stood_still or 0.0) >= STOOD_STILL_S
-    if not stands or doing.error or not waits_for_others(doing):
-        return inf
-    before = Readings([dump for dump in dumps if dump.at < doing.since])
-    did_else = any(not reading.error and not waits_for_others(reading) for reading in before)
-    return max(0.0, job.now - doing.since) if did_else else inf
-
-
-def _since_it_came(job: Job, dumps: list[StackDump], doing: Activity, load: Load) -> tuple[list[StackDump], Activity]:
-    """Of the looks at a rank of a job that stands still, those since it came to where it waits, or uses no CPU.
-
-    When exactly a job stopped is known to some seconds, so the first of them may have met it on its way. That one stays
-    where it is for seconds says more than that it was elsewhere before; of one that computes it does not, unless it is
-    in a call that Python does not show, beside a GPU that does not compute: native frames are to tell what that is.
-    """
-    stands = job.live and (job.stood_still or 0.0) >= STOOD_STILL_S
-    if doing.error or not stands or doing.at - doing.since < STOOD_STILL_S:
-        return dumps, doing
-    late = [dump for dump in dumps if dump.at >= doing.since]
-    stays = activity(late)
-    hidden = load in ("spinning", "mixed") and stays.native_would_tell
-    return (late, stays) if hidden or stays.cpu == "blocked" or waits_for_others(stays) else (dumps, doing)
+def stands(job: Job) -> bool:
+    """Whether a live job has stood still for longer than belongs to its rhythm."""
+    return job.live and (job.stood_still or 0.0) >= STOOD_STILL_S
 
 
 def told_by(job: Job, status: RankStatus, told: Activity) -> RankStatus:
@@ -194,56 +173,84 @@ def waiting_for(job: Job, status: RankStatus, told: Activity) -> RankStatus:
 
 
 def _stated(job: Job, status: RankStatus, state: State) -> RankStatus:
-    doing, moves = status.activity, status.moves
-    held = held_for(job, state, doing, moves) if state != "unseen" else 0.0
-    return status._replace(state=state, held=held)
+    return status._replace(state=state, held=0.0 if state == "unseen" else _held_for(job, state, status))
 
 
-def frozen(status: RankStatus) -> bool | None:
-    """Tell whether a rank stood at one point over the looks.
+def _held_for(job: Job, state: State, status: RankStatus) -> float:
+    """Seconds for which a rank in this state was seen to stand where it stands, or the whole job with it.
 
-    A wait on the CPU that lasts causes no switch at all: switches of the main thread mean that one wait ended and the
-    next began, however alike the looks are; unless the library was told to poll. A rank that spins cannot be told.
+    A rank that spins at one place in every look may have waited many times: no longer than since the last step.
     """
     doing = status.activity
-    if doing is None or len(status.readings) < LATE_LOOKS:
+    held = stood_still(job, doing)
+    if state in ("stopped", "uninterruptible"):
+        return max(held, status.motion.state_for)
+    if doing is None:
+        return held
+    if doing.looks >= LATE_LOOKS:
+        held = max(held, doing.at - doing.since)
+    last_step_at = job.motion.last_step_at
+    if state in WAITS and job.live and last_step_at is not None and doing.at - last_step_at < held:
+        return held if status.motion.blocked else max(0.0, doing.at - last_step_at)
+    return held
+
+
+def stood_still(job: Job, doing: Activity | None) -> float:
+    """Seconds since the job last moved, when this dump was taken in that time: then it shows the whole of it."""
+    if doing is None or job.stood_still is None or not job.live:
+        return 0.0
+    return job.stood_still if job.now - doing.at <= job.stood_still else 0.0
+
+
+def frozen(job: Job, status: RankStatus) -> bool | None:
+    """Tell whether a rank stood at one point over the looks.
+
+    The job's own clock of progress tells, where it stood for as long as the looks span: a rank that spins looks the
+    same whether its wait ends or not. Else a wait on the CPU that lasts causes no switch at all: switches of the main
+    thread mean that one wait ended and the next began, however alike the looks are, unless it polls.
+    """
+    doing = status.activity
+    if doing is None:
+        return True if stood_still(job, doing) >= seen_after(job.patience) else None
+    if not doing.error and not doing.moving and _stood_with_the_job(job, status, doing):
+        return True
+    if len(status.readings) < LATE_LOOKS:
         return None
     if doing.moving:
         return False
     moved = status.motion
     if moved.cpu is None or moved.switches is None:
         return True if doing.cpu == "blocked" else None
-    switched = wakes(moved)
-    if status.state in ("waiting", "on_gpu") and switched and not polls(status.process, moved):
+    if status.state in WAITS and wakes(moved) and not polls(status.process, moved):
         return False
-    return True if moved.blocked and not switched else None
+    return True if moved.blocked and not wakes(moved) else None
+
+
+def _stood_with_the_job(job: Job, status: RankStatus, doing: Activity) -> bool:
+    """All its looks were alike, and while they were taken the job moved by no sign at all."""
+    if job.motion.moving or status.load == "computing":
+        return False
+    span, still = doing.at - doing.since, stood_still(job, doing)
+    alike = stands(job) and span >= STOOD_STILL_S and still >= max(span, job.usual_pause or 0.0)
+    return alike or (job.live and still >= seen_after(job.patience))
 
 
 def in_c_code(status: RankStatus) -> bool:
     """True where its main thread sleeps in C code that its program called: a lock, or an operation begun earlier."""
     doing = status.activity
-    return doing is not None and _in_c_code(status, doing, "main") and doing.syscall == "futex" and not status.busy
-
-
-def in_c_code_beside(status: RankStatus) -> bool:
-    """True where another thread of it, for which its main thread waits, sleeps in C code that its program called."""
-    doing = status.activity
-    return doing is not None and _in_c_code(status, doing, "autograd", "python") and status.blocked
-
-
-def _in_c_code(status: RankStatus, doing: Activity, *threads: str) -> bool:
-    return status.state == "working" and (doing.kind, doing.waits) == ("code", "unknown") and doing.thread in threads
+    if doing is None or status.state != "working" or (doing.kind, doing.waits) != ("code", "unknown"):
+        return False
+    return doing.thread == "main" and doing.syscall == "futex" and not status.busy
 
 
 def _judged(status: RankStatus, letter: str, *, resists: bool) -> State:
     """State of a rank whose process the kernel last showed with this letter."""
-    doing, readings, moves = status.activity, status.readings, status.moves
+    doing, readings, moved = status.activity, status.readings, status.moves
     letter = letter or (doing.state if doing else "")
-    if letter in ("T", "t") and _persists(
-        letter, readings, moves.motion, held_by_a_tracer(doing) if letter == "t" else 0.0
-    ):
+    if letter in ("T", "t") and _persists(letter, readings, moved.motion, TRACED_LOOKS if letter == "t" else 0.0):
         return "stopped"
-    if letter == "D" and not _reads_on(moves.motion) and _persists(letter, readings, moves.motion, UNINTERRUPTIBLE_S):
+    reads_on = letter == "D" and moved.motion.state_bytes > WORK_BYTES_PER_S  # from a slow disk, in few big pieces
+    if letter == "D" and not reads_on and _persists(letter, readings, moved.motion, UNINTERRUPTIBLE_S):
         return "uninterruptible"
     if doing is None:
         return "unseen"
@@ -252,16 +259,11 @@ def _judged(status: RankStatus, letter: str, *, resists: bool) -> State:
         return told.get(doing.error, "refused" if resists else "unseen")
     if doing.kind == "shutdown" and all(reading.kind == "shutdown" for reading in readings[-LATE_LOOKS:]):
         return "leaving"
-    return _of_waits(doing, moves, status.load)
-
-
-def _of_waits(doing: Activity, moves: Moves, load: Load) -> State:
-    """``waiting``, ``on_gpu`` or ``working``: whoever waits while its own GPU computes is not held up by anybody."""
-    if not waits_for_others(doing, moves):
-        return "working"
-    if load == "computing" or gets_through(doing, moves, load) or (doing.kind == "store" and moves.motion.moves_data):
-        return "working"  # who reads or writes in earnest has left the store since it was looked at
-    return "waiting" if doing.kind != "device" or load == "spinning" else "on_gpu"
+    if not waits_for_others(doing, moved) or status.load == "computing":
+        return "working"  # a rank that waits while its own GPU computes is not held up by anybody
+    if doing.kind == "store" and moved.motion.moves_data:
+        return "working"  # it reads or writes in earnest: it has left the store since it was looked at
+    return "waiting" if doing.kind != "device" or status.load == "spinning" else "on_gpu"
 
 
 def waits_for_others(doing: Activity, moves: Moves | None = None) -> bool:
@@ -273,21 +275,10 @@ def waits_for_others(doing: Activity, moves: Moves | None = None) -> bool:
     if doing.waits == "peers" or doing.kind == "device":
         return True
     if doing.waits == "unknown" and doing.kind in ("backward", "forward"):
-        if doing.cpu == "blocked":
-            return True
         moved = moves.motion if moves else Motion()
-        return moved.blocked or (doing.cpu == "unknown" and doing.state == "S" and moved.cpu is None)
+        asleep = doing.cpu == "unknown" and doing.state == "S" and moved.cpu is None
+        return doing.cpu == "blocked" or moved.blocked or asleep
     return False
-
-
-def gets_through(doing: Activity, moves: Moves, load: Load) -> bool:
-    """Each wait for its own GPU ends, and another begins: a program that is held up in one runs nothing in between."""
-    return doing.kind == "device" and load == "unknown" and comes_back(moves.motion)
-
-
-def _reads_on(moved: Motion) -> bool:
-    """In the state that it shows it reads or writes in earnest: from a slow disk, in few big pieces."""
-    return moved.state_bytes > WORK_BYTES_PER_S
 
 
 def _persists(state: str, readings: Sequence[Activity], moved: Motion, least: float) -> bool:

@@ -19,15 +19,14 @@ from typing import NamedTuple
 
 from collectors.samples.ranks import Helper
 from collectors.samples.stacks import RUNS
-from hangtop.diagnosis.job import Rank
 from hangtop.diagnosis.phrasing import duration, listed, size
 from hangtop.diagnosis.stacks.doing import Activity, ThreadNote, Waits
 from hangtop.diagnosis.stacks.generic import LOCK_FILE, PROMPT
 from hangtop.diagnosis.stacks.system import FILE_LOCKS, OPENS, sleep_left
 from hangtop.diagnosis.stacks.torn import TRACED
-from hangtop.diagnosis.tables.thresholds import HELPERS_KNOWN_S, IDLE_CORES, LATE_LOOKS, SOME_CORES
+from hangtop.diagnosis.tables.thresholds import IDLE_CORES, LATE_LOOKS, SOME_CORES
 from hangtop.diagnosis.tables.wchan import call_at
-from hangtop.diagnosis.waits.children import ENDED, STOPPED
+from hangtop.diagnosis.waits.children import ENDED, STOPPED, awaited, children_of, known_to_all
 from hangtop.diagnosis.waits.process_motion import Motion, motion
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
@@ -83,12 +82,11 @@ def wake_set_of(status: RankStatus, waiters: Sequence[RankStatus], since: float 
         return WakeSet(WakeProgress.WORKS, works)
     if doing is None or doing.error:
         return WakeSet(WakeProgress.UNKNOWN, "" if doing is None else doing.label)
-    on = _blocked_on(status, doing)
+    on = _blocked_on(doing)
     if len(status.readings) < LATE_LOOKS or (status.process is not None and status.process.looks and not moved.span):
         return WakeSet(WakeProgress.UNKNOWN, on)
-    unknown = _children_unknown(status.process, doing)
-    seen = status.process is not None and bool(status.process.helpers)
-    if (seen or not unknown) and _blocked_inside(status, doing, waiters):
+    unknown = doing.waits == "helper" and not known_to_all(status)
+    if (children_of(status) or not unknown) and _blocked_inside(status, doing, waiters):
         return WakeSet(WakeProgress.INSIDE, on)
     return WakeSet(WakeProgress.UNKNOWN if unknown else WakeProgress.OUTSIDE, on)
 
@@ -126,16 +124,6 @@ def _cores(cores: float) -> str:
     return f"{cores:.1f} {'core' if cores <= 1.05 else 'cores'} busy" if cores >= 0.1 else f"{cores:.2f} cores busy"
 
 
-def _children_unknown(process: Rank | None, doing: Activity) -> bool:
-    """The rank waits for processes that it started, and it was watched too shortly to know what those do."""
-    if process is None or doing.waits != "helper":
-        return False
-    if any(child.state in (*ENDED, *STOPPED) for child in process.helpers):
-        return False
-    looks = process.looks
-    return len(looks) > 1 and looks[-1].at - looks[0].at < HELPERS_KNOWN_S
-
-
 def _blocked_inside(status: RankStatus, doing: Activity, waiters: Sequence[RankStatus]) -> bool:
     """Whether nothing but the job itself can end what blocks this rank.
 
@@ -146,12 +134,11 @@ def _blocked_inside(status: RankStatus, doing: Activity, waiters: Sequence[RankS
     if doing.syscall in FILE_LOCKS or doing.label.startswith(LOCK_FILE) or doing.waits in ("time", "nothing"):
         return False
     if doing.waits in ("helper", "storage"):
-        children: Sequence[Helper] = status.process.helpers if status.process is not None else ()
-        awaited = [child for child in children if child.pid == doing.helper_pid] or children
-        if doing.waits == "helper" and any(child.state in (*ENDED, *STOPPED) for child in awaited):
+        children = awaited(status)
+        if doing.waits == "helper" and any(child.state in (*ENDED, *STOPPED) for child in children):
             return True  # which of several it waits for is not known, but that one does not answer
         at_a_pipe = doing.waiting_on.startswith("pipe") or (status.motion.wchan or doing.wchan).startswith(PIPES)
-        return (doing.waits == "helper" or at_a_pipe) and all(map(_child_inside, awaited))
+        return (doing.waits == "helper" or at_a_pipe) and all(map(_child_inside, children))
     threads: Sequence[ThreadNote] = (doing.holder,) if doing.holder is not None else doing.others
     everywhere = {one.where for waiter in waiters if waiter.activity is not None for one in waiter.activity.others}
     brings = (one for one in threads if one.role == "python" and one.where and one.where not in everywhere)
@@ -169,13 +156,13 @@ def _child_inside(child: Helper) -> bool:
     return call in _INSIDE_CALLS or (call == "poll" and child.role != "helper")
 
 
-def _blocked_on(status: RankStatus, doing: Activity) -> str:
+def _blocked_on(doing: Activity) -> str:
     """What blocks a rank, in the words of the kernel or of its frames."""
     left = sleep_left(doing.waiting_on)
     if left is not None:
         return f"time.sleep, {duration(left)} left"
     if doing.waits == "time":
-        return "sleeps, again and again" if status.motion.unrun < 1.0 else "sleeps"
+        return "sleeps"
     if doing.label.startswith((PROMPT, LOCK_FILE)):
         return doing.label.partition(" (")[0]
     if doing.waiting_on and doing.syscall in OPENS:

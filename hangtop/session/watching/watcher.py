@@ -153,7 +153,7 @@ class Watcher:
         ``again`` those of ranks that were asked in the present wait already."""  # noqa: D205, D209
         if not self._session.can_act or not self._times.native_due():
             return
-        from hangtop.diagnosis.waits.native import native_wanted
+        from hangtop.diagnosis.waits.job_status import native_wanted
 
         sheet = self._session.sheet()
 

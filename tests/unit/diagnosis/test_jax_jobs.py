@@ -41,12 +41,6 @@ def test_while_the_job_moves_or_has_hardly_stood_they_are_steps(still: float | N
     assert job.verdict().outcome != "hung"
 
 
-def test_who_uses_its_cpu_meanwhile_does_not_only_wake() -> None:
-    job = three()
-    job.ranks(0, 1).pulse(cores=0.4, switches=5.0)
-    assert "waiting" not in kinds(job.verdict())
-
-
 def killed(world: int = 3, gone: tuple[int, ...] = (1,), victims: int = 2, size: int | None = None) -> Sketch:
     """Nobody's command tells how many there are; gloo does. All write to one terminal, without a number."""
     job = Sketch(world=world, nodes=1, looks=2, stood_still=4.0)

@@ -16,9 +16,6 @@ from hangtop.diagnosis.groups.groups import Group, Groups
 from hangtop.diagnosis.job import Gpu, Job, JobMotion, Look, Node, Rank
 from hangtop.diagnosis.rules import gpu_speed
 from hangtop.diagnosis.verdict.verdict import diagnose
-from hangtop.diagnosis.waits import statuses as ranks_of
-from hangtop.diagnosis.waits.rank_status import RankStatus, frozen
-from hangtop.diagnosis.waits.readings import Readings
 from tests.support.jobs import ALL_REDUCE, MOVING, NOW, READING, Sketch, collective
 from tests.support.jobs import gpu as sketched_gpu
 from tests.support.made import gpu_row
@@ -28,9 +25,8 @@ FACTS = GpuFacts(0, "GPU-0", "00000000:01:00.0", "NVIDIA H100", "550.54", 80 << 
 
 def few(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """Let a job be large from so many ranks or GPUs on."""
-    for module in (gpu_load, gpu_speed, ranks_of):
+    for module in (gpu_load, gpu_speed):
         monkeypatch.setattr(module, "FEW", number)
-    monkeypatch.setattr(ranks_of, "ENOUGH", 2)
 
 
 def gpu(index: int, *rows: GpuSample) -> Gpu:
@@ -64,51 +60,6 @@ def test_gpus_that_are_slow_now_are_found_among_many(monkeypatch: pytest.MonkeyP
     few(monkeypatch, 4)
     assert told(slow_gpus()) == of_all
     assert [finding.kind for finding in of_all] == ["gpu_throttled", "gpu_pcie_degraded"]
-
-
-def hang(world: int = 24) -> Sketch:
-    """All wait in all_reduce, but the last, which reads."""
-    job = Sketch(world=world, nodes=4)
-    job.ranks(*range(world - 1)).at(ALL_REDUCE)
-    job.ranks(world - 1).at(READING, syscall="read", waiting_on="pipe")
-    return job
-
-
-def test_ranks_that_wait_at_one_place_speak_for_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    of_all = hang().verdict()
-    few(monkeypatch, 4)
-    assert hang().verdict() == of_all
-    assert of_all.outcome == "hung"
-
-
-def test_where_those_that_were_read_disagree_all_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    few(monkeypatch, 4)
-    statuses = ranks_of.statuses_of(hang().job()).values()
-    moving = [replace_moves(status) if status.rank % 2 else status for status in statuses]
-    waiting = [status for status in moving if status.state == "waiting"]
-    found = ranks_of._frozen(hang().job(), waiting)
-    assert {rank: one.frozen for rank, one in found.items()} == {one.rank: frozen(one) for one in waiting}
-    assert {one.frozen for one in found.values()} == {True, False}
-
-
-def replace_moves(status: RankStatus) -> RankStatus:
-    """The same rank, its main thread switching all the time."""
-    process = status.process
-    assert process is not None
-    looks = tuple(
-        Look(look.at, look.value._replace(voluntary_switches=100 * place)) for place, look in enumerate(process.looks)
-    )
-    moves = type(status.moves)(replace(process, looks=looks))
-    return status._replace(moves=moves)
-
-
-def test_single_looks_are_read_when_asked_for() -> None:
-    job = hang(4).job()
-    dumps = [dump for dump in job.stacks if dump.rank_pid == job.stacks[0].rank_pid]
-    readings = Readings(dumps)
-    assert len(readings) == len(dumps)
-    assert [reading.at for reading in readings] == [dump.at for dump in dumps]
-    assert readings[-2:][1] is readings[-1]
 
 
 def dump(rank: int, last: int, ranks: int) -> RecorderDump:

@@ -9,7 +9,7 @@ import pytest
 
 from hangtop.diagnosis.job import JobMotion
 from hangtop.diagnosis.verdict.verdict import diagnose
-from hangtop.diagnosis.waits.native import native_wanted
+from hangtop.diagnosis.waits.job_status import native_wanted
 from tests.support.jobs import ALL_REDUCE, MOVING, NOW, READING, Sketch, alarms, first, frame, gpu, kinds
 
 SPIN = {"utilization": 100, "power": 120.0}

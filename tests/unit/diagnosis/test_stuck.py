@@ -250,7 +250,7 @@ def test_a_lock_that_has_no_frame() -> None:
 
 
 def test_native_frames_settle_what_python_frames_leave_open() -> None:
-    from hangtop.diagnosis.waits.native import native_wanted
+    from hangtop.diagnosis.waits.job_status import native_wanted
 
     assert native_wanted(held_up_by(2, LOCKED, syscall="futex").job()) == (2,)
     assert native_wanted(held_up_by(2, READING, syscall="read").job()) == ()

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from collectors.samples.ranks import Helper
 from collectors.samples.stacks import ThreadStack
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.verdict.verdict import diagnose
-from hangtop.diagnosis.waits.process_motion import Motion
 from tests.support.jobs import ALL_REDUCE, BACKWARD, READING, Sketch, alarms, first, frame
 
 COMPILER = "/venv/lib/python3.11/site-packages/torch/_inductor/compile_fx.py"
@@ -95,14 +92,3 @@ def test_the_call_of_the_main_thread_says_nothing_of_a_hook_in_another_one() -> 
     found = first(diagnose(replace(made, stacks=tuple(dumps))))
     assert (found.kind, found.ranks) == ("rank_stuck_in_code", (2,))
     assert "swap_in (offload.py:30)" in found.summary
-
-
-@pytest.mark.parametrize(
-    ("state", "cores", "switches", "starved"),
-    [("R", 0.4, 0.0, True), ("R", 0.4, 30.0, False), ("S", 0.4, 0.0, False), ("R", 0.0, 0.0, False)],
-)
-def test_who_is_ready_to_run_all_along_is_busy_however_little_it_is_given(
-    state: str, cores: float, switches: float, starved: bool
-) -> None:
-    moved = Motion(span=5.2, cpu=cores, switches=switches, state=state)
-    assert moved.starved is starved

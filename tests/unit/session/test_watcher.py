@@ -190,7 +190,7 @@ async def test_what_a_look_left_open_is_read_natively_once_before_the_next(
         return (1,) if watched.feed.time - began >= 14 else ()
 
     monkeypatch.setattr(watched.session, "dump_stacks", dump)
-    monkeypatch.setattr("hangtop.diagnosis.waits.native.native_wanted", wanted)
+    monkeypatch.setattr("hangtop.diagnosis.waits.job_status.native_wanted", wanted)
     await watched.run(20, still=False)
     began = watched.feed.time
     await watched.run(18, still=True)
@@ -282,7 +282,7 @@ async def test_pauses_that_are_usual_for_the_job_are_waited_out_once_more(
         native.append(watched.feed.time)
         return ()
 
-    monkeypatch.setattr("hangtop.diagnosis.waits.native.native_wanted", wanted)
+    monkeypatch.setattr("hangtop.diagnosis.waits.job_status.native_wanted", wanted)
     watched.looked.clear()
     await watched.run(36, still=True)
     assert watched.looked, "where it stands only a look tells, which stops nobody"

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.stacks.doing import Activity
-from hangtop.diagnosis.tables.thresholds import STOOD_STILL_S
+from hangtop.diagnosis.tables.thresholds import WORTH_SAYING_S
 from hangtop.diagnosis.waits.rank_status import RankStatus, told_by
 
 MOST = 8
@@ -51,7 +51,7 @@ def told_by_gpu(job: Job, statuses: Iterable[RankStatus]) -> dict[int, RankStatu
     Of a job that stands still: whoever is in a call that Python frames do not show while its GPU is full and only
     waits, waits for that; of unread ranks the GPU tells everything that is known.
     """
-    if not job.live or (job.stood_still or 0.0) < STOOD_STILL_S or job.motion.moving:
+    if not job.live or (job.stood_still or 0.0) < WORTH_SAYING_S or job.motion.moving:
         return {}
     present = [one for one in statuses if one.present]
     unread = [one for one in present if one.state == "unseen"]
