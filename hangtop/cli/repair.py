@@ -13,7 +13,7 @@ from hangtop.cli.answer import wants_colour
 from hangtop.cli.groups import DefaultGroup
 from hangtop.cli.node_command import NodeRun, Reply, node_command
 from hangtop.cli.probe import painted
-from hangtop.diagnosis.environment.catching import catching
+from hangtop.diagnosis.environment.next_run import next_run
 from hangtop.diagnosis.phrasing import count
 from hangtop.session.probes import Probe, ProbeRefused, ProbeResult
 from hangtop.session.probes import drain as draining
@@ -133,7 +133,7 @@ async def launch(run: NodeRun) -> Reply:
 
     Exit code: 0 printed, 2 wrong usage, 3 no node reachable.
     """
-    found = catching(run.session.job())
+    found = next_run(run.session.job())
     document = {
         "basis": found.basis, "present": list(found.present), "torchrun": found.torchrun, "srun": found.srun,
         "code": list(found.code),

@@ -109,9 +109,9 @@ def _port(app: Host) -> Order:
 
 def _launch(app: Host) -> Order:
     async def work(_: Say) -> Answer:
-        from hangtop.diagnosis.environment.catching import catching
+        from hangtop.diagnosis.environment.next_run import next_run
 
-        return Answer("Environment and launch lines (c copies them)", plain(catching(app.session.job()).text()))
+        return Answer("Environment and launch lines (c copies them)", plain(next_run(app.session.job()).text()))
 
     return Order("Environment and launch lines", "", "", work, quiet=True)
 
