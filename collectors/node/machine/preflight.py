@@ -15,6 +15,7 @@ from typing import Dict, Iterator, List, Tuple
 
 from collectors.node import watchdog
 from collectors.node.files import read_or_none
+from collectors.node.machine.pcie import pcie
 from collectors.node.network import tcp
 from collectors.node.network.firewall import firewalls
 from collectors.node.processes import capabilities
@@ -138,6 +139,7 @@ def main(arguments: Dict[str, object]) -> None:
         looked.extend(names(str(arguments.get("master", ""))))
         looked.append(_free_port())
         looked.extend(firewalls())
+        looked.extend(pcie())
     looked.extend(reach(targets))
     say_all([*looked, Observation("done", "", True, "")])
     if sockets:

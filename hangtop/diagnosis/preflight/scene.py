@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple, TypeVar
 
 from collectors.samples.asked import Observation
 from hangtop.diagnosis.job import Job, Node, Rank
@@ -13,14 +14,23 @@ UNTOLD = "the node did not say"
 State = Literal["fail", "warn", "unknown", "ok"]
 ORDER: tuple[State, ...] = ("fail", "warn", "unknown", "ok")
 """Red first."""
+V = TypeVar("V", bound=Hashable)
 
 
-@dataclass(frozen=True, slots=True)
-class CheckCell:
-    """One check of one node: ``figure`` is what was measured, ``remedy`` the command or the sentence that mends it.
+class Answer(NamedTuple):
+    """What a check says of one node: the figure that was measured, and the command or sentence that mends it.
 
-    ``kind`` is the finding that a cell which is not well becomes (see ``docs/findings.md``).
+    ``kind`` is the finding that an answer which is not well becomes (see ``docs/findings.md``).
     """
+
+    state: State
+    figure: str
+    kind: str = ""
+    remedy: str = ""
+
+
+class CheckCell(NamedTuple):
+    """One check of one node."""
 
     check: str
     node: str
@@ -60,10 +70,11 @@ class Preflight:
 
     def answer(self, node: str, name: str, subject: str = "") -> Observation | None:
         """One answer of a node; None when it was not asked or did not answer."""
-        for found in self.answers.get(node, ()):
-            if found.name == name and found.subject == subject:
-                return found
-        return None
+        return next((found for found in self.all(node, name) if found.subject == subject), None)
+
+    def all(self, node: str, name: str) -> list[Observation]:
+        """Every answer of a node under one name."""
+        return [found for found in self.answers.get(node, ()) if found.name == name]
 
     def unread(self, node: str) -> str:
         """Why something of a node is not known that was asked for."""
@@ -74,9 +85,11 @@ class Preflight:
         state = node.sources.get(source)
         return state is not None and state.state in ("ok", "absent")
 
-    def all(self, node: str, name: str) -> list[Observation]:
-        """Every answer of a node under one name."""
-        return [found for found in self.answers.get(node, ()) if found.name == name]
+
+def most_common(values: Iterable[V]) -> V | None:
+    """What most have; None without a value."""
+    counted = Counter(values).most_common(1)
+    return counted[0][0] if counted else None
 
 
 def numbers(observation: Observation | None) -> list[int]:

@@ -1,33 +1,47 @@
-"""All checks of preflight, and what becomes of their cells: a table, red first, and findings."""
+"""All checks of preflight, and what becomes of their answers: a table, red first, and findings."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from hangtop.diagnosis.finding import Evidence, Finding, Severity
-from hangtop.diagnosis.preflight import host, network, software
-from hangtop.diagnosis.preflight.scene import ORDER, CheckCell, Preflight, State
+from hangtop.diagnosis.job import Node
+from hangtop.diagnosis.preflight import alone, compared
+from hangtop.diagnosis.preflight.scene import ORDER, Answer, CheckCell, Preflight, State
 
-Check = Callable[[Preflight], Iterable[CheckCell]]
+Check = Callable[[Preflight], Iterable[tuple[str, Answer]]]
 
-CHECKS: tuple[Check, ...] = (
-    host.reachable,
-    network.loopback,
-    network.addresses,
-    network.meeting_port,
-    network.paths,
-    network.mtu,
-    network.adapters,
-    software.gpus,
-    software.versions,
-    software.settings,
-    host.open_files,
-    host.memlock,
-    host.shared_memory,
-    host.disks,
-    host.tracing,
-    host.clocks,
+
+def each(check: Callable[[Preflight, Node], Answer | None]) -> Check:
+    """A check of one node, asked of every node that answers."""
+
+    def checked(scene: Preflight) -> Iterator[tuple[str, Answer]]:
+        for node in scene.nodes():
+            if (answer := check(scene, node)) is not None:
+                yield node.name, answer
+
+    return checked
+
+
+CHECKS: tuple[tuple[str, Check], ...] = (
+    ("reach", alone.reach),
+    ("loopback", each(alone.loopback)),
+    ("address", compared.addresses),
+    ("port", compared.meeting_port),
+    ("paths", each(compared.paths)),
+    ("MTU", compared.mtu),
+    ("fabric", compared.adapters),
+    ("GPUs", compared.gpus),
+    ("PCIe", each(alone.pcie)),
+    ("versions", compared.versions),
+    ("settings", compared.settings),
+    ("open files", each(alone.open_files)),
+    ("memlock", each(alone.memlock)),
+    ("/dev/shm", each(alone.shared_memory)),
+    ("disk", each(alone.disks)),
+    ("ptrace", each(alone.tracing)),
+    ("clock", alone.clock),
 )
 """In the order in which they are shown. A new check is one function and one line here."""
 
@@ -36,9 +50,8 @@ _SEVERITY: dict[State, Severity] = {"fail": "critical", "warn": "warning"}
 
 def cells(scene: Preflight) -> list[CheckCell]:
     """Run every check; red first, then in the order of the checks and the nodes."""
-    found = [(number, cell) for number, check in enumerate(CHECKS) for cell in check(scene)]
-    found.sort(key=lambda item: (ORDER.index(item[1].state), item[0], item[1].node))
-    return [cell for _, cell in found]
+    found = [CheckCell(name, node, *answer) for name, check in CHECKS for node, answer in sorted(check(scene))]
+    return sorted(found, key=lambda cell: ORDER.index(cell.state))
 
 
 def findings(table: Iterable[CheckCell]) -> tuple[Finding, ...]:
@@ -49,13 +62,10 @@ def findings(table: Iterable[CheckCell]) -> tuple[Finding, ...]:
             grouped[cell.state, cell.kind, cell.check, cell.figure].append(cell)
     return tuple(
         Finding(
-            kind,
-            _SEVERITY[state],
-            0.95,
-            f"{check} on {', '.join(cell.node for cell in same)}: {figure}",
+            kind, _SEVERITY[state], 0.95, f"{check} on {', '.join(cell.node for cell in same)}: {figure}",
             nodes=tuple(cell.node for cell in same),
             evidence=tuple(Evidence(f"preflight {check} on {cell.node}", None, cell.figure) for cell in same),
             advice=same[0].remedy,
         )
         for (state, kind, check, figure), same in grouped.items()
-    )
+    )  # fmt: skip

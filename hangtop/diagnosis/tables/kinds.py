@@ -254,6 +254,7 @@ ROWS: tuple[Kind, ...] = (
     Kind("loopback_blocked", "none", 8, "connections of a node to itself do not come about"),
     Kind("container_address", "none", 8, "a container gives an address that other nodes cannot reach"),
     Kind("shm_small", "none", 8, "/dev/shm is small"),
+    Kind("pcie_redirect", "none", 8, "ACS or the IOMMU sends PCIe traffic between GPUs through the CPU"),
     Kind("open_files_low", "none", 8, "the limit of open files is low"),
     Kind("memlock_low", "none", 8, "the limit of pinned memory is low"),
     Kind("clock_skew", "none", 8, "clocks of nodes differ so far that their logs cannot be put in order"),

@@ -80,6 +80,7 @@ def test_a_good_cluster_is_green() -> None:
         ("container_address", {"resolve": Observation("resolve", "node1", ["127.0.1.1"], "")}),
         ("container_address", {"resolve": Observation("resolve", "node1", ["172.17.0.2"], "")}),
         ("path_blocked", {"connect": Observation("connect", "10.0.0.1:29500", None, "no answer in 3 s")}),
+        ("pcie_redirect", {"pcie": Observation("pcie", "", ["ACS redirects at bridge 0000:00:01.0"], "")}),
         ("env_invalid", {"file": Observation("file", "/etc/nccl.conf", ["NCCL_IB_DISABLE=1"], "")}),
     ],
 )
@@ -107,10 +108,10 @@ def test_what_a_slow_node_did_not_answer_is_unknown_and_no_fault_with_a_remedy()
     table = cells(late)
     assert red(table) == []
     theirs = {cell.check: cell for cell in table if cell.node == "node2"}
-    assert {"ssh", "fabric", "GPUs", "versions", "loopback"} <= theirs.keys()
+    assert {"reach", "fabric", "GPUs", "versions", "loopback"} <= theirs.keys()
     assert {cell.state for cell in theirs.values()} == {"unknown"}
     assert not any(cell.remedy for cell in theirs.values())
-    assert why in theirs["ssh"].figure
+    assert why in theirs["reach"].figure
 
 
 def test_a_node_that_said_that_it_has_no_adapter_and_no_gpu_differs_from_those_that_have() -> None:
@@ -166,8 +167,8 @@ def test_clocks_are_compared_with_each_other() -> None:
 def test_a_node_that_cannot_be_reached_is_red_and_asked_nothing_else() -> None:
     gone = replace(node("node2"), link="lost", why="connection timed out")
     table = cells(scene(node("node1"), gone))
-    assert red(table) == [("node2", "node_unreachable", "ssh")]
-    assert [cell.check for cell in table if cell.node == "node2"] == ["ssh"]
+    assert red(table) == [("node2", "node_unreachable", "reach")]
+    assert [cell.check for cell in table if cell.node == "node2"] == ["reach"]
 
 
 def test_gpus_that_nvidia_smi_has_not_told_of_yet_are_unknown_and_not_lost() -> None:
@@ -187,12 +188,12 @@ def test_gpus_that_nvidia_smi_has_not_told_of_yet_are_unknown_and_not_lost() -> 
 def test_a_node_whose_login_is_open_and_whose_python_says_nothing_is_unknown_and_no_fault() -> None:
     held = replace(scene(node("node1"), Node("node2", link="connecting")), silent={"node2": "it is overloaded"})
     theirs = [cell for cell in cells(held) if cell.node == "node2"]
-    assert [(cell.check, cell.state, cell.remedy) for cell in theirs] == [("ssh", "unknown", "")]
+    assert [(cell.check, cell.state, cell.remedy) for cell in theirs] == [("reach", "unknown", "")]
 
 
 def test_what_is_to_be_tried_by_hand_takes_the_configuration_that_was_named() -> None:
     lost = replace(node("node2"), link="lost", why="refused")
     asked = replace(scene(node("node1"), lost), ssh="ssh -F lab.conf")
-    assert [cell.remedy for cell in cells(asked) if (cell.check, cell.node) == ("ssh", "node2")] == [
+    assert [cell.remedy for cell in cells(asked) if (cell.check, cell.node) == ("reach", "node2")] == [
         "Try: ssh -F lab.conf node2 true"
     ]

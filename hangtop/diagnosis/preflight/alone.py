@@ -1,0 +1,184 @@
+"""Checks of one node by itself: whether it answers, limits, storage, tracing, PCIe, clock.
+
+Thresholds: NCCL's manual asks for unlimited memlock under InfiniBand, at least 1 GiB of /dev/shm, and for ACS and
+IOMMU translation to be off (runtime_and_mpi_issues, networking_troubleshooting, gpu_direct); 144 ranks were seen to
+open more than 32 K files a process there.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from hangtop.diagnosis.firewall import firewall_of
+from hangtop.diagnosis.job import Node
+from hangtop.diagnosis.preflight.scene import UNTOLD, Answer, Preflight, numbers, size, texts
+
+OPEN_FILES = 65_536
+SHM = 1 << 30
+DISK_SHARE = 0.05
+"""Share of a file system that should be free."""
+DISK_FREE = 1 << 30
+INODES_FREE = 10_000
+SKEW = 1.0
+"""Seconds: more, and logs of two nodes cannot be put in one order, and certificates and Kerberos begin to fail."""
+
+
+def reach(scene: Preflight) -> Iterator[tuple[str, Answer]]:
+    """Whether the node answered, and whether all of it could be read."""
+    by_hand = "Try by hand what --via says: " + scene.way if scene.way else ""
+    for name, node in sorted(scene.job.nodes.items()):
+        if name in scene.silent:
+            yield name, Answer("unknown", f"connected, but the checks were not answered: {scene.silent[name]}")
+        elif node.link in ("live", "offline"):
+            yield name, Answer("ok", "answers")
+        elif node.link == "limited":
+            yield name, Answer("warn", node.why, "node_limited")
+        else:
+            remedy = by_hand or f"Try: {scene.ssh} {shlex.quote(name)} true"
+            yield name, Answer("fail", node.why or f"is {node.link}", "node_unreachable", remedy)
+
+
+def loopback(scene: Preflight, node: Node) -> Answer:
+    """A TCP connect to itself: torchrun's agent and its ranks talk that way."""
+    found = scene.answer(node.name, "loopback")
+    if found is None or not found.error:
+        return Answer("unknown", UNTOLD) if found is None else Answer("ok", "connects")
+    blocks = firewall_of(scene.answers, [node.name])
+    if blocks is None:
+        remedy = "ip link set lo up; look for firewall rules on lo (nft list ruleset)"
+        return Answer("fail", found.error, "loopback_blocked", remedy)
+    return Answer("fail", f"{found.error}; {blocks[0]}", "loopback_blocked",
+                  blocks[1].replace("SUBNET", "127.0.0.0/8"))  # fmt: skip
+
+
+def open_files(scene: Preflight, node: Node) -> Answer:
+    """Open files that a rank may have: its own limit if it runs, else the login's."""
+    own = [rank.process.open_files_limit for rank in scene.ranks(node.name)]
+    limit, whose = _limit(scene, node, "nofile", own)
+    if limit is None or limit < 0 or limit >= OPEN_FILES:
+        return _well(limit, "unlimited" if limit == -1 else str(limit), whose)
+    return Answer(
+        "warn", f"{limit} {whose}; wanted {OPEN_FILES} or more", "open_files_low",
+        "ulimit -n 1048576 (for good: nofile in /etc/security/limits.conf, or LimitNOFILE= of the service)",
+    )  # fmt: skip
+
+
+def memlock(scene: Preflight, node: Node) -> Answer | None:
+    """Locked memory: InfiniBand registers all its buffers. A node without an adapter needs none."""
+    limit, whose = _limit(scene, node, "memlock", [rank.process.memlock_limit for rank in scene.ranks(node.name)])
+    if not node.ports:
+        asked = numbers(scene.answer(node.name, "limit", "memlock"))
+        return Answer("ok", "no InfiniBand here") if asked else None
+    if limit is None or limit < 0:
+        return _well(limit, "unlimited", whose)
+    return Answer(
+        "fail", f"{size(limit)} {whose}; wanted unlimited", "memlock_low",
+        "ulimit -l unlimited (for good: memlock in /etc/security/limits.conf, or LimitMEMLOCK=infinity)",
+    )  # fmt: skip
+
+
+def _limit(scene: Preflight, node: Node, name: str, own: list[int | None]) -> tuple[int | None, str]:
+    """A limit (-1 for unlimited) and whose it is: the lowest of the node's ranks, else that of a login."""
+    known = [value for value in own if value is not None]
+    if known:
+        return min(known, key=lambda limit: float("inf") if limit < 0 else limit), "of its ranks"
+    login = numbers(scene.answer(node.name, "limit", name))
+    return (login[0] if login else None), "of a login"
+
+
+def _well(limit: int | None, text: str, whose: str) -> Answer:
+    return Answer("unknown", UNTOLD) if limit is None else Answer("ok", f"{text} {whose}")
+
+
+def shared_memory(scene: Preflight, node: Node) -> Answer:
+    """Size of /dev/shm: NCCL and data workers pass tensors through it; containers get 64 MiB unless told."""
+    found = numbers(scene.answer(node.name, "disk", "/dev/shm"))
+    if not found:
+        return Answer("unknown", scene.unread(node.name))
+    text = f"{size(found[1])} free of {size(found[0])}"
+    if found[0] >= SHM and found[1] >= SHM // 4:
+        return Answer("ok", text)
+    return Answer(
+        "fail", f"{text}; wanted {size(SHM)}", "shm_small",
+        "mount -o remount,size=50% /dev/shm (container: --shm-size=16g or --ipc=host)",
+    )  # fmt: skip
+
+
+def disks(scene: Preflight, node: Node) -> Answer:
+    """Room and inodes where the job writes."""
+    room: dict[str, tuple[int, int, int | None]] = {
+        disk.path: (disk.total, disk.free, disk.free_inodes) for disk in node.disks if disk.role != "shm"
+    }
+    for answer in scene.all(node.name, "disk"):
+        found = numbers(answer)
+        if len(found) == 3 and answer.subject != "/dev/shm":
+            room.setdefault(answer.subject, (found[0], found[1], found[2]))
+    full = []
+    for path, (total, free, inodes) in sorted(room.items()):
+        if total and (free < DISK_FREE or free < total * DISK_SHARE):
+            full.append(f"{path}: {size(free)} free of {size(total)}")
+        elif inodes is not None and 0 < inodes < INODES_FREE:
+            full.append(f"{path}: {inodes} inodes free")
+    if full:
+        return Answer("warn", "; ".join(full), "disk_full", "df -h; df -i; clear old checkpoints and logs")
+    if not room:
+        return Answer("unknown", scene.unread(node.name))
+    least = min(room, key=lambda path: room[path][1])
+    return Answer("ok", f"{size(room[least][1])} free at {least}")
+
+
+def tracing(scene: Preflight, node: Node) -> Answer:
+    """Whether stacks can be taken: root or CAP_SYS_PTRACE may trace all, others only where Yama's scope is 0."""
+    values = numbers(scene.answer(node.name, "ptrace"))
+    if len(values) != 3:
+        return Answer("unknown", UNTOLD)
+    scope, root, capable = values
+    if capable or (root and scope < 3):
+        return Answer("ok", "as root" if root else "CAP_SYS_PTRACE")
+    if scope:
+        return Answer(
+            "fail", f"ptrace_scope is {scope} and this login is not root", "ptrace_denied",
+            "sudo sysctl kernel.yama.ptrace_scope=0 (or --sudo; container: --cap-add SYS_PTRACE)",
+        )  # fmt: skip
+    others = [rank.process for rank in scene.ranks(node.name) if node.hello and rank.process.uid != node.hello.uid]
+    if not others:
+        return Answer("ok", "scope 0")
+    owner = others[0].user or str(others[0].uid)
+    return Answer("fail", f"the ranks belong to {owner}", "ptrace_denied", f"log in as {owner}, or as root")
+
+
+def pcie(scene: Preflight, node: Node) -> Answer | None:
+    """PCIe ACS on bridges above GPUs, and IOMMU translation: both send traffic between GPUs through the CPU.
+
+    NCCL may then hang at its first use of P2P, or read wrong data. Bridges are read by root alone.
+    """
+    found = scene.answer(node.name, "pcie")
+    if found is None:
+        return None
+    wrong = texts(found)
+    if wrong:
+        more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+        return Answer(
+            "warn", ", ".join(wrong[:3]) + more, "pcie_redirect",
+            "Outside virtual machines: ACS off in the BIOS or by setpci -s BRIDGE ECAP_ACS+6.w=0; iommu=pt on the "
+            "kernel's command line",
+        )  # fmt: skip
+    return Answer("unknown", found.error) if found.error else Answer("ok", "no ACS redirect, no IOMMU translation")
+
+
+def clock(scene: Preflight) -> Iterator[tuple[str, Answer]]:
+    """Clocks against each other, not against this machine's, which may itself be wrong."""
+    known = sorted(scene.offsets.values())
+    for node in scene.nodes() if known else ():
+        offset = scene.offsets.get(node.name)
+        apart = None if offset is None else offset - known[len(known) // 2]
+        if apart is None:
+            yield node.name, Answer("unknown", UNTOLD)
+        elif abs(apart) <= SKEW:
+            yield node.name, Answer("ok", f"{apart:+.2f} s")
+        else:
+            yield node.name, Answer(
+                "warn", f"{apart:+.1f} s against the other nodes", "clock_skew",
+                "chronyc makestep (or: systemctl restart systemd-timesyncd)",
+            )  # fmt: skip

@@ -1,0 +1,252 @@
+"""Checks of nodes against each other: the ranks' meeting, paths, MTU, adapters, GPUs, versions, settings."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import Counter
+from collections.abc import Iterator
+
+from hangtop.diagnosis.addresses import chosen_interface, names_of
+from hangtop.diagnosis.environment.lint import lint
+from hangtop.diagnosis.firewall import firewall_of
+from hangtop.diagnosis.job import Node
+from hangtop.diagnosis.preflight.scene import UNTOLD, Answer, Preflight, most_common, size, texts
+
+BRIDGES = tuple(
+    ipaddress.ip_network(net) for net in ("172.17.0.0/16", "192.168.122.0/24", "10.0.2.0/24", "169.254.0.0/16")
+)
+"""Address ranges that docker, libvirt, slirp and link-local give out by default: never reachable from other nodes."""
+BUSY_MEMORY = 1 << 30
+COMPARED = ("nvidia", "cuda", "nccl", "torch")
+Answers = Iterator[tuple[str, Answer]]
+
+
+def addresses(scene: Preflight) -> Answers:
+    """Whether the master's address is one that other nodes can reach, and whether all nodes agree on what it means."""
+    master = scene.master[0]
+    asked = {
+        node.name: scene.answer(node.name, "resolve", master) or scene.answer(node.name, "own_name", master)
+        for node in scene.nodes()
+    }
+    resolved = {name: tuple(texts(answer)) for name, answer in asked.items()}
+    usual = most_common(
+        found for name, found in resolved.items()
+        if found and name != scene.master_node and scene.answer(name, "resolve", master)
+    ) or ()  # fmt: skip
+    several = len(scene.job.nodes) > 1
+    for name, answer in asked.items():
+        found = resolved[name]
+        if not master or answer is None:
+            continue
+        bad = next((address for address in found if several and _is_local(address)), "")
+        if not found:
+            figure, remedy = f"{master}: {answer.error}", f"getent hosts {master}; use an IP address"
+            yield name, Answer("fail", figure, "path_blocked", remedy)
+        elif bad:
+            yield name, Answer(
+                "fail", f"{master} is {bad} here, which no other node can reach", "container_address",
+                "Set MASTER_ADDR to the address of the interface that the nodes share (ip -br address).",
+            )  # fmt: skip
+        elif several and usual and found != usual and name != scene.master_node:
+            yield name, Answer(
+                "fail", f"{master} is {', '.join(found)} here, elsewhere {', '.join(usual)}", "path_blocked",
+                f"Make /etc/hosts and DNS agree: getent hosts {master}",
+            )  # fmt: skip
+        else:
+            yield name, Answer("ok", ", ".join(found))
+
+
+def _is_local(address: str) -> bool:
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    return parsed.is_loopback or any(parsed in net for net in BRIDGES if parsed.version == net.version)
+
+
+def meeting_port(scene: Preflight) -> Answers:
+    """The rendezvous port on the master's node: free, or who holds it, with a free one to use instead."""
+    node = scene.job.nodes.get(scene.master_node)
+    if node is None:
+        return
+    port = scene.master[1]
+    use = next((use for use in node.network.ports if use.port == port), None)
+    free, tried = scene.answer(node.name, "free_port"), scene.answer(node.name, "listen", str(port))
+    known = free is not None and isinstance(free.value, int)
+    instead = f"MASTER_PORT={free.value} is free there" if free and known else "take another MASTER_PORT"
+    if use and use.listening:
+        holders = ", ".join(use.listeners) or "a process that may not be seen"
+        own = {str(pid) for rank in scene.ranks(node.name) for pid in (rank.process.pid, rank.process.parent)}
+        if any(holder.split(" ")[0] in own for holder in use.listeners):
+            yield node.name, Answer("ok", f"{port} is held by the job: {holders}")
+        else:
+            remedy = f"{instead}; or: fuser -k {port}/tcp"
+            yield node.name, Answer("fail", f"{port} is held by {holders}", "port_taken", remedy)
+    elif tried is None:
+        yield node.name, Answer("unknown", f"{port} was not tried")
+    elif tried.error:
+        yield node.name, Answer("fail", f"{port}: {tried.error}", "port_taken", instead)
+    else:
+        waits = f" ({use.time_wait} in TIME_WAIT; {instead} too)" if use and use.time_wait else ""
+        yield node.name, Answer("ok", f"{port} is free{waits}")
+
+
+def paths(scene: Preflight, node: Node) -> Answer | None:
+    """TCP from every node to the master's port, and between the master and an ephemeral port of every node."""
+    tried = scene.all(node.name, "connect")
+    broken = [answer for answer in tried if answer.error]
+    if not tried:
+        return None
+    if not broken:
+        slowest = max((answer.value for answer in tried if isinstance(answer.value, float)), default=0.0)
+        return Answer("ok", f"{len(tried)} open, slowest {slowest * 1000:.1f} ms")
+    text = "; ".join(f"{answer.subject}: {answer.error}" for answer in broken[:4])
+    text += f" and {len(broken) - 4} more" if len(broken) > 4 else ""
+    host, _, port = broken[0].subject.rpartition(":")
+    peers = [name for name, other in sorted(scene.job.nodes.items()) if host in names_of(other)]
+    if blocks := firewall_of(scene.answers, [*peers, node.name]):
+        return Answer("fail", f"{text}; {blocks[0]}", "path_blocked", blocks[1])
+    return Answer(
+        "fail", text, "path_blocked",
+        f"Look at the firewall between the two (nft list ruleset) and at the route (ip route get {host}); "
+        f"then nc -vz {host} {port}",
+    )  # fmt: skip
+
+
+def mtu(scene: Preflight) -> Answers:
+    """MTU of the interface that the job would use, equal on all nodes."""
+    found = {}
+    for node in scene.nodes():
+        name = chosen_interface(scene.job, node)
+        interface = next((item for item in node.network.interfaces if item.name == name), None)
+        if interface and interface.kind != "loopback":
+            found[node.name] = interface
+    usual = most_common(interface.mtu for interface in found.values())
+    for name, interface in sorted(found.items()):
+        text = f"{interface.mtu} on {interface.name}"
+        if interface.mtu == usual:
+            yield name, Answer("ok", text)
+        else:
+            remedy = f"ip link set {interface.name} mtu {usual} (and the same on every hop)"
+            yield name, Answer("fail", f"{text}, elsewhere {usual}", "mtu_mismatch", remedy)
+
+
+def adapters(scene: Preflight) -> Answers:
+    """HCA ports: active, as many as elsewhere, and at the same rate."""
+    rates = {
+        node.name: tuple(sorted(port.facts.rate or 0.0 for port in node.ports if port.facts.state.upper() == "ACTIVE"))
+        for node in scene.nodes()
+        if node.ports or scene.said(node, "fabric")
+    }
+    usual = most_common(rates.values()) or ()
+    for node in scene.nodes() if any(node.ports for node in scene.nodes()) else ():
+        own = rates.get(node.name)
+        down = [port.facts for port in node.ports if port.facts.state.upper() != "ACTIVE"]
+        if own is None:
+            yield node.name, Answer("unknown", UNTOLD)
+        elif own == usual:
+            yield node.name, Answer("ok", f"{len(own)} active at {_gbits(own)} Gb/s" if own else "none active")
+        elif down:
+            text = ", ".join(f"{facts.device}/{facts.port} {facts.state} {facts.phys_state}" for facts in down)
+            remedy = "Check the cable; Polling means no light from the far end."
+            yield node.name, Answer("fail", text, "ib_port_down", remedy)
+        else:
+            text = f"{len(own)} active at {_gbits(own)} Gb/s, elsewhere {len(usual)} at {_gbits(usual)}"
+            remedy = "ibstat; ibportstate: the link trained at less than it should"
+            yield node.name, Answer("warn", text, "ib_port_down", remedy)
+
+
+def _gbits(rates: tuple[float, ...]) -> str:
+    return "/".join(f"{rate:g}" for rate in sorted(set(rates))) or "–"
+
+
+def gpus(scene: Preflight) -> Answers:
+    """GPUs: none lost, as many and of the same kind as elsewhere, and idle unless the job's own ranks are on them."""
+    kinds = {
+        node.name: tuple(sorted(Counter(gpu.facts.name if gpu.facts else "unknown" for gpu in node.gpus).items()))
+        for node in scene.nodes()
+        if node.gpus or ((state := node.sources.get("gpus")) is not None and state.state == "absent")
+    }
+    usual = most_common(kinds.values()) or ()
+    for node in scene.nodes():
+        state = node.sources.get("gpus")
+        if node.name in kinds and any(kinds.values()):
+            yield node.name, _gpus_of(scene, node, kinds[node.name], usual)
+        elif node.name not in kinds and (any(kinds.values()) or state is not None):
+            # where no node has told of any it is still no word for "none" that nvidia-smi does not answer
+            yield node.name, Answer("unknown", (state.why if state else "") or UNTOLD)
+
+
+Kinds = tuple[tuple[str, int], ...]
+
+
+def _gpus_of(scene: Preflight, node: Node, kinds: Kinds, usual: Kinds) -> Answer:
+    lost = [f"GPU {gpu.index}: {gpu.fault.text}" for gpu in node.gpus if gpu.fault]
+    if lost:
+        remedy = "Drain the node; nvidia-smi --gpu-reset or restart it."
+        return Answer("fail", "; ".join(lost), "gpu_lost", remedy)
+    if kinds != usual:
+        figure = f"{_counted(kinds)}, elsewhere {_counted(usual)}"
+        return Answer("fail", figure, "gpu_lost", "nvidia-smi -L; dmesg | grep -i xid")
+    mine = {rank.process.pid for rank in scene.ranks(node.name)}
+    used = [
+        f"GPU {gpu.index}: pid {process.pid} {process.name} ({size(process.memory or 0)})"
+        for gpu in node.gpus for process in gpu.processes if process.pid not in mine
+    ]  # fmt: skip
+    for gpu in node.gpus:
+        memory = (gpu.looks[-1].value.memory_used or 0) if gpu.looks else 0
+        if memory > BUSY_MEMORY and not gpu.processes and not mine:
+            used.append(f"GPU {gpu.index}: {size(memory)} used by nobody that is seen")
+    if used:
+        return Answer("warn", "; ".join(used[:4]), "zombie_process", "nvidia-smi; end what an earlier run left")
+    return Answer("ok", _counted(kinds))
+
+
+def _counted(kinds: Kinds) -> str:
+    return ", ".join(f"{number} × {name}" for name, number in kinds) or "none"
+
+
+def versions(scene: Preflight) -> Answers:
+    """Driver, CUDA, NCCL and torch, equal on all nodes; the ranks' own where there are ranks."""
+    found: dict[str, dict[str, str]] = {}
+    for node in scene.nodes():
+        merged = dict(node.host.versions) if node.host else {}
+        for gpu in node.gpus[:1]:
+            if gpu.facts and gpu.facts.driver:
+                merged["nvidia"] = gpu.facts.driver
+        for rank in scene.ranks(node.name)[:1]:
+            merged.update(rank.process.versions)
+        found[node.name] = {name: merged[name] for name in COMPARED if merged.get(name)}
+    usual = {name: most_common(own[name] for own in found.values() if name in own) for name in COMPARED}
+    for node_name, own in sorted(found.items()):
+        odd = [f"{name} {value}, elsewhere {usual[name]}" for name, value in own.items() if value != usual[name]]
+        if odd:
+            remedy = "Install the same image on every node."
+            yield node_name, Answer("fail", "; ".join(odd), "env_mismatch", remedy)
+        elif own:
+            yield node_name, Answer("ok", ", ".join(f"{name} {value}" for name, value in own.items()))
+        else:
+            said = scene.said(scene.job.nodes[node_name], "software")
+            yield node_name, Answer("unknown", "no file here tells a version" if said else UNTOLD)
+
+
+def settings(scene: Preflight) -> Answers:
+    """Settings that files add unseen, and what the environment lint says of the ranks of each node."""
+    findings = lint(scene.job)
+    for node in scene.nodes():
+        hidden = [(answer.subject, line) for answer in scene.all(node.name, "file") for line in texts(answer)]
+        ours = [finding for finding in findings if node.name in finding.nodes]
+        if ours:
+            worst = next((item for item in ours if item.severity == "critical"), ours[0])
+            more = f" (and {len(ours) - 1} more: hangtop triage lists them)" if len(ours) > 1 else ""
+            state = "fail" if worst.severity == "critical" else "warn"
+            yield (
+                node.name,
+                Answer("fail" if state == "fail" else "warn", worst.summary + more, worst.kind, worst.advice),
+            )
+        elif hidden:
+            text = "; ".join(f"{path}: {line}" for path, line in hidden)
+            figure = f"set in files, unseen in any environment: {text}"
+            yield node.name, Answer("warn", figure, "env_invalid", f"cat {hidden[0][0]}")
+        elif scene.ranks(node.name):
+            yield node.name, Answer("ok", "nothing to object to")
