@@ -16,7 +16,6 @@ _BY_CODE = (
     ("elastic.failure", "failed_rank, local_rank, exitcode, failed_pid, signal, root, message", "ChildFailedError"),
     ("elastic.error_file", "message, type, frame, frames", "torchelastic's error.json"),
     ("torch.failed_collective", "frame, frames", "torch's stack of a collective that timed out"),
-    ("nccl_tests.table", "sizes, busbw, wrong, whole, average", "NVIDIA's nccl-tests"),
     ("log.sampled, log.crowded", "bytes, events", "hangtop: a log grows faster than it may be read"),
     ("log.end", "lines, last", "hangtop: where a log ends that nobody writes any more"),
 )
@@ -39,8 +38,10 @@ def page() -> str:
     sources: dict[str, dict[str, None]] = {}
     for rules in SUBJECTS.values():
         for rule in rules:
-            names.setdefault(rule.kind, set()).update(name for name in rule.expect if not name.startswith("by_"))
-            sources.setdefault(rule.kind, {}).setdefault(rule.source.partition(" ")[0].partition("/")[0].rstrip(",;"))
+            assert rule.example is not None
+            said, source = rule.example.expect, rule.example.source
+            names.setdefault(rule.kind, set()).update(name for name in said if not name.startswith("by_"))
+            sources.setdefault(rule.kind, {}).setdefault(source.partition(" ")[0].partition("/")[0].rstrip(",;"))
     rows = {kind: (", ".join(sorted(names[kind])), ", ".join(list(sources[kind])[:6])) for kind in names}
     rows.update({kind: (fields, source) for kind, fields, source in _BY_CODE})
     return _HEAD + "".join(f"| `{kind}` | {rows[kind][0]} | {rows[kind][1]} |\n" for kind in sorted(rows))

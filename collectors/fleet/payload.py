@@ -109,7 +109,7 @@ def _body(entry: str, modules: tuple[str, ...], extra: tuple[tuple[str, bytes], 
 _TOKEN = re.compile(
     rb'(?P<doc>(?<=\n)[ ]*"""(?:[^"\\]|\\.|"(?!""))*"""(?=\n))'
     rb'|"""(?:[^"\\]|\\.|"(?!""))*"""|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\''
-    rb"|(?P<comment>[ ]*#[^\n]*)|(?P<example>\bExample(?=\())",
+    rb"|(?P<comment>[ ]*#[^\n]*)|(?P<example>\b(?<!class )Example(?=\())",
     re.DOTALL,
 )
 _BRACKET = re.compile(rb'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|[()]')

@@ -82,7 +82,8 @@ def _hostile_lines() -> Iterator[bytes]:
     """Lines of 16 KB that repeat what each rule looks for."""
     for rules in SUBJECTS.values():
         for rule in rules:
-            for pump in (*required(rule.pattern), rule.sample.replace("\n", " ")):
+            assert rule.example is not None
+            for pump in (*required(rule.pattern), rule.example.sample.replace("\n", " ")):
                 yield (pump * (16_000 // len(pump))).encode() + b"\n"
 
 

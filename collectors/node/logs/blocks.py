@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Callable, List, NamedTuple, Optional, Protocol, Tuple
 
 from collectors.node import late_re as re
-from collectors.node.logs import exceptions, nccl_tests, prefixes, tracebacks
+from collectors.node.logs import exceptions, prefixes, tracebacks
 from collectors.node.logs.elastic_report import ENTRY, ElasticReport
 from collectors.node.logs.elastic_report import OPENER as ELASTIC
 from collectors.node.logs.prefixes import Line, RepeatedPrefix
@@ -13,7 +13,7 @@ from collectors.node.logs.rule import ParsedEvent, Rule
 
 OPENERS = (
     b"Traceback (", b'File "', b'File \\"', b"Fatal Python error", b"Failures:", b"Root Cause",
-    b"Stack trace of the failed collective", b"busbw", b" last):", b"(local_rank: ", b"exitcode", b"      : ",
+    b"Stack trace of the failed collective", b" last):", b"(local_rank: ", b"exitcode", b"      : ",
 )  # fmt: skip
 """Literals of the lines that open a block."""
 _FAILED_STACK = re.compile(r"Stack trace of the failed collective:\s*$")
@@ -191,25 +191,6 @@ class FailedCollective:
         return Outcome([ParsedEvent("torch.failed_collective", data)], "\n".join(self._text)[:TEXT])
 
 
-class TestsTable:
-    """The table of one of the nccl-tests."""
-
-    def __init__(self, header: str) -> None:
-        self.over = False
-        self._table = nccl_tests.Table(header)
-
-    def take(self, line: Line) -> bool:
-        """Whether the line belongs to the table."""
-        taken = self._table.take(line.text)
-        self.over = self._table.over
-        return taken
-
-    def end(self) -> Outcome:
-        """The event."""
-        event = self._table.end()
-        return Outcome([] if event is None else [event], self._table.text)
-
-
 class Continued:
     """A record of one rule that goes on in the next lines: with a list, or for a few until they say all of it.
 
@@ -284,6 +265,4 @@ def opened(line: Line, now: float, script: str, thread: str) -> Optional[Block]:
         failures = Failures(now, script, "")
         failures.take(line)
         return failures
-    if nccl_tests.HEADER.match(text):
-        return TestsTable(text)
     return FailedCollective() if _FAILED_STACK.search(text) else None

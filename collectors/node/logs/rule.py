@@ -19,10 +19,10 @@ _INTEGERS = frozenset(
     "rank seq group_rank timeout_ms ran_ms numel_in numel_out work enqueued started completed seconds size port code"
     " pid exitcode failed_pid closed_pid stuck_pid killed_pid signalled_pid worker_pid attempts_left joined expected ms"
     " task worker cpu gpu uptime count local_rank from_rank waited_for reporter tried of status bytes color key index"
-    " failed_rank rank_a rank_b seq_a seq_b finished limit".split()
+    " failed_rank rank_a rank_b seq_a seq_b finished".split()
 )
 _LISTS = frozenset(("lagging", "missing", "group_ranks", "indices", "tasks"))
-_ALTERNATIVES = ("_2", "_3", "_4")
+_ALTERNATIVES = tuple("_%d" % number for number in range(2, 9))
 
 
 class ParsedEvent(NamedTuple):
@@ -40,6 +40,17 @@ class ParsedEvent(NamedTuple):
     """Its own words, where they are not the record's."""
 
 
+class Example(NamedTuple):
+    """What a rule reads: its test, and its source for the documentation. It is not sent to the nodes."""
+
+    sample: str
+    """A line (or lines) that the rule matches."""
+    expect: Mapping[str, Any]
+    """Fields of the event that the sample gives; its host, rank and process as ``by_host`` and so on."""
+    source: str
+    """Where the line comes from: project and file."""
+
+
 class Rule(NamedTuple):
     """One row."""
 
@@ -47,12 +58,8 @@ class Rule(NamedTuple):
     kind: str
     """Kind of the event, ``torch.watchdog_timeout``: see ``docs/log-events.md``."""
     pattern: str
-    sample: str
-    """A line (or lines) that it matches."""
-    expect: Mapping[str, Any]
-    """Fields of the event that the sample gives; its host, rank and process as ``by_host`` and so on."""
-    source: str
-    """Where the line comes from: project and file."""
+    example: Optional[Example]
+    """None on a node."""
     data: Mapping[str, Value] = {}
     """Fields that every event of the rule has."""
     integers: Tuple[str, ...] = ()

@@ -70,8 +70,6 @@ class EventRow:
     """So many events at the least."""
     over: bool = False
     """Only of a job that is over: a live one may have got over it."""
-    until: tuple[str, ...] = ()
-    """Beginnings of the kinds of events that end it, where they stand behind it in the same log."""
     unless: tuple[Told, ...] = ()
     """Events that say more: with one of them this row says nothing."""
     last_resort: bool = False
@@ -93,8 +91,6 @@ class EventRow:
             yield from self._of_nodes(job)
             return
         events = tuple(filter(self._wanted, self.event.of(job)))
-        if self.until and self._is_over(job, events):
-            return
         if len(events) < self.least or any(told.of(job) for told in self.unless):
             return
         if self.last_resort and explained(job):
@@ -102,15 +98,6 @@ class EventRow:
         ranks, nodes = self._culprits(job, events)
         if ranks or not self.silent_only:
             yield self._finding(events, ranks, nodes, lines(events))
-
-    def _is_over(self, job: Job, events: Sequence[LogEvent]) -> bool:
-        last = {event.source: event.line for event in sorted(events, key=lambda event: event.line)}
-        return any(
-            event.kind.startswith(self.until)
-            and event.data.get("launcher") is not True
-            and event.line > last.get(event.source, event.line)
-            for event in job.events
-        )
 
     def _wanted(self, event: LogEvent) -> bool:
         return self.event.fits(event) and (self.where is None or self.where(event))

@@ -36,11 +36,6 @@ def _no_consequence(event: LogEvent) -> bool:
     return event.data.get("consequence") is not True and text_of(event, "what") != "CUDA"
 
 
-def _says_why(event: LogEvent) -> bool:
-    """A launcher's reason; not the line of its report that only says on which host."""
-    return bool(text_of(event, "why"))
-
-
 def _fatal(event: LogEvent) -> bool:
     """A failure of the rank's own that the run did not outlive; a launcher's SIGTERM and Control-C are none."""
     outlived = event.data.get("survived") is True or event.data.get("consequence") is True
@@ -154,23 +149,7 @@ JAX = (
     ),
 )  # fmt: skip
 
-RAN = ("torch.", "nccl.", "python.", "jax.", "engine.", "launcher.placed")
-"""Events behind which ranks were started after all."""
-
 LAUNCHERS = (
-    EventRow(
-        event=Told("launcher.refused"), kind="launch_failed", weight=0.85, over=True, where=_says_why, until=RAN,
-        unless=(Told("job.finished"), Told("elastic.finished")),
-        example={"launcher": "slurm", "why": "Invalid account"}, other={"launcher": "mpi", "why": ""},
-        summary="the job was not started: {launcher} says: {why}",
-        advice="Look at what the job asks for (nodes, tasks, CPUs, GPUs) and at what the partition gives; at the "
-        "program's path, the image and its mounts on every node; and whether the launcher may log in there.",
-    ),
-    EventRow(
-        event=Told("launcher.pending"), kind="job_queued", severity="warning", weight=0.6, over=True, accuses=False,
-        until=RAN, example={"why": "0/8 nodes are available"}, summary="the job waits for a place: {why}",
-        advice="Look at what it asks for, and at what the cluster's nodes have left.",
-    ),
     EventRow(
         event=Told("launcher.lost_node"), kind="node_unreachable", weight=0.85,
         summary="the launcher cannot reach a node{on}", details=(": {why}",),

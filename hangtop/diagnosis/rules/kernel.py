@@ -12,36 +12,24 @@ from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import duration, listed
 
-DISKS = frozenset({"NVMe", "disk", "ext4", "XFS"})
-"""Systems of ``kernel.storage`` that are in the node itself."""
-
 
 def storage_stalled(job: Job) -> Iterator[Finding]:
-    """storage_stalled: a file server does not answer, by the kernel's word, and is not back; or a disk is broken.
+    """storage_stalled: a file server does not answer, by the kernel's word, and is not back.
 
     Needs the kernel log, or the file system's own.
     """
     for name in sorted(job.nodes):
         last: dict[tuple[str, str], LogEvent] = {}
-        for kind in ("kernel.nfs", "kernel.storage"):
-            for event in events_on(job, job.nodes[name], kind):
-                last[text_of(event, "system") or "NFS", text_of(event, "server")] = event
+        for event in events_on(job, job.nodes[name], "kernel.storage"):
+            last[text_of(event, "system"), text_of(event, "server")] = event
         away = {key: event for key, event in sorted(last.items()) if event.data.get("ok") is not True}
-        disks = {key: event for key, event in away.items() if key[0] in DISKS}
-        for part in (disks, {key: event for key, event in away.items() if key not in disks}):
-            if part:
-                yield _storage(job, name, part, broken=part is disks)
-
-
-def _storage(job: Job, name: str, part: dict[tuple[str, str], LogEvent], *, broken: bool) -> Finding:
-    what = listed([f"{system} {'' if broken else 'server '}{server}".rstrip() for system, server in part])
-    return Finding(
-        "storage_stalled", "critical", 0.85,
-        f"{name} has errors on {what}" if broken else f"{name} gets no answer from {what}",
-        ranks=ranks_on_node(job, name), nodes=(name,), evidence=tuple(map(event_line, list(part.values())[:4])),
-        advice="Drain the node and look at the disk: what ranks wrote or cached there may be lost." if broken
-        else "Ranks that read or write there hang in the kernel until the server is back.",
-    )  # fmt: skip
+        if away:
+            servers = listed([f"{system} server {server}".rstrip() for system, server in away])
+            yield Finding(
+                "storage_stalled", "critical", 0.85, f"{name} gets no answer from {servers}",
+                ranks=ranks_on_node(job, name), nodes=(name,), evidence=tuple(map(event_line, list(away.values())[:4])),
+                advice="Ranks that read or write there hang in the kernel until the server is back.",
+            )  # fmt: skip
 
 
 def kernel_trouble(job: Job) -> Iterator[Finding]:

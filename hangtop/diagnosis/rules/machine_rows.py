@@ -33,10 +33,10 @@ def _gpu(problem: str, kind: str, summary: str, severity: Severity = "critical",
     )  # fmt: skip
 
 
-def _machine(problem: str, weight: float, summary: str, severity: Severity = "critical") -> EventRow:
+def _machine(problem: str, weight: float, summary: str) -> EventRow:
     """A failure of the machine itself, the surer the nearer to the root: a panic follows from most of the others."""
     return EventRow(
-        event=Told("kernel.machine", {"problem": (problem,)}), kind="kernel_trouble", severity=severity, weight=weight,
+        event=Told("kernel.machine", {"problem": (problem,)}), kind="kernel_trouble", weight=weight,
         scope="node", other={"problem": "noise"}, summary=f"{{node}}: {summary}", advice=DRAIN_NODE,
     )  # fmt: skip
 
@@ -60,14 +60,10 @@ ROWS = (
     _gpu("amd_reset", "gpu_needs_reset", "{gpu} hangs, and its driver resets it"),
     _gpu("amd_page_fault", "gpu_xid", "a kernel on {gpu} touched an address that is not mapped (page fault)",
          "warning", PROGRAM),
-    _gpu("amd_shader", "gpu_xid", "a kernel on {gpu} ran into an error of its shaders", "warning", PROGRAM),
     _machine("memory", 0.88, "its memory has an error that could not be corrected"),
     _machine("machine_check", 0.87, "a CPU reports an error that could not be corrected"),
-    _machine("hardware", 0.86, "the firmware reports a fatal hardware error"),
     _machine("pcie", 0.85, "a PCIe device reports an error that could not be corrected, or was lost"),
-    _machine("oops", 0.84, "the kernel failed (oops)"),
     _machine("panic", 0.83, "the kernel panicked"),
-    _machine("cpu_stall", 0.8, "a CPU stands still in the kernel", "warning"),
     _switch("kernel.sxid", {"code": 12028}),
     _switch("kernel.fabric_manager", {"what": "gpu"}),
     EventRow(

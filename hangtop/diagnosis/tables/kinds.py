@@ -154,9 +154,6 @@ ROWS: tuple[Kind, ...] = (
          "file descriptors ran out", (Effects(WAITS_END | _set("child_failed_no_detail", "gil_hang",
          "init_hang", "nccl_init_failed", "rank_crashed", "rank_left_early", "rank_missing"), "any"),)),
     Kind("process_limit", "crashed", 1, "no further process or thread could be started", RUNS_OUT),
-    Kind("launch_failed", "crashed", 1,
-         "the ranks were never started: a batch system, a launcher, a container runtime or Kubernetes refused",
-         RUNS_OUT),
     Kind("memlock_limit", "crashed", 3,
          "memory could not be pinned", (Effects(WAITS_END | _set("init_hang", "nccl_init_failed",
          "rank_crashed"), "any"),)),
@@ -236,7 +233,6 @@ ROWS: tuple[Kind, ...] = (
     Kind("bandwidth_low", "slow", 7, "a bandwidth is far under what the hardware gives, by a probe"),
     # worth knowing; changes no verdict
     Kind("waiting", "waiting", 7, "ranks wait for one, and whether that is a fault is not known"),
-    Kind("job_queued", "none", 7, "the job waits for a place on a cluster that has no room"),
     Kind("check_incomplete", "none", 8, "ranks did not come to a check inside the job in time"),
     Kind("env_mismatch", "none", 8, "ranks that must agree on a setting or a version do not"),
     Kind("env_invalid", "none", 8, "a setting has a value that is not accepted, or names nothing here", NO_START),

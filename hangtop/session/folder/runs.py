@@ -30,7 +30,7 @@ LAUNCHERS = ("elastic.", "launcher.")
 FAULTS = (
     "python.", "process.", "log.error", "host.", "gloo.", "fabric.", "engine.", "jax.", "elastic.fail",
     "elastic.rendezvous", "elastic.signal", "elastic.restart", "elastic.closing", "elastic.unkillable",
-    "launcher.exit", "launcher.killed", "launcher.refused", "launcher.lost_node", "launcher.pending",
+    "launcher.exit", "launcher.killed", "launcher.lost_node",
     "slurm.out_of_memory", "slurm.cancelled", "nccl_tests.failed", "torch.out_of_memory", "torch.worker_died",
     "torch.cuda_error", "torch.watchdog_", "torch.store_", "torch.barrier_failed", "torch.desync", "torch.fingerprint",
     "torch.unused_parameters", "torch.marked_twice", "torch.taken_down", "torch.dump_signal", "torch.failed_collective",

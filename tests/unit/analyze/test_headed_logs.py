@@ -9,7 +9,6 @@ import pytest
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.verdict.verdict import diagnose
 from hangtop.session.folder import files_session
-from tests.support.logs import only, parse
 
 TABLE = (
     "Sun Aug 17 00:40:32 2025       \n"
@@ -64,9 +63,3 @@ def test_a_table_alone_and_one_with_a_prompt_are_tables(tmp_path: Path) -> None:
 
 def test_a_command_that_failed_at_the_other_end_is_no_lost_node(tmp_path: Path) -> None:
     assert [finding.kind for finding in _findings(tmp_path, SSH.format("n7", 1))] == ["child_failed_no_detail"]
-
-
-@pytest.mark.parametrize("program", ["/x/envs/py37/bin/python", "/usr/bin/torchrun", "deepspeed"])
-def test_a_shell_that_does_not_find_the_program(program: str) -> None:
-    event = only(parse(f"10.0.0.7: bash: line 1: {program}: No such file or directory\n"), "launcher.refused")
-    assert event.host == "10.0.0.7"

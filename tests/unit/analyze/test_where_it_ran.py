@@ -29,7 +29,6 @@ DIED = (
     "\tclass_name: Worker\n\tpid: 43\n\tip: 10.0.0.7\nThe actor is dead because its worker process has died."
 )
 LOW = "Memory on the node (IP: 10.0.0.7, ID: ba65c8) where the task (task ID: d221, name=head, pid=45, memory used"
-LAID_OUT = "srun: error: Task launch for StepId=12.4 failed on node [n7]: Unable to layout tasks on given cpus"
 QUEUE = (
     ":0:rocdevice.cpp :2614: 1 us: 68 : Device::callbackQueue aborting with error : HSA_STATUS_ERROR_MEMORY_FAULT: x"
 )
@@ -43,7 +42,6 @@ FOUND = [
     (NESTED, "rank_crashed", ("2605:340:cd51::3043",)),
     (DIED, "child_failed_no_detail", ("10.0.0.7",)),
     (LOW, "host_out_of_memory", ("10.0.0.7",)),
-    (LAID_OUT, "launch_failed", ("n7",)),
     (QUEUE, "rank_crashed", ()),
     (LISTED, "gpu_lost", ("node",)),
     (HISTORY, "gpu_driver_hung", ("node",)),

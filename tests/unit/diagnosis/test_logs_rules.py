@@ -305,9 +305,9 @@ def test_communicator_that_never_came_up() -> None:
 def test_storage_that_does_not_answer() -> None:
     job = Sketch()
     job.ranks().at(COMPUTING)
-    job.says("kernel.nfs", node="node2", ago=30, server="fs1", ok=False)
+    job.says("kernel.storage", node="node2", ago=30, system="NFS", server="fs1", ok=False)
     assert first(job.verdict()).kind == "storage_stalled"
-    job.says("kernel.nfs", node="node2", ago=3, server="fs1", ok=True)
+    job.says("kernel.storage", node="node2", ago=3, system="NFS", server="fs1", ok=True)
     assert alarms(job.verdict()) == []
 
 

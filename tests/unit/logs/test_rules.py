@@ -11,7 +11,7 @@ import pytest
 
 from collectors.node.logs.prefilter import Scanner, required
 from collectors.node.logs.prefixes import SEEN
-from collectors.node.logs.rule import Rule, apply, fields, number, numbers
+from collectors.node.logs.rule import Example, Rule, apply, fields, number, numbers
 from collectors.node.logs.rules import FALLBACK, SUBJECTS
 from collectors.samples.logs import LogEvent
 from tests.support.logs import kinds, parse
@@ -26,18 +26,23 @@ TOGETHER = {
 """Kinds that a sample may give beside its own: an exception's line is one, and a report names its cause."""
 
 
+def example(rule: Rule) -> Example:
+    assert rule.example is not None
+    return rule.example
+
+
 def by_id(value: object) -> str:
     return value.id if isinstance(value, Rule) else str(value)
 
 
 def has(event: LogEvent, rule: Rule) -> bool:
     found = {**event.data, "by_host": event.host, "by_rank": event.rank, "by_pid": event.pid}
-    return event.kind == rule.kind and all(found.get(name) == value for name, value in rule.expect.items())
+    return event.kind == rule.kind and all(found.get(name) == value for name, value in example(rule).expect.items())
 
 
 @pytest.mark.parametrize(("subject", "rule"), RULES, ids=by_id)
 def test_its_sample_gives_the_event(subject: str, rule: Rule) -> None:
-    events = parse(rule.sample + "\n")
+    events = parse(example(rule).sample + "\n")
     assert any(has(event, rule) for event in events), [(event.kind, event.data) for event in events]
     assert {event.kind for event in events} - {rule.kind} <= TOGETHER, "no other rule takes it for its own"
 
@@ -47,13 +52,13 @@ def test_no_earlier_rule_of_the_subject_reads_its_sample(subject: str, rule: Rul
     for other in SUBJECTS[subject]:
         if other is rule:
             return
-        match = re.search(other.pattern, rule.sample)
+        match = re.search(other.pattern, example(rule).sample)
         assert match is None or other.also or rule.also or apply(other, match) is None, other.id
 
 
 @pytest.mark.parametrize(("subject", "rule"), RULES, ids=by_id)
 def test_its_lines_are_found_by_literals(subject: str, rule: Rule) -> None:
-    for pattern, text in ((rule.pattern, rule.sample), (rule.begins, rule.sample.split("\n")[0])):
+    for pattern, text in ((rule.pattern, example(rule).sample), (rule.begins, example(rule).sample.split("\n")[0])):
         literals = required(pattern) if pattern else ("",)
         assert literals
         if pattern:
@@ -65,7 +70,11 @@ def test_its_lines_are_found_by_literals(subject: str, rule: Rule) -> None:
 @pytest.mark.parametrize(("subject", "rule"), RULES, ids=by_id)
 def test_it_takes_linear_time(subject: str, rule: Rule) -> None:
     pattern = re.compile(rule.pattern)
-    pumps = [*required(rule.pattern)[:4], rule.sample.split("\n")[0], rule.sample[: len(rule.sample) // 2]]
+    pumps = [
+        *required(rule.pattern)[:4],
+        example(rule).sample.split("\n")[0],
+        example(rule).sample[: len(example(rule).sample) // 2],
+    ]
     for pump in pumps:
         text = ((pump + " ") * (SEEN // (len(pump) + 1) + 1))[:SEEN]
         took = min(_seconds(pattern, text) for _ in range(3))

@@ -58,11 +58,6 @@ def test_an_address_in_front_is_a_host() -> None:
     assert only(parse("10.0.0.7: ValueError: bad shard\n"), "python.exception").host == "10.0.0.7"
 
 
-def test_a_name_of_a_plugin_is_no_host() -> None:
-    line = "Nov 22 10:00:00 n7 slurmd[12]: spank-epilog: error: pyxis: mkdir: cannot create directory '/x': denied\n"
-    assert only(parse(line), "launcher.refused").host == "n7"
-
-
 @pytest.mark.parametrize(
     ("front", "host"),
     [

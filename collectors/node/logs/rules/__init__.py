@@ -1,6 +1,6 @@
 """All rules by subject. Of the rules of one subject the first that matches a line reads it (and those marked ``also``).
 
-A new rule is one row in the file of its subject; its sample is its test.
+A new rule is one row in the file of its subject; its example is its test.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ SUBJECTS: Dict[str, Tuple[Rule, ...]] = {
     "elastic": launchers.ELASTIC,
     "process": process.ENDS,
     "launchers": launchers.OTHERS,
-    "refusals": launchers.REFUSALS,
     "slurm": slurm.SLURM,
     "kubernetes": slurm.KUBERNETES,
     "ray": engines.RAY,

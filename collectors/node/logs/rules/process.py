@@ -6,7 +6,7 @@ from typing import Match, Optional
 
 from collectors.node import late_re as re
 from collectors.node.logs import exceptions
-from collectors.node.logs.rule import Data, Rule, number
+from collectors.node.logs.rule import Data, Example, Rule, number
 
 
 def _ended(match: "Match[str]", data: Data) -> Optional[Data]:
@@ -33,95 +33,71 @@ def _unhandled(match: "Match[str]", data: Data) -> Optional[Data]:
     return _terminated(match, dict(data, thrown=name))
 
 
-def _mpi(match: "Match[str]", data: Data) -> Optional[Data]:
-    call = data.pop("call", None)
-    return _ended(match, dict(data, what="%s in %s" % (data.get("what") or "an error of MPI", call)))
-
-
 _ABORT: Data = {"signal": "ABRT"}
+
 _SPOKEN: Data = {"signal": "ABRT", "spoken": True}
+
 _BROKEN: Data = {"signal": "ABRT", "heap": True}
+
+
 _CORE = r"(?:\s*\(core dumped\)|$|\s{2,})"
+
+
 _SHELL = r"(?:^|line \d{1,6}:\s{1,8}\d{1,9} |\s\d{1,9} |\d: |[\])>|:] {0,2}|rank[ =]\d{1,6} )"
 
 
-def _signal(name: str, pattern: str, sample: str) -> Rule:
-    return Rule("signal_" + name.lower(), "process.signal", pattern, sample, {"signal": name},
-                "bash jobs.c, Open MPI opal/util/stacktrace.c", {"signal": name}, read=_line)  # fmt: skip
+def _signal(name: str, pattern: str, example: Optional[Example]) -> Rule:
+    """A shell's, or a library's, word that a process ended by a signal."""
+    return Rule("signal_" + name.lower(), "process.signal", pattern, example, {"signal": name}, read=_line)
 
 
 ENDS = (
     Rule("terminate", "process.signal",
-         r"terminate called (?:after throwing an instance of '(?P<thrown>[^']*)'|without an active exception"
-         r"|recursively)"
-         r"(?:\s+what\(\):\s*(?P<words>[^\n]{0,600}))?",
-         "terminate called after throwing an instance of 'std::system_error'\n  what():  Transport endpoint is not"
-         " connected",
+         "terminate called (?:after throwing an instance of '(?P<thrown>[^']*)'|without an active exception"
+         r"|recursively)(?:\s+what\(\):\s*(?P<words>[^\n]{0,600}))?",
+         Example("terminate called after throwing an instance of 'std::system_error'\n  what():  Transport "
+         "endpoint is not connected",
          {"signal": "ABRT", "what": "std::system_error: Transport endpoint is not connected", "consequence": True},
-         "libstdc++ vterminate.cc", _ABORT, read=_terminated,
+         "libstdc++ vterminate.cc"), _ABORT, read=_terminated,
          begins=r"terminate called after throwing an instance of '[^']*'\s*$"),
-    Rule("unhandled", "process.signal", r"Unhandled exception: (?P<thrown>[\w:]{1,120})\. what\(\):"
-                                        r" (?P<words>[^\r\n]{0,600})",
-         "Unhandled exception: N3c1016DistBackendErrorE. what(): NCCL error in: x", {"signal": "ABRT"},
-         "ray src/ray/util/logging.cc", _ABORT, read=_unhandled),
+    Rule("unhandled", "process.signal",
+         r"Unhandled exception: (?P<thrown>[\w:]{1,120})\. what\(\): (?P<words>[^\r\n]{0,600})",
+         Example("Unhandled exception: N3c1016DistBackendErrorE. what(): NCCL error in: x", {"signal": "ABRT"},
+         "ray src/ray/util/logging.cc"), _ABORT, read=_unhandled),
     Rule("heap", "process.signal",
-         r"(?:^|[\s'*:])(?P<what>free\(\): (?:invalid|double free|corrupted)[\w ()]{0,40}|double free or"
-         r" corruption[\w !()]{0,30}"
-         r"|malloc\(\): [\w ()]{4,60}|malloc_consolidate\(\): [\w ]{4,60}|munmap_chunk\(\): invalid pointer"
+         r"(?:^|[\s'*:])(?P<what>free\(\): (?:invalid|double free|corrupted)[\w ()]{0,40}"
+         r"|double free or corruption[\w !()]{0,30}|malloc\(\): [\w ()]{4,60}"
+         r"|malloc_consolidate\(\): [\w ]{4,60}|munmap_chunk\(\): invalid pointer"
          r"|realloc\(\): invalid [\w ]{2,30}|corrupted (?:size vs\. prev_size|double-linked list)[\w ]{0,30}"
-         r"|stack smashing detected)", "free(): invalid pointer", {"what": "free(): invalid pointer", "heap": True},
-         "glibc malloc/malloc.c", _BROKEN),
-    Rule("check", "process.signal", r"\.(?:cc|cpp|cu|h|hpp):\d{1,6}\] (?P<what>Check failed: [^\r\n]{1,300})",
-         "F0101 10:00:00.1 71 pjrt.cc:12] Check failed: ok()", {"what": "Check failed: ok()", "heap": True},
-         "abseil absl/log/check.h", _BROKEN),
+         "|stack smashing detected)", Example("free(): invalid pointer",
+         {"what": "free(): invalid pointer", "heap": True}, "glibc malloc/malloc.c"), _BROKEN),
     Rule("asserted", "process.signal",
-         r"\.(?:c|cc|cpp|cxx|h|hpp):\d{1,6}: [^\r\n]{1,600}?: (?P<what>Assertion [`'][^\r\n]{1,300}'"
-         r" failed)\.?\s{0,4}$",
-         "python: ../src/queue.c:77: int push(int): Assertion `n > 0' failed.", {"what": "Assertion `n > 0' failed"},
-         "glibc assert/assert.c", _BROKEN),
+         r"\.(?:c|cc|cpp|cxx|h|hpp):\d{1,6}: [^\r\n]{1,600}?: (?P<what>Assertion [`'][^\r\n]{1,300}' "
+         r"failed)\.?\s{0,4}$", Example("python: ../src/queue.c:77: int push(int): Assertion `n > 0' failed.",
+         {"what": "Assertion `n > 0' failed"}, "glibc assert/assert.c"), _BROKEN),
     Rule("glog_fatal", "process.signal",
-         r"^[\s:]{0,4}\[?F(?:(?:20\d\d)?\d{4} \d\d:\d\d:\d\d[.\d]{0,10} {1,8}\d{1,10})? "
-         r"[\w./+@-]{1,300}\.(?:cc|cpp|cu|h):\d{1,6}\] (?P<what>[^\r\n]{1,600})",
-         "F1122 10:00:00.123456 4711 server.cc:88] Unknown tensor id 17", {"what": "Unknown tensor id 17",
-         "spoken": True},
-         "glog src/logging.cc, abseil absl/log", _SPOKEN, read=_ended),
-    Rule("panic", "process.signal", r"^(?:.{0,60} )?thread '[^']{0,80}'(?: \(\d{1,10}\))? panicked at"
-                                    r" (?P<what>[^\r\n]{1,600})",
-         "thread 'main' panicked at src/main.rs:10:5:", {"what": "src/main.rs:10:5:"},
-         "rust library/std/src/panicking.rs",
-         _SPOKEN, read=_ended),
-    Rule("mpi_abort", "process.signal",
-         r"(?:\[(?P<by_host>[A-Za-z][\w.-]{0,80})\] - )?Abort\(\d{1,12}\)(?: on node \d{1,7})? \(rank"
-         r" (?P<by_rank>\d{1,7}) in"
-         r" comm \w{1,12}\): (?P<what>[^\r\n]{0,400})|(?P<what_2>application called MPI_Abort\([^)\r\n]{0,60}\)) -"
-         r" process"
-         r" (?P<by_rank_2>\d{1,7})|(?P<what_3>Fatal error in (?:internal_)?P?MPI_\w{2,60}:[^\r\n]{0,300})",
-         "Abort(15) on node 2 (rank 2 in comm 0): Fatal error in PMPI_Init: Other MPI error",
-         {"by_rank": 2, "what": "Fatal error in PMPI_Init: Other MPI error", "spoken": True},
-         "MPICH src/mpi/errhan/errutil.c", _SPOKEN, read=_ended),
-    Rule("mpi_error", "process.signal",
-         r"\*\*\* An error occurred in (?P<call>P?MPI_\w{1,60})(?:[\s\S]{0,400}?reported by process \[\d{1,12},"
-         r"(?P<by_rank>\d{1,7})\])?(?:[\s\S]{0,400}?\*\*\* (?P<what>MPI_ERR_(?!ORS)\w{1,40}: [^\r\n\[]{0,200}))?",
-         "*** An error occurred in MPI_Recv\n*** reported by process [1234567,6]\n*** MPI_ERR_TRUNCATE: message"
-         " truncated",
-         {"by_rank": 6, "what": "MPI_ERR_TRUNCATE: message truncated in MPI_Recv", "spoken": True},
-         "Open MPI ompi/errhandler/errhandler_predefined.c", _SPOKEN, read=_mpi,
-         begins=r"\*\*\* An error occurred in \w{1,80}", item=r"\*\*\* "),
+         r"^[\s:]{0,4}\[?F(?:(?:20\d\d)?\d{4} \d\d:\d\d:\d\d[.\d]{0,10} {1,8}\d{1,10})? [\w./+@-]{1,300}\.(?:cc"
+         r"|cpp|cu|h):\d{1,6}\] (?P<what>[^\r\n]{1,600})",
+         Example("F1122 10:00:00.123456 4711 server.cc:88] Unknown tensor id 17",
+         {"what": "Unknown tensor id 17", "spoken": True}, "glog src/logging.cc, abseil absl/log"), _SPOKEN,
+         read=_ended),
     _signal("SEGV", r"(?:^|[:\s\d*])Segmentation fault\*{0,2}(?:\s*\(core dumped\)|\s|\.|$)|Signal: Segmentation fault"
             r"|Caught signal 11\b|received signal SIGSEGV|\*\*\* SIGSEGV",
-            "[n7:231567] Signal: Segmentation fault (11)"),
-    _signal("BUS", r"(?:^|\s)Bus error" + _CORE + r"|Signal: Bus error|Caught signal 7\b|received signal SIGBUS"
-                                                  r"|\*\*\* SIGBUS",
-            "[n7:88:0:91] Caught signal 7 (Bus error: nonexistent physical address)"),
+            Example("[n7:231567] Signal: Segmentation fault (11)", {"signal": "SEGV"}, "bash")),
+    _signal("BUS", r"(?:^|\s)Bus error" + _CORE
+            + r"|Signal: Bus error|Caught signal 7\b|received signal SIGBUS|\*\*\* SIGBUS",
+            Example("[n7:88:0:91] Caught signal 7 (Bus error: nonexistent address)", {"signal": "BUS"}, "bash")),
     _signal("ABRT", r"(?:^|(?<!\))\s)Aborted(?:\s*\(core dumped\)|$|\s{4,})|Signal: Aborted|\*\*\* Aborted at"
-                    r"|SIGABRT \(@"
-            r"|Caught signal 6\b|received signal SIGABRT", "job.sh: line 4: 4711 Aborted (core dumped) python"
-                                                           " train.py"),
-    _signal("ILL", r"(?:^|[:\s\d])Illegal instruction" + _CORE, "Illegal instruction (core dumped)"),
-    _signal("FPE", r"Floating point exception" + _CORE, "Floating point exception (core dumped)"),
+            r"|SIGABRT \(@|Caught signal 6\b|received signal SIGABRT",
+            Example("job.sh: line 4: 4711 Aborted (core dumped) python train.py", {"signal": "ABRT"}, "bash")),
+    _signal("ILL", r"(?:^|[:\s\d])Illegal instruction" + _CORE,
+            Example("Illegal instruction (core dumped)", {"signal": "ILL"}, "bash")),
+    _signal("FPE", "Floating point exception" + _CORE,
+            Example("Floating point exception (core dumped)", {"signal": "FPE"}, "bash")),
     _signal("KILL", _SHELL + r"Killed(?:\s{2,}.*|\s*|[a-z0-9%|#][^\r\n/]{0,60}\d{1,9} {0,2}/ {0,2}\d{1,9}(?:\s.*)?)$",
-            "run.sh: line 12:  4711 Killed                  python train.py"),
-    _signal("TERM", r"(?:^|\s\d+ |line \d+:\s+\d+ )Terminated(?:\s{2,}.*|\s*)$", "Terminated"),
+            Example("run.sh: line 12:  4711 Killed                  python train.py", {"signal": "KILL"}, "bash")),
+    _signal("TERM", r"(?:^|\s\d+ |line \d+:\s+\d+ )Terminated(?:\s{2,}.*|\s*)$",
+            Example("Terminated", {"signal": "TERM"}, "bash")),
 )  # fmt: skip
 
 
@@ -134,38 +110,37 @@ def _not_nccl(match: "Match[str]", data: Data) -> Optional[Data]:
 
 
 HOST = (
-    Rule("open_files", "host.open_files", r"Too many open files|received 0 items of ancdata",
-         "OSError: [Errno 24] Too many open files: '/data/shard-7'", {},
-         "Linux EMFILE; torch/multiprocessing/reductions.py",
-         read=_not_nccl),
+    Rule("open_files", "host.open_files",
+         "Too many open files|received 0 items of ancdata",
+         Example("OSError: [Errno 24] Too many open files: '/data/shard-7'", {},
+         "Linux EMFILE; torch/multiprocessing/reductions.py"), read=_not_nccl),
     Rule("processes", "host.processes",
-         r"(?:pthread_create|[Tt]hread creation|thread constructor|\bfork|\bclone)\b[^\r\n]{0,80}?Resource"
-         r" temporarily unavailable"
-         r"|can't start new thread|RLIMIT_NPROC \d{1,9} current|unable to create native thread"
+         r"(?:pthread_create|[Tt]hread creation|thread constructor|\bfork"
+         r"|\bclone)\b[^\r\n]{0,80}?Resource temporarily unavailable|can't start new thread"
+         r"|RLIMIT_NPROC \d{1,9} current|unable to create native thread"
          r"|Resource temporarily unavailable[^\r\n]{0,40}(?:pthread_create|thread|fork)",
-         "OpenBLAS blas_thread_init: RLIMIT_NPROC 4096 current, 4096 max", {}, "Linux EAGAIN; OpenBLAS, CPython",
-         read=_not_nccl),
+         Example("OpenBLAS blas_thread_init: RLIMIT_NPROC 4096 current, 4096 max", {},
+         "Linux EAGAIN; OpenBLAS, CPython"), read=_not_nccl),
     Rule("host_memory", "host.memory",
-         r"(?:Cannot allocate memory|\b(?:RayOutOf)?MemoryError\b|std::bad_alloc|memory allocation of \d+ bytes failed"
-         r"|DefaultCPUAllocator: (?:can't allocate|not enough) memory|node running low on memory|killed due to"
-         r" memory pressure"
-         r"|\bMemory on the node \(IP: (?P<by_host>[\w.:-]{3,80}), ID: \w{1,80}\) where the (?:task|actor|lease))"
-         r"(?:[^\n]{0,120}?tried to allocate (?P<tried>\d+) bytes)?",
-         "DefaultCPUAllocator: can't allocate memory: you tried to allocate 244470272 bytes. Error code 12",
-         {"tried": 244470272, "mapping": False}, "Linux ENOMEM; c10/core/impl/alloc_cpu.cpp", read=_memory),
+         r"(?:Cannot allocate memory|\b(?:RayOutOf)?MemoryError\b|std::bad_alloc"
+         r"|memory allocation of \d+ bytes failed|DefaultCPUAllocator: (?:can't allocate|not enough) memory"
+         "|node running low on memory|killed due to memory pressure"
+         r"|\bMemory on the node \(IP: (?P<by_host>[\w.:-]{3,80}), ID: \w{1,80}\) where the (?:task|actor"
+         r"|lease))(?:[^\n]{0,120}?tried to allocate (?P<tried>\d+) bytes)?",
+         Example("DefaultCPUAllocator: can't allocate memory: you tried to allocate 244470272 bytes. Error code 12",
+         {"tried": 244470272, "mapping": False}, "Linux ENOMEM; c10/core/impl/alloc_cpu.cpp"), read=_memory),
     Rule("shared_memory", "host.shared_memory",
-         r"out of shared memory|insufficient shared memory|unable to (?:open|resize|write to file|mmap)[^\n]{0,120}?"
-         r"(?:shared memory|/torch_|/dev/shm)|No space left on device[^\n]{0,80}?/dev/shm",
-         "RuntimeError: unable to write to file </torch_4711_3>: No space left on device (28)", {},
-         "torch/csrc/StorageSharing.cpp", read=_not_nccl),
+         "out of shared memory|insufficient shared memory|unable to (?:open|resize|write to file"
+         r"|mmap)[^\n]{0,120}?(?:shared memory|/torch_|/dev/shm)|No space left on device[^\n]{0,80}?/dev/shm",
+         Example("RuntimeError: unable to write to file </torch_4711_3>: No space left on device (28)", {},
+         "torch csrc/StorageSharing.cpp"), read=_not_nccl),
 )  # fmt: skip
+
 
 _LIGHT = re.compile(
     r"(?i)retry|retri|fall(?:ing|s)? ?back|ignor|skip|deprecat|not (?:installed|supported|available|enabled)"
-    r"|optional|disabl"
-    r"|attempt \d|reconnect|warning|NO_DEVICE|no (?:cuda-capable )?device|cleaned up|shutting down|shutdown|already"
-    r" registered"
-    r"|unable to register|error[ _]?(?:rate|handler)|export\w{0,4} (?:spans?|traces?|metrics)"
+    r"|optional|disabl|attempt \d|reconnect|warning|NO_DEVICE|no (?:cuda-capable )?device|cleaned up|shutting down"
+    r"|shutdown|already registered|unable to register|error[ _]?(?:rate|handler)|export\w{0,4} (?:spans?|metrics)"
 )
 """Words of lines at the level for errors after which programs go on, or that only clean up."""
 
@@ -188,28 +163,24 @@ def _fatal(match: "Match[str]", data: Data) -> Optional[Data]:
 FATAL_LINES = (
     Rule("exception_line", "log.error",
          r"(?<![\w.\"'`])(?P<type>[A-Za-z_][\w.]{0,120}(?:Error|Exception|Interrupt|Failure|Died)|std::\w{3,24}"
-         r"|c10::\w{3,30}Error)"
-         r"(?:\(\w{1,60}\))?: (?P<message>[^\r\n]{2,600})",
-         "worker failed with ValueError: bad shard 7", {"told": "exception", "type": "ValueError", "message": "bad"
-                                                                                                              " shard"
-                                                                                                              " 7"},
-         "any Python program", {"told": "exception"}, read=_fatal),
+         r"|c10::\w{3,30}Error)(?:\(\w{1,60}\))?: (?P<message>[^\r\n]{2,600})",
+         Example("worker failed with ValueError: bad shard 7",
+         {"told": "exception", "type": "ValueError", "message": "bad shard 7"}, "any Python program"),
+         {"told": "exception"}, read=_fatal),
     Rule("exit_line", "log.error",
          r"\b(?:[Ee]xit(?:ed|s|ing)?|[Tt]erminated|returned|[Ff]ailed|died|crashed"
-         r"|ended)\b[^\r\n]{0,60}?\b(?:[Cc]ode|[Ss]tatus"
-         r"|returncode|exitcode|exit_code)\b[\s:='\"(]{1,6}(?P<exitcode>-?[1-9]\d{0,3})\b|(?:[Kk]illed|[Tt]erminated"
-         r"|[Dd]ied|[Ee]xited"
-         r"|[Cc]rashed)\b[^\r\n]{0,40}?\bsignal\b[\s:=#(]{0,4}(?P<signal>\d{1,2}\b|SIG[A-Z]{2,6})",
-         "trainer on host n7 exited with code 3", {"told": "exit", "exitcode": 3}, "any launcher", {"told": "exit"},
-         read=_fatal),
+         r"|ended)\b[^\r\n]{0,60}?\b(?:[Cc]ode|[Ss]tatus|returncode|exitcode"
+         r"|exit_code)\b[\s:='\"(]{1,6}(?P<exitcode>-?[1-9]\d{0,3})\b|(?:[Kk]illed|[Tt]erminated|[Dd]ied"
+         r"|[Ee]xited|[Cc]rashed)\b[^\r\n]{0,40}?\bsignal\b[\s:=#(]{0,4}(?P<signal>\d{1,2}\b|SIG[A-Z]{2,6})",
+         Example("trainer on host n7 exited with code 3", {"told": "exit", "exitcode": 3}, "any launcher"),
+         {"told": "exit"}, read=_fatal),
     Rule("fatal_line", "log.error",
          r"^(?:[^\r\n\"'`=]{0,100}?[\s\[|:(-])?(?:FATAL|CRITICAL|ERROR|SEVERE)\b[\])"
-         r"|:\s-]{1,6}(?P<message>[^\r\n]{8,600})"
-         r"|^(?:[Ff]atal(?: [Ee]rror)?|[Ee]rror): (?P<message_2>[^\r\n]{8,600})"
-         r"|^[\s:]{0,4}\[?E\d{4} \d\d:\d\d:\d\d[^\]\r\n]{0,120}\.(?:cc|cpp|cu|py):\d{1,6}\]"
-         r" (?P<message_3>[^\r\n]{8,600})"
-         r"|\blevel=\"?(?:error|fatal|panic)\b[^\r\n]{0,200}?\bmsg=\"?(?P<message_4>[^\r\n]{8,600})",
-         "2026-11-22 10:00:00 ERROR trainer: the shard of worker 3 is broken", {"told": "level"}, "any logger",
-         {"told": "level"}, read=_fatal),
+         r"|:\s-]{1,6}(?P<message>[^\r\n]{8,600})|^(?:[Ff]atal(?: [Ee]rror)?"
+         r"|[Ee]rror): (?P<message_2>[^\r\n]{8,600})|^[\s:]{0,4}\[?E\d{4} \d\d:\d\d:\d\d[^\]\r\n]{0,120}\.(?:cc"
+         r"|cpp|cu|py):\d{1,6}\] (?P<message_3>[^\r\n]{8,600})|\blevel=\"?(?:error|fatal"
+         r"|panic)\b[^\r\n]{0,200}?\bmsg=\"?(?P<message_4>[^\r\n]{8,600})",
+         Example("2026-11-22 10:00:00 ERROR trainer: the shard of worker 3 is broken", {"told": "level"},
+         "any logger"), {"told": "level"}, read=_fatal),
 )  # fmt: skip
 """Asked only of lines of which no other rule says anything: what is told where nothing is known by name."""

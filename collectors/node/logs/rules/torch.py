@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import List, Match, Optional
 
 from collectors.node import late_re as re
-from collectors.node.logs.rule import Data, Rule, number, numbers
+from collectors.node.logs.rule import Data, Example, Rule, number, numbers
 from collectors.samples.values import Scalar
 
 _GROUP = re.compile(
@@ -14,7 +14,11 @@ _GROUP = re.compile(
 )
 """``[PG ID a PG GUID b(desc) Rank c]``: ``a`` counts the groups of one process, ``b`` is the group's name, which its
 ranks share, ``c`` is the rank within the group. The bare ``[Rank c]`` of older releases is that of the first group."""
+
+
 _FIELD = re.compile(r"(SeqNum|OpType|NumelIn|NumelOut|Timeout\s*\(ms\))\s*=\s*(\w+)(?=\s*[,)]|$)")
+
+
 _NAMES = {"SeqNum": "seq", "NumelIn": "numel_in", "NumelOut": "numel_out"}
 
 
@@ -52,18 +56,27 @@ def _error(match: "Match[str]", data: Data) -> Optional[Data]:
     return _of_group(match, dict(data, consequence=str(data["error"]).startswith("remote process")))
 
 
-def _aborted(match: "Match[str]", data: Data) -> Optional[Data]:
-    return dict(data, consequence="remote" in str(data["error"]))
-
-
 def _dump(match: "Match[str]", data: Data) -> Optional[Data]:
+    if "Observed" in match.group():
+        return dict(data, origin="store")
     return dict(data, origin="local" if "this local rank" in match.group() else "rank")
 
 
-_SIDE = {"seq": r"SequenceNumber=(\d+)", "op": r"OpType=(\w+)", "shape": r"TensorShape=\[([^\]]*)\]",
-         "dtype": r"TensorDtypes=([^,)]+)"}  # fmt: skip
-_ASPECTS = (("op", "Op type"), ("shape", "[Ss]hapes?"), ("dtype", "[Dd]types?"), ("sequence", "[Ss]equence"),
-            ("device", "[Dd]evice"))  # fmt: skip
+_SIDE = {
+    "seq": r"SequenceNumber=(\d+)",
+    "op": r"OpType=(\w+)",
+    "shape": r"TensorShape=\[([^\]]*)\]",
+    "dtype": r"TensorDtypes=([^,)]+)",
+}
+
+
+_ASPECTS = (
+    ("op", "Op type"),
+    ("shape", "[Ss]hapes?"),
+    ("dtype", "[Dd]types?"),
+    ("sequence", "[Ss]equence"),
+    ("device", "[Dd]evice"),
+)
 
 
 def _fingerprint(match: "Match[str]", data: Data) -> Optional[Data]:
@@ -96,10 +109,12 @@ def _without_grad(match: "Match[str]", data: Data) -> Optional[Data]:
     return data
 
 
-def _killed(match: "Match[str]", data: Data) -> Optional[Data]:
-    words = match.group("words").strip()
+def _ended(match: "Match[str]", data: Data) -> Optional[Data]:
+    words = str(data.pop("words", "")).strip()
+    if not words:
+        return dict(data, reason="exited")
     reasons = {"bus ": "bus", "bus": "bus", "segm": "segfault", "abor": "aborted"}
-    return dict({"worker_pid": data.get("worker_pid")}, reason=reasons.get(words.lower()[:4], "killed"), signal=words)
+    return dict(data, reason=reasons.get(words.lower()[:4], "killed"), signal=words)
 
 
 def _size(match: "Match[str]", data: Data) -> Optional[Data]:
@@ -112,180 +127,144 @@ def _size(match: "Match[str]", data: Data) -> Optional[Data]:
 
 _WORK = r"(?P<fields>[^\n]*?Timeout\s*\(ms\)\s*=\s*\d+)\)"
 
+
 WATCHDOG = (
     Rule("watchdog_timeout", "torch.watchdog_timeout",
          r"(?:Watchdog caught collective operation timeout|Timeout at collective)\s*:\s*Work(?:NCCL)?\(" + _WORK
          + r"(?:\s*ran\s+for\s+(?P<ran_ms>\d+)\s+milliseconds)?",
-         "[rank31]:[E1121 01:35:13.9 ProcessGroupNCCL.cpp:607] [PG ID 2 PG GUID 3(dp_cp) Rank 7] Watchdog caught"
-         " collective operation timeout: WorkNCCL(SeqNum=2603, OpType=_ALLGATHER_BASE, NumelIn=1024, NumelOut=8192,"
-         " Timeout(ms)=600000) ran for 600010 milliseconds before timing out.",
+         Example("[rank31]:[E1121 01:35:13.9 ProcessGroupNCCL.cpp:607] [PG ID 2 PG GUID 3(dp_cp) Rank 7] "
+         "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=2603, "
+         "OpType=_ALLGATHER_BASE, NumelIn=1024, NumelOut=8192, Timeout(ms)=600000) ran for 600010 "
+         "milliseconds before timing out.",
          {"seq": 2603, "op": "_ALLGATHER_BASE", "numel_in": 1024, "numel_out": 8192, "timeout_ms": 600000,
-          "ran_ms": 600010, "group": "2", "guid": "3", "group_name": "dp_cp", "group_rank": 7, "by_rank": 31},
-         "torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp", read=_timeout),
+         "ran_ms": 600010, "group": "2", "guid": "3", "group_name": "dp_cp", "group_rank": 7, "by_rank": 31},
+         "torch c10d/ProcessGroupNCCL.cpp"), read=_timeout),
     Rule("watchdog_status", "torch.watchdog_status",
-         r"(?:(?:Timeout at NCCL work:|detected by watchdog at work:|at work sequence"
-         r" id:)\s*(?P<work>-?\d+)[^\n]{0,80}?)?"
-         r"[Ll]ast enqueued (?:NCCL )?work:\s*(?P<enqueued>-?\d+)(?: \([^)]*\))?"
-         r"(?:,\s*last started (?:NCCL )?work:\s*(?P<started>-?\d+)(?: \((?P<started_op>[^)]*)\))?)?"
-         r",\s*last completed (?:NCCL )?work:\s*(?P<completed>-?\d+)",
-         "[PG GUID 7(tp) Rank 2] failure detected by watchdog at work sequence id: 9 PG status: last enqueued work:"
-         " 9, last"
-         " started work: 8 (ALLREDUCE), last completed work: 7",
+         "(?:(?:Timeout at NCCL work:|detected by watchdog at work:"
+         r"|at work sequence id:)\s*(?P<work>-?\d+)[^\n]{0,80}?)?[Ll]ast enqueued (?:NCCL "
+         r")?work:\s*(?P<enqueued>-?\d+)(?: \([^)]*\))?(?:,\s*last started (?:NCCL "
+         r")?work:\s*(?P<started>-?\d+)(?: \((?P<started_op>[^)]*)\))?)?,\s*last completed (?:NCCL "
+         r")?work:\s*(?P<completed>-?\d+)",
+         Example("[PG GUID 7(tp) Rank 2] failure detected by watchdog at work sequence id: 9 PG status: last "
+         "enqueued work: 9, last started work: 8 (ALLREDUCE), last completed work: 7",
          {"work": 9, "enqueued": 9, "started": 8, "started_op": "ALLREDUCE", "completed": 7, "guid": "7",
-          "group_name": "tp", "group_rank": 2},
-         "torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp", read=_status, also=True),
+         "group_name": "tp", "group_rank": 2}, "torch c10d/ProcessGroupNCCL.cpp"), read=_status,
+         also=True),
     Rule("watchdog_stuck", "torch.watchdog_stuck",
          r"watchdog got stuck for (?P<seconds>\d+) seconds|Heartbeat monitor timed out",
-         "[rank1]:[F425 ProcessGroupNCCL.cpp:1224] [PG 0 Rank 1] ProcessGroupNCCL's watchdog got stuck for 600 seconds"
-         " without making progress in monitoring enqueued collectives.",
-         {"seconds": 600}, "torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp", also=True),
-    Rule("gil", "torch.gil", r"[Cc]ould not acquire GIL within", "Could not acquire GIL within 300 ms on exit,"
-                                                                 " possible GIL"
-         " induced hang", {}, "torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp", also=True),
+         Example("[rank1]:[F425 ProcessGroupNCCL.cpp:1224] [PG 0 Rank 1] ProcessGroupNCCL's watchdog got "
+         "stuck for 600 seconds without making progress in monitoring enqueued collectives.", {"seconds": 600},
+         "torch c10d/ProcessGroupNCCL.cpp"), also=True),
     Rule("dump_signal", "torch.dump_signal",
-         r"Received (?:a dump signal|a (?:global )?timeout)[^\r\n]{0,200}? from\s+(?:this local rank|rank"
-         r" (?P<from_rank>\d+)"
-         r"|another rank)",
-         "Received a dump signal due to a collective timeout from rank 3 and we will try our best to dump the debug"
-         " info.",
-         {"origin": "rank", "from_rank": 3}, "torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp", read=_dump, also=True),
-    Rule("dump_observed", "torch.dump_signal",
-         r"Observed (?:flight recorder )?dump signal from (?:another rank|rank (?P<from_rank>\d+))",
-         "Observed flight recorder dump signal from another rank via TCPStore.", {"origin": "store"},
-         "torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp", {"origin": "store"}, also=True),
+         r"(?:Received a (?:dump signal|(?:global )?timeout)[^\r\n]{0,200}?|Observed (?:flight recorder )?dump signal) "
+         r"from\s+(?:this local rank|rank (?P<from_rank>\d+)|another rank)",
+         Example("Received a dump signal due to a collective timeout from rank 3 and we will try our best to "
+         "dump the debug info.", {"origin": "rank", "from_rank": 3},
+         "torch c10d/ProcessGroupNCCL.cpp"), read=_dump, also=True),
     Rule("taken_down", "torch.taken_down",
-         r"taking the entire process down|tearing down the (?:entire )?process|Some NCCL operations have failed or"
-         r" timed out"
-         r"|Terminating the process after attempting to dump",
-         "To avoid data inconsistency, we are taking the entire process down.", {},
-         "torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp", also=True),
+         "taking the entire process down|tearing down the (?:entire )?process"
+         "|Some NCCL operations have failed or timed out|Terminating the process after attempting to dump",
+         Example("To avoid data inconsistency, we are taking the entire process down.", {},
+         "torch c10d/ProcessGroupNCCL.cpp"), also=True),
     Rule("program_exit", "torch.program_exit",
          r"destroy_process_group\(\) was not called before program exit"
-         r"|process group has NOT been destroyed before (?:we destruct|it is being destructed)",
-         "[rank0]:[W ProcessGroupNCCL.cpp:1250] Warning: WARNING: process group has NOT been destroyed before we"
-         " destruct"
-         " ProcessGroupNCCL.", {}, "torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp", also=True),
+         "|process group has NOT been destroyed before (?:we destruct|it is being destructed)",
+         Example("[rank0]:[W ProcessGroupNCCL.cpp:1250] Warning: WARNING: process group has NOT been "
+         "destroyed before we destruct ProcessGroupNCCL.", {}, "torch c10d/ProcessGroupNCCL.cpp"),
+         also=True),
     Rule("watchdog_error", "torch.watchdog_error",
-         r"(?:raised the following async exception|(?:watchdog thread terminated with|Found async|caught) exception"
-         r"(?: when checking for NCCL errors)?:?|NCCL error in:|NCCL error:|NCCL communication aborted:"
-         r"|DistBackendError:)"
-         r"[^\n]{0,400}?(?P<error>unhandled cuda error|unhandled system error|internal error|invalid argument"
-         r"|invalid usage"
+         "(?:raised the following async exception|(?:watchdog thread terminated with|Found async"
+         "|caught) exception(?: when checking for NCCL errors)?:?|NCCL error in:|NCCL error:"
+         r"|NCCL communication aborted:|DistBackendError:)[^\n]{0,400}?(?P<error>unhandled cuda error"
+         "|unhandled system error|internal error|invalid argument|invalid usage"
          r"|remote process exited or there was a network error|NCCL timeout|ncclTimeout|CUDA error: [^\r\n.]*)",
-         "[Rank 1] Found async exception when checking for NCCL errors: NCCL error: remote process exited or there"
-         " was a"
-         " network error, NCCL remote version", {"consequence": True, "group_rank": 1},
-         "torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp", read=_error),
-    Rule("nccl2_timeout", "torch.watchdog_timeout",
-         r"\[TC\]\[rank=\d{1,7}\](?:\[name=(?P<group_name>[^\]]{0,120})\])? ?Aborting process due to timeout on rank"
-         r" (?P<group_rank>\d{1,7})",
-         "[TC][rank=2][name=dp] Aborting process due to timeout on rank 2 - timeout watchdog detected operation"
-         " timeout",
-         {"group_rank": 2, "group_name": "dp"}, "torch/csrc/distributed/c10d/nccl2/ProcessGroupNCCLUtils.cpp"),
-    Rule("nccl2_error", "torch.watchdog_error",
-         r"\[TC\]\[rank=\d{1,7}\](?:\[name=(?P<group_name>[^\]]{0,120})\])? ?Aborting process due to error on rank"
-         r" (?P<group_rank>\d{1,7})[ :-]{1,4}(?:nccl )?(?:hit async error: )?(?P<error>[^\r\n]{0,200})",
-         "[TC][rank=1][name=dp] Aborting process due to error on rank 1 - nccl hit async error: unhandled cuda error",
-         {"group_rank": 1, "error": "unhandled cuda error", "consequence": False},
-         "torch/csrc/distributed/c10d/nccl2/ProcessGroupNCCLUtils.cpp", read=_aborted),
+         Example("[Rank 1] Found async exception when checking for NCCL errors: NCCL error: remote process "
+         "exited or there was a network error, NCCL remote version", {"consequence": True, "group_rank": 1},
+         "torch c10d/ProcessGroupNCCL.cpp"), read=_error),
 )  # fmt: skip
+
 
 REPORTS = (
     Rule("desync", "torch.desync",
-         r"\[(?P<lagging>[\d, ]+)\]\s*(?:finished collective #(?P<finished>\d+), but )?didn't join collective"
-         r" #(?P<missing>\d+)",
-         "  - [0, 2] joined but didn't finish collective #8; [1] finished collective #7, but didn't join collective"
-         " #8 (x)",
-         {"lagging": [1], "finished": 7, "missing": 8}, "torch/csrc/distributed/c10d/TraceUtils.h",
-         integers=("missing",)),
-    Rule("desync_never", "torch.desync", r"ranks \[(?P<lagging>[\d, ]+)\] are the lagging ranks that caused this"
-                                         r" timeout",
-         "To our best knowledge, ranks [3] are the lagging ranks that caused this timeout. They never joined any"
-         " collectives", {"lagging": [3], "missing": 1}, "torch/csrc/distributed/c10d/TraceUtils.h", {"missing": 1}),
+         r"\[(?P<lagging>[\d, ]+)\]\s*(?:finished collective #(?P<finished>\d+), but )?didn't join collective "
+         r"#(?P<missing>\d+)|ranks \[(?P<lagging_2>[\d, ]+)\] are the lagging ranks that caused this timeout",
+         Example("  - [0, 2] joined but didn't finish collective #8; [1] finished collective #7, but didn't "
+         "join collective #8 (x)", {"lagging": [1], "finished": 7, "missing": 8},
+         "torch c10d/TraceUtils.h"), integers=("missing",)),
     Rule("fingerprint", "torch.fingerprint",
-         r"Rank (?P<rank_a>\d{1,9}) is running collective:\s{0,8}CollectiveFingerPrint\((?P<side_a>.{0,2000}?)\)[\s,]"
-         r"{0,8}but"
-         r"\s{1,8}Rank (?P<rank_b>\d{1,9}) is running (?:inconsistent )?collective:\s{0,8}"
-         r"CollectiveFingerPrint\((?P<side_b>.{0,2000}?)\)\s{0,8}(?:\.|$)",
-         "Rank 2 is running collective: CollectiveFingerPrint(SequenceNumber=1, OpType=ALLREDUCE, TensorShape=[4, 2],"
-         " TensorDtypes=Float, Device=x(y)), but Rank 0 is running collective: CollectiveFingerPrint(SequenceNumber=1,"
-         " OpType=ALLREDUCE, TensorShape=[8, 2], TensorDtypes=Float, Device=x(y)).Collectives differ in the following"
-         " aspects: Tensor Tensor shapes: 4vs 8",
+         r"Rank (?P<rank_a>\d{1,9}) is running collective:\s{0,8}CollectiveFingerPrint"
+         r"\((?P<side_a>.{0,2000}?)\)[\s,]{0,8}but\s{1,8}Rank (?P<rank_b>\d{1,9}) is running (?:inconsistent "
+         r")?collective:\s{0,8}CollectiveFingerPrint\((?P<side_b>.{0,2000}?)\)\s{0,8}(?:\.|$)",
+         Example("Rank 2 is running collective: CollectiveFingerPrint(SequenceNumber=1, OpType=ALLREDUCE, "
+         "TensorShape=[4, 2], TensorDtypes=Float, Device=x(y)), but Rank 0 is running collective: "
+         "CollectiveFingerPrint(SequenceNumber=1, OpType=ALLREDUCE, TensorShape=[8, 2], "
+         "TensorDtypes=Float, Device=x(y)).Collectives differ in the following aspects: Tensor "
+         "Tensor shapes: 4vs 8",
          {"rank_a": 2, "rank_b": 0, "differs": ["shape"], "shape_a": "4, 2", "shape_b": "8, 2", "seq_a": 1,
-          "op_b": "ALLREDUCE"},
-         "torch/csrc/distributed/c10d/ProcessGroupWrapper.cpp", read=_fingerprint,
+         "op_b": "ALLREDUCE"}, "torch c10d/ProcessGroupWrapper.cpp"), read=_fingerprint,
          begins=r"is running collective: CollectiveFingerPrint(?!.*differ in the following aspects:\s*\S)"),
     Rule("barrier_failed", "torch.barrier_failed",
-         r"(?:\[Rank (?P<reporter>\d+)\]:\s*)?Ranks? (?P<missing>\d+(?:,\s*\d+)*)\s+failed to pass monitoredBarrier in"
-         r" (?P<timeout_ms>\d+)\s*ms",
-         "RuntimeError: [Rank 0]: Ranks 1, 3 failed to pass monitoredBarrier in 2000 ms",
-         {"reporter": 0, "missing": [1, 3], "timeout_ms": 2000}, "torch/csrc/distributed/c10d/ProcessGroupGloo.cpp"),
-    Rule("barrier_reached", "torch.barrier_reached",
-         r"Rank (?P<reporter>\d+) (?:successfully reached monitoredBarrier(?:[^\n]{0,200}?send/recv from rank"
-         r" (?P<waited_for>\d+))?|timed out in monitoredBarrier after (?P<timeout_ms>\d+)\s*ms)",
-         "Rank 2 successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0.",
-         {"reporter": 2, "waited_for": 0}, "torch/csrc/distributed/c10d/ProcessGroupGloo.cpp"),
-    Rule("unused_of", "torch.unused_parameters", r"did not receive grad for rank (?P<reporter>\d+):",
-         "Parameters which did not receive grad for rank 1: net.b.weight, net.b.bias  Parameter indices which did"
-         " not receive"
-         " grad for rank 1: 2 3", {"reporter": 1, "indices": [2, 3], "names": ["net.b.weight", "net.b.bias"]},
-         "torch/csrc/distributed/c10d/reducer.cpp", read=_without_grad),
+         r"(?:\[Rank (?P<reporter>\d+)\]:\s*)?Ranks? (?P<missing>\d+(?:,\s*\d+)*)\s+failed to pass "
+         r"monitoredBarrier in (?P<timeout_ms>\d+)\s*ms",
+         Example("RuntimeError: [Rank 0]: Ranks 1, 3 failed to pass monitoredBarrier in 2000 ms",
+         {"reporter": 0, "missing": [1, 3], "timeout_ms": 2000}, "torch c10d/ProcessGroupGloo.cpp")),
+    Rule("unused_of", "torch.unused_parameters",
+         r"did not receive grad for rank (?P<reporter>\d+):",
+         Example("Parameters which did not receive grad for rank 1: net.b.weight, net.b.bias  Parameter "
+         "indices which did not receive grad for rank 1: 2 3",
+         {"reporter": 1, "indices": [2, 3], "names": ["net.b.weight", "net.b.bias"]},
+         "torch c10d/reducer.cpp"), read=_without_grad),
     Rule("unused", "torch.unused_parameters",
-         r"Expected to have finished reduction in the prior iteration|parameters that were not used in producing the"
-         r" loss",
-         "RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one.", {},
-         "torch/csrc/distributed/c10d/reducer.cpp"),
+         "Expected to have finished reduction in the prior iteration"
+         "|parameters that were not used in producing the loss",
+         Example("RuntimeError: Expected to have finished reduction in the prior iteration before starting a "
+         "new one.", {}, "torch c10d/reducer.cpp")),
     Rule("marked_twice", "torch.marked_twice",
-         r"Expected to mark a variable ready only once(?:[\s\S]{0,1200}?Parameter at index (?P<index>\d+)(?: with name"
-         r" (?P<name>\S+))?)?",
-         "Expected to mark a variable ready only once. Parameter at index 3 with name net.w has been marked as ready"
-         " twice.",
-         {"index": 3, "name": "net.w"}, "torch/csrc/distributed/c10d/reducer.cpp"),
+         r"Expected to mark a variable ready only once(?:[\s\S]{0,1200}?Parameter at index (?P<index>\d+)(?: "
+         r"with name (?P<name>\S+))?)?",
+         Example("Expected to mark a variable ready only once. Parameter at index 3 with name net.w has been "
+         "marked as ready twice.", {"index": 3, "name": "net.w"}, "torch c10d/reducer.cpp")),
 )  # fmt: skip
+
 
 WORKERS = (
-    Rule("worker_killed", "torch.worker_died",
-         r"DataLoader worker \(pid\(?s?\)? ?(?P<worker_pid>\d+)[^)]*\) is killed by signal: (?P<words>[^.\r\n(]+)",
-         "RuntimeError: DataLoader worker (pid 40372) is killed by signal: Bus error. It is possible that dataloader's"
-         " workers are out of shared memory.", {"worker_pid": 40372, "reason": "bus", "signal": "Bus error"},
-         "torch/csrc/DataLoader.cpp", read=_killed),
-    Rule("worker_exited", "torch.worker_died",
-         r"DataLoader worker \(pid\(?s?\)? ?(?P<worker_pid>\d+)[^)]*\) exited unexpectedly(?: with exit code"
-         r" (?P<exitcode>-?\d+))?",
-         "RuntimeError: DataLoader worker (pid(s) 4711) exited unexpectedly with exit code 1",
-         {"worker_pid": 4711, "reason": "exited", "exitcode": 1}, "torch/csrc/DataLoader.cpp", {"reason": "exited"}),
-    Rule("worker_crashed", "torch.worker_died",
-         r"Unexpected (?:segmentation fault|floating-point exception) encountered in worker",
-         "ERROR: Unexpected segmentation fault encountered in worker.", {"reason": "segfault"},
-         "torch/csrc/DataLoader.cpp", {"reason": "segfault"}),
-    Rule("worker_late", "torch.worker_died", r"DataLoader timed out after \d+ seconds|DataLoader"
-                                             r" worker[^\n]{0,80}?timed out",
-         "RuntimeError: DataLoader timed out after 5 seconds", {"reason": "timeout"},
-         "torch/utils/data/dataloader.py", {"reason": "timeout"}),
+    Rule("worker_ended", "torch.worker_died",
+         r"DataLoader worker \(pid\(?s?\)? ?(?P<worker_pid>\d+)[^)]*\) (?:is killed by signal: (?P<words>[^.\r\n(]+)"
+         r"|exited unexpectedly(?: with exit code (?P<exitcode>-?\d+))?)"
+         r"|Unexpected (?P<words_2>segmentation fault|floating-point exception) encountered in worker",
+         Example("RuntimeError: DataLoader worker (pid 40372) is killed by signal: Bus error. It is possible that",
+         {"worker_pid": 40372, "reason": "bus", "signal": "Bus error"}, "torch csrc/DataLoader.cpp"), read=_ended),
+    Rule("worker_late", "torch.worker_died",
+         r"DataLoader timed out after \d+ seconds|DataLoader worker[^\n]{0,80}?timed out",
+         Example("RuntimeError: DataLoader timed out after 5 seconds", {"reason": "timeout"},
+         "torch/utils/data/dataloader.py"), {"reason": "timeout"}),
 )  # fmt: skip
 
+
 SIZES = (
-    Rule("joining", "job.joining", r"\bGLOBAL_RANK: (?P<by_rank>\d{1,6}), MEMBER: \d{1,6}/(?P<size>\d{1,6})\b",
-         "Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/8", {"size": 8, "by_rank": 0},
-         "lightning fabric/utilities/distributed.py", read=_size, also=True),
-    Rule("joined", "job.joined", r"Starting with (?P<size>\d{1,6}) processes",
-         "distributed_backend=nccl All distributed processes registered. Starting with 8 processes", {"size": 8},
-         "lightning fabric/utilities/distributed.py", read=_size, also=True),
+    Rule("joining", "job.joining",
+         r"\bGLOBAL_RANK: (?P<by_rank>\d{1,6}), MEMBER: \d{1,6}/(?P<size>\d{1,6})\b",
+         Example("Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/8", {"size": 8, "by_rank": 0},
+         "lightning fabric/utilities/distributed.py"), read=_size, also=True),
+    Rule("joined", "job.joined",
+         r"Starting with (?P<size>\d{1,6}) processes",
+         Example("distributed_backend=nccl All distributed processes registered. Starting with 8 processes",
+         {"size": 8}, "lightning fabric/utilities/distributed.py"), read=_size, also=True),
     Rule("size", "job.size",
-         r"(?<![\w.-])(?:(?:global |using )?(?:WORLD_SIZE|world[_ ]size)['\"]?\s{0,3}[:=]\s{0,3}(?P<size>\d{1,6})\b"
-         r"|MEMBER: \d{1,6}/(?P<size_2>\d{1,6})\b|Starting with (?P<size_3>\d{1,6}) processes"
-         r"|Completed store-based barrier for key:\S{1,80} with (?P<size_4>\d{1,6}) nodes)"
-         r"|\[Gloo\] Rank \d{1,6} is connected to \d{1,6} peer ranks\. [^\r\n]{0,60}? is : (?P<peers>\d{1,6})",
-         "[Gloo] Rank 1 is connected to 2 peer ranks. Expected number of connected peer ranks is : 2", {"size": 3},
-         "torch/csrc/distributed/c10d/ProcessGroupGloo.cpp", read=_size, also=True),
+         r"(?<![\w.-])(?:(?:global |using )?(?:WORLD_SIZE|world[_ "
+         r"]size)['\"]?\s{0,3}[:=]\s{0,3}(?P<size>\d{1,6})\b|MEMBER: \d{1,6}/(?P<size_2>\d{1,6})\b"
+         r"|Starting with (?P<size_3>\d{1,6}) processes|Completed store-based barrier for key:\S{1,80} with "
+         r"(?P<size_4>\d{1,6}) nodes)|\[Gloo\] Rank \d{1,6} is connected to \d{1,6} peer ranks\. [^\r\n]{0,60}? "
+         r"is : (?P<peers>\d{1,6})",
+         Example("[Gloo] Rank 1 is connected to 2 peer ranks. Expected number of connected peer ranks is : 2",
+         {"size": 3}, "torch c10d/ProcessGroupGloo.cpp"), read=_size, also=True),
     Rule("finished", "job.finished",
-         r"^(?:[\[(].{0,80}?[\])]\s{0,8})?(?:.{0,60}?(?:INFO|info|logs?|rank ?\d{1,9})\W{1,8}(?:[\w.]{1,40}\W{1,4}){0"
-         r",2})?"
-         r"(?:(?:[Tt]raining|[Tt]he training|[Jj]ob|[Rr]un|[Ff]ine-?tuning|[Pp]re-?training) (?:has |is |was"
-         r" )?(?:successfully )?"
-         r"(?:completed?|finished|done)(?: successfully)?\b(?! (?:epoch|step|batch|iteration))"
-         r"|(?:[Ff]inished|[Cc]ompleted|[Dd]one|[Ee]nd(?:ed)?(?: of)?) training\b(?! (?:epoch|step|batch|iteration"
-         r"|loop))"
-         r"|\{'train_runtime': '?\d|`?Trainer\.fit`? stopped: `?max_(?:epochs|steps)=)",
-         "`Trainer.fit` stopped: `max_epochs=3` reached.", {}, "lightning pytorch/loops/fit_loop.py", also=True),
+         r"^(?:[\[(].{0,80}?[\])]\s{0,8})?(?:.{0,60}?(?:INFO|info|logs?"
+         r"|rank ?\d{1,9})\W{1,8}(?:[\w.]{1,40}\W{1,4}){0,2})?(?:(?:[Tt]raining|[Tt]he training|[Jj]ob|[Rr]un"
+         "|[Ff]ine-?tuning|[Pp]re-?training) (?:has |is |was )?(?:successfully )?(?:completed?|finished"
+         r"|done)(?: successfully)?\b(?! (?:epoch|step|batch|iteration))|(?:[Ff]inished|[Cc]ompleted|[Dd]one"
+         r"|[Ee]nd(?:ed)?(?: of)?) training\b(?! (?:epoch|step|batch|iteration|loop))|\{'train_runtime': '?\d"
+         r"|`?Trainer\.fit`? stopped: `?max_(?:epochs|steps)=)",
+         Example("`Trainer.fit` stopped: `max_epochs=3` reached.", {}, "lightning pytorch/loops/fit_loop.py"),
+         also=True),
 )  # fmt: skip
