@@ -11,17 +11,7 @@ from typing import NamedTuple
 
 from collectors.formats import BadFormat
 from collectors.formats.loose import Loose, document, items, mapping
-from collectors.node.gpus.nvidia_smi_fields import NAMES
-from collectors.node.gpus.nvidia_smi_rows import (
-    GONE,
-    Row,
-    build_app,
-    build_row,
-    device_line,
-    header,
-    saved_apps,
-    saved_rows,
-)
+from collectors.node.gpus.nvidia_smi import GONE, NAMES, Row, build_app, build_row, device_line
 from collectors.samples.gpus import GpuFault, GpuProcess
 
 Path = tuple[str, ...]
@@ -45,7 +35,7 @@ def looks_like(head: str) -> bool:
     if "NVSMI LOG" in head or ("NVIDIA-SMI" in head and ("+--" in head or "failed" in head)):
         return True
     first = head.lstrip("\n").split("\n", 1)[0]
-    if header(first) is not None or _APPS.match(first) or _LISTED.match(head) or _TROUBLE.match(first):
+    if _header(first) is not None or _APPS.match(first) or _LISTED.match(head) or _TROUBLE.match(first):
         return True
     return head.lstrip()[:1] in ("{", "[") and '"memory.used"' in head and '"utilization.gpu"' in head
 
@@ -65,11 +55,71 @@ def read(text: str) -> Saved:
     if text.lstrip()[:1] in ("{", "["):
         rows, apps = _json(text)
         return Saved("json" if rows or apps else "", rows, faults if rows or apps else [], apps)
-    apps = saved_apps(text)
-    rows, others = ([], []) if apps else saved_rows(text)
+    apps = _saved_apps(text)
+    rows, others = ([], []) if apps else _saved_rows(text)
     if rows or apps:
         return Saved("csv", rows, others, apps)
     return Saved("list" if faults else "", [], faults, [])
+
+
+# --- CSV with a header ------------------------------------------------------------------------------------------------
+
+_APP_NAMES = {"used_memory": "used_gpu_memory", "name": "process_name"}
+
+
+def _header(line: str) -> list[str] | None:
+    """Our names of the columns of a saved CSV's first line (``""`` for one that is not ours); None when it is none."""
+    names = [cell.strip().partition(" [")[0] for cell in line.split(",")]
+    keys = [NAMES.get(name, "") for name in names]
+    return keys if sum(map(bool, keys)) >= 2 and not any(cell.isdigit() for cell in names) else None
+
+
+def _saved_rows(text: str) -> tuple[list[Row], list[GpuFault]]:
+    """Rows of a saved ``--query-gpu=… --format=csv`` with its header, and its other lines as faults.
+
+    A query without ``index`` is numbered in the order in which bus addresses (or else names) first appear.
+    """
+    keys: list[str] | None = None
+    rows: list[Row] = []
+    faults: list[GpuFault] = []
+    order: list[str] = []
+    for line in text.splitlines():
+        if keys is None:
+            keys = _header(line)
+            continue
+        if not line.strip() or _header(line) is not None:
+            continue
+        cells = [cell.strip() for cell in line.split(",")]
+        if len(cells) != len(keys):
+            faults.append(device_line(line))
+            continue
+        named = {key: cell for key, cell in zip(keys, cells, strict=True) if key}
+        if "index" not in named:
+            label = named.get("uuid") or named.get("bus_id") or str(len(rows))
+            if label not in order:
+                order.append(label)
+            named["index"] = str(order.index(label))
+        row = build_row(named)
+        if row is None:
+            faults.append(device_line(line))
+        else:
+            rows.append(row)
+    return rows, faults
+
+
+def _saved_apps(text: str) -> list[GpuProcess]:
+    """Processes of a saved ``--query-compute-apps=… --format=csv`` with its header."""
+    names: list[str] = []
+    apps: list[GpuProcess] = []
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.split(",", max(0, len(names) - 1) if names else -1)]
+        if "pid" in cells:
+            titles = [cell.partition(" [")[0] for cell in cells]
+            names = [_APP_NAMES.get(title, title) for title in titles]
+        elif len(cells) == len(names):
+            app = build_app(dict(zip(names, cells, strict=True)))
+            apps += [app] if app is not None else []
+    return apps
 
 
 # --- short forms -------------------------------------------------------------------------------------------------

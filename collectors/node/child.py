@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Callable, List, NamedTuple, Optional, Sequence
 
 from collectors.node import watchdog
-from collectors.node.files import is_ours
+from collectors.node.files import is_ours, text
 from collectors.node.source import Absent
 
 ERRORS = 1 << 16
@@ -168,29 +168,114 @@ class Child:
         return b"".join(parts)
 
 
+STRANGE = 10
+"""Of so many characters more than one that cannot be shown is no text any more."""
+
+
+def told(name: str, words: str, most: int) -> str:
+    """The first of what a tool said, for people; of what is mostly no text that alone, by the tool's ``name``."""
+    strange = sum(1 for letter in words if letter == "\ufffd" or not (letter.isprintable() or letter.isspace()))
+    return "%s prints what is no text" % name if strange * STRANGE > len(words) else words[:most]
+
+
+class ToolLines:
+    """Whole lines out of chunks of bytes; a line without an end is cut off at ``limit`` bytes."""
+
+    def __init__(self, limit: int = 65536) -> None:
+        self._limit = limit
+        self._rest = b""
+
+    def feed(self, data: bytes) -> List[str]:
+        """Lines that are complete now."""
+        *whole, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > self._limit:
+            whole.append(self._rest[: self._limit])
+            self._rest = b""
+        return [text(line).rstrip("\r") for line in whole]
+
+    def close(self) -> List[str]:
+        """The last line, if its end was missing."""
+        rest, self._rest = self._rest, b""
+        return [text(rest)] if rest else []
+
+
+class Query:
+    """A question that is asked now and then, its answer collected whenever it comes, if it is not too long.
+
+    Only one process of a question exists at a time: one that the driver holds in the kernel is killed, and nothing is
+    asked until it is really gone.
+    """
+
+    def __init__(self, argv: Sequence[str], *, patience: float, limit: int = OUTPUT, feed: bytes = b"") -> None:
+        """``patience`` bounds the seconds of an answer, ``limit`` its bytes; ``feed`` is the standard input."""
+        self._argv = list(argv)
+        self._patience = patience
+        self._limit = limit
+        self._feed = feed
+        self._child: Optional[Child] = None
+        self._asked = 0.0
+        self._out = b""
+        self._err = b""
+
+    @property
+    def waits(self) -> bool:
+        """True while an answer is outstanding."""
+        return self._child is not None
+
+    def waited(self) -> float:
+        """Seconds for which the outstanding answer has been waited for; 0 when none is."""
+        return time.monotonic() - self._asked if self._child is not None else 0.0
+
+    def ask(self) -> None:
+        """Ask, unless the last question is still open. Raises :class:`~collectors.node.source.Absent`."""
+        if self._child is None:
+            self._out = self._err = b""
+            self._asked = time.monotonic()
+            self._child = Child(self._argv, feed=self._feed)
+
+    def answer(self) -> Optional[ChildEnded]:
+        """The answer once it is whole; a ``status`` of None says that it was waited for too long."""
+        if self._child is None:
+            return None
+        status = self._child.status
+        self._out += self._child.read()
+        self._err = (self._err + self._child.read_errors())[-ERRORS:]
+        too_much = self.waited() > self._patience or len(self._out) > self._limit
+        if status is None:
+            if too_much:
+                self._child.kill()
+            return None
+        self.close()
+        return ChildEnded(None if status == -9 and too_much else status, self._out, self._err)
+
+    def so_far(self) -> ChildEnded:
+        """What came of an answer that is not whole."""
+        return ChildEnded(None, self._out, self._err)
+
+    def wait(self, seconds: float) -> Optional[ChildEnded]:
+        """The answer if it becomes whole within ``seconds``."""
+        until = time.monotonic() + seconds
+        while True:
+            ended = self.answer()
+            if ended is not None or time.monotonic() > until:
+                return ended
+            time.sleep(0.01)
+
+    def close(self) -> None:
+        """Forget the question."""
+        if self._child is not None:
+            self._child.end()
+            self._child = None
+
+
 def run(argv: Sequence[str], timeout: float, limit: int = OUTPUT, feed: bytes = b"") -> ChildEnded:
     """Run a program to its end, or end it when ``timeout`` seconds or ``limit`` bytes of output are over.
 
     ``feed`` is its standard input. Raises :class:`Absent` when it is not there.
     """
-    child = Child(argv, limit=limit, feed=feed)
-    out: List[bytes] = []
-    err = b""
-    size = 0
-    until = time.monotonic() + timeout
+    query = Query(argv, patience=timeout, limit=limit, feed=feed)
+    query.ask()
     try:
-        while True:
-            status = child.status
-            part = child.read()
-            err = (err + child.read_errors())[-ERRORS:]
-            out.append(part)
-            size += len(part)
-            if status is not None and not part:
-                return ChildEnded(status, b"".join(out), err)
-            left = until - time.monotonic()
-            if left <= 0 or size > limit:
-                return ChildEnded(None, b"".join(out), err)
-            if not part:
-                time.sleep(min(0.02, left))
+        return query.wait(timeout) or query.so_far()
     finally:
-        child.end()
+        query.close()

@@ -23,7 +23,7 @@ from collectors.fleet.ssh.known_hosts import KnownHosts
 from collectors.fleet.targets.chosen import TargetError, parse, read_hostfile
 from collectors.fleet.transport import SshConfigError, TransportError
 from collectors.formats import BadFormat, flight_recorder, kineto, nccl_tests, nvidia_smi_text, pickled, ras, stack_text
-from collectors.node.gpus.nvidia_smi_fields import known_fields, rejected_field
+from collectors.node.gpus.nvidia_smi import rejected_field
 from collectors.node.logs.parser import LogParser
 from collectors.node.stacks.asking import WantsPySpy
 from collectors.node.stacks.flamerecord import FlameProgress
@@ -135,7 +135,6 @@ def _trace(data: bytes) -> None:
 
 def _smi_text(text: str) -> None:
     nvidia_smi_text.read(text)
-    known_fields(text)
     rejected_field(text)
 
 

@@ -1,16 +1,23 @@
-"""AMD's GPUs, in the same samples as NVIDIA's: by sysfs, and by amd-smi where that tells no use."""
+"""AMD's GPUs, in the same samples as NVIDIA's: by sysfs, and by ``amd-smi`` where that tells no use.
+
+amd-smi serves guests and containers in which sysfs does not have the figures. ROCm 6 prints a list, an object for each
+GPU; ROCm 7 an object whose ``gpu_data`` is that list. A figure is ``{"value": 542, "unit": "W"}``, a bare number, or
+``"N/A"``; warnings may come before the JSON. ``amd-smi metric``: usage (gfx_activity, umc_activity), mem_usage
+(used_vram), temperature (hotspot or edge, mem), power (socket_power), clock (gfx_0.clk), pcie (width), ecc
+(total_uncorrectable_count). ``amd-smi process``: process_list of process_info. GPUs are numbered by PCI address.
+"""
 
 from __future__ import annotations
 
+import json
 import time
-from typing import Dict, Iterator, List, NamedTuple, Optional
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional
 
-from collectors.node.child import ChildEnded, find
+from collectors.node.child import ChildEnded, Query, find
 from collectors.node.files import text
-from collectors.node.gpus import amd_smi, amd_sysfs
+from collectors.node.gpus import amd_sysfs
 from collectors.node.shared import Shared
-from collectors.node.tool import Query
-from collectors.samples.gpus import GpuFault, GpuProcess, GpuProcesses
+from collectors.samples.gpus import GpuFault, GpuProcess, GpuProcesses, GpuSample
 from collectors.samples.stream import Fault
 
 RESCAN = 30.0
@@ -117,20 +124,98 @@ class _AmdSmi:
             self._process.ask()
 
     def _rows(self, ended: ChildEnded) -> Iterator[NamedTuple]:
-        rows = [amd_smi.sample(item) for item in amd_smi.items(text(ended.stdout))]
+        rows = [sample(item) for item in items(text(ended.stdout))]
         if not rows:
             said = (text(ended.stderr) or text(ended.stdout)).strip()[:200] or "status %s" % ended.status
             yield Fault("gpus", "amd-smi gave no figures: %s" % said, 1)
         yield from rows
 
     def _who(self, ended: ChildEnded) -> Iterator[NamedTuple]:
-        listed = amd_smi.items(text(ended.stdout))
+        listed = items(text(ended.stdout))
         yield GpuProcesses([
             process for item in listed if item["gpu"] in self._buses
-            for process in amd_smi.processes(item, self._buses[item["gpu"]])
+            for process in processes(item, self._buses[item["gpu"]])
         ])  # fmt: skip
 
     def close(self) -> None:
         """Forget the questions."""
         self._metric.close()
         self._process.close()
+
+
+UNITS = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
+"""amd-smi's megabytes are binary ones."""
+_MOST_GPUS = 1024
+
+
+def items(said: str) -> List[Dict[str, Any]]:
+    """One object for each GPU; none where there is no such JSON."""
+    starts = [at for at in (said.find("["), said.find("{")) if at >= 0]
+    try:
+        document = json.loads(said[min(starts) :]) if starts else []
+    except (ValueError, RecursionError):
+        return []
+    listed = document.get("gpu_data", []) if isinstance(document, dict) else document
+    return [
+        item for item in (listed if isinstance(listed, list) else [])
+        if isinstance(item, dict) and isinstance(item.get("gpu"), int) and 0 <= item["gpu"] < _MOST_GPUS
+    ]  # fmt: skip
+
+
+def sample(item: Dict[str, Any]) -> GpuSample:
+    """Of one GPU of ``amd-smi metric``."""
+    hot = _whole(item, "temperature", "hotspot")
+    return amd_sysfs.UNKNOWN._replace(
+        gpu=item["gpu"],
+        temperature=_whole(item, "temperature", "edge") if hot is None else hot,
+        memory_temperature=_whole(item, "temperature", "mem"),
+        utilization=_whole(item, "usage", "gfx_activity"),
+        memory_utilization=_whole(item, "usage", "umc_activity"),
+        memory_used=_bytes(item, "mem_usage", "used_vram"),
+        power=_figure(_at(item, "power", "socket_power")),
+        sm_clock=_whole(item, "clock", "gfx_0", "clk"),
+        pcie_width=_whole(item, "pcie", "width"),
+        ecc_uncorrected=_whole(item, "ecc", "total_uncorrectable_count"),
+    )
+
+
+def processes(item: Dict[str, Any], bus_id: str) -> List[GpuProcess]:
+    """Of one GPU of ``amd-smi process``."""
+    found: List[GpuProcess] = []
+    listed = item.get("process_list")
+    for entry in listed if isinstance(listed, list) else []:
+        info = entry.get("process_info") if isinstance(entry, dict) else None
+        if isinstance(info, dict) and isinstance(info.get("pid"), int) and 0 < info["pid"] < 1 << 32:
+            memory = _bytes(info, "memory_usage", "vram_mem")
+            found.append(GpuProcess(bus_id, info["pid"], memory, None, _word(info.get("name"))))
+    return found
+
+
+def _at(item: Dict[str, Any], *names: str) -> Any:
+    value: Any = item
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _figure(value: Any) -> Optional[float]:
+    number = value.get("value") if isinstance(value, dict) else value
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number < 1 << 53:
+        return None
+    return float(number)
+
+
+def _whole(item: Dict[str, Any], *names: str) -> Optional[int]:
+    number = _figure(_at(item, *names))
+    return None if number is None else round(number)
+
+
+def _bytes(item: Dict[str, Any], *names: str) -> Optional[int]:
+    value = _at(item, *names)
+    number = _figure(value)
+    unit = value.get("unit", "MB") if isinstance(value, dict) else "MB"
+    return None if number is None or unit not in UNITS else int(number * UNITS[unit])
+
+
+def _word(value: Any) -> str:
+    return value[:200] if isinstance(value, str) and value != "N/A" else ""

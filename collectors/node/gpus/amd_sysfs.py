@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional
 
 from collectors.node.files import link, list_folder, read, read_int, read_text, text
 from collectors.samples.gpus import GpuFacts, GpuProcess, GpuSample
@@ -24,6 +24,10 @@ _LEVEL = re.compile(r"(\d{1,3}): (\d{1,6})Mhz", re.IGNORECASE)
 _UNCORRECTED = re.compile(r"^ue: (\d{1,18})", re.MULTILINE)
 _SPEED = re.compile(r"(\d{1,3}(?:\.\d)?) GT/s")
 GENERATIONS = {"2.5": 1, "5.0": 2, "5": 2, "8.0": 3, "8": 3, "16.0": 4, "16": 4, "32.0": 5, "32": 5, "64.0": 6, "64": 6}
+
+
+UNKNOWN = GpuSample._make([0, "", *[None] * 16, "", None])
+"""A sample of which nothing is known."""
 
 
 class AmdCard(NamedTuple):
@@ -70,16 +74,19 @@ def sample(card: AmdCard) -> GpuSample:
     temperatures = {} if hwmon is None else _temperatures(hwmon)
     power = None if hwmon is None else _first(hwmon + "/power1_average", hwmon + "/power1_input")
     clock = None if hwmon is None else read_int(hwmon + "/freq1_input")
-    return GpuSample(
-        gpu=card.gpu, pstate="", temperature=temperatures.get("junction", temperatures.get("edge")),
-        memory_temperature=temperatures.get("mem"), utilization=read_int(folder + "/gpu_busy_percent"),
-        memory_utilization=read_int(folder + "/mem_busy_percent"), memory_used=used,
-        power=None if power is None else power / 1e6, sm_clock=None if clock is None else clock // 1_000_000,
-        event_reasons=None, pcie_gen=_generation(folder + "/current_link_speed"),
-        pcie_width=read_int(folder + "/current_link_width"), ecc_uncorrected=_uncorrected(folder),
-        sram_threshold_exceeded=None, remapped_correctable=None, remapped_uncorrectable=None, remap_pending=None,
-        remap_failure=None, recovery_action="",
-    )  # fmt: skip
+    return UNKNOWN._replace(
+        gpu=card.gpu,
+        temperature=temperatures.get("junction", temperatures.get("edge")),
+        memory_temperature=temperatures.get("mem"),
+        utilization=read_int(folder + "/gpu_busy_percent"),
+        memory_utilization=read_int(folder + "/mem_busy_percent"),
+        memory_used=used,
+        power=None if power is None else power / 1e6,
+        sm_clock=None if clock is None else clock // 1_000_000,
+        pcie_gen=_generation(folder + "/current_link_speed"),
+        pcie_width=read_int(folder + "/current_link_width"),
+        ecc_uncorrected=_uncorrected(folder),
+    )
 
 
 def processes(sys: str, proc: str) -> Iterator[GpuProcess]:
@@ -136,10 +143,8 @@ def _first(*paths: str) -> Optional[int]:
 def _uncorrected(folder: str) -> Optional[int]:
     """Uncorrectable errors of all blocks since the driver was loaded; None where it counts none."""
     names = [name for name in list_folder(folder + "/ras") if name.endswith("_err_count")]
-    counts: List[Tuple[str, ...]] = []
-    for name in names:
-        counts += [(found,) for found in _UNCORRECTED.findall(read_text("%s/ras/%s" % (folder, name)))]
-    return sum(int(count) for (count,) in counts) if counts else None
+    counts = [int(count) for name in names for count in _UNCORRECTED.findall(read_text("%s/ras/%s" % (folder, name)))]
+    return sum(counts) if counts else None
 
 
 def _generation(path: str) -> Optional[int]:

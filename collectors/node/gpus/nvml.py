@@ -9,11 +9,10 @@ import time
 from typing import Dict, Iterator, NamedTuple, Optional, Tuple
 
 from collectors.node import loader
-from collectors.node.child import Child
-from collectors.node.gpus.nvidia_smi_rows import bus_key
+from collectors.node.child import Child, ToolLines
+from collectors.node.gpus.nvidia_smi import bus_key
 from collectors.node.shared import Shared
 from collectors.node.source import Absent, Failed, NotResponding, Source
-from collectors.node.tool import ToolLines
 from collectors.samples.gpus import NvlinkCounters
 from collectors.samples.logs import LogEvent
 from collectors.samples.stream import Fault

@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-from collectors.node.child import ChildEnded, find
+from collectors.node.child import ChildEnded, Query, find, told
 from collectors.node.files import text
 from collectors.node.network import ibstat, perfquery
 from collectors.node.source import Absent, NotResponding
-from collectors.node.tool import Query, told
 from collectors.samples.fabric import PortCounters, PortFacts
 from collectors.samples.stream import Fault
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node.gpus import amd, amd_smi, amd_sysfs
+from collectors.node.gpus import amd
 from collectors.node.gpus.nvidia import Gpus
 from collectors.node.shared import Shared
 from collectors.node.source import Absent
@@ -59,17 +59,6 @@ def test_facts_and_rows_by_sysfs_alone(sys: Path, source: Gpus) -> None:
     assert not any(isinstance(sample, GpuFacts) for sample in again)
 
 
-def test_older_gpus_have_other_files(sys: Path, source: Gpus) -> None:
-    write_card(
-        sys, 0, "0000:05:00.0", product_name=None, hwmon__hwmon4__power1_input=None,
-        hwmon__hwmon4__power1_average=90000000, hwmon__hwmon4__temp2_input=None, hwmon__hwmon4__temp1_input=40000,
-        hwmon__hwmon4__temp1_label="edge", ras__umc_err_count="ue: 2\nce: 0",
-    )  # fmt: skip
-    facts, row = until(source, GpuFacts), until(source, GpuSample)
-    assert facts.name == "AMD GPU 0x74a1"
-    assert (row.power, row.temperature, row.ecc_uncorrected) == (90.0, 40, 2)
-
-
 def test_who_computes_on_which(sys: Path, source: Gpus) -> None:
     write_card(sys, 0, "0000:05:00.0")
     write_card(sys, 1, "0000:c6:00.0")
@@ -98,12 +87,6 @@ def test_one_that_does_not_answer_and_comes_back(sys: Path, source: Gpus) -> Non
     assert until(source, GpuFault).text == ""
 
 
-def test_a_reset_is_called_one() -> None:
-    assert amd_sysfs.why_not(PermissionError(1, "Operation not permitted")) == (
-        "amdgpu: Operation not permitted (its driver resets it)"
-    )
-
-
 @pytest.mark.parametrize("wrapped", [False, True], ids=["ROCm 6", "ROCm 7"])
 def test_where_sysfs_has_no_use_amd_smi_is_asked(sys: Path, source: Gpus, tmp_path: Path, wrapped: bool) -> None:
     write_card(sys, 0, "0000:05:00.0", gpu_busy_percent=None)
@@ -130,6 +113,6 @@ def test_no_gpu_of_either_make(sys: Path, source: Gpus) -> None:
 ), max_leaves=8))  # fmt: skip
 def test_any_answer_is_read(text: str, value: object) -> None:
     for said in (text, json.dumps([value]), json.dumps({"gpu_data": [{"gpu": 0, "usage": value, "power": value}]})):
-        for item in amd_smi.items(said):
-            assert amd_smi.sample(item).gpu == item["gpu"]
-            assert arrived(GpuProcesses(amd_smi.processes({**item, "process_list": [value]}, "x")))
+        for item in amd.items(said):
+            assert amd.sample(item).gpu == item["gpu"]
+            assert arrived(GpuProcesses(amd.processes({**item, "process_list": [value]}, "x")))

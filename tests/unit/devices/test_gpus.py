@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.gpus import nvidia_smi_stream
+from collectors.node.gpus import nvidia
 from collectors.node.gpus.nvidia import Gpus
 from collectors.node.shared import Shared
 from collectors.node.source import Absent, Failed, NotResponding
@@ -29,7 +29,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 @pytest.fixture
 def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpus]:
-    monkeypatch.setattr(nvidia_smi_stream, "FASTEST", 0.05)
+    monkeypatch.setattr(nvidia, "FASTEST", 0.05)
     made = Gpus(Shared(), proc=str(tmp_path))
     made.configure(FAST)
     yield made
@@ -59,13 +59,6 @@ def test_an_old_driver_is_asked_by_old_names(bench: Bench, source: Gpus) -> None
     assert (sample.event_reasons, sample.power, sample.recovery_action) == (1, 71.0, "")
 
 
-def test_fields_that_are_listed_and_refused_are_dropped_one_by_one(bench: Bench, source: Gpus) -> None:
-    bench.hardware = Hardware(refused_fields=("pcie.link.gen.gpucurrent", "gpu_recovery_action"))
-    bench.install()
-    sample = until(source, GpuSample)
-    assert (sample.pcie_gen, sample.recovery_action) == (1, "")
-
-
 @pytest.mark.parametrize(
     ("fault", "said"), [("gpu0 lost", "Unable to determine"), ("gpu0 missing", "missing from nvidia-smi's list")]
 )
@@ -85,15 +78,8 @@ def test_odd_values_are_shown_as_what_they_are(bench: Bench, source: Gpus) -> No
     assert sample.odd == {"utilization": "[Unknown Error]", "power": "ERR!"}
 
 
-def test_a_throttled_gpu_under_load(bench: Bench, source: Gpus) -> None:
-    (bench.folder / "gpu0.state").write_bytes(RECORD.pack(os.getpid(), 1.0, 0.0, 1 << 30))
-    bench.plant("gpu0 throttled")
-    sample = until(source, GpuSample, lambda sample: sample.utilization == 100)
-    assert (sample.sm_clock, sample.event_reasons) == (1095, 0x48)
-
-
 def test_a_silent_nvidia_smi_is_late_and_alone(bench: Bench, source: Gpus, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nvidia_smi_stream, "SILENCE", 0.4)
+    monkeypatch.setattr(nvidia, "SILENCE", 0.4)
     until(source, GpuSample)
     bench.plant("driver wedged")
     silent = until_raised(source, NotResponding)
@@ -105,23 +91,10 @@ def test_a_silent_nvidia_smi_is_late_and_alone(bench: Bench, source: Gpus, monke
     assert look(source)[1] is None
 
 
-def test_one_that_stays_silent_is_replaced_by_another(
-    bench: Bench, source: Gpus, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(nvidia_smi_stream, "SILENCE", 0.2)
-    monkeypatch.setattr(nvidia_smi_stream, "GIVE_UP", 0.5)
-    until(source, GpuSample)
-    (first,) = children_named("query-gpu")
-    os.kill(first, 19)
-    until_raised(source, NotResponding)
-    until(source, GpuSample)
-    assert first not in children_named("query-gpu")
-
-
 def test_one_that_dies_says_why_and_is_started_again(
     bench: Bench, source: Gpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nvidia_smi_stream, "BACK_OFF", (0.1,))
+    monkeypatch.setattr(nvidia, "BACK_OFF", (0.1,))
     until(source, GpuSample)
     bench.plant("driver dies")
     assert str(until_raised(source, Failed)) == "Failed to initialize NVML: Unknown Error"
@@ -175,17 +148,6 @@ def children_named(word: str) -> list[int]:
             if word in Path(f"/proc/{pid}/cmdline").read_text():
                 found.append(int(pid))
     return found
-
-
-def test_a_tool_that_can_only_tell_of_lost_gpus_answers_all_the_same(
-    bench: Bench, source: Gpus, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(nvidia_smi_stream, "SILENCE", 0.3)
-    until(source, GpuSample)
-    bench.plant("gpu0 lost", "gpu1 lost")
-    assert until(source, GpuFault, lambda fault: fault.gpu == 1).text
-    for _, (_, error) in zip(range(30), looks(source), strict=False):
-        assert error is None
 
 
 def test_a_new_interval_does_not_pile_up_processes(bench: Bench, source: Gpus) -> None:

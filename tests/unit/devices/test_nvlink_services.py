@@ -119,14 +119,3 @@ def test_imex_runs_but_waits_for_its_peers(machine: HgxNode) -> None:
     assert machine.look()[-1] == FabricService(
         "nvidia-imex", "running", "/dev/nvidia-caps-imex-channels/channel0", "process 99"
     )
-
-
-def test_an_old_driver_is_asked_for_less(machine: HgxNode) -> None:
-    machine.tool(
-        "nvidia-smi",
-        'case "$1" in *health*) echo \'Field "fabric.health.summary" is not a valid field to query.\'; exit 2;; '
-        "esac\n"
-        "echo '0, Completed, Success'",
-    )
-    machine.devices("nvidia-nvswitch0")
-    assert machine.look()[0] == GpuFabric(0, "Completed", "Success", "N/A")

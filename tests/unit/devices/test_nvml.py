@@ -11,7 +11,7 @@ import pytest
 from collectors.fleet.control import lend
 from collectors.node import loader
 from collectors.node.gpus import nvml, nvml_watch
-from collectors.node.gpus.nvml import Nvml, xid_event
+from collectors.node.gpus.nvml import Nvml
 from collectors.node.shared import Shared
 from collectors.node.source import Absent, Failed, NotResponding
 from collectors.node.wire import decode_control
@@ -19,7 +19,7 @@ from collectors.samples.control import Lent
 from collectors.samples.gpus import NvlinkCounters
 from collectors.samples.logs import LogEvent
 from collectors.samples.stream import Fault
-from tests.support.looks import gather, look, looks, until, until_raised
+from tests.support.looks import gather, look, looks, until_raised
 
 Start = Callable[[str], Nvml]
 
@@ -64,13 +64,6 @@ def test_links_events_and_shares(start: Start) -> None:
     assert source.shared.sm_shares == {("0000:1a:00.0", 4711): 93}
 
 
-def test_a_process_that_stopped_running_kernels_loses_its_share(start: Start) -> None:
-    source = start(say(["share", "00000000:1A:00.0", 4711, 93], ["round"], ["round"]) + WAIT)
-    for _ in looks(source):
-        if not source.shared.sm_shares:
-            break
-
-
 def test_what_is_no_line_is_counted_and_passed_over(start: Start) -> None:
     source = start(say([]) + "    print('Segfault?', flush=True)\n" + say(["remark", "GPU 3: GPU is lost"]) + WAIT)
     said = []
@@ -90,23 +83,6 @@ def test_a_wedged_driver_is_silence(start: Start, monkeypatch: pytest.MonkeyPatc
     assert str(until_raised(start(say(["round"]) + WAIT), NotResponding)) == "NVML"
 
 
-def test_one_that_stays_silent_is_killed_and_started_anew(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nvml, "RESTART", 0.1)
-    source = start("    print(json.dumps(['link', os.getpid(), 0, True, 0, 0, 0, 0, 0]), flush=True)\n" + WAIT)
-    first = until(source, NvlinkCounters)
-    with monkeypatch.context() as impatient:
-        impatient.setattr(nvml, "SILENCE", 0.1)
-        impatient.setattr(nvml, "GIVE_UP", 0.3)
-        for _ in looks(source):
-            if not Path(f"/proc/{first.gpu}").exists():
-                break
-    assert until(source, NvlinkCounters).gpu != first.gpu, "the next one has all the time that it needs to start"
-
-
-def test_trouble_is_told_in_its_own_words(start: Start) -> None:
-    assert str(until_raised(start(say(["trouble", "Driver Not Loaded"])), Failed)) == "Driver Not Loaded"
-
-
 def test_a_child_that_falls_over_says_why(start: Start) -> None:
     assert "no libnvidia-ml here" in str(until_raised(start("    raise OSError('no libnvidia-ml here')\n"), Failed))
 
@@ -115,13 +91,6 @@ def test_a_node_without_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvml, "DEVICE", "/nonexistent/nvidiactl")
     _, error = look(Nvml(Shared()))
     assert isinstance(error, Absent)
-
-
-def test_before_the_bindings_have_come(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = start("")
-    monkeypatch.delitem(loader._blobs, "nvml")
-    _, error = look(source)
-    assert "have not come" in str(error)
 
 
 def test_what_is_lent_holds_the_real_bindings_and_the_watch() -> None:
@@ -133,8 +102,3 @@ def test_what_is_lent_holds_the_real_bindings_and_the_watch() -> None:
     assert "def nvmlEventSetWait_v2(" in sources["pynvml"]
     assert sources["nvml_watch"] == Path(nvml_watch.__file__).read_text()
     assert lend("something else") is None
-
-
-def test_an_event_whose_gpu_is_unknown() -> None:
-    event = xid_event(1.0, None, "", 13)
-    assert event.text == "NVML: Xid 13 on a GPU (0000:)"

@@ -115,24 +115,12 @@ def test_a_counter_that_is_not_supported_is_unknown() -> None:
     assert of(rounds(bindings), "link")[0][5] is None
 
 
-def test_gpus_without_links_have_none() -> None:
-    bindings = Bindings()
-    bindings.links = 0
-    assert of(rounds(bindings), "link") == []
-
-
 def test_an_xid_as_it_happens() -> None:
     bindings = Bindings()
     bindings.events = [SimpleNamespace(device=0, eventType=8, eventData=79)]
     ((_, gpu, bus_id, code),) = of(rounds(bindings), "xid")
     assert (gpu, bus_id, code) == (0, "00000000:1a:00.0", 79)
     assert bindings.registered == [0]
-
-
-def test_another_event_is_no_xid() -> None:
-    bindings = Bindings()
-    bindings.events = [SimpleNamespace(device=0, eventType=1, eventData=0)]
-    assert of(rounds(bindings), "xid") == []
 
 
 def test_the_latest_share_of_each_process() -> None:
@@ -152,11 +140,3 @@ def test_a_gpu_that_is_lost_leaves_the_others() -> None:
     lines = rounds(bindings)
     assert of(lines, "remark") == [["GPU 7: GPU is lost"]]
     assert {line[0] for line in of(lines, "link")} == set(range(7))
-
-
-def test_a_driver_that_cannot_be_opened_is_said_once() -> None:
-    class Broken(Bindings):
-        def nvmlInit(self) -> None:
-            raise NvmlError(9, "Driver Not Loaded")
-
-    assert rounds(Broken()) == [["trouble", "Driver Not Loaded"]]

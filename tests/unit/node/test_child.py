@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from collectors.node import watchdog
-from collectors.node.child import ERRORS, OUTPUT, Child, find, run
+from collectors.node.child import ERRORS, OUTPUT, Child, Query, find, run
 from collectors.node.source import Absent
-from collectors.node.tool import Query
 from tests.support.node_agent import wait_gone
 
 
