@@ -197,10 +197,13 @@ class FindingsPanel(TablePanel[FindingRow]):
         found = [row.finding for row in self.table.rows] if self.narrowed() else verdict.findings
         pieces = self.shown_of("finding") or [(f" {plural(len(found), 'finding')}", Tone.STRONG)]
         for severity, (glyph, tone) in SEVERITIES.items():
-            times = sum(finding.severity == severity for finding in found)
+            times = sum(finding.severity == severity and not finding.cause for finding in found)
             if times:
                 words = plural(times, severity) if severity == "warning" else f"{times} {severity}"
                 pieces += [("   ", Tone.DIM), (f"{glyph} {words}", tone)]
+        consequences = sum(bool(finding.cause) for finding in found)
+        if consequences:
+            pieces += [("   ", Tone.DIM), (plural(consequences, "consequence"), Tone.DIM)]
         if verdict.unknown:
             pieces += [("   ", Tone.DIM), (f"{plural(len(verdict.unknown), 'source')} could not be read", Tone.WARN)]
         return pieces

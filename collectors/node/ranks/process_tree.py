@@ -279,6 +279,32 @@ def _adopt_orphans(members: Mapping[int, FamilyMember], places: Dict[int, Proces
         for pid, place in list(places.items()):
             if place.role == "stray" and _run(members[pid]) == run and members[pid].start_ticks >= first.start_ticks:
                 _give(places, members, pid, first.pid)
+    for pid in [pid for pid, place in places.items() if place.role == "rank"]:
+        if _outlived_its_rank(members[pid], [members[other] for other in places if places[other].role == "rank"]):
+            places[pid] = ProcessRole("stray", 0)
+            for other, place in list(places.items()):
+                places[other] = ProcessRole("stray", 0) if place.owner == pid else place
+
+
+def _outlived_its_rank(member: FamilyMember, ranks: Sequence[FamilyMember]) -> bool:
+    """True for a helper of a rank that is gone: an orphan, where all other ranks of its job here have their parents.
+
+    It is younger than they are, and runs another command.
+    """
+    env = member.env
+    others = [
+        one
+        for one in ranks
+        if one.env.rank not in (env.rank, NO_RANK) and one.env.world_size == env.world_size and _meet(one.env, env)
+    ]
+    return (
+        member.orphan
+        and bool(others)
+        and all(
+            not one.orphan and one.start_ticks <= member.start_ticks and list(one.words) != list(member.words)
+            for one in others
+        )
+    )
 
 
 def _give(places: Dict[int, ProcessRole], members: Mapping[int, FamilyMember], pid: int, owner: int) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional
+from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Set
 
 from collectors.node import redact
 from collectors.node.blocking import GuardedReader
@@ -58,6 +58,7 @@ class RankSource(Source):
         self._idle = IdleLaunchers(boot_time())
         self._tracked: Dict[int, Tracked] = {}
         self._places: Dict[int, ProcessRole] = {}
+        self._left_behind: Set[int] = set()
         self._stale = True
         self._other_job = False
         self._turn = 0
@@ -170,6 +171,14 @@ class RankSource(Source):
         before = self._places
         members = {pid: tracked.member(self._is_orphan(tracked.stat)) for pid, tracked in self._tracked.items()}
         self._places = classify_tree(members)
+        # a helper with RANK in its environment that lives on is not the rank that it worked for
+        self._left_behind &= self._tracked.keys()
+        self._left_behind |= {
+            pid for pid, old in before.items() if old.role == "helper" and old.owner not in self._tracked
+        }
+        for pid in self._left_behind:
+            if self._places[pid].role == "rank":
+                self._places[pid] = ProcessRole("stray", 0)
         for pid, place in self._places.items():
             tracked, old = self._tracked[pid], before.get(pid)
             if tracked.process is not None and place.role != "rank":

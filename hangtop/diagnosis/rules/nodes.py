@@ -35,7 +35,7 @@ def node_unreachable(job: Job) -> Iterator[Finding]:
         node = job.nodes[name]
         if not not_responding(node, job.now):
             continue
-        ranks = ranks_on_node(job, name)
+        ranks = ranks_on_node(job, name) or _nowhere_else(job, name)
         was_there = node.seen_at is not None
         silent = duration(max(0.0, job.now - (node.seen_at or node.since)))
         cut = was_there and bool(ranks) and bool(answering)
@@ -57,6 +57,19 @@ def _what_to_do(why: str, *, others: bool) -> str:
     if why and not any(word in why for word in SILENT):
         return "The other nodes answer; the reason says what is wrong with this one: try it by hand."
     return "The other nodes answer, so look at this one: console, power, its network port."
+
+
+def _nowhere_else(job: Job, name: str) -> tuple[int, ...]:
+    """By elimination: the ranks of a node that was never seen, where it is the only one without a known rank.
+
+    They are those of WORLD_SIZE that run on no other node, as many as LOCAL_WORLD_SIZE says.
+    """
+    hidden = [one for one in job.nodes.values() if not_responding(one, job.now) and not job.ranks_of(one.name)]
+    seen = {rank.rank for rank in job.ranks}
+    absent = tuple(rank for rank in range(world_size(job) or 0) if rank not in seen)
+    sizes = {rank.process.local_world_size for rank in job.ranks} - {None}
+    alone = [one.name for one in hidden] == [name] and min(seen, default=-1) >= 0
+    return absent if alone and sizes <= {len(absent)} else ()
 
 
 def _all_elsewhere(job: Job, name: str) -> bool:

@@ -127,7 +127,7 @@ def test_ranks_on_a_node_that_does_not_answer_are_that_nodes_matter() -> None:
     job.ranks(2, 3).absent()
     job.node("node2", link="lost", why="no answer for 15 s", seen_at=None)
     verdict = job.verdict()
-    assert first(verdict).kind == "node_unreachable"
+    assert (first(verdict).kind, first(verdict).ranks) == ("node_unreachable", (2, 3)), "no other node has them"
     assert "rank_missing" not in kinds(verdict)
     assert verdict.outcome == "hung"
 

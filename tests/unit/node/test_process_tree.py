@@ -181,6 +181,15 @@ def test_roles_of_processes(case: str) -> None:
     assert roles(*members) == expected
 
 
+def test_a_helper_that_lives_on_is_not_taken_for_its_rank_that_is_gone() -> None:
+    daemon = member(20, rank_env(1), [PYTHON, "-c", "serve()"], orphan=True)
+    below = member(21, rank_env(1), [PYTHON, "x.py"], parent=20)
+    agent = member(2, {"WORLD_SIZE": "2", "RANK": "0"}, ["torchrun", "train.py"], executable="/usr/bin/torchrun")
+    places = placed(agent, member(5, rank_env(0), parent=2), daemon, below)
+    assert [places[pid].role for pid in (5, 20, 21)] == ["rank", "stray", "stray"]
+    assert placed(member(5, rank_env(0), orphan=True), daemon)[20] == RANK, "all were started by hand"
+
+
 def test_roles_of_helpers() -> None:
     owner = member(5, R0)
     for helper, role in [
