@@ -172,6 +172,19 @@ CASES: dict[str, tuple[list[FamilyMember], dict[int, str]]] = {
         [member(10, R2, takes_part=True), member(11, R2, OTHER, parent=10, takes_part=True)],
         {10: "rank", 11: "of 10"},
     ),
+    "a helper that outlived its rank, beside a rank whose launcher is there": (
+        [
+            member(2, R0, TORCHRUN),
+            member(5, R0, parent=2),
+            member(20, R1, [PYTHON, "-c", "serve()"], orphan=True),
+            member(21, R1, [PYTHON, "x.py"], parent=20),
+        ],
+        {2: "launcher", 5: "rank", 20: "stray", 21: "stray"},
+    ),
+    "the same where all were started by hand": (
+        [member(5, R0, orphan=True), member(20, R1, [PYTHON, "-c", "serve()"], orphan=True)],
+        {5: "rank", 20: "rank"},
+    ),
 }
 
 
@@ -179,15 +192,6 @@ CASES: dict[str, tuple[list[FamilyMember], dict[int, str]]] = {
 def test_roles_of_processes(case: str) -> None:
     members, expected = CASES[case]
     assert roles(*members) == expected
-
-
-def test_a_helper_that_lives_on_is_not_taken_for_its_rank_that_is_gone() -> None:
-    daemon = member(20, rank_env(1), [PYTHON, "-c", "serve()"], orphan=True)
-    below = member(21, rank_env(1), [PYTHON, "x.py"], parent=20)
-    agent = member(2, {"WORLD_SIZE": "2", "RANK": "0"}, ["torchrun", "train.py"], executable="/usr/bin/torchrun")
-    places = placed(agent, member(5, rank_env(0), parent=2), daemon, below)
-    assert [places[pid].role for pid in (5, 20, 21)] == ["rank", "stray", "stray"]
-    assert placed(member(5, rank_env(0), orphan=True), daemon)[20] == RANK, "all were started by hand"
 
 
 def test_roles_of_helpers() -> None:
