@@ -115,7 +115,8 @@ class Intake:
     def pause(self, node: str, pids: Sequence[int], *, over: bool) -> None:
         """Take that a look which pauses these processes begins, or is over."""
         if node in self.state.nodes:
-            (own_pauses.end if over else own_pauses.begin)(self.state.nodes[node], pids, self.now())
+            known = self.state.nodes[node]
+            own_pauses.end(known, pids, self.now()) if over else own_pauses.begin(known, pids)
         self.recordings.take(node, [Pause(list(pids), over)])
 
     def stacks(self, node: str, dumps: Sequence[StackDump]) -> None:
@@ -123,8 +124,7 @@ class Intake:
         named = [(node, shared_stack(dump)) for dump in dumps]
         self.state.stacks.extend(named)
         if node in self.state.nodes:
-            own_pauses.told_by(self.state.nodes[node], dumps)
-            own_pauses.untell(self.state.changes, self.state.nodes[node], dumps)
+            own_pauses.told_by(self.state.changes, self.state.nodes[node], dumps)
         self.progress.saw(named)
         self.recordings.take(node, [StackLook(dump) for dump in dumps])
 

@@ -66,15 +66,14 @@ def process(here: Here, sample: RankProcess) -> None:
 def pulses(here: Here, samples: Sequence[RankPulse]) -> None:
     """Processes of ranks moved."""
     ranks, at = here.node.ranks, here.at
-    if here.node.held:
+    if here.node.held_until:
         samples = own_pauses.without(here.node, at, samples)
     for sample in samples:
         rank = ranks.get(sample.pid)
         if rank is not None:
             looks = rank.looks
             newest = looks.newest
-            changed = newest is not None and newest.state != sample.state
-            if newest is not None and changed and not own_pauses.ends(here.node, sample.pid, at, newest.state):
+            if newest is not None and newest.state != sample.state:
                 _note_state(here, rank, newest.state, sample.state)
             looks.take(at, sample)
     here.pulses += samples

@@ -181,8 +181,8 @@ class History:
             lanes = self.ranks.made(node.name, pid, fine=fine)
             if did == STILL and lanes.since is None and known.looks:
                 # what was taken for a sign of life may have been none: a wait that polls is known after some looks
-                lanes.lower(known.still_since, STILL)
-            lanes.since = known.still_since if did == STILL else None
+                lanes.lower(known.moved_at, STILL)
+            lanes.since = known.moved_at if did == STILL else None
             lanes.put(known.seen_at, did, 3.0 * between if fine else EVERY + 3.0 * between)
         return moved, seen
 
@@ -230,4 +230,4 @@ def says(verdict: Verdict) -> tuple[object, ...]:
 def _did(known: MotionTrack, since: float) -> int:
     if known.moved_at >= since and known.moves:
         return MOVED
-    return WOKE if known.woke_at >= since and not known.polling and known.looks == 0 else STILL
+    return STILL

@@ -68,7 +68,7 @@ class Tally:
             self.launching += 1
         if known.worked_at is not None and known.worked_at >= since:
             self.working += 1
-        if known.glowed_at is not None and known.glowed_at >= since:
+        if known.gpu_active_at is not None and known.gpu_active_at >= since:
             self.computing += 1
             self.power += known.power or 0.0
 

@@ -6,12 +6,13 @@ what such a job exchanges, or when its main thread is found elsewhere (:mod:`tra
 
 In a hang the culprit may be busy, but those who wait are still; in a healthy job every rank moves once a step. So the
 job stands still as long as at least half of its ranks have been still. What a healthy job does in its pauses
-(evaluation, checkpoint, compilation) is learned (:mod:`pauses`). A hang that is older than the session is known by how
-long the nodes say that the ranks' threads have slept, or by the last step of a log that told steps in a rhythm.
+(evaluation, checkpoint, compilation) is learned (:mod:`pauses`). A hang that is older than the session is known by the
+last step of a log that told steps in a rhythm.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
@@ -22,8 +23,7 @@ from hangtop.session.motion.moving import Tally, motion_of
 from hangtop.session.motion.own_pauses import pauses
 from hangtop.session.motion.pauses import ANYWHERE, Pauses
 from hangtop.session.motion.steps import JobSteps
-from hangtop.session.motion.stills import Stills
-from hangtop.session.motion.tracks import MotionTrack, track
+from hangtop.session.motion.tracks import LOOKED_OFTEN, MotionTrack, track
 from hangtop.session.motion.traffic import Traffic
 from hangtop.session.state.job_state import JobState, NodeState, RankState
 
@@ -50,6 +50,51 @@ EARLY = 0.5
 """Part of the time between two looks before which a node that says something did not look at its ranks again."""
 SLICE = 48
 """Nodes that are looked at in one go: some 2 ms."""
+
+
+SPARES_AFTER = 10.0
+"""Seconds of watching from which on a rank that never moved, beside others that do, is a spare."""
+
+
+class StallDurations:
+    """How long the ranks in view have been still: taken up as each is looked at, so that the whole is told at once."""
+
+    __slots__ = ("_active", "_every", "_newest", "_quiet")
+
+    def __init__(self) -> None:
+        self._every = array("d")
+        self._active = array("d")
+        """Seconds of stillness of those that moved more than once."""
+        self._quiet = 0
+        """How many never moved, and were looked at often enough to say so."""
+        self._newest = float("-inf")
+        """When the last of them came into view."""
+
+    def __len__(self) -> int:
+        return len(self._every)
+
+    def add(self, still: float, known: MotionTrack) -> None:
+        """Take a rank that has been still for so many seconds."""
+        self._every.append(still)
+        if known.moves > 1:
+            self._active.append(still)
+        elif not known.moves and known.looks >= LOOKED_OFTEN:
+            self._quiet += 1
+        self._newest = max(self._newest, known.first_at)
+
+    def half(self, now: float) -> tuple[float, bool] | None:
+        """Seconds for which at least half of the ranks have been still, and whether as many never moved; None without.
+
+        Ranks that never moved while all others do are left out: a hot spare sleeps, and nobody waits for it. They must
+        be few and the others several, or those who never moved may be waiting for the one that does.
+        """
+        spares, ranks = len(self._every) - len(self._active), len(self._every)
+        if not ranks:
+            return None
+        left_out = now - self._newest >= SPARES_AFTER and 0 < 2 * spares < ranks and len(self._active) > 1
+        counted, quiet = (self._active, 0) if left_out else (self._every, self._quiet)
+        half = (len(counted) + 1) // 2
+        return max(0.0, sorted(counted)[-half]), quiet >= half
 
 
 class Progress:
@@ -128,7 +173,7 @@ class Progress:
 
     def looking(self, now: float, strangers: Collection[Key] = ()) -> Iterator[None]:
         """The same in slices of :data:`SLICE` nodes, for those who have other things to do meanwhile."""
-        seen = Stills()
+        seen = StallDurations()
         tally, steps = Tally(now, self._between), JobSteps(now)
         for number, node in enumerate(tuple(self._state.nodes.values()), 1):
             if node.ranks:
@@ -146,7 +191,7 @@ class Progress:
         self._take(now, seen)
         self._motion = motion_of(tally, steps, self._still, self._rhythm())
 
-    def _look_at(self, node: NodeState, strangers: Collection[Key], seen: Stills, tally: Tally) -> None:
+    def _look_at(self, node: NodeState, strangers: Collection[Key], seen: StallDurations, tally: Tally) -> None:
         at, before = node.seen_at, len(seen)
         source = node.sources.get("ranks")
         if node.link not in {"live", "limited"} or at is None or (source is not None and source.state != "ok"):
@@ -175,7 +220,7 @@ class Progress:
                 if own:
                     self._rebase.discard((node.name, pid))
                 known.follow(at, rank, gpu, exchanged=exchanged, own=own)
-            seen.add(min(tally.now, at + lag) - known.still_since, known)
+            seen.add(min(tally.now, at + lag) - known.moved_at, known)
             tally.rank(known)
         if len(tracks) > len(alive):
             _keep(tracks, set(alive))
@@ -194,7 +239,7 @@ class Progress:
                 self._rebase.add((node, dump.pid))
             known.saw(dump)
 
-    def _take(self, now: float, seen: Stills) -> None:
+    def _take(self, now: float, seen: StallDurations) -> None:
         """Take how long the ranks were still; what they came back from was a pause until then, whenever known."""
         before, then, self._now = self._still, self._now, now
         self._still = self._stillness(now, seen)
@@ -211,7 +256,7 @@ class Progress:
         else:
             self._pauses.learn(self.place, lasted, now)
 
-    def _stillness(self, now: float, seen: Stills) -> float | None:
+    def _stillness(self, now: float, seen: StallDurations) -> float | None:
         told = seen.half(now)
         if told is None:
             return None

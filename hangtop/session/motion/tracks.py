@@ -2,8 +2,7 @@
 
 CPU time by itself is no sign: a rank that waits in NCCL spins at 100 %, while one that waits in gloo sleeps. Nor is
 waking up: JAX looks five times a second whether its peers came, a file lock is tried ten times a second, torch's
-blocking wait looks a thousand times. Such a wait is told by its price: it wakes as often each second as in the one
-before, and does nothing then.
+blocking wait looks a thousand times. Such a wait is told by its price: each time that it wakes it uses next to no CPU.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ from dataclasses import dataclass
 from collectors.samples.ranks import RankPulse
 from collectors.samples.stacks import Frame, StackDump
 from hangtop.diagnosis.tables.thresholds import A_SCRIPTS_WAKE, A_WAKE, IDLE_CORES, SELDOM, TICK_S
-from hangtop.diagnosis.waits.process_motion import naps_briefly
-from hangtop.session.motion.main_frames import apart, looks_after_a_loop, main_frames
 from hangtop.session.state.job_state import GpuState, RankState
 
 SWITCHES = 2
@@ -35,10 +32,10 @@ BETWEEN = 2
 WRITES_A_WAKE, WRITES = 128.0, 1024.0
 """Bytes written each time that one wakes, and per second, that a wait which polls does not hand over: what gloo sends
 is counted as written, and so are the lines of a log, which are fewer."""
-RHYTHM = 3
-"""Looks in a row with the same rate of waking that make it a wait that polls."""
-SLACK = 3.0
-"""Switches per second by which an even rate varies, at the least; else by half of itself."""
+SMOOTH = 0.4
+"""Part of what a rank did each time that it woke which the looks before tell: the kernel counts CPU time in ticks."""
+SMOOTHED_S = 2.5
+"""Seconds that are averaged so."""
 HELPERS = 0.3
 """Cores of helpers in use that are work: compilers, data workers."""
 POWER = 0.03
@@ -49,13 +46,13 @@ HOT, FULL = 0.45, 50
 """Share of its power limit that a GPU draws only when it computes, and per cent of its time that it is in use then."""
 DRIFT = 0.1
 """Part of the way by which the level that power is compared with follows it at each look: temperature moves it too."""
-SEEN_WITHIN, TOLD_WITHIN = 9.0, 1.5
-"""Seconds between two looks at stacks of which the second proves that the rank moves now, not that it did some time
-before; and of which a node's word on since when it sleeps may be older than a look."""
-WITNESSED = 2
-"""Looks at a still rank after which the node's word on since when counts: until then another thread may do its work."""
+SEEN_WITHIN = 9.0
+"""Seconds between two looks at stacks of which the second proves that the rank moves now, not some time before."""
+LOOKED_OFTEN = 2
+"""Looks at a still rank after which it is known to be still."""
 LOOP = 3
 """Innermost frames in which two looks at a wait that polls may differ: the loop, what it calls, and what that calls."""
+MAIN_THREADS = ("MainThread", "")
 PROGRAM = "<module>"
 """What a script's main thread began with."""
 
@@ -69,13 +66,11 @@ class MotionTrack:
     seen_at: float
     moved_at: float
     """When it last did something that is no mere waking."""
-    woke_at: float
-    """When it last woke oftener than a wait does, whatever for."""
     fresh_at: float | None
     launched: int
     launched_at: float | None = None
     """When it launched a collective, …"""
-    glowed_at: float | None = None
+    gpu_active_at: float | None = None
     """… its GPU computed, …"""
     worked_at: float | None = None
     """… and it computed, read or wrote, the last time."""
@@ -87,14 +82,9 @@ class MotionTrack:
     busy_io: bool = False
     """It read or wrote in earnest in the last look."""
     rate: float = 0.0
-    """Switches per second since it wakes at the present rate: for ``even`` looks and …"""
-    even: int = 0
-    lasted: float = 0.0
-    """… so many seconds, in which it used …"""
-    spent: float = 0.0
-    """… so many seconds of CPU, and before which it …"""
-    woke_before: float = 0.0
-    """… woke then."""
+    """Switches per second, averaged over the last looks; …"""
+    cores: float | None = None
+    """… and cores in use, likewise."""
     polling: bool = False
     """It wakes only to see whether what it waits for is there, or sleeps."""
     awake: bool | None = None
@@ -111,18 +101,6 @@ class MotionTrack:
     looks: int = 0
     """Looks since it last moved."""
 
-    @property
-    def still_since(self) -> float:
-        """Since when it is still: from before it was watched, too, once it was seen to be so for a moment."""
-        since = max(self.moved_at, self.woke_at)
-        idle_since = self.pulse.idle_since
-        return since if idle_since is None or self.looks < WITNESSED else min(since, idle_since)
-
-    @property
-    def ever_moved(self) -> bool:
-        """Whether it moved since it is watched."""
-        return self.moves > 0
-
     def follow(self, at: float, rank: RankState, gpu: GpuState | None, *, exchanged: float | None, own: bool) -> None:
         """Take the next look at it, as of ``at``. Every sign is learned from, so none is skipped.
 
@@ -138,60 +116,45 @@ class MotionTrack:
         if own:
             return
         fading = 0.5 ** (span / HALF_LIFE)
-        switches = max(0, pulse.voluntary_switches - before.voluntary_switches) / span
         cores = max(0.0, pulse.cpu_user + pulse.cpu_system - before.cpu_user - before.cpu_system) / span
-        self.switches = max(switches, self.switches * fading)
-        wakes = switches >= SWITCHES * max(1.0, 1.0 / span) and switches >= SHARE * self.switches
-        written = _grown(before.written_bytes, pulse.written_bytes) / span
-        own_cores = cores if gpu is None else _of_main_thread(before, pulse, span, cores)
         worked = self._computes(
-            wakes, switches, own_cores, span, hands_over=written >= max(WRITES, WRITES_A_WAKE * switches)
+            before, span, fading, cores if gpu is None else _of_main_thread(before, pulse, cores, span)
         )
         worked |= self._reads(before, pulse, span, fading)
         worked |= (pulse.helpers_cpu - before.helpers_cpu) / span >= HELPERS
-        worked |= self._changed(cores, pulse, naps=naps_briefly(switches, cores))
-        glowed = self._glows(light(gpu))
+        worked |= self._changed(cores, pulse)
+        gpu_active = self._gpu_moves(light(gpu))
         if launched:
             self.launched_at = at
-        if glowed:
-            self.glowed_at = at
+        if gpu_active:
+            self.gpu_active_at = at
         if worked:
             self.worked_at = at
-        if wakes and not self.polling:
-            self.woke_at = at
-        if launched or glowed or worked or fresh or exchanged is not None:
-            alone = exchanged is not None and not (launched or glowed or worked or fresh)
+        if launched or gpu_active or worked or fresh or exchanged is not None:
+            alone = exchanged is not None and not (launched or gpu_active or worked or fresh)
             self.moved_at = max(self.moved_at, exchanged or at) if alone else at
             self.moves += 1
             self.looks = 0
-        elif wakes and not self.polling:
-            self.looks = 0
 
-    def _computes(self, wakes: bool, switches: float, cores: float, span: float, *, hands_over: bool) -> bool:
+    def _computes(self, before: RankPulse, span: float, fading: float, cores: float) -> bool:
         """Whether it hands over and is handed work, rather than polls or sleeps."""
-        if wakes and hands_over:
-            self.polling, self.even = False, 0
-            return True
-        if cores < AWAKE and self.frames and looks_after_a_loop(self.frames):
-            self.polling, self.even = True, 0
-            return False  # its own timers wake it
-        highest = 2 * self.rate + SLACK if self.polling else self.rate + max(SLACK, 0.5 * self.rate)
-        lowest = 0.0 if self.polling else self.rate - max(SLACK, 0.5 * self.rate)
-        if not lowest <= switches <= highest:
-            self.rate, self.even, self.lasted, self.spent = switches, 0, 0.0, 0.0
-            self.woke_before, self.polling = self.woke_at, False
-        self.even += 1
-        self.lasted += span
-        self.spent += cores * span
-        usual = max(0.0, self.spent - 2 * TICK_S) / self.lasted
+        pulse = self.pulse
+        switches = max(0, pulse.voluntary_switches - before.voluntary_switches) / span
+        self.switches = max(switches, self.switches * fading)
+        wakes = switches >= SWITCHES * max(1.0, 1.0 / span) and switches >= SHARE * self.switches
+        if self.cores is None:
+            self.rate, self.cores = switches, cores
+        self.rate += (1.0 - SMOOTH) * (switches - self.rate)
+        self.cores += (1.0 - SMOOTH) * (cores - self.cores)
+        written = _grown(before.written_bytes, pulse.written_bytes) / span
         seldom = self.rate <= SELDOM
+        usual = max(0.0, self.cores - 2 * TICK_S / max(span, SMOOTHED_S))
         least = min(ASLEEP, A_SCRIPTS_WAKE * max(self.rate, switches)) if seldom else min(AWAKE, A_WAKE * self.rate)
-        if usual >= least and (not seldom or cores >= least):
-            self.polling = False
-            return wakes
-        if not self.polling and (self.even >= RHYTHM or naps_briefly(switches, cores)):
-            self.polling, self.woke_at = True, self.woke_before
-        return False
+        hands_over = written >= max(WRITES, WRITES_A_WAKE * switches)
+        timers = cores < AWAKE and self.frames is not None and looks_after_a_loop(self.frames)
+        enough = usual >= least and (not seldom or cores >= least)
+        self.polling = not hands_over and (timers or not enough)
+        return wakes and not self.polling
 
     def _reads(self, before: RankPulse, now: RankPulse, span: float, fading: float) -> bool:
         amount = _grown(before.read_bytes, now.read_bytes) + _grown(before.written_bytes, now.written_bytes)
@@ -202,19 +165,20 @@ class MotionTrack:
         self.busy_io = busy
         return earnest
 
-    def _changed(self, cores: float, pulse: RankPulse, *, naps: bool) -> bool:
-        """Whether it went from sleeping to computing or back. Who spins but is given no CPU does not sleep.
+    def _changed(self, cores: float, pulse: RankPulse) -> bool:
+        """Whether it went from sleeping to computing or back. A rank that spins but is given no CPU does not sleep.
 
         Nor does it begin to compute when it is given more: what it does was not known for as long as that was little.
         """
-        asleep = naps or (cores < ASLEEP and pulse.state != "R")
+        asleep = (self.polling and self.rate > SELDOM) or (cores < ASLEEP and pulse.state != "R")
         self.between = 0 if asleep or cores > AWAKE else self.between + 1
         awake = not asleep if not self.between else self.awake if self.between < BETWEEN else None
         changed = self.awake is not None and awake is not None and awake != self.awake
         self.awake = awake
         return changed
 
-    def _glows(self, now: tuple[float, float, bool] | None) -> bool:
+    def _gpu_moves(self, now: tuple[float, float, bool] | None) -> bool:
+        """Whether its GPU draws the power of work, or its power or use changed."""
         if now is None:
             return False
         power, used, known = now
@@ -239,32 +203,21 @@ class MotionTrack:
         before, self.frames = self.frames, frames
         since, self.looked_at = self.looked_at, dump.at
         # A wait that polls is now in its check and now in its sleep.
-        near = LOOP if self.polling and self.rate > 0.0 else 0
+        near = LOOP if self.polling and self.rate >= 1.0 else 0
         moved = before is not None and apart(before, frames) > near
         if moved:
-            came = self._came(since, dump.at)
-            self.moved_at, self.looks = max(self.moved_at, came), 0
-            if came - since <= SEEN_WITHIN:
-                self.worked_at = max(self.worked_at or came, came)
+            self.moved_at, self.looks = max(self.moved_at, dump.at), 0
+            if dump.at - since <= SEEN_WITHIN:
+                self.worked_at = max(self.worked_at or dump.at, dump.at)
             self.moves += 1
         return moved
-
-    def _came(self, since: float, at: float) -> float:
-        """When it came to where a look ``at`` a time met it, at the latest; the look before was at ``since``.
-
-        Who sleeps has been there since then. Else it is not known how long before the look it came.
-        """
-        asleep = self.pulse.idle_since
-        if asleep is None or not since < asleep < at or at - self.seen_at > TOLD_WITHIN:
-            return at
-        return asleep
 
 
 def track(rank: RankState, at: float, gpu: GpuState | None) -> MotionTrack:
     """Begin to follow a rank, as of ``at``."""
     pulse = rank.looks.newest
     assert pulse is not None
-    begun = MotionTrack(pulse, at, at, at, at, rank.fresh_at, rank.launched, woke_before=at)
+    begun = MotionTrack(pulse, at, at, at, rank.fresh_at, rank.launched)
     shine = light(gpu)
     if shine is not None:
         begun.power, begun.used, _ = shine
@@ -280,11 +233,35 @@ def light(gpu: GpuState | None) -> tuple[float, float, bool] | None:
     return power, float(sample.utilization or 0), limit is not None
 
 
+def main_frames(dump: StackDump) -> Sequence[Frame] | None:
+    """Frames of its main thread, the innermost first; None where they were not read."""
+    for thread in dump.threads:
+        if thread.name in MAIN_THREADS and thread.frames and thread.os_thread_id in {None, dump.pid}:
+            return thread.frames
+    return None
+
+
+def looks_after_a_loop(frames: Sequence[Frame]) -> bool:
+    """Whether a main thread is met between two turns of an event loop, as of a program that trains in another thread.
+
+    Timers, monitors and connections of its own wake such a loop a hundred times a second, whatever the job does.
+    """
+    selects = bool(frames) and frames[0].file.endswith("selectors.py")
+    return selects and any(frame.name.endswith("_run_once") and "asyncio" in frame.file for frame in frames[:3])
+
+
+def apart(one: Sequence[Frame], other: Sequence[Frame]) -> int:
+    """Python frames of the deeper of two stacks that are not the same in both, counted from where they part."""
+    a, b = ([(f.name, f.file, f.line) for f in reversed(frames) if not f.native] for frames in (one, other))
+    same = next((place for place, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    return max(len(a), len(b)) - same
+
+
 def _grown(before: int | None, now: int | None) -> int:
     return 0 if before is None or now is None else max(0, now - before)
 
 
-def _of_main_thread(before: RankPulse, now: RankPulse, span: float, cores: float) -> float:
+def _of_main_thread(before: RankPulse, now: RankPulse, cores: float, span: float) -> float:
     """Cores that the main thread alone uses: beside a GPU another thread may spin in a wait for that.
 
     So it is where a trainer runs in a thread of a program whose main one looks after a loop of events.

@@ -137,23 +137,6 @@ class StepState:
     """(when, number, steps seen to be done by then) of what was told last, oldest first; few, as each rank may log."""
 
 
-@dataclass(frozen=True, slots=True)
-class OwnPause:
-    """One pause that a look of ours makes of one process. Times are on this machine's clock."""
-
-    began: float
-    ended: float
-    """``inf`` while it is under way."""
-    idle_since: float | None
-    """Since when the rank had waited before."""
-    switches: int
-    """Voluntary switches of its main thread before, without those that earlier looks of ours made."""
-    earlier: int = 0
-    """Switches that those made, and …"""
-    made: int = 0
-    """… that they and this one made."""
-
-
 @dataclass(slots=True)
 class NodeState:
     """One node: the connection, and the latest of all its sources. Times are on this machine's clock."""
@@ -188,8 +171,8 @@ class NodeState:
     """Reasons for which its connection is lost that have been told, without their numbers."""
     unconfirmed: frozenset[int] = frozenset()
     """Pids known from before a reconnect that the new stream has not named yet."""
-    held: dict[int, OwnPause] = field(default_factory=dict)
-    """The newest pause that a look of ours made, by pid."""
+    held_until: dict[int, float] = field(default_factory=dict)
+    """When the newest look of ours that holds a process is over, by pid; infinite while it lasts."""
     answering: dict[int, float] = field(default_factory=dict)
     """Pid → session's time until which what a rank does is its answer to a question of ours: it writes a dump."""
     ports: dict[str, PortState] = field(default_factory=dict)

@@ -489,15 +489,6 @@ def test_work_that_wakes_as_often_is_motion() -> None:
     assert motion(job) == (True, "4 ranks computing, reading or writing")
 
 
-def test_a_step_now_and_then_by_a_rank_that_sleeps_is_no_wait_that_polls() -> None:
-    job = Job()
-    longest = 0.0
-    for _ in range(5):
-        longest = max(longest, job.run(9, sleeps) or 0.0)
-        job.run(1, poller(40, 0.02))
-    assert longest <= 10.0
-
-
 def hands_over(size: int) -> Behaviour:
     """Sleeps and exchanges next to nothing, eight wakes a second: steps of half a second of a tiny model over gloo."""
 
