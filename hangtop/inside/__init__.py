@@ -21,12 +21,10 @@ if TYPE_CHECKING:
     from hangtop.inside.checks.meshes import check_mesh
     from hangtop.inside.checks.placement import check_placement
     from hangtop.inside.checks.same import check_same
-    from hangtop.inside.frameworks.lightning import lightning_callback
-    from hangtop.inside.frameworks.transformers import trainer_callback
 
 __all__ = [
     "CallsDiffer", "barrier", "check_calls", "check_mesh", "check_placement", "check_same", "follow",
-    "identity", "lightning_callback", "phase", "start", "step", "stop", "trainer_callback",
+    "identity", "phase", "start", "step", "stop",
 ]  # fmt: skip
 
 _LATER = {
@@ -36,8 +34,6 @@ _LATER = {
     "check_mesh": "checks.meshes",
     "check_placement": "checks.placement",
     "check_same": "checks.same",
-    "lightning_callback": "frameworks.lightning",
-    "trainer_callback": "frameworks.transformers",
 }
 """Where the names are that are imported when they are first used."""
 
@@ -45,7 +41,7 @@ _LATER = {
 if not TYPE_CHECKING:  # whoever checks types is to see these names alone
 
     def __getattr__(name: str) -> object:
-        """A check, or a framework's callback, when the job first uses it: memory that most never need."""
+        """A check, when the job first uses it: memory that most never need."""
         if name not in _LATER:
             raise AttributeError("module %r has no attribute %r" % (__name__, name))
         from importlib import import_module

@@ -27,8 +27,6 @@ class Hooked:
         self.handles: List[Any] = []
         self.counter: Callable[[], Any] = _nobody
         """Gives the optimizer whose steps are the job's; None without one."""
-        self.told = False
-        """A framework's callback tells all phases: in some, the whole step runs inside that of the optimizer."""
         self.between = _UNKNOWN
         """The phase after a step: of one in which nothing else is told nobody knows which part comes next."""
 
@@ -82,7 +80,7 @@ def remove() -> None:
 def stepping(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001 - torch's signature
     """Torch's hook before the step of any optimizer."""
     page = telling.page
-    if page is not None and not hooked.told and (hooked.counter() is optimizer or _counts(optimizer)):
+    if page is not None and (hooked.counter() is optimizer or _counts(optimizer)):
         put_pair(page.bytes, PHASE, _OPTIMIZER, now())
 
 
@@ -92,15 +90,11 @@ def stepped(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001
     if page is None or (hooked.counter() is not optimizer and not _counts(optimizer)):
         return
     if telling.by_hand:
-        if not hooked.told:
-            put_pair(page.bytes, PHASE, hooked.between, now())
+        put_pair(page.bytes, PHASE, hooked.between, now())
         return
     number = page.last_step + 1 or 1
     page.last_step, at = number, now()
-    if hooked.told:
-        put_pair(page.bytes, STEP, number, at)
-    else:
-        put_both(page.bytes, STEP, number, at, hooked.between, at)
+    put_both(page.bytes, STEP, number, at, hooked.between, at)
 
 
 def entering(module: Any, args: Any) -> None:  # noqa: ARG001

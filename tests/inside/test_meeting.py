@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hangtop.inside import barrier, check_mesh, check_placement, check_same
+from hangtop.inside import check_mesh, check_placement, check_same
 from hangtop.inside.checks.meeting import Conclusion, confer, group_of
 from hangtop.inside.results import CheckResult
 from tests.support.torch_ranks import run_ranks
@@ -57,11 +57,6 @@ def test_checks_at_two_lines_are_not_compared() -> None:
         assert [line.partition(":")[0] for line in finding.evidence] == ["rank 0", "ranks 1-2"]
 
 
-def test_barriers_at_two_lines_are_one() -> None:
-    for result in run_ranks(2, lambda rank: barrier(20) if rank == 0 else barrier(20.0)):
-        assert result
-
-
 def test_what_others_gave_up_is_no_answer_to_a_later_check() -> None:
     def work(rank: int) -> CheckResult:
         value = torch.zeros(2)
@@ -74,13 +69,3 @@ def test_what_others_gave_up_is_no_answer_to_a_later_check() -> None:
 
     for result in run_ranks(WORLD, work):
         assert [finding.kind for finding in result.findings] == ["check_incomplete"]
-
-
-def test_who_is_not_in_the_group_takes_no_part() -> None:
-    def work(rank: int) -> CheckResult:
-        return check_same(torch.full((2,), float(rank == 1)), group=torch.distributed.new_group([0, 2]), seconds=20)
-
-    results = run_ranks(WORLD, work)
-    assert all(results)
-    assert [list(result.ranks) for result in results] == [[0, 2], [], [0, 2]]
-    assert results[1].summary == "rank 1 is not in this group, and takes no part"

@@ -126,16 +126,6 @@ def test_the_leader_that_does_not_come_is_named_too() -> None:
     assert [list(result.findings[0].ranks) for result in results[1:]] == [[0], [0]]
 
 
-def test_one_group_of_several() -> None:
-    def work(rank: int) -> CheckResult | None:
-        group = torch.distributed.new_group([0, 2])
-        return check_same([torch.full((3,), float(rank == 1))], group=group, seconds=20) if rank != 1 else None
-
-    results = run_ranks(WORLD, work)
-    assert [bool(result) for result in (results[0], results[2])] == [True, True]
-    assert list(results[0].ranks) == [0, 2]
-
-
 def test_without_a_process_group_it_says_so() -> None:
     result = check_same(torch.ones(3))
     assert "there is no process group" in result.summary

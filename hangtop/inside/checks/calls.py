@@ -1,9 +1,9 @@
 """``check_calls``: a mode for a debugging run in which every collective is compared among its ranks before it starts.
 
-Each rank leaves at the job's store what it is about to call on a group (operation, shapes, types, reduction, line of
-the script), numbered by group, and looks at what the others of the group left. The first difference, or a rank that
-does not come in time, stops the run with the lines of both; a collective that would hang is never launched. It sees all
-that goes through torch's dispatcher, which DDP, FSDP and DTensors do, too; sends and receives are left alone.
+Each rank leaves at the job's store what it is about to call on a group (operation, shapes, types, line of the script),
+numbered by group, and looks at what the others of the group left. The first difference, or a rank that does not come in
+time, stops the run with the lines of both; a collective that would hang is never launched. The mode sees all that goes
+through torch's dispatcher, which DDP, FSDP and DTensors do, too; sends and receives are left alone.
 
 What it costs: every operation of the run passes through Python (tens of microseconds each), and each collective waits
 for a round at the store (a millisecond or more). TORCH_DISTRIBUTED_DEBUG=DETAIL compares operation and shapes over a
@@ -14,14 +14,12 @@ from __future__ import annotations
 
 import itertools
 import json
-import sys
 import time
 from types import TracebackType
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Type
 
-from hangtop.inside.checks.meeting import store_of_job
+from hangtop.inside.checks.meeting import place_in_code, ranks_text, store_of_job
 from hangtop.inside.checks.store_queries import StoreQueries
-from hangtop.inside.checks.whereabouts import place_in_code, ranks_text
 from hangtop.inside.results import CheckResult, Noted, publish
 
 UNEVEN = ("alltoall", "all_to_all", "gather_", "scatter_", "allgather_")
@@ -94,8 +92,7 @@ class CheckCalls:
         if any(part in name for part in LEFT_ALONE) or len(ranks) < 2 or self._store is None:
             return
         number = self._counts[ranks] = self._counts.get(ranks, 0) + 1
-        reduction = _reduction() if "reduce" in name else ""
-        mine = {"call": _shown(name, [*args, *kwargs.values()]), "reduction": reduction, "where": place_in_code()}
+        mine = {"call": _shown(name, [*args, *kwargs.values()]), "where": place_in_code()}
         of_group = self._place + "-".join(map(str, ranks))
         base = "%s/%d/" % (of_group, number)
         store = self._store
@@ -110,9 +107,7 @@ class CheckCalls:
         store.delete(["%s/%d/%d" % (of_group, number - 1, self._me)] if number > 1 else [])
         others = {rank: json.loads(store.get(key)) for rank, key in keys.items()}
         for rank, other in others.items():
-            # one that C++ launches, as DDP does, does not say its reduction
-            known = mine["reduction"] and other["reduction"]
-            if other["call"] != mine["call"] or (known and other["reduction"] != mine["reduction"]):
+            if other["call"] != mine["call"]:
                 self._differ(rank, other, mine, ranks)
         self.compared += 1
 
@@ -172,27 +167,9 @@ def _ranks(group: Any) -> Tuple[int, ...]:
     return tuple(get_process_group_ranks(group))
 
 
-def _reduction() -> str:
-    """``max``: what torch's own function was told to reduce by; empty where none of its frames says so.
-
-    What goes through the dispatcher is an object that tells nobody, so it is taken from the options beside it.
-    """
-    frame = sys._getframe(1)  # noqa: SLF001 - the documented way to one's own frames
-    while frame is not None:
-        if frame.f_code.co_filename.endswith("distributed_c10d.py"):
-            reduction = getattr(frame.f_locals.get("opts"), "reduceOp", None)
-            if reduction is not None:
-                name = getattr(getattr(reduction, "op", None), "name", "").lower()
-                return "%s %s" % (name, reduction.factor) if name == "premul_sum" else name
-        if frame.f_back is None:
-            break
-        frame = frame.f_back
-    return ""
-
-
 def _told(said: Dict[str, str]) -> str:
-    """``allreduce_ float32[4] max at train.py:88``."""
-    return "%s%s at %s" % (said["call"], " " + said["reduction"] if said["reduction"] else "", said["where"])
+    """``allreduce_ float32[4] at train.py:88``."""
+    return "%s at %s" % (said["call"], said["where"])
 
 
 def _shown(name: str, values: Sequence[Any]) -> str:

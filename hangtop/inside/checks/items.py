@@ -136,12 +136,12 @@ def _own_part() -> str:
 def _generators(torch: Any) -> Iterator[Item]:
     import random
 
-    yield Item("generator of random", "", None, _fingerprint(repr(random.getstate()).encode()))
+    yield Item("generator of random", "", None, fingerprint(repr(random.getstate()).encode()))
     yield Item("generator of torch", "", torch.get_rng_state())
     numpy = sys.modules.get("numpy.random")
     if numpy is not None:
         state = numpy.get_state()
-        yield Item("generator of numpy", "", None, _fingerprint(repr(state[2:]).encode() + state[1].tobytes()))
+        yield Item("generator of numpy", "", None, fingerprint(repr(state[2:]).encode() + state[1].tobytes()))
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         yield Item("generator of torch.cuda", "", torch.cuda.get_rng_state())
 
@@ -150,5 +150,6 @@ def _within(name: str, own: str) -> str:
     return "%s.%s" % (name, own) if name else own
 
 
-def _fingerprint(data: bytes) -> str:
+def fingerprint(data: bytes) -> str:
+    """Sixteen digits of a hash."""
     return hashlib.blake2b(data, digest_size=8).hexdigest()

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import functools
 import json
+import os
+import sys
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple, TypeVar, Union
 
 from hangtop.inside.checks.store_queries import StoreQueries, Unreachable
-from hangtop.inside.checks.whereabouts import place_in_code, ranks_text
 from hangtop.inside.own_rank import distributed_now
 from hangtop.inside.results import CheckResult, Noted, publish
 
@@ -240,7 +241,6 @@ def barrier(seconds: float = 60.0, *, group: Any = None) -> CheckResult:
 
 
 def _part(say: Callable[[Said], Said], request: Said) -> Said:
-    """What this rank says, or why it cannot."""
     try:
         return {"said": say(request)}
     except Exception as error:  # noqa: BLE001 - it must not reach the job, and the others are to hear of it
@@ -272,3 +272,29 @@ def _decoded(data: bytes) -> Union[More, Conclusion]:
     if "more" in word:
         return More(word["more"])
     return Conclusion(word["summary"], [Noted(**row) for row in word["findings"]])
+
+
+def place_in_code() -> str:
+    """``train.py:88``: the innermost line that is neither ours nor torch's."""
+    frame = sys._getframe(1)  # noqa: SLF001 - the documented way to one's own frames
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not any(part in file for part in ("/hangtop/inside/", "/torch/", "contextlib.py", "<frozen")):
+            return "%s:%d" % (os.path.basename(file), frame.f_lineno)
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return "?"
+
+
+def ranks_text(ranks: Sequence[int]) -> str:
+    """``rank 3``, ``ranks 0-2,5``."""
+    parts: List[str] = []
+    ordered = sorted(set(ranks))
+    start = 0
+    for place, rank in enumerate(ordered):
+        if place + 1 < len(ordered) and ordered[place + 1] == rank + 1:
+            continue
+        parts.append(str(rank) if ordered[start] == rank else "%d-%d" % (ordered[start], rank))
+        start = place + 1
+    return ("rank " if len(ordered) == 1 else "ranks ") + ",".join(parts)

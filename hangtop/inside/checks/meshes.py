@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
 
-from hangtop.inside.checks.meeting import Conclusion, Said, confer, group_of, harmless
-from hangtop.inside.checks.whereabouts import ranks_text
+from hangtop.inside.checks.meeting import Conclusion, Said, confer, group_of, harmless, ranks_text
 from hangtop.inside.results import CheckResult, Noted
 
 DRAWN = 64

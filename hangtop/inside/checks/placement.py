@@ -8,8 +8,7 @@ import re
 from collections import Counter
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
-from hangtop.inside.checks.meeting import Conclusion, More, Said, confer, group_of, harmless
-from hangtop.inside.checks.whereabouts import ranks_text
+from hangtop.inside.checks.meeting import Conclusion, More, Said, confer, group_of, harmless, ranks_text
 from hangtop.inside.results import CheckResult, Noted
 
 ROWS = 20_000

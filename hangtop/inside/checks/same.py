@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Dict, List, NamedTuple, Tuple, Union
 
-from hangtop.inside.checks import digests
-from hangtop.inside.checks.items import Item, items_of
-from hangtop.inside.checks.meeting import Conclusion, More, Said, confer, group_of, harmless
-from hangtop.inside.checks.whereabouts import ranks_text
+from hangtop.inside.checks.digests import digests
+from hangtop.inside.checks.items import Item, fingerprint, items_of
+from hangtop.inside.checks.meeting import Conclusion, More, Said, confer, group_of, harmless, ranks_text
 from hangtop.inside.results import FINDINGS, CheckResult, Noted
 
 NAMES = 20_000
@@ -54,15 +53,12 @@ class Comparing:
         self._items = {item.name: item for item in items}
         tensors = [item for item in items if item.tensor is not None]
         self._digests = {item.name: item.text for item in items if item.tensor is None}
-        for item, found in zip(tensors, digests.digests([item.tensor for item in tensors])):
+        for item, found in zip(tensors, digests([item.tensor for item in tensors])):
             self._digests[item.name] = "%016x %s %s" % (found, item.tensor.dtype, list(item.tensor.shape))
-        shards: Dict[str, List[int]] = {}
+        shards: Dict[str, List[str]] = {}
         for name, item in sorted(self._items.items()):
-            known = shards.setdefault(item.shard, [0, 0])
-            known[0] += 1
-            for letter in (name + "=" + self._digests[name]).encode():
-                known[1] = (known[1] * 1_000_003 + letter + 1) & digests.MASK
-        return dict(shards)
+            shards.setdefault(item.shard, []).append("%s=%s" % (name, self._digests[name]))
+        return {shard: [len(held), fingerprint("\n".join(held).encode())] for shard, held in shards.items()}
 
 
 def described(item: Item) -> str:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from collectors.samples.logs import LogEvent
 from hangtop.cli.answer import Answer, as_json, as_text
 from hangtop.diagnosis.certainty import CONFIDENCE
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Outcome, Unknown, Verdict
@@ -131,27 +130,3 @@ def test_the_text_is_plain_when_piped_and_has_the_proof() -> None:
     assert "$ hangtop stacks node2 --rank 3" in text
     assert "follows from rank_stuck_in_data" in text
     assert "- kernel log on node2: dmesg needs root here" in text
-
-
-def test_colours_are_only_paint() -> None:
-    import click
-
-    answer = _answer()
-    assert click.unstyle(as_text(answer, colour=True)) == as_text(answer, colour=False)
-    assert "\x1b[" in as_text(answer, colour=True)
-
-
-def test_after_the_fact_those_count_who_speak() -> None:
-    event = LogEvent("torch.watchdog_timeout", None, 3, "", None, "log", 1, "", {})
-    for events, said in (((event,), "1 rank speaks"), ((), "no rank is named")):
-        job = Job(now=1000.0, watched=0.0, live=False, events=events)
-        told = as_text(Answer(Verdict("unknown", ""), job, 0.1), colour=False).splitlines()
-        assert told[1] == f"{said} in what was read; took 0.1 s"
-
-
-def test_a_path_is_not_broken_at_a_hyphen() -> None:
-    path = f"/mnt/a-data-set/{'of-many-words-' * 4}shard-0042.tar"
-    found = replace(
-        HUNG.findings[0], summary=f"rank 3 on node2 holds up 3 others: read_shard (data.py:88), on {path} to read"
-    )
-    assert f"{path} to read" in as_text(_answer(replace(HUNG, findings=(found,))), colour=False).partition("1. ")[2]

@@ -135,13 +135,6 @@ def test_a_mistake_is_one_line_with_file_and_key(
     assert captured.out == ""
 
 
-def test_a_named_file_must_exist(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["--config", str(tmp_path / "nothing.toml")])
-    assert ended.value.code == 2
-    assert "nothing.toml: no such file" in capsys.readouterr().err
-
-
 def test_the_users_own_file_is_read_unasked(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from hangtop.cli import config
 

@@ -84,29 +84,6 @@ def test_a_terminal_that_is_closed_loses_nothing(tmp_path: Path) -> None:
     assert len(kept(tmp_path)) == 1
 
 
-def test_nothing_is_kept_where_that_is_not_wanted(tmp_path: Path) -> None:
-    with on_screen(tmp_path, "--no-keep") as terminal:
-        terminal.wait_for("1/1 node")
-        assert left(terminal) == []
-    assert kept(tmp_path) == []
-    none = hangtop(tmp_path, "replay")
-    assert none.returncode == 2
-    assert "which recording? None was kept" in none.stderr
-
-
-def test_that_nothing_was_kept_yet_is_said(tmp_path: Path) -> None:
-    listed = hangtop(tmp_path, "replay", "--list")
-    assert (listed.returncode, listed.stdout) == (0, "")
-    assert "no session was kept yet" in listed.stderr
-
-
-def test_a_session_that_cannot_begin_says_why_in_one_line(tmp_path: Path) -> None:
-    command = f"{shlex.join([*RUN, 'watch', '-F', str(tmp_path / 'config'), 'node1'])}; echo {LEFT} $?; exec sleep 60"
-    with Tmux(["sh", "-c", command], env={"XDG_STATE_HOME": str(tmp_path)}, size=(200, 30)) as terminal:
-        said = terminal.wait_for(LEFT)
-    assert f"{tmp_path}/config: cannot be read: No such file or directory\n{LEFT} 2" in said
-
-
 @pytest.mark.parametrize(
     ("term", "encoding", "ascii_alone"),
     [

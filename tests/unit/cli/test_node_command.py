@@ -13,19 +13,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from collectors.fleet.sink import LinkChange
-from collectors.probes.flame import ProfileFiles, profile
-from hangtop.cli.node_command import TOLD, NoNodeError, need_a_node, tell_unreached
 from hangtop.cli.probe import command as probe
 from hangtop.cli.stacks import command as stacks
 from hangtop.cli.stacks import stacks_reply
 from hangtop.diagnosis.job import Job, Node, Rank
 from hangtop.diagnosis.stacks import merge
-from hangtop.session.options import SessionOptions
-from hangtop.session.probes import plain
-from hangtop.session.probes.flame import result
-from hangtop.session.session import Session
-from tests.support.made import hello, process
+from tests.support.made import process
 from tests.support.stacks import TORCH, dump, main_dump, scenario
 from tests.unit.cli.test_main import run
 
@@ -45,20 +38,6 @@ def test_what_measures_nodes_answers_in_json_where_none_is_reached(words: str) -
     done = run(*words.split(), "--batch", "127.0.0.1:1")
     assert done.returncode == 3
     assert json.loads(done.stdout)["job"]["nodes"][0]["state"] == "lost"
-
-
-def test_one_node_that_answers_is_enough(capsys: pytest.CaptureFixture[str]) -> None:
-    session = Session(SessionOptions())
-    for number in range(TOLD + 3):
-        session.link(LinkChange(f"node{number}", "lost", "refused", 1000.0))
-    with pytest.raises(NoNodeError):
-        need_a_node(session)
-    session.link(LinkChange("node0", "live", "", 1000.0))
-    session.samples("node0", [hello(1000.0)], 1)
-    capsys.readouterr()
-    assert not tell_unreached(session)
-    told = capsys.readouterr().err.splitlines()
-    assert (told[0], told[-1]) == ("hangtop: node1: refused", "hangtop: and 2 more nodes")
 
 
 ASKS = """
@@ -152,14 +131,3 @@ def test_stacks_as_json_and_as_text() -> None:
 )
 def test_the_exit_code_of_stacks(entries: list[tuple[int, object]], ranks: set[int] | None, code: int) -> None:
     assert stacks_reply(job(), merge(entries), ranks).exit_code == code  # type: ignore[arg-type]
-
-
-def test_the_heaviest_frames_of_a_profile_come_first() -> None:
-    stacked = "main (t.py:1);load (d.py:2) 90\nmain (t.py:1);step (t.py:3) 9\nmain (t.py:1) 1\n"
-    found = result(profile([("rank 0 on node1", stacked)]), ProfileFiles(Path("a.svg"), Path("a.json")), {})
-    assert list(plain(found.lines))[:4] == [
-        "100.0 %    rank 0 on node1",
-        "100.0 %      main (t.py:1)",
-        " 90.0 %        load (d.py:2)",
-        "  9.0 %        step (t.py:3)",
-    ]

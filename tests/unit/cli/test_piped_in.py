@@ -6,11 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-
-from hangtop.cli.analyze import as_files
 
 RUN = [sys.executable, "-c", "from hangtop.cli.main import main; main()", "analyze"]
 LOG = b"""[rank1]: Traceback (most recent call last):
@@ -40,10 +37,3 @@ def test_a_pipe_that_the_shell_opened_is_read() -> None:
     os.close(theirs)
     assert judged(f"/dev/fd/{ours}", fds=(ours,))["verdict"] == "crashed"
     os.close(ours)
-
-
-def test_files_stay_as_they_are_and_a_pipe_without_a_writer_is_not_waited_for(tmp_path: Path) -> None:
-    fifo = tmp_path / "fifo"
-    os.mkfifo(fifo)
-    with as_files([fifo, tmp_path]) as files:
-        assert files == (fifo, tmp_path)

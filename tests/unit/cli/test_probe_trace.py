@@ -51,23 +51,6 @@ def test_the_answer_as_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
     ]
 
 
-def test_a_folder_gives_its_traces_alone(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    (tmp_path / "settings.json").write_text("{}")
-    (tmp_path / "deep").mkdir()
-    (tmp_path / "deep" / "rank0.json.gz").write_bytes((TRACES / "data_rank0.json.gz").read_bytes())
-    code, out, _ = run(capsys, tmp_path, "--json")
-    answer = json.loads(out)
-    assert (code, [rank["rank"] for rank in answer["ranks"]], answer["unread"]) == (1, [0], [])
-    assert answer["findings"][0]["kind"] == "data_bound"
-
-
-def test_nothing_to_read_fails(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    code, out, err = run(capsys, tmp_path)
-    assert (code, err) == (1, "")
-    assert "FAILED  no trace could be read" in out
-    assert "there is no trace in this folder" in out
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [

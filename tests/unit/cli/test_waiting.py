@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import pytest
 
 from collectors.fleet.sink import LinkChange
-from collectors.fleet.transport import TransportError
 from collectors.samples.stream import SourceState
 from hangtop.cli import connecting
 from hangtop.cli.terminal import TerminalAsker
@@ -74,20 +73,6 @@ def test_who_needs_every_node_waits_for_the_last_one(
     nodes.at[round((connecting.STRAGGLERS + 1) / connecting.STEP)] = "node2", ["comes"]
     connect(nodes, monkeypatch, *needs)
     assert (nodes.session.state.nodes["node2"].tick is not None) == all_there
-
-
-def test_of_a_node_whose_login_is_open_it_is_not_said_that_it_did_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    nodes = Nodes("node1", "node2")
-
-    def transport(name: str) -> None:
-        if name != "node2":
-            raise TransportError(f"{name} is connecting")
-
-    monkeypatch.setattr(nodes.session, "transport", transport)
-    connect(nodes, monkeypatch)
-    why = {node.name: node.why for node in nodes.session.state.nodes.values()}
-    assert why["node1"].startswith("no answer within ")
-    assert why["node2"].startswith("the login is open, but Python there has said nothing within ")
 
 
 def test_who_types_a_password_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

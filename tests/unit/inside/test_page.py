@@ -15,8 +15,6 @@ from hangtop.inside import starting, ways
 from hangtop.inside.page import OwnRank
 from hangtop.inside.steps import telling
 
-ROOT = Path(__file__).parents[3]
-
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
@@ -72,10 +70,6 @@ def test_says_who_it_is_and_where(started: list[str]) -> None:
     assert 0.0 < moment(data, layout.STEP_AT) <= moment(data, layout.PHASE_AT)
 
 
-def test_only_its_user_may_open_it(started: list[str]) -> None:
-    assert Path(page_path()).stat().st_mode & 0o777 == 0o600
-
-
 def test_a_phase_goes_back_to_the_one_before(started: list[str]) -> None:
     hangtop.inside.phase("backward")
     with hangtop.inside.phase("checkpoint"):
@@ -128,20 +122,6 @@ def test_a_forked_child_does_not_write_to_it(started: list[str]) -> None:
     assert word(page_bytes(), layout.STEP) == 3
 
 
-def test_what_start_did_is_listed_once(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("LOCAL_RANK", raising=False)
-    did = hangtop.inside.start(tracer=False, recorder=False, automatic=False)
-    try:
-        assert hangtop.inside.start() == did
-        told = capsys.readouterr().err.splitlines()
-        assert told == [f"hangtop.inside: {line}" for line in did]
-        said = page_bytes()[layout.SAID :]
-        length = int.from_bytes(said[:4], "little")
-        assert said[4 : 4 + length].decode().splitlines()[1:] == did
-    finally:
-        hangtop.inside.stop()
-
-
 def test_recorder_settings_are_those_that_nobody_set(tmp_path: Path) -> None:
     env = {"TORCH_FR_BUFFER_SIZE": "500", "TMPDIR": str(tmp_path)}
     _, said = ways.record(env, started=False)
@@ -151,33 +131,6 @@ def test_recorder_settings_are_those_that_nobody_set(tmp_path: Path) -> None:
     untouched: dict[str, str] = {}
     ways.record(untouched, started=True)
     assert untouched == {}
-
-
-@pytest.mark.parametrize(("scope", "word"), [("0", "left alone"), ("2", "anybody but root"), ("1", "")])
-def test_who_may_trace(tmp_path: Path, scope: str, word: str) -> None:
-    file = tmp_path / "ptrace_scope"
-    file.write_text(f"{scope}\n")
-    said = ways.let_trace(str(file))
-    # where the kernel has no Yama, it refuses the call; both are said
-    assert word in said
-    assert said.startswith("tracing: ")
-
-
-def test_identity_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RANK", "5")
-    monkeypatch.setenv("WORLD_SIZE", "8")
-    monkeypatch.delenv("LOCAL_RANK", raising=False)
-
-    class Mesh:
-        mesh_dim_names = ("dp", "tp")
-
-        def get_coordinate(self) -> list[int]:
-            return [1, 0]
-
-    line = hangtop.inside.identity(Mesh())
-    assert line.startswith(f"rank 5 of 8, local rank ?, {os.uname().nodename}, ")
-    assert line.endswith("mesh dp=1 tp=0")
-    assert capsys.readouterr().out == f"{line}\n"
 
 
 def test_the_rank_of_a_process_without_a_launcher(monkeypatch: pytest.MonkeyPatch) -> None:

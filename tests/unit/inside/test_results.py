@@ -39,9 +39,3 @@ def test_the_same_group_or_one_that_holds_it_takes_the_last_one_back() -> None:
     assert kept() == [("same", [0, 2], "equal")]
     put("same", [0, 1, 2, 3], "all equal")
     assert kept() == [("same", [0, 1, 2, 3], "all equal")]
-
-
-def test_the_page_keeps_the_latest_of_many_groups() -> None:
-    for rank in range(1, results.KEPT + 4):
-        put("same", [0, rank])
-    assert [ranks for _, ranks, _ in kept()] == [[0, rank] for rank in range(4, results.KEPT + 4)]

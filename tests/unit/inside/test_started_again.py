@@ -34,10 +34,6 @@ said.write(result.summary)
     assert "there is no process group" in output(script)
 
 
-def test_identity_of_what_is_no_mesh() -> None:
-    assert "mesh" not in output("hangtop.inside.identity(3)")
-
-
 def test_a_forked_rank_has_a_page_of_its_own() -> None:
     script = """
 import os

@@ -78,18 +78,6 @@ def test_many_nodes_are_told_apart_by_few_pairs_unless_every_pair_is_wanted() ->
     assert len(every.measured) == 33 * 32 / 2
 
 
-def test_two_nodes_that_nobody_reaches_are_both_named_and_nobody_else() -> None:
-    bisection, network = bisect(8, {frozenset(("node2",)): None, frozenset(("node7",)): None})
-    assert named(8, bisection) == [("path_blocked", ("node2",)), ("path_blocked", ("node7",))]
-    failed = [pair for pair in network.measured if {"node2", "node7"} & set(pair)]
-    assert len(failed) <= 6  # of 13: a failing pair takes seconds
-
-
-def test_a_slow_node_is_not_looked_at_for_ever() -> None:
-    _, network = bisect(8, {frozenset(("node5",)): SLOW})
-    assert len(network.measured) == 28 + 2
-
-
 def test_a_pair_that_was_slow_once_only_is_forgiven() -> None:
     network = Network({frozenset(("node1", "node2")): SLOW})
     bisection = Bisection(network.measure)

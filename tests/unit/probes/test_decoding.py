@@ -97,29 +97,3 @@ def test_any_line_decodes_or_is_refused(line: bytes) -> None:
         with pytest.raises(Unreadable):
             decode(line)
     assert reports.read(line) is None
-
-
-def test_another_kind_is_none() -> None:
-    told = one_of(ListedTrace, Done)
-    assert told(b'["Done",[3]]') == Done(3)
-    assert told(b'["Observation",["a","b",null,""]]') is None
-
-
-NAMES = ["ready", "no_torch", "store", "absent", "latency", "work", "figure", "failed", "done", "ended"]
-MEMBERS = ["id", "rank", "ranks", "port", "op", "bytes", "seconds", "why"]
-
-
-@given(st.sampled_from(NAMES), st.dictionaries(st.sampled_from(MEMBERS), VALUES))
-def test_any_report_of_a_worker_is_read_or_none(name: str, values: dict[str, Any]) -> None:
-    found = reports.read(json.dumps([name, values]).encode())
-    assert found is None or (isinstance(found, reports.WorkerReport) and not isinstance(found, reports.Gone))
-
-
-def test_reports_of_a_worker() -> None:
-    assert reports.read(b'["done",{"id":1,"rank":0,"segments":5,"retransmitted":1}]') == reports.Finished(1, 0, 5, 1)
-    assert reports.read(b'["failed",{"id":1,"rank":0,"stage":"store","why":"\\u001b[31mno"}]') == reports.RankFailed(
-        1, 0, "store", "no"
-    )
-    assert reports.read(b'["figure",{"id":1,"bytes":-1}]') is None
-    assert reports.read(b"[" * 100_000) is None
-    assert reports.read(b'["done",' + b"[" * 100_000) is None

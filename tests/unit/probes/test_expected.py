@@ -72,19 +72,6 @@ def test_one_node_is_measured_by_its_nvlink(name: str, least: float, most: float
 
 
 @pytest.mark.parametrize(
-    "name", ["NVIDIA H100 PCIe", "NVIDIA H100 NVL", "NVIDIA A100-PCIE-40GB", "Tesla T4", "GeForce"]
-)
-def test_gpus_without_nvlink_are_not_in_the_table(name: str) -> None:
-    assert expected(job(gpus=gpus(name)), report(1.0, nodes=1)) is None
-
-
-def test_links_that_are_all_down_and_fewer_gpus_promise_nothing() -> None:
-    assert expected(job(gpus=gpus(H100, links=(False,) * 18)), report(1.0, nodes=1)) is None
-    assert expected(job(gpus=gpus(H100)), report(1.0, nodes=1, each=4)) is None
-    assert chosen(job(gpus=gpus(H100, links=(True,) * 17 + (False,))), report(1.0, nodes=1)).busbw > 400
-
-
-@pytest.mark.parametrize(
     ("rate", "layer", "each"),
     [(100.0, "InfiniBand", 12.2), (200.0, "InfiniBand", 24.0), (400.0, "InfiniBand", 48.0), (800.0, "InfiniBand", 96.0),
      (25.0, "Ethernet", 2.66), (400.0, "Ethernet", 42.5)],
@@ -104,22 +91,10 @@ def test_the_slower_of_nvlink_and_cards_decides_and_so_do_the_cards_that_nccl_us
     assert (two.busbw, two.of) == (96.0, "2 × NDR")
 
 
-def test_slow_management_ports_and_ports_that_are_down_do_not_count() -> None:
-    there = job(gpus=gpus(H100), ports=(*cards(10.0, 1, "Ethernet"), *cards(400.0, 1, state="DOWN")))
-    assert expected(there, report(1.0)) is None
-
-
 @pytest.mark.parametrize(("speed", "busbw"), [(1000, 0.1), (100_000, 0.8)])
 def test_gloo_is_measured_by_its_interface_up_to_its_own_ceiling(speed: int, busbw: float) -> None:
     found = chosen(job(network=interface(speed)), report(1.0, backend="gloo", each=1))
     assert found.busbw == pytest.approx(busbw)
-
-
-@pytest.mark.parametrize(("speed", "kind"), [(10_000, "virtual"), (None, "physical"), (None, "loopback")])
-def test_a_veth_or_an_interface_without_a_speed_promises_nothing(speed: int | None, kind: str) -> None:
-    slow = report(0.001, 1 << 24, "gloo", each=1)
-    assert expected(job(network=interface(speed, kind)), slow) is None
-    assert list(bandwidth_low(job(network=interface(speed, kind)), slow)) == []
 
 
 def test_clearly_too_little_is_a_finding_with_figure_and_source() -> None:
@@ -147,22 +122,3 @@ def test_sockets_beside_active_ports_are_a_finding() -> None:
     (finding,) = socket_fallback(job(ports=cards(400.0, 1)), report(1.0, network="Socket"))
     assert (finding.kind, finding.nodes) == ("network_socket_fallback", ("node1", "node2"))
     assert finding.ports == ("node1:mlx5_0/1", "node2:mlx5_0/1")
-
-
-@pytest.mark.parametrize(
-    ("ports", "network"), [(cards(400.0), "IB"), (cards(400.0, state="DOWN"), "Socket"), ((), "Socket")]
-)
-def test_infiniband_in_use_or_no_active_port_is_none(ports: tuple[Port, ...], network: str) -> None:
-    assert list(socket_fallback(job(ports=ports), report(1.0, network=network))) == []
-
-
-def test_an_mtu_that_differs_is_told_though_collectives_get_through() -> None:
-    nodes = {
-        name: Node(name, network=NetworkUse((Interface("eth0", mtu, None, True, [f"10.0.0.{n}/24"], "virtual"),)))
-        for n, (name, mtu) in enumerate((("node1", 1500), ("node2", 1500), ("node3", 1400)), 1)
-    }
-    there = Job(0.0, 10.0, True, nodes)
-    three = report(1.0, backend="gloo", nodes=3, each=1)
-    assert [(f.kind, f.nodes) for f in all_findings(three, there)] == [("mtu_mismatch", ("node3",))]
-    two = report(1.0, backend="gloo", nodes=2, each=1)
-    assert all_findings(two, there) == ()

@@ -21,10 +21,6 @@ def test_bisection_finds_the_largest_size_that_arrives(limit: int, upper: int) -
     assert bisect(lambda size: size <= limit, 576, upper) == min(limit, upper)
 
 
-def test_nothing_arrives_at_all() -> None:
-    assert bisect(lambda _: False, 576, 9000) is None
-
-
 def start(arguments: dict[str, object]) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(payload.command("python3"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None
@@ -93,18 +89,5 @@ def test_the_node_that_all_bad_paths_share_is_named_alone(kind: str, changed: di
     assert named(figures(**changed)) == [(kind, ("node3",))]
 
 
-def test_interfaces_that_differ_are_told_though_everything_arrives() -> None:
-    found = [f._replace(local_mtu=1400, mtu=1400) if f.a == "node2" else f._replace(mtu=None) for f in figures()]
-    assert named(found) == [("mtu_mismatch", ("node2",))]
-
-
 def test_a_node_that_took_no_part_is_absent() -> None:
     assert named(figures(), {"node9": "no python"}) == [("probe_absent", ("node9",))]
-
-
-def test_of_a_node_that_took_no_part_it_is_said_why_and_nothing_of_torch_or_a_barrier() -> None:
-    report = paths.report(figures(), {"node9": "10.0.0.9:22: connection refused"}, 0.0, 1.0)
-    (found,) = paths.findings(figures(), report)
-    assert found.summary == "node9 took no part in the probe: 10.0.0.9:22: connection refused"
-    assert "torch" not in found.advice
-    assert [step.command for step in found.next] == ["hangtop preflight node9"]

@@ -62,36 +62,11 @@ def test_a_little_loss_is_no_finding() -> None:
     assert named(report(lost=with_node("node2", 0.002))) == []
 
 
-def test_segments_that_a_full_link_drops_at_full_speed_are_the_probe_s_own_doing() -> None:
-    assert named(report(lost=with_node("node2", 0.015))) == []
-    assert named(report(lost=with_node("node2", 0.05))) == [("packet_loss", ("node2",))]
-
-
-def test_one_pair_that_loses_behind_a_slow_node_is_explained_by_the_node() -> None:
-    slow: dict[frozenset[str], float | None] = {**with_node("node3", 0.05)}
-    assert named(report(speeds=slow, lost={frozenset(("node3", "node4")): 0.015})) == [("slow_node", ("node3",))]
-
-
-def test_a_lossy_node_with_one_lucky_pair_is_still_named_alone() -> None:
-    lost = with_node("node3", 0.05) | {frozenset(("node3", "node4")): 0.002}
-    assert named(report(lost=lost)) == [("packet_loss", ("node3",))]
-
-
-def test_two_bad_links_that_share_no_node_are_no_node() -> None:
-    slow: dict[frozenset[str], float | None] = {frozenset(("node1", "node2")): 0.1, frozenset(("node3", "node4")): 0.1}
-    assert named(report(speeds=slow)) == [("slow_link", ("node1", "node2")), ("slow_link", ("node3", "node4"))]
-
-
 def test_a_node_that_nobody_reaches_is_named_alone() -> None:
     blocked: dict[frozenset[str], float | None] = dict.fromkeys(with_node("node4", 0.0))
     found = report(speeds=blocked)
     assert named(found) == [("path_blocked", ("node4",))]
     assert outcome(found, findings(found)) == "failed"
-
-
-def test_attempts_that_are_sent_again_are_no_loss_where_nothing_gets_through() -> None:
-    blocked: dict[frozenset[str], float | None] = dict.fromkeys(with_node("node4", 0.0))
-    assert named(report(speeds=blocked, lost=with_node("node4", 0.3))) == [("path_blocked", ("node4",))]
 
 
 def test_one_direction_that_is_blocked_names_the_pair() -> None:
@@ -105,12 +80,6 @@ def test_an_absent_node_is_named() -> None:
     (found,) = findings(report(ranks={"node2": gone}))
     assert found.summary == "node2 took no part in the probe: no connection to this node"
     assert "torch" in found.advice
-
-
-def test_who_took_part_and_came_late_missed_the_barrier() -> None:
-    (found,) = findings(report(ranks={"node2": ProbeRank(1, "node2", "absent", "", None)}))
-    assert found.summary == "node2 did not come to the probe's barrier"
-    assert found.next == ()
 
 
 def test_wrong_values_name_rank_and_node() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import combinations
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,21 +43,6 @@ def test_a_slow_node_is_a_row_and_a_column_without_any_colour() -> None:
         "node2   █ 1.0               ×",
         "node3  ▁ 0.05       ×        ",
     ]
-
-
-def test_pairs_that_were_not_measured_are_dots_and_one_pair_is_no_square() -> None:
-    some = report(pairs={("node1", "node2"): 1.0, ("node2", "node3"): 0.5}).pairs
-    assert "·" in list(plain(square(some)))[2]
-    assert list(square(some[:1])) == []
-
-
-def test_many_nodes_fit_a_screen_with_a_glyph_a_cell() -> None:
-    names = [f"rack7-gpu{number:03}" for number in range(40)]
-    pairs = [ProbePair(a, b, 1.0 if "007" not in a + b else 0.1, None, None, "") for a, b in combinations(names, 2)]
-    _, head, *rows = plain(square(pairs))
-    assert max(map(len, (head, *rows))) <= 120
-    assert rows[7].count("▁") == 39
-    assert rows[8].count("▁") == 1
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdefghijklmnop"), st.sampled_from("ABCDEF"),

@@ -14,8 +14,6 @@ from collectors.probes.allreduce.run import AllreduceProbe
 from collectors.samples.probes import ProbeReport
 from tests.support.paper_probe import PaperTransport, PaperWorker
 
-SOCKET = b"node:1:2 [0] NCCL INFO Using network Socket\n"
-
 
 class Network:
     """Pairs' seconds by the names of their nodes, seconds of equal work by look, and who never meets."""
@@ -80,13 +78,6 @@ def test_who_is_late_must_be_late_twice(again: float, late: float) -> None:
     assert [rank.late_over_median for rank in report.ranks] == pytest.approx([1.0, 1.0, late])
 
 
-def test_equal_work_that_took_equally_long_is_done_once() -> None:
-    network = Network(work=[[1e-3, 1.1e-3, 1e-3]])
-    report, _ = probe(network)
-    assert [world for _, world in network.rounds].count(3) == 1
-    assert max(rank.late_over_median or 0.0 for rank in report.ranks) == pytest.approx(1.1)
-
-
 def test_two_that_do_not_meet_are_told_with_the_direction() -> None:
     report, _ = probe(Network(apart="n1"))
     blocked = {(pair.a, pair.b): pair.error for pair in report.pairs if pair.error}
@@ -103,10 +94,3 @@ def test_a_process_that_hangs_in_one_round_is_forked_anew_for_the_next(monkeypat
     assert len(network.fresh) == 1
     assert network.fresh[0][0] == "n3"
     assert all(pair.busbw is not None for pair in report.pairs)
-
-
-def test_what_nccl_says_is_kept_by_node() -> None:
-    report, said = probe(Network(log=SOCKET), "nccl")
-    assert report.network == {name: {"version": "2.27.5", "network": "Socket"} for name in ("n1", "n2", "n3")}
-    assert "nccl-tests on each node: all_reduce" in said
-    assert report.tested == []

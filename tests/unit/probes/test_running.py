@@ -19,7 +19,7 @@ from collectors.fleet import payload
 from collectors.fleet.local import Local, LocalProcess
 from collectors.fleet.transport import TransportError
 from collectors.node import watchdog
-from collectors.probes.running import Limits, OutputLines, Running
+from collectors.probes.running import Limits, Running
 from collectors.samples.asked import Observation
 from tests.support.node_agent import alive
 
@@ -169,60 +169,9 @@ async def test_what_it_says_is_bounded() -> None:
     assert len(lines) <= 2100
 
 
-async def test_one_that_is_given_something_else_to_do_may_say_as_much_again() -> None:
-    said = 0
-
-    def take(line: bytes) -> bool:
-        nonlocal said
-        said += len(line)
-        return False
-
-    words = [
-        sys.executable,
-        "-c",
-        "import sys\nfor line in sys.stdin: line.strip() and print('x' * (1 << 20), flush=True)",
-    ]
-    async with Running(Local("here"), words, b"", take, limits=Limits(total=3 << 19)) as running:
-        for count in (1, 2, 3):
-            running.renew()
-            running.write(b"more\n")
-            while said < count << 20:
-                await asyncio.sleep(0.01)
-                assert not running.over
-        running.write(b"more\n")
-        await running.ended(5)
-        assert "more than 1 MB" in running.said()
-
-
-async def test_what_it_complains_of_is_bounded() -> None:
-    words = [sys.executable, "-c", "import sys\nsys.stderr.write(('x' * 999 + '\\n') * 9000 + 'end')"]
-    async with Running(Local("here"), words, b"", lambda _: False) as running:
-        await running.ended(10)
-        assert running.said() == "end"
-        assert len(running._errors) <= Limits().errors
-
-
 async def test_what_cannot_be_read_is_told_and_raises_nothing() -> None:
     def take(line: bytes) -> bool:
         return bool(msgspec.json.decode(line, type=tuple[str, str]))
 
     for said in (r"b'nonsense\n'", r"b'[\"a\",\"\xff\"]\n'", r"b'[1]\n'"):
         assert "unreadable answer" in await hears(said, take)
-
-
-def test_lines_of_chunks_of_any_size() -> None:
-    whole = b"one\n\ntwo" + b"x" * 20 + b"\nthree\nrest"
-    for size in range(1, len(whole)):
-        lines: list[bytes] = []
-        split = OutputLines(lines.append, limit=10)
-        for start in range(0, len(whole), size):
-            split.feed(whole[start : start + size])
-        assert (lines, split.left_out) == ([b"one", b"", b"three"], 1)
-
-
-@pytest.mark.parametrize("end", ["kill -ALRM $$", "echo Alarm clock >&2; exit 142"])
-async def test_a_program_that_its_watchdog_ended_was_too_slow_in_words(end: str) -> None:
-    async with Running(Local("here"), ["/bin/sh", "-c", end], b"", lambda _line: False) as running:
-        with pytest.raises(TransportError, match="here: it was too slow to answer") as raised:
-            await running.finished(5)
-    assert "Alarm clock" not in str(raised.value)

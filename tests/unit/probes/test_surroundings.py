@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -48,19 +47,6 @@ def test_a_peer_that_is_taken_for_oneself() -> None:
     assert "node3 takes it for itself (127.0.1.1)" in finding.summary
 
 
-def test_an_old_address_is_told_from_the_right_one() -> None:
-    (finding,) = name_mismatch(seen({("node2", "node3"): ["10.9.9.9"]}))
-    assert finding.nodes == ("node2",)
-    assert "resolves it to 10.9.9.9, not 10.0.0.3" in finding.summary
-
-
-def test_a_name_that_one_node_does_not_know() -> None:
-    assert told(seen({("node2", "node3"): []})) == [("name_mismatch", "warning", ("node2",))]
-    nobody: dict[tuple[str, str], list[str]] = {(node, "node3"): [] for node in ("node1", "node2")}
-    assert told(seen(nobody)) == []
-    assert told(seen(nobody, master="node3")) == [("name_mismatch", "critical", ("node1", "node2"))]
-
-
 def test_a_node_that_knows_itself_by_loopback_alone() -> None:
     (finding,) = name_mismatch(seen({("node2", "node2"): ["127.0.1.1"]}))
     assert (finding.nodes, finding.severity) == (("node2",), "warning")
@@ -77,15 +63,6 @@ def answered(said: str) -> None:
 @given(st.text(max_size=200))
 def test_whatever_the_tools_print_is_survived(said: str) -> None:
     answered(said)
-
-
-KEYS = st.sampled_from(["start", "end", "error", "sum_received", "bits_per_second", "version"])
-PLAIN = st.none() | st.booleans() | st.floats() | st.text(max_size=5)
-
-
-@given(st.recursive(PLAIN, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner), max_leaves=12))
-def test_whatever_json_iperf3_answers_is_survived(document: object) -> None:
-    answered(json.dumps(document))
 
 
 FAKE_IPERF = """\

@@ -65,33 +65,9 @@ def test_a_pid_that_is_anothers_now_gets_nothing(start: Start) -> None:
     assert (said.outcome, orphans.state_of(process.pid)) == ("reused", "T")
 
 
-@pytest.mark.usefixtures("ways")
-def test_one_that_has_ended_meanwhile(start: Start) -> None:
-    process = start()
-    known = target(process.pid)
-    process.kill()
-    process.wait()
-    assert [one.outcome for one in end_all([known], 0.1)] == ["gone"]
-
-
-@pytest.mark.usefixtures("ways")
-def test_a_stopped_one_goes_on(start: Start) -> None:
-    process = start()
-    os.kill(process.pid, signal.SIGSTOP)
-    assert orphans.wait_for_state(process.pid, "T")
-    (said,) = continue_all([target(process.pid)])
-    assert said.outcome == "continued"
-    assert orphans.state_of(process.pid) != "T"
-
-
 async def test_the_program_does_it_on_a_node(start: Start) -> None:
     process = start()
     targets = [(process.pid, orphans.start_ticks(process.pid)), (1 << 22, 5)]
     said = await ask.send(Local("here"), sys.executable, "TERM", targets, grace=0.5)
     assert [(one.pid, one.outcome) for one in said] == [(process.pid, "terminated"), (1 << 22, "gone")]
     assert process.wait(60) == -signal.SIGTERM
-
-
-def test_the_command_says_both_signals_and_the_wait_between_them() -> None:
-    assert ask.signal_command([7, 8], "TERM", 2.5) == "kill -TERM 7 8; sleep 2.5; kill -KILL 7 8"
-    assert ask.signal_command([7], "CONT") == "kill -CONT 7"

@@ -2,16 +2,13 @@
 
 import time
 
-import pytest
-
 from collectors.fleet.sink import LinkChange
 from collectors.samples.gpus import GpuFacts, GpuProcess, GpuProcesses
-from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines
+from collectors.samples.logs import CommProgress, LogEvent, LogFile
 from collectors.samples.ranks import Helper
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 from hangtop.session.state.job_state import THINGS
-from hangtop.session.state.shares import NodeShares, size_of
 from tests.support.made import hello, process, tick
 
 
@@ -74,21 +71,6 @@ def test_one_node_cannot_push_out_what_others_said() -> None:
     assert made.state.event_serial == 60_001
 
 
-@pytest.mark.parametrize("size", [10, 4000])
-def test_what_one_node_says_takes_a_bounded_memory(size: int) -> None:
-    shares: NodeShares[LogLines] = NodeShares(memory=1 << 20)
-    for _ in range(3000):
-        shares.add("bad", LogLines("p", 1, 0, "stdout", 0.0, ["y" * size] * 10, 0))
-    assert sum(size_of(lines) for _, lines in shares) <= 1 << 20
-
-
-def test_of_a_node_alone_as_much_is_kept_as_there_is_room() -> None:
-    shares: NodeShares[LogEvent] = NodeShares(most=1000, share=100)
-    for number in range(3000):
-        shares.add("only", event(number))
-    assert [item.line for _, item in shares] == list(range(2000, 3000))
-
-
 def test_who_is_on_a_gpu_is_known_whichever_comes_first() -> None:
     made = session()
     one = GpuFacts(0, "u", "00000000:18:00.0", "n", "d", 1, 1.0, 1, 1, 1, "")
@@ -99,16 +81,3 @@ def test_who_is_on_a_gpu_is_known_whichever_comes_first() -> None:
     began = time.thread_time()
     made.samples("bad", [one._replace(gpu=n % 256) for n in range(20_000)], 1)
     assert time.thread_time() - began < 2.0
-
-
-def test_a_rank_that_is_kept_is_told_of_among_those_that_are_not() -> None:
-    made = session()
-    made.samples("bad", [process(n)._replace(pid=n + 5000) for n in range(6000)], 1)
-    bad = made.state.nodes["bad"]
-    known, strange = 5000, 5000 + 5999
-    assert known in bad.ranks
-    assert strange not in bad.ranks
-    more = [process(n % 7)._replace(pid=n + 50_000) for n in range(500)]
-    made.samples("bad", [*more, process(0)._replace(pid=known, command="another"), *more], 1)
-    assert bad.ranks[known].process.command == "another"
-    assert len(bad.ranks) <= THINGS["ranks"]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from hangtop.diagnosis.finding import Finding, NextStep, Verdict, next_step
+from hangtop.diagnosis.finding import Finding, NextStep, Verdict
 from hangtop.session.options import SessionOptions, completed
 
 
@@ -26,22 +24,6 @@ def test_the_way_to_the_nodes_is_part_of_the_command() -> None:
     assert command("hangtop stacks n1 --rank 3 --native", options) == f"hangtop stacks n1 --rank 3 --native {way}"
 
 
-def test_another_way_than_ssh_is_part_of_it() -> None:
-    options = SessionOptions(targets=("n1",), via="docker exec -i %h sh")
-    assert command("hangtop stacks n1", options) == "hangtop stacks n1 --via 'docker exec -i %h sh'"
-
-
-def test_the_slurm_job_is_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-    options = SessionOptions(slurm="4711_3", via="slurm")
-    stacks = "hangtop stacks n1 --rank 3"
-    assert command(stacks, options, "n1", "n2") == f"{stacks} --slurm 4711_3 --via slurm"
-    assert command(stacks, SessionOptions(slurm="4711"), "n1") == f"{stacks} --slurm 4711"
-    monkeypatch.setenv("SLURM_JOB_ID", "99")
-    assert command(stacks, SessionOptions(via="slurm"), "n1") == f"{stacks} --slurm 99 --via slurm"
-    assert command(stacks, SessionOptions(), "n1") == "hangtop stacks --rank 3"
-
-
 def test_this_machine_is_not_reached_by_its_name() -> None:
     assert command("hangtop stacks me --rank 3 --native", SessionOptions(), "me") == "hangtop stacks --rank 3 --native"
 
@@ -51,8 +33,3 @@ def test_commands_that_connect_to_nothing_and_those_of_others_stay_as_they_are()
     for given in ("hangtop analyze FLIGHT_RECORDER_DUMPS", "ssh n1", "hangtop repair launch -F /c"):
         assert command(given, options, "n1") == given
     assert command("hangtop stacks n1", SessionOptions(targets=("n1",)), "n1") == "hangtop stacks n1"
-
-
-def test_a_node_of_a_recording_names_one_word_of_a_command() -> None:
-    step = next_step("^n", "stacks", "a;id", "--rank", "3")
-    assert step.command == "hangtop stacks 'a;id' --rank 3"

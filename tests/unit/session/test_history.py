@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import get_args
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.fleet.sink import LinkChange
-from hangtop.diagnosis.finding import Finding, Outcome, Verdict
-from hangtop.session.history.history import FINE, MOVED, STILL, VERDICTS, WORDS, History
+from hangtop.diagnosis.finding import Finding, Verdict
+from hangtop.session.history.history import FINE, MOVED, STILL, VERDICTS, History
 from hangtop.session.history.lanes import FULL, UNSEEN, Lane, Lanes
 from hangtop.session.history.series import HOLD, Grain, Series, Span
-from hangtop.session.options import SessionOptions
-from hangtop.session.session import Session
-from tests.support.made import gpu_row, hello, process, pulse, tick
 from tests.support.screens import Paper
 
 VALUES = st.lists(st.tuples(st.integers(0, 9), st.integers(-1000, 1000)), min_size=1, max_size=60)
@@ -52,21 +46,6 @@ def test_a_cell_is_least_mean_and_most_of_what_came_in_it(
             assert any(seen in by_cell for seen in range(number - HOLD, number))
 
 
-@given(steps=VALUES, begin=st.integers(-50, 300), step=st.integers(1, 40), count=st.integers(1, 20))
-def test_stretches_lie_within_what_was_seen(steps: list[tuple[int, int]], begin: int, step: int, count: int) -> None:
-    series = Series()
-    told = timed(steps)
-    for at, value in told:
-        series.add(at, value)
-    values = [value for _, value in told]
-    spans = series.spans(1_000_000 + begin, step, count)
-    assert len(spans) == count
-    for span in spans:
-        if span is not None:
-            assert min(values) <= span.low <= span.mean + 1e-3
-            assert span.mean - 1e-3 <= span.high <= max(values)
-
-
 def test_what_is_old_is_known_more_coarsely() -> None:
     series = Series()
     for second in range(10_000):
@@ -88,21 +67,6 @@ def test_a_pause_of_looking_is_a_gap_and_a_late_look_is_none() -> None:
     assert seen == [5.0, 5.0, 5.0, 7.0, *[None] * 16, 7.0]
 
 
-@pytest.mark.parametrize("value", [None, float("nan"), float("inf")])
-def test_what_is_no_number_is_a_gap(value: float | None) -> None:
-    series = Series()
-    series.add(100.0, value)
-    assert series.spans(99.0, 1, 3) == [None] * 3
-
-
-def test_a_clock_that_is_set_back_changes_nothing_that_was_seen() -> None:
-    series = Series()
-    series.add(100.0, 1.0)
-    series.add(50.0, 9.0)
-    assert series.at(100.0) == 1.0
-    assert series.at(50.0) is None
-
-
 @given(steps=st.lists(st.tuples(st.integers(0, 6), st.integers(0, FULL)), min_size=1, max_size=50))
 def test_a_lane_holds_the_most_of_each_cell(steps: list[tuple[int, int]]) -> None:
     lane = Lane(1, 20)
@@ -120,24 +84,6 @@ def test_a_lane_holds_the_most_of_each_cell(steps: list[tuple[int, int]]) -> Non
     assert lane.row(newest + 1, 20, 1) == [max(value for at, value in most.items() if at > newest - 20)]
 
 
-@given(
-    steps=st.lists(st.tuples(st.integers(0, 9), st.integers(0, FULL)), min_size=1, max_size=50),
-    late=st.integers(-40, 8),
-    step=st.integers(1, 6),
-    count=st.integers(1, 20),
-)
-def test_a_span_of_a_lane_is_the_most_of_its_cells(
-    steps: list[tuple[int, int]], late: int, step: int, count: int
-) -> None:
-    lane = Lane(1, 60)
-    for at, value in timed(steps):
-        lane.put(at, int(value))
-    end = timed(steps)[-1][0] + late
-    spans = [range(first, first + step) for first in range(end - count * step, end, step)]
-    seen = [[value for at in span if (value := lane.value(at)) != UNSEEN] for span in spans]
-    assert lane.row(end, step, count) == [max(values, default=UNSEEN) for values in seen]
-
-
 def test_a_rank_that_stopped_is_known_to_have_at_any_later_time() -> None:
     lanes = Lanes()
     for second in range(60):
@@ -149,43 +95,6 @@ def test_a_rank_that_stopped_is_known_to_have_at_any_later_time() -> None:
     assert lanes.cells(1035.0, 1.0, 10) == [MOVED] * 5 + [STILL] * 5
     lanes.lower(1024.0, STILL)
     assert lanes.cells(1035.0, 1.0, 10) == [STILL] * 10
-
-
-def session_that_stops(ranks: int = 4, first: int = 2) -> Session:
-    """Ranks on one node that work for 30 s; ``first`` stops three seconds before the others."""
-    now = 1000.0
-    session = Session(SessionOptions(), clock=lambda: now)
-    session.samples("node1", [hello(now), *(process(rank) for rank in range(ranks))], 1)
-    for second in range(60):
-        now += 1.0
-        done = [min(second, 27 if rank == first else 30) for rank in range(ranks)]
-        pulses = [pulse(1000 + rank, voluntary_switches=50 * done[rank], cpu_user=0.4 * done[rank])
-                  for rank in range(ranks)]  # fmt: skip
-        session.samples("node1", [*pulses, gpu_row(0, power=350.0 if second < 30 else 70.0), tick(now, second)], 1)
-        if second == 0:
-            session.link(LinkChange("node1", "live", "", now))
-        session.tick()
-    return session
-
-
-def test_who_stopped_first_can_be_told() -> None:
-    history = session_that_stops().history
-    stopped = {pid: lanes.stopped(1060.0) for (_, pid), lanes in history.ranks.items()}
-    assert None not in stopped.values()
-    assert min(stopped, key=lambda pid: stopped[pid] or 0.0) == 1002
-    assert stopped[1000] == pytest.approx(1031, abs=1.5)
-    assert stopped[1002] == pytest.approx(1028, abs=1.5)
-    assert history.series["moving"].at(1025.0) == 4.0
-    assert history.series["moving"].at(1050.0) == 0.0
-    assert history.series["power"].at(1010.0) == 350.0
-    assert history.gpus["node1", 0].cells(1055.0, 1.0, 1) == [round(FULL * 70 / 700)]
-
-
-def test_ranks_that_the_state_forgot_are_forgotten() -> None:
-    session = session_that_stops()
-    del session.state.nodes["node1"].ranks[1003]
-    session.tick()
-    assert set(session.history.ranks) == {("node1", 1000), ("node1", 1001), ("node1", 1002)}
 
 
 def test_of_a_large_job_only_the_coarse_half_is_kept() -> None:
@@ -225,8 +134,3 @@ def test_verdicts_are_kept_as_they_change() -> None:
         assert found is not None
         assert found.summary == what
     assert history.verdict_at(-1.0) is None
-
-
-def test_every_word_of_a_verdict_has_a_place() -> None:
-    assert set(WORDS) == set(get_args(Outcome))
-    assert len(WORDS) == len(get_args(Outcome))

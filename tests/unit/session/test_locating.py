@@ -13,7 +13,6 @@ from collectors.formats.slurm_topology import NodeLocations, read
 from collectors.samples.location import Location
 from hangtop.session.live import read_topology
 from hangtop.session.options import SessionOptions
-from hangtop.session.replay import replay_session, run_to
 from hangtop.session.session import Session
 from tests.support.made import hello, tick
 
@@ -52,28 +51,6 @@ def test_a_later_word_on_the_same_nodes_counts_and_one_that_says_nothing_does_no
     session.located(read("SwitchName=leaf7 Nodes=gpu[1-3]\n", "scontrol"))
     session.tick()
     assert leaves(session) == {"root@gpu1": ["leaf7"], "alias": []}
-
-
-def test_why_nothing_is_known_is_told_once() -> None:
-    session = made()
-    session.located(NodeLocations(why="scontrol: no"))
-    session.tick()
-    assert [change.text for change in session.state.changes if "building" in change.text] == [
-        "where nodes hang in the building is not known: scontrol: no"
-    ]
-
-
-async def test_a_recording_knows_it_too(tmp_path: Path) -> None:
-    clock = iter(range(1000, 1100))
-    session = made(lambda: float(next(clock)))
-    session.recordings.record(tmp_path / "r.hangtop")
-    session.located(PLAN)
-    session.tick()
-    await session.close()
-    replayed, feed = replay_session(tmp_path / "r.hangtop")
-    run_to(replayed, feed, feed.ends)
-    assert leaves(replayed) == leaves(session)
-    assert replayed.state.nodes["root@gpu1"].seen_at is None
 
 
 def test_a_file_of_slurms_and_one_of_none(tmp_path: Path) -> None:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hangtop.diagnosis.job import Node, Rank
-from hangtop.diagnosis.verdict.verdict import diagnose
 from hangtop.session.job_selection import told_once
-from tests.support.jobs import MOVING, Sketch
 from tests.support.made import hello, process
 from tests.support.screens import Paper
 
@@ -47,21 +43,6 @@ def test_who_has_a_boot_id_in_common_alone_is_two() -> None:
     once = told_once(apart)
     assert not once.also
     assert len(once.ranks) == 6
-
-
-def test_a_node_that_has_two_names_is_told_of() -> None:
-    job = Sketch(world=4, nodes=2)
-    job.motion = MOVING
-    for name in ("node1", "node2"):
-        job.node(name, hello=hello(boot_id="b1", hostname="gpu17"))
-    assert "node_twice" not in [one.kind for one in job.verdict().findings]
-    picture = replace(job.job(), also={"node2": "node1"})
-    verdict = diagnose(picture)
-    (found,) = [one for one in verdict.findings if one.kind == "node_twice"]
-    assert (found.nodes, found.certainty) == (("node1", "node2"), "proven")
-    assert "node1 and node2 are one machine (gpu17)" in found.summary
-    assert "process 1000" in found.evidence[-1].text
-    assert verdict.outcome == "healthy"
 
 
 def test_what_a_second_name_tells_is_no_motion_of_its_own() -> None:

@@ -67,10 +67,3 @@ def test_a_page_whose_step_does_not_grow_proves_nothing(told: Told, number: Call
     told.seconds(60, number)
     assert told.motion == (False, "")
     assert told.job.progress.motion.last_step == 4
-
-
-def test_a_page_that_goes_back_has_begun_anew_and_counts_on_from_there(told: Told) -> None:
-    told.seconds(1, lambda _second: 900)
-    told.seconds(6, lambda second: 4 + 3 * second)
-    assert told.motion[0] is True
-    assert told.job.progress.motion.last_step == 19

@@ -10,7 +10,6 @@ from collectors.fleet.sink import LinkChange
 from collectors.samples.gpus import GpuFacts, GpuProcess, GpuProcesses
 from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import RankGone
-from collectors.samples.stream import SourceState
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.session.job_selection import one_job
 from hangtop.session.options import SessionOptions
@@ -44,30 +43,6 @@ def test_a_value_that_did_not_change_is_held_as_of_the_last_tick(watched: Watche
     assert [look.at for look in job.ranks[0].looks] == [1000.0, 1030.0]
     assert job.ranks[0].looks[-1].value.state == "D"
     assert [look.at for look in job.nodes["node1"].gpus[0].looks] == [1000.0, 1030.0]
-
-
-def test_a_value_of_a_source_that_is_silent_is_not_held(watched: Watched) -> None:
-    late = SourceState("gpus", "late", "no row for 10 s", 1001.0)
-    watched.session.samples("node1", [gpu_row(0), late, tick(1000.0)], 1)
-    watched.now = 1030.0
-    watched.session.samples("node1", [tick(1030.0)], 1)
-    assert len(watched.job().nodes["node1"].gpus[0].looks) == 1
-
-
-def test_a_picture_does_not_move_with_the_state(watched: Watched) -> None:
-    watched.session.samples("node1", [process(0), pulse(1000, state="R"), tick(1000.0)], 1)
-    before = watched.job().ranks[0].looks
-    watched.session.samples("node1", [pulse(1000, state="S"), tick(1001.0)], 1)
-    assert [look.value.state for look in before] == ["R"]
-    assert [look.value.state for look in watched.job().ranks[0].looks] == ["R", "S"]
-
-
-def test_living_ranks_are_those_of_the_picture(watched: Watched) -> None:
-    old = process(0, 900, run_id="earlier", started=10.0)
-    watched.session.samples("node1", [old, process(0), process(1), process(2), RankGone(1002, 2, 1000.0)], 1)
-    alive = [(rank.rank, rank.process.pid) for rank in watched.job().ranks if rank.gone_at is None]
-    assert alive == [(0, 1000), (1, 1001)]
-    assert [(rank.process.rank, rank.process.pid) for rank in watched.session.living()] == alive
 
 
 def test_a_rank_is_on_the_gpu_that_lists_its_pid(watched: Watched) -> None:
@@ -118,15 +93,6 @@ def test_ranks_that_rendezvous_elsewhere_are_another_job_though_no_rank_is_claim
     assert [r.process.pid for r in others] == [12, 13]
 
 
-def test_a_run_that_ended_while_the_job_lacks_a_rank_lends_it_none() -> None:
-    """Its ranks had the numbers of those that live: it is another run, also in what it had of a number that is free."""
-    before = [_rank(r, pid=10 + r, master_port=29400, gone_at=90.0) for r in range(3)]
-    job = [_rank(r, pid=20 + r) for r in (0, 2)]
-    parted = one_job([*before, *job])
-    assert [r.process.pid for r in parted.ranks] == [20, 22]
-    assert [r.process.pid for r in parted.ended] == [10, 11, 12]
-
-
 def test_a_run_that_was_over_when_the_job_began_lends_it_no_rank() -> None:
     """None of its ranks had the number of the only one that has come so far."""
     before = [_rank(r, pid=10 + r, run_id="a", world_size=6, gone_at=90.0) for r in range(1, 6)]
@@ -171,12 +137,6 @@ def test_ranks_of_one_start_that_look_for_different_masters_are_one_job() -> Non
     assert ([r.rank for r in ranks], others) == ([0, 1, 2], ())
 
 
-def test_a_master_that_nodes_name_differently_is_one_job() -> None:
-    ranks, others, *_ = one_job([_rank(0, master_addr="localhost"), _rank(1, node="node2", master_addr="node1")])
-    assert len(ranks) == 2
-    assert others == ()
-
-
 def test_dumps_are_at_hand_while_they_say_something_of_now(watched: Watched) -> None:
     watched.session.samples("node1", [process(0), pulse(1000), tick(1000.0)], 1)
     watched.session.stacks("node1", [stack(1000, "read", at=1000.0)])
@@ -186,11 +146,3 @@ def test_dumps_are_at_hand_while_they_say_something_of_now(watched: Watched) -> 
     assert watched.job().stack_ranks == {("node1", 1000): 0}
     watched.now = 1100.0
     assert watched.job().stacks == ()
-
-
-def test_world_size_is_what_the_processes_say(watched: Watched) -> None:
-    assert watched.job().world_size is None
-    watched.session.samples("node1", [process(0), process(1), tick(1000.0)], 1)
-    assert watched.job().world_size == 4
-    watched.session.samples("node1", [RankGone(1001, 1, 1000.0), tick(1000.0)], 1)
-    assert [r.gone_at for r in watched.job().ranks] == [None, 1000.0]

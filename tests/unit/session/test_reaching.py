@@ -26,24 +26,6 @@ def test_a_way_leads_to_nodes(tmp_path: Path) -> None:
         reach(SessionOptions(via="docker exec -i %h sh"))
 
 
-def test_a_shell_for_a_person() -> None:
-    assert shell_words("n1", SessionOptions(targets=("n1",))) is None
-    assert shell_words("n1", SessionOptions(targets=("n1",), via="tsh ssh root@%h")) == ["tsh", "ssh", "root@n1"]
-
-
-@pytest.mark.parametrize(
-    ("named", "meant"),
-    [(("n2",), ["n2"]), (("root@n2:2222",), ["root@n2:2222"]), (("n2", "n9"), ["n2", "n9", "n1"]), ((), ["n1", "n2"])],
-)
-@pytest.mark.parametrize("via", [None, "slurm"])
-def test_nodes_of_a_job_that_are_named_are_meant_alone(
-    via: str | None, named: tuple[str, ...], meant: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    slurm(tmp_path, monkeypatch, "scontrol", "srun")
-    found = reach(SessionOptions(targets=named, slurm="7", via=via))
-    assert [target.name for target in found.targets] == meant
-
-
 JOB = "JobId=7 JobName=x\n   JobState=RUNNING\n   NodeList=n[1-2]\n   StdOut=/out/7-%t.log"
 
 

@@ -52,25 +52,6 @@ async def test_a_session_that_may_only_look_signals_nobody(
         await ending(session, repairable()).run(print)
 
 
-async def test_a_node_that_does_not_answer_has_no_result_rather_than_a_good_one() -> None:
-    result = await ending(Paper(nodes=1).session(), repairable()).run(print)
-    assert (result.outcome, result.figures["results"][0]["outcome"]) == ("failed", "unreachable")
-
-
-def test_the_command_of_every_node_with_both_signals(session: PaperSession) -> None:
-    text = ending(session, repairable(), repairable(813), repairable(9, "node2"), grace=3.0).command
-    assert "on node1: kill -TERM 812 813; sleep 3; kill -KILL 812 813" in text
-    assert "on node2: kill -TERM 9; sleep 3; kill -KILL 9" in text
-    assert "only if the pid still has the start time that was seen" in text
-    assert "KILL" not in repairs.signal_probe(session, "Continue", "CONT", (repairable(),)).command
-
-
-def test_what_decides_is_in_the_line() -> None:
-    told = repairable().told()
-    for part in ("node1", "pid 812", "2.0 h old", "user ada", "3.0 GiB of GPU memory", "port 29500", "python train.py"):
-        assert part in told
-
-
 def test_without_names_only_the_certain_ones_are_meant() -> None:
     sure, doubtful = repairable(1), repairable(2, sure=False)
     assert repairs.chosen((sure, doubtful), ()) == (sure,)

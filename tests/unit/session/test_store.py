@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from collectors.fleet.sink import LinkChange
 from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts, TcpCounters
-from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuProcesses, NvlinkCounters
+from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuProcesses
 from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import Helper, RankGone
 from collectors.samples.registry import SAMPLES
@@ -73,15 +73,6 @@ def test_a_node_whose_clock_is_ahead_is_brought_onto_ours(wire: Wire) -> None:
     assert wire.store.state.events[-1][1].data["after"] == pytest.approx(1000.5)
 
 
-def test_the_offset_is_that_of_the_quickest_answer(wire: Wire) -> None:
-    wire.store.samples("node1", [hello(1000.0 + 7.0 - 3.0)], 1)
-    for second in range(1, 5):
-        delay = 0.001 if second == 3 else 0.5
-        wire.now = 1000.0 + second
-        wire.store.samples("node1", [tick(wire.now + 7.0 - delay)], 1)
-    assert wire.node.clock_offset == pytest.approx(6.999)
-
-
 @pytest.mark.parametrize("step", [3600.0, -3600.0, -5.0])
 def test_a_clock_that_is_set_moves_nothing_of_its_node_into_past_or_future(wire: Wire, step: float) -> None:
     wire.store.samples("node1", [hello(1000.0)], 1)
@@ -94,13 +85,6 @@ def test_a_clock_that_is_set_moves_nothing_of_its_node_into_past_or_future(wire:
         assert wire.node.gpus[0].looks[-1].at == pytest.approx(wire.now, abs=0.02)
         assert wire.store.state.events[-1][1].at == pytest.approx(wire.now - 0.2, abs=0.03)
     assert wire.node.clock_offset == pytest.approx(7.0 + step, abs=0.02)
-
-
-def test_a_link_that_stalls_is_no_clock_that_was_set(wire: Wire) -> None:
-    wire.store.samples("node1", [hello(1007.0), tick(1007.0)], 1)
-    wire.now = 1030.0
-    wire.store.samples("node1", [tick(1007.0 + second) for second in range(1, 25)], 1)
-    assert wire.node.clock_offset == pytest.approx(7.0)
 
 
 def test_flushes_that_arrive_together_keep_their_own_times(wire: Wire) -> None:
@@ -164,13 +148,6 @@ def test_a_fault_of_a_gpu_lasts_until_it_answers(wire: Wire) -> None:
     node = wire.say(gpu_row(2, power=90.0))
     assert node.gpus[2].fault is None
     assert wire.changes[-2:] == ["GPU 2: GPU is lost", "GPU 2 answers again"]
-
-
-def test_errors_of_an_nvlink_grow_across_a_reset(wire: Wire) -> None:
-    link = NvlinkCounters(0, 3, True, 5, None, 0, None, None)
-    for replays in (5, 9, 1):
-        wire.say(link._replace(replay_errors=replays))
-    assert wire.node.gpus[0].nvlink_grown == {3: {"replay_errors": 5}}
 
 
 def test_ranks_come_stop_and_go(wire: Wire) -> None:
@@ -296,21 +273,3 @@ def test_growth_is_never_negative_and_is_the_sum_of_all_growth(values: list[int]
     port = wire.node.ports["mlx5_0/1"]
     expected = sum(b - a if b >= a else b for a, b in itertools.pairwise(values))
     assert port.counters["x"] - port.first["x"] == expected
-
-
-@given(st.lists(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 100), min_size=1), min_size=1, max_size=12))
-def test_counters_come_and_are_left_out_as_they_like(told: list[dict[str, int]]) -> None:
-    """Only what changed is sent, in any order, and a counter may appear late: each keeps its own value and growth."""
-    wire = Wire()
-    wire.say(hello(wire.now), PORT)
-    values: dict[str, int] = {}
-    growth: dict[str, int] = {}
-    for news in told:
-        for name, value in news.items():
-            was = values.get(name, value)
-            growth[name] = growth.get(name, 0) + (value - was if value >= was else value)
-        values |= news
-        wire.say(PortCounters("mlx5_0", 1, "sysfs", news), at=wire.now + 1)
-    port = wire.node.ports["mlx5_0/1"]
-    assert port.counters == values
-    assert port.counters.since(port.first) == {name: by for name, by in growth.items() if by}

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from collectors.fleet.decode import Decoder
 from collectors.fleet.sink import LinkChange
 from collectors.samples.ranks import RankGone, RankProcess
 from collectors.samples.stacks import Frame, StackDump, ThreadStack
@@ -118,29 +116,12 @@ def test_a_number_that_comes_later_is_taken_up_by_the_same_process(watched: Watc
     ]
 
 
-def test_a_recording_from_before_holds_numbers_alone() -> None:
-    rank = process(3)
-    row = list(rank)[: RankProcess._fields.index("numbered_by")]
-    decoder = Decoder()
-    (decoded,) = decoder.feed(json.dumps(["RankProcess", row]).encode() + b"\n")
-    assert decoded == rank
-
-
 def test_what_turns_out_to_be_no_rank_leaves_no_trace(watched: Watched) -> None:
     watched.session.samples("node1", [nameless(50), nameless(51), RankGone(50, -1, 1000.0, ended=False)], 1)
     assert pids(watched.session.job().ranks) == [51]
     watched.session.samples("node1", [RankGone(51, -1, 1000.0)], 1)
     (rank,) = watched.session.job().ranks
     assert rank.gone_at == 1000.0
-
-
-def test_a_task_whose_number_is_no_ranks_leaves_no_trace_either(watched: Watched) -> None:
-    """A pod's RANK counts pods; mp.spawn starts a rank a GPU below it, and none of them has ended."""
-    watched.session.samples("node1", [process(0), nameless(50), nameless(51)], 1)
-    task = watched.session.job().ranks[-1].process
-    assert task.rank == 0
-    watched.session.samples("node1", [RankGone(task.pid, 0, 1000.0, ended=False)], 1)
-    assert pids(watched.session.job().ranks) == [50, 51]
 
 
 def test_idle_notebooks_and_servers_are_listed_and_not_judged(watched: Watched) -> None:
@@ -155,14 +136,6 @@ def test_idle_notebooks_and_servers_are_listed_and_not_judged(watched: Watched) 
     assert not [finding for finding in watched.verdict().findings if finding.severity != "info"]
 
 
-def test_workers_of_a_server_wait_for_the_next_request(watched: Watched) -> None:
-    workers = [nameless(pid, label=f"VLLM::Worker_TP{pid - 51}", command="VLLM::Worker") for pid in (51, 52)]
-    watched.session.samples("node1", workers, 1)
-    looked_at(watched, (51, waits), (52, lambda pid, at: dump(pid, at, ("poll", "/lib/zmq.py"))))
-    assert not status_of_job(watched.session.job()).statuses
-    assert watched.verdict().outcome != "hung"
-
-
 def test_an_idle_notebook_beside_a_job_that_hangs_is_not_accused(watched: Watched) -> None:
     ranks = [process(rank, 51 + rank, world_size=3) for rank in range(3)]
     notebook = nameless(60, command="python -m ipykernel_launcher -f kernel.json", user="ann", uid=1000)
@@ -173,15 +146,6 @@ def test_an_idle_notebook_beside_a_job_that_hangs_is_not_accused(watched: Watche
     verdict = watched.verdict()
     assert (verdict.outcome, verdict.findings[0].ranks) == ("hung", (1,))
     assert [rank.process.pid for rank in watched.session.living()] == [51, 52, 53]
-
-
-def test_processes_that_may_be_the_missing_ranks_are_not_missed(watched: Watched) -> None:
-    ranks = [process(rank, 51 + rank, world_size=3, command="python train.py") for rank in (0, 1)]
-    watched.session.samples("node1", [*ranks, nameless(53, command="python train.py")], 1)
-    looked_at(watched, (51, waits), (52, waits), (53, reads))
-    verdict = watched.verdict()
-    assert verdict.findings[0].ranks == (Unnumbered("node1", 53),)
-    assert "rank_missing" not in {finding.kind for finding in verdict.findings}
 
 
 def test_processes_that_run_what_the_ranks_run_are_of_the_job() -> None:
@@ -206,13 +170,6 @@ def test_two_jobs_of_one_program_are_told_apart_by_where_they_meet() -> None:
     early = of("node1", nameless(54))
     parted = one_job([*small, *large, early])
     assert (pids(parted.ranks), pids(parted.bystanders)) == ([51, 52, 53, 54], [61, 62])
-
-
-def test_processes_of_an_earlier_run_are_not_missed() -> None:
-    before = [of("node1", nameless(pid, started=10.0), gone_at=90.0) for pid in (41, 42)]
-    now = [of("node1", nameless(pid, started=100.0)) for pid in (51, 52)]
-    killed = of("node1", nameless(53, started=100.0), gone_at=200.0)
-    assert pids(one_job([*before, *now, killed]).ranks) == [51, 52, 53]
 
 
 def test_a_notebook_beside_a_job_that_has_ended_is_not_the_job() -> None:
