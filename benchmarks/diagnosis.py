@@ -19,7 +19,8 @@ from benchmarks.report import FigureRow, report
 from hangtop.diagnosis.finding import Outcome
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.verdict.verdict import diagnose
-from hangtop.session.aside import TURN
+from hangtop.session.job_snapshot import job_snapshot
+from hangtop.session.threads import TURN
 from tests.support.made import gpu_row, pulse
 from tests.support.screens import NOW, PID, Paper
 
@@ -62,8 +63,8 @@ def _stood(nodes: int, odd: int | None) -> Job:
     for ago in (20.0, 10.0):
         for node, dump in paper.stacks(NOW - ago):
             session.stacks(node, [dump])
-    frame = replace(session.sheet().frame, stood_still=TICKS - 5.0, patience=TICKS / 2)
-    return session.pictured(session.picture.sheet(frame))
+    context = replace(session.snapshot().context, stood_still=TICKS - 5.0, patience=TICKS / 2)
+    return session.job_of(job_snapshot(session.state, context))
 
 
 JOBS: dict[str, tuple[Callable[[int], Job], Outcome]] = {

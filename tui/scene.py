@@ -34,7 +34,7 @@ class Scene:
         """Whether only ASCII may be drawn."""
         self.timeline = Timeline(session)
         self.now = session.now()
-        self.interval = session.told.interval
+        self.interval = session.node_settings.interval
         """Seconds between two ticks of a node."""
         self._lists = NOTHING
         self._parts: dict[str, NodeRows] = {}
@@ -54,7 +54,7 @@ class Scene:
 
     def turn(self) -> None:
         """Begin a tick: forget what was worked out for the last one."""
-        self.now, self.interval = self.session.now(), self.session.told.interval
+        self.now, self.interval = self.session.now(), self.session.node_settings.interval
         self.__dict__.pop("count", None)
         self.__dict__.pop("lists", None)
         self.__dict__.pop("_dumps", None)

@@ -12,9 +12,9 @@ from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.session.feed import Player
 from hangtop.session.history.history import History
+from hangtop.session.job_snapshot import JobSnapshot
 from hangtop.session.node_settings import NodeSettings
 from hangtop.session.options import SessionOptions
-from hangtop.session.picture import Sheet
 from hangtop.session.recordings import Recordings
 from hangtop.session.state.job_state import JobState
 from hangtop.session.watching.witnesses import Witnesses
@@ -34,7 +34,7 @@ class Subject(Protocol):
     traces: TracePicture | None
     history: History
     recordings: Recordings
-    told: NodeSettings
+    node_settings: NodeSettings
     player: Player | None
     strangers: frozenset[tuple[str, int]]
     """Nodes and pids of processes that look like ranks and are not of the job, or are told by a second name, too."""
@@ -63,11 +63,11 @@ class Subject(Protocol):
     def job(self) -> Job:
         """The frozen picture of this moment."""
 
-    def sheet(self) -> Sheet:
-        """What the picture of this moment is made of."""
+    def snapshot(self) -> JobSnapshot:
+        """All of this moment, copied."""
 
-    def pictured(self, sheet: Sheet) -> Job:
-        """Make the picture; may be called in another thread."""
+    def job_of(self, snapshot: JobSnapshot) -> Job:
+        """Make the job of a snapshot; may be called in another thread."""
 
     async def start(self) -> None:
         """Begin to deliver."""

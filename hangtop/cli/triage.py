@@ -14,8 +14,8 @@ from hangtop.cli.answer import Answer, print_answer
 from hangtop.cli.connecting import all_answered, all_spoken
 from hangtop.cli.options import SectionedCommand, connection, nodes
 from hangtop.cli.terminal import Status, asker, interrupted_cleanly
-from hangtop.session.aside import aside
 from hangtop.session.options import SessionOptions
+from hangtop.session.threads import run_in_thread
 
 WATCH = 4.0
 """Seconds of watching without ``--watch``."""
@@ -90,14 +90,14 @@ async def _of_one_job(options: SessionOptions, watch: float, began: float, recor
     try:
         await session.start(watching=False)
         # The rules take as long to load as nodes take to answer.
-        rules = asyncio.create_task(aside(lambda: importlib.import_module("hangtop.session.deciding")))
+        rules = asyncio.create_task(run_in_thread(lambda: importlib.import_module("hangtop.session.deciding")))
         await all_answered(session, status.say)
         if not session.living():
             await all_spoken(session)
         await rules
         if any(node.seen_at is not None for node in session.state.nodes.values()):
             if not session.living():
-                session.told.read_left_behind()
+                session.node_settings.read_left_behind()
             from hangtop.session.deciding import watch_until_sure
 
             verdict = await watch_until_sure(session, watch, status.say)

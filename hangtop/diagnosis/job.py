@@ -34,7 +34,6 @@ from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Hello, SourceState
 from hangtop.diagnosis.counters import Counters
 from hangtop.diagnosis.waits.patience import alarm_after
-from hangtop.diagnosis.yielding import paced
 
 if TYPE_CHECKING:
     from hangtop.diagnosis.traces.picture import TracePicture
@@ -254,7 +253,7 @@ class Job:
 
     def __post_init__(self) -> None:
         """Sort ranks by node and events by kind: a rule that went through all of them for every node would be slow."""
-        for rank in paced(self.ranks):
+        for rank in self.ranks:
             self._on.setdefault(rank.node, []).append(rank)
         for node, event in zip_longest(self.event_nodes, self.events, fillvalue=""):
             if not isinstance(event, str):

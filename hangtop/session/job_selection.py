@@ -13,7 +13,6 @@ from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from collectors.samples.ranks import RankProcess
 from hangtop.diagnosis.job import Node, Rank
-from hangtop.diagnosis.yielding import give_way, paced
 
 CLOCKS_S = 2.0
 """Seconds by which one process may seem to have been started apart: each name's clock is measured by itself."""
@@ -34,7 +33,7 @@ def told_once(nodes: Mapping[str, tuple[Node, tuple[Rank, ...]]]) -> OnceTold:
     process of one rank.
     """
     first: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for name, (node, ranks) in paced(nodes.items()):
+    for name, (node, ranks) in nodes.items():
         if ranks and node.hello is not None and node.hello.boot_id:
             first[node.hello.boot_id, node.hello.hostname].append(name)
     also: dict[str, str] = {}
@@ -109,14 +108,14 @@ def one_job(processes: Iterable[P]) -> Parted[P]:
     number belong to it when they run the same, and are a job themselves where nobody has a number.
     """
     every = list(processes)
-    processes = [p for p in paced(every) if p.process.rank >= 0]
+    processes = [p for p in every if p.process.rank >= 0]
     without = [p for p in every if p.process.rank < 0] if len(processes) < len(every) else []
-    living = [p.process for p in paced(processes) if p.gone_at is None]
+    living = [p.process for p in processes if p.gone_at is None]
     one = len(living) == len({p.rank for p in living}) and not _strange(living)
     gone = [p for p in processes if p.gone_at is not None]
     mine = _but_another_run(processes, gone, living) if one else _largest_run(processes)
     best: dict[int, P] = {}
-    for p in paced(mine):
+    for p in mine:
         known = best.get(p.process.rank)
         if known is None or _age(p) > _age(known):
             best[p.process.rank] = p
@@ -127,7 +126,6 @@ def one_job(processes: Iterable[P]) -> Parted[P]:
     elif not living and processes:
         joined = ()  # a notebook beside a job that has ended
     best.update((p.process.rank, p) for p in joined)
-    give_way()
     kept = {id(p) for p in best.values()}
     runs = {run_key(p.process) for p in best.values()} if gone else set()
     return Parted(

@@ -20,10 +20,10 @@ from collectors.formats import slurm_topology as topology_text
 from collectors.formats.slurm_topology import NodeLocations
 from collectors.samples.control import Settings
 from hangtop import __version__
-from hangtop.session.aside import aside
 from hangtop.session.feed import Receiver
 from hangtop.session.options import SessionOptions, job_of_slurm
 from hangtop.session.session import Session
+from hangtop.session.threads import run_in_thread
 
 if TYPE_CHECKING:
     from collectors.fleet.fleet import Fleet
@@ -172,7 +172,7 @@ class LiveFeed:
         )
         for note in self._reach.notes:
             receiver.asker.tell(note)
-        await self._fleet.start(aside)
+        await self._fleet.start(run_in_thread)
         if self._reach.locations is not None:
             receiver.located(self._reach.locations)
         self._asking = asyncio.create_task(self._ask_schedulers(receiver), name="hangtop schedulers")

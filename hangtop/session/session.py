@@ -18,9 +18,9 @@ from hangtop.session.feed import Feed, Nobody, Player
 from hangtop.session.history.history import History, says
 from hangtop.session.intake import Intake
 from hangtop.session.job_selection import one_job
+from hangtop.session.job_snapshot import JobSnapshot, NodeSnapshot, SnapshotContext, job_snapshot, node_snapshot
 from hangtop.session.node_settings import NodeSettings
 from hangtop.session.options import SessionOptions, completed, names_no_node
-from hangtop.session.picture import NodeSheet, Picture, PictureContext, Sheet
 from hangtop.session.state.changes import Change
 from hangtop.session.state.job_state import RankState
 from hangtop.session.watching.looking import StackLooks, StackRequest
@@ -56,16 +56,15 @@ class Session(Intake):
         self.on_verdict: list[OnVerdict] = []
         self.verdict: Verdict | None = None
         self._feed = feed
-        self.picture = Picture(self.state)
         self.history = History()
         self.strangers: frozenset[tuple[str, int]] = frozenset()
-        """Nodes and pids of processes that look like ranks and are not of the job, as the last picture told; and those
-        of the job that a second name of their machine tells of, too."""
+        """Nodes and pids of processes that look like ranks and are not of the job, as the last job told; and those of
+        the job that a second name of their machine tells of, too."""
         self.told_twice = 0
         """How many of these a second name tells of."""
         self._timeout: float | None = None
         self._living: tuple[int, list[RankState]] = (-1, [])
-        self.told = NodeSettings(options, self.state, feed, self.now)
+        self.node_settings = NodeSettings(options, self.state, feed, self.now)
         self._looks = StackLooks(self, feed)
         self.watcher = Watcher(self)
         self.witnesses = Witnesses(self)
@@ -128,41 +127,44 @@ class Session(Intake):
         yield from self.progress.looking(self.now(), self.strangers)
         yield from self.history.taking(self.now(), self.state, self.progress, self.verdict)
         yield from self.recordings.snapshots()
-        self.told.share_logs()
+        self.node_settings.share_logs()
 
     def job(self) -> Job:
-        """The frozen picture of this moment."""
-        return self.pictured(self.sheet())
+        """The job at this moment, frozen."""
+        return self.job_of(self.snapshot())
 
-    def sheet(self, nodes: Mapping[str, NodeSheet] | None = None) -> Sheet:
-        """What the picture of this moment is made of; see :meth:`Picture.sheet`."""
+    def node_snapshot(self, name: str) -> NodeSnapshot:
+        """One node of this moment, copied."""
+        return node_snapshot(self.state.nodes[name])
+
+    def snapshot(self, nodes: Mapping[str, NodeSnapshot] | None = None) -> JobSnapshot:
+        """All of this moment, copied; see :func:`~hangtop.session.job_snapshot.job_snapshot`."""
         now = self.now()
-        return self.picture.sheet(
-            PictureContext(
-                now=now,
-                watched=now - self.state.started,
-                live=self.live,
-                patience=self.options.patience,
-                stood_still=self.progress.stood_still,
-                usual_pause=self.progress.usual_pause,
-                pauses=self.progress.long_pauses(now),
-                motion=self.progress.motion,
-                unasked=self.can_act and names_no_node(self.options),
-            ),
-            nodes,
+        context = SnapshotContext(
+            now=now,
+            watched=now - self.state.started,
+            live=self.live,
+            patience=self.options.patience,
+            stood_still=self.progress.stood_still,
+            usual_pause=self.progress.usual_pause,
+            pauses=self.progress.long_pauses(now),
+            motion=self.progress.motion,
+            unasked=self.can_act and names_no_node(self.options),
         )
+        return job_snapshot(self.state, context, nodes)
 
-    def pictured(self, sheet: Sheet) -> Job:
-        """Make the picture, and remember which processes are not of the job."""
-        job = sheet.job(tuple(self.probed), self.traces)
+    def job_of(self, snapshot: JobSnapshot) -> Job:
+        """Make the job of a snapshot, perhaps in another thread; remember which processes are not of the job."""
+        job = snapshot.job(tuple(self.probed), self.traces)
         self._timeout = job.collective_timeout
-        twice = [(name, rank.process.pid) for name in job.also for rank in sheet.nodes[name][1] if rank.gone_at is None]
+        ranks = snapshot.nodes
+        twice = [(name, rank.process.pid) for name in job.also for rank in ranks[name][1] if rank.gone_at is None]
         strange = ((other.node, other.process.pid) for other in (*job.others, *job.bystanders))
         self.strangers, self.told_twice = frozenset((*strange, *twice)), len(twice)
         return job
 
     def living(self) -> list[RankState]:
-        """The living ranks of the job, by rank; cheaper than a picture, and told anew only when one came or went."""
+        """The living ranks of the job, by rank; cheaper than a snapshot, and told anew only when one came or went."""
         nodes = self.state.nodes.values()
         roster = len(nodes) + sum([node.roster for node in nodes])
         if roster != self._living[0]:
@@ -229,7 +231,7 @@ class Session(Intake):
 
     def settings(self, node: str | None = None) -> Settings:
         """What a node side is told to do: one node's, or those that any starts with."""
-        return self.told.of(node)
+        return self.node_settings.of(node)
 
     async def dump_stacks(
         self, ranks: Collection[int] | None, *, native: bool = False, samples: int = 1, unasked: bool = False

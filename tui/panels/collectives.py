@@ -64,8 +64,8 @@ class CollectivesPanel(BlockPanel):
     async def _made(self) -> None:
         session = self.scene.session
         try:
-            sheet = session.sheet()
-            found = await asyncio.to_thread(lambda: grids(session.pictured(sheet)))
+            snapshot = session.snapshot()
+            found = await asyncio.to_thread(lambda: grids(session.job_of(snapshot)))
         finally:
             self._making = False
         if session is not self.scene.session:  # another moment is shown by now

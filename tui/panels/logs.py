@@ -78,7 +78,7 @@ class LogsPanel(Panel):
 
     def hidden(self) -> None:
         """Raw lines cost the nodes something: none are wanted now."""
-        self.scene.session.told.view_logs(set())
+        self.scene.session.node_settings.view_logs(set())
 
     def _ask(self) -> None:
         files_known = sum([len(node.log_files) for node in self.scene.nodes])
@@ -95,7 +95,7 @@ class LogsPanel(Panel):
         wanted = {path for node, rank, path in files if self.book.wants(node.name, rank, path)}
         self._files = len(wanted)
         everything = len(wanted) == len({path for _, _, path in files})
-        self.scene.session.told.view_logs({EVERYTHING} if everything else wanted)
+        self.scene.session.node_settings.view_logs({EVERYTHING} if everything else wanted)
 
     def _rank_of(self, node: str, rank: int | None, pid: int | None) -> int | None:
         if rank is not None or pid is None:

@@ -181,13 +181,13 @@ class OverviewPanel(Panel):
         wanted = self.lastlines.paths() if self.display and self.lastlines.display else set()
         if wanted != self._viewed:
             self._viewed = wanted
-            self.scene.session.told.view_logs(wanted)
+            self.scene.session.node_settings.view_logs(wanted)
 
     def hidden(self) -> None:
         """Raw lines cost the nodes something: none are wanted now."""
         if self._viewed:
             self._viewed = set()
-            self.scene.session.told.view_logs(set())
+            self.scene.session.node_settings.view_logs(set())
 
     def renew(self) -> None:
         """Read what was written until then."""

@@ -16,7 +16,6 @@ from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job, Node, Rank
 from hangtop.diagnosis.phrasing import rank_text, ranks_on
 from hangtop.diagnosis.roster import world_or_logged
-from hangtop.diagnosis.yielding import paced
 
 INTERFACE_NAMES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME")
 """Variables that name network interfaces."""
@@ -68,7 +67,7 @@ def wrong_settings(job: Job) -> Iterator[Finding]:
 def _by_setting(job: Job) -> Mapping[tuple[str, str], Sequence[Rank]]:
     """Ranks by name and value: settings that thousands of ranks have in common are one table, and read once."""
     tables: dict[int, list[Rank]] = defaultdict(list)
-    for rank in paced(sorted(job.ranks, key=lambda rank: rank.rank)):
+    for rank in sorted(job.ranks, key=lambda rank: rank.rank):
         tables[id(rank.process.env)].append(rank)
     found: dict[tuple[str, str], list[Rank]] = defaultdict(list)
     for ranks in tables.values():
@@ -180,7 +179,7 @@ def mismatches(job: Job) -> Iterator[Finding]:
 def _by_version(job: Job) -> Mapping[tuple[str, str], Sequence[Rank]]:
     """Ranks by library and its version in their processes."""
     found: dict[tuple[str, str], list[Rank]] = defaultdict(list)
-    for rank in paced(sorted(job.ranks, key=lambda rank: rank.rank)):
+    for rank in sorted(job.ranks, key=lambda rank: rank.rank):
         for version in rank.process.versions.items():
             found[version].append(rank)
     return found

@@ -13,7 +13,6 @@ from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of
 from hangtop.diagnosis.evidence.events import hosts_in
 from hangtop.diagnosis.job import Gpu, Job, Node, Rank
-from hangtop.diagnosis.yielding import Paced, give_way, paced
 
 _INDEX = attrgetter("index")
 
@@ -35,7 +34,6 @@ class GpuLook(NamedTuple):
 def all_gpus(job: Job) -> Iterator[tuple[Node, Gpu]]:
     """Every GPU with its node, in order."""
     for name in sorted(job.nodes):
-        give_way()
         node = job.nodes[name]
         for gpu in sorted(node.gpus, key=_INDEX):
             yield node, gpu
@@ -46,19 +44,18 @@ def newest(job: Job) -> Sequence[GpuLook]:
     return job.once(_newest)
 
 
-def _newest(job: Job) -> Paced[GpuLook]:
-    return Paced(GpuLook(node, gpu, *gpu.looks[-1]) for node, gpu in all_gpus(job) if gpu.looks)
+def _newest(job: Job) -> list[GpuLook]:
+    return [GpuLook(node, gpu, *gpu.looks[-1]) for node, gpu in all_gpus(job) if gpu.looks]
 
 
 def living_on(job: Job, node: str) -> Sequence[Rank]:
     """Ranks whose process is on this node, and alive."""
-    give_way()
     return job.once(_living).get(node, ())
 
 
 def _living(job: Job) -> Mapping[str, Sequence[Rank]]:
     found: dict[str, list[Rank]] = defaultdict(list)
-    for rank in paced(job.ranks):
+    for rank in job.ranks:
         if rank.gone_at is None:
             found[rank.node].append(rank)
     return found
@@ -71,7 +68,6 @@ def ranks_on_gpu(job: Job, node: Node, index: int | None) -> tuple[int, ...]:
     """
     if index is None:
         return ()
-    give_way()
     ranks = job.ranks_of(node.name)
     on_it = {rank.rank for rank in ranks if index in rank.gpus}
     if not on_it:

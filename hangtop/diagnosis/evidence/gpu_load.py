@@ -29,7 +29,6 @@ from hangtop.diagnosis.tables.thresholds import (
     SPIN_UTILIZATION,
     STOOD_STILL_S,
 )
-from hangtop.diagnosis.yielding import give_way
 
 FEW = 256
 """GPUs whose past is read: it is kept packed."""
@@ -146,7 +145,6 @@ def _loads(job: Job) -> Mapping[int, Load]:
     apart = len(owners) // FEW | 1
     found: dict[int, Load] = {}
     for place, owner in enumerate(owners):
-        give_way()
         gpus = gpus_of(job, owner)
         if gpus:
             found[owner.rank] = _together([_load(gpu, newest_only=newest_only or bool(place % apart)) for gpu in gpus])

@@ -14,7 +14,6 @@ from hangtop.diagnosis.peers import median_without
 from hangtop.diagnosis.phrasing import count, listed, ranks_on, ranks_text, size
 from hangtop.diagnosis.roster import started_twice
 from hangtop.diagnosis.tables.thresholds import MEMORY_IDLE_BYTES, MEMORY_IMBALANCE_SHARE
-from hangtop.diagnosis.yielding import paced
 
 APART = 4
 """Nodes with leftovers that have a finding each; of more all have one."""
@@ -83,9 +82,9 @@ def gpu_memory_imbalance(job: Job) -> Iterator[Finding]:
     ]
     if len(held) < 3:
         return
-    amounts = sorted(amount for _, amount in paced(held))
+    amounts = sorted(amount for _, amount in held)
     middle = amounts[len(amounts) // 2 - 1]  # no GPU finds less than this in the middle of the others
-    for (node, gpu, at, _), amount in paced(held):
+    for (node, gpu, at, _), amount in held:
         bound = MEMORY_IMBALANCE_SHARE * (gpu.facts.memory_total or 0) if gpu.facts else 0
         if amount - middle < bound or amount - (rest := median_without(amounts, amount)) < bound:
             continue

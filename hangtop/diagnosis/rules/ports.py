@@ -15,7 +15,6 @@ from hangtop.diagnosis.evidence.events import event_line, events_on
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job, Node, Port
 from hangtop.diagnosis.phrasing import listed
-from hangtop.diagnosis.yielding import give_way
 
 
 class Symptom(NamedTuple):
@@ -207,7 +206,6 @@ def _was_up(event: LogEvent) -> bool:
 def _ports(job: Job) -> Iterator[tuple[Node, Port]]:
     """Every port with its node, in order: not kept, as tables of 16,384 are felt."""
     for name in sorted(job.nodes):
-        give_way()
         node = job.nodes[name]
         for port in sorted(node.ports, key=_PLACE):
             yield node, port

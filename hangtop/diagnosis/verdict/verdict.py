@@ -32,7 +32,6 @@ from hangtop.diagnosis.verdict.wait_boxes import wait_boxes
 from hangtop.diagnosis.waits.job_status import JobStatus, status_of_job
 from hangtop.diagnosis.waits.points import standing_at
 from hangtop.diagnosis.waits.rank_status import RankStatus
-from hangtop.diagnosis.yielding import give_way
 
 UNREACHABLE = "node_unreachable"
 """Of a node that does not answer nobody knows whether it holds anything back: it is no word on the job."""
@@ -49,12 +48,9 @@ def diagnose(job: Job) -> Verdict:
     """Judge one picture of a job. Pure: the same picture gives the same verdict, whatever the order of its parts."""
     job_status = status_of_job(job)
     found = [_survived(job_status, finding) for finding in _found(job_status)]
-    give_way()
     found += job_stalled(job_status, found)
     findings = with_shared_device(job, with_drain(job, rank_findings(found)))
-    give_way()
     outcome = _outcome(job_status, findings)
-    give_way()
     waits = wait_boxes(job_status, findings) if outcome in ("hung", "waiting") else ()
     summary, place = summary_of(job_status, outcome, findings), standing_at(job_status.graph)
     return Verdict(outcome, summary, findings, unread_sources(job_status), waits, place)
@@ -62,10 +58,8 @@ def diagnose(job: Job) -> Verdict:
 
 def _found(job_status: JobStatus) -> Iterable[Finding]:
     for rule in RULES:
-        give_way()
         yield from rule(job_status.job)
     for status_rule in STATUS_RULES:
-        give_way()
         yield from status_rule(job_status)
 
 

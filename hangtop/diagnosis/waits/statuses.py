@@ -15,7 +15,6 @@ from hangtop.diagnosis.tables.thresholds import SILENT_S
 from hangtop.diagnosis.waits.peers import told_by_connections
 from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus, frozen, in_c_code, stands, status_of
 from hangtop.diagnosis.waits.same_point import told_at_same_point, told_by_gpu
-from hangtop.diagnosis.yielding import give_way
 
 SHUT_OUT = ("denied", "timeout", "failed")
 """Errors of a dump that mean that this process resists, when its neighbours do not."""
@@ -37,7 +36,6 @@ def statuses_of(job: Job) -> Mapping[int, RankStatus]:
     resisting, loads = _resisting(dumps), lately(job)
     statuses = {}
     for number in sorted(numbers):
-        give_way()
         node, own = dumps.get(number, ("", []))
         process = processes.get(number)
         statuses[number] = _absent(job, number, own, process) or status_of(

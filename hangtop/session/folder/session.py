@@ -29,8 +29,8 @@ from hangtop.session.folder.joining import Process, joined, ranks_of_processes, 
 from hangtop.session.folder.logs import read_log
 from hangtop.session.folder.members import Member, Unreadable, members
 from hangtop.session.folder.streams import is_binary
+from hangtop.session.job_snapshot import NAMELESS
 from hangtop.session.options import SessionOptions
-from hangtop.session.picture import NAMELESS
 from hangtop.session.session import Session
 from hangtop.session.state.changes import Changes
 from hangtop.session.state.shares import NodeShares

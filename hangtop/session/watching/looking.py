@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from collectors.fleet.transport import TransportError
 from collectors.samples.stacks import StackDump
-from hangtop.session.aside import aside
 from hangtop.session.feed import AskingSession, Feed
 from hangtop.session.store import shift_of
+from hangtop.session.threads import run_in_thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class StackLooks:
         feed = self._feed
         if feed is None:
             return
-        await aside(_prepare)
+        await run_in_thread(_prepare)
         wanted = {node: of for node, of in self._pids(None).items() if not self._looking[node]}
         await asyncio.gather(*(warm_node(feed, node, of, py_spy) for node, of in wanted.items()))
 

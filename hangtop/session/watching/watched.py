@@ -8,10 +8,10 @@ from typing import Protocol
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
+from hangtop.session.job_snapshot import JobSnapshot, NodeSnapshot
 from hangtop.session.motion.progress import Progress
 from hangtop.session.node_settings import NodeSettings
 from hangtop.session.options import SessionOptions
-from hangtop.session.picture import NodeSheet, Picture, Sheet
 from hangtop.session.state.job_state import JobState, RankState
 from hangtop.session.watching.witnesses import Witnesses
 
@@ -20,10 +20,9 @@ class WatchedSession(Protocol):
     """A session as the watcher sees it; each member is described where :class:`~hangtop.session.session.Session` is."""
 
     options: SessionOptions
-    picture: Picture
     progress: Progress
     witnesses: Witnesses
-    told: NodeSettings
+    node_settings: NodeSettings
 
     @property
     def state(self) -> JobState:
@@ -43,11 +42,14 @@ class WatchedSession(Protocol):
     def ticking(self) -> Iterator[None]:
         """Look at the cheap signs of progress, a slice at a time."""
 
-    def sheet(self, nodes: Mapping[str, NodeSheet] | None = None) -> Sheet:
-        """What the picture of this moment is made of."""
+    def node_snapshot(self, name: str) -> NodeSnapshot:
+        """One node of this moment, copied."""
 
-    def pictured(self, sheet: Sheet) -> Job:
-        """Make the picture."""
+    def snapshot(self, nodes: Mapping[str, NodeSnapshot] | None = None) -> JobSnapshot:
+        """All of this moment, copied."""
+
+    def job_of(self, snapshot: JobSnapshot) -> Job:
+        """Make the job of a snapshot."""
 
     def living(self) -> list[RankState]:
         """The living ranks of the job."""

@@ -10,10 +10,9 @@ from functools import partial
 
 from hangtop.diagnosis.finding import Unknown, Verdict
 from hangtop.diagnosis.waits.patience import seen_after
-from hangtop.diagnosis.yielding import give_way
-from hangtop.session.aside import aside
-from hangtop.session.picture import NodeSheet
+from hangtop.session.job_snapshot import NodeSnapshot
 from hangtop.session.state.changes import Change
+from hangtop.session.threads import run_in_thread
 from hangtop.session.watching.look_times import LookTimes
 from hangtop.session.watching.watched import WatchedSession
 
@@ -23,8 +22,6 @@ LEISURE = 20.0
 """or so many times the CPU that one takes,"""
 LONGEST_PERIOD = 4.0
 """but no more than this."""
-LOOK_RESTS = 0.5
-"""Seconds that one rests in all while somebody waits for the screen."""
 LEAST_PAUSE = 2.0
 """Seconds between two verdicts, at the least."""
 DUTY = 20.0
@@ -32,7 +29,7 @@ DUTY = 20.0
 LONGEST_PAUSE = 30.0
 """but at least so often, in seconds."""
 SLICE = 24
-"""Nodes whose picture is made in one go: some 3 ms."""
+"""Nodes that are copied in one go: some 3 ms."""
 SMALL = 8
 """Nodes that are judged on the spot; with more of them the rules run in a thread, so that no key press waits."""
 SOON = 0.05
@@ -69,7 +66,7 @@ class Watcher:
         # A second of imports, which is no measure of what a verdict takes; beside connecting both are felt at the keys.
         await self._let_nodes_come()
         for name in NEEDED:
-            await aside(partial(importlib.import_module, name))
+            await run_in_thread(partial(importlib.import_module, name))
         try:
             while True:
                 await asyncio.sleep(self._pause())
@@ -118,7 +115,7 @@ class Watcher:
         elif self._times.nearly_due():
             self._ask_once(self._session.warm_stacks(), "start of what looks at stacks")
         if self._session.can_act:
-            self._session.told.keep_pace()
+            self._session.node_settings.keep_pace()
             if self._session.progress.motion.moving is not True:
                 # counts mean nothing while they move, and a communicator that is being made may not bear a question
                 # (NVIDIA/nccl#2346, 2.29.7)
@@ -134,10 +131,10 @@ class Watcher:
 
     async def _tick(self) -> None:
         """Look at progress, a slice at a time."""
-        cost, began, rests = 0.0, time.thread_time(), aside.rests(LOOK_RESTS)
+        cost, began = 0.0, time.thread_time()
         for _ in self._session.ticking():
             cost += time.thread_time() - began
-            await rests.give_way()
+            await asyncio.sleep(0)
             began = time.thread_time()
         self._look_cost = cost + time.thread_time() - began
 
@@ -155,12 +152,12 @@ class Watcher:
             return
         from hangtop.diagnosis.waits.job_status import native_wanted
 
-        sheet = self._session.sheet()
+        snapshot = self._session.snapshot()
 
         def wanted() -> tuple[int, ...]:
-            return native_wanted(self._session.pictured(sheet))
+            return native_wanted(self._session.job_of(snapshot))
 
-        ranks = wanted() if len(sheet.nodes) <= SMALL else await aside(wanted)
+        ranks = wanted() if len(snapshot.nodes) <= SMALL else await run_in_thread(wanted)
         if not again:
             ranks = tuple(rank for rank in ranks if rank not in self._read)
         if ranks:
@@ -212,28 +209,27 @@ class Watcher:
         from hangtop.diagnosis.verdict.verdict import diagnose
 
         session = self._session
-        nodes: dict[str, NodeSheet] = {}
+        nodes: dict[str, NodeSnapshot] = {}
         # CPU, not time: a machine that is busy with other work makes every verdict late, but none dearer.
-        copying, began, rests = 0.0, time.thread_time(), aside.rests()
+        copying, began = 0.0, time.thread_time()
         for number, name in enumerate(list(session.state.nodes), 1):
-            nodes[name] = session.picture.node(name)
+            nodes[name] = session.node_snapshot(name)
             if number % SLICE == 0:
                 copying += time.thread_time() - began
-                await rests.give_way()
+                await asyncio.sleep(0)
                 began = time.thread_time()
-        sheet = session.sheet(nodes)
+        snapshot = session.snapshot(nodes)
         copying += time.thread_time() - began
 
         def judge() -> Verdict:
             began = time.thread_time()
-            verdict = diagnose(session.pictured(sheet))
+            verdict = diagnose(session.job_of(snapshot))
             while nodes:  # all at once, thousands of them would keep the loop from running until they are gone
                 nodes.popitem()
-                give_way()
             self._cost = copying + time.thread_time() - began
             return verdict
 
-        return judge() if len(nodes) <= SMALL else await aside(judge)
+        return judge() if len(nodes) <= SMALL else await run_in_thread(judge)
 
     def _ripens(self) -> bool:
         """Tell, once a wait, that it has lasted as long as an alarm needs: what was seen of it is judged then."""

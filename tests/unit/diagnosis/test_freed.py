@@ -19,7 +19,7 @@ def test_a_judged_picture_holds_nothing_that_holds_it() -> None:
     gc.disable()
     try:
         before = pictures()
-        job = session.pictured(session.sheet())
+        job = session.job_of(session.snapshot())
         diagnose(job)
         assert pictures() == before + 1
         del job

@@ -246,17 +246,18 @@ ANY_SAMPLE = st.one_of([_sample(kind) for kind in SAMPLES])
 
 @given(st.lists(st.lists(ANY_SAMPLE, max_size=8), max_size=6))
 def test_no_sequence_of_valid_samples_breaks_it(chunks: Sequence[Sequence[NamedTuple]]) -> None:
+    from hangtop.session.job_snapshot import SnapshotContext, job_snapshot
     from hangtop.session.motion.progress import Progress
-    from hangtop.session.picture import Picture, PictureContext
 
     wire = Wire()
-    progress, picture = Progress(wire.store.state), Picture(wire.store.state)
+    progress = Progress(wire.store.state)
     wire.store.link(LinkChange("node1", "live", "", 1000.0))
     for chunk in chunks:
         wire.now += 1.0
         wire.store.samples("node1", chunk, 10)
         progress.look(wire.now)
-        job = picture.job(PictureContext(wire.now, 1.0, True, 60.0, progress.stood_still))
+        context = SnapshotContext(wire.now, 1.0, True, 60.0, progress.stood_still)
+        job = job_snapshot(wire.store.state, context).job()
         assert len({rank.rank for rank in job.ranks}) == len(job.ranks)
     hellos = [s for chunk in chunks for s in chunk if isinstance(s, Hello)]
     if hellos:

@@ -400,8 +400,8 @@ async def test_stacks_of_a_node_without_connection_are_dumps_with_an_error() -> 
 def test_logs_on_view_are_told_to_the_nodes_once() -> None:
     feed = Feed()
     session = Session(SessionOptions(logs=("/x/*.log",), job=("K", "V")), feed=feed)
-    session.told.view_logs({"/b", "/a"})
-    session.told.view_logs(["/a", "/b"])
+    session.node_settings.view_logs({"/b", "/a"})
+    session.node_settings.view_logs(["/a", "/b"])
     assert [(node, s.on_view, s.log_globs, s.job) for node, s in feed.told] == [
         (None, ["/a", "/b"], ["/x/*.log"], ["K", "V"])
     ]
@@ -410,8 +410,8 @@ def test_logs_on_view_are_told_to_the_nodes_once() -> None:
 def test_what_an_ended_job_left_is_asked_for_once() -> None:
     feed = Feed()
     session = Session(SessionOptions(logs=("/x/*.log",)), feed=feed)
-    session.told.read_left_behind()
-    session.told.read_left_behind()
+    session.node_settings.read_left_behind()
+    session.node_settings.read_left_behind()
     assert [(node, s.log_globs) for node, s in feed.told] == [(None, ["/x/*.log", ENDED])]
 
 
@@ -425,10 +425,10 @@ async def test_the_rules_are_loaded_once_no_node_connects_any_more(monkeypatch: 
     monkeypatch.setattr(watcher, "RUSH", 60.0)
     asked = asyncio.Event()
 
-    async def aside(_work: object) -> None:
+    async def run_in_thread(_work: object) -> None:
         asked.set()
 
-    monkeypatch.setattr(watcher, "aside", aside)
+    monkeypatch.setattr(watcher, "run_in_thread", run_in_thread)
     session = Session(SessionOptions(), feed=Feed())
     session.link(LinkChange("node1", "connecting", "", 1000.0))
     running = asyncio.create_task(session.watcher.run())

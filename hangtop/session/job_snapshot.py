@@ -15,7 +15,6 @@ from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import Gpu, Job, JobMotion, Look, NetworkUse, Node, Port, Rank
 from hangtop.diagnosis.roster import told_size
 from hangtop.diagnosis.waits.patience import own_timeout
-from hangtop.diagnosis.yielding import give_way, paced
 from hangtop.session.job_selection import one_job, told_once
 from hangtop.session.state.job_state import GpuState, JobState, NodeState, PortState, RankState
 from hangtop.session.state.time_series import SampleRing, TimeSeries
@@ -35,8 +34,8 @@ it stands still, all since then are."""
 
 
 @dataclass(frozen=True, slots=True)
-class PictureContext:
-    """What the picture cannot read from the state: the moment, and what the session knows of it."""
+class SnapshotContext:
+    """What a snapshot cannot read from the state: the moment, and what the session knows of it."""
 
     now: float
     watched: float
@@ -49,52 +48,43 @@ class PictureContext:
     unasked: bool = False
 
 
-NodeSheet: TypeAlias = tuple[Node, tuple[Rank, ...]]
+NodeSnapshot: TypeAlias = tuple[Node, tuple[Rank, ...]]
 """One node and its ranks, ended ones too."""
 
 
-class Picture:
-    """Builds pictures."""
+def node_snapshot(state: NodeState) -> NodeSnapshot:
+    """One node of this moment, copied."""
+    return _node(state), _ranks(state)
 
-    def __init__(self, state: JobState) -> None:
-        self._state = state
 
-    def node(self, name: str) -> NodeSheet:
-        """One node of this moment, copied."""
-        state = self._state.nodes[name]
-        return _node(state), _ranks(state)
+def job_snapshot(
+    state: JobState, context: SnapshotContext, nodes: Mapping[str, NodeSnapshot] | None = None
+) -> JobSnapshot:
+    """Everything of one moment, copied: the :class:`Job` may be made of it in another thread.
 
-    def sheet(self, frame: PictureContext, nodes: Mapping[str, NodeSheet] | None = None) -> Sheet:
-        """Everything of one moment, copied: what is made of it may be made in another thread.
-
-        ``nodes`` are those copied a moment ago, where copying thousands at once would be felt.
-        """
-        state = self._state
-        return Sheet(
-            frame=frame,
-            nodes={name: self.node(name) for name in state.nodes} if nodes is None else nodes,
-            stacks=_fresh(state.stacks, frame),
-            events=tuple(state.events),
-            progress=tuple(state.progress.values()),
-            recorders=tuple(state.recorders.values()),
-            ras=tuple(state.ras),
-            ras_events=tuple(state.ras_events),
-            world_size=state.world_size,
-            stack_ranks=state.stack_ranks,
-            passed=state.passed,
-        )
-
-    def job(self, frame: PictureContext) -> Job:
-        """The whole job at one moment."""
-        return self.sheet(frame).job()
+    ``nodes`` are those copied a moment ago, where copying thousands at once would be felt.
+    """
+    return JobSnapshot(
+        context=context,
+        nodes={name: node_snapshot(node) for name, node in state.nodes.items()} if nodes is None else nodes,
+        stacks=_recent(state.stacks, context),
+        events=tuple(state.events),
+        progress=tuple(state.progress.values()),
+        recorders=tuple(state.recorders.values()),
+        ras=tuple(state.ras),
+        ras_events=tuple(state.ras_events),
+        world_size=state.world_size,
+        stack_ranks=state.stack_ranks,
+        passed=state.passed,
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
-    """What a picture is made of."""
+class JobSnapshot:
+    """What a :class:`Job` is made of."""
 
-    frame: PictureContext
-    nodes: Mapping[str, NodeSheet]
+    context: SnapshotContext
+    nodes: Mapping[str, NodeSnapshot]
     stacks: Sequence[tuple[str, StackDump]]
     events: Sequence[tuple[str, LogEvent]]
     progress: tuple[CommProgress, ...]
@@ -107,20 +97,19 @@ class Sheet:
     passed: tuple[LogEvent, ...] = ()
 
     def job(self, probed: tuple[ProbeReport, ...] = (), traces: TracePicture | None = None) -> Job:
-        """Make the picture; ``probed`` and ``traces`` are what the session was told when it asked."""
-        frame = self.frame
+        """Make the job; ``probed`` and ``traces`` are what the session was told when it asked."""
+        context = self.context
         once = told_once(self.nodes)
         ranks, others, bystanders, ended = one_job(once.ranks)
-        give_way()
         events = _of_the_job(self.events, ranks, (*others, *ended))
-        home = _named if not frame.live else str
+        home = _named if not context.live else str
         return Job(
-            now=frame.now,
-            watched=frame.watched if frame.live else 0.0,
-            live=frame.live,
+            now=context.now,
+            watched=context.watched if context.live else 0.0,
+            live=context.live,
             nodes=self._nodes(),
             ranks=ranks,
-            world_size=told_size(rank.process.world_size for rank in paced(ranks)) or self.world_size,
+            world_size=told_size(rank.process.world_size for rank in ranks) or self.world_size,
             stacks=tuple(dump for _, dump in self.stacks),
             stack_ranks=self.stack_ranks or self._whose_stacks(ranks),
             stack_nodes=tuple(home(node) for node, _ in self.stacks),
@@ -131,19 +120,19 @@ class Sheet:
             recorders=self.recorders,
             ras=self.ras,
             ras_events=self.ras_events,
-            patience=frame.patience,
-            stood_still=frame.stood_still,
-            usual_pause=frame.usual_pause,
-            pauses=frame.pauses,
-            motion=frame.motion,
+            patience=context.patience,
+            stood_still=context.stood_still,
+            usual_pause=context.usual_pause,
+            pauses=context.pauses,
+            motion=context.motion,
             collective_timeout=own_timeout(
-                (rank.process.command for rank in paced(ranks)),
+                (rank.process.command for rank in ranks),
                 (e.data.get("timeout_ms") for _, e in events if e.kind == "torch.watchdog_timeout"),
             ),
             others=others,
             bystanders=bystanders,
             also=once.also,
-            unasked=frame.unasked,
+            unasked=context.unasked,
             probed=probed,
             traces=traces,
         )
@@ -151,7 +140,7 @@ class Sheet:
     def _nodes(self) -> Mapping[str, Node]:
         """All of them, but for one without a name of which nothing is known."""
         nodes = {name: node for name, (node, _) in self.nodes.items()}
-        if not self.frame.live and NAMELESS in nodes:
+        if not self.context.live and NAMELESS in nodes:
             node = nodes[NAMELESS]
             of_machine = any(name == NAMELESS and event.kind.startswith("kernel.") for name, event in self.events)
             if not (node.gpus or node.ports or node.gpu_fault or of_machine):
@@ -187,8 +176,8 @@ def _written(ranks: Iterable[Rank]) -> set[tuple[str, str]]:
     }
 
 
-def _fresh(stacks: Iterable[tuple[str, StackDump]], frame: PictureContext) -> list[tuple[str, StackDump]]:
-    oldest = frame.now - max(STACKS_KEPT, (frame.stood_still or 0.0) + 1.0) if frame.live else float("-inf")
+def _recent(stacks: Iterable[tuple[str, StackDump]], context: SnapshotContext) -> list[tuple[str, StackDump]]:
+    oldest = context.now - max(STACKS_KEPT, (context.stood_still or 0.0) + 1.0) if context.live else float("-inf")
     return [(node, dump) for node, dump in stacks if dump.at >= oldest]
 
 
