@@ -60,7 +60,7 @@ class Ranks(click.ParamType[frozenset[int]]):
         """Unfold the ranges."""
         if isinstance(value, frozenset):
             return value
-        from hangtop.diagnosis.stacks.ranks import parse_ranks
+        from hangtop.diagnosis.phrasing import parse_ranks
 
         try:
             return parse_ranks(str(value))

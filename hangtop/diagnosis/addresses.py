@@ -79,10 +79,8 @@ def nodes_by_address(job: Job, looks: Iterable[tuple[str, StackDump]]) -> dict[s
     return found
 
 
-def node_at(job: Job, target: str) -> str:
-    """Name the node of the job at the far end of ``tcp 10.0.0.7:2049``; empty for a stranger's, and for a loopback."""
-    kind, _, place = target.partition(", ")[0].partition(" ")
-    address = place.rpartition(":")[0].strip("[]")
-    if kind != "tcp" or not address or address.startswith("127.") or address == "::1":
+def node_at(job: Job, address: str) -> str:
+    """Name the node of the job that has an address; empty for a stranger's, and for a loopback."""
+    if not address or address.startswith("127.") or address == "::1":
         return ""
     return next((name for name, node in job.nodes.items() if address in names_of(node)), "")

@@ -8,8 +8,8 @@ from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import WaitBox
 from hangtop.diagnosis.phrasing import duration, of_several, rank_text
 from hangtop.diagnosis.stacks import Activity, Merged, StackGroup, TreeNode
-from hangtop.diagnosis.stacks.roles import main_thread
-from hangtop.diagnosis.stacks.system import sleep_left
+from hangtop.diagnosis.stacks.states import TargetKind, target_of
+from hangtop.diagnosis.stacks.threads import main_thread
 from hangtop.session.state.job_state import JobState
 from tui.frames import where
 from tui.looks.format import UNKNOWN, plural
@@ -221,5 +221,7 @@ def _standing(dump: StackDump) -> str:
 
 def _on(waiting_on: str) -> str:
     """What a call waits for, for people: of a sleep how long that will last yet."""
-    left = sleep_left(waiting_on)
-    return f"on {waiting_on}" if left is None else f"asleep for {duration(left) if left else 'less than 1 s'} more"
+    target = target_of(waiting_on)
+    if target.kind is not TargetKind.TIMER:
+        return f"on {waiting_on}"
+    return f"time.sleep, {duration(target.seconds) if target.seconds else 'less than 1 s'} left"

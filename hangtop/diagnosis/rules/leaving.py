@@ -42,7 +42,7 @@ def stuck_at_exit(job_status: JobStatus) -> Iterator[Finding]:
         "rank_stuck_at_exit", "critical", 0.85,
         f"{ranks_on((one.rank for one in named), (one.node for one in named))} "
         f"{'has' if len(named) == 1 else 'have'} finished and {'does' if len(named) == 1 else 'do'} not end, for "
-        f"{duration(held)} now: {doing.label.rpartition(': ')[2]}{told}",
+        f"{duration(held)} now: {(doing.behind or doing.meaning).words.format(op=doing.op)}{told}",
         ranks=tuple(one.rank for one in named),
         nodes=nodes_of(named),
         evidence=(

@@ -10,8 +10,7 @@ from hangtop.diagnosis.evidence.gpu_load import FEW, spins_at
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, ranks_on, ranks_text
-from hangtop.diagnosis.stacks.doing import Activity
-from hangtop.diagnosis.stacks.generic import SERVER
+from hangtop.diagnosis.stacks.states import Activity, Meaning
 from hangtop.diagnosis.tables.thresholds import (
     CHANCE,
     DATA_BOUND_SHARE,
@@ -135,7 +134,7 @@ def works_for_all(status: RankStatus) -> bool:
 
 def _serves(status: RankStatus) -> bool:
     """Between two requests, or within one: an engine that generates for the others is no slow one of them."""
-    return any(look.label == SERVER or "serving" in look.context for look in status.readings)
+    return any(look.meaning is Meaning.SERVES for look in status.readings)
 
 
 def data_bound(job_status: JobStatus) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from hangtop.diagnosis.phrasing import count, duration, listed, of_several, rank
 from hangtop.diagnosis.roster import known_ranks
 from hangtop.diagnosis.rules.absent import ONE_NUMBER, told_twice
 from hangtop.diagnosis.rules.stuck import COMING_UP, WHOLE_START, begun
+from hangtop.diagnosis.stacks.states import Meaning
 from hangtop.diagnosis.tables.thresholds import START_S
 from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of
 from hangtop.diagnosis.waits.job_status import JobStatus
@@ -156,7 +157,7 @@ def _before_the_others(coming: Sequence[RankStatus]) -> Sequence[RankStatus]:
 
     Rank 0 serves the store, and waits there for the others.
     """
-    early = [s for s in coming if s.activity and "rendezvous" in s.activity.label]
+    early = [s for s in coming if s.activity and s.activity.meaning is Meaning.RENDEZVOUS]
     if len(early) == len(coming):
         return ()
     return [s for s in early if s.rank != 0] or early
@@ -167,7 +168,7 @@ def _different_groups(coming: Sequence[RankStatus]) -> str:
     by_label: dict[str, list[int]] = defaultdict(list)
     for status in coming:
         by_label[status.activity.label if status.activity else ""].append(status.rank)
-    if len(by_label) < 2 or not all(" of rank" in label for label in by_label):
+    if len(by_label) < 2 or not all(status.activity and status.activity.members for status in coming):
         return ""
     return listed([f"{ranks_text(ranks)} {of_several(label, len(ranks))}" for label, ranks in by_label.items()])
 

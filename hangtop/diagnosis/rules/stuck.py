@@ -177,7 +177,7 @@ def _finding(job_status: JobStatus, graph: WaitGraph, kind: str, members: Sequen
     manner = f", {wake.figures}" if wake.figures and wake.figures != what else ""
     if in_a_kernel(first):
         manner = ", in a kernel that does not end, with nothing under way in the network while all others have"
-    if doing.waiting_on and manner.endswith(doing.waiting_on) and (far := node_at(job_status.job, doing.waiting_on)):
+    if far := node_at(job_status.job, doing.target.host):
         manner += f" ({far})"
     holder = f"; {doing.holder.name} holds it: {doing.holder.where}" if doing.holder else ""
     behind = holder + (f"; {told}" if (told := children_told(first)) else "")

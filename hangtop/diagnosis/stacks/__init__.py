@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from hangtop.diagnosis.stacks.doing import Activity, Context, Cpu, Group, Kind, Role, ThreadNote, Waits
+from hangtop.diagnosis.stacks.activity import activity
 from hangtop.diagnosis.stacks.export import as_folded, as_text, describe, summary
-from hangtop.diagnosis.stacks.judge import activity
 from hangtop.diagnosis.stacks.merge import Merged, StackGroup, StackLine, merge
-from hangtop.diagnosis.stacks.ranks import parse_ranks
+from hangtop.diagnosis.stacks.states import Activity, Meaning, TargetKind, ThreadNote, Waits
 from hangtop.diagnosis.stacks.tree import TreeNode
 
 __all__ = [
     "Activity",
-    "Context",
-    "Cpu",
-    "Group",
-    "Kind",
+    "Meaning",
     "Merged",
-    "Role",
     "StackGroup",
     "StackLine",
+    "TargetKind",
     "ThreadNote",
     "TreeNode",
     "Waits",
@@ -27,6 +23,5 @@ __all__ = [
     "as_text",
     "describe",
     "merge",
-    "parse_ranks",
     "summary",
 ]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hangtop.diagnosis.phrasing import of_several
-from hangtop.diagnosis.stacks.doing import Activity
 from hangtop.diagnosis.stacks.merge import Merged, StackGroup
+from hangtop.diagnosis.stacks.states import Activity
 from hangtop.diagnosis.stacks.tree import TreeNode
 
 

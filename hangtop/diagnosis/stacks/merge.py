@@ -8,13 +8,10 @@ from dataclasses import dataclass
 
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.phrasing import folded as folded_ranks
-from hangtop.diagnosis.stacks.doing import Activity, Role
-from hangtop.diagnosis.stacks.folding import folded
-from hangtop.diagnosis.stacks.judge import activity
-from hangtop.diagnosis.stacks.look import look
-from hangtop.diagnosis.stacks.reading import read
-from hangtop.diagnosis.stacks.roles import main_thread, role
-from hangtop.diagnosis.stacks.system import System
+from hangtop.diagnosis.stacks.activity import activity, look_at
+from hangtop.diagnosis.stacks.parsed import folded, parse
+from hangtop.diagnosis.stacks.states import Activity, Role
+from hangtop.diagnosis.stacks.threads import main_thread, role
 from hangtop.diagnosis.stacks.tree import TreeNode, grow
 
 
@@ -141,12 +138,12 @@ def _trees(chosen: Mapping[int, Sequence[StackDump]]) -> dict[Role, TreeNode]:
     for rank, dumps in chosen.items():
         for dump in dumps:
             main = main_thread(dump)
-            seen = look(dump)
+            seen = look_at(dump)
             if seen is not None:
-                stacks["main" if dump.pid == dump.rank_pid else "data_worker"].append((rank, folded(seen.reading)))
+                stacks["main" if dump.pid == dump.rank_pid else "data_worker"].append((rank, folded(seen.stack)))
             for thread in dump.threads:
                 if thread is not main and dump.pid == dump.rank_pid:
-                    lines = folded(read(thread.frames, System(), main=False))
+                    lines = folded(parse(thread.frames, main=False))
                     if lines:
                         stacks[role(thread, dump)].append((rank, lines))
     return {name: grow(found) for name, found in stacks.items()}

@@ -1,4 +1,4 @@
-"""Which thread of a rank tells what the rank does: main, or the one that main has handed the work to.
+"""What the threads of a rank are there for, and which one tells what the rank does.
 
 Autograd runs hooks and ZeRO-3's gathers in threads of its own; checkpoints are written by executors; actors and some
 trainers run the whole training loop in a worker thread while main sits in an event loop. There main's own frames say
@@ -7,80 +7,126 @@ only that it waits for a thread: what that thread does is what the rank does.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from collectors.samples.stacks import Frame, StackDump, ThreadStack
-from hangtop.diagnosis.stacks.doing import Kind, Role
 from hangtop.diagnosis.stacks.frames import function, is_in, library
-from hangtop.diagnosis.stacks.reading import Reading, read
-from hangtop.diagnosis.stacks.roles import role, started_by_python
-from hangtop.diagnosis.stacks.system import System
+from hangtop.diagnosis.stacks.parsed import ParsedStack, parse
+from hangtop.diagnosis.stacks.states import Kind, Meaning, Role
 
-_NUMBER = re.compile(r"[-_]\d+$")
-"""What a pool adds to the names of its threads: it differs from rank to rank."""
+_ROLE_FILES: tuple[tuple[str, Role], ...] = (
+    ("torch/utils/data/_utils/pin_memory.py", "pin_memory"),
+    ("torch/distributed/elastic/", "heartbeat"),
+    ("torch/distributed/rendezvous.py", "store"),
+    ("torch/_inductor/compile_worker/", "python"),
+)
+_ROLE_SYMBOLS: tuple[tuple[str, Role], ...] = (
+    ("c10d::ProcessGroupNCCL::ncclCommWatchdog", "watchdog"),
+    ("c10d::ProcessGroupNCCL::watchdogHandler", "watchdog"),
+    ("c10d::ProcessGroupNCCL::Watchdog", "watchdog"),
+    ("c10d::ProcessGroupNCCL::heartbeatMonitor", "heartbeat"),
+    ("c10d::ProcessGroupNCCL::HeartbeatMonitor", "heartbeat"),
+    ("c10d::ProcessGroupGloo::runLoop", "gloo"),
+    ("gloo::transport::", "gloo"),
+    ("c10d::detail::TCPStoreMasterDaemon", "store"),
+    ("c10d::detail::LibUVStoreDaemon", "store"),
+    ("torch::autograd::Engine::thread_init", "autograd"),
+    ("torch::autograd::python::PythonEngine::thread_init", "autograd"),
+)
+_AUTOGRAD_FILES = (
+    "torch/autograd/function.py", "torch/autograd/graph.py", "torch/utils/checkpoint.py", "torch/_functorch/",
+    "torch/distributed/fsdp/", "torch/distributed/_composable/", "torch/nn/parallel/distributed.py",
+    "torch/distributed/algorithms/ddp_comm_hooks/",
+)  # fmt: skip
+_STARTED_BY_PYTHON = frozenset(("_bootstrap", "_bootstrap_inner"))
 _SERVANTS: frozenset[Role] = frozenset(("main", "watchdog", "heartbeat", "gloo", "pin_memory", "store"))
 """Threads that work for the libraries, whatever the job does."""
-_HANDED_OVER = ("future", "thread to end", "pool of threads", "event loop")
-"""Words of the labels of waits that end when a thread has done its work."""
-_POOLED = ("waits for a future", "waits for a pool of threads")
-"""How the labels begin of waits that a pool's threads may end."""
+_HANDED_OVER = frozenset((Meaning.FUTURE, Meaning.THREAD, Meaning.THREAD_POOL, Meaning.EVENT_LOOP))
+"""Waits that end when a thread has done its work."""
+_POOLED = frozenset((Meaning.FUTURE, Meaning.THREAD_POOL))
+"""Waits that a pool's threads may end."""
+_QUEUES = frozenset((Meaning.QUEUE, Meaning.QUEUE_TAKEN, Meaning.PROCESS_QUEUE))
 _POOL, _ITEM = "concurrent/futures/thread.py", "run"
 """What a pool's thread is in while it works."""
-_SERVES = "torch/distributed/rpc/internal.py"
-"""Where torch runs what another rank called (2.13)."""
-_ON_THE_HOST = "jax/_src/callback.py"
-"""Where JAX runs what a program on its device calls on the host, in a thread of XLA's (0.10)."""
 _OPEN: frozenset[Kind] = frozenset(("backward", "forward"))
 _PASSIVE: frozenset[Kind] = frozenset(("lock", "sleep", "unknown"))
 """What main does while others of its threads may do the rank's work."""
 
 
-def thread_that_counts(dump: StackDump, main: ThreadStack, reading: Reading) -> tuple[Reading, Role]:
-    """Reading and role of the thread that tells what the rank does, given the main thread and its reading."""
-    called = None
-    if reading.waits in ("peers", "device") and len(dump.threads) > 1:
-        called = _called_by_others(dump, main) if reading.waits == "peers" else _called_by_the_device(dump, main)
-    return called or _handed_to(dump, main, reading)
+def main_thread(dump: StackDump) -> ThreadStack | None:
+    """The main thread of a dump; None when it has none (torn, or no frames at all)."""
+    for thread in dump.threads:
+        if thread.os_thread_id == dump.pid or thread.name == "MainThread":
+            return thread
+    # a process that never imported threading names none; the program's first line is on its main thread
+    named = [thread for thread in dump.threads if any(frame.name == "<module>" for frame in thread.frames)]
+    return named[0] if named else None
 
 
-def _handed_to(dump: StackDump, main: ThreadStack, reading: Reading) -> tuple[Reading, Role]:
-    """The thread that main has handed its work to; main itself where it has not."""
+def role(thread: ThreadStack, dump: StackDump) -> Role:
+    """What a thread of a dump is there for."""
+    if thread is main_thread(dump):
+        return "main" if dump.pid == dump.rank_pid else "data_worker"
+    for frame in thread.frames:
+        if frame.native:
+            found = (meaning for symbol, meaning in _ROLE_SYMBOLS if frame.name.startswith(symbol))
+        else:
+            found = (meaning for part, meaning in _ROLE_FILES if is_in(frame.file, part))
+        if (meaning := next(found, None)) is not None:
+            return meaning
+    return "autograd" if _by_the_engine(thread) else "python"
+
+
+def _by_the_engine(thread: ThreadStack) -> bool:
+    """Autograd's threads are C++'s: Python enters them through hooks, without its own start of a thread."""
+    python = [frame for frame in thread.frames if not frame.native]
+    if not python or _started_by_python(python):
+        return False
+    return any(is_in(frame.file, part) for frame in python for part in _AUTOGRAD_FILES)
+
+
+def _started_by_python(frames: Sequence[Frame]) -> bool:
+    """True for a thread that :mod:`threading` started; False for one of C++ that calls into Python."""
+    return any(not frame.native and function(frame.name) in _STARTED_BY_PYTHON for frame in frames)
+
+
+def thread_that_counts(dump: StackDump, main: ThreadStack, stack: ParsedStack) -> tuple[ParsedStack, Role]:
+    """Stack and role of the thread that main has handed its work to; main's own where it has not."""
     own: Role = "main" if dump.pid == dump.rank_pid else "data_worker"
-    if len(dump.threads) == 1 or reading.waits == "peers" or "shutdown" in reading.context:
-        return reading, own
-    hands_over = any(word in reading.label for word in _HANDED_OVER)
-    passive = reading.kind in _PASSIVE or hands_over or not reading.user
-    if not (passive or reading.kind in _OPEN):
-        return reading, own
-    others = [pair for pair in _others(dump, main) if may_bring(dump, reading, pair[0])]
-    if reading.kind == "backward":
+    if len(dump.threads) == 1 or stack.waits == "peers" or "shutdown" in stack.context:
+        return stack, own
+    hands_over = stack.meaning in _HANDED_OVER
+    passive = stack.kind in _PASSIVE or hands_over or not stack.user
+    if not (passive or stack.kind in _OPEN):
+        return stack, own
+    others = [pair for pair in _others(dump, main) if may_bring(dump, stack, pair[0])]
+    if stack.kind == "backward":
         hooks = list(_called_by_the_engine(others))
         if hooks:
             return hooks[0]
     for inner, part in others:
         # beside a backward pass a thread of the job's own may gather a checkpoint: only C++'s threads are part of it
-        if inner.waits == "peers" and (passive or not started_by_python(inner.frames)):
+        if inner.waits == "peers" and (passive or not _started_by_python(inner.frames)):
             return inner, part
     for inner, part in others:
         if inner.waits == "device" and passive:
             return inner, part
     working = [pair for pair in others if pair[0].user]
-    if "event loop" in reading.label:  # what a coroutine awaits is on no stack, and is not a thread with nothing to do
+    if stack.meaning is Meaning.EVENT_LOOP:  # what a coroutine awaits is on no stack, and no thread with nothing to do
         working = [pair for pair in working if not at_a_queue(pair[0])]
     if len(working) > 1:  # one that a framework runs the job in, beside those that the job's own code started
         working = [pair for pair in working if _run_by_a_library(pair[0])]
-    if (hands_over or (passive and not reading.user)) and len(working) == 1:
+    if (hands_over or (passive and not stack.user)) and len(working) == 1:
         return working[0]
-    return reading, own
+    return stack, own
 
 
-def may_bring(dump: StackDump, waits: Reading, other: Reading) -> bool:
+def may_bring(dump: StackDump, waits: ParsedStack, other: ParsedStack) -> bool:
     """Whether another thread may end this wait: of one for a pool that is at work only that pool's threads may.
 
     Others sleep or wait as well while they have nothing to do: trackers, heartbeats, those that prefetch.
     """
-    if not waits.label.startswith(_POOLED) or not any(_works_in_a_pool(thread.frames) for thread in dump.threads):
+    if waits.meaning not in _POOLED or not any(_works_in_a_pool(thread.frames) for thread in dump.threads):
         return True
     return _works_in_a_pool(other.frames)
 
@@ -89,32 +135,12 @@ def _works_in_a_pool(frames: Sequence[Frame]) -> bool:
     return any(function(frame.name) == _ITEM and is_in(frame.file, _POOL) for frame in frames)
 
 
-def _called_by_others(dump: StackDump, main: ThreadStack) -> tuple[Reading, Role] | None:
-    """A thread in the job's own code that another rank called (torch RPC): what main waits for meanwhile tells less."""
-    for thread in dump.threads:
-        if any(frame.name == "_run_function" and frame.file.endswith(_SERVES) for frame in thread.frames):
-            inner = read(thread.frames, System(), main=False)
-            if thread is not main and inner.user:
-                return inner, role(thread, dump)
-    return None
+def at_a_queue(stack: ParsedStack) -> bool:
+    """A thread that waits until its queue is filled, or emptied, as those that prefetch do most of the time."""
+    return stack.meaning in _QUEUES
 
 
-def _called_by_the_device(dump: StackDump, main: ThreadStack) -> tuple[Reading, Role] | None:
-    """A thread in the job's own code that the program on the device waits for: it is what main's wait is for."""
-    for thread in dump.threads:
-        if thread is not main and any(is_in(frame.file, _ON_THE_HOST) for frame in thread.frames):
-            inner = read(thread.frames, System(), main=False)
-            if inner.user and not started_by_python(thread.frames):
-                return inner, role(thread, dump)
-    return None
-
-
-def at_a_queue(reading: Reading) -> bool:
-    """A thread that waits for whoever fills its queue, or empties it, as those that prefetch do most of the time."""
-    return reading.kind == "lock" and "queue" in reading.label
-
-
-def _called_by_the_engine(others: Sequence[tuple[Reading, Role]]) -> Iterator[tuple[Reading, Role]]:
+def _called_by_the_engine(others: Sequence[tuple[ParsedStack, Role]]) -> Iterator[tuple[ParsedStack, Role]]:
     """Threads in which the engine of a backward pass calls into Python, those in torch's own files first.
 
     A hook that is registered on a tensor is called from C++ with no file of torch's in between. While main is in a
@@ -122,40 +148,23 @@ def _called_by_the_engine(others: Sequence[tuple[Reading, Role]]) -> Iterator[tu
     """
     for named in (True, False):
         for inner, part in others:
-            by_the_engine = part == "autograd" if named else part == "python" and not started_by_python(inner.frames)
+            by_the_engine = part == "autograd" if named else part == "python" and not _started_by_python(inner.frames)
             if by_the_engine and inner.kind != "unknown" and (inner.decided_by is not None or inner.user):
                 yield inner, "autograd"
 
 
-def second_collective(dump: StackDump, judged: Reading) -> str:
-    """``gather_object in its thread AsyncCheckpointExecutor``: a collective in which another thread waits as well.
-
-    Empty where the judged thread is in none, or alone in one. Only threads that Python started count: those of C++ are
-    part of what the judged one does.
-    """
-    if judged.kind != "collective" or judged.waits != "peers" or len(dump.threads) == 1:
-        return ""
-    for thread in dump.threads:
-        if not started_by_python(thread.frames) or role(thread, dump) != "python":
-            continue
-        inner = read(thread.frames, System(), main=False)
-        if inner.kind == "collective" and inner.waits == "peers" and inner.op and inner.frames != judged.frames:
-            return f"{inner.op} in its thread {_NUMBER.sub('', thread.name) or 'without a name'}"
-    return ""
-
-
-def _run_by_a_library(reading: Reading) -> bool:
+def _run_by_a_library(stack: ParsedStack) -> bool:
     """The user's code is called from a library's, not started as a thread by itself."""
-    outer = reading.frames[reading.frames.index(reading.user[-1]) + 1 :]
+    outer = stack.frames[stack.frames.index(stack.user[-1]) + 1 :]
     return any(not frame.native and library(frame.file) not in ("", "python") for frame in outer)
 
 
-def _others(dump: StackDump, main: ThreadStack) -> Iterator[tuple[Reading, Role]]:
+def _others(dump: StackDump, main: ThreadStack) -> Iterator[tuple[ParsedStack, Role]]:
     for thread in dump.threads:
         if thread is main or not thread.frames:
             continue
         part = role(thread, dump)
         if part not in _SERVANTS:
-            inner = read(thread.frames, System(), main=False)
+            inner = parse(thread.frames, main=False)
             if inner.user or inner.decided_by is not None:
                 yield inner, part

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from collectors.samples.stacks import Frame, StackDump
-from hangtop.diagnosis.stacks.reading import begins_a_program
-from hangtop.diagnosis.stacks.roles import main_thread
-from hangtop.diagnosis.stacks.system import system
+from hangtop.diagnosis.stacks.kernel import TRACED, kernel_view
+from hangtop.diagnosis.stacks.parsed import begins_a_program
+from hangtop.diagnosis.stacks.threads import main_thread
 
 CUT = "torn: its outer frames are missing"
 _NOTHING = Frame("", "", 0, native=False)
 """Stands for the outermost frame of a main thread that has none."""
-TRACED = "t"
-"""State of a process that a debugger holds, or a look."""
 
 
 def untorn(dumps: list[StackDump]) -> list[StackDump]:
@@ -33,7 +31,7 @@ def not_in_time(dump: StackDump) -> bool:
 def unheld(dumps: list[StackDump], state: str) -> list[StackDump]:
     """Leave out looks at a moment when another look held the process, which the kernel last showed in ``state``.
 
-    They show no call, and who held it instead of what it waits on.
+    They show no call, and the holder instead of what the process waits on.
     """
     free = [dump for dump in dumps if dump.state != TRACED]
     return free if state != TRACED and any(dump.threads for dump in free) else dumps
@@ -45,32 +43,27 @@ def _cut_ones_as_torn(dumps: list[StackDump]) -> list[StackDump]:
     Known by an outermost frame that begins no program, or none at all, of a main thread that computes, where another
     look at it shows another one. A program that embeds Python may begin anywhere, but always there.
     """
-    if not any(map(_may_be_cut, dumps)):
-        return dumps
     roots = [_root(dump) for dump in dumps]
-    cut = [place for place, dump in enumerate(dumps) if _may_be_cut(dump) and _begins_nothing(roots[place])]
+    cut = {
+        number
+        for number, (dump, root) in enumerate(zip(dumps, roots, strict=True))
+        if root is not None
+        and not begins_a_program(root)
+        and dump.method == "nonblocking"
+        and kernel_view(dump).waits == "nothing"
+    }
     if not cut or len({(root.name, root.file) for root in roots if root is not None}) < 2:
         return dumps
     return [
-        dump._replace(threads=[], method="none", error=CUT) if place in cut else dump
-        for place, dump in enumerate(dumps)
+        dump._replace(threads=[], method="none", error=CUT) if number in cut else dump
+        for number, dump in enumerate(dumps)
     ]
-
-
-def _may_be_cut(dump: StackDump) -> bool:
-    return dump.method == "nonblocking" and system(dump).waits == "nothing"
-
-
-def _begins_nothing(root: Frame | None) -> bool:
-    return root is not None and not begins_a_program(root)
 
 
 def _root(dump: StackDump) -> Frame | None:
     """The outermost Python frame of a rank's own main thread."""
-    if not dump.threads or dump.pid != dump.rank_pid:
-        return None
-    main = main_thread(dump)
-    return _outermost(main.frames) if main is not None else None
+    main = main_thread(dump) if dump.pid == dump.rank_pid else None
+    return None if main is None else _outermost(main.frames)
 
 
 def _outermost(frames: Sequence[Frame]) -> Frame:

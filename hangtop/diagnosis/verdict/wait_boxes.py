@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hangtop.diagnosis.finding import NAME_NOBODY, Finding, WaitBox
 from hangtop.diagnosis.groups.edges import Waits
 from hangtop.diagnosis.groups.witnesses import waits_of
-from hangtop.diagnosis.stacks.judge import CLOSED
+from hangtop.diagnosis.stacks.states import Meaning
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.peers import by_frames
 from hangtop.diagnosis.waits.rank_status import RankStatus
@@ -149,6 +149,6 @@ def _doing(status: RankStatus) -> str:
         return f"{state} in {status.activity.op} at {status.where}"
     if status.state == "missing" and status.node:
         return "is out of reach with its node"
-    if status.where == CLOSED:
+    if status.activity is not None and not status.activity.where and status.activity.meaning is Meaning.CLOSED:
         return "could not be looked at" if status.state == "unseen" else state
     return f"{state}: {status.where}" if status.where else state

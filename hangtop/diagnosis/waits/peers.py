@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.addresses import nodes_by_address
 from hangtop.diagnosis.groups.edges import Waits
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import rank_text
+from hangtop.diagnosis.stacks.states import Meaning, Target, TargetKind, Wording, label_of
 from hangtop.diagnosis.waits.rank_status import RankStatus, waiting_for
 
 
@@ -33,8 +32,6 @@ def by_frames(statuses: Iterable[RankStatus]) -> Iterator[Waits]:
         yield Waits(rank, (peer,), "", doing.op, None, "stack", True)
 
 
-_HOLDER = re.compile(r"^tcp \S+, process (\d+) ")
-_FAR = re.compile(r"^tcp \[?([\w.:]+?)\]?:(\d+)$")
 _RECEIVES = frozenset(("read", "readv", "recvfrom", "recvmsg", "accept", "accept4", "connect"))
 
 
@@ -52,15 +49,15 @@ def told_by_connections(
         doing = status.activity
         if status.state != "working" or doing is None or doing.kind != "code" or doing.waits != "storage":
             continue
-        if not doing.waiting_on.startswith("tcp "):
+        if doing.target.kind is not TargetKind.TCP:
             continue
         peers = peers or _Peers(job, dumps)
-        peer = peers.at(status.node, doing.waiting_on)
+        peer = peers.at(status.node, doing.target)
         if peer is None or peer == status.rank:
             continue
-        receives = doing.syscall in _RECEIVES
-        label = f"waits to {'receive from' if receives else 'send to'} {rank_text(peer)}, over TCP"
-        told = doing._replace(kind="p2p", waits="peers", op="recv" if receives else "send", peer=peer, label=label)
+        meaning, op = Meaning.OVER_TCP, "recv" if doing.syscall in _RECEIVES else "send"
+        label = label_of(Wording(meaning, op, peer))
+        told = doing._replace(kind=meaning.kind, meaning=meaning, waits=meaning.waits, op=op, peer=peer, label=label)
         found[status.rank] = waiting_for(job, status, told)
     return found
 
@@ -80,15 +77,11 @@ class _Peers:
                 self._by_port[place] = rank if self._by_port.get(place, rank) == rank else None  # a fork has it, too
         self._nodes = nodes_by_address(job, ((node, dump) for node, own in dumps.values() for dump in own))
 
-    def at(self, node: str, target: str) -> int | None:
-        """The rank at the far end of ``tcp 10.0.0.7:40001`` of a node, or ``tcp …, process 71 (python3)``."""
-        beside = _HOLDER.match(target)
-        if beside is not None:
-            return self._by_pid.get((node, int(beside[1])))
-        far = _FAR.match(target)
-        if far is None:
-            return None
-        place = far[1], int(far[2])
-        if place in self._by_port and self._nodes.get(far[1]):
+    def at(self, node: str, target: Target) -> int | None:
+        """The rank at the far end of a connection of a node, where the process at that end is told, or its port."""
+        if target.pid is not None:
+            return self._by_pid.get((node, target.pid))
+        place = target.host, target.port
+        if place in self._by_port and self._nodes.get(target.host):
             return self._by_port[place]
-        return self._by_port.get((self._nodes.get(far[1], ""), place[1]))
+        return self._by_port.get((self._nodes.get(target.host, ""), target.port))

@@ -10,7 +10,7 @@ from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.evidence.gpu_load import Load
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.stacks import activity
-from hangtop.diagnosis.stacks.doing import Activity
+from hangtop.diagnosis.stacks.states import Activity
 from hangtop.diagnosis.stacks.torn import unheld, untorn
 from hangtop.diagnosis.tables.thresholds import (
     LATE_LOOKS,

@@ -7,7 +7,7 @@ from typing import overload
 
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.stacks import activity
-from hangtop.diagnosis.stacks.doing import Activity
+from hangtop.diagnosis.stacks.states import Activity
 
 
 class Readings(Sequence[Activity]):
@@ -69,6 +69,7 @@ def by_native(doing: Activity, dumps: list[StackDump]) -> Activity | None:
 def with_meaning(doing: Activity, told: Activity) -> Activity:
     """Take the meaning from a look with native frames at the same place; time and movement from the others."""
     return doing._replace(
-        kind=told.kind, op=told.op, label=told.label, waits=told.waits, context=doing.context | told.context,
-        decided_by=told.decided_by, holder=told.holder or doing.holder, frames=told.frames, native_would_tell=False,
+        kind=told.kind, meaning=told.meaning, op=told.op, label=told.label, waits=told.waits,
+        context=doing.context | told.context, decided_by=told.decided_by, holder=told.holder or doing.holder,
+        frames=told.frames, native_would_tell=False,
     )  # fmt: skip

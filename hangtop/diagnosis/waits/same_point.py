@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.stacks.doing import Activity
+from hangtop.diagnosis.stacks.states import Activity, Meaning
 from hangtop.diagnosis.tables.thresholds import WORTH_SAYING_S
 from hangtop.diagnosis.waits.rank_status import RankStatus, told_by
 
@@ -78,8 +78,9 @@ def _in_a_call(status: RankStatus) -> bool:
 
 def waits_for_gpu(doing: Activity) -> Activity:
     """The same as a wait for its own GPU, as that tells."""
+    meaning = Meaning.GPU_FULL
     return doing._replace(
-        kind="device", waits="device", label="most likely waits for its GPU, which is full", native_would_tell=False
+        kind=meaning.kind, meaning=meaning, waits=meaning.waits, label=meaning.words, native_would_tell=False
     )
 
 

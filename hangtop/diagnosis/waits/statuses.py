@@ -9,7 +9,7 @@ from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.evidence.gpu_load import lately
 from hangtop.diagnosis.job import Job, Node, Rank
 from hangtop.diagnosis.roster import world_size
-from hangtop.diagnosis.stacks.doing import Activity
+from hangtop.diagnosis.stacks.states import Activity
 from hangtop.diagnosis.stacks.torn import not_in_time
 from hangtop.diagnosis.tables.thresholds import SILENT_S
 from hangtop.diagnosis.waits.peers import told_by_connections

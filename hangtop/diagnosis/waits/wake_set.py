@@ -18,12 +18,9 @@ from statistics import median_low
 from typing import NamedTuple
 
 from collectors.samples.ranks import Helper
-from collectors.samples.stacks import RUNS
 from hangtop.diagnosis.phrasing import duration, listed, size
-from hangtop.diagnosis.stacks.doing import Activity, ThreadNote, Waits
-from hangtop.diagnosis.stacks.generic import LOCK_FILE, PROMPT
-from hangtop.diagnosis.stacks.system import FILE_LOCKS, OPENS, sleep_left
-from hangtop.diagnosis.stacks.torn import TRACED
+from hangtop.diagnosis.stacks.kernel import FILE_LOCKS, OPENS, TRACED
+from hangtop.diagnosis.stacks.states import Activity, Meaning, TargetKind, ThreadNote, Waits
 from hangtop.diagnosis.tables.thresholds import IDLE_CORES, LATE_LOOKS, SOME_CORES
 from hangtop.diagnosis.tables.wchan import call_at
 from hangtop.diagnosis.waits.children import ENDED, STOPPED, awaited, children_of, known_to_all
@@ -116,7 +113,7 @@ def _work(status: RankStatus, moved: Motion, doing: Activity | None, waiters: Se
     for verb, rate in moving:
         if (rate or 0.0) > LITTLE_BYTES_PER_S:
             return f"{verb} {size(rate or 0.0)}/s"
-    answers = doing is not None and doing.waiting_on.endswith(RUNS)
+    answers = doing is not None and doing.target.runs
     return "a process on its node works on the answer" if answers else ""
 
 
@@ -129,15 +126,15 @@ def _blocked_inside(status: RankStatus, doing: Activity, waiters: Sequence[RankS
 
     A thread at a line at which the waiters have one, too (a heartbeat, a logger), brings nothing.
     """
-    if doing.label.startswith(PROMPT):
+    if doing.meaning is Meaning.PROMPT:
         return True  # a breakpoint that was left in the program
-    if doing.syscall in FILE_LOCKS or doing.label.startswith(LOCK_FILE) or doing.waits in ("time", "nothing"):
+    if doing.syscall in FILE_LOCKS or doing.meaning is Meaning.LOCK_FILE or doing.waits in ("time", "nothing"):
         return False
     if doing.waits in ("helper", "storage"):
         children = awaited(status)
         if doing.waits == "helper" and any(child.state in (*ENDED, *STOPPED) for child in children):
             return True  # which of several it waits for is not known, but that one does not answer
-        at_a_pipe = doing.waiting_on.startswith("pipe") or (status.motion.wchan or doing.wchan).startswith(PIPES)
+        at_a_pipe = doing.target.kind is TargetKind.PIPE or (status.motion.wchan or doing.wchan).startswith(PIPES)
         return (doing.waits == "helper" or at_a_pipe) and all(map(_child_inside, children))
     threads: Sequence[ThreadNote] = (doing.holder,) if doing.holder is not None else doing.others
     everywhere = {one.where for waiter in waiters if waiter.activity is not None for one in waiter.activity.others}
@@ -158,19 +155,26 @@ def _child_inside(child: Helper) -> bool:
 
 def _blocked_on(doing: Activity) -> str:
     """What blocks a rank, in the words of the kernel or of its frames."""
-    left = sleep_left(doing.waiting_on)
-    if left is not None:
-        return f"time.sleep, {duration(left)} left"
+    if doing.target.kind is TargetKind.TIMER:
+        return f"time.sleep, {duration(doing.target.seconds)} left"
     if doing.waits == "time":
         return "sleeps"
-    if doing.label.startswith((PROMPT, LOCK_FILE)):
-        return doing.label.partition(" (")[0]
+    if doing.meaning in (Meaning.PROMPT, Meaning.LOCK_FILE):
+        return doing.meaning.words
     if doing.waiting_on and doing.syscall in OPENS:
         alone = ", a named pipe whose other end nobody opens" if doing.wchan in NO_PARTNER else ""
-        return f"blocked opening {doing.waiting_on.replace(', to ', ' to ')}{alone}"
+        return f"blocked opening {_opened(doing)}{alone}"
     if doing.waiting_on:
         return f"blocked on {doing.waiting_on}"
     call = doing.syscall if doing.syscall not in ("", "none", "running", "futex") else ""
     threads = [f"its thread {note.name} is at {note.where}" for note in doing.others if note.where]
     beside = f"; {listed(threads, 2)}" if doing.waits == "lock" and doing.holder is None and threads else ""
     return f"blocked in {call}" if call else doing.label + beside
+
+
+def _opened(doing: Activity) -> str:
+    """``/ckpt/w.pt to write``: the file that a call opens, and what for."""
+    target = doing.target
+    if target.kind is not TargetKind.FILE:
+        return doing.waiting_on
+    return f"{target.name} to {target.purpose}" if target.purpose else target.name

@@ -10,7 +10,6 @@ from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import JobMotion
 from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import MOVING, Sketch, alarms, first, kinds
-from tests.support.stacks import thread
 
 JAX = "/venv/lib/python3.11/site-packages/jax/_src"
 READS_LOSS = [
@@ -96,32 +95,6 @@ def test_a_slow_rank_that_wakes_as_the_others_do_takes_steps(cores: float) -> No
     job = three()
     job.ranks(2).at(["augment_again train.py:92", "main train.py:39"]).pulse(cores=cores, switches=5.0)
     assert "rank_stuck_in_code" not in kinds(job.verdict())
-
-
-HOST_CALL = [
-    "log_metrics train.py:21",
-    f"_FlatCallback.__call__ {JAX}/callback.py:71",
-    f"pure_callback_impl {JAX}/callback.py:93",
-    f"emit_python_callback.<locals>._wrapped_callback {JAX}/callback.py:816",
-]
-
-
-@pytest.mark.parametrize(("called", "told"), [(HOST_CALL, ("rank_stuck_in_code", (1,))), (["beat train.py:7"], None)])
-def test_what_the_program_on_the_device_calls_on_the_host_is_what_a_rank_is_at(
-    called: list[str], told: tuple[str, tuple[int, ...]] | None
-) -> None:
-    """All three read the same result; the callback of one holds all programs behind it up."""
-    job = Sketch(world=3, nodes=1, looks=4, span=9.0, patience=4.0, stood_still=9.0)
-    job.ranks().at(READS_LOSS, syscall="futex").pulse()
-    made = job.job()
-    beside = thread(*called, name="", tid=7001)
-    stacks = [dump._replace(threads=[*dump.threads, beside]) if dump.pid == 1001 else dump for dump in made.stacks]
-    found = first(diagnose(replace(made, stacks=tuple(stacks))))
-    if told is not None:
-        assert (found.kind, found.ranks) == told
-        assert "log_metrics (train.py:21)" in found.summary
-    else:
-        assert found.kind == "collective_stalled"
 
 
 COMPILES = [

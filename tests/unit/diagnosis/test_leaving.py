@@ -31,7 +31,7 @@ def left(stack: list[str], *, still: float = 60.0) -> Sketch:
     return job
 
 
-@pytest.mark.parametrize(("stack", "words"), [(JOINS, "its threads to end"), (FEEDS, "put into a queue to be taken")])
+@pytest.mark.parametrize(("stack", "words"), [(JOINS, "a thread to end"), (FEEDS, "its queue to be emptied")])
 def test_the_last_rank_does_not_end(stack: list[str], words: str) -> None:
     verdict = left(stack).verdict()
     found = first(verdict)

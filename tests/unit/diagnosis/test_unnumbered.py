@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hangtop.diagnosis.phrasing import folded, rank_text, ranks_on, ranks_text, who
-from hangtop.diagnosis.stacks import parse_ranks
+from hangtop.diagnosis.phrasing import folded, parse_ranks, rank_text, ranks_on, ranks_text, who
 from hangtop.diagnosis.unnumbered import Unnumbered, numbered, unnumbered
 
 A, B, C = Unnumbered("node2", 4711), Unnumbered("node2", 4712), Unnumbered("gpu[1].dc", 88)

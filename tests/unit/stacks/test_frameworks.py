@@ -13,7 +13,6 @@ from tests.support.stacks import SCRIPT, STDLIB, TORCH, frame, main_dump
 SITE = "/opt/env/lib/python3.10/site-packages"
 DEEPSPEED = f"{SITE}/deepspeed"
 JAX = f"{SITE}/jax"
-TF = f"{SITE}/tensorflow/python"
 MEGATRON = "/workspace/Megatron-LM/megatron"
 FSDP2 = f"{TORCH}/distributed/_composable/fsdp"
 ELASTIC = f"{TORCH}/distributed/elastic"
@@ -55,27 +54,6 @@ CASES = {
          f"assert_equal {JAX}/experimental/multihost_utils.py:179",
          f"sync_global_devices {JAX}/experimental/multihost_utils.py:165", STEP),
         "collective", "sync_global_devices", "peers"),
-    "TensorFlow: replicas meet": Case(
-        (f"Condition.wait {STDLIB}/threading.py:327", f"Event.wait {STDLIB}/threading.py:629",
-         f"ApplyResult.wait {STDLIB}/multiprocessing/pool.py:765",
-         f"ApplyResult.get {STDLIB}/multiprocessing/pool.py:768",
-         f"Pool.map {STDLIB}/multiprocessing/pool.py:367",
-         f"CollectiveAllReduce._all_reduce_per_replica_values {TF}/distribute/cross_device_ops.py:1208",
-         f"CollectiveAllReduce.reduce_implementation {TF}/distribute/cross_device_ops.py:1226",
-         f"CrossDeviceOps.reduce {TF}/distribute/cross_device_ops.py:320",
-         f"StrategyBase.reduce {TF}/distribute/distribute_lib.py:1785",
-         f"DistributedIteratorBase.__next__ {TF}/distribute/input_lib.py:264", STEP),
-        "collective", "all_reduce", "peers"),
-    "TensorFlow: a traced function": Case(
-        (f"quick_execute {TF}/eager/execute.py:53", f"Context.call_function {TF}/eager/context.py:1688",
-         f"ConcreteFunction._call_flat {TF}/eager/polymorphic_function/concrete_function.py:1322",
-         f"Function.__call__ {TF}/eager/polymorphic_function/polymorphic_function.py:833", STEP),
-        "code", "", "unknown"),
-    "TensorFlow: the next batch": Case(
-        (f"iterator_get_next_as_optional {TF}/ops/gen_dataset_ops.py:3162",
-         f"OwnedIterator.get_next_as_optional {TF}/data/ops/iterator_ops.py:886",
-         f"DistributedIteratorBase.__next__ {TF}/distribute/input_lib.py:264", STEP),
-        "data", "", "unknown", context="data"),
     "torch 2.1: backward ends in autograd/__init__.py": Case(
         (f"backward {TORCH}/autograd/__init__.py:251", f"backward {TORCH}/_tensor.py:492", STEP),
         "backward", "", "unknown", "", "backward"),
@@ -186,8 +164,6 @@ def test_what_a_stack_means(name: str) -> None:
     assert not case.context or case.context in doing.context
 
 
-MPI = "/venv/lib/libmpi.so.40"
-MPI4PY = "/venv/mpi4py/MPI.mpich.cpython-311-x86_64-linux-gnu.so"
 NATIVE = {
     ".item()": ((f"cudaStreamSynchronize {CUDA}", f"at::native::_local_scalar_dense_cuda {LIBTORCH}", STEP),
                 "device", "", "device"),
@@ -203,18 +179,6 @@ NATIVE = {
     "time.sleep": (("clock_nanosleep /lib/libc.so.6", "time_sleep /usr/bin/python3.10", STEP), "sleep", "", "time"),
     "a lock": (("PyThread_acquire_lock_timed /usr/bin/python3", "lock_PyThread_acquire_lock /usr/bin/python3", STEP),
                "lock", "", "lock"),
-    "mpi4py": (
-        (f"sched_yield {CUDA}", f"opal_progress {MPI}", f"ompi_sync_wait_mt {MPI}", f"mca_pml_ob1_send {MPI}",
-         f"ompi_coll_base_allreduce_intra_recursivedoubling {MPI}", f"PMPI_Allreduce {MPI}",
-         "Allreduce /venv/mpi4py/MPI.openmpi.cpython-311-x86_64-linux-gnu.so", STEP),
-        "collective", "all_reduce", "peers"),
-    "mpi4py scatters": ((f"MPI_Reduce_scatter_block {MPI}", STEP), "collective", "reduce_scatter", "peers"),
-    "mpi4py receives": ((f"PMPI_Mrecv {MPI}", STEP), "p2p", "recv", "peers"),
-    "mpi4py reduces objects": (
-        (f"sched_yield {CUDA}", f"0x7feeceb1bf95 {MPI}", f"PMPI_Recv_c {MPI}", f"MPI_PyMPI_recv_p2p {MPI4PY}",
-         f"MPI_PyMPI_reduce_p2p {MPI4PY}", f"allreduce {MPI4PY}", STEP), "collective", "reduce", "peers"),
-    "mpi4py waits": ((f"PMPI_Waitall {MPI}", STEP), "collective", "", "peers"),
-    "mpi4py starts": ((f"PMPI_Init_thread {MPI}", STEP), "init", "MPI_Init", "peers"),
     "a row's name inside of a template is no row": (
         (f"pybind11::cpp_function::initialize<bool, c10d::Work, long> {LIBTORCH}", STEP), "code", "", "unknown"),
 }  # fmt: skip

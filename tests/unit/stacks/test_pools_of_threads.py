@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hangtop.diagnosis.stacks.judge import activity
+from hangtop.diagnosis.stacks import activity
 from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import ALL_REDUCE, Sketch, first
 from tests.support.stacks import SCRIPT, STDLIB, dump, thread

@@ -21,7 +21,6 @@ class Seen(NamedTuple):
 
 WAITS = Seen("collective", "all_reduce", "peers", "sync_metrics (scenarios.py:")
 ABSENT = Seen("sleep", "", "time", "forget_to_come (scenarios.py:")
-CALLED = Seen("code", "", "unknown", "forget_to_come (scenarios.py:")
 
 
 def collective(op: str) -> Seen:
@@ -67,9 +66,6 @@ EXPECTED: dict[str, tuple[Seen, Seen]] = {
     "native_store_wait": (Seen("store", "", "peers", "fetch"), ABSENT),
     # a FileStore polls with sleeps in C++, which Python frames cannot tell from a sleep of the user's
     "store_wait": (Seen("sleep", "", "time", "fetch"), ABSENT),
-    # who serves is in what it was called for, whatever its main thread waits for
-    "rpc_sync": (Seen("p2p", "rpc_sync", "peers", "embeddings"), CALLED),
-    "rpc_async": (Seen("code", "", "unknown", "embeddings"), CALLED),
     # both wait
     "both_receive": (Seen("p2p", "recv", "peers", "scenarios.py:"), Seen("p2p", "recv", "peers", "scenarios.py:")),
     "mismatch": (collective("barrier"), collective("all_gather")),
@@ -101,7 +97,7 @@ EXPECTED: dict[str, tuple[Seen, Seen]] = {
     "validation": (WAITS, Seen("code", "", "nothing", "evaluate (scenarios.py:")),
 }
 
-OPEN = ("ddp_backward", "async_wait", "batch_isend_irecv", "rpc_async")
+OPEN = ("ddp_backward", "async_wait", "batch_isend_irecv")
 
 
 def test_every_capture_is_judged() -> None:

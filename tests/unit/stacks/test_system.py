@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hangtop.diagnosis.stacks.doing import Waits
-from hangtop.diagnosis.stacks.system import system
+from hangtop.diagnosis.stacks.kernel import kernel_view
+from hangtop.diagnosis.stacks.states import Waits
 from tests.support.stacks import dump
 
 
@@ -23,12 +23,12 @@ from tests.support.stacks import dump
     ],
 )
 def test_where_it_sleeps_tells_the_call(wchan: str, waits: Waits) -> None:
-    assert system(dump(syscall="", wchan=wchan)).waits == waits
+    assert kernel_view(dump(syscall="", wchan=wchan)).waits == waits
 
 
 def test_a_call_that_is_seen_says_more_than_where_it_sleeps() -> None:
-    assert system(dump(syscall="wait4", wchan="hrtimer_nanosleep")).waits == "helper"
+    assert kernel_view(dump(syscall="wait4", wchan="hrtimer_nanosleep")).waits == "helper"
 
 
 def test_who_runs_sleeps_nowhere() -> None:
-    assert system(dump(syscall="", wchan="hrtimer_nanosleep", state="R")).waits == "nothing"
+    assert kernel_view(dump(syscall="", wchan="hrtimer_nanosleep", state="R")).waits == "nothing"

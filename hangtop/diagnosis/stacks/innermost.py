@@ -1,0 +1,131 @@
+"""The innermost frames of a stack: what the thread waits for there, as the tables of frames tell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from collectors.samples.stacks import Frame
+from hangtop.diagnosis.stacks.frame_table import (
+    ALIASES,
+    C10D,
+    NATIVE_PEERS,
+    NATIVE_PROGRAM,
+    PACKS,
+    PEERS,
+    POINT_TO_POINT,
+    PROGRAM,
+    NativeRow,
+    PythonRow,
+)
+from hangtop.diagnosis.stacks.frames import function, is_in, is_transparent, is_user
+from hangtop.diagnosis.stacks.states import Kind, Meaning
+
+_NUMBER = re.compile(r"[0-9]{1,9}")
+"""A node may send anything in its place."""
+_NAMED_BY_CALLERS: frozenset[Kind] = frozenset(("collective", "p2p", "init", "store"))
+
+
+@dataclass(frozen=True, slots=True)
+class Innermost:
+    """What the innermost frames mean, with the operation, group and peer that the frames around them add."""
+
+    meaning: Meaning
+    op: str
+    frame: Frame
+    """The innermost frame that has a row."""
+    world: bool | None = None
+    peer: int | None = None
+    members: tuple[int, ...] = ()
+    """Ranks of the group that is being made, where the arguments tell."""
+
+
+@lru_cache(maxsize=8192)
+def _python_row(path: str, name: str, program: bool) -> PythonRow | None:
+    rows = PROGRAM if program else PEERS
+    fitting = (row for row in rows if is_in(path, row.file) and (not row.names or name in row.names.split()))
+    return next(fitting, None)
+
+
+@lru_cache(maxsize=8192)
+def _native_row(symbol: str, program: bool) -> NativeRow | None:
+    rows = NATIVE_PROGRAM if program else NATIVE_PEERS
+    return next((row for row in rows if symbol.startswith(row.symbol)), None)
+
+
+def _row(frame: Frame, program: bool) -> PythonRow | NativeRow | None:
+    if frame.native:
+        return _native_row(frame.name, program)
+    return _python_row(frame.file, function(frame.name), program)
+
+
+def _operation(frame: Frame, row: PythonRow | NativeRow) -> str:
+    """Name of the operation that a frame of this row stands for, the same in all versions of torch."""
+    if row.op or isinstance(row, NativeRow):
+        return row.op
+    name = function(frame.name)
+    return ALIASES.get(name, name)
+
+
+def packs_object(frames: Iterable[Frame]) -> bool:
+    """Whether a thread is making bytes of an object, or an object of bytes, within a collective of objects.
+
+    While it computes there it waits for no peer. Native frames further in that wait for a GPU or for peers say more.
+    """
+    for frame in frames:
+        if not frame.native:
+            return is_in(frame.file, C10D) and function(frame.name) in PACKS
+        if _row(frame, program=False) is not None:
+            return False
+    return False
+
+
+def find(frames: Iterable[Frame], *, program: bool) -> Innermost | None:
+    """What the innermost run of library frames (innermost first) means, before user code begins; None without a row.
+
+    The run's outermost frame names the operation: an ``all_gather_object`` is one, although an ``all_gather`` inside of
+    it waits. ``program`` asks the tables of what any program waits for, instead of those of peers and GPUs.
+    """
+    found: Innermost | None = None
+    for frame in frames:
+        if is_user(frame):
+            break
+        row = _row(frame, program)
+        if row is None:
+            if found is not None and not (frame.native or is_transparent(frame.file)):
+                break
+        elif found is None:
+            found = Innermost(row.meaning, _operation(frame, row), frame)
+        elif program:  # a condition inside of a queue: the queue says more
+            found = replace(found, meaning=row.meaning)
+        elif row.meaning.kind in _NAMED_BY_CALLERS:
+            better = found.frame.native or found.meaning.kind != row.meaning.kind
+            meaning = row.meaning if better else found.meaning
+            found = replace(found, meaning=meaning, op=_operation(frame, row) or found.op)
+        else:
+            break
+        if found is not None and frame.arguments:
+            found = _with_arguments(found, frame)
+    if found is not None and found.meaning is Meaning.COLLECTIVE and found.op in POINT_TO_POINT:
+        return replace(found, meaning=Meaning.P2P)
+    return found
+
+
+def _with_arguments(found: Innermost, frame: Frame) -> Innermost:
+    """Add what a frame's arguments tell; of several frames of a run the outermost has the last word."""
+    given = frame.arguments.get
+    world = found.world
+    if given("group_given") is not None:
+        world = given("group_given") == "no"
+    elif given("group") == "None":
+        world = True
+    peer = found.peer
+    if found.op in POINT_TO_POINT:
+        text = given("src" if "recv" in found.op else "dst", "")
+        peer = int(text) if _NUMBER.fullmatch(text) else peer
+    members = found.members
+    if found.meaning.kind == "init" and (ranks := given("ranks")):
+        members = tuple(map(int, _NUMBER.findall(ranks)))
+    return replace(found, world=world, peer=peer, members=members)

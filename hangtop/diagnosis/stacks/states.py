@@ -1,0 +1,322 @@
+"""What one rank is doing, as its stacks tell: the words that the reading of stacks and the rules share.
+
+Rules compare members of the enums and literals below, never a text. All texts are made here, by :func:`label_of`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from collectors.samples.stacks import RUNS, Frame
+from hangtop.diagnosis.phrasing import rank_text, ranks_text
+
+Kind = Literal[
+    "collective", "p2p", "store", "init", "shutdown", "device", "data", "checkpoint", "lock", "compile", "evaluation",
+    "sleep", "backward", "forward", "code", "unknown",
+]  # fmt: skip
+"""Kind of what a rank does.
+
+``store``: a TCPStore wait, a rendezvous. ``init``: init_process_group, the making of a communicator. ``shutdown``: it
+left training (destroy_process_group, atexit). ``device``: waits for its own GPU, whatever that waits for. ``backward``
+and ``forward``: inside autograd or a wrapper's forward, where Python frames do not tell work from a collective.
+``code``: anywhere else in user code. ``unknown``: no frames, and ``error`` says why.
+"""
+
+Waits = Literal["peers", "device", "storage", "helper", "lock", "time", "nothing", "unknown"]
+"""What a rank waits for: other ranks, its own GPU, storage or network, a process of its own, a lock or thread, a timer.
+
+``nothing``: it computes. ``unknown``: the frames and the kernel do not tell.
+"""
+
+Cpu = Literal["busy", "blocked", "mixed", "unknown"]
+"""Growth of its CPU time between looks: over half a core, under a twentieth, between, or only one look."""
+
+Role = Literal["main", "autograd", "watchdog", "heartbeat", "gloo", "pin_memory", "data_worker", "store", "python"]
+"""What a thread is there for. ``data_worker``: main thread of a forked worker; ``python``: a thread of the job."""
+
+Phase = Literal[
+    "forward", "backward", "optimizer", "data", "checkpoint", "evaluation", "compile", "init", "shutdown", "joined"
+]
+"""A part of the training loop that a stack is inside of. ``joined``: its own data are over (DDP's Join)."""
+
+Group = Literal["", "data", "shard", "tensor", "pipeline", "expert", "context"]
+"""Which process group an operation belongs to, as far as the frames of its callers tell."""
+
+
+class Meaning(Enum):
+    """What a thread does: its kind, what it waits for, and the words for it (``{op}`` is the operation's name)."""
+
+    # with other ranks
+    COLLECTIVE = "collective", "peers", "waits in {op}"
+    HANDLE = "collective", "peers", "waits for an operation begun earlier"
+    FUNCTIONAL = "collective", "peers", "waits for a functional collective"
+    DDP_FORWARD = "collective", "peers", "waits in the forward pass of DDP ({op})"
+    DDP_GRADIENTS = "collective", "peers", "waits for the gradients of DDP ({op})"
+    DDP_CONSTRUCTOR = "collective", "peers", "waits in the constructor of DDP ({op})"
+    PARAMETERS = "collective", "peers", "waits for sharded parameters ({op})"
+    GRADIENTS = "collective", "peers", "waits for gradients ({op})"
+    NCCL_QUEUE_FULL = "collective", "peers", "waits for room in NCCL's queue of operations"
+    P2P = "p2p", "peers", "waits in {op}"
+    RECV = "p2p", "peers", "waits to receive"
+    SEND = "p2p", "peers", "waits to send"
+    STAGE = "p2p", "peers", "waits for the neighbouring pipeline stage ({op})"
+    OVER_TCP = "p2p", "peers", "waits in {op} over TCP"
+    INIT = "init", "peers", "waits in {op}"
+    RENDEZVOUS = "init", "peers", "waits for the rendezvous of init_process_group"
+    GLOO_CONNECTS = "init", "peers", "waits for gloo's connections"
+    NCCL_BOOTSTRAP = "init", "peers", "waits in NCCL's bootstrap"
+    STORE = "store", "peers", "waits at the store"
+    LEFT_IN = "shutdown", "unknown", "has left training: in {op}"
+    # for its GPU
+    GPU = "device", "device", "waits for its GPU"
+    GPU_CALL = "code", "device", "waits for its GPU"
+    """By the kernel alone: it is in a call of NVIDIA's driver."""
+    GPU_ITEM = "device", "device", "waits for its GPU (.item())"
+    GPU_QUEUE_FULL = "device", "device", "waits for its GPU (its queue of kernels is full)"
+    GPU_FULL = "device", "device", "most likely waits for its GPU, which is full"
+    # phases
+    DATA_WORKERS = "data", "helper", "waits for its data workers"
+    DATA = "data", "unknown", "reads data"
+    SAVES = "checkpoint", "storage", "saves a checkpoint"
+    LOADS = "checkpoint", "storage", "loads a checkpoint"
+    CHECKPOINT = "checkpoint", "unknown", "saves or loads a checkpoint"
+    COMPILES = "compile", "unknown", "compiles"
+    COMPILE_WORKERS = "compile", "helper", "waits for its compile workers"
+    BUILDS = "compile", "helper", "builds an extension"
+    EVALUATES = "evaluation", "unknown", "evaluates"
+    BACKWARD = "backward", "unknown", "is in backward"
+    BACKWARD_WAITS = "backward", "unknown", "waits in backward"
+    FORWARD = "forward", "unknown", "is in a forward pass"
+    FORWARD_WAITS = "forward", "unknown", "waits in a forward pass"
+    LEFT = "shutdown", "unknown", "has left the program"
+    # what any program waits for
+    PROMPT = "code", "storage", "waits at a prompt for somebody to type"
+    LOCK = "lock", "lock", "waits for a lock"
+    EVENT = "lock", "lock", "waits for a lock or an event"
+    GIL = "lock", "lock", "waits for the GIL"
+    QUEUE = "lock", "lock", "waits at a queue"
+    QUEUE_TAKEN = "lock", "lock", "waits for its queue to be emptied"
+    THREAD = "lock", "lock", "waits for a thread to end"
+    THREAD_POOL = "lock", "lock", "waits for a pool of threads"
+    FUTURE = "lock", "lock", "waits for a future"
+    PROCESS_LOCK = "lock", "lock", "waits for a process's lock"
+    LOCK_FILE = "lock", "lock", "waits for a lock file"
+    FILE_LOCK = "lock", "lock", "waits for a lock on a file"
+    PROCESS_QUEUE = "lock", "helper", "waits at a process's queue"
+    MESSAGE = "lock", "helper", "waits for a process's message"
+    PROCESS_POOL = "lock", "helper", "waits for a pool of processes"
+    CHILD = "code", "helper", "waits for a child process"
+    EVENT_LOOP = "code", "unknown", "waits in an event loop"
+    NETWORK = "code", "storage", "waits for the network"
+    SERVES = "code", "storage", "serves whoever asks it"
+    READS_FILE = "data", "storage", "reads a file"
+    READS = "code", "storage", "reads"
+    WRITES = "code", "storage", "writes"
+    OPENS = "code", "storage", "waits to open a file"
+    CALLS = "code", "storage", "waits in a system call on a file"
+    SLEEPS = "sleep", "time", "sleeps"
+    COMPUTES = "code", "nothing", "computes"
+    IN_C = "code", "unknown", "waits in C code"
+    STOPPED = "code", "unknown", "is stopped"
+    CODE = "code", "unknown", "is in user code"
+    CLOSED = "unknown", "unknown", "cannot be looked into"
+    """Of which no frame could be read and the kernel says nothing."""
+
+    def __init__(self, kind: Kind, waits: Waits, words: str) -> None:
+        self.kind: Kind = kind
+        self.waits: Waits = waits
+        self.words = words
+
+
+class Wording(NamedTuple):
+    """What a text on a rank is made of."""
+
+    meaning: Meaning
+    op: str = ""
+    peer: int | None = None
+    members: tuple[int, ...] = ()
+    """Ranks of the group that is being made."""
+    phase: Phase | None = None
+    """The phase that an operation is a part of."""
+    behind: Meaning | None = None
+    """Of a rank that has left the program: what it waits for there."""
+    file: str = ""
+    """The file or connection that it waits for."""
+
+
+_PHASE_WORDS: dict[Phase, str] = {
+    "checkpoint": " of a checkpoint", "evaluation": " of evaluation", "compile": " of compiling"
+}  # fmt: skip
+
+
+def label_of(wording: Wording) -> str:
+    """What a rank does, for people: ``waits to receive from rank 3``, ``waits in barrier of a checkpoint``."""
+    meaning, op, peer = wording.meaning, wording.op, wording.peer
+    if peer is not None:
+        way = "receive from" if "recv" in op else "send to"
+        return f"waits to {way} {rank_text(peer)}{', over TCP' if meaning is Meaning.OVER_TCP else ''}"
+    words = meaning.words.format(op=op)
+    if wording.members:
+        return f"{words} of {ranks_text(wording.members)}"
+    if wording.phase is not None and meaning.waits == "peers":
+        words += _PHASE_WORDS.get(wording.phase, "")
+    if wording.behind is not None:
+        words += f": {wording.behind.words}"
+    return f"{words} ({wording.file})" if wording.file else words
+
+
+class TargetKind(Enum):
+    """What a system call waits on."""
+
+    NOTHING = auto()
+    """It is not known."""
+    FILE = auto()
+    PIPE = auto()
+    TCP = auto()
+    """A connection: ``host`` and ``port`` of its far end."""
+    LISTENER = auto()
+    """Whoever connects to a socket of its own."""
+    SOCKET = auto()
+    PROCESS = auto()
+    """The end of one process."""
+    TIMER = auto()
+
+
+class Target(NamedTuple):
+    """What a system call waits on, out of the text that the node side sends (``StackDump.waiting_on``)."""
+
+    kind: TargetKind = TargetKind.NOTHING
+    pid: int | None = None
+    """The process that is waited for, or that has the far end of a connection on the same node."""
+    runs: bool = False
+    """A thread of that process runs: it may be at work on what it was asked."""
+    host: str = ""
+    port: int = 0
+    seconds: float = 0.0
+    """Time that is left of a timer."""
+    purpose: str = ""
+    """``read`` or ``write``, for a file that is being opened."""
+    name: str = ""
+    """Path of a file."""
+
+
+_TCP = re.compile(r"tcp \[?(?P<host>[\w.:]+?)\]?:(?P<port>\d{1,5})(?:, process (?P<pid>\d{1,10}) .*)?$")
+_PROCESS = re.compile(r"process (?P<pid>\d{1,10})(?: .*)?$")
+_TIMER = re.compile(r"its clock for (?P<seconds>[0-9]{1,10}) s more$")
+_FILE = re.compile(r"(?P<path>/.*?)(?:, to (?P<purpose>read|write))?(?:, locked by .*)?$")
+
+
+@lru_cache(maxsize=4096)
+def target_of(waiting_on: str) -> Target:
+    """Read what the node side says that a call waits on."""
+    text = waiting_on.removesuffix(RUNS)
+    runs = text != waiting_on
+    if found := _FILE.match(text):
+        return Target(TargetKind.FILE, purpose=found["purpose"] or "", name=found["path"])
+    if found := _TCP.match(text):
+        pid = int(found["pid"]) if found["pid"] else None
+        return Target(TargetKind.TCP, pid, runs, found["host"], int(found["port"]))
+    if found := _PROCESS.match(text):
+        return Target(TargetKind.PROCESS, int(found["pid"]), runs)
+    if found := _TIMER.match(text):
+        return Target(TargetKind.TIMER, seconds=float(found["seconds"]))
+    words = (("pipe", TargetKind.PIPE), ("a connection at ", TargetKind.LISTENER), ("socket", TargetKind.SOCKET))
+    return Target(next((kind for word, kind in words if text.startswith(word)), TargetKind.NOTHING), runs=runs)
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadNote:
+    """Another thread of the process that is in the job's own code. ``waits`` as in :class:`Activity`."""
+
+    name: str
+    role: Role
+    where: str
+    waits: Waits
+    owns_gil: bool
+
+
+class Activity(NamedTuple):
+    """What one rank is doing, from one or several looks at its process and its helpers.
+
+    Rules compare ranks by ``kind``, ``op``, ``waits``, ``meaning`` and ``place``; they quote ``label``, ``where`` and
+    ``frames``.
+    """
+
+    kind: Kind
+    meaning: Meaning
+    op: str
+    """``all_reduce``, ``barrier``, ``send`` …; empty for other kinds, and where only the wait for it is to be seen."""
+    label: str
+    """For people: ``waits in all_reduce``, ``reads data``, ``waits for a lock``."""
+    waits: Waits
+    context: frozenset[Phase]
+    """Every phase that the stack is inside of: a barrier inside a save is ``collective`` within ``checkpoint``."""
+    group: Group = ""
+    world: bool | None = None
+    """True: on the default process group; False: a group was handed in; None: the frames do not tell."""
+    peer: int | None = None
+    """For ``p2p``: the rank it sends to or receives from, where the arguments tell."""
+    members: tuple[int, ...] = ()
+    """Ranks of the group that is being made, where the arguments tell."""
+    behind: Meaning | None = None
+    """Of a rank that has left the program: what it waits for there."""
+    frame: Frame | None = None
+    """Innermost user frame; in a data worker when the parent waits for it."""
+    where: str = ""
+    """That frame as ``read_shard (data.py:88)``; empty without one."""
+    decided_by: Frame | None = None
+    """The frame that gave the meaning; None when the kernel's side (state, syscall) did, or the user frame itself."""
+    place: str = ""
+    """The folded frames joined by ``;``: ranks with equal places are at the same point of the program."""
+    frames: tuple[str, ...] = ()
+    """The folded frames for people, outermost first."""
+    cpu: Cpu = "unknown"
+    moving: bool | None = None
+    """Whether the frames changed between looks; None with fewer than two looks that have frames."""
+    thread: Role = "main"
+    """Role of the thread that was judged: main, or the thread that main waits for."""
+    others: tuple[ThreadNote, ...] = ()
+    """Other threads in the job's own code."""
+    gil: ThreadNote | None = None
+    """The thread that holds the GIL in the newest look."""
+    holder: ThreadNote | None = None
+    """For ``lock``: the thread that most likely holds it, where the threads show one."""
+    helper_pid: int | None = None
+    """The helper (data worker) whose frames ``where`` shows; None when they are the rank's own."""
+    by_name: bool = False
+    """Names in the user's own code, or the kernel's read of a file, alone gave the kind: a hint, no proof."""
+    native_would_tell: bool = False
+    """Another dump with native frames could settle what these frames leave open."""
+    state: str = ""
+    """Letter of /proc/PID/stat in the newest look."""
+    wchan: str = ""
+    syscall: str = ""
+    """System call that the main thread is in, as in :class:`~collectors.samples.stacks.StackDump`."""
+    waiting_on: str = ""
+    """What that call waits on, as the node side says it; :attr:`target` for rules."""
+    error: str = ""
+    """First word (``denied``, ``stopped``, ``gone`` …) when the newest look has no frames; empty otherwise."""
+    said: str = ""
+    """What was said with ``error``."""
+    looks: int = 1
+    at: float = 0.0
+    """Time of the newest look."""
+    since: float = 0.0
+    """Time of the oldest look of the unbroken run, up to the newest, with this same ``place``."""
+    carried: float | None = None
+    """Bytes per second that its TCP connections carried between the last two looks, or those of the one process for
+    whose end it waits, where they are more; None where that is not told."""
+
+    @property
+    def waits_for_peers(self) -> bool:
+        """True while it waits for other ranks: a crowd, not a culprit."""
+        return self.waits == "peers"
+
+    @property
+    def target(self) -> Target:
+        """What its system call waits on."""
+        return target_of(self.waiting_on)
