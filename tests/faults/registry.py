@@ -9,7 +9,7 @@ from tests.faults.fault import FAULTS, Fault
 
 FAMILIES = (
     "network", "sshd", "shells", "pythons", "limits", "tools", "clocks", "logs", "stream", "endings", "screen",
-    "archives", "local", "soak", "strangers", "logins",
+    "local", "soak", "strangers", "logins",
 )  # fmt: skip
 """Modules of this folder, in the order of the table."""
 
