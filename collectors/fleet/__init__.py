@@ -1,1 +1,1 @@
-"""Runs here: one connection per node, its state machine, and the decoding of what comes in."""
+"""Connections from this machine to the nodes: one link a node, its states, and the decoding of its stream."""

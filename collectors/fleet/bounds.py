@@ -1,8 +1,8 @@
-"""How large a value of a node's stream may be, said where values are decoded.
+"""Bounds of the values in a node's stream, checked while the stream is decoded.
 
-The samples are written for Python 3.8 and the standard library, which cannot say such a thing. So the bounds are put
-into their annotations here, before the first decoder of a kind is made: msgspec checks them while it decodes, at no
-cost, and what is beyond them is a line that did not decode, as any other.
+The samples are plain NamedTuples for Python 3.8, whose annotations hold no bounds. This module adds the bounds to the
+annotations before the first decoder of a kind is made. msgspec then checks them at no extra cost, and a sample with a
+value out of bounds is a line that did not decode.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from collectors.samples.values import MOST_PID, MOST_RANK
 TEXT = 4096
 """Characters of one text."""
 FRAME_TEXT = 16384
-"""The same in stacks: names of C++ functions are long."""
+"""Characters of one text in a stack: names of C++ functions are long."""
 SHOWN_TEXT = 1 << 17
-"""The same of what a tool printed, whole."""
+"""Characters of the whole output of a tool."""
 ENCODED_TEXT = 96 << 20
-"""The same of files in base 64: 64 MiB are some 86 million characters."""
+"""Characters of a file in base 64: 64 MiB are some 86 million characters."""
 ITEMS = 65536
 """Entries of a list or of a mapping."""
 FIRST_MOMENT, LAST_MOMENT = -1e10, 2.534e11
-"""The years 1653 to 9999: what lies without, no calendar writes."""
+"""The years 1653 to 9999, which Python's calendar can write."""
 MOMENT = Annotated[float, Meta(ge=FIRST_MOMENT, le=LAST_MOMENT)]
 CLOCK = Annotated[float, Meta(ge=0.0, le=1e10)]
 """A node's own clock: to the year 2286."""
@@ -34,7 +34,7 @@ NUMBER = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 RANK = Annotated[int, Meta(ge=-1, le=MOST_RANK)]
 PROCESS = Annotated[int, Meta(ge=-1, le=MOST_PID)]
 INDEX = Annotated[int, Meta(ge=-1, le=1023)]
-"""Number of a GPU, of a link of one: there are a thousand of none on a node."""
+"""Number of a GPU or of an NVLink: no node has a thousand."""
 PORT = Annotated[int, Meta(ge=-1, le=65535)]
 
 PERCENT = Annotated[int, Meta(ge=0, le=100)]
@@ -42,7 +42,7 @@ DEGREES = Annotated[int, Meta(ge=-100, le=1000)]
 WATTS = Annotated[float, Meta(ge=0.0, le=1e5)]
 MEGAHERTZ = Annotated[int, Meta(ge=0, le=1 << 20)]
 BYTES = Annotated[int, Meta(ge=0, le=1 << 60)]
-"""Of memory: an exabyte at the most."""
+"""Bytes of memory: an exabyte at the most."""
 
 FIELDS: dict[str, Any] = {
     **dict.fromkeys(("at", "since", "started", "booted", "modified", "idle_since", "step_at", "phase_at"), MOMENT),
@@ -59,7 +59,7 @@ FIELDS: dict[str, Any] = {
 }
 """Bounds of numbers by the name of their field."""
 _LONG = frozenset(("Frame", "ThreadStack", "StackDump", "Observation"))
-"""Kinds with longer texts: what tools say is quoted in observations."""
+"""Kinds with longer texts: stacks, and observations, which quote tools."""
 _LONGEST = {
     **dict.fromkeys((("RecorderFile", "data"), ("RasAnswer", "data"), ("FlameRecording", "stacks")), ENCODED_TEXT),
     ("CoreDumped", "shown"): SHOWN_TEXT,
@@ -68,7 +68,7 @@ _LONGEST = {
 
 
 def bind(kind: type) -> None:
-    """Put bounds into the annotations of a kind of sample, and of what it holds. Twice does no harm."""
+    """Put bounds into the annotations of a kind of sample and of the kinds that it contains. Safe to call twice."""
     if "__bounded__" in vars(kind):
         return
     text = Annotated[str, Meta(max_length=FRAME_TEXT if kind.__name__ in _LONG else TEXT)]
@@ -82,9 +82,9 @@ def bind(kind: type) -> None:
 
 
 def annotate(kind: type, annotations: dict[str, Any]) -> None:
-    """Say what the fields of a kind hold, for decoders of it that are made from now on."""
+    """Set the annotations of a kind, for decoders that are made from now on."""
     kind.__annotations__ = annotations
-    if "__msgspec_cache__" in vars(kind):  # somebody made a decoder before
+    if "__msgspec_cache__" in vars(kind):  # a decoder of this kind was made before
         del kind.__msgspec_cache__  # type: ignore[attr-defined]
 
 

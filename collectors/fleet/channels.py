@@ -1,4 +1,4 @@
-"""How many commands run at once over one connection: sshd refuses more than its MaxSessions (10 by default)."""
+"""A limit on the commands that run at once over one connection: sshd refuses more than its MaxSessions (default 10)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ CHANNELS = 8
 
 
 class Channels:
-    """Places for the channels of one connection; there are fewer once the server has refused one."""
+    """A semaphore for the channels of one connection; its limit falls once the server has refused a channel."""
 
     __slots__ = (
         "_waiters",
@@ -22,7 +22,7 @@ class Channels:
         self._waiters: list[asyncio.Future[None]] = []
 
     async def take(self) -> None:
-        """Wait for a place."""
+        """Wait until another channel may be opened."""
         while self.open >= self.limit:
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
@@ -30,7 +30,7 @@ class Channels:
                 await waiter
             except asyncio.CancelledError:
                 if waiter.done() and not waiter.cancelled():
-                    self._wake()  # its turn had come: somebody else has it then
+                    self._wake()  # this waiter had been woken: wake the next one
                 raise
             finally:
                 if waiter in self._waiters:
@@ -38,14 +38,14 @@ class Channels:
         self.open += 1
 
     def give_back(self) -> None:
-        """A channel is closed."""
+        """Note that a channel was closed."""
         self.open -= 1
         self._wake()
 
     def refused(self) -> bool:
-        """The server refused the channel that was taken last. True when another will fit once one is closed."""
+        """Note that the server refused the last channel. True when another channel fits once one is closed."""
         self.open -= 1
-        if self.open < 2:  # the stream alone: what it leaves is never enough
+        if self.open < 2:  # the node side's stream alone is open: no further channel will ever fit
             return False
         self.limit = min(self.limit, self.open)
         return True

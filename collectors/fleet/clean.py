@@ -1,7 +1,7 @@
-"""Takes everything out of a text that could do something to a terminal or to the reader's eye.
+"""Removal of terminal control codes and invisible characters from texts of nodes, files and tools.
 
-Escape sequences go whole, with what they carry (an OSC title, a CSI colour); other control codes, bidirectional
-overrides, zero-width and other format characters go alone. Tabs and line feeds stay; what draws them decides.
+Escape sequences are removed with their contents (an OSC title, a CSI colour); other control codes, bidirectional
+overrides, zero-width and other format characters are removed alone. Tabs and line feeds stay.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ def clean(text: str) -> str:
 
 
 def clean_bytes(data: bytes) -> str:
-    """Cleaned text of bytes that should be UTF-8; what is not becomes the replacement character."""
+    """Cleaned text of bytes in UTF-8; invalid bytes become the replacement character."""
     return clean(data.decode("utf-8", "replace"))
 
 
 def clean_value(value: Any) -> Any:
-    """The same value with every text in it cleaned, however deep in NamedTuples, lists and dictionaries."""
+    """The value with every text cleaned, also inside NamedTuples, lists and dictionaries."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):

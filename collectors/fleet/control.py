@@ -1,4 +1,4 @@
-"""Lines of the control line, which a node side reads from its standard input (``collectors.node.wire``)."""
+"""Lines that a node side reads from its standard input (see ``collectors.node.wire``)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WATCH = Path(collectors.__file__).parent / "node" / "gpus" / "nvml_watch.py"
 
 
 def control_line(said: Settings | Beat | Lent) -> bytes:
-    """One of them as a line."""
+    """A control sample as a line of JSON."""
     if isinstance(said, Beat):  # twenty a second, and the general way takes seven times as long
         return b'["Beat",[%d]]\n' % said.seq
     return json.dumps([type(said).__name__, said], separators=(",", ":")).encode() + b"\n"
@@ -24,7 +24,7 @@ def control_line(said: Settings | Beat | Lent) -> bytes:
 
 @lru_cache(maxsize=8)
 def lend(name: str) -> bytes | None:
-    """Control line with what a node asks for by this name, too large for every payload; None for what is not here."""
+    """Line with the modules that a node asked for by ``name``; None where they are not installed here."""
     if name != "nvml":
         return None
     bindings = find_spec("pynvml")

@@ -1,7 +1,6 @@
-"""Bytes of a node's stream in, samples out, whatever the bytes are.
+"""Decoding of a node's stream into samples.
 
-Nothing here raises for what a node sends. A line that is no sample is kept aside as a :class:`BadLine`; of a line
-without end the rest is dropped.
+No input raises. A line that is no sample becomes a :class:`BadLine`; the rest of a line without an end is dropped.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ _KINDS = {kind.__name__.encode(): _decoders(kind) for kind in SAMPLES}
 
 
 class BadLine(NamedTuple):
-    """Something that came and could not be used."""
+    """A line, or a part of one, that is no sample."""
 
     text: str
     """Its beginning, cleaned; empty when it stands for several."""
@@ -59,7 +58,7 @@ class BadLine(NamedTuple):
 
 
 class Decoder:
-    """One node's stream: splits, decodes, cleans, counts."""
+    """Decoder of one node's stream: it splits lines, decodes and cleans samples, and counts bad lines."""
 
     __slots__ = ("_bad", "_bad_unsaid", "_line_limit", "_rest", "_skipping")
 
@@ -90,7 +89,7 @@ class Decoder:
         return samples
 
     def bad_lines(self) -> list[BadLine]:
-        """What was bad since the last call."""
+        """Bad lines since the last call."""
         bad, self._bad = self._bad, []
         if self._bad_unsaid:
             bad.append(BadLine("", f"{self._bad_unsaid} more lines that are no samples"))
@@ -123,7 +122,7 @@ class Decoder:
         return samples
 
     def _one_by_one(self, line: bytes, rows: bytes, kind: _Kind) -> list[Any]:
-        """What can be used of a line that as a whole cannot: nothing is lost by what its neighbour is."""
+        """The good samples of a line in which at least one is bad."""
         try:
             parts = _split(rows)
         except _UNREADABLE as error:
@@ -145,7 +144,7 @@ class Decoder:
 
 
 def greeted_once(samples: list[NamedTuple], greeted: bool) -> list[NamedTuple]:
-    """Samples without greetings after the first of a stream: each makes the session doubt all that it knows there."""
+    """The samples without a second ``Hello`` of one stream: each resets what the session knows of the node."""
     places = [place for place, sample in enumerate(samples) if type(sample) is Hello]
     for place in reversed(places if greeted else places[1:]):
         del samples[place]

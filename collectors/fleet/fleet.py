@@ -1,6 +1,6 @@
-"""All nodes: their links, their heartbeats, and the way to run something on one of them.
+"""All nodes of a session: their links, their heartbeats, and transports to run commands on one of them.
 
-Importing this costs little: asyncssh comes with :meth:`Fleet.prepare`, in a thread, and only when a node needs SSH.
+This module is cheap to import: :meth:`Fleet.prepare` imports asyncssh in a thread, and only when a node needs SSH.
 """
 
 from __future__ import annotations
@@ -32,41 +32,41 @@ if TYPE_CHECKING:
     from collectors.fleet.via.way import Way
 
 InThread: TypeAlias = Callable[[Callable[[], None]], Awaitable[None]]
-"""Runs something in a thread, and is awaited for its end."""
+"""Runs a function in a thread; awaited until the function returns."""
 
 BEAT = 3
 """Seconds between two heartbeats of a node."""
 
 _SLOT = 0.05
-"""Seconds between two turns: in each some of the nodes have theirs."""
+"""Seconds between two turns of the clock; each turn serves a twentieth of the nodes."""
 _SECOND = 20
 """Slots of a second."""
 _FEW, _SLOTS_OF_FEW = 64, 5
-"""Up to so many nodes a turn is made for several slots at once: each wakes this process up."""
+"""Up to ``_FEW`` nodes, one turn serves several slots: each turn wakes this process up."""
 _BATCH = 64
 _AT_ONCE = 12
 """Heartbeats in one turn of the loop: a millisecond of packets."""
 _GROWTH = 128
-"""Links that may come up before what they have made is put out of the collector's sight."""
+"""Links that may come up before their objects are frozen, out of the garbage collector's rounds."""
 
 _FILES_A_NODE = 2
 _FILES_A_CHANNEL = 4
-"""Of a local program: three pipes, and what its end is awaited by."""
+"""Descriptors of a local program: three pipes and a pidfd."""
 _SPARE_FILES = 256
 
 
 @dataclass(frozen=True, slots=True)
 class FleetOptions:
-    """How a fleet connects and what its nodes are told."""
+    """How a fleet connects, and the settings of its nodes."""
 
     settings: Settings
-    """For every node; ``phase`` is the fleet's to choose."""
+    """Settings of every node; the fleet sets ``phase``."""
     ssh_config: Path | None = None
     """Instead of ``~/.ssh/config`` and the system's."""
     python: str | None = None
     """The interpreter on the nodes, instead of the one that is found there."""
     batch: bool = False
-    """Nobody can be asked: a question is a clear failure of its node."""
+    """No question is asked: a node that needs an answer fails with the reason."""
     way: Way | None = None
     """How nodes are reached; None for SSH."""
     version: str = ""
@@ -75,7 +75,7 @@ class FleetOptions:
 
 
 class Fleet:
-    """Nodes that are kept connected until :meth:`close`."""
+    """Keeps nodes connected until :meth:`close`."""
 
     def __init__(self, targets: Sequence[Target], *, sink: Sink, asker: Asker, options: FleetOptions) -> None:
         self._targets = tuple(targets)
@@ -87,12 +87,12 @@ class Fleet:
         self._places = {target.name: number for number, target in enumerate(self._targets)}
         self._prepared = False
         self._untold: dict[str, Settings] = {}
-        """Settings that links have not been told yet."""
+        """Settings that have not been sent yet, by node."""
         self._clock: asyncio.Task[None] | None = None
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Names of all nodes, in the order in which they were named."""
+        """Names of all nodes, in the order of the targets."""
         return tuple(target.name for target in self._targets)
 
     async def prepare(self, aside: InThread = asyncio.to_thread) -> None:
@@ -102,10 +102,10 @@ class Fleet:
             self._prepared = True
 
     async def start(self, aside: InThread = asyncio.to_thread) -> None:
-        """Begin to connect to every node, and return when all have begun. Raises :class:`ConfigError`.
+        """Start to connect to every node; returns when all have started. Raises :class:`ConfigError`.
 
-        Nodes are looked up in ssh_config and known_hosts some at a time, in threads of ``aside``'s making: meanwhile
-        the first ones connect.
+        Nodes are looked up in ssh_config and known_hosts in batches, in threads of ``aside``, while the first nodes
+        already connect.
         """
         await self.prepare(aside)
         way = self._options.way
@@ -134,7 +134,7 @@ class Fleet:
         link.start()
 
     async def close(self) -> None:
-        """End everything, here and on the nodes."""
+        """Close all links; their node sides end."""
         if self._clock is not None:
             self._clock.cancel()
             with suppress(asyncio.CancelledError):
@@ -147,7 +147,7 @@ class Fleet:
             await self._transports.connector.close()
 
     def transport(self, node: str) -> Transport:
-        """The open connection to a node. Raises :class:`TransportError` when it is not connected or not known."""
+        """The open transport of a node. Raises :class:`TransportError` when the node is not connected or not known."""
         return self._link(node).transport
 
     def python(self, node: str) -> str:
@@ -155,19 +155,19 @@ class Fleet:
         return self._link(node).python
 
     def retry(self, node: str) -> None:
-        """Try to reach a lost node now, and ask again what was declined."""
+        """Connect to a lost node now; questions that were declined are asked again."""
         link = self._link(node)
         if self._transports.connector is not None:
             self._transports.connector.ask_again()
         link.retry()
 
     def settings(self, node: str | None, settings: Settings) -> None:
-        """Tell one node, or all, what to do from now on; each keeps its own phase. Thousands take a second or two."""
+        """Change the settings of one node, or of all; each keeps its phase. Sent to thousands of nodes over seconds."""
         self._untold.update(dict.fromkeys(self._links if node is None else {node} & self._links.keys(), settings))
         self._tell_some()
 
     def _tell_some(self) -> None:
-        """Pass on settings that have not been told yet, to as many nodes as are not felt."""
+        """Send pending settings to one batch of nodes."""
         for name in list(islice(self._untold, _BATCH)):
             phase = self._places[name] / len(self._targets)
             self._links[name].configure(self._untold.pop(name)._replace(phase=phase))
@@ -185,9 +185,9 @@ class Fleet:
             self._transports.load(self._options.ssh_config)
 
     async def _keep_time(self) -> None:
-        """Look at each node once a second and send it a heartbeat every third, a few nodes at a time.
+        """Check each node once a second and send it a heartbeat every third second, a few nodes at a time.
 
-        Turns keep to the clock: after a late one, what was left out within the last second is made up for.
+        After a late turn, the slots missed within the last second are served.
         """
         links = list(self._links.values())
         few = len(links) <= _FEW
@@ -205,7 +205,7 @@ class Fleet:
                     if (second + number) % BEAT == 0:
                         link.beat(beat)
                     if number % _AT_ONCE == _AT_ONCE - 1:
-                        await asyncio.sleep(0)  # keys and paints go on meanwhile
+                        await asyncio.sleep(0)  # lets key presses and repaints run
             self._tell_some()
             if due // _SECOND > done // _SECOND and (up := sum(link.up for link in links)) >= frozen + _GROWTH:
                 frozen = up
@@ -214,7 +214,7 @@ class Fleet:
 
 
 def _spare_collector() -> None:
-    """Take what lives long out of the collector's rounds: with 2,048 links a full one takes a quarter second."""
+    """Freeze long-lived objects: with 2,048 links a full garbage collection takes a quarter second."""
     gc.collect(1)
     gc.freeze()
 
@@ -225,5 +225,5 @@ def allow_files(needed: int) -> None:
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return
     wanted = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
-    with suppress(OSError, ValueError):  # a sandbox may forbid it; connecting says so then
+    with suppress(OSError, ValueError):  # a sandbox may forbid it; connecting then says so
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))

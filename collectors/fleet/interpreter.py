@@ -1,4 +1,4 @@
-"""Which Python a node has on its PATH: ``python3``, or one that is called by its release."""
+"""The search for a Python on a node's PATH: ``python3``, else one named by its release (``python3.11``)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def find(transport: Transport) -> str:
 
 
 def choose(output: str, errors: str = "") -> str:
-    """The path of :func:`find` by what the script printed; other lines, as of a login script, are passed over."""
+    """The path of :func:`find`, from the script's output; lines of a login script are ignored."""
     lines = [line.strip() for line in output.splitlines()]
     if "shell" not in lines:
         noise = [line for line in (*lines, *errors.splitlines()) if line]

@@ -1,4 +1,4 @@
-"""What a node's link is shown as, and how long it waits before the next attempt."""
+"""The state of a node's link, and the delay before the next attempt to connect."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collectors.fleet.sink import Link, LinkChange, Sink
 
 FIRST = 0.5
 MOST = 8.0
-"""Seconds between attempts at a node that does not answer: it is back on the screen within 15 s of being back."""
+"""Seconds between attempts at a node that does not answer; such a node is live again within 15 s of its return."""
 REFUSED = 60.0
 REFUSED_MOST = 600.0
-"""The same where somebody must act first: often enough to notice, too seldom to be barred for it."""
+"""Seconds between attempts where a person must act first: seldom enough that no server bars this machine."""
 
 
 class LinkState:
-    """The state of one link and the reason, told to the sink when either changes."""
+    """The state of one link and its reason; the sink is told of each change."""
 
     __slots__ = ("_name", "_sink", "_told", "link", "quiet", "why")
 
@@ -27,19 +27,19 @@ class LinkState:
         self.link: Link = "connecting"
         self.why = ""
         self.quiet = False
-        """True once nothing is to be told any more: it is being closed."""
+        """True once the link is being closed: no further change is told."""
 
     def __str__(self) -> str:
         """``lost: why``."""
         return f"{self.link}: {self.why}" if self.why else self.link
 
     def change(self, link: Link, why: str = "", next_try: float | None = None) -> None:
-        """It is this now; ``next_try`` is the wall clock of the next attempt."""
+        """Set the state; ``next_try`` is the wall-clock time of the next attempt."""
         self.link, self.why = link, why
         self._tell(link, why, next_try)
 
     def waits_for(self, reason: str) -> None:
-        """It waits for a person, or, with an empty reason, for nothing more than the network."""
+        """Show that the link waits for a person; with an empty reason, that it no longer does."""
         self._tell(self.link, reason or self.why, None)
 
     def _tell(self, link: Link, why: str, next_try: float | None) -> None:
@@ -49,7 +49,7 @@ class LinkState:
 
 
 class Backoff:
-    """Waits that double, each drawn at random so that nodes lost together do not come back together."""
+    """Delays that double, with jitter so that nodes lost together do not reconnect together."""
 
     __slots__ = ("_failures", "_refusals")
 
@@ -58,17 +58,17 @@ class Backoff:
         self._refusals = 0
 
     def failed(self) -> float:
-        """Seconds to wait after one more failure."""
+        """Delay in seconds after one more failure."""
         self._failures += 1
         return _jitter(min(MOST, FIRST * 2.0 ** (self._failures - 1)))
 
     def refused(self) -> float:
-        """Seconds to wait after one more refusal."""
+        """Delay in seconds after one more refusal."""
         self._refusals += 1
         return _jitter(min(REFUSED_MOST, REFUSED * 2.0 ** (self._refusals - 1)))
 
     def succeeded(self) -> None:
-        """Begin anew."""
+        """Reset both delays."""
         self._failures = self._refusals = 0
 
 

@@ -26,21 +26,21 @@ class LocalProcess(asyncio.SubprocessProtocol):
     # --- as a Process ---------------------------------------------------------------------------------------------
 
     def write(self, data: bytes) -> None:
-        """Send to its standard input."""
+        """Write to the command's standard input."""
         if (pipe := self._stdin()) is not None and not pipe.is_closing():
             pipe.write(data)
 
     def write_eof(self) -> None:
-        """End its standard input."""
+        """Close the command's standard input."""
         if (pipe := self._stdin()) is not None:
             pipe.close()
 
     async def wait(self) -> int:
-        """Its exit status, negative for a signal."""
+        """Wait for the exit status, negative for a signal."""
         return await asyncio.shield(self._ended)
 
     def kill(self) -> None:
-        """Kill it, and take no more of what it says."""
+        """Kill the command and read no more output."""
         transport = self._transport
         if transport is None or self._ended.done():
             return
@@ -54,18 +54,18 @@ class LocalProcess(asyncio.SubprocessProtocol):
                 pipe.close()
 
     def pause(self) -> None:
-        """Take no more of its output for now: it blocks once the pipe is full."""
+        """Stop reading output; the command blocks once its pipe is full."""
         if (pipe := self._stdout()) is not None and not pipe.is_closing():
             pipe.pause_reading()
 
     def resume(self) -> None:
-        """Take its output again."""
+        """Read output again."""
         if (pipe := self._stdout()) is not None and not pipe.is_closing():
             pipe.resume_reading()
 
     @property
     def running(self) -> bool:
-        """True until it has ended."""
+        """True until the command has ended."""
         return not self._ended.done()
 
     def _stdin(self) -> asyncio.WriteTransport | None:
@@ -81,7 +81,7 @@ class LocalProcess(asyncio.SubprocessProtocol):
     # --- as asyncio's protocol ------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It runs."""
+        """The command runs."""
         self._transport = cast("SubprocessTransport", transport)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
@@ -89,7 +89,7 @@ class LocalProcess(asyncio.SubprocessProtocol):
         self._callbacks[fd](data)
 
     def connection_lost(self, _exc: Exception | None) -> None:
-        """It ended and all of its output has come."""
+        """The command ended and all of its output was read."""
         status = self._transport.get_returncode() if self._transport is not None else None
         if not self._ended.done():
             self._ended.set_result(-1 if status is None else status)
@@ -104,7 +104,7 @@ class Local:
         self._name = name
         self._processes: set[LocalProcess] = set()
         self.why = ""
-        """Always empty: there is no connection to lose."""
+        """Why the connection was lost: always empty here."""
 
     @property
     def name(self) -> str:
@@ -117,10 +117,10 @@ class Local:
         return True
 
     async def connect(self) -> None:
-        """Nothing to do."""
+        """Do nothing: this machine is always connected."""
 
     def not_responding(self, seconds: float) -> None:
-        """Nothing to do: there is no connection to lose."""
+        """Do nothing: there is no connection to lose."""
 
     async def run(
         self, command: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0, limit: int = 64 << 20
@@ -151,7 +151,7 @@ class Local:
         return process
 
     async def close(self) -> None:
-        """End everything that was started."""
+        """Kill all commands that were started."""
         processes, self._processes = self._processes, set()
         for process in processes:
             process.kill()

@@ -1,4 +1,4 @@
-"""One node's connection through its life: connecting, live, limited, stale, lost, and back."""
+"""One node's link: it connects, starts the node side, decodes its stream, and reconnects when it is lost."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from collectors.samples.stream import Hello, Tick
 
 AGENT = "collectors.node.agent"
 FIRST_WORD = 20.0
-"""Seconds that the node side may take to say its first word."""
+"""Seconds that the node side may take to send its first sample."""
 
 STEADY = 20.0
-"""Seconds of life after which a node that is lost is tried again at once."""
+"""Seconds live after which a lost node is tried again at once."""
 
 FLOODS = "it sends more than this machine has time for: the rest waits there"
 
 
 @dataclass(frozen=True, slots=True)
 class LinkOptions:
-    """What all links of a fleet have in common."""
+    """Options that all links of a fleet share."""
 
     sink: Sink
     version: str
     extra: Mapping[str, bytes]
     """Further files of the payload."""
     python: str | None
-    """The interpreter to use on every node; None to look for one on its PATH."""
+    """The interpreter to use on every node; None to search each node's PATH."""
 
 
 class NodeLink:
@@ -50,7 +50,7 @@ class NodeLink:
         self._options = options
         self.settings = settings
         self.python = options.python or python
-        """The interpreter in use there, or to be tried first."""
+        """The interpreter in use on the node, or to be tried first."""
         self._state = LinkState(transport.name, options.sink)
         self._streaming: Streaming | None = None
         self._decoder = Decoder()
@@ -58,7 +58,7 @@ class NodeLink:
         self._heard_at: float | None = None
         self._ticked_at = 0.0
         self._again: asyncio.Event | None = None
-        """Made while it waits: an event that waits for nothing takes 700 bytes, in each of thousands of nodes."""
+        """Exists only while the link waits for its next attempt: an idle event takes 700 bytes a link."""
         self._backoff = Backoff()
         self._task: asyncio.Task[None] | None = None
 
@@ -71,19 +71,19 @@ class NodeLink:
 
     @property
     def up(self) -> bool:
-        """True once its node side has spoken, until it ends."""
+        """True from the node side's first sample until its end."""
         return self._heard_at is not None
 
     # --- what the fleet asks of it --------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin."""
+        """Start to connect."""
         self._state.change("connecting")
         self._task = asyncio.ensure_future(self._run())
         self._task.add_done_callback(self._fell_over)
 
     async def close(self) -> None:
-        """End it and what runs on the node."""
+        """Close the link; what runs on the node ends."""
         self._state.quiet = True
         if self._task is not None:
             self._task.cancel()
@@ -92,23 +92,23 @@ class NodeLink:
         await self._transport.close()
 
     def retry(self) -> None:
-        """Try now rather than later."""
+        """Make the next attempt now."""
         if self._again is not None:
             self._again.set()
 
     def configure(self, settings: Settings) -> None:
-        """Send new settings, now or when the node is there."""
+        """Send new settings, now or once the node is connected."""
         self.settings = settings
         if self._streaming is not None:
             self._streaming.write(control_line(settings))
 
     def beat(self, line: bytes) -> None:
-        """Pass a heartbeat on."""
+        """Send a heartbeat."""
         if self._streaming is not None:
             self._streaming.write(line)
 
     def look(self, now: float) -> None:
-        """Once a second: is what it shows fresh, and what came that could not be used? ``now`` is monotonic."""
+        """Once a second: report bad lines, renew the share of CPU, detect silence. ``now`` is monotonic."""
         for bad in self._decoder.bad_lines():
             self._options.sink.bad_line(self._transport.name, bad.text, bad.why)
         self._share.renew()
@@ -120,12 +120,12 @@ class NodeLink:
             self._state.change("live")
         if self._heard_at is not None and (silent := now - self._ticked_at) > self._stale_after:
             if self._state.link in ("live", "limited"):
-                # no seconds here: this stands as it is until the link changes, and they would not
+                # without seconds: the text stays until the link changes
                 self._state.change("stale", "no sample comes any more")
             self._transport.not_responding(silent - self.settings.interval)
 
     def waits_for(self, reason: str) -> None:
-        """Connecting waits for a person, or, with an empty reason, for nothing more than the network."""
+        """Show that connecting waits for a person; with an empty reason, that it no longer does."""
         self._state.waits_for(reason)
 
     @property
@@ -154,7 +154,7 @@ class NodeLink:
             self._state.change("lost", why)
 
     async def _pause(self, seconds: float | None) -> None:
-        """Wait so long, None for ever, or until it shall be tried again."""
+        """Wait for ``seconds`` (None: for ever), or until :meth:`retry`."""
         self._again = asyncio.Event()
         try:
             with suppress(TimeoutError):
@@ -163,20 +163,20 @@ class NodeLink:
             self._again = None
 
     def _failed(self) -> float:
-        """Seconds to wait; few when it was well for a while."""
+        """Seconds until the next attempt; the backoff starts anew after a steady connection."""
         if self._heard_at is not None and time.monotonic() - self._heard_at > STEADY:
             self._backoff.succeeded()
         return self._backoff.failed()
 
     def _fell_over(self, task: asyncio.Task[None]) -> None:
-        """A fault of our own ended the link: say so where the node is shown, and where faults are."""
+        """Report a fault of hangtop that ended the link, at the node and to the loop's exception handler."""
         if task.cancelled() or (error := task.exception()) is None:
             return
         self._state.change("lost", f"a fault in hangtop: {error!r}")
         task.get_loop().call_exception_handler({"message": f"link of {self._transport.name}", "exception": error})
 
     async def _serve(self) -> str:
-        """Stream until it ends; returns why. Raises :class:`TransportError`."""
+        """Run the node side until it ends; returns why it ended. Raises :class:`TransportError`."""
         while True:
             ended = await self._stream()
             if self.up or not self._transport.connected:
@@ -190,7 +190,7 @@ class NodeLink:
             self.python = found
 
     async def _stream(self) -> Ended:
-        """Run the node side to its end."""
+        """Run the node side to its end, delivering its samples."""
         name, sink = self._transport.name, self._options.sink
         decoder = self._decoder = Decoder()
 
@@ -219,7 +219,7 @@ class NodeLink:
         return payload.pack(AGENT, arguments, extra=self._options.extra)
 
     def _lend(self, samples: Sequence[NamedTuple]) -> None:
-        """Send what the node side says that it wants."""
+        """Send the modules that the node side asks for in its ``Hello``."""
         for sample in samples:
             if isinstance(sample, Hello) and sample.wants:
                 for line in filter(None, map(lend, sample.wants)):
@@ -227,7 +227,7 @@ class NodeLink:
                         self._streaming.write(line)
 
     def _note(self, samples: Sequence[NamedTuple]) -> None:
-        """Keep the link's state in step with what came."""
+        """Update the link's state by the samples that came."""
         ticked = type(samples[-1]) is Tick or any(type(sample) is Tick for sample in samples)
         if ticked:
             self._ticked_at = time.monotonic()

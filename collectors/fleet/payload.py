@@ -1,4 +1,4 @@
-"""What is sent to a node instead of being installed there: our modules, packed, and the line that starts them.
+"""The payload: modules of hangtop that run on a node from memory, and the command that starts them.
 
 On the wire: the sizes of body and arguments as 8 hexadecimal digits each, the body (zlib), the arguments (JSON). The
 body is the loader's source, a NUL, an index line (JSON) and the files one after another. Everything that follows on

@@ -1,4 +1,4 @@
-"""Where a fleet delivers: what came from the nodes, and how their connections are."""
+"""The interface through which a fleet delivers samples and states of links."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Link = Literal["connecting", "live", "limited", "stale", "lost", "offline"]
 
 @dataclass(frozen=True, slots=True)
 class LinkChange:
-    """A node's connection came into a new state.
+    """The new state of a node's link.
 
-    ``why`` is for people and names what to do; ``next_try`` is when the next attempt is made (this machine's
+    ``why`` is for people and says what to do; ``next_try`` is when the next attempt is made (this machine's
     ``time.time()``), None when none is planned.
     """
 
@@ -25,13 +25,13 @@ class LinkChange:
 
 
 class Sink(Protocol):
-    """Receiver of everything that a fleet has to say. Called on the event loop; must return at once."""
+    """Receiver of a fleet's samples and link states. Called on the event loop; must return at once."""
 
     def samples(self, node: str, samples: Sequence[NamedTuple], size: int) -> None:
-        """Decoded samples of one chunk, in order, and the bytes that they came in. ``Tick`` ends a flush."""
+        """Take the decoded samples of one chunk of ``size`` bytes, in order. ``Tick`` ends a flush."""
 
     def link(self, change: LinkChange) -> None:
-        """A node's connection changed its state."""
+        """Take a node's new link state."""
 
     def bad_line(self, node: str, text: str, why: str) -> None:
-        """A line that did not decode; ``text`` is its cleaned beginning."""
+        """Take a line that did not decode; ``text`` is its cleaned beginning."""

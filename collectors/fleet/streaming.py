@@ -1,4 +1,4 @@
-"""A command on a node that streams until it ends: its process, what it says on standard error, and how it ended."""
+"""A command on a node that streams until it ends: its output, the end of its standard error, and its status."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from collectors.fleet.transport import Process, Transport, TransportError
 _ERROR_BYTES = 4096
 """Bytes of standard error that are kept."""
 _SAID = 300
-"""Characters of its last line that are shown."""
+"""Characters of the last line of standard error that are shown."""
 
 
 class StreamProcess(Process, Protocol):
     """A process whose output can be held back."""
 
     def pause(self) -> None:
-        """Take no more of its output for now."""
+        """Stop reading its output."""
 
     def resume(self) -> None:
         """Take its output again."""
 
 
 class LinkTransport(Transport, Protocol):
-    """What a link needs of its transport beyond running commands."""
+    """A transport as a link needs it."""
 
     @property
     def connected(self) -> bool:
@@ -39,7 +39,7 @@ class LinkTransport(Transport, Protocol):
         """Why the connection ended."""
 
     def not_responding(self, seconds: float) -> None:
-        """Told once a second for how long no tick has come; one that cannot see that itself ends the connection."""
+        """Called once a second with the seconds without a tick; a transport without keepalives ends the connection."""
 
     async def start(
         self, command: Sequence[str], *, on_stdout: Callable[[bytes], None], on_stderr: Callable[[bytes], None]
@@ -53,7 +53,7 @@ class Ended:
 
     status: int
     errors: bytes
-    """The end of what it said on standard error."""
+    """The end of its standard error."""
 
     @property
     def by_alarm(self) -> bool:
@@ -61,7 +61,7 @@ class Ended:
         return self.status == -signal.SIGALRM
 
     def __str__(self) -> str:
-        """In words, for a line that begins with who it was."""
+        """A predicate for people: ``ended (status 1): …``."""
         if self.by_alarm:
             return "heard nothing from here for too long and ended itself"
         if self.status < 0:
@@ -70,13 +70,13 @@ class Ended:
 
     @property
     def last_line(self) -> str:
-        """The last line of what it said on standard error."""
+        """The last line of its standard error."""
         lines = clean_bytes(self.errors).strip().splitlines()
         return lines[-1].strip()[:_SAID] if lines else ""
 
     @property
     def told(self) -> str:
-        """The same behind a colon; empty where it said nothing."""
+        """The last line behind a colon; empty where there is none."""
         said = self.last_line
         return f": {said}" if said else ""
 
@@ -110,7 +110,7 @@ class Streaming:
         process = await self._transport.start(command, on_stdout=self._take, on_stderr=self._complain)
         self._process = process
         try:
-            process.write(first())  # made on the spot: 2,048 links must not hold 2,048 copies of it
+            process.write(first())  # made here, so that 2,048 links do not hold 2,048 copies
             if not await self._speaks(process, patience):
                 told = Ended(0, bytes(self._errors)).told
                 raise TransportError(f"{program} said nothing there for {patience:.0f} s{told}")
@@ -121,11 +121,11 @@ class Streaming:
         return Ended(status, bytes(self._errors))
 
     def heard(self) -> None:
-        """It has said its first word."""
+        """Note that the first sample has come."""
         self._spoke.set()
 
     def write(self, data: bytes) -> None:
-        """Send to its standard input, if it runs."""
+        """Write to its standard input, if it runs."""
         if self._process is not None:
             self._process.write(data)
 
@@ -146,7 +146,7 @@ class Streaming:
         del self._errors[:-_ERROR_BYTES]
 
     async def _speaks(self, process: StreamProcess, seconds: float) -> bool:
-        """Whether it says something, or ends, in time."""
+        """Whether the command sends a sample, or ends, within ``seconds``."""
         ending = asyncio.ensure_future(process.wait())
         hearing = asyncio.ensure_future(self._spoke.wait())
         try:

@@ -1,4 +1,4 @@
-"""How a command is run on a node, whatever carries it: over SSH, through a local program, or as a subprocess here."""
+"""The interface that runs commands on a node: over SSH, through a local program, or as a subprocess here."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class TransportError(Exception):
 
 
 class Refused(TransportError):
-    """Trying again will not help until somebody acts: unknown or changed host key, authentication refused."""
+    """Another attempt cannot succeed before a person acts: unknown or changed host key, authentication refused."""
 
 
 class Declined(Refused):
-    """A question to the person stayed without an answer: asking it again unbidden would be a nuisance."""
+    """The person declined a question; the question is not asked again without being told to."""
 
 
 class SshConfigError(Refused):
@@ -36,23 +36,23 @@ class Completed:
 
 
 class Process(Protocol):
-    """A running command whose output arrives in the callbacks that it was started with."""
+    """A running command; its output goes to the callbacks of :meth:`Transport.start`."""
 
     def write(self, data: bytes) -> None:
-        """Send to its standard input; silently ignored once it has ended."""
+        """Write to its standard input; ignored once the command has ended."""
 
     def write_eof(self) -> None:
         """End its standard input."""
 
     async def wait(self) -> int:
-        """Wait for its end and return its exit status (negative: signal; -1 also when the connection broke)."""
+        """Wait for the exit status (negative: signal; -1 also when the connection broke)."""
 
     def kill(self) -> None:
-        """End it: closes the channel; the far side ends by itself because its standard input ends."""
+        """Close the channel; the command ends because its standard input ends."""
 
 
 class Transport(Protocol):
-    """One node, reachable."""
+    """A connection to one node."""
 
     @property
     def name(self) -> str:
@@ -79,11 +79,11 @@ class Transport(Protocol):
         """Start a command whose output goes to the callbacks as it comes, in chunks of any size."""
 
     async def close(self) -> None:
-        """Close the connection and everything that runs over it."""
+        """Close the connection; the commands that run over it end."""
 
 
 class StartsCommand(Protocol):
-    """A transport's way to start a command; see :class:`Transport`."""
+    """The type of :meth:`Transport.start`."""
 
     async def __call__(
         self, command: Sequence[str], *, on_stdout: Callable[[bytes], None], on_stderr: Callable[[bytes], None]
@@ -94,7 +94,7 @@ class StartsCommand(Protocol):
 async def run_to_end(
     start: StartsCommand, node: str, command: Sequence[str], *, stdin: bytes, timeout: float, limit: int
 ) -> Completed:
-    """Start a command, give it its input, and wait for its end; nothing of it goes on when this returns.
+    """Start a command, write its input, and wait for its end; the command has ended when this returns.
 
     Raises :class:`TransportError` where it cannot be started, and when ``timeout`` seconds pass.
     """
@@ -116,7 +116,7 @@ async def run_to_end(
 
 
 class _Output:
-    """Bytes that come in pieces; those over the limit are let go."""
+    """Collects bytes up to a limit."""
 
     def __init__(self, limit: int) -> None:
         self._left = limit
@@ -129,12 +129,12 @@ class _Output:
 
 
 def no_more_files(error: OSError) -> bool:
-    """True where this process, or this whole machine, has as many files open as it may have."""
+    """True where this process, or this machine, has reached its limit of open files."""
     return error.errno in (errno.EMFILE, errno.ENFILE)
 
 
 def os_reason(error: OSError) -> str:
-    """What the system says of an error; of files that may not be opened on this machine also whose limit that is."""
+    """The system's text of an error; for a limit of open files, also which limit."""
     if error.errno == errno.EMFILE:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         may = "" if soft == hard else f", and may be up to {hard}" if hard != resource.RLIM_INFINITY else ""

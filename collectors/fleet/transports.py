@@ -1,6 +1,6 @@
-"""How each node of a fleet is reached: made for some nodes at a time, so that the first need not wait for the last.
+"""The transport of each node of a fleet, made in batches: the first nodes connect while others are looked up.
 
-To look thousands of hosts up in an ssh_config and in known_hosts takes half a second.
+Looking thousands of hosts up in an ssh_config and in known_hosts takes half a second.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
 
 
 class Transports:
-    """The transport of each node, or why it has none."""
+    """The transport of each node, or the reason why a node has none."""
 
     def __init__(self, questions: Questions, way: Way | None) -> None:
         """``way`` as :class:`~collectors.fleet.fleet.FleetOptions` has it."""
         self.by_name: dict[str, LinkTransport] = {}
         self.unusable: dict[str, str] = {}
-        """Why there is none, for nodes that the configuration makes unusable."""
+        """Reasons, for nodes that the configuration makes unusable."""
         self.connector: Connector | None = None
         self._questions = questions
         self._way = way
         self._opening = asyncio.Semaphore(1 if way is None else way.at_once)
 
     def load(self, ssh_config: Path | None) -> None:
-        """Import what SSH needs and read its configuration, before :meth:`make`. Raises :class:`ConfigError`."""
+        """Import asyncssh and read the ssh_config, before :meth:`make`. Raises :class:`ConfigError`."""
         from collectors.fleet.ssh.config import SshConfig
         from collectors.fleet.ssh.connector import Connector
 
         self.connector = Connector(SshConfig.load(ssh_config), self._questions)
 
     def make(self, targets: Iterable[Target]) -> None:
-        """Make those of some nodes."""
+        """Make the transports of some nodes."""
         for target in targets:
             try:
                 self.by_name[target.name] = self._made(target)

@@ -1,4 +1,4 @@
-"""Questions of connections to the person, one at a time, and passwords that need not be typed in twice."""
+"""Questions that connections ask a person, one at a time, and passwords that a person types once."""
 
 from __future__ import annotations
 
@@ -29,33 +29,33 @@ class Question:
 
 
 class Asker(Protocol):
-    """Somebody who can be asked: a dialog on the screen, a prompt on the terminal, or nobody (``--batch``)."""
+    """Asks a person: by a dialog on the screen or a prompt on the terminal."""
 
     async def ask(self, question: Question) -> str | None:
-        """Put the question and wait for the answer; None when the person declines or nobody is there."""
+        """Ask and wait for the answer; None when the person declines."""
 
     def tell(self, text: str) -> None:
-        """Say what went wrong on this machine without being in the way, such as a key that cannot be used."""
+        """Show a problem of this machine that needs no answer, such as a key that cannot be used."""
 
 
 class Questions:
-    """Puts the questions of all connections one after another."""
+    """Asks the questions of all connections one after another."""
 
     def __init__(self, asker: Asker, *, batch: bool = False) -> None:
-        """With ``batch`` nobody is asked."""
+        """With ``batch`` no question is asked."""
         self.asker = asker
         self.batch = batch
         self._turn = asyncio.Lock()
         self._told: set[str] = set()
 
     def tell(self, text: str) -> None:
-        """Tell the person something, once however many connections come upon it."""
+        """Show a text once, however many connections report it."""
         if text not in self._told:
             self._told.add(text)
             self.asker.tell(text)
 
     async def ask(self, question: Question) -> str | None:
-        """The answer; None when the person declines or nobody is there."""
+        """The answer; None when the person declines, or with ``batch``."""
         if self.batch:
             return None
         async with self._turn:
@@ -63,48 +63,48 @@ class Questions:
 
 
 class Passwords:
-    """Passwords that were right, by user and host; by consent also for hosts like that one, so that 64 nodes ask once.
+    """Accepted passwords by user and host; after one consent also offered to similar hosts, so that 64 nodes ask once.
 
-    Never for others unasked: a host that is taken over must not be given what opens the rest. While one connection
-    tries what was just typed in, the others of its kind wait to see whether it is right.
+    Without consent a password is offered to no other host, because a compromised host would learn it. While one
+    connection tries a new password, connections to similar hosts wait for the result.
     """
 
     def __init__(self) -> None:
         self._kinds: dict[tuple[str, str], _UserKind] = {}
 
     def attempt(self, user: str, host: str, port: int = 22) -> PasswordAttempt:
-        """Begin one connection's authentication; ``host`` is the name under which the host's key is known."""
+        """The passwords of one connection; ``host`` is the name under which the host's key is known."""
         kind = self._kinds.setdefault((user, likeness(host)), _UserKind(likeness(host)))
         return PasswordAttempt((host, port), f"{user}@{host}", kind)
 
     def ask_again(self) -> None:
-        """Forget who declined."""
+        """Ask again where a question was declined."""
         for kind in self._kinds.values():
             kind.declined = False
             kind.shared = kind.shared or None
 
 
 class _UserKind:
-    """What is known of one user on hosts that are alike."""
+    """Passwords of one user on similar hosts."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.right: dict[tuple[str, int], list[str]] = {}
         self.first = ""
-        """``user@host`` of which the first of them was right."""
+        """``user@host`` whose password was accepted first."""
         self.shared: bool | None = None
-        """Whether what is right for one may be offered to all; None before the person was asked."""
+        """Whether passwords may be offered to all similar hosts; None before the person was asked."""
         self.declined = False
         self.trying = asyncio.Lock()
 
 
 Ask = Callable[[], Awaitable[str | None]]
 Consent = Callable[[str, str], Awaitable[str | None]]
-"""Asked with ``user@host`` of the password and the name of the hosts that are alike."""
+"""Called with ``user@host`` of the password and the name of the similar hosts."""
 
 
 class PasswordAttempt:
-    """The passwords of one connection: first those that were right before, then what the person types in."""
+    """The passwords of one connection: first accepted ones, then those that the person types."""
 
     __slots__ = (
         "_holds",
@@ -122,15 +122,15 @@ class PasswordAttempt:
         self._holds = False
         self._tried: list[str] = []
         self.asked = 0
-        """Times that the person was asked on this connection."""
+        """Questions asked on this connection."""
 
     @property
     def must_wait(self) -> bool:
-        """Another connection is trying a password of the same user and kind of host."""
+        """True while another connection tries a password of the same user on a similar host."""
         return not self._holds and self._kind.trying.locked()
 
     async def next(self, ask: Ask, consent: Consent) -> str | None:
-        """The next one to send; None when there is none. That it is asked for means that the last one was wrong."""
+        """The next password to send, None for none. A further call means that the last one was rejected."""
         if (known := self._untried()) is not None:
             return known
         if not self._holds:
@@ -154,7 +154,7 @@ class PasswordAttempt:
         return answer
 
     def accepted(self) -> None:
-        """The one that was sent last was right."""
+        """The password that was sent last was accepted."""
         right = self._kind.right.setdefault(self._host, []) if self._tried else []
         if self._tried and self._tried[-1] not in right:
             right.append(self._tried[-1])
@@ -162,7 +162,7 @@ class PasswordAttempt:
         self.over()
 
     def over(self) -> None:
-        """Nothing more will be tried on this connection."""
+        """This connection tries no further password."""
         if self._holds:
             self._holds = False
             self._kind.trying.release()
@@ -177,10 +177,9 @@ class PasswordAttempt:
 
 
 def likeness(host: str) -> str:
-    """What the hosts of one cluster have in common, ``gpu#.lab.org`` for ``gpu07.lab.org``.
+    """The pattern that similar hosts share: ``gpu#.lab.org`` for ``gpu07.lab.org``, ``10.0.0.0/24`` for ``10.0.0.7``.
 
-    Of a name the numbers of its first part are left out, of an address what comes after its network: the last of four
-    numbers, or the last half.
+    In a name, numbers of the first label become ``#``; an address becomes its /24 or /64 network.
     """
     try:
         address = ipaddress.ip_address(host)

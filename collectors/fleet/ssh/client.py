@@ -1,4 +1,4 @@
-"""What asyncssh asks of us while it opens one connection: is this host the right one, and who are we."""
+"""Callbacks of asyncssh while it opens one connection: the host key to judge, and keys and passwords to offer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REUSE = "Offer the password of {} to all other hosts like {} that want one? (ye
 
 
 class Client(asyncssh.SSHClient):
-    """One attempt at one connection; afterwards it can say what happened."""
+    """One attempt to connect; afterwards its attributes tell why it failed."""
 
     def __init__(
         self,
@@ -38,12 +38,12 @@ class Client(asyncssh.SSHClient):
         self.shown: asyncssh.SSHKey | None = None
         """Host key that was not trusted."""
         self.judgement = Judgement("unknown")
-        """Of that key."""
+        """Judgement of that key."""
         self._trusted: bytes | None = None
         self.tried: list[str] = []
-        """What was offered as proof of who we are."""
+        """Keys and passwords that were offered, for the error message."""
         self.declined = False
-        """A question stayed without an answer."""
+        """True when the person declined a question."""
         self.on_lost: Callable[[Exception | None], None] | None = None
         self._node = node
         self._host_keys = host_keys
@@ -51,7 +51,7 @@ class Client(asyncssh.SSHClient):
         self._passwords = passwords
         self._questions = questions
         self.waiting = waiting
-        """Told what a person is waited for, and nothing when that is over."""
+        """Called with what the person is asked for, and with an empty text once it is answered."""
         self._locked: list[Identity] | None = None
         """Encrypted keys that have not been offered; None before the others were."""
         self._keyboard = 0
@@ -59,8 +59,8 @@ class Client(asyncssh.SSHClient):
     # --- the host's side ------------------------------------------------------------------------------------------
 
     def validate_host_public_key(self, _host: str, _addr: str, _port: int, key: asyncssh.SSHKey) -> bool:
-        """Judge a key; a person is asked later, not in the middle of a handshake."""
-        if key.public_data == self._trusted:  # keys are exchanged anew, with the same host
+        """Judge the host's key; for an unknown key the person is asked after this handshake."""
+        if key.public_data == self._trusted:  # a rekeying with the same host
             return True
         self.judgement = self._host_keys.judge(self.settings, key)
         if self.judgement.state == "known":
@@ -72,7 +72,7 @@ class Client(asyncssh.SSHClient):
     # --- our side -------------------------------------------------------------------------------------------------
 
     async def public_key_auth_requested(self) -> KeyOffers:
-        """The next keys to offer: at first all that are at hand, then one by one those that need a passphrase."""
+        """The next keys to offer: first all readable keys, then encrypted keys one by one."""
         if self._locked is None:
             offers, self._locked = await self._ring.offers(self.settings)
             if offers:
@@ -101,7 +101,7 @@ class Client(asyncssh.SSHClient):
     async def kbdint_challenge_received(
         self, name: str, instructions: str, _lang: str, prompts: Sequence[tuple[str, bool]]
     ) -> list[str] | None:
-        """Answer the server's questions; one that asks for a password is answered like a password."""
+        """Answer the server's prompts; a prompt for a password is answered like password authentication."""
         detail = _shorten(f"{name}\n{instructions}")
         if len(prompts) == 1 and not prompts[0][1] and _PASSWORD.search(prompts[0][0]):
             answer = await self._password(_shorten(prompts[0][0]), detail, "keyboard")
@@ -140,14 +140,14 @@ class Client(asyncssh.SSHClient):
     def _hear(self, reason: str) -> None:
         self.waiting(reason)
 
-    # --- what becomes of it ---------------------------------------------------------------------------------------
+    # --- outcome --------------------------------------------------------------------------------------------------
 
     def auth_completed(self) -> None:
-        """We are in."""
+        """The login succeeded."""
         self._passwords.accepted()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It ended, by whatever cause."""
+        """The connection ended."""
         self._passwords.over()
         if self.on_lost is not None:
             self.on_lost(exc)

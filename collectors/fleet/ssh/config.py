@@ -1,10 +1,10 @@
-"""The user's ssh_config as asyncssh reads it: its public options object tells what holds for one host.
+"""The user's ssh_config, read by asyncssh into its public options object for one host.
 
-asyncssh reads a file anew for each host. Therefore a host is given a file of its own, without the ``Host`` blocks that
-name other hosts alone: of 2,048 hosts with a block each, none is read 2,048 times.
+asyncssh parses the whole file for each host. Therefore each host gets a file of its own, without the ``Host`` blocks
+that name only other hosts; otherwise 2,048 hosts with a block each would be parsed 2,048 times.
 
-What asyncssh does not know (``StrictHostKeyChecking``, ``HashKnownHosts``) is asked of ``ssh -G`` where it matters: for
-a host whose key is not known. ``--via ssh`` leaves all of it to OpenSSH.
+``ssh -G`` tells what asyncssh does not read (``StrictHostKeyChecking``, ``HashKnownHosts``), for a host with an unknown
+key. ``--via ssh`` leaves everything to OpenSSH.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _IDENTITIES = ("id_rsa", "id_ecdsa", "id_ed25519")
 _GLOBAL_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 _ASKING = 10.0
 
-# What is hangtop's to decide, whatever the ssh_config says: keys, host keys and the way to the host are given to each
-# connection; sessions get no terminal, no environment and no command of the configuration.
+# Options that hangtop sets itself, whatever the ssh_config says: keys, host keys and proxies are passed to each
+# connection; sessions get no terminal, environment or command of the configuration.
 _OWN: Mapping[str, Any] = {
     "client_keys": None, "agent_path": None, "known_hosts": None, "x509_trusted_certs": None,
     "x509_trusted_cert_paths": [], "gss_host": None, "gss_auth": False, "gss_kex": False, "host_based_auth": False,
@@ -44,7 +44,7 @@ _OWN: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HostSettings:
-    """How to reach one host, by name of the configuration."""
+    """What the configuration says of one host."""
 
     original: str
     """As the user named it."""
@@ -55,10 +55,10 @@ class HostSettings:
     known_hosts: tuple[Path, ...]
     """Files of known host keys."""
     learned: Path | None
-    """The one of them to which a new key is added."""
+    """The file to which a new key is added."""
     identities: tuple[Path, ...]
     identities_named: bool
-    """False when they are the default ones, which need not exist."""
+    """False for the default identities, which need not exist."""
     certificates: tuple[Path, ...]
     agent: str
     """Path of the agent's socket; empty for none."""
@@ -75,7 +75,7 @@ class HostSettings:
 
     @property
     def user(self) -> str:
-        """Who logs in."""
+        """The user who logs in."""
         return self.options.username
 
     @property
@@ -86,18 +86,18 @@ class HostSettings:
 
     @property
     def known_as(self) -> str:
-        """Name of the host itself, which a certificate must name."""
+        """Name of the host without its port, which a certificate must contain."""
         return (self.options.host_key_alias or self.host).lower()
 
     @property
     def known_name(self) -> str:
-        """Name under which its key is in known_hosts: with the port where that is not 22, unless it is an alias."""
+        """Name in known_hosts: with the port where that is not 22, unless it is an alias."""
         if self.port == 22 or self.options.host_key_alias:
             return self.known_as
         return f"[{self.known_as}]:{self.port}"
 
     def says(self, keyword: str) -> Any:
-        """The value that asyncssh has read for a keyword; None where nothing was said."""
+        """The value of a keyword; None where the configuration does not set it."""
         return self.options.config.get(keyword)
 
 
@@ -106,7 +106,7 @@ class _Block:
     """Lines from one ``Host`` or ``Match`` line to the next."""
 
     names: frozenset[str] | None = None
-    """The only hosts for which it can hold, where its patterns are plain names."""
+    """The hosts to which the block applies, where its patterns are plain names; else None."""
     lines: list[str] = field(default_factory=list)
 
 
@@ -153,7 +153,7 @@ class SshConfig:
         )
 
     async def openssh_says(self, settings: HostSettings) -> dict[str, str]:
-        """What OpenSSH's own client makes of its configuration for a host; nothing where there is none here."""
+        """Options of ``ssh -G`` for a host; empty where OpenSSH is not installed here."""
         named = [word for file in self._files[:1] for word in ("-F", str(file))] if len(self._files) == 1 else []
         words = ["ssh", "-G", *named, "-l", settings.user, "-p", str(settings.port), settings.original]
         try:
@@ -180,7 +180,7 @@ class SshConfig:
         return options
 
     def _with_its_line(self, said: Mapping[str, Any], error: Exception) -> str:
-        """The same complaint by file and line of the user's own files."""
+        """The error with file and line of the user's own files."""
         try:
             asyncssh.SSHClientConnectionOptions(config=list(self._files), **said, **_OWN)
         except asyncssh.ConfigParseError as own:

@@ -1,4 +1,4 @@
-"""Opens SSH connections for a whole fleet: handshakes in turn, jump hosts shared, questions asked, drops retried."""
+"""SSH connections of a fleet: a limit on handshakes, shared jump hosts, questions, retries of dropped handshakes."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from collectors.fleet.transport import Declined, Refused, SshConfigError, Transp
 HANDSHAKES = 8
 """Handshakes at once: more would stall the screen and overrun sshd's MaxStartups."""
 TIMEOUT = 10.0
-"""Seconds for reaching a host and shaking hands when the ssh_config says nothing; a person's time does not count."""
+"""Seconds for connect and handshake without ConnectTimeout; a person's time to answer does not count."""
 PATIENCE = 0.25
-"""Seconds that a host may take to accept a TCP connection before others go first."""
+"""Seconds for a TCP connect before the handshake's place goes to another host."""
 DROPS = 6
-"""Times that a handshake which the far side dropped is tried again."""
+"""Retries of a handshake that the far side dropped."""
 _FAST = "^aes128-gcm@openssh.com"
 _JUMPS = 8
 
 
 class Connector:
-    """Everything that the connections of one fleet share."""
+    """State that the connections of one fleet share."""
 
     def __init__(self, config: SshConfig, questions: Questions) -> None:
         self._config = config
@@ -59,7 +59,7 @@ class Connector:
     async def open(
         self, settings: HostSettings, node: str, waiting: Waiting
     ) -> tuple[asyncssh.SSHClientConnection, Client]:
-        """Open a connection. Raises :class:`Refused` when somebody must act first, else :class:`TransportError`."""
+        """Open a connection. Raises :class:`Refused` when a person must act first, else :class:`TransportError`."""
         drops = 0
         certificates = bool(self._host_keys.authorities(settings))
         while True:
@@ -72,9 +72,7 @@ class Connector:
                 if client.shown is not None:
                     await self._settle(client, client.shown, node, waiting)
                 elif certificates and "revoked" not in error.reason:
-                    certificates = (
-                        False  # as OpenSSH: a certificate that is not to be believed holds a key all the same
-                    )
+                    certificates = False  # as OpenSSH: an untrusted certificate still contains a key
                 else:
                     raise Refused(f"{settings.known_name}: no connection: {error.reason}") from None
             except Dropped as error:
@@ -85,11 +83,11 @@ class Connector:
                 await asyncio.sleep(random.uniform(0.5, 1.5) * 0.2 * 1.6**drops)  # noqa: S311 (jitter, no secret)
 
     def ask_again(self) -> None:
-        """Forget which questions were declined: the person wants another try."""
+        """Ask again where the person declined."""
         self._passwords.ask_again()
 
     async def close(self) -> None:
-        """Close what is shared."""
+        """Close jump connections and agents."""
         for task in self._tunnels.values():
             task.cancel()
             if task.done() and not task.cancelled() and task.exception() is None:
@@ -129,7 +127,7 @@ class Connector:
                 raise explain(error, settings, client.tried) from None
 
     async def _reach(self, settings: HostSettings, turn: Turn) -> socket.socket:
-        """Connect, and let others go first when the host takes its time: it may never answer."""
+        """Connect; a host that takes long gives its place to another, since it may never answer."""
         connecting = asyncio.ensure_future(connect(settings))
         try:
             done, _ = await asyncio.wait({connecting}, timeout=PATIENCE)
@@ -162,7 +160,7 @@ class Connector:
     # --- host keys that are not trusted ---------------------------------------------------------------------------
 
     async def _settle(self, client: Client, key: asyncssh.SSHKey, node: str, waiting: Waiting) -> None:
-        """Decide about a host key that is not trusted; returns when it is now, else raises :class:`Refused`."""
+        """Decide on an unknown host key; returns when it is trusted now, else raises :class:`Refused`."""
         settings, judgement = client.settings, client.judgement
         name, shown = settings.known_name, fingerprint(key)
         if judgement.state == "changed":
@@ -233,7 +231,7 @@ class Connector:
                 raise SshConfigError(f"ProxyJump of {settings.original}: {last!r} is no host") from None
             jump = await asyncio.to_thread(self.settings, target.host, target.user, target.port)
             jump = replace(jump, jumps=tuple(before), proxy_command="") if before else jump
-            self._jumps.setdefault(settings.jumps, jump)  # others may have asked meanwhile, and have its tunnel
+            self._jumps.setdefault(settings.jumps, jump)  # another connection may have looked it up meanwhile
         jump = self._jumps[settings.jumps]
         # "Host *" with a ProxyJump names the jump host too.
         return None if (jump.host, jump.port) == (settings.host, settings.port) else jump
@@ -249,10 +247,10 @@ class Connector:
 
 
 def _proxy(command: str, complaints: str) -> list[str]:
-    """Words that run a ProxyCommand, with its complaints in a file.
+    """Words that run a ProxyCommand with its standard error in a file.
 
-    asyncssh takes what comes on standard error for the host's words, and its end for that of the connection: the shell,
-    which holds it open, must not become the command.
+    asyncssh reads standard error as the host's output, and its end as the end of the connection; so the shell, which
+    holds standard error open, must not exec the command.
     """
     return ["/bin/sh", "-c", f"{{ {command}\n}} 2>>{shlex.quote(complaints)}; exit $?"]
 

@@ -1,4 +1,4 @@
-"""The user's keys: read once for all nodes, their passphrases asked for once and only when a server wants more keys."""
+"""The user's keys: read once for all nodes; a passphrase is asked for once, when a server wants more keys."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from collectors.fleet.ssh.config import HostSettings
 
 _TRIES = 3
 Offer = asyncssh.SSHKeyPair | asyncssh.SSHKey | tuple[asyncssh.SSHKey, asyncssh.SSHCertificate]
-"""What asyncssh takes for a key to log in with."""
+"""A key to log in with, as asyncssh takes it."""
 
 
 class LockedKey:
@@ -30,7 +30,7 @@ class LockedKey:
         self._declined = False
 
     async def key(self, node: str, waiting: Callable[[str], None]) -> asyncssh.SSHKey | None:
-        """The key; None when the passphrase is not to be had: nobody is asked again then."""
+        """The key; None when the person does not give its passphrase, for which no second question is asked."""
         if self._key is not None:
             return self._key
         waiting(f"waits for an answer: the passphrase of {self.path}")
@@ -54,17 +54,17 @@ class LockedKey:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """One identity file, as far as it could be read."""
+    """One identity file."""
 
     public: bytes | None = None
-    """Its public half, where it lies open."""
+    """Its public key, where it is readable."""
     offers: tuple[Offer, ...] = ()
     locked: LockedKey | None = None
     certificate: asyncssh.SSHCertificate | None = None
 
 
 class KeyRing:
-    """All keys of this user."""
+    """Keys of the user's identity files and agents."""
 
     def __init__(self, questions: Questions) -> None:
         self._questions = questions
@@ -73,7 +73,7 @@ class KeyRing:
         self._reading = asyncio.Lock()
 
     async def offers(self, settings: HostSettings) -> tuple[list[Offer], list[Identity]]:
-        """Keys to offer one server, the agent's first, and identities that are encrypted, to be offered behind them."""
+        """Keys to offer to a server, the agent's first, and encrypted identities, to be offered last."""
         async with self._reading:
             identities = [await self._identity(path, settings) for path in settings.identities]
         agent = await self._agent_keys(settings.agent)
@@ -89,7 +89,7 @@ class KeyRing:
         return found, [identity for identity in rest if identity.locked is not None]
 
     def close(self) -> None:
-        """Let go of the agents."""
+        """Close the connections to agents."""
         for agent in self._agents.values():
             agent.close()
         self._agents.clear()
@@ -129,11 +129,11 @@ class KeyRing:
         try:
             return list(await agent.get_keys())
         except (OSError, ValueError):
-            return []  # no agent listens there: as if there were none
+            return []  # no agent listens there
 
 
 def _public_file(path: Path) -> bytes | None:
-    """Public key beside a private one, or in a file that is named itself: that of a key which only the agent has."""
+    """Public key beside a private key file, or in the named file itself, for a key that only the agent holds."""
     for candidate in (path.with_name(f"{path.name}.pub"), path):
         try:
             return asyncssh.read_public_key(candidate).public_data
@@ -143,7 +143,7 @@ def _public_file(path: Path) -> bytes | None:
 
 
 def _certificate(path: Path, named: Sequence[Path], public: bytes | None) -> asyncssh.SSHCertificate | None:
-    """The certificate for a key among those named and the one beside it."""
+    """The certificate of a key, among the named files and the file beside the key."""
     for candidate in (*named, path.with_name(f"{path.name}-cert.pub")):
         try:
             found = asyncssh.load_certificates(str(candidate))

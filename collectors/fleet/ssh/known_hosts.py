@@ -1,7 +1,7 @@
-"""Whether a host is the one that it was: known_hosts files, each parsed once and again only after it has changed.
+"""known_hosts files, each parsed once and again only after a change, and the judgement of host keys.
 
-Plain names are found by a dictionary. Patterns are tried one after another, and so are hashed names, once for each
-host. Keys stay text until one of them is needed: importing 2,048 of them would cost more than a handshake does.
+Plain names are found by a dictionary; patterns and hashed names are tried one after another, once a host. Keys stay
+text until one is needed: importing 2,048 keys costs more than a handshake.
 """
 
 from __future__ import annotations
@@ -52,22 +52,22 @@ class _Hashed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What known_hosts says about a key that a host showed."""
+    """The judgement of a host's key by known_hosts."""
 
     state: Literal["known", "unknown", "changed"]
     place: str = ""
-    """``file:line`` that the key contradicts, or that knows the host without its port by another key."""
+    """``file:line`` of the entry that contradicts the key, or of another key of the host on port 22."""
 
 
 class HostKeys:
-    """The host keys that are known, or accepted for this run."""
+    """Host keys of the known_hosts files, and those accepted for this run."""
 
     def __init__(self) -> None:
         self._files: dict[tuple[Path, ...], tuple[tuple[int, ...], KnownHosts]] = {}
         self._accepted: set[tuple[str, bytes]] = set()
 
     def read(self, settings: HostSettings) -> KnownHosts:
-        """Entries of the files that count for a host."""
+        """Entries of a host's known_hosts files."""
         stamps = tuple(_stamp(path) for path in settings.known_hosts)
         held = self._files.get(settings.known_hosts)
         if held is None or held[0] != stamps:
@@ -76,26 +76,26 @@ class HostKeys:
         return held[1]
 
     def authorities(self, settings: HostSettings) -> list[asyncssh.SSHKey]:
-        """Keys whose certificates are to be believed for a host."""
+        """Keys of certificate authorities that are trusted for a host."""
         names = dict.fromkeys((settings.known_name, settings.known_as))
         entries = (entry for name in names for entry in self.read(settings).look(name))
         return _imported([entry for entry in entries if entry.marker == "@cert-authority"])
 
     def revoked(self, settings: HostSettings) -> list[asyncssh.SSHKey]:
-        """Keys that a host must not show, nor be vouched for by."""
+        """Revoked keys, as host keys and as authorities."""
         return _imported([key for key in self.read(settings).look(settings.known_name) if key.marker == "@revoked"])
 
     def algorithms(self, settings: HostSettings, *, certificates: bool) -> list[str]:
-        """Algorithms to ask a host for, those of its known keys first: the host then shows a key that can be checked.
+        """Host key algorithms to propose, those of known keys first, so that the host shows a key that can be checked.
 
-        With ``certificates`` those come before all plain keys.
+        With ``certificates``, certificate algorithms come before plain keys.
         """
         kinds = {key.kind for key in self.read(settings).look(settings.known_name) if not key.marker}
         plain = sorted(_ALGORITHMS, key=lambda name: ("ssh-rsa" if name.startswith("rsa-") else name) not in kinds)
         return [*(f"{name}{_CERTIFICATE}" for name in _ALGORITHMS if certificates), *plain]
 
     def judge(self, settings: HostSettings, key: asyncssh.SSHKey) -> Judgement:
-        """Judge a key that a host showed, as ``verify_host_key`` of OpenSSH does."""
+        """Judge a host's key as OpenSSH's ``verify_host_key`` does."""
         if (settings.known_name, key.public_data) in self._accepted:
             return Judgement("known")
         judged = self._compare(settings, settings.known_name, key)
@@ -106,7 +106,7 @@ class HostKeys:
         return judged
 
     def _compare(self, settings: HostSettings, name: str, key: asyncssh.SSHKey) -> Judgement:
-        """Compare a key with those of one name: any other key makes it changed, be it of another type."""
+        """Compare a key with the keys of one name: another key makes it ``changed``, also one of another type."""
         entries = [entry for entry in self.read(settings).look(name) if not entry.marker]
         known = [(entry, other) for entry in entries for other in _imported([entry])]
         if any(other == key for _, other in known):
@@ -140,9 +140,9 @@ class KnownHosts:
                 self._take(line, f"{path}:{number}")
 
     def add(self, path: Path, name: str, key: str, *, hashed: bool) -> None:
-        """Append a key (``kind base64``) to a file, and know it from now on.
+        """Append a key (``kind base64``) to a file.
 
-        Makes the file and its folder, readable by the user alone. Raises :class:`OSError`.
+        Creates the file and its folder, readable by the user alone. Raises :class:`OSError`.
         """
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
@@ -157,7 +157,7 @@ class KnownHosts:
         self._found.clear()
 
     def look(self, name: str) -> tuple[KnownKey, ...]:
-        """Everything said about a name in lower case; a host on another port than 22 is called ``[host]:port``."""
+        """Entries of a name in lower case; a host on another port than 22 is named ``[host]:port``."""
         if name not in self._found:
             said = name.encode("utf-8", "surrogateescape")
             found = list(self._plain.get(name, ()))
@@ -167,7 +167,7 @@ class KnownHosts:
         return self._found[name]
 
     def _take(self, line: str, place: str) -> None:
-        """Read one line; one that is none is passed over, as OpenSSH does."""
+        """Read one line; an invalid line is ignored, as by OpenSSH."""
         words = line.split(None, 4)
         marker = words.pop(0) if words and words[0] in _MARKERS else ""
         if len(words) < 3 or words[0].startswith(("#", "@")):
@@ -193,7 +193,7 @@ def _import(text: str) -> asyncssh.SSHKey | None:
     try:
         return asyncssh.import_public_key(text)
     except asyncssh.KeyImportError:
-        return None  # of a kind that this asyncssh does not know, or no key at all
+        return None  # a kind that this asyncssh does not know, or no key
 
 
 def _imported(entries: Sequence[KnownKey]) -> list[asyncssh.SSHKey]:

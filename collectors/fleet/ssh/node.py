@@ -35,19 +35,19 @@ class SshProcess(asyncssh.SSHClientSession[bytes]):
     # --- as a Process ---------------------------------------------------------------------------------------------
 
     def write(self, data: bytes) -> None:
-        """Send to its standard input."""
+        """Write to the command's standard input."""
         if self._channel is not None and not self._ended.is_set():
             with suppress(BrokenPipeError, OSError):
                 self._channel.write(data)
 
     def write_eof(self) -> None:
-        """End its standard input."""
+        """Close the command's standard input."""
         if self._channel is not None and not self._ended.is_set():
             with suppress(BrokenPipeError, OSError):
                 self._channel.write_eof()
 
     async def wait(self) -> int:
-        """Its exit status, negative for a signal; -1 also when the connection broke."""
+        """Wait for the exit status, negative for a signal; -1 also when the connection broke."""
         await self._ended.wait()
         return -1 if self._status is None else self._status
 
@@ -57,12 +57,12 @@ class SshProcess(asyncssh.SSHClientSession[bytes]):
             self._channel.close()
 
     def pause(self) -> None:
-        """Take no more of its output for now: it blocks once the window is full."""
+        """Stop reading output; the command blocks once the window is full."""
         if self._channel is not None and not self._ended.is_set():
             self._channel.pause_reading()
 
     def resume(self) -> None:
-        """Take its output again."""
+        """Read output again."""
         if self._channel is not None and not self._ended.is_set():
             self._channel.resume_reading()
 
@@ -77,15 +77,15 @@ class SshProcess(asyncssh.SSHClientSession[bytes]):
         (self._on_stdout if datatype is None else self._on_stderr)(data)
 
     def eof_received(self) -> bool:
-        """Its output ended; True keeps its input open."""
+        """Its output ended; returning True keeps its input open."""
         return True
 
     def exit_status_received(self, status: int) -> None:
-        """It ended. A shell says 128 + N when what it ran died of signal N."""
+        """The command ended. A shell returns 128 + N for a command that died of signal N."""
         self._status = status if status <= 128 else 128 - status if status - 128 < signal.NSIG else status
 
     def exit_signal_received(self, signal: str, _core_dumped: bool, _msg: str, _lang: str) -> None:
-        """It died of a signal."""
+        """The command died of a signal."""
         self._status = -_signal_number(signal)
 
     def connection_lost(self, _exc: Exception | None) -> None:
@@ -103,7 +103,7 @@ def _signal_number(name: str) -> int:
 
 @lru_cache(64)
 def _joined(command: tuple[str, ...]) -> str:
-    """Quoted once for all nodes: what starts the node side is a long text, which every channel keeps."""
+    """The command, quoted once for all nodes: the command of the node side is long, and every channel keeps it."""
     return shlex.join(command)
 
 
@@ -114,14 +114,14 @@ class Ssh:
         self._name = name
         self._settings = settings
         self.connector = connector
-        """What opens the connections of all nodes."""
+        """Opens the connections of all nodes."""
         self._connection: asyncssh.SSHClientConnection | None = None
         self._channels = Channels()
         self._opening: asyncio.Lock = asyncio.Lock()
         self.why = ""
         """Why the last connection ended."""
         self.waiting: Callable[[str], None] = lambda _reason: None
-        """Told what connecting waits for, a person or nothing."""
+        """Called with what connecting waits for, and with an empty text once it does not."""
 
     @property
     def name(self) -> str:
@@ -151,7 +151,7 @@ class Ssh:
             self.why = ""
 
     def not_responding(self, seconds: float) -> None:
-        """Nothing to do: the connection's own keepalives tell a cut link from a node side that is held up."""
+        """Do nothing: SSH keepalives tell a cut link from a slow node side."""
 
     async def run(
         self, command: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0, limit: int = 64 << 20

@@ -1,4 +1,4 @@
-"""Why a node cannot be reached, in words that say what to do."""
+"""Error messages for a node that cannot be reached, with what to do."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from collectors.fleet.transport import Refused, TransportError, no_more_files, o
 
 _NO_ROUTE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN)
 _BY_SSH = ("GSSAPIAuthentication", "HostbasedAuthentication")
-"""Logins that OpenSSH's own client does, and hangtop's does not."""
+"""Login methods that only OpenSSH's client supports."""
 _LONGEST = 300
 
 
 class Dropped(TransportError):
-    """The far side ended the connection before anybody had proved anything: it may be busy, so trying again helps."""
+    """The far side ended the connection before authentication: it may be busy, so another attempt helps."""
 
 
 def explain(error: Exception, settings: HostSettings, tried: Sequence[str] = ()) -> TransportError:
-    """What to tell a person about an error while connecting to a host, to which ``tried`` was offered as proof."""
+    """The message for an error while connecting to a host, to which the keys and passwords ``tried`` were offered."""
     where = f"{settings.host} port {settings.port}"
     if isinstance(error, TransportError):
         return error
@@ -50,7 +50,7 @@ def explain(error: Exception, settings: HostSettings, tried: Sequence[str] = ())
 
 
 def unfinished(settings: HostSettings, seconds: float) -> TransportError:
-    """What to tell of a host that takes connections and then says too little, or nothing that SSH is."""
+    """The message for a host that accepts a connection and then does not finish a login."""
     return TransportError(
         f"{settings.host} port {settings.port} accepts connections, but no login was done within {seconds:g} s: "
         "it is overloaded, or what listens there is no sshd"
@@ -72,7 +72,7 @@ def _explain_network(error: Exception, where: str) -> TransportError:
 
 
 def explain_loss(error: Exception | None) -> str:
-    """Why an open connection ended."""
+    """The message for an open connection that ended."""
     if error is None:
         return "the connection was closed"
     text = _text(error)

@@ -1,4 +1,4 @@
-"""A connected socket to a host's SSH port, whichever of its addresses answers."""
+"""A connected socket to a host's SSH port, at the first of its addresses that answers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from collectors.fleet.ssh.config import HostSettings
 
 AddressInfo: TypeAlias = tuple[socket.AddressFamily, socket.SocketKind, int, str, Any]
 NEXT_ADDRESS = 1.0
-"""Seconds that an address of a host may take before the next one is tried as well: a SYN that was lost is sent again by
-then."""
+"""Seconds before the next address is tried as well: by then a lost SYN was sent again."""
 
 
 async def connect(settings: HostSettings) -> socket.socket:
     """Connect to the first of the host's addresses that answers. Raises :class:`OSError`.
 
-    An address that says nothing does not use up the time of the others: the next one is tried beside it.
+    A silent address does not delay the others: the next one is tried beside it.
     """
     error: OSError | None = None
     trying: set[asyncio.Task[socket.socket]] = set()
@@ -62,7 +61,7 @@ async def _connect(settings: HostSettings, info: AddressInfo) -> socket.socket:
 
 
 def _close(attempt: asyncio.Task[socket.socket]) -> None:
-    """Close what came too late; what failed too late is nobody's concern."""
+    """Close a socket that connected after another one."""
     if not attempt.cancelled() and attempt.exception() is None:
         attempt.result().close()
 
@@ -76,7 +75,7 @@ async def _addresses(settings: HostSettings) -> Sequence[AddressInfo]:
 
 
 async def _resolve(host: str, port: int, family: int) -> Sequence[AddressInfo]:
-    """Look a name up in a thread that nothing waits for: a dead name server must not hold up the end of the program."""
+    """Resolve a name in a daemon thread: a dead name server must not delay the end of the program."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[Sequence[AddressInfo]] = loop.create_future()
 

@@ -1,4 +1,4 @@
-"""The turn of one handshake: a place among those that run at once, and the time that it may take."""
+"""A place among the handshakes that run at once, and the deadline of one handshake."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable
 
 Waiting = Callable[[str], None]
-"""Told what a connection waits for, a person or nothing."""
+"""Called with what a connection waits for, and with an empty text once it does not."""
 
 
 class Turn:
-    """A handshake's place among those that run at once, and its deadline; neither is held while a person thinks."""
+    """A handshake's place and deadline; while a person is asked, it gives up the place and the clock stops."""
 
     def __init__(self, places: asyncio.Semaphore, deadline: asyncio.Timeout, seconds: float) -> None:
         self._places = places
@@ -26,20 +26,20 @@ class Turn:
         self.give_up_place()
 
     async def begin(self) -> None:
-        """Wait for a place, then start the clock from the beginning."""
+        """Wait for a place, then start the clock."""
         self._reschedule(None)
         await self._places.acquire()
         self._held = True
         self._reschedule(self._seconds)
 
     def give_up_place(self) -> None:
-        """Let another handshake have the place."""
+        """Release the place."""
         if self._held:
             self._held = False
             self._places.release()
 
     def resting(self, told: Waiting) -> Waiting:
-        """``told``, with neither clock nor place while it says that somebody is waited for."""
+        """``told``, which also stops the clock and releases the place while a person is asked."""
 
         def waiting(reason: str) -> None:
             told(reason)

@@ -1,7 +1,7 @@
-"""Which nodes are meant: words of the command line, a hostfile, a Slurm job.
+"""The nodes that the command line, a host file or a Slurm job names.
 
 A word is ``host``, ``user@host:port``, an alias of the ssh_config, or a set as ClusterShell writes them
-(``gpu[001-064,070]``, ``user@gpu[1-4]:2222``, ``@group``). A node that is named twice counts once.
+(``gpu[001-064,070]``, ``user@gpu[1-4]:2222``, ``@group``). A node named twice counts once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 _HOST = re.compile(r"[A-Za-z0-9_.:%][A-Za-z0-9_.:%-]*\Z")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]*\Z")
 MOST_NODES = 20_000
-"""Nodes that one word may name: more is a slip of the finger."""
+"""Nodes that one word may name; more is taken for a typing error."""
 
 MOST_DIGITS = 18
 
@@ -28,7 +28,7 @@ _COMMA = re.compile(r",(?![^\[]*\])")
 _RANGE = re.compile(r"([0-9]+)-([0-9]+)")
 _BRACKETS = re.compile(r"\[([^\]]*)\]")
 _NUMBERS = re.compile(r"\s*[0-9]+(?:-[0-9]+(?:/[0-9]+)?)?\s*")
-"""What stands between commas there. ClusterShell takes other digits and signs too, and all memory for some of them."""
+"""A part of a bracket. ClusterShell accepts other digits and signs too, and uses all memory for some of them."""
 _NUMBERED = re.compile(r"([^:]+):([0-9]+)\Z")
 _PAIR = re.compile(r"[A-Za-z][A-Za-z0-9_-]*=\S*\Z")
 _SPACED = re.compile(r"\s*=\s*")
@@ -37,7 +37,7 @@ _PORT = re.compile(r"(.*[^:]):([0-9]+)\Z")
 
 
 class TargetError(Exception):
-    """The nodes cannot be told; the text is one line and names the word, or the file and line, at fault."""
+    """The nodes cannot be determined; the text is one line and names the wrong word, or file and line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Target:
     """One node to connect to."""
 
     name: str
-    """As the user wrote it, and unique: everything about the node is filed under it."""
+    """The unique name of the node, as the user wrote it."""
     host: str = ""
     """Name or address, looked up in the ssh_config; empty for this machine, which needs no SSH."""
     user: str | None = None
@@ -63,9 +63,9 @@ def this_machine() -> Target:
 
 
 def resolve(words: Sequence[str], *, hostfile: Path | None = None, more: Sequence[str] = ()) -> tuple[Target, ...]:
-    """All nodes meant, in the order in which they were named; this machine when nothing names any.
+    """All named nodes, in order; this machine when none is named.
 
-    ``more`` are node sets that a scheduler named. Reads ``hostfile``. Raises :class:`TargetError`.
+    ``more`` are node sets of a scheduler. Reads ``hostfile``. Raises :class:`TargetError`.
     """
     found = list(parse(words))
     if hostfile is not None:
@@ -80,7 +80,7 @@ def resolve(words: Sequence[str], *, hostfile: Path | None = None, more: Sequenc
 
 
 def parse(words: Iterable[str]) -> Iterator[Target]:
-    """Targets of words, sets unfolded. Raises :class:`TargetError`."""
+    """Targets of words, with node sets expanded. Raises :class:`TargetError`."""
     for word in words:
         # Operators belong to the set as a whole; a plain list may carry a user and a port in each of its parts.
         for part in [word] if _OPERATORS.search(word) else _COMMA.split(word):

@@ -1,4 +1,4 @@
-"""Pods of a job, as ``kubectl get pods -o json`` tells them (the v1 PodList of the Kubernetes API)."""
+"""Pods of a job from ``kubectl get pods -o json`` (the v1 PodList of the Kubernetes API)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from collectors.fleet.clean import clean
 
 NAME = re.compile(r"\A[a-z0-9]([a-z0-9.-]{0,252})\Z")
-"""What the API takes for a name (RFC 1123); none begins with a dash."""
+"""A name as the API accepts it (RFC 1123); none begins with a dash."""
 
 _ROLES = (
     ("jobset.sigs.k8s.io/jobset-name", "jobset.sigs.k8s.io/replicatedjob-name", "jobset.sigs.k8s.io/job-index",
@@ -25,18 +25,18 @@ _TEXT = 200
 
 
 class BadPods(ValueError):
-    """What kubectl printed is no list of pods."""
+    """kubectl's output is no list of pods."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod, as far as a way into it needs it."""
+    """One pod."""
 
     name: str
     role: tuple[str, ...]
-    """What stays when it is made anew under another name; its own name where no label tells."""
+    """The part that the pod plays, which stays the same when the pod is replaced; its name where no label tells."""
     runs: bool
-    """Its container runs, so that something can be started in it."""
+    """True when its container runs."""
     why: str
     """Why not: ``Pending: ImagePullBackOff``, ``restarts: OOMKilled, exit code 137``."""
     created: str
@@ -59,7 +59,7 @@ def read_pods(text: str, container: str | None = None) -> tuple[Pod, ...]:
 
 
 def present(pods: Sequence[Pod]) -> dict[tuple[str, ...], Pod]:
-    """By role the pod that plays it now: one that runs, else the latest."""
+    """The present pod of each role: one that runs, else the latest."""
     found: dict[tuple[str, ...], Pod] = {}
     for pod in sorted(pods, key=lambda pod: (pod.runs, pod.created)):
         found[pod.role] = pod

@@ -1,8 +1,8 @@
-"""What Slurm says of a job: its parts, their nodes, and where it writes; by ``scontrol``, else ``squeue``.
+"""A Slurm job: its parts, their nodes and log files, by ``scontrol``, else ``squeue``.
 
-A plain job has one part, an array one for each task, a heterogeneous job one for each component. A part has a number of
-its own, which ``srun --jobid`` takes for a task of an array; a component is reached by the whole job's number and
-``--het-group``. Formats: scontrol(1) and squeue(1) of Slurm 22.05.
+A plain job has one part, an array one part a task, a heterogeneous job one part a component. ``srun --jobid`` takes the
+number of an array's task; a component is reached by the number of the whole job and ``--het-group``. Formats:
+scontrol(1) and squeue(1) of Slurm 22.05.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _KEPT = frozenset(("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_J
 
 @dataclass(frozen=True, slots=True)
 class SlurmComponent:
-    """A part of a job that Slurm schedules by itself."""
+    """One part of a job."""
 
     number: str
     """Its own job id."""
     label: str
-    """As people name it: ``17``, ``17_3``, ``17+1``."""
+    """Its name for people: ``17``, ``17_3``, ``17+1``."""
     state: str
     nodes: str
     """Folded as Slurm writes it, ``gpu[001-004]``; empty while it has none."""
@@ -55,9 +55,9 @@ class SlurmComponent:
 
 
 def slurm_words(words: Sequence[str], env: Mapping[str, str] = os.environ) -> list[str]:
-    """The command, without the options that the environment holds: an allocation has many of them set.
+    """The command without Slurm's options from the environment, many of which an allocation sets.
 
-    ``SLURM_LABELIO`` puts a number before each line, ``SQUEUE_USERS`` hides jobs. What names the cluster stays.
+    ``SLURM_LABELIO`` puts a number before each line, ``SQUEUE_USERS`` hides jobs. Variables that name the cluster stay.
     """
     names = sorted(name for name in env if name.startswith(_PREFIXES) and name not in _KEPT)
     without = [word for name in names for word in ("-u", name)]
@@ -83,7 +83,7 @@ def parts_of_job(job: str) -> tuple[SlurmComponent, ...]:
 
 
 def read_scontrol(text: str) -> tuple[SlurmComponent, ...]:
-    """Parts as ``scontrol show job`` tells them, one paragraph each."""
+    """Parts in the output of ``scontrol show job``, one paragraph each."""
     found: list[SlurmComponent] = []
     for paragraph in re.split(r"(?m)^(?=JobId=)", text):
         first = _FIRST.match(paragraph)
@@ -107,7 +107,7 @@ def read_scontrol(text: str) -> tuple[SlurmComponent, ...]:
 
 
 def read_squeue(text: str) -> tuple[SlurmComponent, ...]:
-    """Parts as ``squeue --format '%A|%i|%T|%u|%N'`` tells them, a line each; it does not tell files."""
+    """Parts in the output of ``squeue --format '%A|%i|%T|%u|%N'``, one line each, without files."""
     found: list[SlurmComponent] = []
     for line in text.splitlines():
         number, _, rest = line.strip().partition("|")
@@ -119,7 +119,7 @@ def read_squeue(text: str) -> tuple[SlurmComponent, ...]:
 
 
 def log_glob(path: str) -> str:
-    """A glob for the files of an output pattern, whose ``%t`` and the like differ from file to file; or nothing."""
+    """A glob for the files of an output pattern such as ``/logs/%j-%t.out``; empty for none."""
     path = path.strip()
     if path in _NONE or not path.startswith("/"):
         return ""
@@ -132,7 +132,7 @@ def _word(text: str) -> str:
 
 
 def _ask(command: list[str], complaints: list[str]) -> str:
-    """What a command of Slurm prints; nothing and a complaint when it fails."""
+    """Output of a Slurm command; empty, with a complaint added, when it fails."""
     try:
         done = subprocess.run(slurm_words(command), capture_output=True, timeout=_DEADLINE, check=False)
     except FileNotFoundError:

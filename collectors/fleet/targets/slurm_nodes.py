@@ -1,4 +1,4 @@
-"""What Slurm says of the nodes of a job while it runs: the job's part and steps there, time left, the node's state."""
+"""Slurm's view of a job's nodes: the job's part and steps there, the time left, the node's state."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _LONGEST = 200
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """A node as Slurm sees it."""
+    """One node in Slurm's view."""
 
     job: str
-    """The part of the job that runs there: ``17``, ``17_3``, ``17+1``."""
+    """The part of the job on the node: ``17``, ``17_3``, ``17+1``."""
     left: str = ""
     """Time left as Slurm writes it, ``1-02:03:04`` or ``UNLIMITED``."""
     steps: tuple[str, ...] = ()
@@ -32,18 +32,18 @@ class Scheduled:
     state: str = ""
     """``mixed``, ``drained``, ``down*`` …"""
     reason: str = ""
-    """Why it is down or drained, as somebody wrote it."""
+    """The recorded reason why it is down or drained."""
 
 
 async def keep_asking(parts: Sequence[SlurmComponent], tell: Callable[[Mapping[str, Scheduled]], None]) -> None:
-    """Ask now and every minute for ever, and pass on what is known by node."""
+    """Ask now and every minute, and pass the nodes to ``tell``."""
     while True:
         tell(await ask(parts))
         await asyncio.sleep(EVERY)
 
 
 async def ask(parts: Sequence[SlurmComponent]) -> dict[str, Scheduled]:
-    """What Slurm says now; what it does not answer is left out. Runs squeue twice and sinfo once."""
+    """The nodes now, without what Slurm does not answer. Runs squeue twice and sinfo once."""
     jobs = ",".join(part.number for part in parts)
     nodes = ",".join(part.nodes for part in parts)
     left, steps, states = await asyncio.gather(
@@ -57,7 +57,7 @@ async def ask(parts: Sequence[SlurmComponent]) -> dict[str, Scheduled]:
 def put_together(
     parts: Sequence[SlurmComponent], left: Sequence[str], steps: Sequence[str], states: Sequence[str]
 ) -> dict[str, Scheduled]:
-    """By node, of lines ``job|left``, ``step|nodes|name`` and ``node|state|reason``."""
+    """Nodes from lines ``job|left``, ``step|nodes|name`` and ``node|state|reason``."""
     times = dict(fields for line in left if len(fields := line.split("|", 1)) == 2)
     found: dict[str, Scheduled] = {}
     for part in parts:
@@ -82,7 +82,7 @@ def _unfolded(nodes: str) -> list[str]:
     try:
         return [target.host for target in parse([nodes])] if nodes else []
     except TargetError:
-        return []  # a set that cannot be read names nobody here
+        return []  # an unreadable set names no node
 
 
 async def _lines(command: list[str]) -> list[str]:

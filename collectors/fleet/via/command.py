@@ -47,7 +47,7 @@ class AnyCommand:
         self._tokens = tokens
 
     async def prepare(self, target: Target) -> None:
-        """Nothing to ask."""
+        """Do nothing."""
 
     def words(self, target: Target) -> list[str]:
         """The command for one node."""
@@ -63,7 +63,7 @@ class AnyCommand:
         return [_TOKEN.sub(lambda found: values[found[1]], word) for word in self._words]
 
     def terminal(self, target: Target) -> list[str]:
-        """The same: what else the program needs for a terminal is its own secret."""
+        """The same command."""
         return self.words(target)
 
     def advice(self, said: str) -> str:

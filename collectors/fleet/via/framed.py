@@ -1,8 +1,8 @@
 """One command in a shell that reads from a pipe, with marks around its output.
 
-What is before the first mark is somebody's greeting. What follows the command on standard input is sent only after
-that mark: a shell may read ahead until it has a whole command, and a way may lose what comes before the shell is up.
-The last mark carries the exit status; where it is missing, the output was cut off, whatever the local program's says.
+Output before the first mark is a greeting of the login. Input for the command is sent only after that mark: a shell may
+read ahead until it has a whole command, and a transport may lose input that arrives before the shell is up. The last
+mark carries the exit status; without it the output was cut off, whatever the local program's status.
 
 On the wire: ASCII 30, a letter, 32 hexadecimal digits of this command's own, and a line feed; the last mark has a colon
 and the status before it.
@@ -27,12 +27,12 @@ _STATUS_DIGITS = 3
 
 @lru_cache(64)
 def _joined(command: tuple[str, ...]) -> str:
-    """Quoted once for all nodes: what starts the node side is a long text."""
+    """The command, quoted once for all nodes: the command of the node side is long."""
     return shlex.join(command)
 
 
 class Framed:
-    """Writes the line that runs a command, and takes the marks out of what comes back."""
+    """Makes the line that runs a command, and removes the marks from its output."""
 
     def __init__(self, command: Sequence[str], on_output: Callable[[bytes], None]) -> None:
         self._command = tuple(command)
@@ -41,7 +41,7 @@ class Framed:
         self._begin = f"\x1eB{self._nonce}\n".encode()
         self._terminal = f"\x1eT{self._nonce}".encode()
         self._returned = f"\x1eB{self._nonce}\r".encode()
-        """The first mark as a terminal passes it on: its input is none, as the shell has seen, but its output is."""
+        """The first mark as a terminal returns it: the shell's input is no terminal, but its output is one."""
         self._end = f"\x1eE{self._nonce}:".encode()
         self._held = b""
         self.state: State = "before"
@@ -83,11 +83,11 @@ class Framed:
         elif said.isdigit() and len(said) <= _STATUS_DIGITS:
             self.status = _status(int(said))
             self.state = "over"
-        else:  # not the shell's own word
+        else:  # not written by the shell
             self._deliver(data[place:])
 
     def _seek(self, data: bytes) -> bytes | None:
-        """Look for the first mark; what is behind it, None while it has not come."""
+        """The output behind the first mark; None before the mark has come."""
         before, mark, behind = data.partition(self._begin)
         if mark:
             self.noise = before[-_NOISE:]
@@ -106,7 +106,7 @@ class Framed:
 
 
 def _overlap(data: bytes, mark: bytes) -> int:
-    """Bytes at the end that may be the beginning of a mark."""
+    """Number of bytes at the end that may begin a mark."""
     place = data.rfind(mark[:1], max(0, len(data) - len(mark) + 1))
     while place >= 0:
         if mark.startswith(data[place:]):
@@ -116,5 +116,5 @@ def _overlap(data: bytes, mark: bytes) -> int:
 
 
 def _status(said: int) -> int:
-    """A shell says 128 + N when what it ran died of signal N."""
+    """The status as in :mod:`subprocess`: a shell returns 128 + N for a command that died of signal N."""
     return 128 - said if 128 < said < 128 + signal.NSIG else said

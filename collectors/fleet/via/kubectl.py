@@ -1,8 +1,8 @@
-"""Into the containers of a job by ``kubectl exec``, with the user's own kubectl and kubeconfig; never with a terminal.
+"""Containers of a job by ``kubectl exec``, with the user's own kubectl and kubeconfig, without a terminal.
 
-What is known of it and provided for elsewhere: its output may end early with status 0, its input may be lost, what it
-started outlives it, and it may stand still when its pod goes. Here: a pod that was made anew under another name is
-found again by its labels, so that the node stays the same.
+kubectl's output may end early with status 0, its input may be lost, its programs may outlive it, and it may stand still
+when its pod goes: the framing, ticks and heartbeats handle that. A replaced pod is found by its labels, and its
+node stays the same.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from collectors.fleet.transport import Refused, TransportError
 _DEADLINE = 20.0
 _LIMIT = 64 << 20
 _FRESH = 3.0
-"""Seconds for which a list of pods is good: all of a job's pods tend to go at once."""
+"""Seconds for which a list of pods is used again: the pods of a job tend to go at once."""
 _ADVICE = (
     ("executable file not found", "the container has no sh: kubectl debug gives it one with a shell and Python"),
     ("cannot create resource", "your role needs the verb create on pods/exec"),
@@ -38,7 +38,7 @@ _ADVICE = (
 
 @dataclass(frozen=True, slots=True)
 class PodSelection:
-    """Where the pods are, as options of kubectl."""
+    """The choice of pods, as options of kubectl."""
 
     namespace: str | None = None
     selector: str | None = None
@@ -77,7 +77,7 @@ def list_pods(place: PodSelection, names: Sequence[str]) -> tuple[Pod, ...]:
 
 
 class Kubectl:
-    """Pods of one namespace; a node is the part that a pod plays, under the name that it had first."""
+    """Pods of one namespace; a node is the part that a pod plays, under the name of its first pod."""
 
     opening = 30.0
     channels = 3
@@ -97,12 +97,12 @@ class Kubectl:
 
     @property
     def hosts(self) -> dict[str, str]:
-        """By node, the Kubernetes node on which the pod runs that plays its part now; without those of none."""
+        """The Kubernetes node of each node's present pod, where it is known."""
         playing = ((name, self._pods.get(role)) for name, role in self._roles.items())
         return {name: pod.host for name, pod in playing if pod is not None and NAME.match(pod.host)}
 
     async def prepare(self, target: Target) -> None:
-        """See which pod plays the node's part now. Raises :class:`TransportError` when none does."""
+        """Find the node's present pod. Raises :class:`TransportError` when there is none."""
         role = self._roles.get(target.host)
         if role is None:
             raise Refused(f"{target.name}: no such pod was there at the start")
@@ -136,7 +136,7 @@ class Kubectl:
         return self._exec(target, "-i")
 
     def terminal(self, target: Target) -> list[str]:
-        """The same for a person."""
+        """The same with a terminal."""
         return self._exec(target, "-it")
 
     def _exec(self, target: Target, flag: str) -> list[str]:

@@ -1,7 +1,7 @@
-"""Nodes by the system's own ``ssh``, for what hangtop's SSH does not do.
+"""Nodes by the system's own ``ssh``, for Kerberos, host-based logins, revocation lists, canonical names and tokens.
 
-That is Kerberos, host-based logins, revocation lists, canonical names, and keys on a token. One ``ssh`` a node carries
-the node side and is the master of its connection (``ControlMaster``); each further command goes through it.
+One ``ssh`` a node carries the node side and is the master of its connection (``ControlMaster``); each further command
+goes through it.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class OpenSsh:
         self._sockets: Path | None = None
 
     async def prepare(self, target: Target) -> None:  # noqa: ARG002 (the same folder for all)
-        """Make the folder of the masters' sockets, which goes with this program."""
+        """Create the folder of the masters' sockets, which is removed at exit."""
         if self._sockets is None:
             self._sockets = Path(tempfile.mkdtemp(prefix="ht-"))
             atexit.register(shutil.rmtree, self._sockets, ignore_errors=True)
 
     def words(self, target: Target) -> list[str]:
-        """A shell on the node, over the connection that is there or a new one."""
+        """A shell on the node, over the master connection or a new one."""
         options = ["BatchMode=yes", "ControlMaster=auto", f"ControlPath={self._sockets}/%C", "ControlPersist=no"]
         options += ["ServerAliveInterval=2", "ServerAliveCountMax=3", "RemoteCommand=none", "LogLevel=ERROR"]
         return ["ssh", "-T", *self._config, *(word for one in options for word in ("-o", one)), *_named(target), "sh"]
@@ -50,7 +50,7 @@ class OpenSsh:
         return ["ssh", *self._config, *_named(target)]
 
     def advice(self, said: str) -> str:
-        """What to do about a complaint of ssh."""
+        """Advice for an error message of ssh."""
         return next((advice for words, advice in _ADVICE if words in said.lower()), "")
 
 

@@ -1,8 +1,8 @@
-"""One node by a local program that gives a shell's standard streams there; each channel is a program of its own.
+"""One node by a local program that gives a shell's standard streams there; each channel is a process of that program.
 
-A program's exit status proves nothing: some end with 0 when the far side was cut off. The marks of
-:mod:`collectors.fleet.via.framed` tell whether a command has ended, the node side's ticks whether the way still
-carries anything, and the node side ends by itself without heartbeats, whatever becomes of the program.
+The program's exit status proves nothing: some programs end with 0 when the far side was cut off. The marks of
+:mod:`collectors.fleet.via.framed` tell that a command has ended, the node side's ticks that the connection still
+works; the node side ends by itself without heartbeats.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collectors.fleet.via.way import Way
 from collectors.node.watchdog import child_setup
 
 SILENCE = 12.0
-"""Seconds without a tick after which a way is given up: nothing but the ticks tells that it still carries anything."""
+"""Seconds without a tick after which the connection counts as broken: nothing else shows that it works."""
 _LONGEST = 300
 _CLOSING = 0.5
 
@@ -40,7 +40,7 @@ class Piped:
         self.why = ""
         """Why the node is not connected any more."""
         self.waiting: Callable[[str], None] = lambda _reason: None
-        """Told what opening waits for, or nothing."""
+        """Called with what opening waits for, and with an empty text once it does not."""
 
     @property
     def name(self) -> str:
@@ -49,11 +49,11 @@ class Piped:
 
     @property
     def connected(self) -> bool:
-        """True from :meth:`connect` until a channel broke and none was left."""
+        """True from :meth:`connect` until the last channel broke."""
         return self._connected
 
     async def connect(self) -> None:
-        """See whether the program is here. Raises :class:`TransportError`."""
+        """Look for the program on this machine. Raises :class:`TransportError`."""
         if self._connected:
             return
         await self._way.prepare(self._target)
@@ -64,7 +64,7 @@ class Piped:
         self.why = ""
 
     def not_responding(self, seconds: float) -> None:
-        """Nothing has come for so long: past :data:`SILENCE` the way is taken for broken."""
+        """Break the connection after :data:`SILENCE` seconds without a tick."""
         if seconds > SILENCE and self._connected:
             self._lose(f"no answer for {SILENCE:.0f} s: the node is down, or {self._words[0]} carries nothing any more")
 
@@ -100,12 +100,12 @@ class Piped:
             process.kill()
             others = any(one.running for one in self._processes - {process})
             if isinstance(error, TransportError) and process.begun and not others:
-                # whoever was there may have gone, and another come in its place: the next attempt asks anew
+                # a pod may have been replaced: the next attempt prepares anew
                 self._connected, self.why = False, str(error).removeprefix(f"{self.name}: ")
             raise
         self._processes.add(process)
         process.on_end = self._ended
-        if not process.running:  # in the very moment in which it had begun
+        if not process.running:  # it ended at once
             self._ended(process)
         return process
 
@@ -116,7 +116,7 @@ class Piped:
                 lambda: process, *self._words, start_new_session=True, preexec_fn=child_setup(signal.SIGTERM)
             )
         except OSError as error:
-            failure = TransportError if no_more_files(error) else Refused  # that passes, others do not
+            failure = TransportError if no_more_files(error) else Refused  # the limit may pass
             raise failure(f"{self.name}: {self._words[0]} cannot be started: {os_reason(error)}") from None
         self._processes.add(process)
         process.on_end = self._processes.discard
@@ -146,13 +146,13 @@ class Piped:
             self.waiting("")
 
     def _said(self, process: PipedProcess) -> str:
-        """What it said of its trouble, and what to do about it."""
+        """The program's last message, with advice."""
         said = _last_line(bytes(process.errors)) or _last_line(process.framed.noise)
         advice = self._way.advice(clean_bytes(bytes(process.errors)))
         return "".join(f": {words.rstrip(': ')}" for words in (said, advice) if words)
 
     def _ended(self, process: PipedProcess) -> None:
-        """A channel is closed; one that broke by itself may have been the last proof of the way."""
+        """A channel is closed; if it broke by itself and was the last one, the connection is lost."""
         self._processes.discard(process)
         process.on_end = None
         if process.framed.status is None and not process.killed and self._connected:
@@ -169,7 +169,7 @@ class Piped:
             process.break_off()
 
     async def close(self) -> None:
-        """End everything that runs over it, here too."""
+        """End all channels and their local programs."""
         self._connected = False
         processes = list(self._processes)
         for process in processes:

@@ -1,4 +1,4 @@
-"""A command on a node, by a local program that gives a shell there."""
+"""A command on a node, run through a local program that gives a shell there."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from collectors.fleet.local import LocalProcess
 from collectors.fleet.via.framed import Framed
 
 BROKEN = -1
-"""Status of a command whose channel broke before its end was told."""
+"""Status of a command whose channel broke before its end mark."""
 GRACE = 1.5
-"""Seconds that the local program has to end by itself, once its input has ended; as many again after SIGTERM."""
+"""Seconds for the local program to end once its input has ended, and again after SIGTERM."""
 LAST_WORDS = 0.5
-"""Seconds that standard error is waited for after the end."""
+"""Seconds to wait for standard error after the end."""
 
 _ERRORS = 4096
 
 
 class PipedProcess(LocalProcess):
-    """The local program and the command at its far end, told apart by the marks in what it says."""
+    """A process of the local program and the framed command at its far end."""
 
     def __init__(
         self, command: Sequence[str], on_stdout: Callable[[bytes], None], on_stderr: Callable[[bytes], None]
@@ -31,14 +31,14 @@ class PipedProcess(LocalProcess):
         self._on_stdout = on_stdout
         self._on_stderr = on_stderr
         self.errors = bytearray()
-        """The end of what came on standard error."""
+        """The end of standard error."""
         self.local_status: int | None = None
         """Exit status of the local program, when it has ended."""
         self.killed = False
-        """It was ended from here before its own end."""
+        """True when it was ended from here."""
         self._closing = False
         self.news = asyncio.Event()
-        """Set when something came while the shell was waited for, and at the end."""
+        """Set on output while the shell is awaited, and at the end."""
         self.on_end: Callable[[PipedProcess], None] | None = None
         super().__init__(self._hear, self._complain)
 
@@ -50,23 +50,23 @@ class PipedProcess(LocalProcess):
     # --- as a Process ---------------------------------------------------------------------------------------------
 
     def kill(self) -> None:
-        """Close the channel: its input ends, and the local program follows, by force if it must."""
+        """Close the channel: its input ends, and the local program is killed if it does not end."""
         if not self._ended.done():
             self.killed = True
             self._close()
 
     def break_off(self) -> None:
-        """Take it for broken from now on."""
+        """Treat the channel as broken."""
         self.kill()
         self._settle()
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the local program and to what it has started."""
+        """Send a signal to the local program's process group."""
         if self._transport is not None and self.local_status is None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._transport.get_pid(), number)
 
-    # --- what comes -----------------------------------------------------------------------------------------------
+    # --- output ---------------------------------------------------------------------------------------------------
 
     def _pass_on(self, data: bytes) -> None:
         if not self.killed:
@@ -95,13 +95,13 @@ class PipedProcess(LocalProcess):
     # --- as asyncio's protocol ------------------------------------------------------------------------------------
 
     def process_exited(self) -> None:
-        """The local program ended; a child of it may hold its streams open for ever."""
+        """The local program ended; a child of it may still hold its streams open."""
         assert self._transport is not None
         self.local_status = self._transport.get_returncode()
         asyncio.get_running_loop().call_later(LAST_WORDS, self._let_go)
 
     def connection_lost(self, _exc: Exception | None) -> None:
-        """It ended and all of its output has come."""
+        """The program ended and all of its output was read."""
         self._settle()
         if self._transport is not None:
             self._transport.close()
@@ -110,7 +110,7 @@ class PipedProcess(LocalProcess):
         if self._closing:
             return
         self._closing = True
-        self.resume()  # what blocks in a write to us would not see its input end
+        self.resume()  # a program blocked in a write would not see its input end
         self.write_eof()
         if self.local_status is None:
             loop = asyncio.get_running_loop()
@@ -118,7 +118,7 @@ class PipedProcess(LocalProcess):
             loop.call_later(2 * GRACE, self.signal, signal.SIGKILL)
 
     def _settle(self) -> None:
-        """It is over: by its own word, else broken."""
+        """Set the status: that of the end mark, else :data:`BROKEN`."""
         if self._ended.done():
             return
         self._close()
@@ -130,7 +130,7 @@ class PipedProcess(LocalProcess):
             self.on_end = None
 
     def _let_go(self) -> None:
-        """Close its streams, whoever else still holds them."""
+        """Close its streams, which a child may still hold open."""
         self._settle()
         if self._transport is not None:
             for descriptor in (0, 1, 2):

@@ -1,4 +1,4 @@
-"""Into the nodes of a Slurm job by steps of that job: a shell each, beside what runs there.
+"""Nodes of a Slurm job by steps of that job: one shell a channel, beside the job's own steps.
 
 ``--overlap`` lets it share what other steps hold, ``--mem=0`` asks for no memory of its own, ``--mpi=none`` starts no
 PMI, and one task on one node has standard input for itself. Never ``--unbuffered`` or ``--pty``: those are terminals.
@@ -69,7 +69,7 @@ class Srun:
         return next((advice for words, advice in _ADVICE if words.lower() in said.lower()), "")
 
     def needs(self) -> str:
-        """What steps need that is not there, as far as it can be known; empty when nothing is known to be missing."""
+        """Rights that steps need and that are missing, as far as known; empty for none."""
         if os.geteuid() == 0 or not self._users or getpass.getuser() in self._users:
             return ""
         return f"steps in a job of {', '.join(sorted(self._users))} need that user, or an operator of Slurm"

@@ -1,4 +1,4 @@
-"""What a way into nodes knows: which local program leads to a shell there, and what its complaints mean."""
+"""The interface of ``--via``: the local program that gives a shell on a node, and advice for its error messages."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ class Way(Protocol):
 
     @property
     def opening(self) -> float:
-        """Seconds that a shell may take to answer."""
+        """Seconds until a shell must answer."""
 
     @property
     def channels(self) -> int:
-        """Shells at a time on one node."""
+        """Shells at once on one node."""
 
     @property
     def at_once(self) -> int:
-        """Shells that are opened at a time on all nodes together."""
+        """Shells that are opened at once on all nodes together."""
 
     async def prepare(self, target: Target) -> None:
-        """Before each connection: ask what may have changed since. Raises ``TransportError`` when there is no way."""
+        """Prepare a connection, such as find the present pod. Raises ``TransportError`` when the node is not there."""
 
     def words(self, target: Target) -> list[str]:
         """The program and its arguments. Raises :class:`~collectors.fleet.transport.Refused`."""
 
     def terminal(self, target: Target) -> list[str]:
-        """The same for a person at a terminal. Raises :class:`~collectors.fleet.transport.Refused`."""
+        """The same with a terminal. Raises :class:`~collectors.fleet.transport.Refused`."""
 
     def advice(self, said: str) -> str:
-        """What to do about a complaint of the program; empty when its own words are all that is known."""
+        """Advice for an error message of the program; empty for none."""
 
 
 def way_of(text: str | None, ssh_config: Path | None = None) -> Way | None:
-    """The way that ``--via`` means, of those that need to know no more of nodes than their names; None without one.
+    """The way of ``--via ssh`` and ``--via CMD``; None without ``--via``.
 
     Raises :class:`~collectors.fleet.targets.chosen.TargetError`.
     """
