@@ -16,7 +16,7 @@ SOURCES: Dict[str, str] = {
     "pages": "collectors.node.processes.pages:PageSource",
     "disks": "collectors.node.machine.disks:DiskSource",
     "software": "collectors.node.machine.software:SoftwareSource",
-    "network": "collectors.node.network.losses:NetworkSource",
+    "network": "collectors.node.network.source:NetworkSource",
     "kernel": "collectors.node.machine.kernel:KernelSource",
     "logs": "collectors.node.logs.following.source:LogSource",
     "gpus": "collectors.node.gpus.nvidia:Gpus",

@@ -7,7 +7,8 @@ from collectors.node.logs import elastic_report as elastic
 from collectors.node.logs import file_names as names
 from collectors.node.logs import kernel_lines as kernel
 from collectors.node.machine.kmsg import parse_dmesg, parse_journal, parse_kmsg
-from collectors.node.network import ibstat, interfaces, perfquery, ports
+from collectors.node.network import ib_tools, interfaces
+from collectors.node.network import source as network_source
 from collectors.node.processes import cgroup, environ, mounts, procfs, socket_tables
 from collectors.node.stacks import pyspy_output
 from collectors.probes.infiniband.remote import read
@@ -43,7 +44,7 @@ def _proc(data: bytes) -> None:
     procfs.parse_syscall(data)
     procfs.parse_wchan(data)
     cgroup.parse_cgroup(data)
-    ports.usage_of([29497], [data])
+    network_source.usage_of([29497], [data])
     socket_tables.listening([data])
     socket_tables.local_ports([data])
     mounts.parse(data.decode("utf-8", "replace"))
@@ -69,8 +70,8 @@ def _stacks(data: bytes) -> None:
 
 def _tools(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
-    ibstat.parse(text)
-    perfquery.parse(text)
+    ib_tools.parse_ibstat(text)
+    ib_tools.parse_perfquery(text)
     read.parse_devinfo(text)
     read.parse_bandwidth(text)
     read.parse_route(text)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from collectors.node.network.perfquery import PortBlock
+from collectors.node.network.ib_tools import PortBlock
 from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.stacks import StackDump

@@ -21,7 +21,7 @@ from collectors.formats import (
 )
 from collectors.node.logs import elastic_report as elastic
 from collectors.node.logs import file_names as names
-from collectors.node.network import ibstat, perfquery
+from collectors.node.network.ib_tools import parse_ibstat, parse_perfquery
 from collectors.samples.gpus import GpuProcesses
 from collectors.samples.logs import LogEvent
 from hangtop.session.folder.contents import Contents, Recognised
@@ -188,7 +188,7 @@ def _nvlink(data: bytes, member: Member, contents: Contents) -> int:
 
 
 def _ibstat(data: bytes, member: Member, contents: Contents) -> int:
-    ports = ibstat.parse(_text(data))
+    ports = parse_ibstat(_text(data))
     if not ports:
         raise BadFormat("it lists no ports")
     contents.devices[_node(member)] += ports
@@ -208,7 +208,7 @@ def _verbs(data: bytes, member: Member, contents: Contents) -> int:
 
 
 def _perfquery(data: bytes, member: Member, contents: Contents) -> int:
-    blocks = perfquery.parse(_text(data))
+    blocks = parse_perfquery(_text(data))
     if not blocks:
         raise BadFormat("it has no counters")
     contents.counters[_node(member)] += blocks

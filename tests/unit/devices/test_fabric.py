@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.network import fabric, fabric_tools
+from collectors.node.network import fabric
 from collectors.node.network.fabric import Fabric
 from collectors.node.shared import Shared
 from collectors.node.source import Absent, NotResponding, Source
@@ -18,9 +18,8 @@ from tests.support.sysfs import write_port
 
 @pytest.fixture
 def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fabric:
-    monkeypatch.setattr(fabric_tools, "PERIOD", 0.05)
-    monkeypatch.setattr(fabric_tools, "BRISK", 0.05)
-    monkeypatch.setattr(fabric_tools, "AT_ONCE", 0.0)
+    monkeypatch.setattr(fabric, "TOOL_PERIOD", 0.05)
+    monkeypatch.setattr(fabric, "AT_ONCE", 0.0)
     monkeypatch.setattr("collectors.node.child.PLACES", ())
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     return Fabric(Shared(), sys=str(tmp_path / "sys"))
@@ -63,7 +62,7 @@ def test_perfquery_is_not_asked_where_it_cannot_answer(
     def no_tool(name: str) -> str:
         raise AssertionError(f"{name} was looked for")
 
-    monkeypatch.setattr(fabric_tools, "find", no_tool)
+    monkeypatch.setattr(fabric, "find", no_tool)
     write_port(tmp_path / "sys", "mlx5_0", link_layer=layer, state=state)
     samples, error = look(source)
     assert error is None
@@ -101,18 +100,10 @@ def test_a_node_without_adapters(source: Fabric) -> None:
     assert str(until_raised(source, Absent)) == "no InfiniBand or RoCE adapter on this node"
 
 
-def test_an_ibstat_that_finds_nothing_is_quoted(tmp_path: Path, source: Fabric) -> None:
-    (tmp_path / "bin").mkdir()
-    tool = tmp_path / "bin/ibstat"
-    tool.write_text('#!/bin/sh\necho "ibpanic: [1] main: stat of IB device failed" >&2\nexit 255\n')
-    tool.chmod(0o755)
-    assert str(until_raised(source, Absent)).endswith("ibstat says: ibpanic: [1] main: stat of IB device failed")
-
-
 def test_an_ibstat_that_hangs_gives_no_answer_until_it_does(
     tmp_path: Path, source: Fabric, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fabric_tools, "LATE", 0.2)
+    monkeypatch.setattr(fabric, "LATE", 0.2)
     (tmp_path / "bin").mkdir()
     tool, waits = tmp_path / "bin/ibstat", tmp_path / "waits"
     tool.write_text(f'#!/bin/sh\nwhile [ -e {waits} ]; do sleep 0.05; done\necho "no adapter here" >&2\nexit 1\n')
@@ -144,26 +135,3 @@ def test_errors_that_grow_are_seen_within_four_seconds(tmp_path: Path, source: F
         write_port(tmp_path / "sys", "mlx5_0", counters={"symbol_error": errors})
         samples, _ = look(source)
         assert [s.values for s in samples if isinstance(s, PortCounters)] == [{"symbol_error": errors}]
-
-
-def test_later_on_adapters_are_asked_less_often(
-    tmp_path: Path, source: Fabric, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    quiet = {f"counter_{number}": 0 for number in range(20)}
-    write_port(tmp_path / "sys", "mlx5_0", counters={"symbol_error": 7, **quiet})
-    look(source)
-    monkeypatch.setattr(fabric, "YOUNG", 0.0)
-    seen = 0
-    for errors in range(8, 13):
-        write_port(tmp_path / "sys", "mlx5_0", counters={"symbol_error": errors})
-        seen += sum(isinstance(sample, PortCounters) for sample in look(source)[0])
-    assert (source.period, seen) == (2.0, 1)
-
-
-def test_perfquery_answers_in_the_look_that_asks_it_while_a_watch_is_young(
-    tmp_path: Path, source: Fabric, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Bench(tmp_path, Hardware(ports=1)).install()
-    write_port(tmp_path / "sys", "mlx5_0")
-    monkeypatch.setattr(fabric_tools, "AT_ONCE", 10.0)
-    assert any(isinstance(sample, PortCounters) for sample in look(source)[0])

@@ -14,17 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node.network import losses
+from collectors.node.network import source
 from collectors.node.network.interfaces import (
     InterfaceQueries,
-    Link,
     describe,
     parse_dev,
     parse_if_inet6,
     parse_snmp_tcp,
 )
-from collectors.node.network.losses import NetworkSource
-from collectors.node.network.ports import SocketOwners, Usage, usage_of
+from collectors.node.network.source import NetworkSource, SocketOwners, Usage, usage_of
 from collectors.node.shared import Shared
 from collectors.samples.fabric import Interface, InterfaceCounters, PortUse, TcpCounters
 from collectors.samples.ranks import RankProcess
@@ -85,34 +83,11 @@ def test_the_kernel_knows_loopback() -> None:
     assert asker.link("nothere0") is None
 
 
-def test_speed_and_kind_come_from_sysfs_only_where_it_means_this_interface(tmp_path: Path) -> None:
-    folder = tmp_path / "class" / "net" / "lo"
-    (folder / "device").mkdir(parents=True)
-    (folder / "speed").write_text("100000\n")
-    folder_index = folder / "ifindex"
-    folder_index.write_text(f"{socket.if_nametoindex('lo')}\n")
-    (folder / "device").rmdir()
-    (folder / "device").symlink_to("../pci")
-    assert describe("lo", Link(9000, True, 1), [], str(tmp_path)) == Interface("lo", 9000, 100000, True, [], "physical")
-    assert describe("lo", Link(9000, False, 32), [], str(tmp_path)) == Interface("lo", 9000, None, False, [], "ipoib")
-    folder_index.write_text("99\n")
-    assert describe("lo", Link(9000, True, 1), [], str(tmp_path)) == Interface("lo", 9000, None, True, [], "virtual")
-
-
 def test_a_server_its_clients_and_what_lingers() -> None:
     four = HEAD + row(0, 29500, 0, "0A", 77) + row(1, 29500, 40000, "01", 78) + row(2, 29500, 40001, "06")
     four += row(3, 40000, 29500, "01", 79) + row(4, 22, 29501, "01", 80) + row(5, 29501, 0, "01", 1)
     six = HEAD + row(0, 29500, 0, "0A", 81, "0" * 32)
     assert usage_of([29500, 29400], [four, six]) == {29500: Usage([77, 81], 1, 1), 29400: Usage([], 0, 0)}
-
-
-def test_a_node_that_only_dials() -> None:
-    table = HEAD + row(1, 40000, 29500, "01", 5) + row(2, 40001, 29500, "01", 6) + row(3, 40002, 29500, "06")
-    assert usage_of([29500], [table]) == {29500: Usage([], 2, 0)}
-
-
-def test_ports_that_cannot_be() -> None:
-    assert usage_of([0, 70000], [HEAD]) == {}
 
 
 def test_the_owner_of_a_listening_socket_is_found_and_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,10 +102,6 @@ def test_the_owner_of_a_listening_socket_is_found_and_remembered(monkeypatch: py
         with monkeypatch.context() as nobody_is_asked:
             nobody_is_asked.setattr(os, "listdir", None)
             assert owners.names(usage.listeners, likely=[]) == [name]
-
-
-def test_a_socket_of_nobody_that_may_be_seen(tmp_path: Path) -> None:
-    assert SocketOwners(str(tmp_path)).names([12345], likely=[7]) == [""]
 
 
 def rank(pid: int, port: int) -> RankProcess:
@@ -148,7 +119,7 @@ class Fixture:
         self.write("net/dev", DEV)
         self.write("net/snmp", SNMP)
         self.write("net/tcp", HEAD)
-        monkeypatch.setattr(losses, "time", self)
+        monkeypatch.setattr(source, "time", self)
         self.shared = Shared()
         self.source = NetworkSource(self.shared, str(folder), str(folder))
 
@@ -194,7 +165,7 @@ def test_the_jobs_port_is_told_of_and_ordinary_ports_only_when_used(fixture: Fix
     fixture.write("net/tcp", HEAD)
     fixture.shared.ranks = ()
     assert {use.port for use in uses(fixture.look(30))} == {4444, 29500}
-    assert {use.port for use in uses(fixture.look(losses.KEEP + 1))} == {29500}
+    assert {use.port for use in uses(fixture.look(source.KEEP + 1))} == {29500}
 
 
 def test_a_rank_in_a_network_namespace_of_its_own_has_its_own_tables(fixture: Fixture) -> None:

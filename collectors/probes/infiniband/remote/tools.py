@@ -11,7 +11,7 @@ from typing import Callable, Dict, List
 from collectors.node import watchdog
 from collectors.node.child import Child, ChildEnded, find, run
 from collectors.node.files import list_folder, text
-from collectors.node.network.served import last_line, start_server
+from collectors.node.network.tcp import last_line, start_server
 from collectors.node.say import say_all
 from collectors.node.source import Absent
 from collectors.probes.infiniband.remote.read import parse_bandwidth, parse_devinfo, parse_ping, parse_route

@@ -9,7 +9,7 @@ from typing import Dict, List, Optional, Tuple
 from collectors.node import watchdog
 from collectors.node.child import find, run
 from collectors.node.files import text
-from collectors.node.network.served import start_server
+from collectors.node.network.tcp import start_server
 from collectors.node.say import say_all
 from collectors.node.source import Absent
 from collectors.samples.asked import Observation

@@ -1,9 +1,76 @@
-"""What ``perfquery`` prints: a block of counters per port, plain (32 bit and less, saturating) or extended (``-x``)."""
+"""What ``ibstat`` and ``perfquery`` print: adapters with their ports, and a block of counters for each port.
+
+perfquery's counters are plain ones (32 bit and less, saturating) or, with ``-x``, extended ones.
+"""
 
 from __future__ import annotations
 
 import re
 from typing import Dict, List, NamedTuple, Optional
+
+from collectors.samples.fabric import PortFacts
+
+STATES = {"active": "ACTIVE", "initializing": "INIT", "armed": "ARMED", "down": "DOWN"}
+"""ibstat's words for the state of a port → the kernel's."""
+
+_ADAPTER = re.compile(r"CA '([^']{1,64})'")
+_PORT_LINE = re.compile(r"Port (\d{1,3}):")
+_NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,3})?")
+
+
+def parse_ibstat(text: str) -> List[PortFacts]:
+    """Ports of every adapter. What a line does not say is unknown; lines of no meaning here are skipped."""
+    ports: List[PortFacts] = []
+    device = ""
+    adapter: Dict[str, str] = {}
+    port: Optional[int] = None
+    fields: Dict[str, str] = {}
+
+    def close() -> None:
+        if device and port is not None:
+            ports.append(_ibstat_port(device, port, adapter, fields))
+
+    for line in map(str.strip, text.splitlines()):
+        opened = _ADAPTER.fullmatch(line)
+        numbered = _PORT_LINE.fullmatch(line)
+        if opened:
+            close()
+            device, port, adapter, fields = opened.group(1), None, {}, {}
+        elif numbered and device:
+            close()
+            port, fields = int(numbered.group(1)), {}
+        else:
+            key, _, value = line.partition(":")
+            (adapter if port is None else fields)[key.lower()] = value.strip()
+    close()
+    return ports
+
+
+def _ibstat_port(device: str, port: int, adapter: Dict[str, str], fields: Dict[str, str]) -> PortFacts:
+    state = fields.get("state", "")
+    rate = _NUMBER.match(fields.get("rate", ""))
+    return PortFacts(
+        device=device,
+        port=port,
+        link_layer=fields.get("link layer", ""),
+        state=STATES.get(state.lower(), state.upper()),
+        phys_state=fields.get("physical state", ""),
+        rate=float(rate.group(0)) if rate else None,
+        rate_text=fields.get("rate", ""),
+        lid=_lid(fields.get("base lid", "")),
+        sm_lid=_lid(fields.get("sm lid", "")),
+        netdev="",
+        firmware=adapter.get("firmware version", ""),
+        board=adapter.get("ca type", ""),
+    )
+
+
+def _lid(text: str) -> Optional[int]:
+    try:
+        return int(text, 0)
+    except ValueError:
+        return None
+
 
 WORDS = frozenset({"port_xmit_data", "port_rcv_data"})
 """Counters that count words of four bytes."""
@@ -67,7 +134,7 @@ class PortBlock(NamedTuple):
     values: Dict[str, int]
 
 
-def parse(text: str) -> List[PortBlock]:
+def parse_perfquery(text: str) -> List[PortBlock]:
     """Blocks in order. A saturated 32-bit data counter is left out: it stands still while data flow."""
     blocks: List[PortBlock] = []
     for line in text.splitlines():

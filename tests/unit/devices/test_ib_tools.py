@@ -1,0 +1,120 @@
+"""What ibstat and perfquery print."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.node.network.ib_tools import parse_ibstat, parse_perfquery
+
+EXTENDED = (Path(__file__).parents[2] / "fixtures/devices/perfquery-x.txt").read_text()
+PLAIN = """\
+# Port counters: Lid 6 port 1 (CapMask: 0x5300)
+PortSelect:......................1
+CounterSelect:...................0x0000
+SymbolErrorCounter:..............65535
+LinkErrorRecoveryCounter:........3
+PortXmitData:....................4294967295
+PortRcvData:.....................1000
+"""
+TWO = """\
+CA 'mlx5_0'
+	CA type: MT4129
+	Number of ports: 1
+	Firmware version: 28.39.1002
+	Port 1:
+		State: Active
+		Physical state: LinkUp
+		Rate: 400
+		Base lid: 1719
+		LMC: 0
+		SM lid: 1
+		Port GUID: 0xa088c20300000000
+		Link layer: InfiniBand
+CA 'mlx5_bond_0'
+	CA type: MT4125
+	Firmware version: 22.31.1014
+	Port 1:
+		State: Initializing
+		Physical state: LinkUp
+		Rate: 100
+		Base lid: 65535
+		SM lid: 0
+		Link layer: InfiniBand
+	Port 2:
+		State: Down
+		Physical state: Polling
+		Rate: 10
+		Base lid: 0
+		SM lid: 0
+		Link layer: Ethernet
+"""
+
+
+def test_every_port_of_every_adapter() -> None:
+    ports = parse_ibstat(TWO)
+    assert [(port.device, port.port, port.state, port.phys_state, port.rate, port.lid) for port in ports] == [
+        ("mlx5_0", 1, "ACTIVE", "LinkUp", 400.0, 1719),
+        ("mlx5_bond_0", 1, "INIT", "LinkUp", 100.0, 65535),
+        ("mlx5_bond_0", 2, "DOWN", "Polling", 10.0, 0),
+    ]
+    assert [(port.sm_lid, port.link_layer, port.board) for port in ports] == [
+        (1, "InfiniBand", "MT4129"), (0, "InfiniBand", "MT4125"), (0, "Ethernet", "MT4125"),
+    ]  # fmt: skip
+    (cut,) = parse_ibstat(TWO[: TWO.index("Base lid")])
+    assert (cut.state, cut.lid, cut.sm_lid, cut.link_layer) == ("ACTIVE", None, None, "")
+    assert parse_ibstat("ibpanic: [1] main: stat of IB device failed\n") == []
+
+
+def test_extended_counters_by_the_kernels_names_and_in_bytes() -> None:
+    first, second = parse_perfquery(EXTENDED)
+    assert (first.lid, first.port, first.extended, second.port) == (1719, 1, True, 2)
+    assert first.values["port_xmit_data"] == 36298026860928 * 4
+    assert (first.values["port_xmit_wait"], first.values["symbol_error"]) == (22730501, 0)
+    assert not {"port_select", "portselect", "counterselect"} & first.values.keys()
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        (PLAIN, {"symbol_error": 65535, "link_error_recovery": 3, "port_rcv_data": 4000}),
+        (
+            "# Port counters: Lid 6 port 1\nSymbolErrors:...7\nXmtData:.....5\nLinkDowned:..2\n",
+            {"symbol_error": 7, "port_xmit_data": 20, "link_downed": 2},
+        ),
+        (
+            "# Port extended counters: DR path slid 65535; dlid 65535; 0,1 port 3 (CapMask: 0x5300)\nPortRcvErrors:9\n",
+            {"port_rcv_errors": 9},
+        ),
+        (
+            "# Port counters: Lid 6 port 1\nPortRcvErrors:..007\nPortXmitWait:..0x0a\n",
+            {"port_rcv_errors": 7, "port_xmit_wait": 10},
+        ),
+    ],
+    ids=["a saturated counter is no figure", "names of an earlier decade", "a direct route", "leading zeros"],
+)
+def test_counters_of_a_port(text: str, values: dict[str, int]) -> None:
+    (block,) = parse_perfquery(text)
+    assert block.values == values
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "perfquery: iberror: failed: can't resolve self port\n",
+        "# PortRcvErrorDetails counters: Lid 1719 port 1\nPortLocalPhysicalErrors:....0\n",
+    ],
+)
+def test_another_text_has_no_counters(text: str) -> None:
+    assert parse_perfquery(text) == []
+
+
+LINES = [*TWO.splitlines(), *EXTENDED.splitlines(), *PLAIN.splitlines(), "", "Port 1:", "CA ''", "a: b: c", "Rate: x"]
+
+
+@given(st.lists(st.sampled_from(LINES), max_size=40), st.text())
+def test_nothing_raises(lines: list[str], end: str) -> None:
+    text = "\n".join(lines) + end
+    assert all(port.device for port in parse_ibstat(text))
+    assert all(value >= 0 for block in parse_perfquery(text) for value in block.values.values())
