@@ -1,19 +1,57 @@
-"""What the nodes' hardware should give a collective, and whether what was measured is clearly under it."""
+"""What the nodes' hardware should give a collective, and whether what was measured is clearly under it.
+
+Bus bandwidths of a large all_reduce, as nccl-tests define it, in GB/s (1e9 bytes). Figures are what others published,
+not what data sheets promise; each names where it was read. They are for buffers of :data:`LARGE` bytes and more.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from collectors.samples.probes import ProbeFigure, ProbeReport
 from hangtop.diagnosis.addresses import chosen_interface
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job, Node
-from hangtop.diagnosis.tables import links
+
+LARGE = 256 << 20
+"""Ours: from 256 MiB on the published curves of eight GPUs are within a tenth of their end."""
+CLEARLY_UNDER = 0.6
+"""Ours: of the expected. Published figures of one kind of machine differ by a tenth, those of tuned and untuned ones by
+a third (230 to 160 GB/s of A100 and A800, nccl issue 412)."""
+CLEARLY_UNDER_TCP = 0.3
+"""Ours, for gloo and NCCL's sockets: the probe runs at the lowest priority beside whatever the nodes do."""
+NVLINK: tuple[tuple[str, str, int, float, str], ...] = (
+    (r"\bV100-SXM", "V100 over NVLink 2", 8, 120.0, "6 links of 25 GB/s, of which a ring gets 0.8; none published"),
+    (r"\bA800-SXM", "A800 over NVLink 3", 8, 160.0, "NVIDIA/nccl issue 412"),
+    (r"\bA100-SXM", "A100 over NVLink 3", 8, 228.0, "Azure's node health checks, ND A100 v4"),
+    (r"\bH800\b(?!.*(?:PCIe|NVL))", "H800 over NVLink 4", 8, 200.0, "NVIDIA/nccl issue 1374 (215 with NVLS)"),
+    (r"\bH100\b(?!.*(?:PCIe|NVL))", "H100 over NVLink 4", 8, 460.0, "Azure's node health checks, ND H100 v5"),
+    (r"\bG?H200\b(?!.*(?:PCIe|NVL))", "H200 over NVLink 4", 8, 432.0, "Azure's node health checks, ND H200 v5"),
+    (r"\bGB200\b", "GB200 over NVLink 5", 4, 432.0, "Azure's node health checks, ND GB200 v6"),
+    (r"\bB200\b", "B200 over NVLink 5", 8, 800.0, "NVIDIA/nccl issue 1807 (830 measured)"),
+)
+"""nvidia-smi's name, what it is, least number of GPUs of one node for which the figure holds, busbw, source."""
+INFINIBAND: dict[float, tuple[str, float, str]] = {
+    100.0: ("EDR", 12.2, "NVIDIA/nccl-tests issue 29"),
+    200.0: ("HDR", 24.0, "NVIDIA/nccl issues 412 and 1576 (8 cards: 192)"),
+    400.0: ("NDR", 48.0, "NVIDIA/nccl-tests issue 267"),
+    800.0: ("XDR", 96.0, "twice NDR; no published figure at hand"),
+}
+"""A port's share of the busbw of all ports, by its Gb/s in sysfs."""
+ROCE_SHARE = 0.85
+"""Of the line rate, for RoCE from 25 to 400 Gb/s: a little over 0.75 of 8 × 100 Gb/s was seen (NVIDIA/nccl issue 495);
+Ethernet's and RoCE v2's headers leave 0.97 at an MTU of 4096."""
+SOCKET_SHARE, SOCKET_CEILING = 0.8, 5.0
+"""Ours, over NCCL's sockets: of the line rate; GB/s that a few threads that copy through the kernel reach."""
+GLOO_SHARE, GLOO_CEILING = 0.8, 0.8
+"""Ours: of the line rate; GB/s: gloo copies and adds with one thread a rank, and one core reaches about that."""
+WORTH_USING = 25.0
+"""Gb/s: slower ports are for management."""
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
+class Expected(NamedTuple):
     """What a large all_reduce should reach."""
 
     busbw: float
@@ -21,9 +59,9 @@ class Expected:
     of: str
     """Hardware that sets it."""
     source: str
-    least_size: int
+    least_size: int = LARGE
     """Bytes from which on a figure may be compared with it."""
-    share: float
+    share: float = CLEARLY_UNDER
     """Of it, under which a figure is clearly too low."""
 
 
@@ -63,11 +101,10 @@ def bandwidth_low(job: Job, report: ProbeReport) -> Iterator[Finding]:
     figure = best(report, found)
     if found is None or figure is None or figure.busbw >= found.share * found.busbw:
         return
-    share = figure.busbw / found.busbw
     yield Finding(
         "bandwidth_low", "warning", 0.75 if report.backend == "nccl" else 0.6,
-        f"all_reduce reaches {figure.busbw:.3g} GB/s (busbw), {share:.0%} of the {found.busbw:.3g} that {found.of} "
-        "should give",
+        f"all_reduce reaches {figure.busbw:.3g} GB/s (busbw), {figure.busbw / found.busbw:.0%} of the "
+        f"{found.busbw:.3g} that {found.of} should give",
         nodes=tuple(sorted({rank.node for rank in report.ranks if rank.rank >= 0})),
         evidence=(
             Evidence(f"{report.backend} probe", report.at,
@@ -84,26 +121,27 @@ def socket_fallback(job: Job, report: ProbeReport) -> Iterator[Finding]:
 
     Needs the log of an nccl probe and the nodes' ports.
     """
-    nodes = [
-        name
-        for name, said in sorted(report.network.items())
-        if said.get("network", "").lower().startswith("socket") and name in job.nodes and active_cards(job.nodes[name])
-    ]
-    if nodes:
+    cards = {
+        name: found for name, said in sorted(report.network.items())
+        if _is_socket(said.get("network", "")) and name in job.nodes and (found := _active_cards(job.nodes[name]))
+    }  # fmt: skip
+    if cards:
         yield Finding(
             "network_socket_fallback", "warning", 0.9,
-            f"Socket, not IB: NCCL goes over plain sockets on {', '.join(nodes)}, which have active ports",
-            nodes=tuple(nodes),
-            ports=tuple(
-                f"{name}:{device}/{port}" for name in nodes for device, port, _, _ in active_cards(job.nodes[name])
-            ),
+            f"Socket, not IB: NCCL goes over plain sockets on {', '.join(cards)}, which have active ports",
+            nodes=tuple(cards),
+            ports=tuple(f"{name}:{device}/{port}" for name, found in cards.items() for device, port, _, _ in found),
             evidence=tuple(
                 Evidence(f"NCCL log of the probe on {name}", report.at, f"network {report.network[name]['network']}")
-                for name in nodes
+                for name in cards
             ),
             advice="Look for NCCL_IB_DISABLE, for a missing plugin or libibverbs in the container, at NCCL_IB_HCA and "
             "at the rights on /dev/infiniband.",
         )  # fmt: skip
+
+
+def _is_socket(network: str) -> bool:
+    return network.lower().startswith("socket")
 
 
 def _least(found: list[Expected | None]) -> Expected | None:
@@ -113,23 +151,29 @@ def _least(found: list[Expected | None]) -> Expected | None:
 
 
 def _over_gloo(job: Job, node: Node) -> Expected | None:
-    speed = _line_rate(job, node)
-    if speed is None:
+    gbits = _line_rate(job, node)
+    if gbits is None:
         return None
-    line = links.GLOO_SHARE * speed / 8000
-    text = f"an interface of {speed / 1000:g} Gb/s"
-    if line > links.GLOO_CEILING:
-        return Expected(links.GLOO_CEILING, f"gloo, on {text},", "gloo's own ceiling", 1 << 20, links.CLEARLY_UNDER_TCP)
-    return Expected(line, text, "its speed in /sys/class/net", 1 << 20, links.CLEARLY_UNDER_TCP)
+    line, text = GLOO_SHARE * gbits / 8, f"an interface of {gbits:g} Gb/s"
+    if line > GLOO_CEILING:
+        return Expected(GLOO_CEILING, f"gloo, on {text},", "gloo's own ceiling", 1 << 20, CLEARLY_UNDER_TCP)
+    return Expected(line, text, "its speed in /sys/class/net", 1 << 20, CLEARLY_UNDER_TCP)
 
 
-def _line_rate(job: Job, node: Node) -> int | None:
-    """Mb/s of the interface that the probe uses; None for virtual ones, whose speed is made up."""
+def _over_sockets(job: Job, node: Node) -> Expected | None:
+    gbits = _line_rate(job, node)
+    if gbits is None:
+        return None
+    busbw = min(SOCKET_SHARE * gbits / 8, SOCKET_CEILING)
+    return Expected(busbw, f"NCCL's sockets on {gbits:g} Gb/s", "line rate less headers", 1 << 26, CLEARLY_UNDER_TCP)
+
+
+def _line_rate(job: Job, node: Node) -> float | None:
+    """Gb/s of the interface that the probe uses; None for virtual ones, whose speed is made up."""
     name = chosen_interface(job, node)
-    for interface in node.network.interfaces:
-        if interface.name == name and interface.kind in ("physical", "ipoib"):
-            return interface.speed
-    return None
+    speeds = (one.speed for one in node.network.interfaces if one.name == name and one.kind in ("physical", "ipoib"))
+    speed = next(speeds, None)
+    return None if speed is None else speed / 1000
 
 
 def _over_nvlink(node: Node, report: ProbeReport) -> Expected | None:
@@ -140,47 +184,31 @@ def _over_nvlink(node: Node, report: ProbeReport) -> Expected | None:
     if len(names) != 1 or (nvlinks and not any(link.active for link in nvlinks)):
         return None
     (name,) = names
-    row = next((row for row in links.NVLINK if row.gpu.search(name) and ranks >= row.ranks), None)
-    if row is None:
-        return None
-    return Expected(row.busbw, f"{ranks} × {row.title}", row.source, links.LARGE, links.CLEARLY_UNDER)
+    rows = (row for row in NVLINK if re.search(row[0], name) and ranks >= row[2])
+    return next((Expected(busbw, f"{ranks} × {title}", source) for _, title, _, busbw, source in rows), None)
 
 
 def _between(job: Job, node: Node, report: ProbeReport) -> Expected | None:
     """By the ports that NCCL said it uses, else by the fastest ones, one a GPU at most."""
-    said = report.network.get(node.name, {})
-    if said.get("network", "").lower().startswith("socket") and not active_cards(node):
+    said, cards = report.network.get(node.name, {}), _active_cards(node)
+    if _is_socket(said.get("network", "")) and not cards:
         return _over_sockets(job, node)
-    listed = {device.partition("/")[0] for device in said.get("devices", "").split()}
-    cards = [card for card in active_cards(node) if not listed or f"{card[0]}:{card[1]}" in listed]
+    used = {device.partition("/")[0] for device in said.get("devices", "").split()}
+    cards = [card for card in cards if not used or f"{card[0]}:{card[1]}" in used]
     if not cards:
         return None
     top = max(rate for _, _, rate, _ in cards)
     fastest = [card for card in cards if card[2] == top][: max(1, len(node.gpus))]
     layer = fastest[0][3]
-    row = next((row for row in links.INFINIBAND if row.rate == top), None) if layer == "InfiniBand" else None
-    title, each, source = (
-        (row.title, row.busbw, row.source)
-        if row is not None
-        else (f"{layer} of {top:g} Gb/s", links.ROCE_SHARE * top / 8, "line rate less headers; NVIDIA/nccl issue 495")
-    )
-    return Expected(len(fastest) * each, f"{len(fastest)} × {title}", source, links.LARGE, links.CLEARLY_UNDER)
+    roce = (f"{layer} of {top:g} Gb/s", ROCE_SHARE * top / 8, "line rate less headers; NVIDIA/nccl issue 495")
+    title, each, source = INFINIBAND.get(top, roce) if layer == "InfiniBand" else roce
+    return Expected(len(fastest) * each, f"{len(fastest)} × {title}", source)
 
 
-def _over_sockets(job: Job, node: Node) -> Expected | None:
-    speed = _line_rate(job, node)
-    if speed is None:
-        return None
-    busbw = min(links.SOCKET_SHARE * speed / 8000, links.SOCKET_CEILING)
-    return Expected(
-        busbw, f"NCCL's sockets on {speed / 1000:g} Gb/s", "line rate less headers", 1 << 26, links.CLEARLY_UNDER_TCP
-    )
-
-
-def active_cards(node: Node) -> list[tuple[str, int, float, str]]:
+def _active_cards(node: Node) -> list[tuple[str, int, float, str]]:
     """Active ports that are worth using: device, port, Gb/s, link layer."""
     return [
         (port.facts.device, port.facts.port, port.facts.rate, port.facts.link_layer)
         for port in node.ports
-        if port.facts.state == "ACTIVE" and port.facts.rate is not None and port.facts.rate >= links.WORTH_USING
+        if port.facts.state == "ACTIVE" and port.facts.rate is not None and port.facts.rate >= WORTH_USING
     ]

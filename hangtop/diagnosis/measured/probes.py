@@ -1,4 +1,4 @@
-"""What a collective probe's report proves: who was absent, which node or link is slow, who has wrong values.
+"""What a probe's report proves: who was absent, which node or link is slow or loses packets, who has wrong values.
 
 A node is told from a link by its other pairs: a node whose every pair is bad while the pairs without it are well is bad
 itself; a pair whose two nodes are well with others is a bad link (the A-B, C-D pairing of nccl-tests issue 106).
@@ -7,15 +7,18 @@ itself; a pair whose two nodes are well with others is a bad link (the A-B, C-D 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from collectors.samples.probes import ProbeRank, ProbeReport
+from collectors.samples.probes import ProbePair, ProbeRank, ProbeReport
 from hangtop.diagnosis.finding import Evidence, Finding, next_step
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.measured.culprits import accused
 from hangtop.diagnosis.measured.expected import bandwidth_low, socket_fallback
 from hangtop.diagnosis.rules.paths import mtu_mismatch
 
+NEARLY_ALL = 2 / 3
+"""Of a node's pairs: a node that loses one packet in twenty has a lucky pair now and then."""
 SLOW_SHARE = 1 / 3
 """Of the median over the other pairs: noise on a shared network stays within a factor of two."""
 LOST_SHARE = 0.01
@@ -32,26 +35,65 @@ WITH_TORCH = frozenset(("gloo", "nccl"))
 """Ways to measure for which a node needs torch."""
 
 
+class Direction(NamedTuple):
+    """What was measured from one node to another."""
+
+    a: str
+    b: str
+    gigabytes: float | None
+    """A second; None where it did not finish."""
+    error: str
+    round_trip: float | None = None
+    retransmitted: float | None = None
+
+
+def paired_report(
+    backend: str, directions: Iterable[Direction], nodes: Iterable[str], absent: Mapping[str, str], at: float,
+    took: float,
+) -> ProbeReport:  # fmt: skip
+    """Directions as pairs, so that the same reasoning tells a bad node from a bad link as for collectives.
+
+    A pair is as fast as its slower direction. ``nodes`` are those that answered, ``absent`` the others, with why.
+    """
+    both: dict[tuple[str, str], list[Direction]] = defaultdict(list)
+    for one in directions:
+        both[min(one.a, one.b), max(one.a, one.b)].append(one)
+    pairs = []
+    for (a, b), some in sorted(both.items()):
+        rates = [one.gigabytes for one in some if one.gigabytes is not None]
+        errors = "; ".join(f"{one.a} to {one.b}: {one.error}" for one in some if one.error)
+        pairs.append(
+            ProbePair(
+                a, b, min(rates) if len(rates) == len(some) else None,
+                min((one.round_trip for one in some if one.round_trip is not None), default=None),
+                max((one.retransmitted for one in some if one.retransmitted is not None), default=None), errors,
+            )
+        )  # fmt: skip
+    names = sorted({*nodes, *(name for key in both for name in key)})
+    ranks = [ProbeRank(-1, name, "done", "", None) for name in names if name not in absent]
+    ranks += [ProbeRank(-1, name, "absent", why, None) for name, why in sorted(absent.items())]
+    why = next((pair.error for pair in pairs if pair.error), next(iter(absent.values()), ""))
+    return ProbeReport(
+        backend, len(names), at, took, "failed" if why or absent else "done", why, ranks, [], pairs, None, {}
+    )  # fmt: skip
+
+
 def findings(report: ProbeReport) -> tuple[Finding, ...]:
     """All that a report proves, worst first."""
-    found = [
-        *_corrupt(report),
-        *_absent(report),
-        *_blocked(report),
-        *_lossy(report),
-        *_slow(report),
-    ]
+    found = [*_corrupt(report), *_absent(report)]
+    blocked, lossy, slow = list(_blocked(report)), list(_lossy(report)), list(_slow(report))
+    # A node all of whose pairs are slow explains what one of them loses in a queue that is full for that reason; and
+    # where nothing gets through, the attempts are all that was sent, and all of them were sent again.
+    slow_nodes, unreached = _nodes(f for f in slow if f.kind == "slow_node"), _nodes(blocked)
+    lossy = [f for f in lossy if not (len(f.nodes) > 1 and slow_nodes & set(f.nodes)) and not unreached & set(f.nodes)]
+    explained = unreached | _nodes(lossy)
+    found += [*blocked, *lossy, *(f for f in slow if not explained & set(f.nodes))]
     # Ranks that wait for one another's time-outs share their processors by chance: no word then on who is late.
-    found += [] if {finding.kind for finding in found} & LOCATED else _late(report)
-    # A node all of whose pairs are slow explains what one of them loses in a queue that is full for that reason.
-    slow_nodes = {node for finding in found if finding.kind == "slow_node" for node in finding.nodes}
-    found = [f for f in found if not (f.kind == "packet_loss" and len(f.nodes) > 1 and set(f.nodes) & slow_nodes)]
-    # Where nothing gets through, the attempts are all that was sent, and all of them were sent again.
-    blocked = {node for finding in found if finding.kind == "path_blocked" for node in finding.nodes}
-    found = [f for f in found if not (f.kind == "packet_loss" and set(f.nodes) & blocked)]
-    blamed = {node for finding in found if finding.kind in ("packet_loss", "path_blocked") for node in finding.nodes}
-    found = [f for f in found if not (f.kind in ("slow_node", "slow_link") and set(f.nodes) & blamed)]
-    return tuple(found)
+    return tuple(found if {f.kind for f in found} & LOCATED else [*found, *_late(report)])
+
+
+def _nodes(found: Iterable[Finding]) -> set[str]:
+    return {node for finding in found for node in finding.nodes}
 
 
 def measured(report: ProbeReport, job: Job) -> tuple[Finding, ...]:
@@ -60,16 +102,13 @@ def measured(report: ProbeReport, job: Job) -> tuple[Finding, ...]:
     That the whole is too slow is said only where nothing tells which node or link makes it so.
     """
     found = [*findings(report), *socket_fallback(job, report)]
-    if not {finding.kind for finding in found} & LOCATED:
-        found += bandwidth_low(job, report)
-    return tuple(found)
+    return tuple(found if {f.kind for f in found} & LOCATED else [*found, *bandwidth_low(job, report)])
 
 
 def all_findings(report: ProbeReport, job: Job) -> tuple[Finding, ...]:
     """The same, and what the samples of the nodes that took part add to it."""
     taking_part = {rank.node for rank in report.ranks}
-    told = [finding for finding in mtu_mismatch(job) if taking_part.issuperset(finding.nodes)]
-    return (*measured(report, job), *told)
+    return (*measured(report, job), *(f for f in mtu_mismatch(job) if taking_part.issuperset(f.nodes)))
 
 
 def outcome(report: ProbeReport, found: Iterable[Finding]) -> str:
@@ -82,113 +121,78 @@ def outcome(report: ProbeReport, found: Iterable[Finding]) -> str:
     return "slow" if kinds else "ok"
 
 
-def _evidence(report: ProbeReport, texts: Iterable[str]) -> tuple[Evidence, ...]:
-    return tuple(Evidence(f"{report.backend} probe", report.at, text) for text in texts)
+# --- whose fault bad pairs are -----------------------------------------------------------------------------------
 
 
-def _gpus(ranks: Iterable[ProbeRank]) -> tuple[str, ...]:
-    return tuple(f"{rank.node}:{rank.gpu}" for rank in ranks if rank.gpu is not None)
+def accused(
+    pairs: Sequence[ProbePair], bad: Collection[tuple[str, str]]
+) -> Iterator[tuple[tuple[str, ...], list[ProbePair]]]:
+    """Who is accused, one node or the two of a pair, and the pairs that speak against them.
+
+    The node with most bad pairs is taken first, and what it explains is taken away: its partners have one bad pair
+    each, and are not accused for it. Chance may spare a pair: two thirds are enough.
+    """
+    left = set(bad)
+    names: list[str] = []
+    while left:
+        counts = Counter(name for key in left for name in key)
+        well = [pair for pair in pairs if (pair.a, pair.b) not in bad]
+        blamed = [
+            name
+            for name, number in counts.items()
+            if number >= NEARLY_ALL * len([p for p in _pairs_of(pairs, name) if not {p.a, p.b} & set(names)])
+            and any(name not in (pair.a, pair.b) for pair in well)
+            and (number > 1 or len(_pairs_of(pairs, name)) == 1)
+        ]
+        if not blamed:
+            break
+        worst = max(sorted(blamed), key=lambda name: counts[name])
+        names.append(worst)
+        left = {key for key in left if worst not in key}
+    for name in sorted(names):
+        yield (name,), _pairs_of(pairs, name)
+    for pair in pairs:
+        if (pair.a, pair.b) in left:
+            yield (pair.a, pair.b), [pair]
 
 
-def _corrupt(report: ProbeReport) -> Iterator[Finding]:
-    """silent_corruption: wrong values, or bits that differ from the other ranks' after the same collective."""
-    bad: dict[int, list[str]] = {}
-    for figure in report.figures:
-        for rank in figure.wrong_ranks:
-            bad.setdefault(rank, []).append(f"{figure.op} of {figure.size} bytes: wrong values")
-        for rank in set(figure.odd_ranks) - set(figure.wrong_ranks):
-            bad.setdefault(rank, []).append(f"{figure.op} of {figure.size} bytes: bits that differ from the others'")
-    if bad:
-        nodes = {rank.rank: rank.node for rank in report.ranks}
-        yield Finding(
-            "silent_corruption",
-            "critical",
-            0.95,
-            f"wrong values after a collective on rank {', '.join(str(rank) for rank in sorted(bad))}",
-            ranks=tuple(sorted(bad)),
-            nodes=tuple(sorted({nodes[rank] for rank in bad if rank in nodes})),
-            gpus=_gpus(rank for rank in report.ranks if rank.rank in bad),
-            evidence=_evidence(report, [text for texts in bad.values() for text in texts[:3]]),
-            advice="Take these nodes out of service and test their GPUs and memory (dcgmi diag -r 3). "
-            "Results of jobs that ran there are in doubt.",
-        )
-
-
-def _absent(report: ProbeReport) -> Iterator[Finding]:
-    """probe_absent: a node that never started its part, or did not come to the barrier."""
-    absent = {rank.node: rank.why for rank in report.ranks if rank.state == "absent"}
-    # When the keeper of the store cannot be reached, everybody else is "absent": pairs tell better.
-    others = {rank.node for rank in report.ranks} - set(absent)
-    if absent and (len(others) > 1 or any(absent.values())):
-        late = any(rank.rank >= 0 for rank in report.ranks if rank.state == "absent")
-        names = sorted(absent)
-        yield Finding(
-            "probe_absent",
-            "critical",
-            0.9,
-            f"{', '.join(names)} did not come to the probe's barrier" if late else _took_no_part(absent),
-            ranks=tuple(sorted(rank.rank for rank in report.ranks if rank.state == "absent" and rank.rank >= 0)),
-            nodes=tuple(names),
-            evidence=_evidence(
-                report, [f"{node}: {why or 'no sign before the barrier ended'}" for node, why in sorted(absent.items())]
-            ),
-            advice="See whether the node answers at all, and whether its interpreter finds torch."
-            if report.backend in WITH_TORCH
-            else "See whether the node answers at all, and what keeps it from it.",
-            next=() if late else (next_step("", "preflight", *names),),
-        )
-
-
-def _took_no_part(absent: Mapping[str, str]) -> str:
-    """Who could not begin; of one, or where all have the same reason, why."""
-    names, whys = ", ".join(sorted(absent)), set(absent.values())
-    return f"{names} took no part in the probe" + (f": {whys.pop()}" if len(whys) == 1 else "")
+def _pairs_of(pairs: Iterable[ProbePair], name: str) -> list[ProbePair]:
+    return [pair for pair in pairs if name in (pair.a, pair.b)]
 
 
 def _blocked(report: ProbeReport) -> Iterator[Finding]:
     """path_blocked: pairs of which one does not reach a port of the other, or that do not finish."""
     bad = {(pair.a, pair.b) for pair in report.pairs if pair.busbw is None or pair.error}
     for names, pairs in accused(report.pairs, bad):
-        alone = f"no other node gets through to {names[0]}"
         yield Finding(
-            "path_blocked",
-            "critical",
-            0.85,
-            alone if len(names) == 1 else f"{names[0]} and {names[1]} do not get through to each other",
+            "path_blocked", "critical", 0.85,
+            f"no other node gets through to {names[0]}" if len(names) == 1
+            else f"{names[0]} and {names[1]} do not get through to each other",
             nodes=names,
-            evidence=_evidence(
-                report, [f"{pair.a} - {pair.b}: {pair.error or 'did not finish'}" for pair in pairs[:4]]
-            ),
+            evidence=_evidence(report, [f"{p.a} - {p.b}: {p.error or 'did not finish'}" for p in pairs[:4]]),
             advice="Look at firewalls, routes and MTU on the path; NCCL and gloo use ephemeral ports in both "
             "directions.",
             next=(next_step("P", "probe", "path", *sorted({n for p in pairs for n in (p.a, p.b)})),),
-        )
+        )  # fmt: skip
 
 
 def _lossy(report: ProbeReport) -> Iterator[Finding]:
     """packet_loss: TCP had to send a share of its segments again, and got less through for it."""
-    known = [pair for pair in report.pairs if pair.retransmitted is not None]
-    clean = [p.busbw for p in known if (p.retransmitted or 0.0) <= LOST_SHARE and p.busbw is not None]
+    lost = {(p.a, p.b): p.retransmitted for p in report.pairs if p.retransmitted is not None}
+    speeds = {(p.a, p.b): p.busbw for p in report.pairs if p.busbw is not None}
+    clean = [speeds[key] for key, share in lost.items() if share <= LOST_SHARE and key in speeds]
     enough = HELD_UP * statistics.median(clean) if clean else 0.0
-    bad = {
-        (p.a, p.b)
-        for p in known
-        if (p.retransmitted or 0.0) > (LOST_SHARE if p.busbw is None or p.busbw < enough else LOST_BY_ITSELF)
-    }
+    held_up = {key for key in lost if speeds.get(key, 0.0) < enough or key not in speeds}
+    bad = {key for key, share in lost.items() if share > (LOST_SHARE if key in held_up else LOST_BY_ITSELF)}
     for names, pairs in accused(report.pairs, bad):
         worst = max(pair.retransmitted or 0.0 for pair in pairs)
         where = f"to and from {names[0]}" if len(names) == 1 else f"between {names[0]} and {names[1]}"
         yield Finding(
-            "packet_loss",
-            "critical",
-            0.85,
-            f"packets are lost {where}: up to {worst:.1%} of segments are sent again",
+            "packet_loss", "critical", 0.85, f"packets are lost {where}: up to {worst:.1%} of segments are sent again",
             nodes=names,
-            evidence=_evidence(
-                report, [f"{p.a} - {p.b}: {(p.retransmitted or 0.0):.1%} retransmitted" for p in pairs[:6]]
-            ),
+            evidence=_evidence(report, [f"{p.a} - {p.b}: {p.retransmitted or 0.0:.1%} retransmitted" for p in pairs]),
             advice="Look at the node's cable, port and switch counters (ethtool -S, ip -s link).",
-        )
+        )  # fmt: skip
 
 
 def _slow(report: ProbeReport) -> Iterator[Finding]:
@@ -206,35 +210,82 @@ def _slow(report: ProbeReport) -> Iterator[Finding]:
     for names, pairs in accused(report.pairs, bad):
         best, alone = max(pair.busbw or 0.0 for pair in pairs), len(names) == 1
         yield Finding(
-            "slow_node" if alone else "slow_link",
-            "critical",
-            0.85 if alone else 0.8,
-            f"every pair with {names[0]} is slow: {best:.3g} GB/s at best, others {usual:.3g}" if alone else
-            f"{names[0]} and {names[1]} are slow together ({best:.3g} GB/s), well with others ({usual:.3g})",
+            "slow_node" if alone else "slow_link", "critical", 0.85 if alone else 0.8,
+            f"every pair with {names[0]} is slow: {best:.3g} GB/s at best, others {usual:.3g}" if alone
+            else f"{names[0]} and {names[1]} are slow together ({best:.3g} GB/s), well with others ({usual:.3g})",
             nodes=names,
             evidence=_evidence(
-                report, [f"{p.a} - {p.b}: busbw {p.busbw or 0.0:.3g} GB/s; median {usual:.3g}" for p in pairs[:6]]
+                report, [f"{p.a} - {p.b}: busbw {p.busbw or 0.0:.3g} GB/s; median {usual:.3g}" for p in pairs]
             ),
-            advice="Look at this node's adapter: speed it negotiated, errors, other traffic, a busy CPU." if alone else
-            "Look at the switch and the cables between the two.",
+            advice="Look at this node's adapter: speed it negotiated, errors, other traffic, a busy CPU." if alone
+            else "Look at the switch and the cables between the two.",
         )  # fmt: skip
+
+
+# --- ranks -------------------------------------------------------------------------------------------------------
+
+
+def _evidence(report: ProbeReport, texts: Sequence[str]) -> tuple[Evidence, ...]:
+    return tuple(Evidence(f"{report.backend} probe", report.at, text) for text in texts[:6])
+
+
+def _gpus(ranks: Iterable[ProbeRank]) -> tuple[str, ...]:
+    return tuple(f"{rank.node}:{rank.gpu}" for rank in ranks if rank.gpu is not None)
+
+
+def _corrupt(report: ProbeReport) -> Iterator[Finding]:
+    """silent_corruption: wrong values, or bits that differ from the other ranks' after the same collective."""
+    bad: dict[int, list[str]] = defaultdict(list)
+    for figure in report.figures:
+        for rank in {*figure.wrong_ranks, *figure.odd_ranks}:
+            what = "wrong values" if rank in figure.wrong_ranks else "bits that differ from the others'"
+            bad[rank].append(f"{figure.op} of {figure.size} bytes: {what}")
+    if bad:
+        ranks = [rank for rank in report.ranks if rank.rank in bad]
+        yield Finding(
+            "silent_corruption", "critical", 0.95,
+            f"wrong values after a collective on rank {', '.join(map(str, sorted(bad)))}",
+            ranks=tuple(sorted(bad)), nodes=tuple(sorted({rank.node for rank in ranks})), gpus=_gpus(ranks),
+            evidence=_evidence(report, [text for texts in bad.values() for text in texts[:3]]),
+            advice="Take these nodes out of service and test their GPUs and memory (dcgmi diag -r 3). "
+            "Results of jobs that ran there are in doubt.",
+        )  # fmt: skip
+
+
+def _absent(report: ProbeReport) -> Iterator[Finding]:
+    """probe_absent: a node that never started its part, or did not come to the barrier."""
+    ranks = [rank for rank in report.ranks if rank.state == "absent"]
+    absent = {rank.node: rank.why for rank in ranks}
+    # When the keeper of the store cannot be reached, all other nodes are "absent": pairs tell better.
+    others = {rank.node for rank in report.ranks} - set(absent)
+    if not absent or (len(others) < 2 and not any(absent.values())):
+        return
+    names, late = sorted(absent), any(rank.rank >= 0 for rank in ranks)
+    why = f": {ranks[0].why}" if len(set(absent.values())) == 1 else ""
+    missed = "did not come to the probe's barrier" if late else f"took no part in the probe{why}"
+    yield Finding(
+        "probe_absent", "critical", 0.9,
+        f"{', '.join(names)} {missed}",
+        ranks=tuple(sorted(rank.rank for rank in ranks if rank.rank >= 0)), nodes=tuple(names),
+        evidence=_evidence(report, [f"{name}: {absent[name] or 'no sign before the barrier ended'}" for name in names]),
+        advice="See whether the node answers at all, and "
+        f"{'whether its interpreter finds torch' if report.backend in WITH_TORCH else 'what keeps it from it'}.",
+        next=() if late else (next_step("", "preflight", *names),),
+    )  # fmt: skip
 
 
 def _late(report: ProbeReport) -> Iterator[Finding]:
     """straggler_rank: the same work takes this rank much longer than the median."""
-    late = [rank for rank in report.ranks if rank.late_over_median is not None and rank.late_over_median > LATE]
+    late = [rank for rank in report.ranks if (rank.late_over_median or 0.0) > LATE]
     if late and len(report.ranks) > 2:
         worst = max(rank.late_over_median or 0.0 for rank in late)
         yield Finding(
-            "straggler_rank",
-            "warning",
-            0.6,
+            "straggler_rank", "warning", 0.6,
             f"rank {', '.join(str(rank.rank) for rank in late)} takes {worst:.1f} times as long for equal work",
-            ranks=tuple(rank.rank for rank in late),
-            nodes=tuple(sorted({rank.node for rank in late})),
+            ranks=tuple(rank.rank for rank in late), nodes=tuple(sorted({rank.node for rank in late})),
             gpus=_gpus(late),
             evidence=_evidence(
-                report, [f"rank {r.rank} on {r.node}: {r.late_over_median:.2f} × the median" for r in late]
+                report, [f"rank {one.rank} on {one.node}: {one.late_over_median:.2f} × the median" for one in late]
             ),
             advice="Look at what else runs on the node, at clocks and temperature.",
-        )
+        )  # fmt: skip

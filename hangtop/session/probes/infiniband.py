@@ -10,8 +10,8 @@ from dataclasses import asdict
 from collectors.probes.infiniband.survey import Direction, SurveyedNode, describe, look, survey
 from hangtop.diagnosis.finding import Unknown
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.measured import infiniband, probes
-from hangtop.diagnosis.measured.infiniband import Carried, PortSeen
+from hangtop.diagnosis.measured import probes
+from hangtop.diagnosis.measured.network import Carried, PortSeen, infiniband_findings, infiniband_report
 from hangtop.diagnosis.phrasing import count, listed
 from hangtop.session.probes import (
     LOADS,
@@ -56,8 +56,8 @@ def result(
     """What was seen and measured, and what that proves."""
     ports = seen_ports(job, looked)
     carried = [Carried(one.a, one.b, one.ports, one.gbits, one.error) for one in directions]
-    report = infiniband.report(ports, carried, absent, at, took)
-    found = infiniband.findings(ports, carried, report)
+    report = infiniband_report(ports, carried, absent, at, took)
+    found = infiniband_findings(ports, carried, report)
     left = sorted(set(looked) - {name for one in directions for name in (one.a, one.b)})
     well = f"{count(len(report.pairs), 'pair')}, all well" + (f"; not measured: {listed(left)}" if left else "")
     unknown = _unknown(looked, directions, absent)

@@ -16,7 +16,7 @@ from hangtop.diagnosis.addresses import chosen_interface
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.firewall import with_firewall
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.measured import names, paths
+from hangtop.diagnosis.measured.network import ResolvedNames, name_mismatch, path_findings, path_outcome, path_report
 from hangtop.diagnosis.measured.probes import LOST_SHARE
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import count
@@ -43,7 +43,7 @@ def path_probe(session: ProbeSession, *, seconds: float = 0.5, iperf: bool = Tru
             figures, failed = await survey(nodes, seconds=seconds, progress=say, iperf=with_iperf)
         except asyncio.CancelledError:
             return cancelled(TITLE)
-        report = paths.report(figures, {**absent, **failed}, at, time.monotonic() - began)
+        report = path_report(figures, {**absent, **failed}, at, time.monotonic() - began)
         return result(job, nodes, figures, report, around)
 
     brief = f"{count(len(job.nodes), 'node')}, MTU, loss and throughput between all of them, about 5 s"
@@ -56,10 +56,10 @@ def result(
     job: Job, nodes: Sequence[PathNode], figures: Sequence[PathFigure], report: ProbeReport, around: Around
 ) -> ProbeResult:
     """What the figures and the nodes' answers mean."""
-    seen = names.ResolvedNames(around.answers, _held(job, nodes), master_name(job), report.at)
-    blocked = (with_firewall(finding, around.answers, report.at) for finding in paths.findings(figures, report))
-    found = (*blocked, *names.name_mismatch(seen))
-    outcome = names.outcome(report, found)
+    seen = ResolvedNames(around.answers, _held(job, nodes), master_name(job), report.at)
+    blocked = (with_firewall(finding, around.answers, report.at) for finding in path_findings(figures, report))
+    found = (*blocked, *name_mismatch(seen))
+    outcome = path_outcome(report, found)
     chosen = {node.name: (chosen_interface(job, job.nodes[node.name]) or "", node.address) for node in nodes}
     return ProbeResult(
         f"{TITLE}, {count(report.world_size, 'node')}, {report.took:.1f} s", outcome, _summary(report, outcome, found),

@@ -12,7 +12,9 @@ import pytest
 from collectors.fleet.local import Local
 from collectors.probes.infiniband.survey import SurveyedNode, describe, look, pairs, survey
 from collectors.probes.path.survey import PathNode
-from hangtop.diagnosis.measured.infiniband import Carried, PortSeen, findings, report
+from hangtop.diagnosis.measured.network import Carried, PortSeen
+from hangtop.diagnosis.measured.network import infiniband_findings as findings
+from hangtop.diagnosis.measured.network import infiniband_report as report
 from tests.support.ib_tools import install
 
 NODES = [PathNode(name, Local(name), sys.executable, "127.0.0.1") for name in ("a", "b")]

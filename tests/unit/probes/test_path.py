@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from collectors.fleet import payload
 from collectors.node.network.path import bisect
 from collectors.samples.asked import PathFigure
-from hangtop.diagnosis.measured import paths
+from hangtop.diagnosis.measured.network import path_findings, path_report
 
 
 @given(st.integers(576, 65535), st.integers(576, 65535))
@@ -69,7 +69,7 @@ def figures(**changed: object) -> list[PathFigure]:
 
 
 def named(found: list[PathFigure], absent: dict[str, str] | None = None) -> list[tuple[str, tuple[str, ...]]]:
-    return [(f.kind, f.nodes) for f in paths.findings(found, paths.report(found, absent or {}, 0.0, 1.0))]
+    return [(f.kind, f.nodes) for f in path_findings(found, path_report(found, absent or {}, 0.0, 1.0))]
 
 
 def test_good_paths_accuse_nobody() -> None:

@@ -9,7 +9,7 @@ from collectors.probes.path.around import Around
 from collectors.probes.path.survey import PathNode
 from collectors.samples.asked import Observation, PathFigure
 from hangtop.diagnosis.job import Job, Node
-from hangtop.diagnosis.measured import paths
+from hangtop.diagnosis.measured.network import path_report
 from hangtop.session.probes import Line, ProbeResult, plain
 from hangtop.session.probes.path import result
 
@@ -23,7 +23,7 @@ def figure(a: str, b: str, speed: float | None, **more: Any) -> PathFigure:
 def probed(*figures: PathFigure, answers: dict[str, list[Observation]] | None = None) -> ProbeResult:
     job = Job(0.0, 10.0, True, {name: Node(name) for name in NAMES})
     nodes = [PathNode(name, Local(name), "python3", name) for name in NAMES]
-    return result(job, nodes, figures, paths.report(figures, {}, 0.0, 1.0), Around(answers or {}))
+    return result(job, nodes, figures, path_report(figures, {}, 0.0, 1.0), Around(answers or {}))
 
 
 def shades(lines: tuple[Line, ...], word: str) -> set[str]:

@@ -14,7 +14,7 @@ from collectors.fleet.local import Local
 from collectors.probes.path.around import AROUND, ask, with_iperf
 from collectors.probes.path.remote.iperf import parse_client
 from collectors.samples.asked import Observation, PathFigure
-from hangtop.diagnosis.measured.names import ResolvedNames, name_mismatch
+from hangtop.diagnosis.measured.network import ResolvedNames, name_mismatch
 
 ADDRESSES = {f"node{n}": f"10.0.0.{n}" for n in (1, 2, 3)}
 

@@ -1,0 +1,285 @@
+"""What the path and InfiniBand probes prove beside their pairs: ports, bandwidths, MTUs and names of nodes."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from collectors.samples.asked import Observation, PathFigure
+from collectors.samples.probes import ProbeReport
+from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.measured import probes
+from hangtop.diagnosis.measured.probes import Direction
+from hangtop.diagnosis.phrasing import listed
+
+MTU_ADVICE = (
+    "Set one MTU on every hop: ip link set DEV mtu N on the nodes and on the switch ports between them; on InfiniBand "
+    "in the subnet manager's partition."
+)
+GOOD_SHARE = 0.8
+"""Of a port's rate that one connection of ib_write_bw should reach: trusted preflight scripts ask for 0.9 to 0.95 of
+it with tuned settings; without them less is no proof of a fault."""
+
+# --- TCP ---------------------------------------------------------------------------------------------------------
+
+
+def path_report(figures: Sequence[PathFigure], absent: Mapping[str, str], at: float, took: float) -> ProbeReport:
+    """The path probe's figures as pairs."""
+    directions = [
+        Direction(one.a, one.b, None if one.throughput is None else one.throughput / 1e9, one.error, one.round_trip,
+                  one.retransmitted)
+        for one in figures
+    ]  # fmt: skip
+    return probes.paired_report("path", directions, (), absent, at, took)
+
+
+def path_findings(figures: Sequence[PathFigure], report: ProbeReport) -> tuple[Finding, ...]:
+    """Everything that the figures prove, what explains the rest first."""
+    return (*probes.findings(report), *_path_mtu(figures, report.at))
+
+
+def _path_mtu(figures: Sequence[PathFigure], at: float) -> Iterator[Finding]:
+    """mtu_mismatch: packets of the sender's own MTU do not arrive, or interfaces of one network differ."""
+    narrow = [f for f in figures if f.mtu is not None and f.local_mtu is not None and f.mtu < f.local_mtu]
+    if not narrow:
+        local = {(f.a, f.interface): f.local_mtu for f in figures if f.local_mtu is not None}
+        yield from _odd_mtu("path probe", at, [(node, device, mtu) for (node, device), mtu in sorted(local.items())])
+        return
+    involved = Counter(name for figure in narrow for name in {figure.a, figure.b})
+    most = max(involved.values())
+    # With one pair alone nobody can tell which end it is; with more, the one that all of them share.
+    nodes = tuple(sorted(name for name, number in involved.items() if number == most))
+    worst = min(narrow, key=lambda figure: figure.mtu or 0)
+    yield Finding(
+        "mtu_mismatch", "critical", 0.9,
+        f"packets over {worst.mtu} bytes do not reach or leave {', '.join(nodes)}, while {worst.a} sends up to "
+        f"{worst.local_mtu}",
+        nodes=nodes,
+        evidence=tuple(
+            Evidence("path probe", at, f"{f.a} to {f.b}: {f.mtu} bytes arrive, {f.interface} has MTU {f.local_mtu}")
+            for f in narrow[:6]
+        ),
+        advice=MTU_ADVICE,
+    )  # fmt: skip
+
+
+def _odd_mtu(source: str, at: float, rows: Sequence[tuple[str, str, int]], ports: bool = False) -> Iterator[Finding]:
+    """mtu_mismatch: nodes, their devices and MTUs, of which most have one MTU and some another."""
+    usual = Counter(mtu for _, _, mtu in rows).most_common(1)
+    odd = [row for row in rows if row[2] != usual[0][0]]
+    if odd:
+        yield Finding(
+            "mtu_mismatch", "warning", 0.8,
+            f"MTU differs: {listed([f'{mtu} on {node} {device}' for node, device, mtu in odd])}, "
+            f"elsewhere {usual[0][0]}",
+            nodes=tuple(sorted({node for node, _, _ in odd})),
+            ports=tuple(f"{node}:{device}" for node, device, _ in odd) if ports else (),
+            evidence=tuple(Evidence(source, at, f"{node}: {device} has MTU {mtu}") for node, device, mtu in rows[:6]),
+            advice=MTU_ADVICE,
+        )  # fmt: skip
+
+
+# --- InfiniBand --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PortSeen:
+    """A port as ibv_devinfo told of it."""
+
+    node: str
+    name: str
+    """``mlx5_0/1``."""
+    state: str
+    max_mtu: int | None
+    active_mtu: int | None
+    sm_lid: int | None
+    link_layer: str
+    rate: float | None
+    """Gb/s, from sysfs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What one direction between two nodes carried."""
+
+    a: str
+    b: str
+    ports: tuple[str, str]
+    gbits: float | None
+    error: str
+
+
+def infiniband_report(
+    ports: Sequence[PortSeen], carried: Sequence[Carried], absent: Mapping[str, str], at: float, took: float
+) -> ProbeReport:
+    """The figures as pairs. ``absent`` nodes did not answer; one without tools or adapters is merely not measured."""
+    directions = [Direction(one.a, one.b, None if one.gbits is None else one.gbits / 8, one.error) for one in carried]
+    report = probes.paired_report("infiniband", directions, {port.node for port in ports}, absent, at, took)
+    if report.pairs or report.why:
+        return report
+    return report._replace(outcome="failed", why="nothing could be measured")
+
+
+def infiniband_findings(
+    ports: Sequence[PortSeen], carried: Sequence[Carried], report: ProbeReport
+) -> tuple[Finding, ...]:
+    """Everything that is wrong, what explains the rest first."""
+    paired = probes.findings(report)
+    blamed = {node for finding in paired for node in finding.nodes}
+    active: dict[tuple[str, str], list[tuple[str, str, int]]] = defaultdict(list)
+    for port in ports:
+        if port.state == "PORT_ACTIVE" and port.active_mtu is not None:
+            active[port.name, port.link_layer].append((port.node, port.name, port.active_mtu))
+    mtus = [finding for _, rows in sorted(active.items()) for finding in _odd_mtu("ibv_devinfo", report.at, rows, True)]
+    return (*_down(ports, report.at), *paired, *_low(ports, carried, blamed, report.at), *mtus)
+
+
+def _down(ports: Sequence[PortSeen], at: float) -> Iterator[Finding]:
+    """ib_port_down: a port that is not active while the port of the same name is on other nodes."""
+    up = {port.name for port in ports if port.state == "PORT_ACTIVE"}
+    for port in ports:
+        if port.state in ("PORT_ACTIVE", "") or port.name not in up:
+            continue
+        unmanaged = port.state == "PORT_INIT" and not port.sm_lid
+        yield Finding(
+            "ib_port_down", "critical", 0.85,
+            f"{port.name} on {port.node} is {port.state}, on other nodes it is active"
+            f"{'; no subnet manager has seen it' if unmanaged else ''}",
+            nodes=(port.node,), ports=(f"{port.node}:{port.name}",),
+            evidence=(
+                Evidence(f"ibv_devinfo on {port.node}", at, f"{port.name}: state {port.state}, sm_lid {port.sm_lid}"),
+            ),
+            advice="Look for a running subnet manager (sminfo, systemctl status opensm)." if unmanaged
+            else "Check the cable, and the switch port at its far end.",
+        )  # fmt: skip
+
+
+def _low(ports: Sequence[PortSeen], carried: Sequence[Carried], blamed: set[str], at: float) -> Iterator[Finding]:
+    """bandwidth_low: directions far under the rate of their narrower port, where no node or link explains it."""
+    rates = {(port.node, port.name): port.rate for port in ports}
+    low: list[tuple[float, float, Carried]] = []
+    for one in carried:
+        known = [rate for end in zip((one.a, one.b), one.ports, strict=True) if (rate := rates.get(end))]
+        if len(known) < 2 or one.gbits is None or blamed & {one.a, one.b}:
+            continue
+        if one.gbits < GOOD_SHARE * min(known):
+            low.append((one.gbits, min(known), one))
+    if not low:
+        return
+    involved = Counter(name for _, _, one in low for name in (one.a, one.b))
+    every = [name for name, times in involved.items() if times == len(low)]
+    gbits, rate, worst = min(low, key=lambda row: row[0] / row[1])
+    yield Finding(
+        "bandwidth_low", "warning", 0.7, f"{worst.a} to {worst.b}: {gbits:.4g} Gb/s over ports of {rate:g} Gb/s",
+        nodes=tuple(every if len(every) == 1 else sorted(involved)),
+        evidence=tuple(
+            Evidence("perftest", at, f"{one.a}:{one.ports[0]} to {one.b}:{one.ports[1]}: {has:.4g} Gb/s of {of:g}")
+            for has, of, one in low[:6]
+        ),
+        advice="Look at the PCIe link of the adapter (width and speed), at the NUMA node that the test ran on, and at "
+        "what else uses the fabric.",
+    )  # fmt: skip
+
+
+# --- names -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedNames:
+    """What every node takes every name for: the answers of the path probe, by node."""
+
+    answers: Mapping[str, Sequence[Observation]]
+    held: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Node → all addresses of its interfaces."""
+    master: str = ""
+    """MASTER_ADDR, where it is a name."""
+    at: float = 0.0
+
+    def rows(self) -> Iterator[tuple[str, Observation]]:
+        """(node, what it takes a name for), node by node."""
+        for node, answers in sorted(self.answers.items()):
+            yield from ((node, one) for one in answers if one.name == "resolve")
+
+    def owner(self, name: str) -> str:
+        """Node whose own host name this is; empty where it is nobody's."""
+        owners = (
+            node for node, answers in self.answers.items()
+            if any((one.name, one.subject) == ("own_name", name) for one in answers)
+        )  # fmt: skip
+        return next(owners, "")
+
+    def addresses(self, node: str, name: str) -> frozenset[str]:
+        """Addresses that a node resolves a name to."""
+        values = (one.value for of, one in self.rows() if (of, one.subject) == (node, name))
+        value = next(values, None)
+        return frozenset(map(str, value)) if isinstance(value, list) else frozenset()
+
+
+def path_outcome(report: ProbeReport, found: Iterable[Finding]) -> str:
+    """The path probe's word: a name is a failure only where the ranks' meeting depends on it."""
+    found = list(found)
+    if any(finding.kind == "name_mismatch" and finding.severity == "critical" for finding in found):
+        return "failed"
+    return probes.outcome(report, [finding for finding in found if finding.kind != "name_mismatch"])
+
+
+def name_mismatch(seen: ResolvedNames) -> Iterator[Finding]:
+    """name_mismatch: a name that a node takes for itself, for an address that is not its owner's, or not at all."""
+    for name in sorted({one.subject for _, one in seen.rows()}):
+        owner, is_master = seen.owner(name), name == seen.master
+        said = {node: seen.addresses(node, name) for node in sorted(seen.answers) if node != owner}
+        right = _right_answer(said, seen.held.get(owner, frozenset()))
+        wrong = {}
+        for node, found in said.items():
+            if _only_loopback(found):
+                wrong[node] = f"takes it for itself ({listed(sorted(found))})"
+            elif found and right and not found & right:
+                wrong[node] = f"resolves it to {listed(sorted(found))}, not {listed(sorted(right))}"
+            elif not found and (any(said.values()) or is_master):
+                # host names need not resolve; one that some nodes resolve, or at which the ranks meet, must everywhere
+                wrong[node] = "does not resolve it"
+        critical = is_master and bool(wrong)
+        sure = any(text != "does not resolve it" for text in wrong.values())
+        if owner and len(seen.answers) > 1 and _only_loopback(seen.addresses(owner, name)):
+            wrong[owner] = "itself resolves it to loopback alone: gloo without GLOO_SOCKET_IFNAME listens there"
+        if not wrong:
+            continue
+        told: dict[str, list[str]] = defaultdict(list)
+        for node, text in wrong.items():
+            told[text].append(node)
+        parts = [f"{listed(nodes)} {text}" for text, nodes in told.items()]
+        yield Finding(
+            "name_mismatch", "critical" if critical else "warning", 0.9 if sure else 0.7,
+            f"nodes disagree about {name}{' (MASTER_ADDR)' if is_master else ''}: {'; '.join(parts)}",
+            nodes=tuple(sorted(wrong)),
+            evidence=tuple(
+                Evidence(f"name service of {node}", seen.at,
+                         f"{name} is {listed(sorted(seen.addresses(node, name))) or 'not resolved'}")
+                for node in sorted(wrong)[:6]
+            ),
+            advice=f"Make all nodes mean the same by {name}: one line in /etc/hosts everywhere, or DNS; or give "
+            "addresses to MASTER_ADDR and the rendezvous.",
+        )  # fmt: skip
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def _only_loopback(found: frozenset[str]) -> bool:
+    return bool(found) and all(map(_is_loopback, found))
+
+
+def _right_answer(said: Mapping[str, frozenset[str]], held: frozenset[str]) -> frozenset[str]:
+    """What the name's owner holds, where that is known, else what most nodes say."""
+    answers = [found for found in said.values() if found and not _only_loopback(found)]
+    real = frozenset(address for address in held if not _is_loopback(address))
+    if real and any(found & real for found in answers):
+        return real
+    most = Counter(answers).most_common(1)
+    return most[0][0] if most and (most[0][1] > 1 or len(answers) == 1 < len(said)) else real
