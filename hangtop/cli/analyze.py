@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,14 @@ from typing import Any
 import click
 
 from hangtop.cli.options import CONFIG, ScreenChoices, SectionedCommand, screen
+from hangtop.cli.terminal import Status
+from hangtop.diagnosis.phrasing import size
 from hangtop.session.folder.contents import Recognised
 
-NAMED = 12
-"""Files that people are told by name …"""
-LISTED = 2000
-"""… and scripts."""
+NAMED, LISTED = 12, 2000
+"""Files that people are told by name, and scripts."""
+PATIENCE, BETWEEN = 0.7, 0.2
+"""Seconds of reading before its progress is said, and between two words of it."""
 STANDARD_INPUT = ("-", "/dev/stdin")
 SHELLS_OWN = ("/dev/fd/", "/proc/self/fd/")
 """Where pipes lie that the shell opened for us; other pipes may wait for a writer for ever."""
@@ -57,8 +59,11 @@ def _analyzed(paths: Sequence[Path], choices: ScreenChoices, *, json: bool, tui:
     missing = [path for path in paths if not path.exists()]
     if missing:
         raise click.UsageError(f"{missing[0]}: there is no such file")
-    with ReadingProgress(_size_of(paths)) as progress:
-        session = files_session(paths, progress.advance, name=", ".join(path.name for path in paths))
+    status = Status()
+    try:
+        session = files_session(paths, _progress(status), name=", ".join(path.name for path in paths))
+    finally:
+        status.clear()
     if tui:
         from hangtop.cli.screen import show
 
@@ -73,38 +78,34 @@ def _analyzed(paths: Sequence[Path], choices: ScreenChoices, *, json: bool, tui:
     return answer.exit_code
 
 
-def _size_of(paths: Sequence[Path]) -> int:
-    """Bytes on disk under the paths."""
-    total = 0
-    for path in paths:
-        waiting = [str(path)] if path.is_dir() else []
-        total += 0 if waiting else path.stat().st_size
-        while waiting:
-            with suppress(OSError), os.scandir(waiting.pop()) as entries:  # folders may be a thousand deep
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-                    elif entry.is_file():
-                        total += entry.stat().st_size
-    return total
+def _progress(status: Status) -> Callable[[int], None]:
+    """What is told of each piece that was read, and says so once reading takes long."""
+    began = said = time.monotonic()
+    done = 0
+
+    def advance(count: int) -> None:
+        nonlocal done, said
+        done += count
+        now = time.monotonic()
+        if now - began > PATIENCE and now - said > BETWEEN:
+            said = now
+            status.say(f"read {size(done)}, {size(done / (now - began))}/s")
+
+    return advance
 
 
 def _files(every: Sequence[Recognised]) -> dict[str, Any]:
     """What was read, file by file; of very many those that could not be, and the first of the others."""
     files = every if len(every) <= LISTED else sorted(every, key=lambda file: not file.why)[:LISTED]
     left_out = len(every) - len(files)
-    return {"files": [_file(file) for file in files], **({"files_left_out": left_out} if left_out else {})}
-
-
-def _file(file: Recognised) -> dict[str, Any]:
-    return {
-        "path": file.name,
-        "kind": file.kind or None,
-        "bytes": file.size,
-        "lines": file.lines,
-        "events": file.events,
-        "why": file.why,
-    }
+    rows = [
+        {
+            "path": file.name, "kind": file.kind or None, "bytes": file.size, "lines": file.lines,
+            "events": file.events, "why": file.why,
+        }
+        for file in files
+    ]  # fmt: skip
+    return {"files": rows, **({"files_left_out": left_out} if left_out else {})}
 
 
 def _summary(files: Sequence[Recognised]) -> str:
@@ -114,8 +115,7 @@ def _summary(files: Sequence[Recognised]) -> str:
     for kind, count in Counter(file.kind for file in known).most_common():
         own = [file for file in known if file.kind == kind]
         names = ", ".join(file.name for file in own[:3]) + (" …" if count > 3 else "")
-        size = sum(file.size for file in own)
-        lines.append(f"- {count} × {kind} ({_bytes(size)}): {names}")
+        lines.append(f"- {count} × {kind} ({size(sum(file.size for file in own))}): {names}")
     damaged = [file for file in files if file.why]
     if damaged:
         lines.append("not read, or not to the end:")
@@ -123,48 +123,6 @@ def _summary(files: Sequence[Recognised]) -> str:
         if len(damaged) > NAMED:
             lines.append(f"- and {len(damaged) - NAMED} more (--json has all)")
     return "\n".join(lines)
-
-
-def _bytes(size: int) -> str:
-    for unit, step in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= step:
-            return f"{size / step:.1f} {unit}"
-    return f"{size} bytes"
-
-
-class ReadingProgress:
-    """A line on standard error that says how far reading has come; only on a terminal, only when it takes long."""
-
-    PATIENCE = 0.7
-
-    def __init__(self, total: int) -> None:
-        self._total = total
-        self._read = 0
-        self._began = self._said = time.monotonic()
-        self._shown = False
-
-    def __enter__(self) -> ReadingProgress:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._shown:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-
-    def advance(self, count: int) -> None:
-        """So many more bytes were read."""
-        self._read += count
-        now = time.monotonic()
-        if now - self._said < 0.2 or now - self._began < self.PATIENCE or not sys.stderr.isatty():
-            return
-        self._said, self._shown = now, True
-        share = f"{min(1.0, self._read / self._total):.0%}" if self._total else ""
-        rate = self._read / (now - self._began)
-        print(
-            f"\r\x1b[Kreading {share} of {_bytes(self._total)}, {_bytes(int(rate))}/s",
-            end="",
-            file=sys.stderr,
-            flush=True,
-        )
 
 
 @contextmanager

@@ -67,30 +67,23 @@ def read(path: Path, *, must_exist: bool) -> dict[str, Any]:
 
 def defaults(path: Path, values: Mapping[str, Any], ctx: click.Context) -> dict[str, Any]:
     """Defaults for the command in ``ctx``, every value in the file checked. Raises :class:`ConfigError`."""
-    shared = options_of(load(DEFAULT))
-    mine = options_of(ctx.command)
+    shared, mine = options_of(load(DEFAULT)), options_of(ctx.command)
     names = {ctx.command.name} if ctx.parent is None else {ctx.command.name, ctx.parent.command.name}
-    found: dict[str, Any] = {}
+    of_all: dict[str, Any] = {}
+    of_command: dict[str, Any] = {}
     for key, value in values.items():
         if key == KEYS:
-            _check_keys(path, value)
-        elif key in shared:
-            checked = _checked(path, key, value, shared[key], ctx)
-            if key in mine:
-                found.setdefault(mine[key].name or key, checked)
-        elif key in COMMANDS:
+            if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+                raise ConfigError(f'{path}: {KEYS}: wants a table of action = "key"')
+        elif key in COMMANDS and key not in shared:
             if not isinstance(value, dict):
                 raise ConfigError(f"{path}: {key}: is a command, and wants a table: [{key}]")
-            own = options_of(load(key))
-            for inner, each in value.items():
-                if inner not in own:
-                    raise ConfigError(f"{path}: {key}.{inner}: no such option of hangtop {key}{_near(inner, own)}")
-                checked = _checked(path, f"{key}.{inner}", each, own[inner], ctx)
-                if key in names and inner in mine:
-                    found[own[inner].name or inner] = checked
+            found = _checked(path, value, options_of(load(key)), ctx, of=f"{key}.")
+            of_command |= found if key in names else {}
         else:
-            raise ConfigError(f"{path}: {key}: no such option{_near(key, shared)}")
-    return found
+            of_all |= _checked(path, {key: value}, shared, ctx)
+    given = {**of_all, **of_command}
+    return {option.name or "": given[option.name] for option in mine.values() if option.name in given}
 
 
 def options_of(command: click.Command) -> dict[str, click.Option]:
@@ -106,27 +99,36 @@ def options_of(command: click.Command) -> dict[str, click.Option]:
     }
 
 
-def _checked(path: Path, key: str, value: Any, option: click.Option, ctx: click.Context) -> Any:
+def _checked(
+    path: Path, values: Mapping[str, Any], known: Mapping[str, click.Option], ctx: click.Context, *, of: str = ""
+) -> dict[str, Any]:
+    """The values by the names of their options."""
+    found = {}
+    for key, value in values.items():
+        option = known.get(key)
+        if option is None:
+            command = f" of hangtop {of.rstrip('.')}" if of else ""
+            raise ConfigError(f"{path}: {of}{key}: no such option{command}{_near(key, known)}")
+        expected, fits = _kind(option, value)
+        if not fits:
+            raise ConfigError(f"{path}: {of}{key}: wants {expected}, not {reprlib.repr(value)}")
+        try:
+            option.type_cast_value(ctx, value)
+        except click.BadParameter as error:
+            raise ConfigError(f"{path}: {of}{key}: {error.message}") from None
+        found[option.name or key] = value
+    return found
+
+
+def _kind(option: click.Option, value: Any) -> tuple[str, bool]:
+    """What an option wants, and whether the value is that: click itself takes almost anything."""
     if option.is_flag:
-        expected, fits = "true or false", isinstance(value, bool)
-    elif option.multiple:
-        expected, fits = "a list of strings", isinstance(value, list) and all(isinstance(v, str) for v in value)
-    elif isinstance(option.type, click.types.IntParamType | click.types.FloatParamType):
-        expected, fits = "a number", isinstance(value, int | float) and not isinstance(value, bool)
-    else:
-        expected, fits = "a string", isinstance(value, str)
-    if not fits:
-        raise ConfigError(f"{path}: {key}: wants {expected}, not {reprlib.repr(value)}")
-    try:
-        option.type_cast_value(ctx, value)
-    except click.BadParameter as error:
-        raise ConfigError(f"{path}: {key}: {error.message}") from None
-    return value
-
-
-def _check_keys(path: Path, value: Any) -> None:
-    if not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):
-        raise ConfigError(f'{path}: {KEYS}: wants a table of action = "key"')
+        return "true or false", isinstance(value, bool)
+    if option.multiple:
+        return "a list of strings", isinstance(value, list) and all(isinstance(one, str) for one in value)
+    if isinstance(option.type, click.types.IntParamType | click.types.FloatParamType):
+        return "a number", isinstance(value, int | float) and not isinstance(value, bool)
+    return "a string", isinstance(value, str)
 
 
 def _near(key: str, known: Mapping[str, object]) -> str:

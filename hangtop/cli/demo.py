@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import click
 
@@ -26,42 +25,21 @@ def _faults(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
 @click.option(
     "--faults", is_flag=True, is_eager=True, expose_value=False, callback=_faults, help="List what can go wrong."
 )
-@click.option(
-    "--fault-rank", metavar="RANK", type=click.IntRange(min=0), default=1, show_default=True, help="On which rank."
-)
-@click.option(
-    "--after",
-    metavar="S",
-    type=click.FloatRange(min=0),
-    default=15.0,
-    show_default=True,
-    help="Seconds of training before it.",
-)
-@click.option(
-    "--ranks", metavar="N", type=click.IntRange(1, 64), default=4, show_default=True, help="Ranks of the job."
-)
-@click.option(
-    "--nodes", metavar="N", type=click.IntRange(1, 16), default=2, show_default=True, help="Nodes that they run on."
-)
-@click.option(
-    "--patience",
-    metavar="S",
-    type=click.FloatRange(1, 86400),
-    default=10.0,
-    show_default=True,
-    help="Seconds that a wait may take before it is called a hang.",
-)
+@click.option("--fault-rank", metavar="RANK", type=click.IntRange(min=0), default=1, show_default=True,
+              help="On which rank.")  # fmt: skip
+@click.option("--after", metavar="S", type=click.FloatRange(min=0), default=15.0, show_default=True,
+              help="Seconds of training before it.")  # fmt: skip
+@click.option("--ranks", metavar="N", type=click.IntRange(1, 64), default=4, show_default=True,
+              help="Ranks of the job.")  # fmt: skip
+@click.option("--nodes", metavar="N", type=click.IntRange(1, 16), default=2, show_default=True,
+              help="Nodes that they run on.")  # fmt: skip
+@click.option("--patience", metavar="S", type=click.FloatRange(1, 86400), default=10.0, show_default=True,
+              help="Seconds that a wait may take before it is called a hang.")  # fmt: skip
 @click.option("--headless", is_flag=True, help="Open no screen: say how to reach the nodes, and wait for Ctrl-C.")
 def command(
-    choices: ScreenChoices,
-    fault: str | None,
-    fault_rank: int,
-    after: float,
-    ranks: int,
-    nodes: int,
-    patience: float,
+    choices: ScreenChoices, fault: str | None, fault_rank: int, after: float, ranks: int, nodes: int, patience: float,
     headless: bool,
-) -> None:
+) -> None:  # fmt: skip
     """Start a small real job on simulated nodes and watch it over SSH, as one that trains or, with --fault, hangs.
 
     Needs no GPU, no cluster, no root and no sshd: the ranks are real (torch over gloo), the SSH servers are embedded,
@@ -76,20 +54,12 @@ def command(
     try:
         with Demo(asked) as demo:
             if headless:
-                _wait(demo.ssh_config, demo.nodes)
-                return
+                click.echo(f"hangtop watch -F {demo.ssh_config} {' '.join(demo.nodes)}")
+                while True:
+                    time.sleep(3600)
             from hangtop.cli.screen import watch
 
-            watch(
-                SessionOptions(targets=demo.nodes, ssh_config=demo.ssh_config, patience=patience, label=LABEL),
-                choices,
-                keep=False,
-            )
+            options = SessionOptions(targets=demo.nodes, ssh_config=demo.ssh_config, patience=patience, label=LABEL)
+            watch(options, choices, keep=False)
     except DemoError as error:
         raise click.ClickException(str(error)) from None
-
-
-def _wait(ssh_config: Path, nodes: tuple[str, ...]) -> None:
-    click.echo(f"hangtop watch -F {ssh_config} {' '.join(nodes)}")
-    while True:
-        time.sleep(3600)

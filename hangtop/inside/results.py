@@ -16,7 +16,7 @@ FINDINGS = 12
 """Findings of one check: what is beyond them is counted."""
 KEPT = 16
 """Results on the page."""
-RANKS = 256
+RANKS = 128
 """Ranks of a group that are named on the page."""
 
 
@@ -108,25 +108,16 @@ def publish(result: CheckResult, *, speaks: bool) -> CheckResult:
 
 
 def packed(results: List[CheckResult]) -> bytes:
-    """The latest results as a page holds them: with less of each where not all fits, at last without the oldest."""
-    evidence, findings = EVIDENCE, FINDINGS
-    while True:
-        rows = [_shortened(result, findings, evidence).row() for result in results]
-        text = json.dumps(rows).encode()
-        if len(text) <= ANSWER_LIMIT or not results:
-            return text
-        if evidence > 1:
-            evidence //= 2
-        elif findings > 1:
-            findings //= 2
-        else:
-            results = results[1:]
+    """The latest results as a page holds them: the beginning of each, without the oldest where not all fits."""
+    rows = [_shortened(result).row() for result in results]
+    text = json.dumps(rows).encode()
+    return text if len(text) <= ANSWER_LIMIT or not results else packed(results[1:])
 
 
-def _shortened(result: CheckResult, findings: int, evidence: int) -> CheckResult:
+def _shortened(result: CheckResult) -> CheckResult:
     kept = [
-        finding._replace(summary=finding.summary[:600], ranks=finding.ranks[:RANKS],
-                         evidence=[line[:300] for line in finding.evidence[:evidence]])
-        for finding in result.findings[:findings]
+        finding._replace(summary=finding.summary[:400], ranks=finding.ranks[:RANKS],
+                         evidence=[line[:200] for line in finding.evidence[:2]])
+        for finding in result.findings[:3]
     ]  # fmt: skip
     return result._replace(findings=kept, ranks=result.ranks[:RANKS], summary=result.summary[:600])

@@ -55,8 +55,6 @@ class End(NamedTuple):
     """The recording was closed: until then was watched, though nothing more came."""
 
 
-Witness = RecorderDump | RasReport | RasEvent
-"""What a job's own libraries said when they were asked."""
 OTHERS = (LinkChange, BadLine, Pause, StackLook, RecorderDump, RasReport, RasEvent, Mark, End)
 """Kinds of entries that are no samples of a node's stream."""
 

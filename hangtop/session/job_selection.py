@@ -18,7 +18,7 @@ CLOCKS_S = 2.0
 """Seconds by which one process may seem to have been started apart: each name's clock is measured by itself."""
 
 
-class OnceTold(NamedTuple):
+class DistinctRanks(NamedTuple):
     """Ranks of all nodes, each once, and which names lead to a machine that has another name here."""
 
     ranks: list[Rank]
@@ -26,7 +26,7 @@ class OnceTold(NamedTuple):
     """Name → the first name of the same machine."""
 
 
-def told_once(nodes: Mapping[str, tuple[Node, tuple[Rank, ...]]]) -> OnceTold:
+def distinct_ranks(nodes: Mapping[str, tuple[Node, tuple[Rank, ...]]]) -> DistinctRanks:
     """Leave out what a second name of a machine tells.
 
     Containers of one machine, too, have its boot id: one machine are names behind which one host name is found and one
@@ -39,7 +39,7 @@ def told_once(nodes: Mapping[str, tuple[Node, tuple[Rank, ...]]]) -> OnceTold:
     also: dict[str, str] = {}
     for names in first.values():
         also.update(_alike(names, nodes) if len(names) > 1 else ())
-    return OnceTold([rank for name, (_, ranks) in nodes.items() if name not in also for rank in ranks], also)
+    return DistinctRanks([rank for name, (_, ranks) in nodes.items() if name not in also for rank in ranks], also)
 
 
 def _alike(names: list[str], nodes: Mapping[str, tuple[Node, tuple[Rank, ...]]]) -> Iterator[tuple[str, str]]:
@@ -86,8 +86,8 @@ class RankOfJob(Protocol):
 P = TypeVar("P", bound=RankOfJob)
 
 
-class Parted(NamedTuple, Generic[P]):
-    """All processes, parted."""
+class JobSelection(NamedTuple, Generic[P]):
+    """All processes: those of the job, and the others."""
 
     ranks: tuple[P, ...]
     """Of the job, by rank, each rank by its newest process; those without a number stand first."""
@@ -99,7 +99,7 @@ class Parted(NamedTuple, Generic[P]):
     """Ranks of other runs that are gone."""
 
 
-def one_job(processes: Iterable[P]) -> Parted[P]:
+def select_job(processes: Iterable[P]) -> JobSelection[P]:
     """The ranks of one job, and the living processes that belong to something else.
 
     There are two jobs (or an earlier run's orphans) when two living processes claim one rank, or belong to different
@@ -128,7 +128,7 @@ def one_job(processes: Iterable[P]) -> Parted[P]:
     best.update((p.process.rank, p) for p in joined)
     kept = {id(p) for p in best.values()}
     runs = {run_key(p.process) for p in best.values()} if gone else set()
-    return Parted(
+    return JobSelection(
         tuple(best[rank] for rank in sorted(best)),
         tuple(p for p in processes if p.gone_at is None and id(p) not in kept),
         tuple(p for p in without if p.gone_at is None and id(p) not in kept),

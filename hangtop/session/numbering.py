@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from collectors.samples.collectives import RasCommunicator, RasRank, RasReport
 from hangtop.session.apply.gpus import gpu_users
-from hangtop.session.job_selection import one_job
+from hangtop.session.job_selection import select_job
 from hangtop.session.state.job_state import JobState, NodeState, RankState
 
 SPAWNED = "multiprocessing.spawn import spawn_main"
@@ -28,7 +28,7 @@ def numbers_by_gpus(nodes: Mapping[str, NodeState], name: str) -> list[tuple[Ran
     node = nodes[name]
     if not node.gpu_processes or not any(rank.process.rank < 0 for rank in node.ranks.values()):
         return []
-    ranks = [rank for rank in one_job(node.ranks.values()).ranks if rank.gone_at is None]
+    ranks = [rank for rank in select_job(node.ranks.values()).ranks if rank.gone_at is None]
     if not _are_a_whole_job(ranks) or any(other.ranks for other in nodes.values() if other is not node):
         return []
     gpus = [_gpu_of(rank, node) for rank in ranks]
@@ -69,7 +69,7 @@ def numbers_of(report: RasReport, state: JobState) -> list[tuple[RankState, int]
     every = [rank for node in state.nodes.values() for rank in node.ranks.values()]
     if all(rank.process.rank >= 0 for rank in every):
         return []
-    ranks = [rank for rank in one_job(every).ranks if rank.gone_at is None]
+    ranks = [rank for rank in select_job(every).ranks if rank.gone_at is None]
     names = {node.name: _names(node) for node in state.nodes.values()}
     own: dict[tuple[str, int], set[str]] = defaultdict(set)
     for node, dump in state.stacks:

@@ -17,7 +17,7 @@ from hangtop.diagnosis.waits.patience import alarm_after
 from hangtop.session.feed import Feed, Nobody, Player
 from hangtop.session.history.history import History, says
 from hangtop.session.intake import Intake
-from hangtop.session.job_selection import one_job
+from hangtop.session.job_selection import select_job
 from hangtop.session.job_snapshot import JobSnapshot, NodeSnapshot, SnapshotContext, job_snapshot, node_snapshot
 from hangtop.session.node_settings import NodeSettings
 from hangtop.session.options import SessionOptions, completed, names_no_node
@@ -168,7 +168,7 @@ class Session(Intake):
         nodes = self.state.nodes.values()
         roster = len(nodes) + sum([node.roster for node in nodes])
         if roster != self._living[0]:
-            parted = one_job(rank for node in nodes for rank in node.ranks.values())
+            parted = select_job(rank for node in nodes for rank in node.ranks.values())
             self._living = roster, [rank for rank in parted.ranks if rank.gone_at is None]
         return self._living[1]
 

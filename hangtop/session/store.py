@@ -19,8 +19,8 @@ from collectors.samples.registry import SAMPLES
 from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Hello, SourceState, Tick
 from hangtop.diagnosis.job import LinkWord
-from hangtop.session.apply import gpus, messages, network, ranks, stream
-from hangtop.session.apply.kit import Applier, Here, Together
+from hangtop.session.apply import gpus, messages, network, ranks, stream  # noqa: F401 - each registers its functions
+from hangtop.session.apply.kit import APPLIERS, TOGETHER, Here
 from hangtop.session.state.changes import ChangeKind
 from hangtop.session.state.job_state import JobState, NodeState, RankState, surplus
 from hangtop.session.state.sharing import STANDING, shared
@@ -70,18 +70,6 @@ def shift_of(offset: float | None) -> float:
     """Seconds to take from the node's times to bring them onto our clock."""
     return 0.0 if offset is None or -SAME < offset < SAME else offset
 
-
-APPLIERS: dict[type, Applier] = {
-    **stream.APPLIERS,
-    **ranks.APPLIERS,
-    **gpus.APPLIERS,
-    **network.APPLIERS,
-    **messages.APPLIERS,
-}
-"""What is done with each kind of sample, …"""
-
-TOGETHER: dict[type, Together] = {**ranks.TOGETHER, **gpus.TOGETHER}
-"""… and with those that move, many at once."""
 
 TIMES: dict[type, tuple[str, ...]] = {
     SourceState: ("since",),

@@ -16,7 +16,7 @@ from collectors.samples.gpus import (
     Topology,
 )
 from hangtop.diagnosis.job import Look
-from hangtop.session.apply.kit import Applier, Here, Together
+from hangtop.session.apply.kit import Here, applies, applies_together
 from hangtop.session.state.job_state import GpuState, NodeState
 from hangtop.session.state.time_series import TimeSeries
 
@@ -40,6 +40,7 @@ def _gpu(node: NodeState, index: int) -> GpuState:
     return known
 
 
+@applies(GpuFacts)
 def facts(here: Here, sample: GpuFacts) -> None:
     """What does not move in a GPU."""
     gpu = _gpu(here.node, sample.gpu)
@@ -47,6 +48,7 @@ def facts(here: Here, sample: GpuFacts) -> None:
     gpu.processes = tuple(gpu_users(here.node).get(bus_key(sample.bus_id), ()))
 
 
+@applies_together(GpuSample)
 def rows(here: Here, samples: Sequence[GpuSample]) -> None:
     """Rows of nvidia-smi."""
     gpus, at = here.node.gpus, here.at
@@ -61,6 +63,7 @@ def rows(here: Here, samples: Sequence[GpuSample]) -> None:
     here.gpu_rows += samples
 
 
+@applies(GpuProcesses)
 def processes(here: Here, sample: GpuProcesses) -> None:
     """The whole compute-apps list."""
     here.node.gpu_processes = tuple(sample.processes[:PROCESSES])
@@ -77,6 +80,7 @@ def gpu_users(node: NodeState) -> Mapping[str, Sequence[GpuProcess]]:
     return users
 
 
+@applies(GpuFault)
 def fault(here: Here, sample: GpuFault) -> None:
     """A line that is no row, or a missing index; an empty text says that it answers again."""
     index = sample.gpu
@@ -103,6 +107,7 @@ def _answers_again(here: Here, gpu: GpuState) -> None:
         here.note(f"GPU {gpu.index} answers again", "back")
 
 
+@applies(NvlinkCounters)
 def nvlink(here: Here, sample: NvlinkCounters) -> None:
     """Errors and traffic of one NVLink."""
     gpu = _gpu(here.node, sample.gpu)
@@ -117,6 +122,7 @@ def nvlink(here: Here, sample: NvlinkCounters) -> None:
             gpu.nvlink_grown[sample.link] = grown
 
 
+@applies(GpuFabric)
 def fabric(here: Here, sample: GpuFabric) -> None:
     """How far a GPU has come in joining its fabric; when that was first seen counts."""
     known = here.node.fabric.get(sample.gpu)
@@ -124,6 +130,7 @@ def fabric(here: Here, sample: GpuFabric) -> None:
         here.node.fabric[sample.gpu] = Look(here.at, sample)
 
 
+@applies(FabricService)
 def service(here: Here, sample: FabricService) -> None:
     """A daemon of the NVLink fabric."""
     known = here.node.fabric_services.get(sample.name)
@@ -132,21 +139,9 @@ def service(here: Here, sample: FabricService) -> None:
     here.node.fabric_services[sample.name] = sample
 
 
+@applies(Topology)
 def topology(here: Here, sample: Topology) -> None:
     """How GPUs and NICs are connected; rows that do not fit the devices are dropped."""
     size = len(sample.devices)
     if len(sample.links) == size == len(sample.numa) and all(len(row) == size for row in sample.links):
         here.node.topology = sample
-
-
-APPLIERS: Mapping[type, Applier] = {
-    GpuFabric: fabric,
-    FabricService: service,
-    Topology: topology,
-    GpuFacts: facts,
-    GpuProcesses: processes,
-    GpuFault: fault,
-    NvlinkCounters: nvlink,
-}
-
-TOGETHER: Mapping[type, Together] = {GpuSample: rows}

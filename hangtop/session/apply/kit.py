@@ -1,10 +1,10 @@
-"""What the appliers share."""
+"""Functions that put samples into the state register here, by the kind of sample that they take."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from collectors.samples.gpus import GpuSample
 from collectors.samples.ranks import RankPulse
@@ -40,8 +40,30 @@ class Here:
         self.job.changes.append(Change(self.at, self.node.name, text, kind))
 
 
-Applier = Callable[[Here, Any], None]
-"""Applies one sample of the kind that it is registered for."""
+S = TypeVar("S")
+APPLIERS: dict[type, Callable[[Here, Any], None]] = {}
+"""What is done with each kind of sample, …"""
+TOGETHER: dict[type, Callable[[Here, Sequence[Any]], None]] = {}
+"""… and with all of a kind that moves that came side by side: of those there are many in every tick."""
 
-Together = Callable[[Here, Sequence[Any]], None]
-"""Applies all samples of its kind that came side by side: of what moves there are many in every tick."""
+
+def applies(kind: type[S]) -> Callable[[Callable[[Here, S], None]], Callable[[Here, S], None]]:
+    """Have a function apply each sample of this kind."""
+
+    def register(function: Callable[[Here, S], None]) -> Callable[[Here, S], None]:
+        APPLIERS[kind] = function
+        return function
+
+    return register
+
+
+def applies_together(
+    kind: type[S],
+) -> Callable[[Callable[[Here, Sequence[S]], None]], Callable[[Here, Sequence[S]], None]]:
+    """Have a function apply all samples of this kind that came side by side."""
+
+    def register(function: Callable[[Here, Sequence[S]], None]) -> Callable[[Here, Sequence[S]], None]:
+        TOGETHER[kind] = function
+        return function
+
+    return register

@@ -6,11 +6,9 @@ while it is watched shows that it moves.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, LogsRead, StepCount
 from collectors.samples.stacks import StackDump
-from hangtop.session.apply.kit import Applier, Here
+from hangtop.session.apply.kit import Here, applies
 from hangtop.session.state.job_state import NodeState, RankState, StepState
 
 TOLD = 8
@@ -19,6 +17,7 @@ COMMUNICATORS = 65_536
 """Communicators of all ranks of a node that are known at once."""
 
 
+@applies(LogFile)
 def file(here: Here, sample: LogFile) -> None:
     """A followed file, or one that cannot be read."""
     before = here.node.log_files.get(sample.path)
@@ -28,12 +27,14 @@ def file(here: Here, sample: LogFile) -> None:
         rank.log_at = here.at
 
 
+@applies(LogLines)
 def lines(here: Here, sample: LogLines) -> None:
     """Lines of a file on view, its last old ones first."""
     here.job.log_lines.add(here.node.name, sample)
     here.job.log_serial += 1
 
 
+@applies(LogEvent)
 def event(here: Here, sample: LogEvent) -> None:
     """A line that says something."""
     here.job.events.add(here.node.name, sample)
@@ -46,6 +47,7 @@ def event(here: Here, sample: LogEvent) -> None:
         here.note(sample.text.partition("\n")[0][:200], "kernel")
 
 
+@applies(CommProgress)
 def progress(here: Here, sample: CommProgress) -> None:
     """Last collective that a rank launched on a communicator."""
     # a rank that has no number there is told apart by its process
@@ -61,6 +63,7 @@ def progress(here: Here, sample: CommProgress) -> None:
         rank.launched += max(0, sample.launched - before.launched)
 
 
+@applies(StepCount)
 def steps(here: Here, sample: StepCount) -> None:
     """How far a log says that training is."""
     known = here.node.steps.get(sample.path)
@@ -83,11 +86,13 @@ def steps(here: Here, sample: StepCount) -> None:
         rank.fresh_at = here.at
 
 
+@applies(LogsRead)
 def read(here: Here, sample: LogsRead) -> None:
     """How far its logs are read."""
     here.node.logs_read = sample.at
 
 
+@applies(StackDump)
 def stack(here: Here, sample: StackDump) -> None:
     """One look at one process."""
     here.job.stacks.append((here.node.name, sample))
@@ -95,14 +100,3 @@ def stack(here: Here, sample: StackDump) -> None:
 
 def _rank(node: NodeState, pid: int | None) -> RankState | None:
     return None if pid is None else node.ranks.get(pid)
-
-
-APPLIERS: Mapping[type, Applier] = {
-    LogFile: file,
-    LogLines: lines,
-    LogEvent: event,
-    CommProgress: progress,
-    StepCount: steps,
-    LogsRead: read,
-    StackDump: stack,
-}

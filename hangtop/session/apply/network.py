@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from operator import lt
 from sys import intern
 
 from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts, PortUse, TcpCounters
 from hangtop.diagnosis.counters import Counters
 from hangtop.diagnosis.job import Look
-from hangtop.session.apply.kit import Applier, Here
+from hangtop.session.apply.kit import Here, applies
 from hangtop.session.state.job_state import InterfaceState, NodeState, PortState
 
 CHANGES = 16
@@ -20,6 +19,7 @@ SETTLED_BY_TOOL = 8.0
 """The same of a port for whose counters ``perfquery`` is run: that is done every five seconds."""
 
 
+@applies(PortFacts)
 def port(here: Here, sample: PortFacts) -> None:
     """A port's state."""
     name = intern(f"{sample.device}/{sample.port}")
@@ -47,6 +47,7 @@ def grown(first: int, before: int, now: int) -> tuple[int, int]:
     return (first, now - before) if now >= before else (first - before, now)
 
 
+@applies(PortCounters)
 def port_counters(here: Here, sample: PortCounters) -> None:
     """Counters of one port that changed."""
     port = here.node.ports.get(f"{sample.device}/{sample.port}")
@@ -69,6 +70,7 @@ def port_counters(here: Here, sample: PortCounters) -> None:
     port.at, port.span = here.at, here.at - port.at
 
 
+@applies(Interface)
 def interface(here: Here, sample: Interface) -> None:
     """A network interface."""
     known = here.node.interfaces.get(sample.name)
@@ -83,6 +85,7 @@ def interface(here: Here, sample: Interface) -> None:
     known.facts = sample
 
 
+@applies(InterfaceCounters)
 def interface_counters(here: Here, sample: InterfaceCounters) -> None:
     """Traffic and losses of an interface."""
     known = here.node.interfaces.get(sample.name)
@@ -97,6 +100,7 @@ def interface_counters(here: Here, sample: InterfaceCounters) -> None:
     known.counters, known.at = sample, here.at
 
 
+@applies(TcpCounters)
 def tcp(here: Here, sample: TcpCounters) -> None:
     """TCP segments, and those sent again."""
     before = here.node.tcp
@@ -107,6 +111,7 @@ def tcp(here: Here, sample: TcpCounters) -> None:
     here.node.tcp = Look(here.at, sample)
 
 
+@applies(PortUse)
 def port_use(here: Here, sample: PortUse) -> None:
     """Who uses a TCP port of the job."""
     here.node.port_uses[sample.port] = sample
@@ -125,13 +130,3 @@ def settle_rates(node: NodeState, at: float) -> None:
     if node.tcp is not None and at - node.tcp.at > SETTLED:
         node.segments_per_s = node.retransmitted_per_s = 0.0
         node.tcp = Look(at, node.tcp.value)
-
-
-APPLIERS: Mapping[type, Applier] = {
-    PortFacts: port,
-    PortCounters: port_counters,
-    Interface: interface,
-    InterfaceCounters: interface_counters,
-    TcpCounters: tcp,
-    PortUse: port_use,
-}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from collectors.samples.inside import InsideFacts, InsideGone, InsidePulse, InsideResult
 from collectors.samples.ranks import CpuWait, Helper, HelperGone, IdleLauncher, RankGone, RankProcess, RankPulse
 from hangtop.diagnosis.job import Inside
 from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.unnumbered import NUMBERED_BY, Unnumbered
-from hangtop.session.apply.kit import Applier, Here, Together
+from hangtop.session.apply.kit import Here, applies, applies_together
 from hangtop.session.motion import own_pauses
 from hangtop.session.state.job_state import THINGS, RankState
 from hangtop.session.state.time_series import TimeSeries
@@ -36,6 +36,7 @@ def kept(here: Here, samples: Sequence[RankProcess]) -> Sequence[RankProcess]:
     return found
 
 
+@applies(RankProcess)
 def process(here: Here, sample: RankProcess) -> None:
     """A rank's process was seen, or a fact about it changed."""
     if sample.pid in here.node.unconfirmed:
@@ -63,6 +64,7 @@ def process(here: Here, sample: RankProcess) -> None:
     here.note(f"{rank_text(sample.rank)} started" + ("" if sample.rank < 0 else f" (pid {sample.pid})"), "started")
 
 
+@applies_together(RankPulse)
 def pulses(here: Here, samples: Sequence[RankPulse]) -> None:
     """Processes of ranks moved."""
     ranks, at = here.node.ranks, here.at
@@ -85,6 +87,7 @@ def _note_state(here: Here, rank: RankState, was: str, now: str) -> None:
         here.note(f"{rank_text(rank.process.rank)} is {after or 'running again'}", "stopped" if after else "back")
 
 
+@applies(RankGone)
 def gone(here: Here, sample: RankGone) -> None:
     """A rank's process is no longer there, or turned out to be none."""
     rank = here.node.ranks.get(sample.pid)
@@ -106,6 +109,7 @@ def end_rank(here: Here, rank: RankState, at: float) -> None:
         here.note(f"{rank_text(number)} is gone" + ("" if number < 0 else f" (pid {rank.process.pid})"), "ended")
 
 
+@applies(Helper)
 def helper(here: Here, sample: Helper) -> None:
     """A process that a rank forked."""
     rank = here.node.ranks.get(sample.rank_pid)
@@ -113,6 +117,7 @@ def helper(here: Here, sample: Helper) -> None:
         rank.helpers[sample.pid] = sample
 
 
+@applies(HelperGone)
 def helper_gone(here: Here, sample: HelperGone) -> None:
     """Such a process ended."""
     rank = here.node.ranks.get(sample.rank_pid)
@@ -123,6 +128,7 @@ def helper_gone(here: Here, sample: HelperGone) -> None:
         rank.helpers.pop(sample.pid, None)
 
 
+@applies(CpuWait)
 def cpu_wait(here: Here, sample: CpuWait) -> None:
     """How a rank gets its CPU."""
     rank = here.node.ranks.get(sample.pid)
@@ -130,6 +136,7 @@ def cpu_wait(here: Here, sample: CpuWait) -> None:
         rank.cpu_wait = sample
 
 
+@applies(IdleLauncher)
 def launcher(here: Here, sample: IdleLauncher) -> None:
     """A launcher runs on a node without a rank, or does no longer."""
     idle = here.node.launchers
@@ -138,6 +145,7 @@ def launcher(here: Here, sample: IdleLauncher) -> None:
         idle[sample.pid] = sample
 
 
+@applies(InsidePulse)
 def page_pulse(here: Here, sample: InsidePulse) -> None:
     """Step and phase of a rank."""
     rank = here.node.ranks.get(sample.pid)
@@ -147,6 +155,7 @@ def page_pulse(here: Here, sample: InsidePulse) -> None:
         rank.inside = Inside(sample, () if rank.inside is None else rank.inside.results)
 
 
+@applies(InsideFacts)
 def page_facts(here: Here, sample: InsideFacts) -> None:
     """What it opened."""
     rank = here.node.ranks.get(sample.pid)
@@ -154,6 +163,7 @@ def page_facts(here: Here, sample: InsideFacts) -> None:
         rank.opened = sample
 
 
+@applies(InsideResult)
 def page_result(here: Here, sample: InsideResult) -> None:
     """What came of a check."""
     rank = here.node.ranks.get(sample.pid)
@@ -168,25 +178,10 @@ def page_result(here: Here, sample: InsideResult) -> None:
     rank.inside = Inside(rank.inside.pulse, (*others, sample))
 
 
+@applies(InsideGone)
 def page_gone(here: Here, sample: InsideGone) -> None:
     """Its page is no longer there."""
     rank = here.node.ranks.get(sample.pid)
     if rank is not None:
         rank.inside = rank.opened = None
         here.node.roster += 1
-
-
-APPLIERS: Mapping[type, Applier] = {
-    RankProcess: process,
-    RankGone: gone,
-    Helper: helper,
-    HelperGone: helper_gone,
-    IdleLauncher: launcher,
-    CpuWait: cpu_wait,
-    InsidePulse: page_pulse,
-    InsideFacts: page_facts,
-    InsideResult: page_result,
-    InsideGone: page_gone,
-}
-
-TOGETHER: Mapping[type, Together] = {RankPulse: pulses}

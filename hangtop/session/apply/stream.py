@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.location import Location
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
 from hangtop.diagnosis.counters import Counters
-from hangtop.session.apply.kit import Applier, Here
+from hangtop.session.apply.kit import Here, applies
 from hangtop.session.apply.network import settle_rates
 from hangtop.session.apply.ranks import end_rank
 from hangtop.session.state.job_state import NodeState
 
 
+@applies(HostFacts)
 def facts(here: Here, sample: HostFacts) -> None:
     """What does not move."""
     here.node.host = sample
 
 
+@applies(HostSample)
 def load(here: Here, sample: HostSample) -> None:
     """What moves."""
     here.node.load = sample
 
 
+@applies(Disk)
 def disk(here: Here, sample: Disk) -> None:
     """A file system that the job writes to."""
     here.node.disks[sample.path] = sample
@@ -33,6 +34,7 @@ MOST_LOCATIONS = 256
 """Of one node: several levels of each of its HCAs."""
 
 
+@applies(Location)
 def location(here: Here, sample: Location) -> None:
     """Where it hangs, by one witness."""
     known, key = here.node.locations, (sample.source, sample.level)
@@ -44,6 +46,7 @@ CONFIRM_TICKS = 4
 """Ticks of a new stream after which a rank that it has not named is gone: its sources start apart."""
 
 
+@applies(Hello)
 def hello(here: Here, sample: Hello) -> None:
     """A stream began: what was known of processes must be named again to count as alive."""
     before = here.node.hello
@@ -66,6 +69,7 @@ def hello(here: Here, sample: Hello) -> None:
         rank.cpu_wait = None
 
 
+@applies(Tick)
 def tick(here: Here, sample: Tick) -> None:
     """A flush is complete: what did not move in it stood still."""
     here.node.tick = sample
@@ -83,6 +87,7 @@ def _answers(node: NodeState, source: str) -> bool:
     return state is None or state.state == "ok"
 
 
+@applies(SourceState)
 def source_state(here: Here, sample: SourceState) -> None:
     """A source came into a new state."""
     before = here.node.sources.get(sample.source)
@@ -92,18 +97,7 @@ def source_state(here: Here, sample: SourceState) -> None:
         here.note(f"{sample.source}: {before.state} → {sample.state}{why}", "back" if sample.state == "ok" else "late")
 
 
+@applies(Fault)
 def fault(here: Here, sample: Fault) -> None:
     """Something cost one sample there."""
     here.node.faults[sample.source] = sample
-
-
-APPLIERS: Mapping[type, Applier] = {
-    Hello: hello,
-    Tick: tick,
-    SourceState: source_state,
-    Fault: fault,
-    HostFacts: facts,
-    HostSample: load,
-    Disk: disk,
-    Location: location,
-}

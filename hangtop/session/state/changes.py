@@ -89,8 +89,6 @@ class Changes:
         self._kept: dict[int, Change] = {}
         """By their number since the beginning."""
         self._numbers: defaultdict[ChangeKind, deque[int]] = defaultdict(deque)
-        self._gone: set[ChangeKind] = set()
-        """Kinds of which older ones had to go."""
         self._next = 0
         for change in changes:
             self.append(change)
@@ -100,7 +98,6 @@ class Changes:
         numbers = self._numbers[change.kind]
         if len(numbers) >= LIMITS.get(change.kind, MOST):
             del self._kept[numbers.popleft()]
-            self._gone.add(change.kind)
         numbers.append(self._next)
         self._kept[self._next] = change
         self._next += 1
@@ -129,10 +126,6 @@ class Changes:
     def of(self, kind: ChangeKind) -> Iterator[Change]:
         """Those of one kind, the newest first."""
         return (self._kept[number] for number in reversed(self._numbers.get(kind, ())))
-
-    def had_more(self, kind: ChangeKind) -> bool:
-        """Whether there were older ones of a kind than are kept."""
-        return kind in self._gone
 
     def __len__(self) -> int:
         return len(self._kept)

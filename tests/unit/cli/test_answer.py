@@ -12,7 +12,6 @@ from hangtop.cli.answer import Answer, as_json, as_text
 from hangtop.diagnosis.certainty import CONFIDENCE
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Outcome, Unknown, Verdict
 from hangtop.diagnosis.job import Job, Node, Rank
-from hangtop.diagnosis.unnumbered import Unnumbered
 from tests.support.made import process
 
 HUNG = Verdict(
@@ -45,18 +44,6 @@ def _answer(verdict: Verdict = HUNG, **fields: Any) -> Answer:
     ranks = tuple(Rank(rank, f"node{1 + rank // 2}", process(rank)) for rank in range(4))
     given: dict[str, Any] = {"nodes": nodes, "ranks": ranks, "world_size": 4, **fields}
     return Answer(verdict, Job(now=1000.0, watched=4.0, live=True, **given), 6.24)
-
-
-def test_processes_without_a_number_stand_beside_the_ranks() -> None:
-    nameless = Unnumbered("node2", 4711)
-    finding = HUNG.findings[0]
-    verdict = replace(HUNG, findings=(replace(finding, ranks=(nameless, 3)),))
-    ranks = (Rank(0, "node1", process(0)), Rank(nameless, "node2", process(nameless, pid=4711)))
-    answer = json.loads(json.dumps(as_json(_answer(verdict, ranks=ranks))))
-    assert (answer["findings"][0]["ranks"], answer["findings"][0]["processes"]) == ([3], ["node2:4711"])
-    assert (answer["job"]["ranks_seen"], answer["job"]["processes_unnumbered"]) == (1, ["node2:4711"])
-    assert answer["job"]["nodes"][1]["ranks"] == []
-    assert "1 of 4 ranks, 1 process that says no rank" in as_text(_answer(verdict, ranks=ranks), colour=False)
 
 
 def test_the_json_is_what_the_document_says() -> None:

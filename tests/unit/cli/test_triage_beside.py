@@ -55,11 +55,3 @@ def test_one_that_hangs_beside_one_that_moves_is_what_is_told(judged: Asked) -> 
     assert (answer.verdict.outcome, answer.verdict.findings[0].ranks) == ("waiting", (1,))
     assert answer.verdict.summary.endswith("job there is healthy")
     assert not [one for one in answer.verdict.unknown if one.source == "another job"], "it was judged"
-
-
-@pytest.mark.parametrize(("job", "record"), [(("MASTER_PORT", "29500"), None), (None, "saved.rec")])
-def test_who_chose_a_job_or_records_it_is_told_of_that_alone(
-    judged: Asked, job: tuple[str, str] | None, record: str | None
-) -> None:
-    asyncio.run(asked.triage(SessionOptions(targets=("node1",), job=job), 4.0, 0.0, record))
-    assert judged == [job]

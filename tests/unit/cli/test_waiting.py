@@ -64,17 +64,6 @@ def test_a_source_that_is_needed_is_waited_for_and_no_other(monkeypatch: pytest.
     assert hurried.slept < late
 
 
-@pytest.mark.parametrize(("needs", "all_there"), [((), False), (("ranks",), True)])
-def test_who_needs_every_node_waits_for_the_last_one(
-    needs: tuple[str, ...], all_there: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    nodes = Nodes("node1", "node2")
-    nodes.comes("node1", *connecting.SOURCES)
-    nodes.at[round((connecting.STRAGGLERS + 1) / connecting.STEP)] = "node2", ["comes"]
-    connect(nodes, monkeypatch, *needs)
-    assert (nodes.session.state.nodes["node2"].tick is not None) == all_there
-
-
 def test_who_types_a_password_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = Nodes("node1")
     typed = round(connecting.CONNECT / connecting.STEP) * 2

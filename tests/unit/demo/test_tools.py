@@ -54,21 +54,6 @@ def test_load_follows_the_rank(bench: Bench, since: float, row: str) -> None:
     assert run(bench, "nvidia-smi", query, "--format=csv,noheader,nounits")[1].splitlines()[0] == row
 
 
-def test_a_rank_that_is_gone_leaves_the_gpu(bench: Bench) -> None:
-    ended = subprocess.Popen(["true"])
-    ended.wait()
-    use(bench, 0, ended.pid, 1.0)
-    _, said = run(bench, "nvidia-smi", "--query-gpu=utilization.gpu,memory.used", "--format=csv,noheader,nounits")
-    assert said.splitlines()[0] == "0, 0"
-    assert run(bench, "nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader")[1] == ""
-
-
-def test_processes(bench: Bench) -> None:
-    use(bench, 1, os.getpid(), 0.0)
-    _, said = run(bench, "nvidia-smi", "--query-compute-apps=gpu_bus_id,pid,used_gpu_memory", "--format=csv,noheader")
-    assert said == f"00000000:3E:00.0, {os.getpid()}, 40960 MiB\n"
-
-
 def test_traffic_follows_the_kernels_that_ended(bench: Bench) -> None:
     use(bench, 1, os.getpid(), time.monotonic() - 60)
     _, said = run(bench, "perfquery", "-x", "-C", "mlx5_1", "-P", "1")

@@ -9,7 +9,6 @@ from collectors.samples.gpus import GpuFacts, NvlinkCounters
 from collectors.samples.probes import ProbeFigure, ProbeRank, ProbeReport
 from hangtop.diagnosis.job import Gpu, Job, NetworkUse, Node, Port
 from hangtop.diagnosis.measured.expected import Expected, bandwidth_low, expected, socket_fallback
-from hangtop.diagnosis.measured.probes import all_findings
 
 H100 = "NVIDIA H100 80GB HBM3"
 
@@ -103,19 +102,6 @@ def test_clearly_too_little_is_a_finding_with_figure_and_source() -> None:
     assert (finding.kind, finding.nodes) == ("bandwidth_low", ("node1", "node2"))
     assert "8 × NDR" in finding.summary
     assert "issue 267" in finding.evidence[1].text
-
-
-@pytest.mark.parametrize("measured", [report(300.0), report(120.0, size=1 << 24)])
-def test_enough_or_too_small_a_buffer_is_none(measured: ProbeReport) -> None:
-    assert list(bandwidth_low(job(gpus=gpus(H100), ports=cards(400.0)), measured)) == []
-
-
-def test_a_node_that_stands_out_explains_the_whole() -> None:
-    there = job(network=interface(25_000))
-    slow = report(0.01, 1 << 24, "gloo", each=1)
-    assert [f.kind for f in all_findings(slow, there)] == ["bandwidth_low"]
-    absent = slow._replace(ranks=[*slow.ranks, ProbeRank(-1, "node3", "absent", "no torch", None)])
-    assert [f.kind for f in all_findings(absent, there)] == ["probe_absent"]
 
 
 def test_sockets_beside_active_ports_are_a_finding() -> None:

@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
-import sys
-import zlib
 from collections.abc import Callable, Sequence
 
 import pytest
 
 from collectors.fleet.transport import Completed, Process, TransportError
-from collectors.node.stacks.asking import WantsPySpy
-from collectors.node.stacks.dump_request import DumpRequest
-from collectors.node.stacks.flamerecord import FlameRecording
-from collectors.probes.flame.record import record
 from collectors.probes.gather import gather
-from collectors.probes.recorder import fetch
-from collectors.probes.stacks.dumper import Dumper, DumpOrder
-from collectors.samples.asked import RecorderFile
 
 
 class Talker:
@@ -93,47 +83,3 @@ async def test_answers_without_end_are_not_all_kept() -> None:
     with pytest.raises(TransportError, match="more than 8 MB"):
         await gather(Hostile([row * 1000] * 400), ["python3"], b"x", take, 10.0)
     assert sum(map(len, told)) <= 8 << 20
-
-
-async def test_no_more_dumps_are_kept_than_ranks_were_asked_for() -> None:
-    file = RecorderFile(3, 41, "/tmp/x", 1.0, base64.b64encode(b"no dump").decode(), "", "")
-    found = await fetch.fetch(
-        Hostile([line(file) * 500, line(file._replace(rank=-1))]), "python3", [(3, 41, 0.0)], fresh=False
-    )
-    assert len(found) == 1
-
-
-async def test_a_py_spy_is_lent_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is three megabytes that wait to be sent, and a hostile node takes none of them."""
-    loans: list[str] = []
-
-    def lend(machine: str) -> bytes:
-        loans.append(machine)
-        return b"%08x" % 1000 + bytes(1000)
-
-    monkeypatch.setattr(sys.modules[record.__module__], "loan", lend)
-    node = Hostile([line(WantsPySpy("x86_64", "")) * 200])
-    await record(node, [7], seconds=0.1)
-    assert loans == ["x86_64"]
-    assert node.talker is not None
-    node = Hostile([line(WantsPySpy("x86_64", "")) * 200])
-    order = DumpOrder(DumpRequest([[7, 7]]), "python3", 5.0, lend)
-    dumper = await Dumper.start(node, order)
-    await dumper.answer(lambda _dump: None, 5.0)
-    assert loans == ["x86_64"] * 2
-
-
-async def test_stacks_are_unpacked_of_those_alone_that_were_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sixteen kilobytes unpack to sixteen megabytes, and a process can be made up with each line."""
-    module, unpacked = sys.modules[record.__module__], []
-
-    def counted(sample: FlameRecording, unpack: Callable[[FlameRecording], object] = module._unpacked) -> object:
-        unpacked.append(sample.pid)
-        return unpack(sample)
-
-    monkeypatch.setattr(module, "_unpacked", counted)
-    stacks = base64.b64encode(zlib.compress(b"a;b 1\n" * 100_000)).decode()
-    sample = FlameRecording(0, 1.0, stacks, "")
-    said = [line(sample._replace(pid=pid)) for pid in range(1, 60)] + [line(sample._replace(pid=7))] * 5
-    found = await record(Hostile(said), [7], seconds=0.1)
-    assert [one.pid for one in found] == unpacked == [7]

@@ -50,14 +50,3 @@ def test_the_square_of_throughputs_and_the_interfaces_follow() -> None:
     rows = "\n".join(plain(found.lines))
     assert "node1           ▄ 0.5   █ 1.0" in rows
     assert "node2                             NCCL and gloo would take no interface: none fits at node2" in rows
-
-
-def test_a_result_that_is_well_says_so_before_what_was_found_beside_it() -> None:
-    both = figure("node1", "node2", 1e9), figure("node2", "node1", 1e9)
-    well = probed(*both)
-    assert (well.outcome, well.summary) == ("ok", "1 pair, all well")
-    wrong = [Observation("own_name", "node1", True, ""), Observation("resolve", "node2", ["127.0.1.1"], "")]
-    beside = probed(*both, answers={"node1": wrong})
-    assert beside.outcome == "ok"
-    assert beside.summary.startswith("1 pair, all well; nodes disagree about node2: node1 takes it for itself")
-    assert beside.figures["names"] == [{"node": "node1", "name": "node2", "addresses": ["127.0.1.1"], "error": ""}]

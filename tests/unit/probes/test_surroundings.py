@@ -47,12 +47,6 @@ def test_a_peer_that_is_taken_for_oneself() -> None:
     assert "node3 takes it for itself (127.0.1.1)" in finding.summary
 
 
-def test_a_node_that_knows_itself_by_loopback_alone() -> None:
-    (finding,) = name_mismatch(seen({("node2", "node2"): ["127.0.1.1"]}))
-    assert (finding.nodes, finding.severity) == (("node2",), "warning")
-    assert "gloo without GLOO_SOCKET_IFNAME" in finding.summary
-
-
 def answered(said: str) -> None:
     """iperf3's answer has a rate or an error, never both."""
     version, rate, _, error = parse_client(said)

@@ -3,7 +3,7 @@
 import time
 
 from collectors.fleet.sink import LinkChange
-from collectors.samples.gpus import GpuFacts, GpuProcess, GpuProcesses
+from collectors.samples.gpus import GpuProcess, GpuProcesses
 from collectors.samples.logs import CommProgress, LogEvent, LogFile
 from collectors.samples.ranks import Helper
 from hangtop.session.options import SessionOptions
@@ -69,15 +69,3 @@ def test_one_node_cannot_push_out_what_others_said() -> None:
     assert sum(node == "bad" for node, _ in made.state.events) <= 8000
     assert made.state.events[-1] == ("bad", event(59_999))
     assert made.state.event_serial == 60_001
-
-
-def test_who_is_on_a_gpu_is_known_whichever_comes_first() -> None:
-    made = session()
-    one = GpuFacts(0, "u", "00000000:18:00.0", "n", "d", 1, 1.0, 1, 1, 1, "")
-    users = GpuProcesses([GpuProcess("0000:18:00.0", 7, None, None, "x")])
-    made.samples("good", [one, users], 1)
-    made.samples("bad", [users, one], 1)
-    assert [made.state.nodes[name].gpus[0].processes[0].pid for name in ("good", "bad")] == [7, 7]
-    began = time.thread_time()
-    made.samples("bad", [one._replace(gpu=n % 256) for n in range(20_000)], 1)
-    assert time.thread_time() - began < 2.0

@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hangtop.diagnosis.finding import Finding, Verdict
-from hangtop.session.history.history import FINE, MOVED, STILL, VERDICTS, History
-from hangtop.session.history.lanes import FULL, UNSEEN, Lane, Lanes
+from hangtop.session.history.history import MOVED, STILL, VERDICTS, History
+from hangtop.session.history.lanes import Lanes
 from hangtop.session.history.series import HOLD, Grain, Series, Span
-from tests.support.screens import Paper
 
 VALUES = st.lists(st.tuples(st.integers(0, 9), st.integers(-1000, 1000)), min_size=1, max_size=60)
 """Seconds since the value before, and a value."""
@@ -67,23 +66,6 @@ def test_a_pause_of_looking_is_a_gap_and_a_late_look_is_none() -> None:
     assert seen == [5.0, 5.0, 5.0, 7.0, *[None] * 16, 7.0]
 
 
-@given(steps=st.lists(st.tuples(st.integers(0, 6), st.integers(0, FULL)), min_size=1, max_size=50))
-def test_a_lane_holds_the_most_of_each_cell(steps: list[tuple[int, int]]) -> None:
-    lane = Lane(1, 20)
-    told = timed(steps)
-    most: dict[int, int] = {}
-    for at, value in told:
-        lane.put(at, int(value))
-        most[at] = max(most.get(at, 0), int(value))
-    newest = told[-1][0]
-    for number in range(newest - 25, newest + 3):
-        if not newest - 20 < number <= newest:
-            assert lane.value(number) == UNSEEN
-        elif number in most:
-            assert lane.value(number) == most[number]
-    assert lane.row(newest + 1, 20, 1) == [max(value for at, value in most.items() if at > newest - 20)]
-
-
 def test_a_rank_that_stopped_is_known_to_have_at_any_later_time() -> None:
     lanes = Lanes()
     for second in range(60):
@@ -95,25 +77,6 @@ def test_a_rank_that_stopped_is_known_to_have_at_any_later_time() -> None:
     assert lanes.cells(1035.0, 1.0, 10) == [MOVED] * 5 + [STILL] * 5
     lanes.lower(1024.0, STILL)
     assert lanes.cells(1035.0, 1.0, 10) == [STILL] * 10
-
-
-def test_of_a_large_job_only_the_coarse_half_is_kept() -> None:
-    paper = Paper(nodes=FINE // 8 + 2)
-    session = paper.session(ticks=1)
-    for second in range(1, 14):
-        paper.clock.now += 1.0
-        for index in range(paper.nodes):
-            paper.feed(session, index, second)
-        session.tick()
-    history = session.history
-    assert len(history.ranks) == len(history.gpus) == 8 * paper.nodes
-    assert all(lanes.fine is None for lanes in history.ranks.values())
-    now = paper.clock.now
-    lanes = next(iter(history.ranks.values()))
-    assert lanes.coarse.reaches(now - 3500)
-    assert lanes.coarse.seconds == 20
-    assert lanes.cells(now + 20, 20, 2)[-1] != UNSEEN
-    assert history.series["alive"].newest == 8 * paper.nodes
 
 
 def verdict(kind: str) -> Verdict:

@@ -9,7 +9,7 @@ import pytest
 
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.targets.chosen import TargetError
-from collectors.formats.slurm_topology import NodeLocations, read
+from collectors.formats.slurm_topology import read
 from collectors.samples.location import Location
 from hangtop.session.live import read_topology
 from hangtop.session.options import SessionOptions
@@ -40,17 +40,6 @@ def test_nodes_are_found_by_the_user_s_name_and_by_their_own() -> None:
     session.tick()
     assert leaves(session)["alias"] == ["leaf2"]
     assert session.job().nodes["alias"].locations == (Location("leaf", "leaf2", "scontrol"),)
-
-
-def test_a_later_word_on_the_same_nodes_counts_and_one_that_says_nothing_does_not() -> None:
-    session = made()
-    session.located(PLAN)
-    session.located(NodeLocations())
-    session.tick()
-    assert leaves(session) == {"root@gpu1": ["leaf1"], "alias": []}
-    session.located(read("SwitchName=leaf7 Nodes=gpu[1-3]\n", "scontrol"))
-    session.tick()
-    assert leaves(session) == {"root@gpu1": ["leaf7"], "alias": []}
 
 
 def test_a_file_of_slurms_and_one_of_none(tmp_path: Path) -> None:

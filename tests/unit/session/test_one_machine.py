@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hangtop.diagnosis.job import Node, Rank
-from hangtop.session.job_selection import told_once
+from hangtop.session.job_selection import distinct_ranks
 from tests.support.made import hello, process
 from tests.support.screens import Paper
 
@@ -20,7 +20,7 @@ def sheets(*told: tuple[str, str, str, list[tuple[int, int, float]]]) -> dict[st
 
 
 def test_ranks_of_a_machine_with_two_names_are_there_once() -> None:
-    once = told_once(
+    once = distinct_ranks(
         sheets(
             ("gpu1", "b1", "gpu1", [(0, 70, 5.0), (1, 71, 5.1)]),
             ("gpu2", "b2", "gpu2", [(2, 70, 5.0), (3, 71, 5.1)]),
@@ -40,7 +40,7 @@ def test_who_has_a_boot_id_in_common_alone_is_two() -> None:
         ("shell2", "b1", "host", [(1, 8, 55.0)]),
         ("bare", "", "host", [(1, 8, 5.0)]),
     )
-    once = told_once(apart)
+    once = distinct_ranks(apart)
     assert not once.also
     assert len(once.ranks) == 6
 

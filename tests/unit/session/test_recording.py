@@ -12,17 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.fleet.sink import LinkChange
-from collectors.fleet.transport import TransportError
-from collectors.samples.collectives import (
-    GroupStatus,
-    RasCommunicator,
-    RasEvent,
-    RasRank,
-    RasReport,
-    RecorderDump,
-)
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.job import Look
 from hangtop.session.options import SessionOptions
 from hangtop.session.recording import Recording, RecordingError
 from hangtop.session.replay import events_as_json, replay_session, run_to
@@ -63,56 +53,6 @@ async def test_a_recording_replays_into_the_same_state(tmp_path: Path) -> None:
     assert list(session.state.stacks) == list(live.state.stacks)
     assert session.progress.stood_still == pytest.approx(live.progress.stood_still, abs=1.0)
     assert session.now() == live.now()
-
-
-async def test_what_was_watched_without_a_word_is_part_of_it(tmp_path: Path) -> None:
-    path, now = tmp_path / "x.hangtop", 1000.0
-    session = Session(SessionOptions(targets=("node1",)), clock=lambda: now)
-    session.recordings.record(path)
-    session.link(LinkChange("node1", "live", "", now))
-    session.samples("node1", [hello(now), process(0), pulse(1000), tick(now)], 1)
-    now += 3.0
-    session.tick()
-    await session.close()
-    replayed, feed = replay_session(path)
-    run_to(replayed, feed, feed.recording.span[1])
-    assert replayed.now() == now
-    assert replayed.progress.stood_still == session.progress.stood_still == 3.0
-    assert replayed.job().watched == session.job().watched
-
-
-async def test_what_libraries_said_is_recorded_too(tmp_path: Path) -> None:
-    path, now = tmp_path / "x.hangtop", 1000.0
-    session = Session(SessionOptions(targets=("node1",)), clock=lambda: now)
-    session.recordings.record(path)
-    now += 1.0
-    dump = RecorderDump(2, "2.10", "/tmp/x2", 990.0, {"0": [0, 1]}, [GroupStatus(2, "0", 7, 7, 6)], [], 995.0)
-    member = RasRank(0, "node1", 1000, 0, "running", 0, {"AllReduce": 7})
-    report = RasReport(1000.0, "node1", "2.28", [RasCommunicator("0x1", 1, [member], "RUNNING", "OK")], [], True, 0.1)
-    session.witness(dump)
-    session.witness(report)
-    event = RasEvent(1001.0, "PEER_DEAD", "10.0.0.4", 4711, [1], "")
-    session.witness(event)
-    await session.close()
-    replayed, feed = replay_session(path)
-    run_to(replayed, feed, feed.recording.span[1])
-    assert replayed.state.recorders == session.state.recorders == {2: dump}
-    assert list(replayed.state.ras_events) == [event]
-    assert list(replayed.state.ras) == list(session.state.ras) == [Look(now, report)]
-
-
-async def test_a_recording_plays_at_its_own_pace(tmp_path: Path) -> None:
-    path = tmp_path / "x.hangtop"
-    await _record(path)
-    session, feed = replay_session(path, speed=1000.0)
-    await session.start(watching=False)
-    assert feed._task is not None
-    await feed._task
-    assert feed.ended
-    assert session.state.nodes["node1"].gpus[0].looks[-1].value.power == 10.0
-    with pytest.raises(TransportError, match="recording"):
-        session.transport("node1")
-    await session.close()
 
 
 async def test_it_is_small_and_its_lines_can_be_read(tmp_path: Path) -> None:

@@ -10,11 +10,10 @@ from typing import NamedTuple
 import pytest
 
 from collectors.fleet.sink import LinkChange
-from collectors.fleet.transport import TransportError
 from hangtop.session import recordings
 from hangtop.session.options import SessionOptions
 from hangtop.session.recording import Recorder
-from hangtop.session.recordings import EVERY, MOST_NODES, NotKeptError, autosaved
+from hangtop.session.recordings import EVERY, NotKeptError, autosaved
 from hangtop.session.replay import replay_session, run_to
 from hangtop.session.seek import SeekedSession
 from hangtop.session.session import Session
@@ -116,17 +115,6 @@ def test_what_the_session_keeps_itself_is_shown_as_far_as_it_was_known(tmp_path:
         assert found.state.nodes["node2"].link == ("lost" if after else "live")
 
 
-async def test_nobody_can_be_asked_in_a_moment(tmp_path: Path) -> None:
-    found = moment(watched(Paper(nodes=1, gpus=1), 5, tmp_path), 2)
-    assert not found.can_act
-    assert found.live
-    for ask in (found.transport, found.python, found.retry):
-        with pytest.raises(TransportError, match="node1: this is a recording"):
-            ask("node1")
-    await found.start(watching=False)
-    await found.close()
-
-
 def test_all_of_a_session_is_kept_and_played_again(tmp_path: Path) -> None:
     token = "hf_" + "Ab3" * 12
 
@@ -204,14 +192,3 @@ def test_what_saw_nothing_keeps_nothing_and_nothing_is_left(tmp_path: Path) -> N
     left.recordings.close()
     assert not [path for path in tmp_path.iterdir() if path.suffix == ".hangtop"]
     assert left.recordings.past is None
-
-
-def test_of_a_job_that_is_too_large_no_past_is_kept_and_it_says_so(tmp_path: Path) -> None:
-    session = Session(Paper(nodes=1).session(ticks=0).options, clock=lambda: NOW)
-    session.recordings.keep_past(tmp_path)
-    for number in range(MOST_NODES + 1):
-        session.samples(f"n{number}", [hello(NOW)], 1)
-    session.tick()
-    assert session.recordings.past is None
-    assert f"more than {MOST_NODES} nodes" in session.recordings.no_past
-    assert [*tmp_path.iterdir()] == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple, get_args, get_type_hints
 
@@ -11,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.fleet.sink import LinkChange
-from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts, TcpCounters
+from collectors.samples.fabric import PortCounters, PortFacts
 from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuProcesses
 from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import Helper, RankGone
@@ -112,26 +111,6 @@ def test_a_counter_that_began_again_keeps_its_growth(wire: Wire) -> None:
     port = node.ports["mlx5_0/1"]
     assert port.counters["link_downed"] - port.first["link_downed"] == 5
     assert port.rate("link_downed") == 2.0
-
-
-def test_a_flap_is_a_list_of_states_and_a_change(wire: Wire) -> None:
-    wire.say(PORT, at=1001.0)
-    wire.say(PORT._replace(state="DOWN", phys_state="Polling"), at=1002.0)
-    node = wire.say(PORT, at=1003.0)
-    states = [(look.at, look.value.state) for look in node.ports["mlx5_0/1"].changes]
-    assert states == [(1001.0, "ACTIVE"), (1002.0, "DOWN"), (1003.0, "ACTIVE")]
-    assert "port mlx5_0/1: ACTIVE LinkUp → DOWN Polling" in wire.changes
-
-
-def test_interfaces_and_tcp_have_rates(wire: Wire) -> None:
-    wire.say(Interface("eth0", 1500, 1000, True, ["10.0.0.1"], "physical"))
-    wire.say(InterfaceCounters("eth0", 100, 0, 0, 0, 0, 0), TcpCounters(1000, 10), at=1001.0)
-    node = wire.say(InterfaceCounters("eth0", 300, 50, 4, 1, 0, 0), TcpCounters(1200, 12), at=1002.0)
-    eth0 = node.interfaces["eth0"]
-    assert (eth0.received_per_s, eth0.sent_per_s, eth0.drops_grown) == (200.0, 50.0, 5)
-    assert (node.segments_per_s, node.retransmitted_per_s) == (200.0, 2.0)
-    wire.say(at=1005.0)
-    assert (eth0.received_per_s, node.segments_per_s) == (0.0, 0.0)
 
 
 def test_compute_apps_are_placed_by_bus_address_in_any_spelling(wire: Wire) -> None:
@@ -262,15 +241,3 @@ def test_no_sequence_of_valid_samples_breaks_it(chunks: Sequence[Sequence[NamedT
     hellos = [s for chunk in chunks for s in chunk if isinstance(s, Hello)]
     if hellos:
         assert wire.node.hello == hellos[-1]
-
-
-@given(st.lists(st.integers(0, 1000), min_size=2, max_size=30))
-def test_growth_is_never_negative_and_is_the_sum_of_all_growth(values: list[int]) -> None:
-    wire = Wire()
-    wire.say(hello(wire.now), PORT)
-    for value in values:
-        wire.say(PortCounters("mlx5_0", 1, "sysfs", {"x": value}), at=wire.now + 1)
-        assert (wire.node.ports["mlx5_0/1"].rate("x") or 0.0) >= 0.0
-    port = wire.node.ports["mlx5_0/1"]
-    expected = sum(b - a if b >= a else b for a, b in itertools.pairwise(values))
-    assert port.counters["x"] - port.first["x"] == expected

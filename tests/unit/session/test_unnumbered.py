@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from collectors.fleet.sink import LinkChange
-from collectors.samples.ranks import RankGone, RankProcess
+from collectors.samples.ranks import RankProcess
 from collectors.samples.stacks import Frame, StackDump, ThreadStack
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Rank
 from hangtop.diagnosis.unnumbered import Unnumbered
 from hangtop.diagnosis.verdict.verdict import diagnose
 from hangtop.diagnosis.waits.job_status import status_of_job
-from hangtop.session.job_selection import one_job
+from hangtop.session.job_selection import select_job
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 from tests.support.made import hello, process, pulse, tick
@@ -116,14 +116,6 @@ def test_a_number_that_comes_later_is_taken_up_by_the_same_process(watched: Watc
     ]
 
 
-def test_what_turns_out_to_be_no_rank_leaves_no_trace(watched: Watched) -> None:
-    watched.session.samples("node1", [nameless(50), nameless(51), RankGone(50, -1, 1000.0, ended=False)], 1)
-    assert pids(watched.session.job().ranks) == [51]
-    watched.session.samples("node1", [RankGone(51, -1, 1000.0)], 1)
-    (rank,) = watched.session.job().ranks
-    assert rank.gone_at == 1000.0
-
-
 def test_idle_notebooks_and_servers_are_listed_and_not_judged(watched: Watched) -> None:
     notebook = nameless(51, command="python -m ipykernel_launcher -f kernel.json", user="ann", uid=1000)
     watched.session.samples("node1", [notebook], 1)
@@ -153,14 +145,14 @@ def test_processes_that_run_what_the_ranks_run_are_of_the_job() -> None:
     same = of("node2", nameless(30, command="python train.py"))
     meets = of("node2", nameless(31, command="python other.py", master_port=29500))
     another = of("node2", nameless(32, command="python train.py", uid=1000))
-    parted = one_job([*ranks, same, meets, another])
+    parted = select_job([*ranks, same, meets, another])
     assert (pids(parted.ranks), pids(parted.bystanders), parted.others) == ([20, 21, 30, 31], [32], ())
 
 
 def test_of_processes_without_numbers_the_largest_group_is_the_job() -> None:
     job = [of(node, nameless(pid)) for node in ("node1", "node2") for pid in (51, 52)]
     notebook = of("node1", nameless(60, command="python -m ipykernel", started=500.0))
-    parted = one_job([notebook, *job])
+    parted = select_job([notebook, *job])
     assert (pids(parted.ranks), pids(parted.bystanders)) == ([51, 51, 52, 52], [60])
 
 
@@ -168,13 +160,5 @@ def test_two_jobs_of_one_program_are_told_apart_by_where_they_meet() -> None:
     large = [of("node1", nameless(pid, master_port=29500)) for pid in (51, 52, 53)]
     small = [of("node1", nameless(pid, master_port=29501)) for pid in (61, 62)]
     early = of("node1", nameless(54))
-    parted = one_job([*small, *large, early])
+    parted = select_job([*small, *large, early])
     assert (pids(parted.ranks), pids(parted.bystanders)) == ([51, 52, 53, 54], [61, 62])
-
-
-def test_a_notebook_beside_a_job_that_has_ended_is_not_the_job() -> None:
-    ended = [of("node1", process(rank, 20 + rank), gone_at=90.0) for rank in range(2)]
-    notebook = of("node1", nameless(60, started=10.0))
-    parted = one_job([*ended, notebook])
-    assert (pids(parted.ranks), pids(parted.bystanders)) == ([20, 21], [60])
-    assert pids(one_job([*ended, of("node1", nameless(61, started=100.0))]).ranks) == [61], "one that came after it is"
