@@ -1,4 +1,4 @@
-"""Asking a program of ours on a node once: lines in, one after another, with a deadline."""
+"""One run of a hangtop program on a node: its lines, with a deadline."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Which pairs to measure, in which order, until the bad node or link stands alone.
+"""The order in which pairs of nodes are measured, to isolate the bad node or link.
 
-Up to :data:`FULL_TOURNAMENT` nodes every pair meets once, above, neighbours first and then the suspects against nodes
+Up to :data:`FULL_TOURNAMENT` nodes every pair is measured once; above, neighbours, and then the suspects against nodes
 that are well. A node that fails with two nodes that are well with others is not tried with a third: a failing pair
 takes seconds, and a fourth failure proves no more than the second.
 """
@@ -17,21 +17,21 @@ from collectors.samples.probes import ProbePair
 FULL_TOURNAMENT = 8
 """Up to this many nodes every pair is measured."""
 WITNESSES = 2
-"""Above it, every suspect meets this many nodes that are well; and so many failures with such nodes are enough."""
+"""Above it, nodes that are well against which each suspect is measured; as many failures are proof."""
 SLOW_SHARE = 1 / 3
-"""Of the median: what is slower stands out."""
+"""Share of the median under which a pair is slow."""
 DOUBTFUL_SHARE = 1 / 2
-"""Of the median: what is slower is looked at once more, for the median may yet rise."""
+"""Share of the median under which a pair is measured again, because the median may still rise."""
 AMONG_THREE = 3
-"""Pairs: of three nodes one that is slow makes two of them slow, and the median with them."""
+"""Pairs: among three nodes, one slow node makes two of three pairs slow, and the median with them."""
 LOOKS = 2
-"""So often, at most."""
+"""Repeated measurements, at most."""
 
 Pair = tuple[str, str]
 
 
 class Bisection:
-    """Measures pairs of nodes by ``measure``; what it found is in ``pairs``."""
+    """Measures pairs of nodes by ``measure``; the results are in ``pairs``."""
 
     def __init__(
         self, measure: Callable[[str, str], Awaitable[ProbePair]], progress: Callable[[str], None] = lambda _: None
@@ -41,7 +41,7 @@ class Bisection:
         self._progress = progress
 
     async def run(self, names: tuple[str, ...], *, every: bool = False) -> None:
-        """Measure until the pairs tell who is bad; with ``every``, all pairs whatever the number of nodes."""
+        """Measure until the bad node or link is isolated; with ``every``, all pairs."""
         every = every or len(names) <= FULL_TOURNAMENT
         rounds = tournament(names) if every else _neighbours(names)
         for number, pairs in enumerate(rounds, start=1):
@@ -53,7 +53,7 @@ class Bisection:
         await self._second_look()
 
     def given_up(self) -> set[str]:
-        """Nodes without one good pair, that failed with enough nodes which have one."""
+        """Nodes without a good pair that failed with enough nodes that have one."""
         good = {name for key, pair in self.pairs.items() if pair.busbw is not None for name in key}
         failures: dict[str, int] = {}
         for (a, b), pair in self.pairs.items():
@@ -63,7 +63,7 @@ class Bisection:
         return {name for name, count in failures.items() if count >= WITNESSES and name not in good}
 
     async def _suspects(self, names: tuple[str, ...]) -> None:
-        """Let every node of a bad pair meet nodes that are known to be good, to see whose fault the pair was."""
+        """Measure each node of a bad pair against good nodes, to tell which of the two is bad."""
         doubtful = sorted({name for pair in self._standing_out() for name in pair})
         good = [name for name in names if name not in doubtful]
         if not doubtful or not good:
@@ -94,7 +94,7 @@ class Bisection:
                     confirmed.update({a: confirmed.get(a, 0) + 1, b: confirmed.get(b, 0) + 1})
 
     def _usual(self) -> float:
-        """What a pair should reach, by the others."""
+        """The usual speed of a pair."""
         speeds = [pair.busbw for pair in self.pairs.values() if pair.busbw]
         if len(speeds) <= AMONG_THREE:
             return max(speeds, default=0.0)
@@ -123,7 +123,7 @@ def _neighbours(names: tuple[str, ...]) -> list[list[Pair]]:
 
 
 def _mean(*shares: float | None) -> float | None:
-    """Of the shares that are known: what was lost in one look is not undone by luck in the next."""
+    """Mean of the known shares, so that one lucky measurement does not hide a loss."""
     known = [share for share in shares if share is not None]
     return statistics.fmean(known) if known else None
 

@@ -1,4 +1,4 @@
-"""What NCCL's log of the probe itself says about its way between the nodes: the network, GPU Direct RDMA, channels.
+"""NCCL's own log of the probe: the network between the nodes, GPU Direct RDMA, channels.
 
 The log comes through the worker's own output (see ``remote/worker.py``) and is never written to a disk. Versions,
 networks and devices are read by the parser of all logs; the lines of channels, which that one leaves out because a
@@ -19,7 +19,7 @@ _DIRECT = re.compile(rb"GPU Direct RDMA (?P<word>Enabled|Disabled) for")
 
 
 def network_of(log: bytes) -> dict[str, str]:
-    """What one node's log says, by the names of :class:`~collectors.samples.probes.ProbeReport`; empty for none."""
+    """Facts in one node's log, by the names of :class:`~collectors.samples.probes.ProbeReport`; empty for none."""
     parser = LogParser("probe")
     events = [*parser.feed(log), *parser.close()]
     paths = list(_OVER_NET.finditer(log))
@@ -36,7 +36,7 @@ def network_of(log: bytes) -> dict[str, str]:
 
 
 def _last(events: list[LogEvent], kind: str, field: str) -> str:
-    """The value that was said last; empty when it was never said."""
+    """The last value; empty for none."""
     return next((str(event.data[field]) for event in reversed(events) if event.kind == kind), "")
 
 

@@ -1,8 +1,8 @@
-"""Runs NVIDIA's nccl-tests on each node by itself, where the node has them: the same collective by other hands.
+"""NVIDIA's nccl-tests on each node by itself, where the node has them: the same collective measured by another program.
 
-Only within a node. Between nodes they need MPI: mpirun logs in from one node to the others with keys of its own and
-starts daemons there. Those are out of reach of what ends our processes when a connection does, so the probe starts
-none; it measures what crosses nodes itself, and shows the command of :func:`across` to who may run it.
+Between nodes they need mpirun, which logs in from one node to the others and starts daemons there that would outlive
+hangtop's connection. The probe does not start mpirun; it measures between nodes itself, and shows the command of
+:func:`across`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FOLDERS = (
     "/opt/amazon/nccl-tests/build",
     "/usr/local/nccl-tests/build",
 )
-"""Where images and makers of clusters put them, after PATH: taken only where root alone could have put them there."""
+"""Folders of common images, searched after PATH; a program counts only if it and its folder belong to root."""
 SECONDS = 40.0
 """Most that one run may take."""
 KEPT = 1 << 20

@@ -1,4 +1,4 @@
-"""What to run where: the ranks of a probe, its sizes and its bounds."""
+"""The plan of a probe: its ranks, sizes and time limits."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ProbePlan:
     sizes: tuple[int, ...] = (1 << 20, 1 << 22, 1 << 24)
     python: str = ""
     barrier: float = 5.0
-    """Until the barrier, everybody must have come."""
+    """For all ranks to reach the barrier."""
     timeout: float = 8.0
     """Of one collective."""
     budget: float = 0.25
@@ -47,7 +47,7 @@ class ProbePlan:
     """One operation that takes longer ends the doubling of sizes."""
     straggler_rounds: int = 20
     import_time: float = 60.0
-    """torch may take this long to import, on a cold file system."""
+    """For the import of torch, on a cold file system."""
     bisect: str = "auto"
     """``auto``: every pair of a few nodes, neighbours and suspects of many; ``always``: every pair; ``never``."""
     ranks_per_node: int = 1
@@ -104,7 +104,7 @@ def parse_sizes(text: str) -> tuple[int, ...]:
 
 
 def tournament(names: tuple[str, ...]) -> list[list[tuple[str, str]]]:
-    """Rounds in which every pair meets once and nobody is in two pairs of a round (the circle method)."""
+    """Rounds in which every pair occurs once and no node is in two pairs of a round (the circle method)."""
     players: list[str | None] = list(names)
     if len(players) % 2:
         players.append(None)

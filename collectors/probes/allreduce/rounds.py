@@ -1,4 +1,4 @@
-"""One round of a probe: a process group over some of the workers, its reports gathered until all are done."""
+"""One round of a probe: a process group over some of the workers, and the collection of their reports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GRACE = 3.0
 MOST_FIGURES = 4096
 """Figures of a round that are kept."""
 MOST_WAITING = 65536
-"""Reports of a round that wait to be entered; what comes faster than that is made up."""
+"""Reports of a round that may wait to be processed; more are no honest worker's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Seat:
 
 @dataclass(slots=True)
 class RoundOutcome:
-    """What one round came to, by rank within the round."""
+    """The result of one round, by rank within the round."""
 
     seats: Sequence[Seat]
     absent: set[int] = field(default_factory=set)
@@ -63,7 +63,7 @@ class RoundOutcome:
 
     @property
     def apart(self) -> bool:
-        """True when somebody did not get as far as the store: after that, who keeps it makes no difference."""
+        """True when a rank did not reach the store."""
         return bool(self.absent) or any(why.startswith(("store:", "barrier:")) for why in self.failed.values())
 
     def complaint(self) -> str:
@@ -81,7 +81,7 @@ class RoundOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a round shall do; times in seconds."""
+    """The work of a round; times in seconds."""
 
     operations: tuple[str, ...]
     sizes: tuple[int, ...]
@@ -189,12 +189,12 @@ def _other_end(seats: Sequence[Seat]) -> list[int | str]:
 
 
 def _hurry(limit: asyncio.Timeout) -> None:
-    """Somebody has failed: the others have a moment left."""
+    """Shorten the deadline, because a rank has failed."""
     limit.reschedule(min(limit.when() or inf, asyncio.get_running_loop().time() + GRACE))
 
 
 def _note(outcome: RoundOutcome, report: reports.WorkerReport) -> None:
-    """Enter one report; ranks that the round does not have are passed over."""
+    """Add one report; ranks that the round does not have are ignored."""
     ranks = range(len(outcome.seats))
     match report:
         case reports.Finished(rank=rank) if rank in ranks:

@@ -1,4 +1,4 @@
-"""The whole probe: start the workers, measure all together, then pairs until the bad node or link stands alone."""
+"""The whole collective probe: it starts the workers, measures all nodes together, then pairs to isolate the bad one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from collectors.samples.probes import NcclTest, ProbeFigure, ProbePair, ProbeRan
 PAIR_BARRIER = 3.0
 """Seconds in which two nodes must have met."""
 WHOLE = 1
-"""Number of the round in which all take part: always the first."""
+"""Number of the round of all nodes: always the first."""
 
 LATE = 1.3
 """Time for equal work over the median, from which on it is looked at once more."""
@@ -122,7 +122,7 @@ class AllreduceProbe:
         return self._report(at, whole, absent)
 
     async def _once_more_late(self, whole: RoundOutcome) -> None:
-        """Let all do equal work again when somebody was late: one look proves nothing, the better one counts."""
+        """Repeat the equal work when a rank was late; the better of the two results counts."""
         usual = statistics.median(whole.work) if whole.work else 0.0
         if max(whole.work, default=0.0) <= LATE * usual:
             return
@@ -135,7 +135,7 @@ class AllreduceProbe:
             whole.work = [min(a / usual, b / then) * usual for a, b in zip(whole.work, again.work, strict=True)]
 
     def _read_logs(self) -> None:
-        """What NCCL said of its way in the round of all nodes, before the pairs' rounds push it out of memory."""
+        """Read NCCL's log of the round of all nodes, before the pairs' rounds push it out of the buffer."""
         for name, worker in self._workers.items():
             said = network_of(bytes(worker.log))
             if said:

@@ -1,4 +1,4 @@
-"""The probe's processes on the nodes, as seen from here: start one, tell it what to do, take its reports."""
+"""The probe's processes on the nodes, seen from this machine: start, commands, reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asks every node what it takes the others' names for, and measures with iperf3 where two nodes have it."""
+"""Name resolution and firewalls of every node, and iperf3 between two nodes that have it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _observation = answer(Observation)
 
 @dataclass(slots=True)
 class Around:
-    """Answers by node, and why others gave none."""
+    """Answers by node, and errors of nodes without an answer."""
 
     answers: dict[str, list[Observation]] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)

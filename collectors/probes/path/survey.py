@@ -39,7 +39,7 @@ class PathNode:
 
 
 def rounds(names: Sequence[str]) -> list[list[tuple[str, str]]]:
-    """Who is measured with whom, and when: in one round nobody is in two pairs, so that links are not shared."""
+    """Rounds of pairs; in one round no node is in two pairs, so that links are not shared."""
     if len(names) <= ALL_PAIRS:
         return tournament(tuple(names))
     return [[(names[0], name)] for name in names[1:]]

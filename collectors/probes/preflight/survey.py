@@ -1,4 +1,4 @@
-"""The survey of all nodes: everybody looks at itself and listens, then everybody tries to reach the others."""
+"""The survey of all nodes: each node checks itself and listens, then the nodes connect to each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the repairs' programs on a node and takes their answers; what each will do is said here, word for word."""
+"""Runs the repairs' programs on a node and takes their answers; :func:`signal_command` gives the exact command."""
 
 from __future__ import annotations
 

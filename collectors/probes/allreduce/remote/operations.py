@@ -1,4 +1,4 @@
-"""The collectives that the probe measures: their buffers, their call, and the proof that every value came out right.
+"""The collectives that the probe measures: buffers, call, and check of every value.
 
 ``size`` means what it means in nccl-tests (doc/PERFORMANCE.md there): for all_gather and reduce_scatter the whole
 buffer over all ranks, for the others the buffer of one rank. Values are small whole numbers, exact in float32 for any
@@ -65,7 +65,7 @@ class Operation:
             self._ring()
 
     def _ring(self) -> None:
-        """Send to the next rank and receive from the one before, posted together so that nobody waits for a turn."""
+        """Send to the next rank and receive from the one before, posted together so that no rank waits for another."""
         import torch.distributed as dist
 
         after, before = (self.rank + 1) % self.world, (self.rank - 1) % self.world

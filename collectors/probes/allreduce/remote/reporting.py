@@ -1,4 +1,4 @@
-"""What the processes of a worker say: one line a report, ``[kind, {…}]``, read by ``allreduce/reports.py``."""
+"""Reports of a worker's processes: one line a report, ``[kind, {…}]``, read by ``allreduce/reports.py``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""One round of the collective probe on one rank: who is there, then what each operation takes.
+"""One round of the collective probe on one rank: the ranks meet, then time each operation.
 
-A round is one process group: its rank 0 opens a store on a free port and reports it, the others are told. Everybody
-signs in; who did not come is named by rank 0 before any collective is tried, so an absent node costs seconds, not the
-collective's time-out.
+A round is one process group. Its rank 0 opens a store on a free port and reports it, and the other ranks sign in there.
+Rank 0 names absent ranks before any collective is tried, so that an absent node costs seconds, not the collective's
+time-out.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Round:
         return dist.TCPStore(host, int(port), None, False, timeout=self.timeout, wait_for_workers=False)
 
     def _everybody_is_here(self, store: Any) -> bool:
-        """Sign in; rank 0 waits for the others at most the barrier's time and tells everybody who came."""
+        """Sign in; rank 0 waits for the others for the barrier's time and publishes which ranks came."""
         store.set("here/%d" % self.rank, "1")
         if self.rank == 0:
             missing = self._wait_for(store, "here", time.monotonic() + float(self.command["barrier"]))
@@ -158,7 +158,7 @@ class Round:
             report("latency", id=self.command["id"], median_us=round(median * 1e6, 1))
 
     def _stragglers(self, rounds: int) -> None:
-        """Every rank does the same work, then all meet: how long each takes for its work tells who arrives late."""
+        """Every rank does the same work, then all meet: the time of each rank's work tells which rank is slow."""
         import torch
         import torch.distributed as dist
 
@@ -193,7 +193,7 @@ class Round:
                 return
 
     def _one_size(self, op: str, size: int) -> Tuple[float, List[bool], List[int]]:
-        """Seconds of one operation (slowest rank, mean over repeats), who has right values, who has odd bits."""
+        """Seconds of one operation (slowest rank, mean over repeats), ranks with wrong values, with other bits."""
         from collectors.probes.allreduce.remote.operations import Operation
 
         operation = Operation(op, size, self.rank, self.world, self.device)

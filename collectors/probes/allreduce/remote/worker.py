@@ -1,4 +1,4 @@
-"""Runs on a node under the job's own interpreter: joins the rounds that it is told to, measures, and reports.
+"""The worker on a node, under the job's own interpreter: it joins rounds, measures and reports.
 
 torch is imported once, then one process is forked per local rank. Every line of standard input is a command for the
 local ranks that it names (those under ``fresh`` are forked anew before); every line of standard output a report,

@@ -1,4 +1,4 @@
-"""What the InfiniBand tools print, read: text in, values out.
+"""Parsing of the InfiniBand tools' output.
 
 Formats: rdma-core's libibverbs/examples/devinfo.c, infiniband-diags/ibtracert.c and ibping.c; perftest's
 src/perftest_parameters.h (RESULT_FMT_G and REPORT_FMT: the unit stands in the heading, figures below it).

@@ -1,4 +1,4 @@
-"""Sends a signal to processes of one node, and to nobody else: their start time is checked by who signals.
+"""Sends a signal to processes of one node, after a check of their start time.
 
 With a pidfd (Linux 5.3, Python 3.9) the check holds for ever: the descriptor is opened first, then the start time read;
 if it is the right one, the descriptor is that process's, whatever becomes of the number. Without one the start time is

@@ -31,7 +31,7 @@ END = Curable("end", 0, 0, 0.0, 0, "", "", "", "", "", "", [], False, "")
 
 
 class Doom(NamedTuple):
-    """Whether an orphan's run is certainly over, and why it is one."""
+    """Why a process is an orphan, and if its run is certainly over."""
 
     sure: bool
     why: str
