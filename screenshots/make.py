@@ -90,7 +90,7 @@ async def shoot(theme: str) -> None:
                 await until(lambda: session.now() - disturbed(session) > CALM, CALM_WITHIN)
             except TimeoutError:
                 print("the machine is not calm: the overview shows nodes that came late", file=sys.stderr)
-            while app.scene.timeline.name != "1m":
+            while app.model.timeline.name != "1m":
                 await pilot.press("left_square_bracket")
             for number, panel in enumerate(PANELS, start=1):
                 if panel.name in HEALTHY:

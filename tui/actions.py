@@ -9,17 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from textual.binding import Binding
 
-from tui.handlers import going, own, probes, repairs, scrubbing, stacks, tables, traces
+from tui.handlers import going, own, probes, repairs, scrubbing, stacks, tables
 from tui.handlers.ask import asks
 from tui.handlers.tables import on_table
-from tui.host import Host
 from tui.panels.registry import PANELS
 from tui.widgets.lines import Move
 
-Run = Callable[[Host], object]
+if TYPE_CHECKING:
+    from tui.app import HangtopApp
+
+Run = Callable[["HangtopApp"], object]
 
 
 class Touch(Enum):
@@ -170,19 +173,19 @@ ACTIONS: tuple[Action, ...] = (
     Action("stacks.all", "D", "Dump all", "Look at the stacks of all ranks, without pausing them.",
            stacks.dump(everybody=True), "Job", "", 5, looks=True),
     Action("stacks.native", "ctrl+n", "Dump native", "Stacks with native frames: 0.5 s of CPU, 25 ms of pause a rank.",
-           asks(stacks.native), "Job", "ranks", 0, Touch.JOB),
+           stacks.native, "Job", "ranks", 0, Touch.JOB),
     Action("stacks.sample", "s", "Look", "All looks at the stacks together, then each alone.",
            going.next_sample, "Stacks", "samples", 3),
     Action("stacks.tree", "b", "Tree", "The prefix tree of all threads, or the groups again.",
            going.toggle_tree, "Stacks", "samples", 3),
     Action("stacks.flame", "f", "Flame graph", "Sample the marked ranks for 10 s without pausing them; SVG and a tree.",
-           asks(probes.flame_graph), "Job", "ranks", 0, Touch.NODE),
+           probes.flame_graph, "Job", "ranks", 0, Touch.NODE),
     Action("probe.collectives", "a", "Probe", "Measure collectives between all nodes; loads their network for seconds.",
            asks(probes.collectives), "Job", "", 0, Touch.JOB),
     Action("probe.path", "P", "Path", "Measure the path between all nodes: MTU, loss, throughput; loads their network.",
            asks(probes.path), "Job", "", 0, Touch.JOB),
     Action("traces", "t", "Traces", "What profiler traces, here or on the nodes, say of compute and waits.",
-           traces.ask_traces, "Job", "", 0),
+           probes.ask_traces, "Job", "", 0),
     Action("recorder", "r", "Recorder", "Ask the ranks for flight recorder dumps; the job goes on.",
            asks(probes.recorders), "Job", "", 0, Touch.JOB),
     Action("lint", "e", "Environment", "What is wrong with the settings of all ranks.",
@@ -200,10 +203,10 @@ ACTIONS: tuple[Action, ...] = (
     Action("again", "A", "Try again", "Connect to a lost node now; what was left unanswered is asked once more.",
            own.try_again, "Job", "again"),
     Action("palette", "colon,ctrl+p", "Commands", "Find any action, node or theme by its name.",
-           own.open_palette, "hangtop", "", 2),
-    Action("help", "question_mark,f1", "Help", "All keys.", own.show_help, "hangtop", "", 2),
+           lambda app: app.open_palette(), "hangtop", "", 2),
+    Action("help", "question_mark,f1", "Help", "All keys.", lambda app: app.open_help(), "hangtop", "", 2),
     Action("theme", "ctrl+t", "Theme", "Change the colours.", own.next_theme, "hangtop"),
-    Action("redraw", "ctrl+l", "Redraw", "Draw the whole screen anew.", own.redraw, "hangtop"),
+    Action("redraw", "ctrl+l", "Redraw", "Draw the whole screen anew.", lambda app: app.redraw_all(), "hangtop"),
     Action("suspend", "ctrl+z", "To the shell", "Leave the terminal to the shell; fg there brings the screen back.",
            own.suspend, "hangtop", over=True),
     Action("quit", "q,ctrl+q,ctrl+c", "Quit", "Leave hangtop; asks once while the job hangs. Nothing stays on nodes.",

@@ -11,10 +11,9 @@ import sys
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from textual import on
-from textual.app import ComposeResult
+from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.filter import ANSIToTruecolor, LineFilter, NoColor
 from textual.screen import Screen
@@ -22,28 +21,26 @@ from textual.theme import Theme
 from textual.worker import Worker, WorkerState
 
 from collectors.fleet.transport import TransportError
-from tui.actions import ACTIONS, BY_ID, Action, Touch, bindings
-from tui.alarm import Alarm, notification
-from tui.frame import Crumbs, KeyFooter, PanelTabs
-from tui.handlers.ask import refusals
-from tui.handlers.scrubbing import advance, go
-from tui.host import KEPT, Host
+from hangtop.session.session import Session
+from tui.actions import BY_ID, Action, Touch, bindings
+from tui.handlers.ask import Refused, refusals
+from tui.handlers.scrubbing import advance
 from tui.looks.ascii import AsciiFilter
 from tui.looks.format import reason
 from tui.looks.keys import shown_keys
-from tui.looks.theme import THEMES, Ink, ink_of
+from tui.looks.text import harmless
+from tui.looks.theme import THEMES, Palette, palette_of
+from tui.main_screen import MainScreen
 from tui.options import ScreenOptions
-from tui.order import Refused
-from tui.panels.base import StacksOpened
-from tui.panels.filterline import FilterLine
+from tui.panels.base import Panel, Place
 from tui.panels.registry import PANELS
-from tui.scene import Scene
 from tui.stage import Stage
-from tui.subject import Subject
-from tui.terminal import TerminalDriver
-from tui.widgets.banner import Banner
-from tui.widgets.chart import TimeChart
-from tui.widgets.lines import Lines
+from tui.terminal import Alarm, TerminalDriver, load_tmux_buffer, notification
+from tui.view_model import ViewModel
+from tui.widgets.lines import Content, Lines
+
+if TYPE_CHECKING:
+    from textual.notifications import SeverityLevel
 
 COST_PERIOD = 2.0
 """Seconds between two looks at hangtop's own CPU and memory."""
@@ -51,17 +48,15 @@ ARRIVALS = 0.1
 """Seconds between two looks at whether a node has come, at the start of a small job."""
 FEW = 64
 """Nodes of which each is drawn as it comes."""
+KEPT = 50
+"""Answers that are kept, the newest ones."""
 BEGINNING = "session"
 """Name of the worker that begins the session: where it fails nothing can be shown, now or later."""
 
 __all__ = ["HangtopApp", "ScreenOptions"]
 
 
-class MainScreen(Screen[None], inherit_bindings=False):
-    """The screen under all dialogs; it has no keys of its own (Textual's would take Tab)."""
-
-
-class HangtopApp(Host, inherit_bindings=False):
+class HangtopApp(App[None], inherit_bindings=False):
     """The screen of one session. It draws the session's state and never changes it."""
 
     TITLE = "hangtop"
@@ -69,23 +64,22 @@ class HangtopApp(Host, inherit_bindings=False):
     CSS_PATH = "app.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings()]
 
-    def __init__(self, session: Subject, options: ScreenOptions | None = None) -> None:
+    def __init__(self, session: Session, options: ScreenOptions | None = None) -> None:
         self.options = options or ScreenOptions()
         self._plain = self.options.no_color or "NO_COLOR" in os.environ
         super().__init__(driver_class=TerminalDriver, ansi_color=True if self._plain else None)
         self.head = self.session = session
-        self.scene = Scene(session, plain=self.options.ascii)
+        """What is live, or played; and what is shown: that, or a moment of its past."""
+        self.model = ViewModel(session, plain=self.options.ascii)
         moves = session.can_act or session.player is not None  # files have but one moment
-        self.stage = Stage(self.scene, PANELS[0].name if moves else "findings")
-        self.banner, self.tabs, self.crumbs, self.footer = Banner(self.scene), PanelTabs(), Crumbs(), KeyFooter()
-        self.results = deque(maxlen=KEPT)
+        self.main = MainScreen(self.model, PANELS[0].name if moves else "findings")
+        self.results: deque[tuple[float, str, Content]] = deque(maxlen=KEPT)
+        """Answers that were asked for, the newest last: when, title, text."""
         self.never_began: BaseException | None = None
         """Why the session could not begin: the application ends then."""
         self._alarm = Alarm()
         self._ticked = time.monotonic()
         self._came = 0
-        self._keys: object = None
-        """What the footer's keys depend on."""
         self._last_filters: list[LineFilter] = [NoColor()] if self._plain else []
         if self.options.ascii:
             self._last_filters.append(AsciiFilter())
@@ -93,7 +87,7 @@ class HangtopApp(Host, inherit_bindings=False):
         for theme in THEMES:
             self.register_theme(theme)
         self.theme = self._first_theme()
-        self.ink: Ink = ink_of(self.current_theme, plain=self._plain)
+        self.palette: Palette = palette_of(self.current_theme, plain=self._plain)
         self.set_keymap({name: keys for name, keys in self.options.keymap.items() if name in BY_ID})
 
     def _first_theme(self) -> str:
@@ -103,32 +97,32 @@ class HangtopApp(Host, inherit_bindings=False):
             return self.options.theme
         return "hangtop-16" if self.console.color_system == "standard" else "hangtop"
 
+    @property
+    def stage(self) -> Stage:
+        """The panels."""
+        return self.main.stage
+
+    @property
+    def panel(self) -> Panel:
+        """The panel on top."""
+        return self.stage.panel
+
     # --- its life ------------------------------------------------------------------------------------------------
 
     def get_default_screen(self) -> Screen[None]:
-        """The screen without keys of its own."""
-        return MainScreen(id="_default")
-
-    def compose(self) -> ComposeResult:
-        """Verdict, panels by number, the way here, the panel, the keys."""
-        yield self.banner
-        yield self.tabs
-        yield self.crumbs
-        yield self.stage
-        yield self.footer
+        """The screen under all dialogs."""
+        return self.main
 
     def on_mount(self) -> None:
         """Everything but the first frame waits for the first frame."""
         self.theme_changed_signal.subscribe(self, self._recolour)
         self.app_resume_signal.subscribe(self, lambda _: self.redraw_all())  # the shell has written over it
-        self.panel.main.focus()
-        self.tick()
         self.call_after_refresh(self._begin)
 
     def _begin(self) -> None:
         self.run_worker(self._start(), name=BEGINNING, exit_on_error=False)
         self.set_interval(min(10.0, max(0.25, self.options.refresh)), self.tick)
-        self.set_interval(COST_PERIOD, self.footer.measure)
+        self.set_interval(COST_PERIOD, self.main.footer.measure)
         self._arriving = self.set_interval(ARRIVALS, self._look_for_arrivals)
         # what is there now stays: no collection need look at it again
         gc.freeze()
@@ -175,27 +169,11 @@ class HangtopApp(Host, inherit_bindings=False):
         """Draw the latest state, once; under a dialog, too."""
         now = time.monotonic()
         passed, self._ticked = now - self._ticked, now
-        if self.scene.timeline.playing:
+        if self.model.timeline.playing:
             advance(self, passed)
-        self.scene.turn()
-        self._announce()
-        self.panel.draw()
-        self.banner.draw()
-        self.draw_frame()
-
-    def draw_frame(self) -> None:
-        """Draw what stands around the panel: another one may be on top, or the cursor elsewhere in it."""
-        session, panel = self.session, self.panel
-        hidden = () if session.can_act else self.scene.without_anything
-        self.tabs.tell(self.stage.top, len(session.verdict.findings) if session.verdict else 0, hidden)
-        self.crumbs.tell(self.stage.trail, panel.query_text)
-        keys = panel.can, session.can_act
-        if keys != self._keys:
-            self._keys = keys
-            self.footer.leave_out(
-                [one.binding for one in ACTIONS if not (one.valid(keys[0]) and (keys[1] or not one.asks))]
-            )
-            self.refresh_bindings()
+        self.model.turn()
+        self._ring()
+        self.main.draw()
 
     def _look_for_arrivals(self) -> None:
         """Draw nodes as they come rather than up to a second later."""
@@ -207,9 +185,8 @@ class HangtopApp(Host, inherit_bindings=False):
         if 0 < came == len(links):
             self._arriving.stop()
 
-    def _announce(self) -> None:
-        news = self._alarm.news(self.head.verdict)
-        if news and self.options.bell:
+    def _ring(self) -> None:
+        if (news := self._alarm.news(self.head.verdict)) and self.options.bell:
             self.bell()
             if not self.is_headless and sys.__stderr__ is not None:
                 # whole, between two frames: the screen is written there, too
@@ -217,7 +194,7 @@ class HangtopApp(Host, inherit_bindings=False):
                 sys.__stderr__.flush()
 
     def _recolour(self, theme: Theme) -> None:
-        self.ink = ink_of(theme, plain=self._plain)
+        self.palette = palette_of(theme, plain=self._plain)
         self.redraw_all()
 
     def redraw_all(self) -> None:
@@ -271,44 +248,65 @@ class HangtopApp(Host, inherit_bindings=False):
         except Refused as error:
             self._tell_failure(error)
         if len(self.screen_stack) == 1:
-            self.draw_frame()
+            self.main.draw_frame()
 
     def start(self, action: str) -> None:
         """Run an action, by its id, from where one cannot wait for it."""
         self.run_worker(self.action_do(action), name=action, exit_on_error=False)
 
-    @on(PanelTabs.Chosen)
-    async def open_chosen(self, event: PanelTabs.Chosen) -> None:
-        """A title was clicked."""
-        await self.action_do(f"panel.{event.panel}")
-
-    @on(FilterLine.Left)
-    def draw_filtered(self) -> None:
-        """The filter's line was left."""
+    async def go(self, place: Place) -> None:
+        """Go in, and draw."""
+        await self.stage.go(place)
         self.tick()
 
-    @on(Lines.Entered)
-    async def enter_clicked(self) -> None:
-        """What is under the mouse was clicked twice."""
-        await self.action_do("enter")
+    def start_going(self, place: Place) -> None:
+        """Go to a place from where one cannot wait for it."""
+        self.run_worker(self.go(place), name="go", exit_on_error=False)
 
-    @on(TimeChart.Scrubbed)
-    async def show_clicked(self, event: TimeChart.Scrubbed) -> None:
-        """A moment of the line of time was clicked."""
-        await go(self, event.at)
+    def show_session(self, session: Session) -> None:
+        """Show another moment: the session itself, or one that was made of its past."""
+        if session is not self.session:
+            self.session = session
+            self.model.show(session)
+            self.renew_panels()
+        self.tick()
 
-    @on(StacksOpened)
-    def open_stacks(self, event: StacksOpened) -> None:
-        """A group was gone into."""
-        from tui.dialogs.stack import StackDialog
+    def renew_panels(self) -> None:
+        """Another moment than before is shown: nothing that was worked out from the last one is true."""
+        for panel in self.stage.panels.values():
+            panel.renew()
 
-        self.push_screen(StackDialog(event.dumps, event.nodes))
+    # --- what is said ----------------------------------------------------------------------------------------------
+
+    def say(self, text: str, severity: SeverityLevel = "information") -> None:
+        """Show a short message; never read as markup."""
+        self.notify(harmless(text), severity=severity, markup=False, timeout=4 if severity == "information" else 8)
+
+    def copy_to_clipboard(self, text: str) -> None:
+        """Copy to the terminal's clipboard, and within tmux to its buffer: tmux by default takes no OSC 52."""
+        super().copy_to_clipboard(text)
+        if os.environ.get("TMUX"):
+            self.run_worker(load_tmux_buffer(text), name="copy", exit_on_error=False)
+
+    def keep(self, title: str, content: Content) -> None:
+        """Keep an answer, to be read again."""
+        self.results.append((self.session.now(), title, content))
+
+    def answer(self, title: str, content: Content) -> None:
+        """Show an answer, and keep it."""
+        from tui.dialogs.base import TextDialog
+
+        self.keep(title, content)
+        self.push_screen(TextDialog(title, content))
 
     def open_palette(self) -> None:
         """Open the command palette."""
-        from tui.palette import ActionsProvider, Palette
+        from textual.command import CommandPalette
 
-        self.push_screen(Palette([ActionsProvider], placeholder="an action, a rank, a finding, a column, a node …"))
+        from tui.commands import ActionsProvider
+
+        placeholder = "an action, a rank, a finding, a column, a node …"
+        self.push_screen(CommandPalette([ActionsProvider], placeholder=placeholder))
 
     def open_help(self) -> None:
         """Show all keys."""

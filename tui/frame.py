@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.widgets import Footer, Static, Tab, Tabs
 
 from tui.looks.text import cells
-from tui.looks.theme import Tone
+from tui.looks.theme import Colour
 from tui.panels.registry import PANELS
 from tui.widgets.lines import Bar, Piece
 
@@ -73,10 +73,10 @@ class Crumbs(Bar):
         self.display = bool(trail or query)
         pieces: list[Piece] = []
         for place, step in enumerate(trail):
-            pieces += [(" › " if place else " ", Tone.ACCENT), (step, Tone.INFO)]
+            pieces += [(" › " if place else " ", Colour.ACCENT), (step, Colour.INFO)]
         if query:
-            pieces += [("  filter ", Tone.DIM), (query, Tone.INFO)]
-        self.show([*pieces, ("   Esc takes it away" if query else "   Esc goes back", Tone.DIM)])
+            pieces += [("  filter ", Colour.DIM), (query, Colour.INFO)]
+        self.show([*pieces, ("   Esc takes it away" if query else "   Esc goes back", Colour.DIM)])
 
 
 @runtime_checkable

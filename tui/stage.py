@@ -10,7 +10,7 @@ from textual.widgets import ContentSwitcher
 
 from tui.panels.base import Panel, Place
 from tui.panels.registry import BY_NAME, PANELS
-from tui.scene import Scene
+from tui.view_model import ViewModel
 
 
 class MomentBefore(NamedTuple):
@@ -37,10 +37,10 @@ class _Step:
 class Stage(ContentSwitcher):
     """Holds the panels that were opened, one of them on top."""
 
-    def __init__(self, scene: Scene, first: str) -> None:
-        panel = BY_NAME[first].load()(scene)
+    def __init__(self, model: ViewModel, first: str) -> None:
+        panel = BY_NAME[first].load()(model)
         super().__init__(panel, id="stage", initial=panel.id)
-        self.scene = scene
+        self.model = model
         self.top = first
         self.panels: dict[str, Panel] = {first: panel}
         self._way: list[_Step] = []
@@ -56,7 +56,7 @@ class Stage(ContentSwitcher):
         if name != self.top:
             self.panel.hidden()
             if name not in self.panels:
-                self.panels[name] = BY_NAME[name].load()(self.scene)
+                self.panels[name] = BY_NAME[name].load()(self.model)
                 await self.add_content(self.panels[name])
             self.top = name
             self.current = self.panel.id
@@ -75,7 +75,7 @@ class Stage(ContentSwitcher):
 
     async def go(self, place: Place) -> None:
         """Go in, remembering the way back."""
-        before, moment = self.panel, None if place.at is None else MomentBefore(self.scene.timeline.at)
+        before, moment = self.panel, None if place.at is None else MomentBefore(self.model.timeline.at)
         if moment is None or self.moment_before is None:  # from one moment to the next the way back is the same
             self._way.append(_Step(self.top, before.scope, before.query_text, before.here(), self._what, moment))
         self._what = place.scope or place.what

@@ -1,14 +1,23 @@
-"""The terminal that the screen is drawn on, which may go away without a word."""
+"""The terminal: it may go away without a word, is rung and notified, and within tmux takes no clipboard."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 
+from hangtop.diagnosis.finding import Verdict
+from hangtop.diagnosis.phrasing import outcome_words
+from tui.looks.text import harmless
+
+ALARM = frozenset({"hung", "crashed", "at_risk"})
+"""Verdicts that ring, and while which leaving is asked for."""
 WRITER = "textual-output"
 """Name of Textual's thread that writes: once it has ended by an error, whoever writes on waits for ever."""
 LONGEST = 10.0
@@ -40,3 +49,48 @@ class TerminalDriver(LinuxDriver):
         """Write, as long as there is a terminal."""
         if not self._gone:
             super().write(data)
+
+
+class Alarm:
+    """Remembers what was announced, so that one hang rings once."""
+
+    def __init__(self) -> None:
+        self._announced: tuple[object, ...] = ()
+
+    def news(self, verdict: Verdict | None) -> str:
+        """Text to announce; empty when there is nothing new. A healthy verdict between two hangs makes the next new."""
+        if verdict is None or verdict.outcome not in ALARM:
+            if verdict is not None and verdict.outcome in {"healthy", "starting"}:
+                self._announced = ()
+            return ""
+        first = next(iter(verdict.findings), None)
+        before, self._announced = self._announced, (verdict.outcome, first and first.kind, first and first.ranks)
+        told = harmless(f"{outcome_words(verdict.outcome)}: {verdict.summary}")
+        return told if before != self._announced else ""
+
+
+def notification(text: str, environ: Mapping[str, str]) -> str:
+    """The escape sequence that makes a terminal show a desktop notification; unknown terminals ignore it.
+
+    OSC 777 is what VTE, urxvt and foot know, OSC 9 the rest. tmux hands it through when ``allow-passthrough`` is on.
+    """
+    text = text.replace(";", ",")[:200]
+    urxvt = "VTE_VERSION" in environ or environ.get("TERM", "").startswith(("rxvt", "foot"))
+    sequence = f"\x1b]777;notify;hangtop;{text}\x07" if urxvt else f"\x1b]9;hangtop, {text}\x07"
+    if environ.get("TMUX"):
+        return f"\x1bPtmux;{sequence.replace(chr(27), chr(27) * 2)}\x1b\\"
+    return sequence
+
+
+async def load_tmux_buffer(text: str, within: float = 3.0) -> None:
+    """Put a text into tmux's buffer, and through it into the clipboard: by default tmux takes it from no program."""
+    with suppress(OSError, TimeoutError):  # without tmux, or one that hangs, the terminal itself may have taken it
+        process = await asyncio.create_subprocess_exec(
+            "tmux", "load-buffer", "-w", "-",
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            await asyncio.wait_for(process.communicate(text.encode("utf-8", "replace")), within)
+        finally:
+            if process.returncode is None:
+                process.kill()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import ceil, floor
 from typing import NamedTuple
 
+from hangtop.session.session import Session
 from hangtop.session.state.changes import Change, Mark, marks
 from tui.looks.format import age, clock
-from tui.subject import Subject
 
 ZOOMS = (60, 120, 300, 900, 3600, 21_600, 86_400, 604_800)
 """Seconds that can be on view."""
@@ -38,7 +38,7 @@ class Window(NamedTuple):
 class Timeline:
     """One per application. ``head`` is the session whose history it is: what is live, or played."""
 
-    def __init__(self, head: Subject) -> None:
+    def __init__(self, head: Session) -> None:
         self.head = head
         self.at: float | None = None
         """The moment that is shown; None is now."""

@@ -1,10 +1,9 @@
-"""The verdict's boxes of who waits for whom: by rank, as the lines of a tree, and as SVG for the report."""
+"""The verdict's boxes of who waits for whom: by rank, and as the lines of a tree."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
-from xml.sax.saxutils import escape, quoteattr
 
 from hangtop.diagnosis.finding import WaitBox
 from hangtop.diagnosis.groups.groups import WHOLE_NAME
@@ -12,7 +11,6 @@ from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import count, of_several, ranks_text
 from hangtop.diagnosis.verdict.wait_tree import BLAMED, ChainRow, chain_rows
 from tui.looks.names import WHOLE, ShortNames
-from tui.looks.text import harmless
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 MOST = 64
@@ -97,29 +95,3 @@ def _labels(box: WaitBox) -> list[str]:
     """What is said of each of its edges: collective and number, and the group where that is not the whole job."""
     told = box.operations or (box.operation,) * len(box.waits_for)
     return [label.removesuffix(f" in {WHOLE_NAME}") for label in told]
-
-
-ACROSS, DOWN, MARGIN, SIZE = 8.4, 20.0, 16.0, 14
-"""Points of a cell, of a line, around all, and of the font; its characters are 0.6 of its size wide."""
-FONT = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace"
-
-
-def as_svg(boxes: Sequence[WaitBox], title: str, *, cleaned: Callable[[str], str] = str) -> str:
-    """The tree as SVG 1.1: text that can be searched, no script. ``cleaned`` takes secrets out of each text."""
-    lines = [(title, True, False), *((f"{one.head}{one.text}", False, one.blamed) for one in wait_lines(boxes))]
-    told = [(harmless(cleaned(text)), bold, blamed) for text, bold, blamed in lines]
-    width = max(len(text) for text, _, _ in told) * ACROSS + 2 * MARGIN
-    height = len(told) * DOWN + 2 * MARGIN
-    drawn = [
-        f'<text x="{MARGIN}" y="{MARGIN + SIZE + place * DOWN:.1f}" xml:space="preserve"'
-        f"{' font-weight=' + quoteattr('bold') if bold or blamed else ''} "
-        f'fill="{"#b3261e" if blamed else "#1f2933"}">{escape(text)}</text>'
-        for place, (text, bold, blamed) in enumerate(told)
-    ]
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="0 0 {width:.0f} {height:.0f}" font-family={quoteattr(FONT)} font-size="{SIZE}">'
-    )
-    title_ = f"<title>{escape(told[0][0])}</title>"
-    ground = '<rect width="100%" height="100%" fill="#ffffff"/>'
-    return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', head, title_, ground, *drawn, "</svg>"]) + "\n"

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from collectors.probes.recorder.fetch import Dump
-from hangtop.diagnosis.finding import Evidence, Finding
 from tests.support.piloted import screen
 from tests.support.screens import Paper
-from tui.dialogs.base import TextDialog
-from tui.texts.answers import findings_text
 
 
 async def test_the_environment_lint_is_a_key_away() -> None:
@@ -27,13 +22,6 @@ async def test_the_environment_lint_is_a_key_away() -> None:
         assert "nobody reads NCCL_TIMEOUT" in shown.text()
         await shown.press("escape")
         assert "Environment lint" not in shown.text()
-
-
-async def test_enter_runs_nothing_that_touches_the_job_and_says_so() -> None:
-    async with screen(Paper(nodes=2).session()) as shown:
-        await shown.press("P", "enter")
-        assert "y run it" not in shown.text()
-        assert "nothing was done: only y runs it" in shown.text()
 
 
 @pytest.mark.parametrize(
@@ -63,26 +51,6 @@ async def test_a_probe_without_connections_says_who_is_absent() -> None:
         assert "has no connections" in shown.text()
 
 
-async def test_escape_stops_the_path_probe_after_it_has_cleaned_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    ended: list[str] = []
-
-    async def survey(*_: object, progress: Callable[[str], None], **__: object) -> None:
-        progress("paths, round 1 of 1")
-        try:
-            await asyncio.sleep(60)
-        finally:
-            ended.append("cleaned up")
-
-    monkeypatch.setattr("hangtop.session.probes.path.survey", survey)
-    async with screen(Paper(nodes=2).session()) as shown:
-        await shown.pilot.press("P", "y")
-        await shown.pilot.pause(0.05)
-        assert "paths, round 1 of 1" in shown.text()
-        await shown.press("escape")
-        assert ended == ["cleaned up"]
-        assert "CANCELLED  stopped on request" in shown.text()
-
-
 @pytest.mark.parametrize("key", ["a", "P", "r"])
 async def test_read_only_refuses_them(key: str) -> None:
     session = Paper(nodes=1).session()
@@ -110,19 +78,3 @@ async def test_how_to_arm_recorders_is_told_only_where_none_is_armed(
         await shown.press("r", "y")
         assert "asked, but no dump came" in shown.text()
         assert ("start the job with TORCH_NCCL_DEBUG_INFO_PIPE_FILE" in shown.text()) is not armed
-
-
-async def test_an_answer_has_whole_lines_that_are_broken_once_and_no_empty_ones_at_its_end() -> None:
-    long = " ".join(f"word{number}" for number in range(40))
-    finding = Finding("env_misspelled", "warning", 0.9, long, evidence=(Evidence("where", None, long),), advice=long)
-    content = findings_text([finding])
-    assert ["".join(text for text, _ in line) for line in content] == [
-        "env_misspelled  likely", long, f"  where  {long}", f"  → {long}",
-    ]  # fmt: skip
-    async with screen(Paper(nodes=1).session(), size=(120, 40)) as shown:
-        shown.app.push_screen(TextDialog("Answer", [*content, [], []]))
-        await shown.settle()
-        inside = [line.partition("│")[2].rpartition("│")[0].strip() for line in shown.lines() if "│" in line]
-        end = inside.index(next(line for line in inside if "Esc close" in line))
-        assert inside[end - 1] == ""
-        assert inside[end - 2] != ""

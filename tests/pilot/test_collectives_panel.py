@@ -51,16 +51,6 @@ async def test_the_rank_that_did_not_come_is_marked_and_enter_goes_to_it() -> No
         assert "[Groups]" in shown.lines()[1]
 
 
-async def test_a_fresh_dump_is_fresh_and_waits_since_its_entry() -> None:
-    session = stuck()
-    for rank, one in session.state.recorders.items():
-        session.state.recorders[rank] = one._replace(at=one.collectives[-1].created, written=NOW - 1)
-    async with screen(session) as shown:
-        await shown.press("9")
-        assert "flight recorder, 1s ago" in shown.text()
-        assert "… waits 69 s" in shown.text()
-
-
 async def test_left_shows_older_collectives_and_right_comes_back() -> None:
     async with screen(stuck(), size=(80, 24)) as shown:
         await shown.press("9")

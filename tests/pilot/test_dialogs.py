@@ -8,8 +8,6 @@ import pytest
 
 from tests.support.piloted import Screen, screen
 from tests.support.screens import Paper, PaperSession, hung
-from tui.handlers.tables import ask_filter
-from tui.panels.filterline import FilterLine
 
 NAMES = [f"ip-10-0-7-{number}.eu-central-1.compute.internal" for number in range(40)]
 SENTENCE = f"rank 11 on {NAMES[1]} holds up 319 others: read_shard (data.py:88)"
@@ -45,16 +43,6 @@ async def test_a_dialog_fits_and_leaves_what_the_first_line_says(keys: str, widt
         assert not any("…" in line for line in lines)
 
 
-async def test_of_many_nodes_that_answer_alike_one_line_is_told() -> None:
-    async with screen(job(), size=(80, 24)) as shown:
-        await shown.press("K")
-        told = " ".join(" ".join(line.strip("│ ") for line in box(shown)).split())
-        assert "not known of ip-10-0-7-[0-39].eu-central-1.compute.internal: this session has no connections" in told
-        await shown.press("escape", "a", "e")
-        told = " ".join(" ".join(line.strip("│ ") for line in box(shown)).split())
-        assert "on ip-10-0-7-[0-39].eu-central-1.compute.internal: python3" in told
-
-
 async def test_the_exact_command_is_shown_and_hidden_by_the_same_key_and_read_to_its_end() -> None:
     async with screen(job(), size=(80, 24)) as shown:
         await shown.press("P")
@@ -68,15 +56,6 @@ async def test_the_exact_command_is_shown_and_hidden_by_the_same_key_and_read_to
         assert box(shown) == before
 
 
-async def test_a_question_is_one_line_and_says_nothing_twice() -> None:
-    session = Paper(nodes=2).session()
-    async with screen(session, size=(120, 36)) as shown:
-        await shown.press("2", "ctrl+n")
-        text = shown.text()
-        assert "1 rank on 1 node, native stacks, each paused for about 25 ms" in text
-        assert text.count("25 ms") == 1
-
-
 @pytest.mark.parametrize(("key", "here"), [("1", True), ("5", False)])
 async def test_the_help_says_which_keys_do_something_else_on_this_panel(key: str, here: bool) -> None:
     async with screen(job(), size=(120, 90)) as shown:
@@ -88,28 +67,3 @@ async def test_the_help_says_which_keys_do_something_else_on_this_panel(key: str
         # the key of a panel's own action is no other's there
         (mark,) = (line for line in box(shown) if " To what happened next: " in line)
         assert ("(not here)" in mark) is not here
-
-
-async def test_no_alarm_after_the_last_line_says_which_key_goes_back() -> None:
-    async with screen(job()) as shown:
-        await shown.press("5", "n")
-        assert shown.notices()[-1] == "no warning and no error after this line; N goes back to the one before"
-
-
-async def test_the_help_of_the_overview_begins_with_its_own_keys_and_those_of_time() -> None:
-    async with screen(job(), size=(120, 90)) as shown:
-        await shown.press("1", "question_mark")
-        groups = [line.strip(" │") for line in box(shown)]
-        assert groups.index("Overview") < groups.index("Time") < groups.index("Panels")
-
-
-async def test_a_filter_that_is_asked_for_twice_at_once_is_asked_for_once() -> None:
-    async with screen(job(), size=(120, 36)) as shown:
-        await shown.press("2")
-        await ask_filter(shown.app)
-        await ask_filter(shown.app)
-        await shown.press(*"rank=3")
-        assert len(shown.app.screen.query(FilterLine)) == 1
-        assert "1 of 320 ranks shown" in shown.text()
-        await shown.press("escape")
-        assert not shown.app.screen.query(FilterLine)

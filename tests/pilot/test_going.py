@@ -67,25 +67,6 @@ async def test_a_filter_acts_while_it_is_typed_and_says_what_is_wrong() -> None:
         assert len(shown.app.panel.table.rows) == 32  # type: ignore[attr-defined]
 
 
-async def test_a_filter_that_nothing_passes_says_so() -> None:
-    async with screen() as shown:
-        await shown.press("2", "slash", *"rank=99", "enter")
-        assert "no row matches “rank=99” (32 in all)" in shown.text()
-
-
-async def test_the_logs_say_what_no_line_passes_and_of_files_that_there_is_none() -> None:
-    session = Paper(nodes=1).session()
-    async with screen(session) as shown:
-        await shown.press("5")
-        assert "no line yet: logs of ranks are found through" in shown.text()
-        say(session, "node1", 0, NOW - 3, "step 1")
-        await shown.draw()
-        await shown.press("w")
-        assert "none of 1 line passes severity " in shown.text()
-        await shown.press("slash", *"loss", "enter")
-        assert "none of 1 line passes “loss” and severity " in shown.text()
-
-
 async def test_order_by_any_column_and_turned_round() -> None:
     async with screen(Paper(slow=11).session()) as shown:
         await shown.press("2", *["greater_than_sign"] * 4)
@@ -133,17 +114,6 @@ async def test_the_palette_finds_actions_nodes_and_themes() -> None:
         assert "Overview › Ranks node=node3" in shown.text()
 
 
-async def test_the_help_names_every_key_of_the_panel() -> None:
-    async with screen(size=(120, 70)) as shown:
-        await shown.press("5", "question_mark")
-        assert "Go to the newest line and stay there." in shown.text()
-        assert "Esc close" in shown.text()
-        await shown.press("end")
-        assert "fields here: file node rank severity text" in shown.text()
-        await shown.press("escape")
-        assert "[Logs]" in shown.lines()[1]
-
-
 async def test_a_click_opens_tabs_sorts_selects_and_enters() -> None:
     async with screen() as shown:
         await shown.pilot.click("#tabs", offset=(15, 0))
@@ -170,25 +140,6 @@ async def test_a_finding_leads_to_its_proof() -> None:
         assert "Watchdog caught" in line.text
         await shown.press("escape")
         assert "[Findings" in shown.lines()[1]
-
-
-@pytest.mark.parametrize("been_there", [False, True])
-async def test_a_proof_is_shown_with_what_is_written_behind_it(been_there: bool) -> None:
-    session = Paper(slow=11).session()
-    session.verdict = hung()
-    told = "[rank0]: NCCL WARN Watchdog caught collective timeout"
-    say(session, "node1", 0, NOW - 9, *(f"before {at}" for at in range(40)))
-    say(session, "node1", 0, NOW - 3, told, *(f"  at frame {at}" for at in range(6)), "the error itself")
-    say(session, "node1", 0, NOW - 1, *(f"after {at}" for at in range(40)))
-    async with screen(session, size=(100, 24)) as shown:
-        if been_there:
-            await shown.press("5", "home")
-        await shown.press("7", "down", "enter")
-        await shown.draw()
-        assert "[Logs]" in shown.lines()[1]
-        assert "Watchdog caught" in shown.app.panel.view.current.text  # type: ignore[attr-defined]
-        assert "Watchdog caught" in shown.text()
-        assert "the error itself" in shown.text()
 
 
 async def test_details_show_everything_and_close() -> None:
@@ -229,13 +180,3 @@ async def test_a_log_that_grew_behind_another_panel_is_followed_on_until_somebod
             await shown.pilot.pause()
             await shown.draw()
             assert told in shown.text()
-
-
-async def test_a_slip_of_the_finger_in_the_palette_still_finds_what_was_meant() -> None:
-    async with screen() as shown:
-        await shown.press("colon", *"reprot")
-        for _ in range(400):
-            if "Report (x)" in shown.text():
-                break
-            await shown.pilot.pause(0.05)
-        assert "Report (x)" in shown.text()

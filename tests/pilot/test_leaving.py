@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from pathlib import Path
 
@@ -10,8 +9,7 @@ import pytest
 from textual.app import App
 
 from collectors.fleet.transport import SshConfigError
-from hangtop.diagnosis.finding import Finding, NextStep, Verdict
-from tests.pilot.test_offline import recorded
+from hangtop.diagnosis.finding import Verdict
 from tests.support.piloted import screen
 from tests.support.screens import Paper, hung
 from tui.app import HangtopApp, ScreenOptions
@@ -41,18 +39,6 @@ async def test_a_session_that_cannot_begin_leaves_no_empty_screen(monkeypatch: p
     assert "does not begin with a keyword" in str(app.never_began)
 
 
-async def test_what_fails_later_in_the_background_is_said_and_hangtop_stays() -> None:
-    async with screen(Paper().session()) as shown:
-
-        async def refused() -> None:
-            raise SshConfigError("nothing listens there")
-
-        shown.app.run_worker(refused(), name="look", exit_on_error=False)
-        await shown.settle()
-        assert not shown.app._exit
-        assert shown.app.never_began is None
-
-
 @pytest.mark.parametrize("key", ["q", "ctrl+c"])
 async def test_while_the_alarm_is_loud_the_first_asks_and_the_second_leaves(key: str) -> None:
     session = Paper(slow=11).session()
@@ -64,12 +50,6 @@ async def test_while_the_alarm_is_loud_the_first_asks_and_the_second_leaves(key:
         await shown.press("escape")
         assert not shown.app._exit
         await shown.press(key, key)
-        assert shown.app._exit
-
-
-async def test_a_recording_of_a_hang_is_left_at_once() -> None:
-    async with screen(recorded()) as shown:
-        await shown.press("q")
         assert shown.app._exit
 
 
@@ -85,41 +65,12 @@ async def test_a_report_can_be_written_on_the_way_out(tmp_path: Path) -> None:
     assert ".txt" in " ".join(os.listdir(tmp_path))  # noqa: PTH208 (pathlib blocks as much)
 
 
-async def test_a_report_that_cannot_be_written_is_said_and_hangtop_stays(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("no folder")
-    session = Paper(slow=11).session()
-    session.verdict = hung()
-    async with screen(session, ScreenOptions(theme="hangtop", report_folder=tmp_path / "file")) as shown:
-        await shown.pilot.press("q", "x")
-        await shown.pilot.pause(0.2)
-        assert not shown.app._exit
-        assert any("file" in notice for notice in shown.notices())
-
-
 async def test_a_key_that_finds_no_room_on_the_disk_is_said_and_hangtop_stays(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     async with screen(options=ScreenOptions(theme="hangtop", report_folder=tmp_path / "file")) as shown:
         await shown.press("x")
         assert shown.app.is_running
         assert any(notice.startswith("Report: ") and "file" in notice for notice in shown.notices())
-
-
-async def test_of_a_report_that_has_no_room_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_text = Path.write_text
-
-    def full(path: Path, *words: str, **named: str) -> int:
-        if path.suffix == ".json":
-            write_text(path, words[0][:100])
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return write_text(path, *words, **named)
-
-    async with screen(options=ScreenOptions(theme="hangtop", report_folder=tmp_path)) as shown:
-        monkeypatch.setattr(Path, "write_text", full)
-        await shown.press("x")
-        (notice,) = (notice for notice in shown.notices() if notice.startswith("Report: "))
-        assert notice.endswith(".json: No space left on device")
-        assert "[Errno" not in notice
-    assert os.listdir(tmp_path) == []  # noqa: PTH208 (pathlib blocks as much)
 
 
 async def test_answers_are_kept_and_can_be_read_again() -> None:
@@ -131,18 +82,6 @@ async def test_answers_are_kept_and_can_be_read_again() -> None:
         assert text.index("Path probe") < text.index("Environment lint")
         await shown.press("enter")
         assert "probe_absent" in shown.text()
-
-
-async def test_a_command_that_is_copied_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    copied: list[str] = []
-    monkeypatch.setattr(App, "copy_to_clipboard", lambda _app, text: copied.append(text))
-    session = Paper(slow=11).session()
-    command = f"scontrol update nodename=node2 state=drain 'reason={'a long story ' * 12}'"
-    finding = Finding("gpu_lost", "critical", 0.9, "GPU 3 fell off the bus", next=(NextStep("c", command),))
-    session.verdict = Verdict("at_risk", "GPU 3 fell off the bus", (finding,))
-    async with screen(session) as shown:
-        await shown.press("7", "c")
-    assert command in copied[-1]
 
 
 async def test_what_is_looked_at_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,16 +115,6 @@ async def test_the_way_here_is_told_from_panel_to_panel() -> None:
         assert shown.lines()[2].startswith(" Findings › Stacks rank 11   Esc goes back")
         await shown.press("escape")
         assert "›" not in shown.lines()[2]
-
-
-@pytest.mark.parametrize("keys", ["question_mark", "colon", "a", "i", "2 o", "R"])
-async def test_a_verdict_that_comes_behind_a_dialog_is_seen_on_the_first_line(keys: str) -> None:
-    session = Paper(slow=11).session()
-    async with screen(session, size=(80, 24)) as shown:
-        await shown.press(*keys.split())
-        session.verdict = hung()
-        await shown.draw()
-        assert shown.lines()[0].startswith(" ■ HUNG  rank 11 on node2 holds up 31 others")
 
 
 @pytest.mark.parametrize("panel", [str(number) for number in range(1, 10)])

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from textual.app import App
 
 from collectors.fleet.sink import LinkChange
-from hangtop.diagnosis.finding import Evidence, Finding, Verdict
+from hangtop.diagnosis.finding import Verdict
 from tests.support.made import gpu_row
 from tests.support.piloted import Screen, screen
 from tests.support.screens import NOW, Paper, hung, kernel_line, say
 from tui.app import ScreenOptions
 from tui.looks.theme import THEMES
-from tui.texts.report import Report
 
 
 def style_at(shown: Screen, word: str) -> object:
@@ -88,19 +86,6 @@ async def test_a_lost_node_says_why_and_when_it_is_tried_again() -> None:
         assert "✖ lost" in line
         assert "the link was cut: no answer for 8 s" in line
         assert " 4s " in line
-
-
-async def test_what_is_unknown_is_a_dash() -> None:
-    session = Paper(nodes=1, gpus=0).session(ticks=1)
-    async with screen(session) as shown:
-        await shown.press("2")
-        shown.app.panel.go_column("gpu.util")
-        await shown.draw()
-        row = next(line for line in shown.lines() if "node1" in line)
-        assert "–" in row
-        assert " 0%" not in row
-        await shown.press("3")
-        assert "no GPU" in shown.text()
 
 
 @pytest.mark.parametrize("theme", [theme.name for theme in THEMES])
@@ -196,17 +181,6 @@ async def test_the_log_follows_stops_and_counts_what_is_new() -> None:
         assert "● following" in shown.text()
 
 
-async def test_a_paused_log_stands_still_while_older_lines_come_in_between() -> None:
-    session = Paper().session()
-    say(session, "node1", 0, NOW - 5, *(f"line {number}" for number in range(100)))
-    async with screen(session) as shown:
-        await shown.press("5", "pageup")
-        before = [line[:-1] for line in shown.lines()[3:-2]]
-        say(session, "node2", 8, NOW - 9, "an older line")
-        await shown.draw()
-        assert [line[:-1] for line in shown.lines()[3:-2]] == before
-
-
 async def test_log_lines_by_severity_alarm_and_time() -> None:
     session = Paper().session()
     say(session, "node1", 0, NOW - 50, "fine", "ERROR one")
@@ -247,36 +221,3 @@ async def test_the_heat_map_shows_another_figure_and_errors_as_what_they_are() -
         assert "GPU power " in shown.text()
         await shown.press("V")
         assert "GPU memory " in shown.text()
-
-
-async def test_the_session_is_started_after_the_first_frame_and_closed_at_the_end() -> None:
-    session = Paper().session()
-    async with screen(session) as shown:
-        await shown.pilot.pause(0.2)
-        assert session.started
-    assert session.closed
-
-
-async def test_a_job_at_risk_and_how_sure_that_is_in_banner_findings_and_report(tmp_path: Path) -> None:
-    proven = Finding(
-        "disk_full", "warning", 0.97, "disk of node3 is full", nodes=("node3",), evidence=(Evidence("df", NOW, "98 %"),)
-    )
-    possible = Finding("clock_skew", "warning", 0.4, "clocks differ", evidence=(Evidence("watch", NOW, "3 s"),))
-    session = Paper().session()
-    session.verdict = Verdict("at_risk", "disk of node3 is full", (proven, possible))
-    async with screen(session) as shown:
-        assert shown.lines()[0].startswith(" ▲ AT RISK  disk of node3 is full  proven")
-        await shown.press("7")
-        assert "▲ 2 warnings" in shown.lines()[2]
-        rows = [line for line in shown.lines() if "disk_full " in line or "clock_skew " in line]
-        assert [next(word for word in row.split() if word in {"proven", "possible"}) for row in rows[:2]] == [
-            "proven", "possible",
-        ]  # fmt: skip
-        assert "warning, proven" in shown.text()
-        report, _ = Report(shown.app.scene).write(tmp_path)
-    text = report.read_text()
-    assert "AT RISK  disk of node3 is full" in text
-    assert "at_risk" not in text.lower()
-    assert "took" not in text, "it was there before anybody asked"
-    assert "disk_full  (warning, proven)" in text
-    assert "clock_skew  (warning, possible)" in text

@@ -60,14 +60,6 @@ async def test_in_a_recording_no_key_asks_a_node_and_the_reason_is_the_true_one(
         assert session.dumped == []
 
 
-async def test_of_logs_whose_lines_nobody_had_asked_for_that_is_said() -> None:
-    async with screen(recorded(), size=(80, 24)) as shown:
-        await shown.press("5")
-        told = " ".join(shown.text().split())
-        assert "0 lines from 32 files" in told
-        assert "no line of these files had been read by then: they are read while this panel is open" in told
-
-
 async def test_a_recording_opens_on_its_findings_and_hides_panels_that_are_empty() -> None:
     async with screen(recorded()) as shown:
         assert "[Findings" in shown.lines()[1]
@@ -130,28 +122,3 @@ async def test_files_open_on_their_findings_and_say_that_nothing_is_live() -> No
         words = "\n".join("".join(s.text for s in strip) for strip in app.screen._compositor.render_strips())
         assert "following" not in words
         assert "■ all that was written" in words
-
-
-async def test_files_that_tell_of_no_process_are_no_job_of_no_ranks(tmp_path: Path) -> None:
-    log = tmp_path / "rank2.log"
-    log.write_text("step 1 loss 0.3\nstep 2 loss 0.2\n", encoding="utf-8")
-    session = files_session([log], name="logs")
-    async with opened(session) as (app, pilot):
-        await pilot.pause()
-        line = "".join(s.text for s in app.screen._compositor.render_strips()[0])
-        assert "0 nodes" not in line
-        assert "0 ranks" not in line
-        assert line.rstrip().endswith("FILES logs")
-
-
-async def test_a_panel_of_which_files_have_nothing_says_so_and_never_that_more_may_come() -> None:
-    async with opened(files_session([LOGS / "fine.txt"])) as (app, pilot):
-        await pilot.pause()
-        for key in "3489":
-            await pilot.press(key)
-            await pilot.pause()
-            app.tick()
-            await pilot.pause()
-            lines = ["".join(s.text for s in strip) for strip in app.screen._compositor.render_strips()]
-            assert any("nothing of this is in these files" in line for line in lines)
-            assert not any(line.rstrip().endswith(" yet") for line in lines)

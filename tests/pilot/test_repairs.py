@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +19,6 @@ from tests.support import orphans
 from tests.support.made import process
 from tests.support.piloted import Screen, screen
 from tests.support.screens import NOW, Paper, PaperSession
-from tui.options import ScreenOptions
 
 ENV = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_PORT": "29500"}
 
@@ -88,27 +85,10 @@ async def open_last(shown: Screen) -> None:
     await shown.press("enter")
 
 
-async def test_leaving_the_list_does_nothing(session: PaperSession, stopped: int) -> None:
-    session.samples("node1", [process(0, stopped, started=NOW - 60, world_size=1)], 100)
-    async with screen(session) as shown:
-        await shown.press("K")
-        await shown.press("escape")
-        assert len(shown.app.screen_stack) == 1
-    assert orphans.state_of(stopped) == "T"
-
-
 async def test_a_node_without_a_connection_is_not_known_rather_than_well() -> None:
     async with screen(Paper(nodes=1).session()) as shown:
         await shown.press("K")
         assert "not known of node1" in shown.text()
-
-
-async def test_read_only_refuses_it() -> None:
-    session = Paper(nodes=1).session()
-    session.options = replace(session.options, read_only=True)
-    async with screen(session) as shown:
-        await shown.press("K")
-        assert "Repair: refused, because --read-only was given" in shown.notices()
 
 
 async def test_a_node_at_fault_is_taken_out_when_it_was_said_yes_to(
@@ -132,20 +112,3 @@ async def test_a_node_at_fault_is_taken_out_when_it_was_said_yes_to(
         await shown.press("y")
         assert f"{command}: done" in shown.text()
     assert (tmp_path / "asked").read_text() == "ran\n"
-
-
-def written(folder: Path) -> tuple[str, str]:
-    """The one report in a folder: for people, for scripts."""
-    (text,), (document,) = folder.glob("*.txt"), folder.glob("*.json")
-    return text.read_text(), document.read_text()
-
-
-async def test_the_report_has_the_command_that_takes_a_node_out(session: PaperSession, tmp_path: Path) -> None:
-    command = "scontrol update nodename=node1 state=drain 'reason=hangtop: gpu_lost: " + "GPU 3 fell off " * 6 + "'"
-    lost = Finding("gpu_lost", "critical", 0.9, "off the bus", nodes=("node1",), next=(NextStep("c", command),))
-    session.verdict = Verdict("at_risk", lost.summary, (lost,))
-    async with screen(session, ScreenOptions(theme="hangtop", report_folder=tmp_path)) as shown:
-        await shown.press("x")
-    text, document = written(tmp_path)
-    assert f"   $ {command}\n" in text, "whole and in one line, to be copied"
-    assert json.loads(document)["findings"][0]["next"] == [{"key": "c", "command": command}]

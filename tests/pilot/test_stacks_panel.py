@@ -77,23 +77,6 @@ async def test_the_tree_carries_ranks_on_its_edges() -> None:
         assert "▸ read_shard" in shown.text()
 
 
-async def test_marked_groups_are_what_is_dumped_again() -> None:
-    async with screen(dumped(Paper(nodes=1, slow=3), NOW - 4)) as shown:
-        await shown.press("8", "space", "d")
-        assert shown.session.dumped == [({3}, False)]
-
-
-async def test_an_old_look_is_left_out_when_there_is_a_newer_one() -> None:
-    async with screen(dumped(Paper(slow=5), NOW - 600)) as shown:
-        await shown.press("8")
-        assert "taken 10m00s ago" in shown.text()
-        shown.session.state.stacks.extend(Paper(slow=11).stacks(NOW - 1))
-        await shown.draw()
-        await shown.pilot.pause(0.1)
-        assert "1 rank    11  node2" in shown.text()
-        assert "1 rank    5" not in shown.text()
-
-
 async def test_a_rank_that_could_not_be_looked_at_says_why() -> None:
     paper = Paper(nodes=1, slow=3)
     session = dumped(paper, NOW - 4)

@@ -6,16 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from collectors.samples.location import Location
 from tests.support.made import pulse
 from tests.support.piloted import Screen, screen
 from tests.support.screens import PID, Paper, hung
-from tui.app import ScreenOptions
 from tui.panels.registry import PANELS
 from tui.panels.table_panel import TablePanel
 from tui.widgets.table import Table
-
-TABLES = [entry.name for entry in PANELS if issubclass(entry.load(), TablePanel)]
 
 
 def table_of(shown: Screen) -> Table[object]:
@@ -70,26 +66,6 @@ async def test_a_column_without_a_value_is_left_out_until_it_has_one_or_is_asked
         assert "kernel wait" in heads(shown), "it does not come and go"
 
 
-@pytest.mark.parametrize(
-    ("key", "typed", "total"),
-    [
-        ("2", "node=node2", " 8 of 32 ranks shown   7 on CPU   1 kernel!"),
-        ("3", "rank=8-11", " 4 of 32 GPUs shown   mean utilisation 73%   under 5%: 1   power 2.05 kW"),
-        ("4", "node=node3", " 2 of 8 links shown  1 of 1 HCA port up"),
-        ("6", "node=node4", " 1 of 4 nodes shown   ● 1 live"),
-        ("7", "severity=warning", " 1 of 2 findings shown   ▲ 1 warning"),
-    ],
-)
-async def test_totals_are_those_of_what_the_filter_shows(key: str, typed: str, total: str) -> None:
-    session = Paper(slow=11).session()
-    session.verdict = hung()
-    async with screen(session, ScreenOptions(theme="hangtop", refresh=10.0)) as shown:  # no tick helps
-        await shown.press(key, "slash", *typed, "enter")
-        assert shown.lines()[3].startswith(total)
-        await shown.press("escape")
-        assert "shown" not in shown.lines()[2]
-
-
 async def test_the_filter_works_or_says_why_not_on_every_panel() -> None:
     session = Paper(slow=11).session()
     session.verdict = hung()
@@ -110,15 +86,6 @@ async def test_the_filter_works_or_says_why_not_on_every_panel() -> None:
         await shown.press("escape", "slash", *"all_reduce", "enter")
         assert "31 ranks" in shown.text()
         assert "▸ read_shard" not in shown.text()
-
-
-async def test_the_help_tells_every_column_of_the_panel() -> None:
-    async with screen(size=(120, 100)) as shown:
-        await shown.press("2", "question_mark")
-        await shown.press("end")
-        text = shown.text()
-        assert "data workers and other helper processes" in text
-        assert "launcher" in text
 
 
 def gone_to(shown: Screen, typed: str) -> bool:
@@ -144,25 +111,6 @@ async def test_the_palette_goes_to_ranks_findings_and_columns() -> None:
                     break
                 await shown.pilot.pause(0.05)
             assert gone_to(shown, typed), typed
-
-
-async def test_links_are_ordered_by_the_leaf_that_they_hang_at() -> None:
-    session = Paper(nodes=4).session()
-    for number, node in enumerate(session.state.nodes.values()):
-        leaf = Location("leaf", f"leaf{2 - number % 2}", "scontrol")
-        node.locations = {("scontrol", "leaf"): leaf, ("b", "block"): Location("block", "b7", "b")}
-    async with screen(session, size=(320, 30)) as shown:
-        await shown.press("4")
-        table = table_of(shown)
-        table.sort_by("leaf")
-        await shown.draw()
-        leaves = [cells.split()[0] for cells in (table.words(row) for row in table.rows)]
-        assert "leaf" in heads(shown)
-        assert "block b7" in shown.text()
-        of = {node.name: next(iter(node.locations.values())).name for node in session.state.nodes.values()}
-        assert [of[name] for name in leaves] == sorted(of[name] for name in leaves)
-        table.set_filter("leaf=leaf2")
-        assert {row.node.name for row in table.rows} == {name for name in of if of[name] == "leaf2"}  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36)])

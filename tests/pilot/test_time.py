@@ -24,7 +24,7 @@ async def test_every_panel_shows_the_moment_that_was_scrubbed_to(monkeypatch: py
         assert "⏸" not in shown.text()
         await shown.press("right_square_bracket", *["left"] * 12)
         await settled(shown)
-        timeline = shown.app.scene.timeline
+        timeline = shown.app.model.timeline
         assert timeline.at is not None
         assert NOW < timeline.at < NOW + HANG
         assert "● HEALTHY  all is well" in shown.lines()[0]
@@ -45,7 +45,7 @@ async def test_every_panel_shows_the_moment_that_was_scrubbed_to(monkeypatch: py
 
 async def test_marks_lead_from_one_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     async with watched(monkeypatch) as shown:
-        timeline = shown.app.scene.timeline
+        timeline = shown.app.model.timeline
         reached = []
         for _ in range(4):
             await shown.press("N")
@@ -68,11 +68,11 @@ async def test_space_pauses_and_goes_back_to_what_is_live(monkeypatch: pytest.Mo
         paper = Paper(nodes=2, gpus=2, clock=session.clock)
         happened(paper, session, SECONDS + 20)
         await shown.draw()
-        assert shown.app.scene.now == NOW + SECONDS - 1
+        assert shown.app.model.now == NOW + SECONDS - 1
         assert "20s ago" in shown.text() or "21s ago" in shown.text()
         await shown.press("space")
         await settled(shown)
-        assert shown.app.scene.now == NOW + SECONDS + 20
+        assert shown.app.model.now == NOW + SECONDS + 20
         assert shown.app.session is session
 
 
@@ -85,24 +85,13 @@ async def test_nobody_is_asked_in_the_past_and_it_says_why(monkeypatch: pytest.M
         assert shown.session.dumped in ([], [(None, False)])
 
 
-async def test_zoom_shows_more_and_less_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with watched(monkeypatch) as shown:
-        assert "[ ] 2m " in shown.text()
-        await shown.press("right_square_bracket")
-        assert "[ ] 5m " in shown.text()
-        await shown.press(*["right_square_bracket"] * 9)
-        assert "[ ] 7d " in shown.text()
-        await shown.press(*["left_square_bracket"] * 9)
-        assert "[ ] 1m " in shown.text()
-
-
 async def test_without_a_past_it_is_said_why_only_now_can_be_shown() -> None:
     session = Paper(nodes=1).session()
     async with screen(session) as shown:
         session.recordings.forget_past("of a job that is too large no past is kept")
         await shown.press("left")
         assert "only now can be shown: of a job that is too large no past is kept" in shown.notices()[-1]
-        assert shown.app.scene.timeline.at is None
+        assert shown.app.model.timeline.at is None
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +120,7 @@ async def replayed(path: Path) -> AsyncIterator[tuple[HangtopApp, Pilot[None]]]:
 
 
 def told(app: HangtopApp) -> str:
-    return app.scene.timeline.told()[0]
+    return app.model.timeline.told()[0]
 
 
 async def many_times(pilot: Pilot[None], key: str, times: int) -> None:
@@ -181,19 +170,8 @@ async def test_the_next_mark_is_found_in_what_was_not_played_yet(recorded: Path)
             await app.workers.wait_for_complete([each for each in app.workers if each.name == "moment"])
             if "nothing happened after this moment" in [note.message for note in app._notifications]:
                 break
-            at = app.scene.timeline.at
+            at = app.model.timeline.at
             reached.append(round((app.head.now() if at is None else at) - NOW))
         assert reached == [1, LOST]
         assert app.head.player is not None
         assert app.head.player.ended
-
-
-async def test_a_recording_says_where_it_ends(recorded: Path) -> None:
-    async with replayed(recorded) as (app, pilot):
-        assert app.head.player is not None
-        assert "before its end" in app.scene.timeline.told()[1]
-        await app.head.player.seek(NOW + 10_000)
-        await pilot.pause(0.2)
-        app.tick()
-        assert app.scene.timeline.told() == (f"■ 02:48:{SECONDS - 61:02}", "its end")
-        assert app.head.history.series["alive"].at(NOW + 50) == 4

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.piloted import Screen, screen
 from tests.support.screens import Paper
-from tui.dialogs.running import RunningDialog
+from tui.dialogs.base import RunningDialog
 
 TRACES = Path(__file__).parent.parent / "fixtures" / "traces"
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from textual.color import Color
 
-from collectors.samples.collectives import Collective, RecorderDump
 from collectors.samples.logs import LogFile
 from hangtop.diagnosis.finding import Verdict, WaitBox
 from tests.support.piloted import Screen, screen
@@ -16,7 +14,6 @@ from tests.support.screens import NOW, PID, Paper, PaperSession, hung, say
 from tests.support.terminal import attached
 from tui.app import HangtopApp, ScreenOptions
 from tui.panels.overview import OverviewPanel
-from tui.texts.report import Report
 
 SIZES = [(80, 24), (120, 36), (200, 50)]
 
@@ -69,7 +66,7 @@ async def test_g_goes_into_the_picture_and_enter_to_the_stack_and_back() -> None
         assert overview(shown).chosen_ranks() == {11}
         await shown.press("right")
         assert len(overview(shown).chosen_ranks()) == 31
-        assert shown.app.scene.timeline.at is None  # the arrows are the picture's now
+        assert shown.app.model.timeline.at is None  # the arrows are the picture's now
         await shown.press("left", "enter")
         assert "[Stacks]" in shown.lines()[1]
         assert "Overview" in shown.lines()[2]
@@ -89,27 +86,6 @@ async def test_a_box_leads_to_its_ranks_where_no_stack_was_taken() -> None:
         assert "Ranks rank=11" in shown.lines()[2]
 
 
-async def test_a_box_whose_collective_a_recorder_names_leads_to_its_group() -> None:
-    session = hanging(stacks=True)
-    one = Collective(
-        rank=0, group="0", group_description="dp", seq=134, op="all_reduce", backend="nccl", p2p=False, peer=None,
-        input_sizes=[[8]], output_sizes=[[8]], input_dtypes=["Float"], state="started",
-        retired=False, created=NOW - 100, started=None, completed=None, timeout=600.0, frames=[],
-    )  # fmt: skip
-    session.state.recorders[0] = RecorderDump(0, "2.10", "node1:/tmp/fr_0", NOW - 12, {"0": list(range(32))}, [], [one])
-    async with screen(session, size=(120, 36)) as shown:
-        await shown.press("g", "l", "enter")
-        assert "[Groups]" in shown.lines()[1]
-        await shown.press("escape", "h", "enter")
-        assert "[Stacks]" in shown.lines()[1]  # who is blamed launched nothing: its stack tells more
-        verdict = session.verdict
-        assert verdict is not None
-        session.verdict = replace(verdict, waits=(verdict.waits[0], replace(verdict.waits[1], operation="recv")))
-        await shown.draw()
-        await shown.press("escape", "l", "enter")
-        assert "[Stacks]" in shown.lines()[1]  # no recorder told of this receive: the ranks' frames did
-
-
 async def test_w_shows_it_from_any_panel_and_escape_leads_back() -> None:
     async with screen(hanging(), size=(120, 36)) as shown:
         await shown.press("7", "W")
@@ -119,15 +95,6 @@ async def test_w_shows_it_from_any_panel_and_escape_leads_back() -> None:
         assert "[Findings" in shown.lines()[1]
         await shown.press("1")
         assert "Esc leaves" not in shown.text()
-
-
-async def test_where_nobody_waits_the_key_says_so() -> None:
-    session = Paper().session()
-    session.verdict = Verdict("healthy", "all is well")
-    async with screen(session) as shown:
-        await shown.press("g")
-        assert "nobody waits for anybody: the job is healthy" in shown.notices()
-        assert not overview(shown).waits.has_focus
 
 
 @pytest.mark.parametrize("links", [9, 30])
@@ -158,28 +125,6 @@ async def test_a_chain_longer_than_the_screen_is_a_tree_and_follows_the_cursor_t
         await shown.press("home")
         assert overview(shown).chosen_ranks() == {11}
         assert "A rank 11" in shown.text()
-
-
-def chained() -> PaperSession:
-    """Data parallel behind pipeline behind tensor parallel, as Megatron names them."""
-    session = hanging()
-    told = [
-        ((11,), "in read_shard (data.py:88)", (), ()),
-        ((8, 9, 10), "waits in all_reduce at forward (layers.py:33)", (0,), ("all_reduce #41 in tensor_parallel",)),
-        ((16, 17), "waits in recv at forward_backward (pipeline.py:71)", (1,), ("recv #7 in pipeline_parallel",)),
-        (
-            (24, 25),
-            "waits in all_reduce at reduce_gradients (train.py:97)",
-            (2, 0),
-            ("all_reduce #3 in default_pg",) * 2,
-        ),
-    ]
-    boxes = [
-        WaitBox(ranks, (f"node{1 + ranks[0] // 8}",), doing, not whom, whom, "".join(labels[:1]), labels)
-        for ranks, doing, whom, labels in told
-    ]
-    session.verdict = replace(hung(), waits=tuple(boxes))
-    return session
 
 
 async def test_nodes_with_long_names_are_told_without_what_all_share() -> None:
@@ -233,16 +178,6 @@ async def test_the_last_lines_of_the_culprit_are_asked_for_and_shown_and_only_th
         assert "nothing to do with it" not in shown.text()
         await shown.press("6")
         assert session.nodes_told.viewed[-1] == set()
-
-
-async def test_the_report_of_a_job_that_hangs_has_a_picture_and_others_have_none(tmp_path: Path) -> None:
-    session = hanging()
-    async with screen(session) as shown:
-        paths = Report(shown.app.scene).write(tmp_path)
-        assert [path.suffix for path in paths] == [".txt", ".json", ".svg"]
-        assert "rank 11 · node2" in paths[2].read_text()
-        session.verdict = Verdict("healthy", "all is well")
-        assert [path.suffix for path in Report(shown.app.scene).write(tmp_path)] == [".txt", ".json"]
 
 
 async def test_ranks_say_where_the_verdict_sees_them_while_they_hang() -> None:

@@ -11,11 +11,11 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
 from collectors.fleet.ssh.asking import Question
-from tui.dialogs.base import Dialog, TextView
+from tui.dialogs.base import Dialog
 from tui.looks.text import harmless
-from tui.looks.theme import Tone
-from tui.order import Order
+from tui.looks.theme import Background, Colour
 from tui.widgets.lines import Content
+from tui.widgets.textview import TextView
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -34,40 +34,30 @@ class ConfirmDialog(Dialog[bool]):
         Binding("down,j", "scroll('down')", "down", show=False),
     ]
 
-    def __init__(self, order: Order) -> None:
-        super().__init__(order.title)
-        self._order = order
-        self._exact = False
-        self.text = TextView(self._lines())
+    def __init__(self, title: str, brief: str, command: str, why: str = "") -> None:
+        super().__init__(title)
+        self._command = command
+        self._brief: Content = [[(brief, Colour.STRONG)], *[[(line, Colour.TEXT)] for line in why.splitlines()]]
+        self._exact: Content = [[], *[[("  ", Colour.TEXT), (line, Colour.INFO)] for line in command.splitlines()]]
+        self.text = TextView(self._brief, ground=Background.BAR)
 
     def content(self) -> ComposeResult:
         """What will be done, and why it asks."""
         yield self.text
 
-    def _lines(self) -> Content:
-        lines: Content = [[(self._order.brief, Tone.STRONG)]]
-        lines += [[(line, Tone.TEXT)] for line in self._order.why.splitlines()]
-        if self._exact:
-            lines += [[], *[[("  ", Tone.TEXT), (line, Tone.INFO)] for line in self._order.command.splitlines()]]
-        return lines
-
     def action_exact(self) -> None:
         """Show the exact command, or hide it again."""
-        self._exact = not self._exact
-        self.text.show(self._lines())
+        hidden = self.text.content == self._brief
+        self.text.show_from([*self._brief, *self._exact] if hidden else self._brief)
 
     def action_copy(self) -> None:
         """Copy the command."""
-        self.app.copy_to_clipboard(self._order.command)
+        self.app.copy_to_clipboard(self._command)
         self.notify("the command was copied", markup=False, timeout=2)
 
     def action_scroll(self, how: str) -> None:
         """Scroll by lines."""
         self.text.move("up" if how == "up" else "down")
-
-    def action_answer(self, answer: bool) -> None:
-        """Answer."""
-        self.dismiss(answer)
 
     def action_enter(self) -> None:
         """Do nothing, and say so: elsewhere Enter goes on."""
@@ -84,11 +74,7 @@ class AnswerDialog(Dialog[str]):
 
     def content(self) -> ComposeResult:
         """The lines."""
-        yield TextView(self._content)
-
-    def action_answer(self, answer: str) -> None:
-        """Answer."""
-        self.dismiss(answer)
+        yield TextView(self._content, ground=Background.BAR)
 
 
 class LeaveDialog(AnswerDialog):
@@ -117,7 +103,7 @@ class LineDialog(Dialog[str | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "submit", "answer"),
-        Binding("escape", "give_up", "give up"),
+        Binding("escape", "answer(None)", "give up"),
     ]
 
     def __init__(self, title: str, content: Content, *, secret: bool = False, empty: bool = False) -> None:
@@ -126,7 +112,7 @@ class LineDialog(Dialog[str | None]):
 
     def content(self) -> ComposeResult:
         """What is asked, and the input."""
-        yield TextView(self._content)
+        yield TextView(self._content, ground=Background.BAR)
         yield Input(password=self._secret, select_on_focus=False, compact=True)
 
     def on_mount(self) -> None:
@@ -139,10 +125,6 @@ class LineDialog(Dialog[str | None]):
         value = self.query_one(Input).value
         if value or self._empty:
             self.dismiss(value)
-
-    def action_give_up(self) -> None:
-        """No answer."""
-        self.dismiss(None)
 
 
 TOLD_SECONDS = 20.0
@@ -171,8 +153,8 @@ class ScreenAsker:
         async with self._turn:
             if not self._app.is_running:
                 return None
-            lines: Content = [[(question.prompt, Tone.STRONG)]]
-            lines += [[], [(question.detail, Tone.TEXT)]] if question.detail else []
+            lines: Content = [[(question.prompt, Colour.STRONG)]]
+            lines += [[], [(question.detail, Colour.TEXT)]] if question.detail else []
             dialog: HostKeyDialog | LineDialog
             if question.kind == "host_key":
                 dialog = HostKeyDialog(f"{question.node}: unknown host key", lines)

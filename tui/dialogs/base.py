@@ -1,7 +1,9 @@
-"""Base of all dialogs, and the one that shows text."""
+"""Base of all dialogs, and those that show text: an answer, a probe's progress, the stacks of a group."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, TypeVar
 
 from textual import on
@@ -9,77 +11,22 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
-from textual.strip import Strip
 from textual.widgets import Footer, Input, Static
 
-from tui.looks.text import cells, harmless
-from tui.looks.theme import Ground, Tone
-from tui.widgets.breaking import broken
-from tui.widgets.lines import Content, Lines, Move, Piece, strip_of, text_of
+from collectors.samples.stacks import StackDump
+from hangtop.diagnosis.phrasing import ranks_on
+from tui.looks.text import harmless
+from tui.looks.theme import Background, Colour
+from tui.texts.stacked import full_stack
+from tui.widgets.lines import Content, Move, text_of
+from tui.widgets.textview import TextView
 
 T = TypeVar("T")
 
-LABEL = 20
-"""Cells of the column of labels: a longer label has a line of its own."""
 FRAME = 6
 """Lines of a dialog that are not its text: borders, title and keys."""
 FREE = 2
 """First lines of the screen, which say the verdict."""
-
-
-class TextView(Lines):
-    """Lines of pieces, broken where they are too long; as high as they need and there is."""
-
-    def __init__(self, content: Content) -> None:
-        super().__init__()
-        self.content = content
-        self.words = ""
-        """What is looked for, in lower case."""
-        self._broken: Content = []
-
-    def show(self, content: Content, *, at_end: bool = False) -> None:
-        """Show something else, from its beginning or up to its end."""
-        self.content = content
-        self.resized()
-        self.repaint()
-        self.scroll_to(y=self.virtual_size.height if at_end else 0, animate=False, force=True)
-
-    def resized(self) -> None:
-        """Break the lines for this width."""
-        self._broken = self._lines(self.size.width)
-        self.resize_to(len(self._broken))
-
-    def _lines(self, width: int) -> Content:
-        """Lines that fit, without empty ones at the end; a cell is left free for the scrollbar."""
-        end = max((place for place, line in enumerate(self.content, 1) if line), default=0)
-        return [part for line in self.content[:end] for part in (broken(line, width - 1) if width > LABEL else [line])]
-
-    def get_content_height(self, container: object, viewport: object, width: int) -> int:
-        """As many lines as there are when they are this wide."""
-        del container, viewport
-        return max(1, len(self._lines(width)))
-
-    def find(self, words: str, step: int = 0) -> bool:
-        """Mark lines that have these words and go to the next (1), the one before (-1) or the first; False: none."""
-        self.words = words.casefold()
-        found = [place for place, line in enumerate(self._broken) if self._has(line)]
-        if found:
-            middle = self.top + self.size.height // 2
-            later = [place for place in found if place > middle] or found
-            before = [place for place in found if place < middle] or found
-            place = found[0] if not step else later[0] if step > 0 else before[-1]
-            self.scroll_to(y=max(0, place - self.size.height // 2), animate=False, force=True)
-        self.repaint()
-        return bool(found) or not words
-
-    def _has(self, line: list[Piece]) -> bool:
-        return bool(self.words) and self.words in text_of([line]).casefold()
-
-    def paint(self, y: int, width: int) -> Strip:
-        """One line."""
-        place = self.top + y
-        line = self._broken[place] if place < len(self._broken) else []
-        return strip_of(line, width, self.ink, Ground.CURSOR if self._has(line) else Ground.BAR)
 
 
 class Dialog(ModalScreen[T]):
@@ -116,6 +63,10 @@ class Dialog(ModalScreen[T]):
         """Give it another title."""
         self.query_one("#title", Static).update(harmless(title))
 
+    def action_answer(self, answer: T | None) -> None:
+        """Close it with this answer."""
+        self.dismiss(answer)
+
 
 class TextDialog(Dialog[None]):
     """Text to read, scroll, search and copy."""
@@ -137,7 +88,7 @@ class TextDialog(Dialog[None]):
 
     def __init__(self, title: str, content: Content) -> None:
         super().__init__(title)
-        self.text = TextView(content)
+        self.text = TextView(content, ground=Background.BAR)
 
     def content(self) -> ComposeResult:
         """The text, and the line where words to find are typed."""
@@ -188,16 +139,65 @@ class TextDialog(Dialog[None]):
             self.dismiss(None)
 
 
-def facts_text(facts: list[tuple[str, str]]) -> Content:
-    """Lay out labels and values in two columns; a label that is too long for its own has a line of its own."""
-    width = max((cells(label) for label, _ in facts if cells(label) <= LABEL), default=0)
-    lines: Content = []
-    for label, value in facts:
-        shown = label
-        if cells(label) > LABEL:
-            lines.append([(label, Tone.DIM)])
-            shown = ""
-        for text in value.splitlines() or [""]:
-            lines.append([(f"{shown.rjust(width)}  ", Tone.DIM), (text, Tone.TEXT)])
-            shown = ""
-    return lines
+class RunningDialog(TextDialog):
+    """Shows what is said while something runs, then the answer. Escape calls ``stop`` first, then closes."""
+
+    def __init__(self, title: str, stop: Callable[[], object]) -> None:
+        super().__init__(f"{title}   (Esc stops it, and cleans up on the nodes)", [])
+        self.running = True
+        self._stop = stop
+        self._began = time.monotonic()
+
+    def say(self, line: str) -> None:
+        """Add a line of progress, with the seconds that have gone by."""
+        took = f"{time.monotonic() - self._began:6.1f} s  "
+        self.text.show_from([*self.text.content, [(took, Colour.DIM), (line, Colour.TEXT)]], end=True)
+
+    def finish(self, title: str, content: Content) -> None:
+        """Show the answer in place of the progress."""
+        self.running = False
+        if self.is_attached:
+            self.rename(title)
+            self.text.show_from(content)
+
+    def action_close(self) -> None:
+        """Stop it; or close, when it has ended."""
+        if self.running:
+            self.say("stopping …")
+            self._stop()
+        else:
+            super().action_close()
+
+
+class PagesDialog(TextDialog):
+    """Several texts; left and right go from one to the next."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,h", "beside(-1)", "rank before"),
+        Binding("right,l", "beside(1)", "next rank"),
+    ]
+
+    def __init__(self, titles: Sequence[str], page: Callable[[int], Content]) -> None:
+        self._titles, self._page, self._at = titles, page, 0
+        super().__init__(self._title(), page(0))
+
+    def _title(self) -> str:
+        of = f"   ({self._at + 1} of {len(self._titles)} in this group)" if len(self._titles) > 1 else ""
+        return f"{self._titles[self._at]}{of}"
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """One that is alone has no other beside it."""
+        return len(self._titles) > 1 if action == "beside" else super().check_action(action, parameters)
+
+    def action_beside(self, step: int) -> None:
+        """Show another one."""
+        self._at = (self._at + step) % len(self._titles)
+        self.rename(self._title())
+        self.text.show_from(self._page(self._at))
+
+
+def stack_dialog(dumps: Mapping[int, Sequence[StackDump]], nodes: Mapping[int, str]) -> PagesDialog:
+    """The full stack of one rank after the other."""
+    ranks = sorted(dumps)
+    titles = [ranks_on([rank], [nodes.get(rank, "an unknown node")]) for rank in ranks]
+    return PagesDialog(titles, lambda at: full_stack(ranks[at], dumps[ranks[at]]))

@@ -3,78 +3,79 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
-
-from tui.order import Answer, Order, Say
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hangtop.session.probes import Probe
-    from tui.host import Host
+    from tui.app import HangtopApp
 
 
-def asks(make: Callable[[Host], Awaitable[Order]]) -> Callable[[Host], object]:
-    """Make the handler that offers an order; where it is refused, the application says why."""
-
-    async def offered(app: Host) -> None:
-        offer(app, await make(app))
-
-    def run(app: Host) -> None:
-        app.run_worker(offered(app), name="ask", exit_on_error=False)
-
-    return run
+class Refused(Exception):
+    """It cannot be done; the text says why."""
 
 
-def offer(app: Host, order: Order) -> None:
+def asks(make: Callable[[HangtopApp], Probe | Awaitable[Probe]]) -> Callable[[HangtopApp], object]:
+    """Make the handler that offers a probe; where it is refused, the application says why."""
+
+    async def offered(app: HangtopApp) -> None:
+        made = make(app)
+        offer(app, await made if inspect.isawaitable(made) else made)
+
+    return lambda app: app.run_worker(offered(app), name="ask", exit_on_error=False)
+
+
+def offer(app: HangtopApp, probe: Probe, *, after: Callable[[], object] = lambda: None) -> None:
     """Show what it does and ask; it is begun after a yes, or at once where nothing runs elsewhere."""
+    confirm(app, (probe.title, probe.brief, probe.command, probe.risk), lambda: run(app, probe, after=after))
+
+
+def confirm(app: HangtopApp, told: tuple[str, str, str, str], go: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Ask before ``go`` is run, where there is a command to be shown; title, brief, command and risk are ``told``."""
     from tui.dialogs.asking import ConfirmDialog
 
     def take(yes: bool | None) -> None:
         if yes:
-            app.run_worker(run_order(app, order), name=order.title, exit_on_error=False)
+            app.run_worker(go(), name=told[0], exit_on_error=False)
 
-    if order.command:
-        app.push_screen(ConfirmDialog(order), take)
+    if told[2]:
+        app.push_screen(ConfirmDialog(*told), take)
     else:
         take(True)
 
 
-async def run_order(app: Host, order: Order) -> None:
-    """Run it under a dialog that shows its progress, then its answer; stopping cancels the task that runs it."""
-    from tui.dialogs.running import RunningDialog
+async def run(
+    app: HangtopApp,
+    probe: Probe,
+    *,
+    stop: Callable[[], object] | None = None,
+    after: Callable[[], object] = lambda: None,
+) -> None:
+    """Run it under a dialog that shows its progress, then its answer.
 
-    if order.quiet:
-        if (answer := await order.work(app.say)) is not None:
-            app.answer(*answer)
-        return
+    ``stop`` ends it early with an answer; without it the task is cancelled. ``after`` it has run something is noted.
+    """
+    from tui.dialogs.base import RunningDialog
+    from tui.texts.findings import answer_text
+
     task = asyncio.current_task()
     assert task is not None
-    dialog = RunningDialog(order.title, order.stop or task.cancel)
+    dialog = RunningDialog(probe.title, stop or task.cancel)
     await app.push_screen(dialog)
     try:
-        if (answer := await order.work(dialog.say)) is not None:
-            app.keep(*answer)
-            dialog.finish(*answer)
+        result = await probe.run(dialog.say)
+        after()
+        answer = answer_text(result)
+        app.keep(result.title, answer)
+        dialog.finish(result.title, answer)
     finally:
         if dialog.running and dialog.is_attached:  # it failed: the application says why
             dialog.dismiss(None)
 
 
-def probe_order(probe: Probe, *, after: Callable[[], object] = lambda: None) -> Order:
-    """The order that runs a probe of the session; ``after`` it has run something is noted."""
-    from tui.texts.answers import answer_text
-
-    async def work(say: Say) -> Answer:
-        result = await probe.run(say)
-        after()
-        return Answer(result.title, answer_text(result))
-
-    return Order(probe.title, probe.brief, probe.command, work, probe.risk)
-
-
 def refusals() -> tuple[type[BaseException], ...]:
     """What is raised where something cannot be asked for: a reason to read, no fault."""
     from hangtop.session.probes import ProbeRefused
-    from tui.order import Refused
 
     return ProbeRefused, Refused

@@ -5,57 +5,57 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
+from tui.handlers.ask import Refused
 from tui.handlers.scrubbing import show_moment
-from tui.host import Host
 from tui.looks.keys import shown_keys
-from tui.looks.theme import Tone
-from tui.order import Refused
+from tui.looks.theme import Colour
 from tui.panels.base import Place
 from tui.widgets.lines import Move
 
 if TYPE_CHECKING:
+    from tui.app import HangtopApp
     from tui.panels.logs import LogsPanel
 
 
-def opens(name: str) -> Callable[[Host], object]:
+def opens(name: str) -> Callable[[HangtopApp], object]:
     """Make the handler that opens a panel."""
 
-    async def run(app: Host) -> None:
+    async def run(app: HangtopApp) -> None:
         await app.stage.open(name)
         app.tick()
 
     return run
 
 
-def opens_beside(step: int) -> Callable[[Host], object]:
+def opens_beside(step: int) -> Callable[[HangtopApp], object]:
     """Make the handler that opens the panel to the right (1) or left (-1)."""
 
-    async def run(app: Host) -> None:
+    async def run(app: HangtopApp) -> None:
         await app.stage.open(app.stage.beside(step))
         app.tick()
 
     return run
 
 
-def moves(how: Move) -> Callable[[Host], object]:
+def moves(how: Move) -> Callable[[HangtopApp], object]:
     """Make the handler of one way to move."""
     return lambda app: app.panel.move(how)
 
 
-def in_panel(method: str, *args: Any) -> Callable[[Host], object]:
+def in_panel(method: str, *args: Any) -> Callable[[HangtopApp], object]:
     """Make the handler of what one panel alone can do, and on which alone its key is alive; what it returns is said.
 
     By name: a panel's module is imported when the panel is first opened.
     """
 
-    def run(app: Host) -> None:
+    def run(app: HangtopApp) -> None:
         if isinstance(told := getattr(app.panel, method)(*args), str) and told:
             app.say(told)
 
     return run
 
 
-async def enter(app: Host) -> None:
+async def enter(app: HangtopApp) -> None:
     """Go into what is under the cursor."""
     place = app.panel.enter()
     if place is None:
@@ -65,7 +65,7 @@ async def enter(app: Host) -> None:
         await app.stage.back()
 
 
-async def back(app: Host) -> None:
+async def back(app: HangtopApp) -> None:
     """Leave what was gone into within the panel, take the filter away, or go back."""
     if app.panel.leave() and not app.stage.trail:
         return
@@ -76,23 +76,24 @@ async def back(app: Host) -> None:
         app.tick()
 
 
-def show_details(app: Host) -> None:
+def show_details(app: HangtopApp) -> None:
     """Show everything that is known of what is under the cursor."""
-    from tui.dialogs.base import TextDialog, facts_text
+    from tui.dialogs.base import TextDialog
+    from tui.panels.base import facts_text
 
     if (details := app.panel.details()) is not None:
         title, facts = details
         app.push_screen(TextDialog(title, facts_text(facts)))
 
 
-async def show_waits(app: Host) -> None:
+async def show_waits(app: HangtopApp) -> None:
     """Show who waits for whom, and put the cursor there; leave it again."""
     from tui.panels.overview import WAITS_PLACE, OverviewPanel
 
     panel = app.panel
     if isinstance(panel, OverviewPanel) and panel.leave_waits():
         return
-    if not app.scene.waits:
+    if not app.model.waits:
         verdict = app.session.verdict
         raise Refused(
             f"nobody waits for anybody: {'no verdict yet' if verdict is None else f'the job is {verdict.outcome}'}"
@@ -100,13 +101,13 @@ async def show_waits(app: Host) -> None:
     if isinstance(panel, OverviewPanel):
         panel.show_waits()
     else:
-        await app.go(Place("overview", "", (WAITS_PLACE, app.scene.waits[0].ranks[0]), WAITS_PLACE))
+        await app.go(Place("overview", "", (WAITS_PLACE, app.model.waits[0].ranks[0]), WAITS_PLACE))
 
 
-def next_alarm(step: int) -> Callable[[Host], object]:
+def next_alarm(step: int) -> Callable[[HangtopApp], object]:
     """Make the handler that goes to the next (1) or last (-1) warning or error of the log."""
 
-    def run(app: Host) -> None:
+    def run(app: HangtopApp) -> None:
         if cast("LogsPanel", app.panel).go_alarm(step):
             return
         back = shown_keys(app.options.keymap.get("log.previous", "N"))[0]
@@ -116,7 +117,7 @@ def next_alarm(step: int) -> Callable[[Host], object]:
     return run
 
 
-def ask_time(app: Host) -> None:
+def ask_time(app: HangtopApp) -> None:
     """Ask for a time and go there in the log."""
     from tui.dialogs.asking import LineDialog
 
@@ -126,7 +127,7 @@ def ask_time(app: Host) -> None:
         if text is not None and (wrong := logs.go_time(text)):
             app.say(wrong, "warning")
 
-    app.push_screen(LineDialog("Go to a time", [[("02:47, 02:47:10, or an age such as 5m", Tone.DIM)]]), take)
+    app.push_screen(LineDialog("Go to a time", [[("02:47, 02:47:10, or an age such as 5m", Colour.DIM)]]), take)
 
 
 metric_next, metric_previous = in_panel("next_metric", 1), in_panel("next_metric", -1)

@@ -1,39 +1,45 @@
-"""A report, a shell, answers to be read again, and what is hangtop's own: help, colours, the end."""
+"""A report, a shell, answers to be read again, and what is hangtop's own: colours, the end."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hangtop.diagnosis.node_names import nodes_text
 from hangtop.diagnosis.phrasing import outcome_words
-from tui.alarm import LOUD
-from tui.host import Host
+from hangtop.session.live import shell_words, ssh_words
+from tui.handlers.ask import Refused
 from tui.looks.format import age, clock
 from tui.looks.text import harmless
-from tui.looks.theme import THEMES, Tone
-from tui.order import Refused
+from tui.looks.theme import THEMES, Colour
+from tui.terminal import ALARM
+
+if TYPE_CHECKING:
+    from hangtop.session.options import SessionOptions
+    from tui.app import HangtopApp
 
 
-async def write_report(app: Host) -> None:
+async def write_report(app: HangtopApp) -> None:
     """Write an incident report and say where."""
     app.say(await _written(app))
 
 
-async def _written(app: Host) -> str:
+async def _written(app: HangtopApp) -> str:
     from tui.texts.report import Report
 
-    paths = await asyncio.to_thread(Report(app.scene).write, app.options.report_folder or Path.cwd())
-    first, *others = paths
+    first, *others = await asyncio.to_thread(Report(app.model).write, app.options.report_folder or Path.cwd())
     return f"written: {', '.join([first.name, *(path.suffix for path in others)])} in {first.parent}"
 
 
-def open_results(app: Host) -> None:
+def open_results(app: HangtopApp) -> None:
     """List the answers of probes, flame graphs, traces, lint and recorder; Enter shows one again."""
     from tui.dialogs.base import TextDialog
-    from tui.dialogs.choosing import Choice, ChoiceDialog
+    from tui.dialogs.choosing import ChoiceDialog
 
     kept = list(app.results)[::-1]
     if not kept:
@@ -43,15 +49,13 @@ def open_results(app: Host) -> None:
         if place is not None:
             app.push_screen(TextDialog(kept[place][1], kept[place][2]))
 
-    choices = [Choice(title, f"{clock(at, millis=False)}, {age(app.scene.now - at)} ago") for at, title, _ in kept]
+    choices = [(title, f"{clock(at, millis=False)}, {age(app.model.now - at)} ago") for at, title, _ in kept]
     app.push_screen(ChoiceDialog("Results", choices), take)
 
 
-def open_shell(app: Host) -> None:
+def open_shell(app: HangtopApp) -> None:
     """Hand the terminal to ssh, or to the way of the session, until its shell ends."""
     from textual.app import SuspendNotSupported
-
-    from tui.shell import shell_command, shown
 
     node = app.panel.node()
     if node is None:
@@ -74,7 +78,28 @@ def open_shell(app: Host) -> None:
     app.tick()
 
 
-def try_again(app: Host) -> None:
+def shell_command(node: str, options: SessionOptions) -> list[str]:
+    """Argv of an interactive shell on a node, the way the session reaches it; this machine's own shell for itself."""
+    if not options.targets and options.hostfile is None and options.slurm is None:
+        return [os.environ.get("SHELL", "/bin/sh")]
+    if (words := shell_words(node, options)) is not None:
+        return words
+    command = ssh_words(options)
+    user, _, rest = node.rpartition("@")
+    host, colon, port = rest.rpartition(":")
+    if colon and port.isdecimal() and ":" not in host:
+        command += ["-p", port]
+    else:
+        host = rest
+    return [*command, "--", f"{user}@{host}" if user else host]
+
+
+def shown(command: Sequence[str]) -> str:
+    """The command as a shell would take it."""
+    return shlex.join(command)
+
+
+def try_again(app: HangtopApp) -> None:
     """Connect to the lost node under the cursor, or to all that are marked."""
     lost = [name for name in app.panel.chosen_nodes() if app.session.state.nodes[name].link == "lost"]
     for name in lost:
@@ -82,7 +107,7 @@ def try_again(app: Host) -> None:
     app.say(f"connects to {nodes_text(lost)}" if lost else "no lost node under the cursor, or marked")
 
 
-def suspend(app: Host) -> None:
+def suspend(app: HangtopApp) -> None:
     """Go behind the shell, as Ctrl-Z does elsewhere; ``fg`` there brings the screen back.
 
     Where whoever started hangtop is of the same process group, as a script that runs it, no shell would notice.
@@ -92,32 +117,17 @@ def suspend(app: Host) -> None:
     app.action_suspend_process()
 
 
-def open_palette(app: Host) -> None:
-    """Open the command palette."""
-    app.open_palette()
-
-
-def show_help(app: Host) -> None:
-    """Show all keys."""
-    app.open_help()
-
-
-def next_theme(app: Host) -> None:
+def next_theme(app: HangtopApp) -> None:
     """Change to the next of hangtop's own themes."""
     names = [theme.name for theme in THEMES]
     place = names.index(app.theme) if app.theme in names else -1
     app.theme = names[(place + 1) % len(names)]
 
 
-def redraw(app: Host) -> None:
-    """Draw the whole screen anew."""
-    app.redraw_all()
-
-
-def leave(app: Host) -> None:
+def leave(app: HangtopApp) -> None:
     """End hangtop; while the alarm is loud and nodes are watched it asks once."""
     verdict = app.session.verdict
-    if verdict is None or verdict.outcome not in LOUD or not app.session.can_act:
+    if verdict is None or verdict.outcome not in ALARM or not app.session.can_act:
         app.exit()
         return
     from tui.dialogs.asking import LeaveDialog
@@ -130,10 +140,10 @@ def leave(app: Host) -> None:
 
     told = f"{outcome_words(verdict.outcome).upper()}  {verdict.summary}"
     goes_on = "The job is left as it is. x writes a report of all of it here first."
-    app.push_screen(LeaveDialog("Leave hangtop?", [[(told, Tone.STRONG)], [], [(goes_on, Tone.TEXT)]]), take)
+    app.push_screen(LeaveDialog("Leave hangtop?", [[(told, Colour.STRONG)], [], [(goes_on, Colour.TEXT)]]), take)
 
 
-async def _report_and_leave(app: Host) -> None:
+async def _report_and_leave(app: HangtopApp) -> None:
     from rich.text import Text
 
     # said on the terminal that is left: on the screen nobody would see it any more

@@ -1,27 +1,35 @@
-"""What can be measured or asked of nodes and job: each as an order, which says what it does before it is run."""
+"""What can be measured or asked of nodes and job: each as a probe, which says what it does before it is run."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import replace
+import shlex
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hangtop.diagnosis.phrasing import rank_text
 from hangtop.session.state.changes import Change
-from tui.handlers.ask import asks, probe_order
+from tui.handlers.ask import Refused, asks, offer, run
 from tui.looks.format import plural
-from tui.looks.theme import Tone
-from tui.order import Answer, Order, Refused, Say
-from tui.texts.answers import findings_text, plain
+from tui.looks.theme import Colour
+from tui.texts.findings import findings_text, plain
 
 if TYPE_CHECKING:
-    from tui.host import Host
+    from hangtop.session.probes import Line, Probe, ProbeResult, Say
+    from tui.app import HangtopApp
     from tui.widgets.lines import Content
 
 FLAME_SECONDS = 10.0
 CAPTURE_SECONDS, CAPTURE_BYTES = 5.0, 16_000_000
+MOST, MARGIN = 144, 10
+"""Cells of text in a dialog at its widest; cells of the screen that it leaves."""
+HERE = "here:"
+WHICH_TRACES: Content = [
+    [("Files, folders or globs on the nodes: /tmp/traces  /scratch/run7/*.json.gz", Colour.DIM)],
+    [(f"On this machine, after {HERE}  {HERE}~/traces", Colour.DIM)],
+    [("Only their figures are sent; a trace of any size is read in bounded memory.", Colour.DIM)],
+]
 PIPE = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
 HOW_TO_ENABLE = (
     "nothing can be asked: start the job with TORCH_NCCL_DEBUG_INFO_PIPE_FILE=/tmp/fr_pipe_ and "
@@ -29,7 +37,7 @@ HOW_TO_ENABLE = (
 )
 
 
-def lint_environment(app: Host) -> None:
+def lint_environment(app: HangtopApp) -> None:
     """Show what is wrong with the settings of all ranks."""
     from hangtop.diagnosis.environment.lint import lint
 
@@ -38,22 +46,24 @@ def lint_environment(app: Host) -> None:
     app.answer("Environment lint", told)
 
 
-async def collectives(app: Host) -> Order:
+def collectives(app: HangtopApp) -> Probe:
     """Measure collectives between all nodes."""
     from hangtop.session.probes.collectives import collectives_probe
 
-    return probe_order(collectives_probe(app.session))
+    return collectives_probe(app.session)
 
 
-async def path(app: Host) -> Order:
+def path(app: HangtopApp) -> Probe:
     """Measure the path between all nodes."""
     from hangtop.session.probes.path import path_probe
 
-    return probe_order(path_probe(app.session))
+    return path_probe(app.session)
 
 
-async def recorders(app: Host) -> Order:
+def recorders(app: HangtopApp) -> Probe:
     """Ask the ranks for fresh dumps of their flight recorders."""
+    from hangtop.session.probes import Probe, ProbeResult
+
     living = [rank for rank in app.session.job().ranks if rank.gone_at is None]
     armed = [rank for rank in living if PIPE in rank.process.env]
     nodes = plural(len({rank.node for rank in armed}), "node")
@@ -62,70 +72,98 @@ async def recorders(app: Host) -> Order:
     if not armed:
         brief, command = "no rank can be asked for a dump; those that lie on the nodes are fetched", HOW_TO_ENABLE
 
-    async def work(_: Say) -> Answer:
+    async def ask(_: Say) -> ProbeResult:
         dumps = await app.session.witnesses.recorders(fresh=True)
         came = sum(bool(dump.size) for dump in dumps)
+        summary = f"flight recorder dumps of {plural(came, 'rank')}; findings are made of them"
         if came:
-            text = f"flight recorder dumps of {plural(came, 'rank')}"
-            app.head.state.changes.append(Change(app.head.now(), "", text, "dump"))
-        content: Content = []
+            app.head.state.changes.append(Change(app.head.now(), "", summary.partition(";")[0], "dump"))
+        lines: list[Line] = []
         for dump in sorted(dumps, key=lambda dump: dump.rank):
             got = f"{dump.size:,} bytes from {dump.path}" if dump.size else dump.why
-            content.append([(f"{rank_text(dump.rank):<10}", Tone.STRONG), (f"{dump.node}  {got}", Tone.TEXT)])
+            lines.append([(f"{rank_text(dump.rank):<10}", "strong"), (f"{dump.node}  {got}", "")])
         if dumps and not came and not armed:
-            content += [[], *plain([HOW_TO_ENABLE], Tone.INFO)]
-        return Answer("Flight recorder dumps; findings are made of them", content or plain(["no living rank"]))
+            lines += [[], [(HOW_TO_ENABLE, "accent")]]
+        return ProbeResult("Flight recorder dumps", "ok" if came else "failed", summary, tuple(lines))
 
-    return Order("Flight recorder", f"{brief}; the job goes on", command, work)
+    return Probe("Flight recorder", f"{brief}; the job goes on", command, ask)
 
 
-async def flame_graph(app: Host) -> Order:
-    """Sample the chosen ranks for some seconds, without pausing them."""
+async def flame_graph(app: HangtopApp) -> None:
+    """Sample the chosen ranks for some seconds, without pausing them: it only reads, so nobody is asked."""
     from hangtop.session.probes.flame import flame_probe
 
     ranks = app.panel.chosen_ranks()
     if not ranks:
         raise Refused("no rank here: mark ranks, or go to one")
     stop = asyncio.Event()
-    probe = flame_probe(app.session, ranks, folder(app), seconds=FLAME_SECONDS, stop=stop)
-    return replace(probe_order(probe), brief="", command="", stop=stop.set)  # it only reads: nobody is asked
+    probe = flame_probe(app.session, ranks, _folder(app), seconds=FLAME_SECONDS, stop=stop)
+    app.run_worker(run(app, probe, stop=stop.set), name=probe.title, exit_on_error=False)
 
 
-async def capture(app: Host) -> Order:
+def capture(app: HangtopApp) -> Probe:
     """Capture packet headers of the job's network."""
     from hangtop.session.probes.capture import capture_probe
 
-    probe = capture_probe(app.session, folder(app), seconds=CAPTURE_SECONDS, most=CAPTURE_BYTES, sudo=True)
-    return probe_order(probe)
+    return capture_probe(app.session, _folder(app), seconds=CAPTURE_SECONDS, most=CAPTURE_BYTES, sudo=True)
 
 
-async def fabric(app: Host) -> Order:
+def fabric(app: HangtopApp) -> Awaitable[Probe]:
     """Measure InfiniBand and RoCE with the nodes' own tools."""
     from hangtop.session.probes.infiniband import infiniband_probe
 
-    return probe_order(await infiniband_probe(app.session))
+    return infiniband_probe(app.session)
 
 
-MEASUREMENTS: tuple[tuple[str, str, Callable[[Host], object]], ...] = (
-    ("Capture packets of the job's network", "headers for 5 s with tcpdump, as files for Wireshark", asks(capture)),
+MEASUREMENTS: tuple[tuple[str, str, Callable[[HangtopApp], Probe | Awaitable[Probe]]], ...] = (
+    ("Capture packets of the job's network", "headers for 5 s with tcpdump, as files for Wireshark", capture),
     ("Measure InfiniBand and RoCE", "ports, bandwidth of every pair, ibping and ibtracert, with the nodes' tools",
-     asks(fabric)),
+     fabric),
 )  # fmt: skip
-"""Title, what it does, and its handler. To add a measurement, write its order and add its line."""
+"""Title, what it does, and its probe. To add a measurement, write its probe and add its line."""
 
 
-def open_measurements(app: Host) -> None:
+def open_measurements(app: HangtopApp) -> None:
     """List what else can be measured; each one asks."""
-    from tui.dialogs.choosing import Choice, ChoiceDialog
+    from tui.dialogs.choosing import ChoiceDialog
 
     def take(place: int | None) -> None:
         if place is not None:
-            MEASUREMENTS[place][2](app)
+            asks(MEASUREMENTS[place][2])(app)
 
-    choices = [Choice(title, does) for title, does, _ in MEASUREMENTS]
+    choices = [(title, does) for title, does, _ in MEASUREMENTS]
     app.push_screen(ChoiceDialog("What else can be measured", choices), take)
 
 
-def folder(app: Host) -> Path:
+def ask_traces(app: HangtopApp) -> None:
+    """Ask where profiler traces are, then read them in view."""
+    from tui.dialogs.asking import LineDialog
+
+    def take(said: str | None) -> None:
+        if said and said.strip():
+            _read_traces(app, said.strip())
+
+    app.push_screen(LineDialog("Profiler traces", WHICH_TRACES), take)
+
+
+def _read_traces(app: HangtopApp, said: str) -> None:
+    from hangtop.session.probes.traces import traces_here, traces_on_nodes
+
+    try:
+        patterns = shlex.split(said.removeprefix(HERE))
+    except ValueError as error:
+        app.say(f"{said}: {error}", "warning")
+        return
+    if said.startswith(HERE):
+        offer(app, traces_here(patterns, app.session, _width(app)))
+    else:
+        offer(app, traces_on_nodes(app.session, patterns, _width(app)))
+
+
+def _width(app: HangtopApp) -> int:
+    return max(40, min(MOST, app.size.width - MARGIN))
+
+
+def _folder(app: HangtopApp) -> Path:
     """Where files of answers go."""
     return app.options.report_folder or Path.cwd()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from hangtop.session.state.changes import beside
 from tui.looks.format import clock
@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hangtop.session.feed import Player
-    from hangtop.session.session import Session
-    from tui.host import Host
+    from tui.app import HangtopApp
 
 AHEAD = 10.0
 """Recorded seconds that are played at once on the way to what happens next."""
@@ -21,32 +20,32 @@ COLUMNS = 60
 """Keys that it takes to go through all that is on view."""
 
 
-def zooms(step: int) -> Callable[[Host], object]:
+def zooms(step: int) -> Callable[[HangtopApp], object]:
     """Make the handler that shows more (1) or less (-1) time."""
 
-    def run(app: Host) -> None:
-        app.scene.timeline.zoom(step)
+    def run(app: HangtopApp) -> None:
+        app.model.timeline.zoom(step)
         app.tick()
 
     return run
 
 
-def scrubs(step: int) -> Callable[[Host], object]:
+def scrubs(step: int) -> Callable[[HangtopApp], object]:
     """Make the handler that goes forth (1) or back (-1) in time."""
 
-    async def run(app: Host) -> None:
-        timeline = app.scene.timeline
+    async def run(app: HangtopApp) -> None:
+        timeline = app.model.timeline
         by = max(1.0, timeline.span / COLUMNS)
         await go(app, (timeline.now if timeline.at is None else timeline.at) + step * by)
 
     return run
 
 
-def marks(step: int) -> Callable[[Host], object]:
+def marks(step: int) -> Callable[[HangtopApp], object]:
     """Make the handler that goes to the next (1) or last (-1) thing that happened."""
 
-    async def run(app: Host) -> None:
-        timeline = app.scene.timeline
+    async def run(app: HangtopApp) -> None:
+        timeline = app.model.timeline
         mark = beside(timeline.marks, timeline.now if timeline.at is None else timeline.at, step)
         player = app.head.player
         if mark is not None:
@@ -62,9 +61,9 @@ def marks(step: int) -> Callable[[Host], object]:
     return run
 
 
-async def _next_played(app: Host, player: Player) -> None:
+async def _next_played(app: HangtopApp, player: Player) -> None:
     """Play on at once until something happens, and go there; somebody who goes elsewhere meanwhile is left there."""
-    timeline = app.scene.timeline
+    timeline = app.model.timeline
     at, begin = timeline.at, timeline.now if timeline.at is None else timeline.at
     while not player.ended and timeline.at == at:
         await player.seek(timeline.now + AHEAD)
@@ -78,19 +77,19 @@ async def _next_played(app: Host, player: Player) -> None:
         app.say("nothing happened after this moment")
 
 
-def set_mark(app: Host) -> None:
+def set_mark(app: HangtopApp) -> None:
     """Mark this moment."""
-    timeline = app.scene.timeline
+    timeline = app.model.timeline
     at = timeline.now if timeline.at is None else timeline.at
     number = 1 + sum(change.kind == "mark" for change in timeline.head.state.changes)
-    cast("Session", app.head).mark(at, f"mark {number}")
+    app.head.mark(at, f"mark {number}")
     app.say(f"mark {number} at {clock(at, millis=False)}: n and N go from mark to mark")
     app.tick()
 
 
-async def toggle(app: Host) -> None:
+async def toggle(app: HangtopApp) -> None:
     """Stand still at this moment; go on from there in a recording, or back to what is live."""
-    timeline, player = app.scene.timeline, app.head.player
+    timeline, player = app.model.timeline, app.head.player
     if player is None:
         await go(app, None if timeline.at is not None else timeline.now)
     elif timeline.at is not None:
@@ -101,25 +100,25 @@ async def toggle(app: Host) -> None:
     app.tick()
 
 
-def toggles(app: Host) -> str:
+def toggles(app: HangtopApp) -> str:
     """What :func:`toggle` does now, as the footer calls it."""
-    return app.scene.timeline.toggles.capitalize()
+    return app.model.timeline.toggles.capitalize()
 
 
-async def live(app: Host) -> None:
+async def live(app: HangtopApp) -> None:
     """To the newest moment."""
     await go(app, None)
 
 
-async def go(app: Host, at: float | None) -> None:
+async def go(app: HangtopApp, at: float | None) -> None:
     """Show this moment, as near to it as is known; None is the newest. Nothing is left of a way to another one."""
     app.stage.forget_moments()
     await show_moment(app, at)
 
 
-async def show_moment(app: Host, at: float | None) -> bool:
+async def show_moment(app: HangtopApp, at: float | None) -> bool:
     """Show this moment, as near to it as is known; None is the newest. False when it cannot be shown."""
-    timeline = app.scene.timeline
+    timeline = app.model.timeline
     timeline.playing = False
     if at is not None and at >= timeline.now:
         player = app.head.player
@@ -142,11 +141,11 @@ async def show_moment(app: Host, at: float | None) -> bool:
     return True
 
 
-async def _shown(app: Host) -> None:
+async def _shown(app: HangtopApp) -> None:
     """Make the moment that is wanted; where another is wanted by then, that one."""
     from hangtop.session.seek import SeekedSession
 
-    timeline, head = app.scene.timeline, cast("Session", app.head)
+    timeline, head = app.model.timeline, app.head
     await asyncio.sleep(0)  # of several keys at once only the last counts
     at, past = timeline.at, head.recordings.past
     if at is None or past is None:
@@ -158,11 +157,11 @@ async def _shown(app: Host) -> None:
         app.show_session(moment)
 
 
-def advance(app: Host, passed: float) -> None:
+def advance(app: HangtopApp, passed: float) -> None:
     """Play on from the moment that is shown, so many seconds later."""
     from hangtop.session.seek import SeekedSession
 
-    timeline, head, shown = app.scene.timeline, cast("Session", app.head), app.session
+    timeline, head, shown = app.model.timeline, app.head, app.session
     player, past = head.player, head.recordings.past
     if not timeline.playing or timeline.at is None or player is None or past is None:
         return
@@ -176,5 +175,5 @@ def advance(app: Host, passed: float) -> None:
     shown.play(past.opened().entries(shown.at, at), at)
     shown.show(head)
     timeline.at = at
-    app.scene.turn()
+    app.model.turn()
     app.renew_panels()

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from tui.host import Host
+from tui.handlers.ask import Refused, confirm
 from tui.looks.format import plural
-from tui.order import Order, Refused, Say
 from tui.panels.base import Place
 
+if TYPE_CHECKING:
+    from tui.app import HangtopApp
 
-def dump(*, everybody: bool = False) -> Callable[[Host], object]:
+
+def dump(*, everybody: bool = False) -> Callable[[HangtopApp], object]:
     """Make the handler that looks at the stacks of all ranks, or of the marked ones, or of the one at the cursor."""
 
-    def run(app: Host) -> None:
+    def run(app: HangtopApp) -> None:
         ranks = None if everybody else _chosen(app)
-        living = _living(app)
+        living = {row.number for row in app.model.ranks if row.rank.gone_at is None}
         if not living or (ranks is not None and not ranks & living):
             raise Refused("no living rank to look at")
         number = len(living if ranks is None else ranks & living)
@@ -25,13 +28,13 @@ def dump(*, everybody: bool = False) -> Callable[[Host], object]:
     return run
 
 
-async def native(app: Host) -> Order:
+def native(app: HangtopApp) -> None:
     """Look at the stacks of the chosen ranks with native frames."""
     from collectors.node.stacks.pyspy import dump_command
-    from tui.shell import shown
+    from tui.handlers.own import shown
 
     ranks = _chosen(app)
-    rows = [row for row in app.scene.ranks if row.number in ranks and row.rank.gone_at is None]
+    rows = [row for row in app.model.ranks if row.number in ranks and row.rank.gone_at is None]
     if not rows:
         raise Refused("no living rank to look at")
     where = f"{plural(len(ranks), 'rank')} on {plural(len({row.node.name for row in rows}), 'node')}"
@@ -39,25 +42,18 @@ async def native(app: Host) -> Order:
         f"{row.node.name}: {shown(dump_command('py-spy', row.rank.process.pid, 'native', True))}" for row in rows
     ]
 
-    async def work(_: Say) -> None:
-        await _dumped(app, ranks, native=True)
-
     brief = f"{where}, native stacks, each paused for about 25 ms, half a second of CPU each"
-    return Order("Dump native", brief, "\n".join(commands), work, quiet=True)
+    confirm(app, ("Dump native", brief, "\n".join(commands), ""), lambda: _dumped(app, ranks, native=True))
 
 
-def _chosen(app: Host) -> set[int]:
+def _chosen(app: HangtopApp) -> set[int]:
     ranks = app.panel.chosen_ranks()
     if not ranks:
         raise Refused("no rank here: mark ranks, or press D for all")
     return ranks
 
 
-def _living(app: Host) -> set[int]:
-    return {row.number for row in app.scene.ranks if row.rank.gone_at is None}
-
-
-async def _dumped(app: Host, ranks: set[int] | None, *, native: bool) -> None:
+async def _dumped(app: HangtopApp, ranks: set[int] | None, *, native: bool) -> None:
     await app.session.dump_stacks(ranks, native=native, samples=2)
     if len(app.screen_stack) == 1 and app.stage.top != "stacks":
         await app.go(Place("stacks", "", min(ranks) if ranks else None))

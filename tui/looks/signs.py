@@ -1,11 +1,11 @@
-"""A glyph, a word and a tone for each state: what colours say stands there without them, too."""
+"""A glyph, a word and a colour for each state: what colours say stands there without them, too."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tui.looks.theme import Tone
+from tui.looks.theme import Colour
 
 
 class Outcome(NamedTuple):
@@ -13,16 +13,16 @@ class Outcome(NamedTuple):
 
     word: str
     """Behind its glyph."""
-    tone: Tone
+    colour: Colour
     loud: int = 0
-    """Place of its ground among the alarms of :class:`~tui.looks.theme.Ink`."""
+    """Place of its ground among the alarms of :class:`~tui.looks.theme.Palette`."""
 
 
 class Sign(NamedTuple):
     """How something that happened is shown."""
 
     glyph: str
-    tone: Tone
+    colour: Colour
     label: str
     """A word or two."""
     rank: int
@@ -30,62 +30,62 @@ class Sign(NamedTuple):
 
 
 _OUTCOMES = {
-    "hung": Outcome("■ HUNG", Tone.BAD, 2),
-    "crashed": Outcome("✖ CRASHED", Tone.BAD, 2),
-    "at_risk": Outcome("▲ AT RISK", Tone.BAD, 1),
-    "slow": Outcome("▲ SLOW", Tone.WARN, 1),
-    "waiting": Outcome("◔ WAITING", Tone.WARN, 1),
-    "starting": Outcome("◐ STARTING", Tone.INFO),
-    "healthy": Outcome("● HEALTHY", Tone.OK),
-    "idle": Outcome("○ IDLE", Tone.DIM),
-    "unknown": Outcome("◌ UNKNOWN", Tone.WARN),
+    "hung": Outcome("■ HUNG", Colour.BAD, 2),
+    "crashed": Outcome("✖ CRASHED", Colour.BAD, 2),
+    "at_risk": Outcome("▲ AT RISK", Colour.BAD, 1),
+    "slow": Outcome("▲ SLOW", Colour.WARN, 1),
+    "waiting": Outcome("◔ WAITING", Colour.WARN, 1),
+    "starting": Outcome("◐ STARTING", Colour.INFO),
+    "healthy": Outcome("● HEALTHY", Colour.OK),
+    "idle": Outcome("○ IDLE", Colour.DIM),
+    "unknown": Outcome("◌ UNKNOWN", Colour.WARN),
 }
 
 _SIGNS = {
-    "hangtop": Sign("·", Tone.DIM, "", 0),
-    "other": Sign("·", Tone.DIM, "", 0),
-    "unknown": Sign("◌", Tone.WARN, "unknown", 1),
-    "idle": Sign("○", Tone.DIM, "idle", 1),
-    "starting": Sign("◐", Tone.INFO, "starting", 1),
-    "waiting": Sign("◔", Tone.INFO, "waiting", 2),
-    "started": Sign("▸", Tone.TEXT, "started", 2),
-    "back": Sign("●", Tone.OK, "back", 2),
-    "healthy": Sign("●", Tone.OK, "healthy", 2),
-    "dump": Sign("◆", Tone.INFO, "dump", 3),
-    "repair": Sign("◆", Tone.INFO, "repair", 3),
-    "late": Sign("▲", Tone.WARN, "late", 4),
-    "ended": Sign("▾", Tone.WARN, "ended", 4),
-    "stopped": Sign("▲", Tone.WARN, "stopped", 5),
-    "port": Sign("▲", Tone.WARN, "port", 5),
-    "slow": Sign("▲", Tone.WARN, "slow", 6),
-    "kernel": Sign("▲", Tone.BAD, "kernel", 6),
-    "gpu": Sign("▲", Tone.BAD, "gpu", 6),
-    "lost": Sign("✖", Tone.BAD, "lost", 6),
-    "at_risk": Sign("▲", Tone.BAD, "at risk", 7),
-    "mark": Sign("▼", Tone.ACCENT, "mark", 8),
-    "crashed": Sign("✖", Tone.BAD, "crash", 9),
-    "hung": Sign("■", Tone.BAD, "hang", 9),
+    "hangtop": Sign("·", Colour.DIM, "", 0),
+    "other": Sign("·", Colour.DIM, "", 0),
+    "unknown": Sign("◌", Colour.WARN, "unknown", 1),
+    "idle": Sign("○", Colour.DIM, "idle", 1),
+    "starting": Sign("◐", Colour.INFO, "starting", 1),
+    "waiting": Sign("◔", Colour.INFO, "waiting", 2),
+    "started": Sign("▸", Colour.TEXT, "started", 2),
+    "back": Sign("●", Colour.OK, "back", 2),
+    "healthy": Sign("●", Colour.OK, "healthy", 2),
+    "dump": Sign("◆", Colour.INFO, "dump", 3),
+    "repair": Sign("◆", Colour.INFO, "repair", 3),
+    "late": Sign("▲", Colour.WARN, "late", 4),
+    "ended": Sign("▾", Colour.WARN, "ended", 4),
+    "stopped": Sign("▲", Colour.WARN, "stopped", 5),
+    "port": Sign("▲", Colour.WARN, "port", 5),
+    "slow": Sign("▲", Colour.WARN, "slow", 6),
+    "kernel": Sign("▲", Colour.BAD, "kernel", 6),
+    "gpu": Sign("▲", Colour.BAD, "gpu", 6),
+    "lost": Sign("✖", Colour.BAD, "lost", 6),
+    "at_risk": Sign("▲", Colour.BAD, "at risk", 7),
+    "mark": Sign("▼", Colour.ACCENT, "mark", 8),
+    "crashed": Sign("✖", Colour.BAD, "crash", 9),
+    "hung": Sign("■", Colour.BAD, "hang", 9),
 }
 
 _LINKS = {
-    "live": ("●", Tone.OK),
-    "limited": ("◐", Tone.WARN),
-    "connecting": ("○", Tone.DIM),
-    "stale": ("◌", Tone.WARN),
-    "lost": ("✖", Tone.BAD),
-    "offline": ("■", Tone.DIM),
+    "live": ("●", Colour.OK),
+    "limited": ("◐", Colour.WARN),
+    "connecting": ("○", Colour.DIM),
+    "stale": ("◌", Colour.WARN),
+    "lost": ("✖", Colour.BAD),
+    "offline": ("■", Colour.DIM),
 }
 
-SEVERITIES: Mapping[str, tuple[str, Tone]] = {
-    "critical": ("✖", Tone.BAD),
-    "warning": ("▲", Tone.WARN),
-    "info": ("●", Tone.INFO),
+SEVERITIES: Mapping[str, tuple[str, Colour]] = {
+    "critical": ("✖", Colour.BAD),
+    "warning": ("▲", Colour.WARN),
+    "info": ("●", Colour.INFO),
 }
 
 
 def outcome_sign(outcome: str) -> Outcome:
     """How a verdict is shown; a word of a later version by itself."""
-    return _OUTCOMES.get(outcome) or Outcome(f"◌ {outcome.replace('_', ' ').upper()}", Tone.WARN)
+    return _OUTCOMES.get(outcome) or Outcome(f"◌ {outcome.replace('_', ' ').upper()}", Colour.WARN)
 
 
 def is_outcome(kind: str) -> bool:
@@ -95,9 +95,9 @@ def is_outcome(kind: str) -> bool:
 
 def change_sign(kind: str) -> Sign:
     """How a change of a kind is shown."""
-    return _SIGNS.get(kind) or Sign("·", Tone.DIM, kind.replace("_", " "), 1)
+    return _SIGNS.get(kind) or Sign("·", Colour.DIM, kind.replace("_", " "), 1)
 
 
-def link_sign(link: str) -> tuple[str, Tone]:
-    """Glyph and tone of the state of a connection to a node."""
-    return _LINKS.get(link, ("?", Tone.WARN))
+def link_sign(link: str) -> tuple[str, Colour]:
+    """Glyph and colour of the state of a connection to a node."""
+    return _LINKS.get(link, ("?", Colour.WARN))

@@ -62,12 +62,6 @@ def clip(text: str, width: int) -> str:
         return text
     head = fit(text, width).removesuffix(CUT)
     space = len(head) if text[len(head) :].startswith(" ") else head.rfind(" ")
-    begun = head.rfind("(")
-    if head.rfind(")") < begun > len(head) * 2 // 3 and head[begun - 1] == " ":
-        space = begun  # a bracket of which little is left says nothing
-    clause = head.rfind("; ")
-    if len(head) - clause < len(head) // 4 and clause > 0:
-        space = clause  # nor does a clause
     return (head[:space].rstrip(" ,;:·([") if space > len(head) // 2 else head) + CUT if width > 0 else ""
 
 

@@ -1,6 +1,6 @@
 """Colours: Textual themes, and the same as Rich styles for widgets that draw their own lines.
 
-Meaning is never carried by colour alone: every tone that says something goes with a glyph or a word. So the screen can
+Meaning is never carried by colour alone: each one that says something goes with a glyph or a word. So the screen can
 be read in sixteen colours, in none (``NO_COLOR``) and with ``--ascii``.
 """
 
@@ -14,10 +14,8 @@ from rich.style import Style
 from textual.color import Color
 from textual.theme import BUILTIN_THEMES, Theme
 
-from tui.looks.contrast import contrast, legible
 
-
-class Tone(IntEnum):
+class Colour(IntEnum):
     """What a piece of text is; the theme says how that looks."""
 
     TEXT = 0
@@ -35,7 +33,7 @@ class Tone(IntEnum):
     """Bars of a history."""
 
 
-class Ground(IntEnum):
+class Background(IntEnum):
     """What a line lies on."""
 
     PLAIN = 0
@@ -43,7 +41,7 @@ class Ground(IntEnum):
     MARKED = 2
     CURSOR_MARKED = 3
     STALE = 4
-    """Old data: dim and slanted whatever the tone, except alarms."""
+    """Old data: dim and slanted whatever the colour, except alarms."""
     STALE_CURSOR = 5
     HEADER = 6
     BAR = 7
@@ -118,11 +116,11 @@ _ANSI_HUES = ("cyan", "yellow", "green", "magenta", "bright_cyan", "bright_yello
 
 
 @dataclass(frozen=True, slots=True)
-class Ink:
+class Palette:
     """Every style that hangtop's own widgets draw with."""
 
     styles: tuple[tuple[Style, ...], ...]
-    """By ground, then tone."""
+    """By ground, then colour."""
     heat: tuple[Style, ...]
     """From low to high, ``HEAT_STEPS`` of them: background, and a foreground that can be read on it."""
     hues: tuple[Style, ...]
@@ -132,35 +130,35 @@ class Ink:
     alarm: tuple[Style, Style, Style]
     """The banner: calm, a ground alone; warning and critical, reversed, whatever its pieces are."""
 
-    def of(self, tone: Tone, ground: Ground = Ground.PLAIN) -> Style:
-        """Style of a tone on a ground."""
-        return self.styles[ground][tone]
+    def of(self, colour: Colour, ground: Background = Background.PLAIN) -> Style:
+        """Style of a colour on a ground."""
+        return self.styles[ground][colour]
 
     def hue(self, rank: int) -> Style:
         """A rank's own colour."""
         return self.hues[rank % len(self.hues)]
 
 
-class Inked(Protocol):
+class HasPalette(Protocol):
     """Has the styles of the present theme: the application, for all that draws itself."""
 
-    ink: Ink
+    palette: Palette
 
 
-def ink_of(theme: Theme, *, plain: bool = False) -> Ink:
+def palette_of(theme: Theme, *, plain: bool = False) -> Palette:
     """Make the styles of a theme; ``plain`` uses attributes alone (bold, dim, underline, reverse), no colour at all."""
     if plain:
-        return _plain_ink()
-    return _ansi_ink() if theme.ansi else _rich_ink(theme)
+        return _plain_palette()
+    return _ansi_palette() if theme.ansi else _rich_palette(theme)
 
 
-def _rich_ink(theme: Theme) -> Ink:
+def _rich_palette(theme: Theme) -> Palette:
     foreground = Color.parse(theme.foreground or ("#e0e0e0" if theme.dark else "#202020"))
     background = Color.parse(theme.background or ("#121212" if theme.dark else "#f8f8f8"))
     primary, accent = Color.parse(theme.primary), Color.parse(theme.accent or theme.primary)
-    tones = (
+    colours = (
         Style(color=foreground.rich_color),
-        Style(color=background.blend(foreground, 0.52).rich_color),
+        Style(color=background.blend(foreground, 0.6).rich_color),
         Style(color=foreground.rich_color, bold=True),
         Style(color=Color.parse(theme.success or theme.primary).rich_color),
         Style(color=Color.parse(theme.warning or theme.primary).rich_color),
@@ -170,7 +168,7 @@ def _rich_ink(theme: Theme) -> Ink:
         Style(color=background.blend(primary, 0.6).rich_color),
     )
     panel = Color.parse(theme.panel) if theme.panel else background.blend(foreground, 0.08)
-    faded = background.blend(foreground, 0.4).rich_color
+    faded = background.blend(foreground, 0.5).rich_color
     under, cursor = background.rich_color, background.blend(primary, 0.26).rich_color
     grounds = (
         Style(bgcolor=under),
@@ -184,15 +182,15 @@ def _rich_ink(theme: Theme) -> Ink:
     )
     stops = [Color.parse(stop) for stop in _HEAT.get(theme.name, _HEAT["hangtop" if theme.dark else "hangtop-light"])]
     error, warning = Color.parse(theme.error or "#f0706b"), Color.parse(theme.warning or "#e3b341")
-    return Ink(
-        _matrix(tones, grounds),
+    return Palette(
+        _matrix(colours, grounds),
         tuple(_heat_style(stops, step / (HEAT_STEPS - 1)) for step in range(HEAT_STEPS)),
-        tuple(Style(color=_hue(Color.parse(hue), grounds).rich_color) for hue in _RANK_HUES),
-        _legible(Style(bgcolor=background.blend(accent, 0.45).rich_color, color=foreground.rich_color)),
+        tuple(Style(color=(hue if theme.dark else hue.darken(0.3)).rich_color) for hue in map(Color.parse, _RANK_HUES)),
+        Style(bgcolor=background.blend(accent, 0.45).rich_color, color=foreground.rich_color),
         (
             Style(bgcolor=panel.rich_color),
-            _legible(Style(bgcolor=warning.rich_color, color=background.rich_color, bold=True)),
-            _legible(Style(bgcolor=error.rich_color, color=background.rich_color, bold=True)),
+            Style(bgcolor=warning.rich_color, color=background.rich_color, bold=True),
+            Style(bgcolor=error.rich_color, color=background.rich_color, bold=True),
         ),
     )
 
@@ -207,11 +205,11 @@ _MARKS = (
     Style(bold=True, underline=True),
     Style(),
 )
-"""What tells the grounds apart where there are no colours for it, in the order of :class:`Ground`."""
+"""What tells the grounds apart where there are no colours for it, in the order of :class:`Background`."""
 
 
-def _ansi_ink() -> Ink:
-    tones = (
+def _ansi_palette() -> Palette:
+    colours = (
         Style(),
         Style(dim=True),
         Style(bold=True),
@@ -222,10 +220,10 @@ def _ansi_ink() -> Ink:
         Style(color="bright_yellow", bold=True),
         Style(color="blue"),
     )
-    colours = ("black", "blue", "blue", "cyan", "green")
+    heats = ("black", "blue", "blue", "cyan", "green")
     heat = tuple(
         Style(
-            bgcolor=colours[min(4, step * 5 // HEAT_STEPS)],
+            bgcolor=heats[min(4, step * 5 // HEAT_STEPS)],
             color="bright_white" if step * 5 // HEAT_STEPS < 2 else "black",
         )
         for step in range(HEAT_STEPS)
@@ -236,11 +234,13 @@ def _ansi_ink() -> Ink:
         Style(color="yellow", reverse=True, dim=False),
         Style(color="red", bold=True, reverse=True, dim=False),
     )
-    return Ink(_matrix(tones, _MARKS), heat, tuple(Style(color=hue) for hue in _ANSI_HUES), Style(reverse=True), alarm)
+    return Palette(
+        _matrix(colours, _MARKS), heat, tuple(Style(color=hue) for hue in _ANSI_HUES), Style(reverse=True), alarm
+    )
 
 
-def _plain_ink() -> Ink:
-    tones = (
+def _plain_palette() -> Palette:
+    colours = (
         Style(),
         Style(dim=True),
         Style(bold=True),
@@ -254,45 +254,31 @@ def _plain_ink() -> Ink:
     heat = tuple(Style(bold=step >= HEAT_STEPS // 2, dim=step == 0) for step in range(HEAT_STEPS))
     loud = Style(bold=True, reverse=True, dim=False)
     alarm = (Style(), loud, loud)
-    return Ink(_matrix(tones, _MARKS), heat, (Style(),), Style(reverse=True), alarm)
+    return Palette(_matrix(colours, _MARKS), heat, (Style(),), Style(reverse=True), alarm)
 
 
-def _matrix(tones: tuple[Style, ...], grounds: tuple[Style, ...]) -> tuple[tuple[Style, ...], ...]:
-    """Combine grounds and tones. On stale ground only an alarm keeps its colour; a reversed line has one for all."""
+def _matrix(colours: tuple[Style, ...], grounds: tuple[Style, ...]) -> tuple[tuple[Style, ...], ...]:
+    """Combine grounds and colours. On stale ground only an alarm keeps its colour; a reversed line has one for all."""
     rows = []
     for number, ground in enumerate(grounds):
         if ground.reverse:
-            rows.append(tuple(Style(bold=tone.bold) + ground for tone in tones))
+            rows.append(tuple(Style(bold=colour.bold) + ground for colour in colours))
             continue
-        stale = number in (Ground.STALE, Ground.STALE_CURSOR)
-        under = number == Ground.HEADER
-        wins = {tone for tone in Tone if (stale and tone is not Tone.BAD) or (under and tone is Tone.TEXT)}
-        rows.append(tuple(tones[tone] + ground if tone in wins else ground + tones[tone] for tone in Tone))
+        stale = number in (Background.STALE, Background.STALE_CURSOR)
+        under = number == Background.HEADER
+        wins = {
+            colour for colour in Colour if (stale and colour is not Colour.BAD) or (under and colour is Colour.TEXT)
+        }
+        rows.append(
+            tuple(colours[colour] + ground if colour in wins else ground + colours[colour] for colour in Colour)
+        )
     # one object for what looks alike: neighbours are put together by identity
     alike: dict[Style, Style] = {}
-    return tuple(tuple(alike.setdefault(style, style) for style in map(_legible, row)) for row in rows)
+    return tuple(tuple(alike.setdefault(style, style) for style in row) for row in rows)
 
 
 def _heat_style(stops: list[Color], share: float) -> Style:
     place = share * (len(stops) - 1)
     lower = min(int(place), len(stops) - 2)
     ground = stops[lower].blend(stops[lower + 1], place - lower)
-    inks = Color.parse("#f2f5f7"), Color.parse("#10151a")
-    ink = max(inks, key=lambda each: contrast(each, ground))
-    return Style(color=legible(ink, ground).rich_color, bgcolor=ground.rich_color)
-
-
-def _hue(colour: Color, grounds: tuple[Style, ...]) -> Color:
-    """A hue that can be read wherever lines lie: on the ground that takes most from it, and so on the others."""
-    under = [Color.from_rich_color(ground.bgcolor) for ground in grounds]
-    for ground in sorted(under, key=lambda each: contrast(colour, each)):
-        colour = legible(colour, ground)
-    return colour
-
-
-def _legible(style: Style) -> Style:
-    """The style, its colour moved until it can be read on its ground."""
-    if style.color is None or style.bgcolor is None:
-        return style
-    found = legible(Color.from_rich_color(style.color), Color.from_rich_color(style.bgcolor))
-    return style + Style(color=found.rich_color)
+    return Style(color=ground.get_contrast_text(1.0).rich_color, bgcolor=ground.rich_color)

@@ -1,15 +1,14 @@
-"""What there is, in order: rows of ranks, GPUs and ports, made anew only where something appeared or ended."""
+"""What there is, in order: rows of ranks, GPUs and ports, and the job in numbers."""
 
 from __future__ import annotations
 
-from itertools import chain
-from operator import attrgetter
+from collections.abc import Callable, Iterable, Set
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from hangtop.diagnosis.roster import told_size
 from hangtop.session.job_selection import earlier_runs, run_key
 from hangtop.session.state.job_state import GpuState, NodeState, PortState, RankState
-from tui.figures.count import with_a_number
 
 
 class RankRow(NamedTuple):
@@ -39,93 +38,118 @@ class PortRow(NamedTuple):
     port: PortState
 
 
-class Lists(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Rows:
     """What there is, in order; made anew only when something appears or ends."""
 
-    roster: int
-    nodes: list[NodeState]
-    ranks: list[RankRow]
+    roster: int = -1
+    nodes: tuple[NodeState, ...] = ()
+    ranks: tuple[RankRow, ...] = ()
     """Every living process of a rank, and the last one of a rank that has none; by rank."""
-    gpus: list[GpuRow]
-    ports: list[PortRow]
-    numbers: int
+    gpus: tuple[GpuRow, ...] = ()
+    ports: tuple[PortRow, ...] = ()
+    numbers: int = 0
     """Different ranks."""
-    alive: int
+    alive: int = 0
     """Different ranks that live."""
-    world_size: int | None
-    strangers: frozenset[tuple[str, int]]
+    world_size: int | None = None
+    strangers: frozenset[tuple[str, int]] = frozenset()
     """Who was known not to be of the job: their processes are in the list, and not counted."""
 
 
-NOTHING = Lists(-1, [], [], [], [], 0, 0, None, frozenset())
-
-
-class NodeRows(NamedTuple):
-    """What there is on one node."""
-
-    roster: int
-    alive: list[RankRow]
-    ended: list[RankRow]
-    gpus: list[GpuRow]
-    ports: list[PortRow]
-    numbers: list[int]
-    """Of the living."""
-    sizes: list[int | None]
-    """Of their job, as they say."""
-
-
-def rows_of(node: NodeState) -> NodeRows:
-    """What is on one node."""
-    rows = [RankRow(node, rank) for rank in node.ranks.values()]
-    alive = [row for row in rows if row.rank.gone_at is None]
-    return NodeRows(
-        node.roster,
-        alive,
-        [row for row in rows if row.rank.gone_at is not None],
-        [GpuRow(node, gpu) for gpu in node.gpus.values()],
-        [PortRow(node, name, port) for name, port in node.ports.items()],
-        [row.rank.process.rank for row in alive],
-        [row.rank.process.world_size for row in alive],
-    )
-
-
-_NUMBER = attrgetter("rank.process.rank")
-
-
-def lists_of(
-    roster: int, nodes: list[NodeState], parts: list[NodeRows], strangers: frozenset[tuple[str, int]]
-) -> Lists:
-    """All lists of nodes in their order, each with its part."""
-    # While thousands of nodes come, this is done once a tick.
-    alive = list(chain.from_iterable([part.alive for part in parts]))
+def rows_of(roster: int, nodes: tuple[NodeState, ...], strangers: frozenset[tuple[str, int]]) -> Rows:
+    """All rows of nodes in their order."""
+    alive: list[RankRow] = []
     ended: dict[int, RankRow] = {}
-    for part in parts:
-        for row in part.ended:
-            if (known := ended.get(row.number)) is None or known.rank.process.started < row.rank.process.started:
+    for node in nodes:
+        for rank in node.ranks.values():
+            row = RankRow(node, rank)
+            if rank.gone_at is None:
+                alive.append(row)
+            elif (known := ended.get(row.number)) is None or known.rank.process.started < rank.process.started:
                 ended[row.number] = row
-    if strangers:
-        own = [row for row in alive if (row.node.name, row.rank.process.pid) not in strangers]
-        numbers, sizes = [row.number for row in own], [row.rank.process.world_size for row in own]
-    else:
-        numbers = list(chain.from_iterable([part.numbers for part in parts]))
-        sizes = list(chain.from_iterable([part.sizes for part in parts]))
-    here = set(numbers)
-    if ended:
-        gone = [row.rank for row in ended.values()]
-        runs = earlier_runs(gone, [row.rank.process for row in alive])
-        ended = {number: row for number, row in ended.items() if run_key(row.rank.process) not in runs}
+    own = [row for row in alive if (row.node.name, row.rank.process.pid) not in strangers] if strangers else alive
+    here = {row.number for row in own}
+    runs = earlier_runs([row.rank for row in ended.values()], [row.rank.process for row in alive]) if ended else set()
+    ended = {number: row for number, row in ended.items() if run_key(row.rank.process) not in runs}
     over = [row for number, row in ended.items() if number not in here]
-    ranks = alive + over
-    ranks.sort(key=_NUMBER)
-    counted = len(with_a_number(here))
-    return Lists(
+    return Rows(
         roster,
         nodes,
-        ranks,
-        list(chain.from_iterable([part.gpus for part in parts])),
-        list(chain.from_iterable([part.ports for part in parts])),
-        len(with_a_number(here | ended.keys())) if ended else counted,
-        counted,
-        told_size([*sizes, *(row.rank.process.world_size for row in over)]),
+        tuple(sorted([*alive, *over], key=lambda row: row.number)),
+        tuple(GpuRow(node, gpu) for node in nodes for gpu in node.gpus.values()),
+        tuple(PortRow(node, name, port) for node in nodes for name, port in node.ports.items()),
+        len(with_a_number(here | ended.keys())),
+        len(with_a_number(here)),
+        told_size([row.rank.process.world_size for row in (*own, *over)]),
         strangers,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """The job in numbers."""
+
+    nodes: int
+    nodes_up: int
+    nodes_asking: int
+    """Still connecting for the first time."""
+    ranks: int
+    ranks_alive: int
+    """That live as far as is known: ranks of nodes that do not respond are not among them."""
+    ranks_unheard: int
+    """That lived when their node was last heard, which is too long ago."""
+    world_size: int | None
+    oldest: float | None
+    """Seconds since the node that has not responded for longest was heard; None before any was heard."""
+    oldest_node: str
+
+
+def counted(rows: Rows, stale: Callable[[NodeState], bool], now: float) -> Count:
+    """Count; ``stale`` tells which nodes' numbers are old."""
+    silent = (node for node in rows.nodes if node.ranks and stale(node))
+    unheard = sum(len(with_a_number({rank.process.rank for rank in alive_on(node).values()})) for node in silent)
+    heard, oldest = min(
+        ((node.seen_at, node.name) for node in rows.nodes if node.seen_at is not None), default=(None, "")
+    )
+    return Count(
+        nodes=len(rows.nodes),
+        nodes_up=sum(node.link in {"live", "limited", "offline"} for node in rows.nodes),
+        nodes_asking=sum(node.link == "connecting" and node.seen_at is None for node in rows.nodes),
+        ranks=rows.numbers,
+        ranks_alive=max(0, rows.alive - unheard),
+        ranks_unheard=min(unheard, rows.alive),
+        world_size=rows.world_size,
+        oldest=None if heard is None else max(0.0, now - heard),
+        oldest_node=oldest,
+    )
+
+
+def alive_on(node: NodeState) -> dict[int, RankState]:
+    """Living processes of ranks on a node, by pid."""
+    return {pid: rank for pid, rank in node.ranks.items() if rank.gone_at is None}
+
+
+def with_a_number(numbers: Set[int]) -> Set[int]:
+    """Ranks that are counted: those with a number, as the size of the job counts them; where there is none, all."""
+    return {number for number in numbers if number >= 0} or numbers
+
+
+def owners_of(node: NodeState, gpus: Iterable[GpuState]) -> list[tuple[GpuState, list[RankState]]]:
+    """Ranks on each GPU: by their pids, those of their helpers, or where both are hidden by their place."""
+    alive, hidden = alive_on(node), pids_are_hidden(node)
+    found: list[tuple[GpuState, list[RankState]]] = []
+    for gpu in gpus:
+        pids = {process.pid for process in gpu.processes}
+        owners = [rank for pid, rank in alive.items() if pid in pids]
+        if not owners and pids:
+            owners = [rank for rank in alive.values() if not pids.isdisjoint(rank.helpers)]
+        if not owners and hidden:
+            owners = [rank for rank in alive.values() if rank.process.local_rank == gpu.index]
+        found.append((gpu, owners))
+    return found
+
+
+def pids_are_hidden(node: NodeState) -> bool:
+    """True where nvidia-smi names no process of the job, as in containers: then the local rank is all there is."""
+    return not any(process.pid in node.ranks for process in node.gpu_processes)

@@ -10,8 +10,10 @@ from textual.containers import Vertical
 from textual.message import Message
 
 from collectors.samples.stacks import StackDump
-from tui.scene import Scene
-from tui.widgets.lines import Lines, Move
+from tui.looks.text import cells
+from tui.looks.theme import Colour
+from tui.view_model import ViewModel
+from tui.widgets.lines import Content, Lines, Move
 
 Fact = tuple[str, str]
 """A label and a value of the details; an empty label goes on with the one before."""
@@ -59,9 +61,9 @@ class Panel(Vertical):
     WHY_NO_FILTER: ClassVar[str] = ""
     """What is said of the filter's key where the panel has no ``filter``."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, model: ViewModel) -> None:
         super().__init__(id=f"panel-{self.NAME}")
-        self.scene = scene
+        self.model = model
         self.scope = ""
         self.query_text = ""
         """What was typed into the filter."""
@@ -133,14 +135,14 @@ class Panel(Vertical):
 
     def hint(self, live: str) -> str:
         """What stands in place of what is not there; where nobody can be asked, no key brings more."""
-        session = self.scene.session
+        session = self.model.session
         if session.can_act:
             return live
         return "nothing of this was known at this moment" if session.live else "nothing of this is in these files"
 
     def none_of(self, what: str) -> str:
         """Title over what is not there; more may come where somebody can be asked alone."""
-        return f" no {what} yet" if self.scene.session.can_act else f" no {what}"
+        return f" no {what} yet" if self.model.session.can_act else f" no {what}"
 
     def narrowed(self) -> str:
         """Scope and filter together, as one filter."""
@@ -172,3 +174,20 @@ class Panel(Vertical):
     def text(self) -> str:
         """What ``copy`` takes."""
         return ""
+
+
+LABEL = 20
+"""Cells of the column of labels: a longer label has a line of its own."""
+
+
+def facts_text(facts: Sequence[Fact]) -> Content:
+    """Lay out labels and values in two columns; a label that is too long for its own has a line of its own."""
+    width = max((cells(label) for label, _ in facts if cells(label) <= LABEL), default=0)
+    lines: Content = []
+    for label, value in facts:
+        if cells(label) > LABEL:
+            lines.append([(label, Colour.DIM)])
+        for place, text in enumerate(value.splitlines() or [""]):
+            shown = "" if place or cells(label) > LABEL else label
+            lines.append([(f" {shown:>{width}}  ", Colour.DIM), (text, Colour.TEXT)])
+    return lines

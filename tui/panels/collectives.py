@@ -6,46 +6,67 @@ import asyncio
 from collections.abc import Hashable, Iterable
 
 from hangtop.diagnosis.groups.grid import grids
-from hangtop.diagnosis.groups.table import CollectiveGrid
+from hangtop.diagnosis.groups.table import CollectiveGrid, GridLine, State
 from hangtop.diagnosis.phrasing import folded
-from tui.looks.format import age, plural
-from tui.looks.theme import Tone
-from tui.ordering.rows import RankRow
+from tui.looks.format import UNKNOWN, age, plural
+from tui.looks.text import fit
+from tui.looks.theme import Colour
 from tui.panels.base import Fact, Place
-from tui.panels.block_panel import BlockPanel
-from tui.scene import Scene
-from tui.texts.gridded import LEGEND, blocks_of_grids, columns_in, is_of, longest
-from tui.widgets.lines import Move, Piece
+from tui.panels.item_panel import ItemPanel
+from tui.view_model import ViewModel
+from tui.widgets.itemlist import Item
+from tui.widgets.lines import Move, Piece, text_of
 
-EMPTY = "r asks for flight recorder dumps; NCCL's COLL log lines and RAS fill this, too"
 PERIOD = 2.0
 """Seconds between two tables of a job that moves."""
+LABEL = 22
+"""Cells of the left column."""
+CELL = 13
+"""Cells of a column, the space behind it included."""
+MARKS: dict[State, tuple[str, Colour]] = {
+    "done": ("✔", Colour.OK),
+    "open": ("…", Colour.WARN),
+    "differs": ("≠", Colour.BAD),
+    "absent": ("✖", Colour.BAD),
+    "unknown": ("·", Colour.DIM),
+    "value": ("", Colour.TEXT),
+}
+"""What stands before a cell's words: the mark says it without the colour."""
+LEGEND: list[Piece] = [
+    (" ✔", Colour.OK), (" done  ", Colour.DIM), ("…", Colour.WARN), (" waits  ", Colour.DIM), ("✖", Colour.BAD),
+    (" not launched  ", Colour.DIM), ("≠", Colour.BAD), (" differs", Colour.DIM),
+]  # fmt: skip
 
 
-class CollectivesPanel(BlockPanel):
+class CollectivesPanel(ItemPanel):
     """Tables of collectives under a line that says what the marks mean."""
 
     NAME = "collectives"
-    EMPTY = EMPTY
+    EMPTY = "r asks for flight recorder dumps; NCCL's COLL log lines and RAS fill this, too"
     CAN = frozenset({"filter", "enter", "copy", "node", "ranks", "details"})
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, model: ViewModel) -> None:
+        super().__init__(model)
         self.back = 0
         """Columns that were scrolled away: 0 shows the newest."""
         self._grids: tuple[CollectiveGrid, ...] = ()
+        self._grid_of: dict[tuple[Hashable, frozenset[int]], CollectiveGrid] = {}
+        """The table that an item is of, by its key and ranks."""
         self._seen: Hashable = None
         self._made_at = float("-inf")
         self._making = False
         """Whether tables are being made: of thousands of ranks that takes seconds, and the next wait until then."""
-        self._where: tuple[list[RankRow], dict[int, set[str]]] = ([], {})
-        """Names of nodes by rank, and the rows that they are from."""
 
     def draw(self) -> None:
-        """Make the tables anew, elsewhere, when a witness said something else; and draw."""
-        seen = self._evidence()
-        if seen != self._seen and self.scene.now - self._made_at >= PERIOD and not self._making:
-            self._seen, self._made_at, self._making = seen, self.scene.now, True
+        """Make the tables anew, elsewhere, when a source said something else; and draw."""
+        state = self.model.state
+        seen = (
+            tuple((rank, dump.at) for rank, dump in state.recorders.items()), len(state.progress),
+            sum(one.launched for one in state.progress.values()), state.ras[-1].at if state.ras else None,
+            len(self.model.ranks),
+        )  # fmt: skip
+        if seen != self._seen and self.model.now - self._made_at >= PERIOD and not self._making:
+            self._seen, self._made_at, self._making = seen, self.model.now, True
             self.run_worker(self._made(), name="grids", exclusive=True, exit_on_error=False)
         self.lay_out()
 
@@ -53,60 +74,71 @@ class CollectivesPanel(BlockPanel):
         """Make the tables of what was known then."""
         self._seen, self._made_at = None, float("-inf")
 
-    def _evidence(self) -> Hashable:
-        """What changes whenever a witness said something new."""
-        state = self.scene.state
-        dumps = tuple((rank, dump.at) for rank, dump in state.recorders.items())
-        launched = sum(one.launched for one in state.progress.values())
-        heard = state.ras[-1].at if state.ras else None
-        return dumps, len(state.progress), launched, heard, len(self.scene.ranks)
-
     async def _made(self) -> None:
-        session = self.scene.session
+        session = self.model.session
         try:
             snapshot = session.snapshot()
             found = await asyncio.to_thread(lambda: grids(session.job_of(snapshot)))
         finally:
             self._making = False
-        if session is not self.scene.session:  # another moment is shown by now
-            self._seen, self._made_at = None, float("-inf")
+        if session is not self.model.session:  # another moment is shown by now
+            self.renew()
             return
         self._grids = found
         self.lay_out()
-        self.stand_where_wanted()
 
     def lay_out(self) -> None:
         """Write the tables that pass the filter, as many columns as have room."""
-        width = max(20, self.view.size.width - 1)
-        self.back = max(0, min(self.back, longest(self._grids) - columns_in(width)))
-        made = blocks_of_grids(self._grids, width, self.back, self.scene.now, self._place)
-        self.blocks = self.filter.kept(made)
-        self.view.empty = (
-            f"no line with “{self.query_text}”" if self.query_text else "" if self._making else self.hint(EMPTY)
-        )
-        self.view.feed(self.blocks)
+        room = max(1, (max(20, self.view.size.width - 1) - LABEL - 3) // CELL)
+        longest = max((len(grid.columns) for grid in self._grids), default=0)
+        self.back = max(0, min(self.back, longest - room))
+        self._grid_of = {}
+        items: list[Item] = []
+        for grid in self._grids:
+            made = self._items(grid, room)
+            self._grid_of |= {(item.key, item.ranks): grid for item in made}
+            items += made
+        none = f"no line with “{self.query_text}”" if self.query_text else self.hint(self.EMPTY)
+        self.view.empty = "" if self._making else none
+        self.feed(items)
         self.bar.show(self._totals())
 
-    def _place(self, ranks: Iterable[int]) -> str:
-        rows = self.scene.ranks
-        if self._where[0] is not rows:
-            nodes: dict[int, set[str]] = {}
-            for row in rows:
-                nodes.setdefault(row.number, set()).add(row.node.name)
-            self._where = rows, nodes
-        names = {name for rank in ranks for name in self._where[1].get(rank, ())}
-        return self.scene.names.of(names.pop()) if len(names) == 1 else ""
+    def _items(self, grid: CollectiveGrid, room: int) -> list[Item]:
+        """A heading, then a line for ranks that are alike."""
+        if grid.witness == "flight recorder":
+            end = max(min(room, len(grid.columns)), len(grid.columns) - self.back)
+            shown = range(max(0, end - room), end)
+        else:  # tables of counters stay where they are
+            shown = range(min(room, len(grid.columns)))
+        everybody = frozenset(rank for line in grid.lines for rank in line.ranks)
+        heading = (_heading(grid), _source(grid, self.model.now), *_titles(grid, shown))
+        items = [Item(heading, everybody, (grid.witness, grid.name), len(heading), apart=True)]
+        for number, line in enumerate(grid.lines):
+            cells = (self._line(line, shown),)
+            items.append(Item(cells, frozenset(line.ranks), (grid.witness, grid.name, number), 1))
+        return items
+
+    def _line(self, line: GridLine, shown: range) -> list[Piece]:
+        where = self.nodes_of(line.ranks) if len(line.ranks) == 1 else ""
+        pieces: list[Piece] = [
+            ("▸ " if line.odd else "  ", Colour.BAD),
+            (fit(f"{line.label} {where}".rstrip(), LABEL - 1) + " ", Colour.ACCENT if line.odd else Colour.STRONG),
+        ]
+        for at in shown:
+            mark, colour = MARKS[line.cells[at].state]
+            pieces.append((fit(f"{mark} {line.cells[at].text}".strip(), CELL - 1) + " ", colour))
+        return pieces
 
     def _totals(self) -> list[Piece]:
         if not self._grids:
-            return [(" the tables are being made" if self._making else self.none_of("collective seen"), Tone.STRONG)]
+            return [(" the tables are being made" if self._making else self.none_of("collective seen"), Colour.STRONG)]
         odd = sum(grid.odd for grid in self._grids)
-        pieces: list[Piece] = [(f" {plural(len(self._grids), 'table')}", Tone.STRONG)]
+        pieces: list[Piece] = [(f" {plural(len(self._grids), 'table')}", Colour.STRONG)]
         if odd:
-            pieces.append((f"  ▸ {odd} with an odd rank", Tone.BAD))
+            pieces.append((f"  ▸ {odd} with an odd rank", Colour.BAD))
         if self.back:
-            pieces.append((f"  {self.back} newer to the right", Tone.INFO))
-        return [*pieces, ("  ", Tone.TEXT), *LEGEND]
+            pieces.append((f"  {self.back} newer to the right", Colour.INFO))
+        return [*pieces, ("  ", Colour.TEXT), *LEGEND]
 
     def move(self, how: Move) -> None:
         """Move from line to line; left and right to older and newer collectives."""
@@ -121,23 +153,18 @@ class CollectivesPanel(BlockPanel):
         ranks = self.chosen_ranks()
         return Place("ranks", f"rank={folded(ranks)}", min(ranks)) if ranks else None
 
-    def _grid_here(self) -> CollectiveGrid | None:
-        block = self.view.current
-        return next((grid for grid in self._grids if block and is_of(block, grid)), None)
-
     def details(self) -> tuple[str, list[Fact]] | None:
         """Where the table under the cursor comes from, and who is in it."""
-        grid = self._grid_here()
+        item = self.view.current
+        grid = None if item is None else self._grid_of.get((item.key, item.ranks))
         if grid is None:
             return None
+        heard = "unknown" if grid.at is None else f"{age(self.model.now - grid.at)} ago"
         facts: list[Fact] = [
             ("witness", grid.witness),
             ("group", grid.title()),
             ("size", "unknown" if grid.size is None else str(grid.size)),
-            (
-                "last heard" if grid.aged else "newest entry",
-                "unknown" if grid.at is None else f"{age(self.scene.now - grid.at)} ago",
-            ),
+            ("last heard" if grid.aged else "newest entry", heard),
         ]
         facts += [("" if number else "from", source) for number, source in enumerate(grid.sources)]
         facts += [("" if number else "ranks", line.label) for number, line in enumerate(grid.lines)]
@@ -145,4 +172,38 @@ class CollectivesPanel(BlockPanel):
 
     def text(self) -> str:
         """All tables as text."""
-        return "\n".join("".join(text for text, _ in line).rstrip() for block in self.blocks for line in block.lines)
+        return text_of([line for item in self.view.items for line in item.lines])
+
+
+def _heading(grid: CollectiveGrid) -> list[Piece]:
+    name = "group" if grid.witness == "flight recorder" else "communicator"
+    said = f" ({grid.description})" if grid.description else ""
+    of = f" of {grid.size}" if grid.size is not None and grid.size != grid.seen else ""
+    return [
+        (f"{name} {grid.name}{said}", Colour.STRONG),
+        (f"  {grid.seen}{of} {'rank' if (grid.size or grid.seen) == 1 else 'ranks'}", Colour.INFO),
+        ("  ▸ not all at the same place" if grid.odd else "", Colour.BAD),
+    ]
+
+
+def _source(grid: CollectiveGrid, now: float) -> list[Piece]:
+    """Who tells it, how old that is, and from where: the name of a group may be as long as a narrow line."""
+    what = "" if grid.aged else "newest entry "
+    taken = f"{what}{age(max(0.0, now - grid.at))} ago" if grid.at else f"age {UNKNOWN}"
+    more = f" and {plural(len(grid.sources) - 1, 'other')}" if len(grid.sources) > 1 else ""
+    return [
+        (f"  {grid.witness}, ", Colour.DIM),
+        (taken, Colour.WARN if grid.at and now - grid.at > 60 else Colour.TEXT),
+        (f", from {grid.sources[0]}{more}" if grid.sources else "", Colour.DIM),
+    ]
+
+
+def _titles(grid: CollectiveGrid, shown: Iterable[int]) -> list[list[Piece]]:
+    """Two or three lines over the columns: number, operation, size; what is empty in all is left out."""
+    columns = [grid.columns[place] for place in shown]
+    rows = [[column.head for column in columns], [column.title for column in columns], [c.note for c in columns]]
+    return [
+        [(" " * (LABEL + 2), Colour.TEXT), *((fit(text, CELL - 1) + " ", colour) for text in row)]
+        for row, colour in zip(rows, (Colour.INFO, Colour.TEXT, Colour.DIM), strict=True)
+        if any(row)
+    ]

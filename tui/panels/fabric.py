@@ -9,14 +9,14 @@ from typing import NamedTuple
 from collectors.samples.location import LEVELS
 from hangtop.diagnosis.rack_topology import device_of
 from hangtop.session.state.job_state import InterfaceState, NodeState, PortState
-from tui.figures.measure import grown_errors, source_is_stale
 from tui.looks.format import SILENT, UNKNOWN, plural, size
-from tui.looks.theme import Tone
+from tui.looks.theme import Colour
+from tui.measure import grown_errors, source_is_stale
 from tui.ordering.filter import Value
 from tui.panels.base import Fact, Place
 from tui.panels.facts import interface_facts, port_facts
 from tui.panels.table_panel import TablePanel
-from tui.scene import Scene
+from tui.view_model import ViewModel
 from tui.widgets.lines import Piece
 from tui.widgets.table import Column
 
@@ -37,17 +37,17 @@ class FabricPanel(TablePanel[LinkRow]):
     FROZEN = 2
     EMPTY = "no port and no interface seen yet"
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, model: ViewModel) -> None:
+        super().__init__(model)
         self._rows: tuple[int, list[LinkRow]] = (-1, [])
 
     def columns(self) -> Sequence[Column[LinkRow]]:
         """Which, in what state, how fast, what was lost."""
-        return fabric_columns(self.scene)
+        return fabric_columns(self.model)
 
     def rows(self) -> Sequence[LinkRow]:
         """Ports, then the interfaces that carry anything outside the machine."""
-        roster = self.scene.lists.roster
+        roster = self.model.rows.roster
         self.table.empty = self.hint(self.EMPTY)
         if roster != self._rows[0]:
             self._rows = (roster, self._listed())
@@ -55,7 +55,7 @@ class FabricPanel(TablePanel[LinkRow]):
 
     def _listed(self) -> list[LinkRow]:
         rows: list[LinkRow] = []
-        for node in self.scene.nodes:
+        for node in self.model.nodes:
             rows += [LinkRow(node, name, port, None) for name, port in node.ports.items()]
             rows += [LinkRow(node, name, None, node.interfaces[name]) for name in _outward(node)]
         return rows
@@ -70,45 +70,52 @@ class FabricPanel(TablePanel[LinkRow]):
 
     def blamed(self) -> Hashable:
         """The port that the verdict names, else the first one of the node that it names, or on which its culprit is."""
-        for node, name in self.scene.accused_parts("ports"):
+        for node, name in self.model.accused_parts("ports"):
             if name in node.ports:
                 return node.name, name
-        suspected = self.scene.suspected
+        suspected = self.model.suspected
         first = None if suspected is None else next(chain(suspected.ports, _outward(suspected)), None)
         return None if suspected is None or first is None else (suspected.name, first)
 
     def is_stale(self, row: LinkRow) -> bool:
         """Its node does not respond, or the source does not."""
         source = "fabric" if row.port is not None else "network"
-        return self.scene.stale(row.node) or source_is_stale(row.node, source)
+        return self.model.stale(row.node) or source_is_stale(row.node, source)
 
     def totals(self) -> list[Piece]:
         """How many ports are up, which errors grow, how much TCP sends again."""
         kept = self.kept(self._rows[1])
         shown = [(row.node, row.port) for row in kept if row.port is not None]
-        heard = [port for node, port in shown if not self.scene.stale(node)]
+        heard = [port for node, port in shown if not self.model.stale(node)]
         ports, silent, up = len(shown), len(shown) - len(heard), sum(map(_is_up, heard))
         growing = sum(bool(grown_errors(port)) for port in heard)
         nodes = {row.node.name for row in kept}
         pieces = self.shown_of("link")
         if ports:
-            pieces += [("  " if pieces else " ", Tone.DIM), (f"{up:,} of {plural(ports, 'HCA port')} up", Tone.STRONG)]
+            pieces += [
+                ("  " if pieces else " ", Colour.DIM),
+                (f"{up:,} of {plural(ports, 'HCA port')} up", Colour.STRONG),
+            ]
         elif not pieces:
-            pieces = [(" no HCA", Tone.STRONG)]
+            pieces = [(" no HCA", Colour.STRONG)]
         if silent:
-            pieces += [("   ", Tone.DIM), (f"◌ {silent} on nodes that do not respond", Tone.WARN)]
+            pieces += [("   ", Colour.DIM), (f"◌ {silent} on nodes that do not respond", Colour.WARN)]
         if growing:
-            pieces += [("   ", Tone.DIM), (f"▲ {plural(growing, 'port')} with growing errors", Tone.BAD)]
+            pieces += [("   ", Colour.DIM), (f"▲ {plural(growing, 'port')} with growing errors", Colour.BAD)]
         shares = [
             (100.0 * node.retransmitted_per_s / node.segments_per_s, node.name)
-            for node in self.scene.nodes
+            for node in self.model.nodes
             if node.segments_per_s and node.retransmitted_per_s is not None
-            if not self.scene.stale(node) and node.name in nodes
+            if not self.model.stale(node) and node.name in nodes
         ]
         if shares:
             share, worst = max(shares)
-            tone = Tone.WARN if share >= 1.0 else Tone.TEXT
-            pieces += [("   TCP sent again ", Tone.DIM), (f"{share:.2f}%", tone), (f" at most ({worst})", Tone.DIM)]
+            colour = Colour.WARN if share >= 1.0 else Colour.TEXT
+            pieces += [
+                ("   TCP sent again ", Colour.DIM),
+                (f"{share:.2f}%", colour),
+                (f" at most ({worst})", Colour.DIM),
+            ]
         return pieces
 
     def enter(self) -> Place | None:
@@ -122,7 +129,7 @@ class FabricPanel(TablePanel[LinkRow]):
         if row is None:
             return None
         if row.port is not None:
-            return f"{row.name} of {row.node.name}", port_facts(row.node, row.port, self.scene)
+            return f"{row.name} of {row.node.name}", port_facts(row.port, self.model)
         assert row.interface is not None
         return f"{row.name} of {row.node.name}", interface_facts(row.node, row.interface)
 
@@ -147,15 +154,15 @@ def _both(
     return value
 
 
-def _state_column(scene: Scene) -> Column[LinkRow]:
+def _state_column(model: ViewModel) -> Column[LinkRow]:
     """As it is; what it was when its node was last heard is no state of it."""
     state = _both(lambda port: port.facts.state, lambda here: "up" if here.facts.up else "down")
 
     def value(row: LinkRow) -> Value:
-        return SILENT if scene.stale(row.node) else state(row)
+        return SILENT if model.stale(row.node) else state(row)
 
     def show(row: LinkRow) -> Piece:
-        return (f"◌ {SILENT}", Tone.WARN) if scene.stale(row.node) else _state_piece(row)
+        return (f"◌ {SILENT}", Colour.WARN) if model.stale(row.node) else _state_piece(row)
 
     return Column("state", "state", 12, value, show, help=f"of the link; {SILENT}: its node does not respond")
 
@@ -164,10 +171,10 @@ def _state_piece(row: LinkRow) -> Piece:
     if row.port is not None:
         facts = row.port.facts
         if _is_up(row.port):
-            return "● ACTIVE", Tone.OK
-        return f"✖ {facts.state} {facts.phys_state}", Tone.BAD
+            return "● ACTIVE", Colour.OK
+        return f"✖ {facts.state} {facts.phys_state}", Colour.BAD
     assert row.interface is not None
-    return ("● up", Tone.OK) if row.interface.facts.up else ("○ down", Tone.DIM)
+    return ("● up", Colour.OK) if row.interface.facts.up else ("○ down", Colour.DIM)
 
 
 def _errors(row: LinkRow) -> Value:
@@ -180,10 +187,10 @@ def _errors_piece(row: LinkRow) -> Piece:
     if row.port is not None:
         grown = grown_errors(row.port)
         if grown:
-            return "▲ " + ", ".join(f"{name} +{by}" for name, by in grown.items()), Tone.BAD
+            return "▲ " + ", ".join(f"{name} +{by}" for name, by in grown.items()), Colour.BAD
     elif row.interface is not None and row.interface.drops_grown:
-        return f"▲ dropped +{row.interface.drops_grown}", Tone.WARN
-    return "none", Tone.DIM
+        return f"▲ dropped +{row.interface.drops_grown}", Colour.WARN
+    return "none", Colour.DIM
 
 
 def _leaf(row: LinkRow) -> Value:
@@ -200,20 +207,20 @@ def _traffic(counter: str) -> Callable[[PortState], Value]:
     return lambda port: port.rate(counter)
 
 
-def fabric_columns(scene: Scene) -> Sequence[Column[LinkRow]]:
+def fabric_columns(model: ViewModel) -> Sequence[Column[LinkRow]]:
     """Columns of ports and interfaces; data rates are bytes a second."""
     received = _both(_traffic("port_rcv_data"), lambda here: here.received_per_s)
     sent = _both(_traffic("port_xmit_data"), lambda here: here.sent_per_s)
     return (
-        Column("node", "node", 12, lambda row: row.node.name, most=32, tone=Tone.INFO,
-               brief=lambda row: scene.names.of(row.node.name)),
-        Column("port", "port", 12, lambda row: row.name, tone=Tone.STRONG, also=("name",)),
-        _state_column(scene),
+        Column("node", "node", 12, lambda row: row.node.name, most=32, colour=Colour.INFO,
+               brief=lambda row: model.names.of(row.node.name)),
+        Column("port", "port", 12, lambda row: row.name, colour=Colour.STRONG, also=("name",)),
+        _state_column(model),
         Column("rate", "rate", 5, _both(lambda p: p.facts.rate, lambda i: i.facts.speed and i.facts.speed / 1000),
                form=lambda value: f"{value:g}", align="right", help="Gb/s that the link is trained to"),
         Column("in", "in/s", 6, received, form=size, align="right", help="bytes a second"),
         Column("out", "out/s", 6, sent, form=size, align="right", help="bytes a second"),
-        Column("errors", "errors grown", 13, _errors, _errors_piece, grow=3, most=40,
+        Column("errors", "errors grown", 13, _errors, _errors_piece, most=40,
                help="counters that grew while it was watched"),
         Column("layer", "layer", 10, _both(lambda p: p.facts.link_layer, lambda i: i.facts.kind)),
         Column("wait", "wait/s", 6, _both(_traffic("port_xmit_wait"), lambda _: ""), form=size, align="right",

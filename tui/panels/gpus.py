@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 
 from collectors.samples.gpus import GpuSample
-from tui.figures.measure import history, memory_percent, row_of, source_is_stale, throttling
 from tui.looks.format import UNKNOWN, number, percent, plural, size, spark, watts
-from tui.looks.theme import Tone
+from tui.looks.theme import Colour
+from tui.measure import history, memory_percent, row_of, source_is_stale, throttling
 from tui.ordering.filter import Value
 from tui.ordering.rows import GpuRow
 from tui.panels.base import Fact, Place
 from tui.panels.facts import gpu_facts
 from tui.panels.table_panel import TablePanel
-from tui.scene import Scene
+from tui.view_model import ViewModel
 from tui.widgets.lines import Piece
 from tui.widgets.table import Column
 
@@ -29,23 +29,23 @@ class GpusPanel(TablePanel[GpuRow]):
 
     def columns(self) -> Sequence[Column[GpuRow]]:
         """Where, whose, how busy, how hot, what is wrong."""
-        return gpu_columns(self.scene)
+        return gpu_columns(self.model)
 
     def rows(self) -> Sequence[GpuRow]:
         """All GPUs; without any the table says why."""
-        if not self.scene.gpus:
+        if not self.model.gpus:
             self.table.empty = self._why_none()
-        return self.scene.gpus
+        return self.model.gpus
 
     def node_of(self, row: GpuRow) -> str:
         """Name of the row's node."""
         return row.node.name
 
     def _why_none(self) -> str:
-        said = [f"{node.name}: {node.gpu_fault.text}" for node in self.scene.nodes if node.gpu_fault is not None]
+        said = [f"{node.name}: {node.gpu_fault.text}" for node in self.model.nodes if node.gpu_fault is not None]
         said += [
             f"{node.name}: {state.why or state.state}"
-            for node in self.scene.nodes
+            for node in self.model.nodes
             if (state := node.sources.get("gpus")) is not None and state.state != "ok"
         ]
         if not said:
@@ -59,21 +59,21 @@ class GpusPanel(TablePanel[GpuRow]):
 
     def blamed(self) -> Hashable:
         """The GPU that the verdict names, else that of the first rank that it names."""
-        for node, index in self.scene.accused_parts("gpus"):
+        for node, index in self.model.accused_parts("gpus"):
             if index.isdecimal() and int(index) in node.gpus:
                 return node.name, int(index)
-        rows = self.scene.suspects
-        gpu = self.scene.gpu_of(rows[0]) if rows else None
+        rows = self.model.suspects
+        gpu = self.model.gpu_of(rows[0]) if rows else None
         return None if gpu is None else (rows[0].node.name, gpu.index)
 
     def is_stale(self, row: GpuRow) -> bool:
         """Its node does not respond, or nvidia-smi does not."""
-        return self.scene.stale(row.node) or source_is_stale(row.node, "gpus")
+        return self.model.stale(row.node) or source_is_stale(row.node, "gpus")
 
     def totals(self) -> list[Piece]:
         """How many, how busy, how much power, what is wrong."""
-        rows = self.kept(self.scene.gpus)
-        heard = [row for row in rows if not self.scene.stale(row.node)]
+        rows = self.kept(self.model.gpus)
+        heard = [row for row in rows if not self.model.stale(row.node)]
         seen = [found for row in heard if (found := row_of(row.gpu)) is not None]
         shares = [found.utilization for found in seen if found.utilization is not None]
         known, busy, idle = len(shares), sum(shares), sum(share < 5 for share in shares)
@@ -81,18 +81,21 @@ class GpusPanel(TablePanel[GpuRow]):
         held = sum(throttling(found.event_reasons)[1] for found in seen)
         faults, silent = sum(row.gpu.fault is not None for row in heard), len(rows) - len(heard)
         late = len({row.node.name for row in heard if source_is_stale(row.node, "gpus")})
-        pieces = self.shown_of("GPU") or [(f" {plural(len(self.scene.gpus), 'GPU')}", Tone.STRONG)]
+        pieces = self.shown_of("GPU") or [(f" {plural(len(self.model.gpus), 'GPU')}", Colour.STRONG)]
         if known:
-            pieces += [("   mean utilisation ", Tone.DIM), (percent(busy / known), Tone.TEXT)]
-            pieces += [("   under 5%: ", Tone.DIM), (f"{idle:,.0f}", Tone.WARN if 0 < idle < known else Tone.TEXT)]
+            pieces += [("   mean utilisation ", Colour.DIM), (percent(busy / known), Colour.TEXT)]
+            pieces += [
+                ("   under 5%: ", Colour.DIM),
+                (f"{idle:,.0f}", Colour.WARN if 0 < idle < known else Colour.TEXT),
+            ]
         if power:
-            pieces += [("   power ", Tone.DIM), (watts(power), Tone.TEXT)]
+            pieces += [("   power ", Colour.DIM), (watts(power), Colour.TEXT)]
         if silent:
-            pieces += [("   ", Tone.DIM), (f"◌ {silent:,.0f} on nodes that do not respond", Tone.WARN)]
+            pieces += [("   ", Colour.DIM), (f"◌ {silent:,.0f} on nodes that do not respond", Colour.WARN)]
         for count, words in ((held, "held back"), (faults, "without figures"), (late, NO_ROWS)):
             if count:
                 noun = "node" if words == NO_ROWS else "GPU"
-                pieces += [("   ", Tone.DIM), (f"▲ {plural(int(count), noun)} {words}", Tone.BAD)]
+                pieces += [("   ", Colour.DIM), (f"▲ {plural(int(count), noun)} {words}", Colour.BAD)]
         return pieces
 
     def enter(self) -> Place | None:
@@ -100,12 +103,12 @@ class GpusPanel(TablePanel[GpuRow]):
         row = self.table.current
         if row is None:
             return None
-        owners = self.scene.ranks_of(row.node, row.gpu)
+        owners = self.model.ranks_of(row.node, row.gpu)
         return Place("ranks", f"node={row.node.name}", owners[0].process.rank if owners else None)
 
     def chosen_ranks(self) -> set[int]:
         """Ranks on the marked GPUs."""
-        return {rank.process.rank for row in self.table.chosen() for rank in self.scene.ranks_of(row.node, row.gpu)}
+        return {rank.process.rank for row in self.table.chosen() for rank in self.model.ranks_of(row.node, row.gpu)}
 
     def details(self) -> tuple[str, list[Fact]] | None:
         """All that is known of the GPU."""
@@ -113,34 +116,34 @@ class GpusPanel(TablePanel[GpuRow]):
         return (
             None
             if row is None
-            else (f"GPU {row.gpu.index} of {row.node.name}", gpu_facts(row.node, row.gpu, self.scene))
+            else (f"GPU {row.gpu.index} of {row.node.name}", gpu_facts(row.node, row.gpu, self.model))
         )
 
 
-def gpu_columns(scene: Scene) -> Sequence[Column[GpuRow]]:
-    """Columns over one scene."""
+def gpu_columns(model: ViewModel) -> Sequence[Column[GpuRow]]:
+    """Columns over one model."""
 
     def sample(get: Callable[[GpuSample], Value]) -> Callable[[GpuRow], Value]:
         return lambda row: None if (found := row_of(row.gpu)) is None else get(found)
 
     def ranks(row: GpuRow) -> Value:
-        owners = scene.ranks_of(row.node, row.gpu)
+        owners = model.ranks_of(row.node, row.gpu)
         return owners[0].process.rank if owners else None
 
     def ranks_piece(row: GpuRow) -> Piece:
-        owners = [rank.process.rank for rank in scene.ranks_of(row.node, row.gpu)]
+        owners = [rank.process.rank for rank in model.ranks_of(row.node, row.gpu)]
         if not owners:
-            return ("other" if row.gpu.processes else "", Tone.WARN)
-        return ",".join(str(rank) if rank >= 0 else "?" for rank in owners), Tone.STRONG if len(
+            return ("other" if row.gpu.processes else "", Colour.WARN)
+        return ",".join(str(rank) if rank >= 0 else "?" for rank in owners), Colour.STRONG if len(
             owners
-        ) == 1 else Tone.BAD
+        ) == 1 else Colour.BAD
 
     def trend(row: GpuRow) -> Piece:
         if row.gpu.fault is not None:
-            return row.gpu.fault.text, Tone.BAD
-        end = row.node.seen_at or scene.now
-        values = history(row.gpu.looks, lambda s: s.utilization, end, scene.interval, _TREND)
-        return spark(values, 100.0, _TREND), Tone.GRAPH
+            return row.gpu.fault.text, Colour.BAD
+        end = row.node.seen_at or model.now
+        values = history(row.gpu.looks, lambda s: s.utilization, end, model.interval, _TREND)
+        return spark(values, 100.0, _TREND), Colour.GRAPH
 
     def reasons(row: GpuRow) -> Value:
         found = row_of(row.gpu)
@@ -149,14 +152,14 @@ def gpu_columns(scene: Scene) -> Sequence[Column[GpuRow]]:
     def reasons_piece(row: GpuRow) -> Piece:
         found = row_of(row.gpu)
         if found is None or found.event_reasons is None:
-            return UNKNOWN, Tone.DIM
+            return UNKNOWN, Colour.DIM
         words, bad = throttling(found.event_reasons)
-        return (f"▲ {words}", Tone.BAD) if bad else (words, Tone.DIM)
+        return (f"▲ {words}", Colour.BAD) if bad else (words, Colour.DIM)
 
     return (
-        Column("node", "node", 12, lambda row: row.node.name, most=32, tone=Tone.INFO,
-               brief=lambda row: scene.names.of(row.node.name)),
-        Column("gpu", "gpu", 3, lambda row: row.gpu.index, align="right", tone=Tone.STRONG),
+        Column("node", "node", 12, lambda row: row.node.name, most=32, colour=Colour.INFO,
+               brief=lambda row: model.names.of(row.node.name)),
+        Column("gpu", "gpu", 3, lambda row: row.gpu.index, align="right", colour=Colour.STRONG),
         Column("rank", "rank", 6, ranks, ranks_piece, align="right"),
         Column("gpu.util", "util", 4, sample(lambda s: s.utilization), form=percent, align="right",
                help="share of time in which some kernel ran; one that only waits counts as well"),
@@ -169,9 +172,9 @@ def gpu_columns(scene: Scene) -> Sequence[Column[GpuRow]]:
         Column("temp", "temp", 4, sample(lambda s: s.temperature), align="right", also=("gpu.temp",), help="°C"),
         Column("clock", "clock", 5, sample(lambda s: s.sm_clock), align="right", also=("gpu.clock",),
                help="MHz of the SMs"),
-        Column("held", "held back by", 13, reasons, reasons_piece, grow=1, most=28,
+        Column("held", "held back by", 13, reasons, reasons_piece, most=28,
                help="why its clocks are lower than they could be"),
-        Column("odd", "odd values", 11, _odd, tone=Tone.BAD, most=30,
+        Column("odd", "odd values", 11, _odd, colour=Colour.BAD, most=30,
                help="what nvidia-smi says where a number should stand"),
         Column("used", "used", 6, sample(lambda s: s.memory_used), form=size, align="right",
                help="bytes of memory in use"),
@@ -181,7 +184,8 @@ def gpu_columns(scene: Scene) -> Sequence[Column[GpuRow]]:
         Column("pcie", "pcie", 6, sample(lambda s: s.pcie_width), _pcie, help="generation × width"),
         Column("pstate", "pstate", 6, sample(lambda s: s.pstate), help="performance state: P0 is the fastest"),
         Column("processes", "processes", 9, lambda row: len(row.gpu.processes), align="right"),
-        Column("name", "name", 20, lambda row: row.gpu.facts.name if row.gpu.facts else None, grow=1, tone=Tone.DIM),
+        Column("name", "name", 12, lambda row: row.gpu.facts.name if row.gpu.facts else None, most=40,
+               colour=Colour.DIM),
     )  # fmt: skip
 
 
@@ -202,7 +206,7 @@ def _alarm(get: Callable[[GpuSample], float | None]) -> Callable[[GpuRow], Piece
     def piece(row: GpuRow) -> Piece:
         found = row_of(row.gpu)
         value = None if found is None else get(found)
-        return (UNKNOWN, Tone.DIM) if value is None else (f"{value:.0f}", Tone.BAD if value else Tone.DIM)
+        return (UNKNOWN, Colour.DIM) if value is None else (f"{value:.0f}", Colour.BAD if value else Colour.DIM)
 
     return piece
 
@@ -210,6 +214,6 @@ def _alarm(get: Callable[[GpuSample], float | None]) -> Callable[[GpuRow], Piece
 def _pcie(row: GpuRow) -> Piece:
     found, facts = row_of(row.gpu), row.gpu.facts
     if found is None or found.pcie_width is None:
-        return UNKNOWN, Tone.DIM
+        return UNKNOWN, Colour.DIM
     narrow = facts is not None and facts.pcie_width_max is not None and found.pcie_width < facts.pcie_width_max
-    return f"{number(found.pcie_gen)}×{found.pcie_width}{'▲' if narrow else ''}", Tone.BAD if narrow else Tone.TEXT
+    return f"{number(found.pcie_gen)}×{found.pcie_width}{'▲' if narrow else ''}", Colour.BAD if narrow else Colour.TEXT

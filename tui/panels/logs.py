@@ -11,13 +11,14 @@ from textual.app import ComposeResult
 
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import rank_text, ranks_text
-from tui.logs.logbook import FIELDS, SEVERITIES, LogBook
+from tui.logs.line import FIELDS, SEVERITIES
+from tui.logs.logbook import LogBook
 from tui.looks.format import clock, plural, size
-from tui.looks.theme import Tone
+from tui.looks.theme import Colour
 from tui.ordering.filter import Filter, quantity
-from tui.ordering.rows import Lists
+from tui.ordering.rows import Rows
 from tui.panels.base import Fact, Panel, Place
-from tui.scene import Scene
+from tui.view_model import ViewModel
 from tui.widgets.lines import Bar, Lines, Move, Piece
 from tui.widgets.loglines import LogView
 
@@ -49,13 +50,13 @@ class LogsPanel(Panel):
     NAME = "logs"
     CAN = frozenset({"filter", "mark", "copy", "details", "node", "ranks", "log"})
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, model: ViewModel) -> None:
+        super().__init__(model)
         self.book = LogBook()
         self.bar = Bar()
         self.view = LogView(self.book)
         self._files = 0
-        self._asked: tuple[Lists, int, Filter, float] | None = None
+        self._asked: tuple[Rows, int, Filter, float] | None = None
         """What the files on view were worked out from: of 16,384 that takes a while, and mostly nothing is new."""
         self._wanted: Proof | None = None
         self._folds: bool | None = None
@@ -78,37 +79,37 @@ class LogsPanel(Panel):
 
     def hidden(self) -> None:
         """Raw lines cost the nodes something: none are wanted now."""
-        self.scene.session.node_settings.view_logs(set())
+        self.model.session.node_settings.view_logs(set())
 
     def _ask(self) -> None:
-        files_known = sum([len(node.log_files) for node in self.scene.nodes])
-        known = self.scene.lists, files_known, self.book.filter, self.scene.now // PERIOD
+        files_known = sum([len(node.log_files) for node in self.model.nodes])
+        known = self.model.rows, files_known, self.book.filter, self.model.now // PERIOD
         asked = self._asked
         if asked is not None and asked[0] is known[0] and asked[1:] == known[1:]:
             return
         self._asked = known
         files = [
             (node, self._rank_of(node.name, file.rank, file.pid), path)
-            for node in self.scene.nodes
+            for node in self.model.nodes
             for path, file in node.log_files.items()
         ]
         wanted = {path for node, rank, path in files if self.book.wants(node.name, rank, path)}
         self._files = len(wanted)
         everything = len(wanted) == len({path for _, _, path in files})
-        self.scene.session.node_settings.view_logs({EVERYTHING} if everything else wanted)
+        self.model.session.node_settings.view_logs({EVERYTHING} if everything else wanted)
 
     def _rank_of(self, node: str, rank: int | None, pid: int | None) -> int | None:
         if rank is not None or pid is None:
             return rank
-        known = self.scene.state.nodes[node].ranks.get(pid)
+        known = self.model.state.nodes[node].ranks.get(pid)
         return None if known is None else known.process.rank
 
     def draw(self) -> None:
         """Take the new lines and draw."""
-        self.book.fold(len(self.scene.nodes) > FEW if self._folds is None else self._folds)
-        new = self.book.take(self.scene.state)
+        self.book.fold(len(self.model.nodes) > FEW if self._folds is None else self._folds)
+        new = self.book.take(self.model.state)
         self._ask()
-        session = self.scene.session
+        session = self.model.session
         self.view.empty = UNREAD if self._files and session.live and not session.can_act else self.hint(EMPTY)
         self.view.feed(new)
         if self._wanted is not None and self._stand(self._wanted):
@@ -122,37 +123,37 @@ class LogsPanel(Panel):
 
     def _totals(self) -> list[Piece]:
         view, book = self.view, self.book
-        moment = self.scene.timeline.at
+        moment = self.model.timeline.at
         if moment is not None:
-            pieces: list[Piece] = [(f" ⏸ all until {clock(moment, millis=False)}", Tone.INFO)]
-        elif not self.scene.session.live:
-            pieces = [(" ■ all that was written", Tone.INFO)]
+            pieces: list[Piece] = [(f" ⏸ all until {clock(moment, millis=False)}", Colour.INFO)]
+        elif not self.model.session.live:
+            pieces = [(" ■ all that was written", Colour.INFO)]
             if not view.following and (line := view.current) is not None:
-                pieces.append((f" at {clock(line.at)}", Tone.DIM))
+                pieces.append((f" at {clock(line.at)}", Colour.DIM))
         elif view.following:
-            pieces = [(" ● following", Tone.OK)]
+            pieces = [(" ● following", Colour.OK)]
         else:
-            pieces = [(" ⏸ paused", Tone.WARN)]
+            pieces = [(" ⏸ paused", Colour.WARN)]
             if view.unseen:
-                pieces.append((f" · {view.unseen:,} new", Tone.ACCENT))
+                pieces.append((f" · {view.unseen:,} new", Colour.ACCENT))
             if (line := view.current) is not None:
-                pieces.append((f" at {clock(line.at)}", Tone.DIM))
+                pieces.append((f" at {clock(line.at)}", Colour.DIM))
         folded = 0 if book.folds is None else book.folds.folded
         shown = len(book.shown) + folded
         of = "" if shown == len(book.lines) else f" of {len(book.lines):,}"
-        pieces += [("   ", Tone.DIM), (f"{shown:,}{of} lines", Tone.TEXT)]
-        pieces.append((f" from {plural(self._files, 'file')}", Tone.DIM))
+        pieces += [("   ", Colour.DIM), (f"{shown:,}{of} lines", Colour.TEXT)]
+        pieces.append((f" from {plural(self._files, 'file')}", Colour.DIM))
         if folded:
-            pieces.append((f"   {folded:,} like others at that time", Tone.DIM))
+            pieces.append((f"   {folded:,} like others at that time", Colour.DIM))
         if book.lowest:
-            pieces += [("   ", Tone.DIM), (f"{SEVERITIES[book.lowest]} and worse", Tone.WARN)]
+            pieces += [("   ", Colour.DIM), (f"{SEVERITIES[book.lowest]} and worse", Colour.WARN)]
         if book.skipped:
-            pieces += [("   ", Tone.DIM), (f"{book.skipped:,} lines of a flood not fetched", Tone.WARN)]
-        left_out = sum(file.left_out for node in self.scene.nodes for file in node.log_files.values())
+            pieces += [("   ", Colour.DIM), (f"{book.skipped:,} lines of a flood not fetched", Colour.WARN)]
+        left_out = sum(file.left_out for node in self.model.nodes for file in node.log_files.values())
         if left_out:
-            pieces += [("   ", Tone.DIM), (f"▲ {size(left_out)} not even read there", Tone.WARN)]
+            pieces += [("   ", Colour.DIM), (f"▲ {size(left_out)} not even read there", Colour.WARN)]
         if view.marked:
-            pieces += [("   ", Tone.DIM), (f"◆ {len(view.marked):,} marked", Tone.ACCENT)]
+            pieces += [("   ", Colour.DIM), (f"◆ {len(view.marked):,} marked", Colour.ACCENT)]
         return pieces
 
     def move(self, how: Move) -> None:
@@ -215,7 +216,7 @@ class LogsPanel(Panel):
 
     def go_time(self, text: str) -> str:
         """Go to a time of day (``02:47``, ``02:47:10``) or back by an age (``5m``, ``90s``); says what is wrong."""
-        moment = moment_of(text, self.scene.now)
+        moment = moment_of(text, self.model.now)
         if moment is None:
             return f"“{text}” is no time: write 02:47, 02:47:10 or an age such as 5m"
         self.view.jump(self.book.at(moment))

@@ -8,12 +8,12 @@ from collections.abc import Hashable, Sequence
 from hangtop.session.state.job_state import NodeState
 from tui.looks.format import UNKNOWN, age, number, percent, plural, size
 from tui.looks.signs import link_sign
-from tui.looks.theme import Tone
+from tui.looks.theme import Colour
 from tui.ordering.filter import Value
 from tui.panels.base import Fact, Place
 from tui.panels.facts import node_facts
 from tui.panels.table_panel import TablePanel
-from tui.scene import Scene
+from tui.view_model import ViewModel
 from tui.widgets.lines import Piece
 from tui.widgets.table import Column
 
@@ -28,11 +28,11 @@ class NodesPanel(TablePanel[NodeState]):
 
     def columns(self) -> Sequence[Column[NodeState]]:
         """Who, how connected, what it cannot tell, how it fares."""
-        return node_columns(self.scene)
+        return node_columns(self.model)
 
     def rows(self) -> Sequence[NodeState]:
         """All nodes."""
-        return self.scene.nodes
+        return self.model.nodes
 
     def node_of(self, row: NodeState) -> str:
         """Its name."""
@@ -44,36 +44,36 @@ class NodesPanel(TablePanel[NodeState]):
 
     def blamed(self) -> Hashable:
         """The node of the first rank that the verdict names, or that it names itself."""
-        node = self.scene.suspected
+        node = self.model.suspected
         return None if node is None else node.name
 
     def is_stale(self, row: NodeState) -> bool:
         """Not responding, after having been heard."""
-        return row.seen_at is not None and self.scene.stale(row)
+        return row.seen_at is not None and self.model.stale(row)
 
     def totals(self) -> list[Piece]:
         """How many are in which state."""
         narrow = self.shown_of("node")
-        nodes = self.table.rows if narrow else self.scene.nodes
+        nodes = self.table.rows if narrow else self.model.nodes
         links = Counter(node.link for node in nodes)
-        pieces = narrow or [(f" {plural(len(nodes), 'node')}", Tone.STRONG)]
+        pieces = narrow or [(f" {plural(len(nodes), 'node')}", Colour.STRONG)]
         for link in ("live", "limited", "offline", "connecting", "stale", "lost"):
             if links[link]:
-                glyph, tone = link_sign(link)
-                pieces += [("   ", Tone.DIM), (f"{glyph} {links[link]:,} {link}", tone)]
-        if self.scene.interval > self.scene.session.options.interval:
+                glyph, colour = link_sign(link)
+                pieces += [("   ", Colour.DIM), (f"{glyph} {links[link]:,} {link}", colour)]
+        if self.model.interval > self.model.session.options.interval:
             pieces += [
-                ("   ", Tone.DIM),
-                (f"▲ looks every {self.scene.interval:g} s: hangtop has no more CPU", Tone.WARN),
+                ("   ", Colour.DIM),
+                (f"▲ looks every {self.model.interval:g} s: hangtop has no more CPU", Colour.WARN),
             ]
         bad = sum(node.bad_lines for node in nodes)
         if bad:
-            pieces += [("   ", Tone.DIM), (f"▲ {plural(bad, 'line')} not understood", Tone.WARN)]
+            pieces += [("   ", Colour.DIM), (f"▲ {plural(bad, 'line')} not understood", Colour.WARN)]
         left_out = sum(file.left_out for node in nodes for file in node.log_files.values())
         if left_out:
-            pieces += [("   ", Tone.DIM), (f"▲ {size(left_out)} of logs not read: floods", Tone.WARN)]
-        shared = self.scene.names.told
-        return [*pieces, *([(f"   {shared}", Tone.DIM)] if shared else [])]
+            pieces += [("   ", Colour.DIM), (f"▲ {size(left_out)} of logs not read: floods", Colour.WARN)]
+        shared = self.model.names.told
+        return [*pieces, *([(f"   {shared}", Colour.DIM)] if shared else [])]
 
     def enter(self) -> Place | None:
         """To the node's ranks."""
@@ -93,18 +93,18 @@ class NodesPanel(TablePanel[NodeState]):
     def details(self) -> tuple[str, list[Fact]] | None:
         """All that is known of the node."""
         row = self.table.current
-        return None if row is None else (row.name, node_facts(row, self.scene))
+        return None if row is None else (row.name, node_facts(row, self.model))
 
 
 def _link_piece(row: NodeState) -> Piece:
-    glyph, tone = link_sign(row.link)
-    return f"{glyph} {row.link}", tone
+    glyph, colour = link_sign(row.link)
+    return f"{glyph} {row.link}", colour
 
 
 def sources_piece(row: NodeState) -> Piece:
     """Sources that do not answer first; what is absent is no fault."""
     if not row.sources:
-        return UNKNOWN, Tone.DIM
+        return UNKNOWN, Colour.DIM
     # by their names: they tell of themselves in any order, and nodes that are alike should look alike
     sources = sorted(row.sources.values(), key=lambda state: state.source)
     wrong = [f"{s.source} {s.state}" for s in sources if s.state in {"late", "failed"}]
@@ -115,15 +115,15 @@ def sources_piece(row: NodeState) -> Piece:
     for word, names in (("not allowed", denied), ("none", absent)):
         if names:
             text += f" · {word}: {', '.join(names)}"
-    return (f"▲ {', '.join(wrong)} · {text}", Tone.WARN) if wrong else (text, Tone.TEXT)
+    return (f"▲ {', '.join(wrong)} · {text}", Colour.WARN) if wrong else (text, Colour.TEXT)
 
 
 def _says(row: NodeState) -> Piece:
-    return (row.why, Tone.WARN) if row.why else sources_piece(row)
+    return (row.why, Colour.WARN) if row.why else sources_piece(row)
 
 
-def node_columns(scene: Scene) -> Sequence[Column[NodeState]]:
-    """Columns over one scene."""
+def node_columns(model: ViewModel) -> Sequence[Column[NodeState]]:
+    """Columns over one model."""
 
     def used_memory(row: NodeState) -> Value:
         if row.load is None or row.host is None or not row.host.memory_total:
@@ -137,22 +137,22 @@ def node_columns(scene: Scene) -> Sequence[Column[NodeState]]:
         )  # fmt: skip
 
     def next_try(row: NodeState) -> Value:
-        return "" if row.next_try is None else max(0.0, row.next_try - scene.now)
+        return "" if row.next_try is None else max(0.0, row.next_try - model.now)
 
     def stood(row: NodeState) -> Value:
-        return scene.now - row.since if row.since and row.link != "offline" else None
+        return model.now - row.since if row.since and row.link != "offline" else None
 
     def unheard(row: NodeState) -> Value:
-        return None if row.link == "offline" else scene.silence(row)
+        return None if row.link == "offline" else model.silence(row)
 
     return (
-        Column("node", "node", 14, lambda row: row.name, most=32, tone=Tone.STRONG, also=("name",),
-               brief=lambda row: scene.names.of(row.name)),
+        Column("node", "node", 14, lambda row: row.name, most=32, colour=Colour.STRONG, also=("name",),
+               brief=lambda row: model.names.of(row.name)),
         Column("link", "link", 12, lambda row: row.link, _link_piece),
         Column("for", "for", 6, stood, form=age, align="right", help="how long the link has been in this state"),
         Column("age", "heard", 6, unheard, form=age, align="right", help="since the last sample came"),
         Column("next", "try in", 6, next_try, form=age, align="right", help="until the next attempt to connect"),
-        Column("says", "says", 16, lambda row: _says(row)[0], _says, grow=4, most=60, also=("why", "sources"),
+        Column("says", "says", 16, lambda row: _says(row)[0], _says, most=60, also=("why", "sources"),
                help="why the link is as it is; else which sources answer"),
         Column("ranks", "ranks", 5, lambda row: sum(r.gone_at is None for r in row.ranks.values()), align="right"),
         Column("gpus", "gpus", 4, lambda row: len(row.gpus), align="right"),
@@ -173,15 +173,15 @@ def node_columns(scene: Scene) -> Sequence[Column[NodeState]]:
                form=lambda value: f"{value:.0f}ms", align="right", help="how long one look takes there"),
         Column("got", "received", 8, lambda row: row.received_bytes, form=size, align="right",
                help="bytes from the node so far"),
-        *_slurm_columns(scene),
+        *_slurm_columns(model),
         Column("python", "python", 8, lambda row: row.hello.python if row.hello else None),
-        Column("kernel", "kernel", 20, lambda row: row.hello.kernel if row.hello else None, tone=Tone.DIM),
+        Column("kernel", "kernel", 20, lambda row: row.hello.kernel if row.hello else None, colour=Colour.DIM),
     )  # fmt: skip
 
 
-def _slurm_columns(scene: Scene) -> Sequence[Column[NodeState]]:
+def _slurm_columns(model: ViewModel) -> Sequence[Column[NodeState]]:
     """What Slurm says, where it is asked: the job's part there, time left, and the node's state with its reason."""
-    options = scene.session.options
+    options = model.session.options
     if options.slurm is None and options.via != "slurm":
         return ()
 
@@ -193,9 +193,9 @@ def _slurm_columns(scene: Scene) -> Sequence[Column[NodeState]]:
         Column("job", "job", 8, lambda row: row.scheduled.job if row.scheduled else None),
         Column("left", "left", 10, lambda row: row.scheduled.left if row.scheduled else None, align="right",
                help="until the job's time is over"),
-        Column("slurm", "slurm", 16, says, grow=2, also=("reason",), help="the node's state in Slurm, and why"),
+        Column("slurm", "slurm", 16, says, most=40, also=("reason",), help="the node's state in Slurm, and why"),
     )  # fmt: skip
 
 
 def _bad_piece(row: NodeState) -> Piece:
-    return (str(row.bad_lines), Tone.WARN) if row.bad_lines else ("0", Tone.DIM)
+    return (str(row.bad_lines), Colour.WARN) if row.bad_lines else ("0", Colour.DIM)

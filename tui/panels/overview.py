@@ -9,23 +9,21 @@ from textual.app import ComposeResult
 from textual.containers import Container
 from textual.events import DescendantBlur, DescendantFocus
 
-from hangtop.diagnosis.phrasing import ranks_on, ranks_text
-from hangtop.session.state.job_state import NodeState
-from tui.looks.format import age, clock, plural
+from hangtop.diagnosis.phrasing import folded, ranks_on, ranks_text
+from tui.looks.format import clock
 from tui.looks.signs import change_sign
-from tui.looks.theme import Tone
+from tui.looks.theme import Colour
 from tui.panels.base import Fact, Panel, Place
-from tui.panels.story import story
-from tui.scene import Scene
-from tui.waits import letter_of, wait_lines
+from tui.panels.story import figures, story
+from tui.view_model import ViewModel
+from tui.waits import wait_lines
 from tui.widgets.chart import TimeChart
 from tui.widgets.happened import Happened
-from tui.widgets.heatgrid import HeatGrid
+from tui.widgets.heatmap import HeatMap
 from tui.widgets.lastlines import LastLines
 from tui.widgets.lines import Bar, Lines, Piece, width_of
-from tui.widgets.metrics import WAITS, metrics_of, values_of
 from tui.widgets.oddnodes import OddNodes
-from tui.widgets.onset import Onset
+from tui.widgets.stoptimes import StopTimes
 from tui.widgets.waittree import WaitTree
 
 WAITS_PLACE, HAPPENED_PLACE = "who waits for whom", "what happened"
@@ -36,10 +34,8 @@ BESIDE = 110
 """Cells from which on parts stand beside each other."""
 CHARTS = ((42, 16), (30, 12), (24, 8), (15, 3))
 """Lines of the charts of a panel with at least so many lines."""
-GRAPH = 11
+TREE = 11
 """Lines from which on below the map there is room for who waits for whom and for what happened."""
-SLOW_CONNECT = 2.0
-"""Seconds after which a node that still connects is named."""
 
 
 class OverviewPanel(Panel):
@@ -49,12 +45,12 @@ class OverviewPanel(Panel):
     CAN = frozenset({"enter", "metric", "node", "ranks", "details", "time", "graph", "view"})
     WHY_NO_FILTER = "the overview shows the whole job: 2 Ranks, 3 GPUs, 4 Fabric and 6 Nodes can be filtered"
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
-        self.bar, self.time, self.heat = Bar(), TimeChart(scene), HeatGrid(scene)
-        self.onset, self.odd, self.waits = Onset(scene), OddNodes(scene, self.heat.share), WaitTree(scene)
-        self.changes, self.lastlines = Happened(scene), LastLines(scene)
-        self.below, self.upper, self.lower = Container(id="below"), Container(id="upper"), Container(id="lower")
+    def __init__(self, model: ViewModel) -> None:
+        super().__init__(model)
+        self.bar, self.time, self.heat = Bar(id="summary"), TimeChart(model), HeatMap(model)
+        self.stops, self.odd, self.waits = StopTimes(model), OddNodes(model), WaitTree(model)
+        self.happened, self.lastlines = Happened(model), LastLines(model)
+        self.upper, self.lower = Container(id="upper"), Container(id="lower")
         self._viewed: set[str] = set()
         """Log files whose lines were asked for."""
 
@@ -63,13 +59,13 @@ class OverviewPanel(Panel):
         yield self.bar
         yield self.time
         yield self.heat
-        with self.below:
+        with Container(id="below"):
             with self.upper:
-                yield self.onset
+                yield self.stops
                 yield self.odd
                 yield self.waits
             with self.lower:
-                yield self.changes
+                yield self.happened
                 yield self.lastlines
 
     @property
@@ -82,7 +78,7 @@ class OverviewPanel(Panel):
         """In the tree of waits the arrows go from box to box, in what happened from line to line."""
         if self.waits.has_focus:
             return self.CAN - {"time", "metric", "view", "details"}
-        return self.CAN - {"metric", "view", "details", "node", "ranks"} if self.changes.has_focus else self.CAN
+        return self.CAN - {"metric", "view", "details", "node", "ranks"} if self.happened.has_focus else self.CAN
 
     # --- drawing -------------------------------------------------------------------------------------------------
 
@@ -91,107 +87,59 @@ class OverviewPanel(Panel):
         if not self.size:
             return
         self._share_room()
-        self.bar.show(*filter(None, (self._told(story(self.scene)), self._told(self._totals()))))
-        for part in (self.time, self.heat, self.onset, self.waits, self.changes, self.lastlines):
+        self.bar.show(self._fitting(story(self.model)), self._fitting(figures(self.model, self.heat.metric)))
+        for part in (self.time, self.heat, self.stops, self.waits, self.happened, self.lastlines):
             if part.display:
-                part.feed()
+                part.draw()
         if self.odd.display:
-            self.odd.feed(self.heat.metric.title)
-        self._view_logs()
+            self.odd.draw(self.heat.metric.title, self.heat.share)
+        self._view_logs(self.lastlines.paths() if self.display and self.lastlines.display else set())
 
     def _share_room(self) -> None:
         """What tells most gets its lines first: charts, the map, then ranks and waits; what happened has the rest."""
-        hangs, few, wide = bool(self.scene.waits), len(self.scene.nodes) <= FEW, self.size.width >= BESIDE
+        hangs, few, wide = bool(self.model.waits), len(self.model.nodes) <= FEW, self.size.width >= BESIDE
         left = self.size.height - 2
         charts = next((lines for least, lines in CHARTS if left >= least), 0)
         left -= charts
         alone = self.waits.has_focus
-        self.bar.styles.height = 2
         self.time.display, self.time.styles.height = charts > 0, max(1, charts)
-        limit = max(3, left // 4 if hangs and few else left // 2 if few or hangs else left * 3 // 5)
-        self.heat.limit = limit
-        self.heat.styles.height = max(1, min(self.heat.lines, limit))
-        below = left - min(self.heat.lines, limit)
-        self.waits.display = alone or (hangs and (below >= GRAPH or wide))
+        self.heat.limit = max(3, left // 4 if hangs and few else left // 2 if few or hangs else left * 3 // 5)
+        lines = min(self.heat.grid.lines, self.heat.limit)
+        self.heat.styles.height = max(1, lines)
+        below = left - lines
+        self.waits.display = alone or (hangs and (below >= TREE or wide))
         self.heat.display = self.lower.display = not alone
-        self.onset.display = few and not alone and (wide or (not hangs and below >= GRAPH))
+        self.stops.display = few and not alone and (wide or (not hangs and below >= TREE))
         self.odd.display = not few and not alone and (wide or not hangs)
-        self.lastlines.display = bool(self.scene.accused) and (wide or self.scene.crashed) and below >= GRAPH
-        ranked = self.onset.display or self.odd.display
+        self.lastlines.display = bool(self.model.accused) and (wide or self.model.crashed) and below >= TREE
+        ranked = self.stops.display or self.odd.display
         self.upper.display = ranked or self.waits.display
         # a healthy job's ranks stand beside what happened, those of one that hangs beside who waits
         self.set_class(wide and hangs and not alone, "-rows")
         self.set_class(wide and not hangs, "-columns")
-        need = max((len(self.scene.ranks) + 2 if few else 8) * ranked, self.waits.lines * self.waits.display)
-        room = below if alone else max(4, min(need, below * 3 // 5))
+        need = max((len(self.model.ranks) + 2 if few else 8) * ranked, self.waits.lines * self.waits.display)
+        listed = max(self.happened.lines, self.lastlines.virtual_size.height * self.lastlines.display)
+        room = max(4, min(need, below - max(4, min(listed, below * 2 // 5))))
         self.upper.styles.height = "1fr" if alone or (wide and not hangs) else room
 
-    def _told(self, parts: list[list[Piece]]) -> list[Piece]:
+    def _fitting(self, parts: list[list[Piece]]) -> list[Piece]:
         """Parts side by side, each whole or not at all."""
         pieces: list[Piece] = []
         for part in parts:
-            gap: list[Piece] = [(" · " if pieces else " ", Tone.DIM)]
+            gap: list[Piece] = [(" · " if pieces else " ", Colour.DIM)]
             if width_of(pieces) + width_of([*gap, *part]) <= self.size.width:
                 pieces += [*gap, *part]
         return pieces
 
-    def _totals(self) -> list[list[Piece]]:
-        """The chosen figure from least to most, or the letters of who waits; what is missing."""
-        scene, metric = self.scene, self.heat.metric
-        if not (scene.ranks or scene.gpus):
-            return [[("no GPU and no rank is known", Tone.STRONG)], *self._connecting()]
-        told: list[list[Piece]] = []
-        if metric is WAITS:
-            told.append([("who waits", Tone.STRONG)])
-            for place, box in enumerate(scene.waits[:4]):
-                who = ranks_text(box.ranks) if len(box.ranks) < 4 else plural(len(box.ranks), "rank")
-                told.append([(f"{letter_of(place)} ", Tone.BAD if box.blamed else Tone.STRONG), (who, Tone.TEXT)])
-        else:
-            values = [value for node in scene.nodes for value in self._values(node)]
-            least, most = (metric.text(min(values)), metric.text(max(values))) if values else ("–", "–")
-            span = f"all {least}" if least == most else f"{least} to {most}"
-            told.append([(f"{'GPU ' if metric.of_gpu else ''}{metric.title} ", Tone.STRONG),
-                         (f"{span if values else 'not known'} {metric.unit}", Tone.TEXT)])  # fmt: skip
-        missing = sum(gpu.looks.newest is None or gpu.fault is not None for _, gpu in scene.gpus)
-        if missing:
-            told.append([(f"▲ {plural(missing, 'GPU')} without figures", Tone.BAD)])
-        return [*told, *self._connecting()]
-
-    def _values(self, node: NodeState) -> list[float]:
-        if self.scene.stale(node) or self.heat.metric not in metrics_of(node):
-            return []
-        return values_of(self.scene, node, self.heat.metric)
-
-    def _connecting(self) -> list[list[Piece]]:
-        """N of M, and who is slow."""
-        count, scene = self.scene.count, self.scene
-        if not count.nodes_asking or scene.session.verdict is None:
-            return []  # until there is a verdict that is what the first line says
-        slow = [node for node in scene.nodes if node.link == "connecting" and scene.now - node.since > SLOW_CONNECT]
-        told: list[Piece] = [("○ connecting ", Tone.DIM), (f"{count.nodes_up:,} of {count.nodes:,} nodes", Tone.TEXT)]
-        if slow:
-            worst = min(slow, key=lambda node: node.since)
-            more = f" and {len(slow) - 1} more" if len(slow) > 1 else ""
-            waited = age(scene.now - worst.since)
-            told.append((f", waiting {waited} for {scene.names.of(worst.name)}{more}", Tone.WARN))
-        return [told]
-
-    def _view_logs(self) -> None:
-        """Ask for the culprit's lines while they are on view."""
-        wanted = self.lastlines.paths() if self.display and self.lastlines.display else set()
+    def _view_logs(self, wanted: set[str]) -> None:
+        """Ask for the culprit's lines while they are on view: raw lines cost the nodes something."""
         if wanted != self._viewed:
             self._viewed = wanted
-            self.scene.session.node_settings.view_logs(wanted)
+            self.model.session.node_settings.view_logs(wanted)
 
     def hidden(self) -> None:
-        """Raw lines cost the nodes something: none are wanted now."""
-        if self._viewed:
-            self._viewed = set()
-            self.scene.session.node_settings.view_logs(set())
-
-    def renew(self) -> None:
-        """Read what was written until then."""
-        self.lastlines.again()
+        """No raw lines are wanted now."""
+        self._view_logs(set())
 
     @on(DescendantFocus)
     @on(DescendantBlur)
@@ -223,13 +171,13 @@ class OverviewPanel(Panel):
 
     def show_happened(self) -> None:
         """Put the cursor into what happened; leave it again."""
-        if not (self.changes.has_focus and self.leave()):
+        if not (self.happened.has_focus and self.leave()):
             self.lower.display = True
-            self.changes.focus()
+            self.happened.focus()
 
     def leave(self) -> bool:
         """Go back to the map."""
-        inside = self.waits.has_focus or self.changes.has_focus
+        inside = self.waits.has_focus or self.happened.has_focus
         if inside:
             self.heat.display = True
             self.heat.focus()
@@ -238,11 +186,9 @@ class OverviewPanel(Panel):
     def enter(self) -> Place | None:
         """To what a box stands for; to the moment of what happened; or to the node's ranks, standing on the cell's."""
         if self.waits.has_focus:
-            from tui.panels.opening import opened  # with what the diagnosis is made of: not before the first frame
-
-            return None if self.waits.box is None else opened(self.waits.box, self.scene)
-        if self.changes.has_focus:
-            change = self.changes.current
+            return self._behind_box()
+        if self.happened.has_focus:
+            change = self.happened.change
             if change is None:
                 return None
             what = f"{clock(change.at, millis=False)} {change_sign(change.kind).label or change.node}".rstrip()
@@ -252,24 +198,38 @@ class OverviewPanel(Panel):
         node, cell = current
         return Place("ranks", f"node={node.name}", cell.number if cell else None)
 
+    def _behind_box(self) -> Place | None:
+        """Ranks that wait in an operation that a source names lead to its group, others to a stack that was taken."""
+        box, state = self.waits.box, self.model.state
+        if box is None or not box.ranks:
+            return None
+        ranks, what = sorted(box.ranks), ranks_text(box.ranks)
+        told = " " in box.operation  # with its number or its group: of a bare one frames alone tell
+        if told and not box.blamed and (state.recorders or state.progress or state.ras):
+            return Place("collectives", "", ranks[0], what)
+        rank = next((rank for rank in ranks if rank in self.model.dumped), None)
+        if rank is not None:
+            return Place("stacks", "", rank, what)
+        return Place("ranks", f"rank={folded(ranks)}", ranks[0])
+
     def here(self) -> Hashable:
         """The box, the line, or the cell."""
         if self.waits.has_focus:
             return WAITS_PLACE, self.waits.box.ranks[0] if self.waits.box and self.waits.box.ranks else -1
-        if self.changes.has_focus:
-            return HAPPENED_PLACE, self.changes.current.at if self.changes.current else 0.0
+        if self.happened.has_focus:
+            return HAPPENED_PLACE, self.happened.change.at if self.happened.change else 0.0
         return self.heat.node_at, self.heat.cell_at
 
     def select(self, key: Hashable) -> None:
         """Stand on a box, a line or a cell."""
         match key:
             case (str(where), int() | float() as what) if where == HAPPENED_PLACE:
-                self.changes.focus()
-                self.changes.select(what)
+                self.happened.focus()
+                self.happened.select(what)
             case (str(where), int(rank)) if where == WAITS_PLACE:
                 self.show_waits()
-                self.waits.feed()
-                self.waits.select(rank)
+                self.waits.draw()
+                self.waits.select_rank(rank)
             case (int(node), int(cell)):
                 heat = self.heat
                 heat.moved = heat.moved or (heat.node_at, heat.cell_at) != key
@@ -294,11 +254,10 @@ class OverviewPanel(Panel):
 
     def text(self) -> str:
         """Who waits for whom, or what happened, where the cursor is in it."""
-        if self.changes.has_focus:
-            return self.changes.text()
-        return (
-            "\n".join(f"{one.head}{one.text}" for one in wait_lines(self.scene.waits)) if self.waits.has_focus else ""
-        )
+        if self.happened.has_focus:
+            return self.happened.text()
+        tree = wait_lines(self.model.waits) if self.waits.has_focus else []
+        return "\n".join(f"{one.head}{one.text}" for one in tree)
 
     def details(self) -> tuple[str, list[Fact]] | None:
         """The rank under the cursor, or its node."""
@@ -307,7 +266,7 @@ class OverviewPanel(Panel):
         if (current := self.heat.current) is None:
             return None
         node, cell = current
-        for row in self.scene.ranks:
+        for row in self.model.ranks:
             if cell is not None and row.node is node and row.number == cell.number:
-                return ranks_on([row.number], [node.name]), rank_facts(row, self.scene)
-        return node.name, node_facts(node, self.scene)
+                return ranks_on([row.number], [node.name]), rank_facts(row, self.model)
+        return node.name, node_facts(node, self.model)

@@ -3,66 +3,59 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from functools import partial
 
-from hangtop.diagnosis.finding import WaitBox
 from hangtop.diagnosis.stacks import Merged, as_text, merge
 from tui.looks.format import age, plural
-from tui.looks.theme import Tone
+from tui.looks.theme import Colour
 from tui.panels.base import Place, StacksOpened
-from tui.panels.block_panel import BlockPanel
-from tui.panels.story import stopped_since
-from tui.scene import Scene
-from tui.texts.stacked import Entry, blocks_of_groups, blocks_of_trees, entries, judged_as
+from tui.panels.item_panel import ItemPanel
+from tui.panels.story import MANY, stopped_since
+from tui.texts.stacked import Entry, entries, group_item, judged_as, tree_items
+from tui.view_model import ViewModel
 from tui.widgets.lines import Piece
 
-ASKED = 256
-"""Ranks of which it is asked since when they stand still, where nobody is blamed."""
-EMPTY = "no stack taken yet: D looks at all ranks (it reads and does not pause them), d at those under the cursor"
 
-
-class StacksPanel(BlockPanel):
+class StacksPanel(ItemPanel):
     """Groups, or the tree, under a line that says what was looked at and when."""
 
     NAME = "stacks"
-    EMPTY = EMPTY
+    EMPTY = "no stack taken yet: D looks at all ranks (it reads and does not pause them), d at those under the cursor"
     CAN = frozenset({"filter", "enter", "mark", "copy", "node", "ranks", "samples"})
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, model: ViewModel) -> None:
+        super().__init__(model)
         self.merged: Merged | None = None
         self.sample: int | None = None
         """The look that is shown; None is all of them."""
         self.as_tree = False
         self._entries: list[Entry] = []
-        self._seen: tuple[int, float] = (0, 0.0)
-        self._boxes: tuple[WaitBox, ...] = ()
-        """Those that the headings speak of."""
-        self._moves = False
+        self._seen: object = None
+        """What the merge was made of."""
+        self._said: object = None
+        """What the headings speak of."""
 
     def draw(self) -> None:
         """Merge what is new, elsewhere, and draw."""
-        stacks = self.scene.state.stacks
+        stacks = self.model.state.stacks
         seen = (len(stacks), stacks[-1][1].at if stacks else 0.0)
         if seen != self._seen:
             self._seen = seen
-            self._entries = entries(self.scene.state, self._stood_since())
+            self._entries = entries(self.model.state, self._stood_since())
             self._merge()
-        elif (self._boxes, self._moves) != (self.scene.waits, self.scene.moves):
+        elif self._said != (self.model.waits, self.model.moves):
             self.lay_out()
         if self.merged is None:
-            self.view.empty = self.hint(EMPTY)
-        self.view.feed(self.blocks)
+            self.view.empty = self.hint(self.EMPTY)
+        self.view.redraw()
         self.bar.show(self._totals())
 
     def _stood_since(self) -> float | None:
         """When the job came to stand still: looks from before say nothing about it. None while it moves."""
-        return stopped_since(self.scene, self.scene.blamed or self.scene.ranks[:ASKED]) if self.scene.waits else None
+        return stopped_since(self.model, self.model.blamed or self.model.ranks[:MANY]) if self.model.waits else None
 
     def renew(self) -> None:
         """Merge what was known then."""
-        self._seen = (-1, 0.0)
+        self._seen = None
 
     def _merge(self) -> None:
         # a few milliseconds for 64 ranks, seconds for thousands: never on the loop
@@ -74,40 +67,37 @@ class StacksPanel(BlockPanel):
 
     def lay_out(self) -> None:
         """Write the groups, or the tree, that pass the filter."""
-        if self.merged is not None:
-            self._boxes, self._moves = self.scene.waits, self.scene.moves
-            judged = partial(judged_as, self._boxes, self.scene.waiting.place_of)
-            tree, place = self.as_tree, self._place
-            groups = partial(blocks_of_groups, moves=self._moves)
-            blocks = blocks_of_trees(self.merged, place) if tree else groups(self.merged, place, judged)
-            self.blocks = self.filter.kept(blocks)
-            self.view.empty = f"no group with “{self.query_text}”" if self.query_text else self.hint(EMPTY)
-            self.view.feed(self.blocks)
-        self.stand_where_wanted()
+        if self.merged is None:
+            return
+        self._said = self.model.waits, self.model.moves
+        self.view.empty = f"no group with “{self.query_text}”" if self.query_text else self.hint(self.EMPTY)
+        if self.as_tree:
+            self.feed(tree_items(self.merged, self.nodes_of))
+        else:
+            waiting, moves = self.model.waiting, self.model.moves
+            self.feed([
+                group_item(group, self.nodes_of(group.ranks), judged_as(waiting, group.ranks, group.activity.label),
+                           moves=moves)
+                for group in self.merged.groups
+            ])  # fmt: skip
         self.bar.show(self._totals())
-
-    def _place(self, ranks: Iterable[int]) -> str:
-        """Nodes of some ranks: all names when they are few."""
-        numbers = set(ranks)
-        names = sorted({row.node.name for row in self.scene.ranks if row.number in numbers})
-        return " ".join(self.scene.names.all(names)) if len(names) <= 2 else plural(len(names), "node")
 
     def _totals(self) -> list[Piece]:
         merged = self.merged
         if merged is None or not merged.activities:
-            return [(self.none_of("stack"), Tone.STRONG)]
+            return [(self.none_of("stack"), Colour.STRONG)]
         pieces: list[Piece] = [
-            (f" {plural(len(merged.activities), 'rank')}", Tone.STRONG),
-            (" in ", Tone.DIM),
-            (plural(len(merged.groups), "group"), Tone.STRONG),
+            (f" {plural(len(merged.activities), 'rank')}", Colour.STRONG),
+            (" in ", Colour.DIM),
+            (plural(len(merged.groups), "group"), Colour.STRONG),
         ]
         which = f"all {merged.looks} looks" if self.sample is None else f"look {self.sample + 1} of {merged.looks}"
         if merged.looks > 1:
-            pieces += [("   ", Tone.DIM), (which, Tone.INFO), (", s: the next", Tone.DIM)]
-        old = self.scene.now - merged.at
-        pieces += [("   taken ", Tone.DIM), (f"{age(old)} ago", Tone.WARN if old > 60 else Tone.TEXT)]
+            pieces += [("   ", Colour.DIM), (which, Colour.INFO), (", s: the next", Colour.DIM)]
+        old = self.model.now - merged.at
+        pieces += [("   taken ", Colour.DIM), (f"{age(old)} ago", Colour.WARN if old > 60 else Colour.TEXT)]
         if self.view.marked:
-            pieces += [("   ", Tone.DIM), (f"◆ {plural(len(self.view.chosen()), 'rank')} marked", Tone.ACCENT)]
+            pieces += [("   ", Colour.DIM), (f"◆ {plural(len(self.view.chosen()), 'rank')} marked", Colour.ACCENT)]
         return pieces
 
     def next_sample(self) -> None:
@@ -130,17 +120,17 @@ class StacksPanel(BlockPanel):
 
     def mark_all(self) -> None:
         """Mark every group; when all are marked, none."""
-        every = {block.ranks for block in self.blocks}
+        every = {item.ranks for item in self.view.items}
         self.view.marked = set() if every <= self.view.marked else every
         self.view.repaint()
         self.bar.show(self._totals())
 
     def enter(self) -> Place | None:
         """Show the full stack of the group's ranks, one after the other."""
-        block = self.view.current
-        if block is not None:
-            dumps = {rank: [dump for of, dump in self._entries if of == rank] for rank in block.ranks}
-            nodes = {row.number: row.node.name for row in self.scene.ranks if row.number in block.ranks}
+        item = self.view.current
+        if item is not None:
+            dumps = {rank: [dump for of, dump in self._entries if of == rank] for rank in item.ranks}
+            nodes = {row.number: row.node.name for row in self.model.ranks if row.number in item.ranks}
             self.post_message(StacksOpened(dumps, nodes))
         return None
 

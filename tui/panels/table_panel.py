@@ -9,12 +9,12 @@ from textual import on
 from textual.app import ComposeResult
 
 from tui.looks.format import plural
-from tui.looks.theme import Tone
-from tui.panels.base import ColumnTold, Fact, Panel
-from tui.panels.details import Details
-from tui.scene import Scene
+from tui.looks.theme import Colour
+from tui.panels.base import ColumnTold, Fact, Panel, facts_text
+from tui.view_model import ViewModel
 from tui.widgets.lines import Bar, Lines, Piece
 from tui.widgets.table import Column, Table
+from tui.widgets.textview import TextView
 
 R = TypeVar("R")
 
@@ -27,11 +27,11 @@ class TablePanel(Panel, Generic[R]):
 
     CAN = frozenset({"filter", "sort", "columns", "mark", "enter", "copy", "details", "node", "ranks"})
     FROZEN: ClassVar[int] = 1
-    EMPTY: ClassVar[str] = "nothing here yet"
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
-        self.bar, self.ordered_by, self.more = Bar(), Bar(), Details()
+    def __init__(self, model: ViewModel) -> None:
+        super().__init__(model)
+        self.bar, self.ordered_by, self.more = Bar(), Bar(), TextView(hint="i all")
+        self.more.can_focus = False
         self.table: Table[R] = Table(self.columns(), key=self.key, stale=self.is_stale, frozen=self.FROZEN)
         self._touched = False
         """Whether somebody moved the cursor: until then it stands on what the verdict blames."""
@@ -97,33 +97,34 @@ class TablePanel(Panel, Generic[R]):
         if blamed is not None and blamed != self._stood and self.table.size.height > 1:
             self._stood = blamed
             self.table.select(blamed, middle=True)
-        self._draw_around()
+        self.draw_around()
 
-    def _draw_around(self) -> None:
+    def draw_around(self) -> None:
         """Draw totals, what orders the rows, and the details of the one under the cursor."""
         self.bar.show(self.totals())
         column = self.table.column(self.table.sort_key)
         self.ordered_by.display = column is not None
         if column is not None:
             way = "from the last, or highest, on" if self.table.reverse else "from the first, or lowest, on"
-            told: list[Piece] = [(" ordered by ", Tone.DIM), (column.title or column.key, Tone.STRONG)]
-            told += [(f" {way}", Tone.DIM), (f"   {column.help}" if column.help else "", Tone.TEXT)]
+            told: list[Piece] = [(" ordered by ", Colour.DIM), (column.title or column.key, Colour.STRONG)]
+            told += [(f" {way}", Colour.DIM), (f"   {column.help}" if column.help else "", Colour.TEXT)]
             self.ordered_by.show(told)
-        self._draw_details()
+        self.draw_details()
 
-    def _draw_details(self) -> None:
+    def draw_details(self) -> None:
+        """The details of the row under the cursor, where the table leaves lines free."""
         free = self.size.height - 1 - self.ordered_by.display - (len(self.table.rows) + 2)
         details = self.beside() if free >= LEAST and self.table.rows else None
         self.more.display = details is not None
         self.table.styles.height = f"{len(self.table.rows) + 1}" if details is not None else "1fr"
         if details is not None:
-            self.more.show(*details)
+            self.more.show(facts_text(details[1]), details[0])
 
     @on(Table.Changed)
     def touch(self) -> None:
         """Somebody moved the cursor, or ordered the rows."""
         self._touched = True
-        self._draw_around()
+        self.draw_around()
 
     def kept(self, rows: Sequence[R]) -> Sequence[R]:
         """What totals are about: the rows that a filter lets through, or all."""
@@ -134,18 +135,14 @@ class TablePanel(Panel, Generic[R]):
         if not self.narrowed():
             return []
         shown, every = len(self.table.rows), self.table.total
-        return [(f" {shown:,} of {plural(every, noun)}", Tone.STRONG), (" shown", Tone.DIM)]
+        return [(f" {shown:,} of {plural(every, noun)}", Colour.STRONG), (" shown", Colour.DIM)]
 
     def set_filter(self, text: str) -> None:
         """Show only what the filter lets through, within the scope."""
-        before, self.query_text = self.query_text, text
-        try:
-            self.table.set_filter(self.narrowed())
-        except ValueError:
-            self.query_text = before
-            raise
+        self.table.set_filter(f"{self.scope} {text}".strip())
+        self.query_text = text
         if self.is_mounted:
-            self._draw_around()
+            self.draw_around()
 
     def fields(self) -> list[str]:
         """The columns' titles, as filters write them."""
@@ -162,12 +159,12 @@ class TablePanel(Panel, Generic[R]):
     def mark(self) -> None:
         """Mark the row."""
         self.table.toggle_mark()
-        self._draw_around()
+        self.draw_around()
 
     def mark_all(self) -> None:
         """Mark every row shown."""
         self.table.mark_all()
-        self._draw_around()
+        self.draw_around()
 
     def here(self) -> Hashable:
         """Key of the row under the cursor."""

@@ -1,11 +1,10 @@
-"""The incident report: what hangtop knows at this moment, for people (text, a picture) and scripts (JSON)."""
+"""The incident report: what hangtop knows at this moment, for people (text) and scripts (JSON)."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from collectors.node import redact
@@ -17,9 +16,8 @@ from hangtop.session.state.job_state import JobState
 from tui.logs.logbook import LogBook
 from tui.looks.format import age
 from tui.looks.signs import is_outcome
-from tui.scene import Scene
 from tui.texts.stacked import newest_of
-from tui.waits import as_svg
+from tui.view_model import ViewModel
 
 TODAY = 12 * 3600.0
 """Seconds up to which the time of day alone tells when it was."""
@@ -30,14 +28,14 @@ LINES = 400
 class Report:
     """Everything that a report needs, taken at once; :meth:`write` may then take its time in another thread."""
 
-    def __init__(self, scene: Scene) -> None:
-        self._job: Job = scene.session.job()
-        self._verdict = scene.session.verdict or Verdict("unknown", "no verdict yet")
-        self._label = scene.session.label
-        self._text = "\n".join(_sections(scene.state, self._job))
+    def __init__(self, model: ViewModel) -> None:
+        self._job: Job = model.session.job()
+        self._verdict = model.session.verdict or Verdict("unknown", "no verdict yet")
+        self._label = model.session.label
+        self._text = "\n".join(_sections(model.state, self._job))
 
     def write(self, folder: Path) -> list[Path]:
-        """Write the files and return where they are: of a job that hangs a picture, too. Raises :class:`OSError`."""
+        """Write the files and return where they are. Raises :class:`OSError`."""
         from hangtop.cli.answer import Answer, as_json, as_text
 
         answer = Answer(self._verdict, self._job, 0.0)  # it was there before it was asked for
@@ -47,22 +45,13 @@ class Report:
         taken = time.strftime("%F %T %Z", time.localtime(self._job.now))
         told = as_text(answer, colour=False)
         content = f"hangtop {__version__}  {taken}  {self._label}\n\n{told}\n{self._text}\n"
-        whole = as_json(answer) | {"state": plain(self._job)}
-        document = json.dumps(whole, ensure_ascii=True, allow_nan=False, default=str)
+        document = json.dumps(as_json(answer), ensure_ascii=True, allow_nan=False, default=str)
         files = {
             text: redact.shapes(content),
             data: redact.shapes(document) + "\n",
-            **self._picture(folder / f"hangtop-{stamp}.svg"),
         }
         _write_all(files)
         return [*files]
-
-    def _picture(self, path: Path) -> dict[Path, str]:
-        """Who waits for whom, as SVG."""
-        if not self._verdict.waits:
-            return {}
-        title = f"{outcome_words(self._verdict.outcome).upper()}: {self._verdict.summary}"
-        return {path: as_svg(self._verdict.waits, title, cleaned=redact.shapes)}
 
 
 def _write_all(files: Mapping[Path, str]) -> None:
@@ -111,20 +100,3 @@ def _sections(state: JobState, job: Job) -> Iterator[str]:
 def _clock(at: float, now: float) -> str:
     """A time of day, with its date where that is not plain."""
     return time.strftime("%T" if abs(now - at) < TODAY else "%F %T", time.localtime(at))
-
-
-def plain(value: object) -> object:
-    """Turn dataclasses, named tuples, mappings and sequences into plain JSON types with their fields' names."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value) if field.init}
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return {name: plain(part) for name, part in value._asdict().items()}
-    if isinstance(value, Mapping):
-        return {_name(key): plain(part) for key, part in value.items()}
-    if isinstance(value, (Sequence, set, frozenset)) and not isinstance(value, (str, bytes)):
-        return [plain(part) for part in value]
-    return value
-
-
-def _name(key: object) -> str:
-    return ":".join(map(str, key)) if isinstance(key, tuple) else str(key)

@@ -1,11 +1,10 @@
-"""The dumps at hand as the merge wants them, and the merge as blocks of lines; pure, no drawing."""
+"""The dumps at hand as the merge wants them, and the merge as items of lines; pure, no drawing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable
 
 from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.finding import WaitBox
 from hangtop.diagnosis.phrasing import duration, of_several, rank_text
 from hangtop.diagnosis.stacks import Activity, Merged, StackGroup, TreeNode
 from hangtop.diagnosis.stacks.states import TargetKind, target_of
@@ -13,17 +12,16 @@ from hangtop.diagnosis.stacks.threads import main_thread
 from hangtop.session.state.job_state import JobState
 from tui.frames import where
 from tui.looks.format import UNKNOWN, plural
-from tui.looks.theme import Tone
-from tui.waits import letter_of
-from tui.widgets.blocks import Block
-from tui.widgets.lines import Piece
+from tui.looks.theme import Colour
+from tui.waits import WaitLookup, letter_of
+from tui.widgets.itemlist import Item
+from tui.widgets.lines import Content, Piece
 
 Entry = tuple[int, StackDump]
 """Global rank and one look at its process or at a helper of it."""
 
 TOGETHER = 15.0
 """Seconds: dumps of a rank that are older than its newest by more than this belong to an earlier look."""
-
 SETTLED = 1.0
 """Seconds by which it is not known when exactly a rank stopped."""
 
@@ -38,6 +36,13 @@ ROLES = {
     "gloo": "gloo threads",
     "store": "store threads",
 }
+HOW = {
+    "nonblocking": "read without pausing it",
+    "blocking": "paused for a moment while it was read",
+    "native": "paused for a moment, with native frames",
+    "none": "no stack could be read",
+}
+"""How a stack was taken, by :attr:`collectors.samples.stacks.StackDump.method`."""
 
 
 def entries(state: JobState, since: float | None = None) -> list[Entry]:
@@ -65,148 +70,121 @@ def newest_of(found: list[Entry], since: float | None = None) -> list[Entry]:
     ]
 
 
-def blocks_of_groups(
-    merged: Merged,
-    place: Callable[[Iterable[int]], str],
-    judged: Callable[[Collection[int], str], list[Piece]],
-    *,
-    moves: bool = False,
-) -> list[Block]:
-    """Groups that do the same, smallest first.
-
-    ``place`` names the nodes of some ranks; ``judged`` is what the verdict says of them beside what their frames tell.
-    Where the job ``moves``, two looks that meet a rank at one line do not say that it is frozen.
-    """
-    return [_group(group, place, judged, moves) for group in merged.groups]
-
-
-def judged_as(boxes: Sequence[WaitBox], place_of: Mapping[int, int], ranks: Collection[int], told: str) -> list[Piece]:
+def judged_as(waiting: WaitLookup, ranks: Collection[int], told: str) -> list[Piece]:
     """Letter of the box that ranks are in, and what is said there beyond what is ``told`` already.
 
-    Frames of a rank that waits below Python, for its GPU or a thread, do not say in what: another witness does.
+    Frames of a rank that waits below Python, for its GPU or a thread, do not say in what: another source does.
     """
-    places = {place_of.get(rank, -1) for rank in ranks}
+    places = {waiting.place_of.get(rank, -1) for rank in ranks}
     place = min(places, default=-1)
     if place < 0 or len(places) > 1:
         return []
-    box = boxes[place]
-    tone = Tone.BAD if box.blamed else Tone.TEXT
+    box = waiting.boxes[place]
     doing = "" if box.doing.startswith(told) else f" {of_several(box.doing, len(ranks))}"
     operation = f" [{box.operation}]" if box.operation and box.operation not in doing else ""
-    holding = f" ◀ {'holds' if len(ranks) == 1 else 'hold'} the others up" if box.blamed else ""
-    between = ": " if holding and doing else ""  # what it does stands in the frames below, should the line be cut
-    return [
-        ("   ", Tone.DIM),
-        (letter_of(place), Tone.BAD if box.blamed else Tone.STRONG),
-        (f"{holding}{between}{doing.lstrip() if between else doing}{operation}", tone),
-    ]
+    colour = Colour.BAD if box.blamed else Colour.STRONG
+    if not box.blamed:
+        return [("   ", Colour.DIM), (letter_of(place), colour), (f"{doing}{operation}", Colour.TEXT)]
+    # what it does stands in the frames below, should the line be cut
+    holding = f" ◀ {'holds' if len(ranks) == 1 else 'hold'} the others up{':' if doing else ''}"
+    return [("   ", Colour.DIM), (letter_of(place), colour), (f"{holding}{doing}{operation}", colour)]
 
 
-def _group(
-    group: StackGroup,
-    place: Callable[[Iterable[int]], str],
-    judged: Callable[[Collection[int], str], list[Piece]],
-    moves: bool,
-) -> Block:
+def group_item(group: StackGroup, nodes: str, judged: list[Piece], *, moves: bool) -> Item:
+    """A group of ranks that do the same.
+
+    ``judged`` is what the verdict says of them. Where the job ``moves``, two looks that meet a rank at one line do not
+    say that it is frozen.
+    """
     doing = group.activity
     # a file that is waited for may have a name as long as the line: how they stand, and who they are, come before it
     label = of_several(doing.label, len(group.ranks))
     what = label.removesuffix(f" ({doing.waiting_on})")
-    tone = Tone.BAD if doing.error else Tone.STRONG
-    heading: list[Piece] = [
-        (f"{plural(len(group.ranks), 'rank'):<9} ", Tone.STRONG),
-        (f"{group.folded}  ", Tone.ACCENT),
-        (f"{place(group.ranks)}   ", Tone.INFO),
-        (what, tone),
-        *_notes(doing, moves),
-        *judged(group.ranks, doing.label),
-        (label.removeprefix(what), tone),
+    colour = Colour.BAD if doing.error else Colour.STRONG
+    lines: Content = [
+        [
+            (f"{plural(len(group.ranks), 'rank'):<9} ", Colour.STRONG),
+            (f"{group.folded}  ", Colour.ACCENT),
+            (f"{nodes}   ", Colour.INFO),
+            (what, colour),
+            *_notes(doing, moves),
+            *judged,
+            (label.removeprefix(what), colour),
+        ]
     ]
-    lines: list[list[Piece]] = [heading]
     if doing.error:
-        lines.append([("  ", Tone.TEXT), (f"{doing.error}: {doing.said}", Tone.WARN)])
+        lines.append([("  ", Colour.TEXT), (f"{doing.error}: {doing.said}", Colour.WARN)])
     lines += [
-        [("  ▸ ", Tone.ACCENT), (line.text, Tone.STRONG)] if line.differs else [(f"    {line.text}", Tone.DIM)]
+        [("  ▸ ", Colour.ACCENT), (line.text, Colour.STRONG)] if line.differs else [(f"    {line.text}", Colour.DIM)]
         for line in group.lines
     ]
     different = sum(line.differs for line in group.lines)
-    return Block(group.ranks, tuple(lines), 1 + bool(doing.error) + min(len(group.lines), max(2, different)))
+    needed = 1 + bool(doing.error) + min(len(group.lines), max(2, different))
+    return Item(tuple(lines), group.ranks, needed=needed, apart=True)
 
 
 def _notes(doing: Activity, moves: bool) -> list[Piece]:
     notes: list[Piece] = []
     if doing.moving or (doing.moving is not None and not moves):
-        notes.append((" · moving" if doing.moving else " · frozen", Tone.OK if doing.moving else Tone.WARN))
+        notes.append((" · moving" if doing.moving else " · frozen", Colour.OK if doing.moving else Colour.WARN))
     if doing.cpu in {"busy", "blocked"}:
-        notes.append((f" · {doing.cpu}", Tone.TEXT))
+        notes.append((f" · {doing.cpu}", Colour.TEXT))
     if doing.wchan and doing.state == "D":
-        notes.append((f" · in the kernel: {doing.wchan}", Tone.BAD))
+        notes.append((f" · in the kernel: {doing.wchan}", Colour.BAD))
     if doing.waiting_on and doing.waiting_on not in doing.label:
-        notes.append((f" · {_on(doing.waiting_on)}", Tone.TEXT))
+        notes.append((f" · {_on(doing.waiting_on)}", Colour.TEXT))
     return notes
 
 
-def blocks_of_trees(merged: Merged, place: Callable[[Iterable[int]], str]) -> list[Block]:
+def tree_items(merged: Merged, nodes_of: Callable[[Iterable[int]], str]) -> list[Item]:
     """One prefix tree for each role of thread; every edge carries its ranks."""
-    blocks: list[Block] = []
+    items: list[Item] = []
     for role, root in merged.trees.items():
         whose = f"  of {plural(len(root.ranks), 'rank')}"
-        heading: list[Piece] = [(ROLES.get(role, role), Tone.STRONG), (whose, Tone.DIM)]
-        for number, (depth, node) in enumerate(_below(root)):
-            lines = _branch(depth, node, place)
-            blocks.append(Block(node.ranks, tuple([heading, *lines] if number == 0 else lines), len(lines)))
-    return blocks
+        heading: list[Piece] = [(ROLES.get(role, role), Colour.STRONG), (whose, Colour.DIM)]
+        for depth, node in (found for child in root.children for found in child.walk()):
+            lines = _branch(depth, node, nodes_of(node.ranks))
+            first = not items or items[-1].key != role
+            items.append(Item(tuple([heading, *lines] if first else lines), node.ranks, role, len(lines), apart=True))
+    return items
 
 
-def _below(root: TreeNode) -> Iterator[tuple[int, TreeNode]]:
-    for child in root.children:
-        yield from child.walk()
-
-
-def _branch(depth: int, node: TreeNode, place: Callable[[Iterable[int]], str]) -> list[list[Piece]]:
+def _branch(depth: int, node: TreeNode, nodes: str) -> Content:
     indent = "  " * (depth + 1)
     ranks: list[Piece] = [
-        (f"{indent}{plural(len(node.ranks), 'rank')} ", Tone.STRONG),
-        (node.folded, Tone.ACCENT),
-        (f"  {place(node.ranks)}", Tone.INFO),
-        (f"  {plural(node.looks, 'look')}", Tone.DIM),
+        (f"{indent}{plural(len(node.ranks), 'rank')} ", Colour.STRONG),
+        (node.folded, Colour.ACCENT),
+        (f"  {nodes}", Colour.INFO),
+        (f"  {plural(node.looks, 'look')}", Colour.DIM),
     ]
-    return [ranks, *[[(f"{indent}  {frame}", Tone.TEXT)] for frame in node.frames]]
+    return [ranks, *[[(f"{indent}  {frame}", Colour.TEXT)] for frame in node.frames]]
 
 
-HOW = {
-    "nonblocking": "read without pausing it",
-    "blocking": "paused for a moment while it was read",
-    "native": "paused for a moment, with native frames",
-    "none": "no stack could be read",
-}
-"""How a stack was taken, by :attr:`collectors.samples.stacks.StackDump.method`."""
-
-
-def full_stack(rank: int, dumps: Iterable[StackDump]) -> list[list[Piece]]:
+def full_stack(rank: int, dumps: Iterable[StackDump]) -> Content:
     """Everything that the newest look at a rank saw: its own threads, then its helpers'."""
     latest: dict[int, StackDump] = {}
     for dump in dumps:
         if dump.pid not in latest or latest[dump.pid].at <= dump.at:
             latest[dump.pid] = dump
-    lines: list[list[Piece]] = []
+    lines: Content = []
     for dump in sorted(latest.values(), key=lambda dump: dump.pid != dump.rank_pid):
         whose = rank_text(rank) if dump.pid == dump.rank_pid else f"helper of {rank_text(rank)}"
         lines += [
-            [(f"{whose}, pid {dump.pid}", Tone.STRONG), (f"   {HOW.get(dump.method, dump.method)}", Tone.DIM)],
-            [(f"  {_standing(dump)}", Tone.TEXT)],
+            [(f"{whose}, pid {dump.pid}", Colour.STRONG), (f"   {HOW.get(dump.method, dump.method)}", Colour.DIM)],
+            [(f"  {_standing(dump)}", Colour.TEXT)],
         ]  # fmt: skip
         if dump.error:
-            lines.append([("  no frames: ", Tone.WARN), (dump.error, Tone.WARN)])
+            lines.append([("  no frames: ", Colour.WARN), (dump.error, Colour.WARN)])
         if dump.way_out:
-            lines.append([("  what would help: ", Tone.DIM), (dump.way_out, Tone.TEXT)])
-        lines += [[("  kernel  ", Tone.DIM), (name, Tone.TEXT)] for name in dump.kernel]
+            lines.append([("  what would help: ", Colour.DIM), (dump.way_out, Colour.TEXT)])
+        lines += [[("  kernel  ", Colour.DIM), (name, Colour.TEXT)] for name in dump.kernel]
         main = main_thread(dump)
         for thread in sorted(dump.threads, key=lambda thread: thread is not main):
-            gil = "  holds the GIL" if thread.owns_gil else ""
-            running = "running" if thread.active else "idle"
-            lines += [[], [(f"  {thread.name or 'thread'}", Tone.INFO), (f"  {running}{gil}", Tone.DIM)]]
-            lines += [[(f"    {frame.name}", Tone.TEXT), (f"  {where(frame)}", Tone.DIM)] for frame in thread.frames]
+            state = f"{'running' if thread.active else 'idle'}{'  holds the GIL' if thread.owns_gil else ''}"
+            lines += [[], [(f"  {thread.name or 'thread'}", Colour.INFO), (f"  {state}", Colour.DIM)]]
+            lines += [
+                [(f"    {frame.name}", Colour.TEXT), (f"  {where(frame)}", Colour.DIM)] for frame in thread.frames
+            ]
         lines.append([])
     return lines[:-1]
 

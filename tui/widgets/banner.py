@@ -8,8 +8,8 @@ from __future__ import annotations
 from tui.looks.format import age, ranks_word
 from tui.looks.signs import outcome_sign
 from tui.looks.text import CUT, cells, clip, harmless, short_paths, wrap
-from tui.looks.theme import Ground, Tone
-from tui.scene import Scene
+from tui.looks.theme import Background, Colour
+from tui.view_model import ViewModel
 from tui.widgets.lines import Bar, Piece
 from tui.widgets.lines import width_of as _cells
 
@@ -29,9 +29,9 @@ OLD = 3.0
 class Banner(Bar):
     """The first line or two, always."""
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(id="banner", ground=Ground.BAR)
-        self.scene = scene
+    def __init__(self, model: ViewModel) -> None:
+        super().__init__(id="banner", ground=Background.BAR)
+        self.model = model
         self._lines = 1
 
     def resized(self) -> None:
@@ -42,17 +42,17 @@ class Banner(Bar):
         """Draw the line, or the two."""
         if not self.size.width:
             return
-        verdict = self.scene.session.verdict
+        verdict = self.model.session.verdict
         right = self._right(brief=verdict is not None)
         loud, lines = 0, list[list[Piece]]()
         if verdict is None:
-            lines = [self._fit([(" hangtop ", Tone.STRONG), (" ", Tone.TEXT), *self._progress()], right)]
+            lines = [self._fit([(" hangtop ", Colour.STRONG), (" ", Colour.TEXT), *self._progress()], right)]
         else:
-            word, tone, loud = outcome_sign(verdict.outcome)
-            told = (f" {word} ", tone), (f" {short_paths(verdict.summary)}", Tone.STRONG if loud else Tone.TEXT)
+            word, colour, loud = outcome_sign(verdict.outcome)
+            told = (f" {word} ", colour), (f" {short_paths(verdict.summary)}", Colour.STRONG if loud else Colour.TEXT)
             sure = f"  {verdict.findings[0].certainty}" if verdict.findings and loud else ""
-            lines = self._laid(told, (sure, Tone.DIM), right) if loud else [self._fit([*told], right)]
-        over = self.ink.alarm[loud] if loud else None
+            lines = self._laid(told, (sure, Colour.DIM), right) if loud else [self._fit([*told], right)]
+        over = self.palette.alarm[loud] if loud else None
         if over != self.over:
             self.over = over
             self.repaint()
@@ -84,53 +84,53 @@ class Banner(Bar):
 
     def _progress(self) -> list[Piece]:
         """Nodes up, ranks seen, who is slow."""
-        count = self.scene.count
+        count = self.model.count
         whole = count.world_size
         if not count.nodes:
-            return [("no node yet", Tone.DIM)]
+            return [("no node yet", Colour.DIM)]
         pieces: list[Piece] = [
-            (f"{count.nodes_up:,}/{count.nodes:,} nodes", Tone.OK if count.nodes_up == count.nodes else Tone.WARN),
-            (" up   ", Tone.DIM),
-            (f"{count.ranks_alive:,}{'' if whole is None else f'/{whole:,}'} ranks", Tone.TEXT),
-            (" seen", Tone.DIM),
+            (f"{count.nodes_up:,}/{count.nodes:,} nodes", Colour.OK if count.nodes_up == count.nodes else Colour.WARN),
+            (" up   ", Colour.DIM),
+            (f"{count.ranks_alive:,}{'' if whole is None else f'/{whole:,}'} ranks", Colour.TEXT),
+            (" seen", Colour.DIM),
         ]
-        asking = [node for node in self.scene.nodes if node.link == "connecting" and node.since]
+        asking = [node for node in self.model.nodes if node.link == "connecting" and node.since]
         if asking:
             slowest = min(asking, key=lambda node: node.since)
-            waited = self.scene.now - slowest.since
+            waited = self.model.now - slowest.since
             if waited >= OLD:
                 more = f" and {len(asking) - 1} more" if len(asking) > 1 else ""
-                pieces.append((f"   waiting {age(waited)} for {self.scene.names.of(slowest.name)}{more}", Tone.WARN))
+                pieces.append((f"   waiting {age(waited)} for {self.model.names.of(slowest.name)}{more}", Colour.WARN))
         return pieces
 
     def _right(self, *, brief: bool) -> list[list[Piece]]:
         """What stands at the right edge, the most important last."""
-        count, parts = self.scene.count, list[list[Piece]]()
-        if self.scene.session.live and count.oldest is not None and count.oldest > OLD:
-            parts.append([(f"oldest data {age(count.oldest)} ({count.oldest_node})", Tone.WARN)])
+        count, parts = self.model.count, list[list[Piece]]()
+        if self.model.session.live and count.oldest is not None and count.oldest > OLD:
+            parts.append([(f"oldest data {age(count.oldest)} ({count.oldest_node})", Colour.WARN)])
         if brief:
             whole = f"/{count.world_size:,}" if count.world_size is not None else ""
-            up = Tone.DIM if count.nodes_up == count.nodes else Tone.WARN
-            nodes = f"{count.nodes_up:,}/{count.nodes:,}" if self.scene.session.live else f"{count.nodes:,}"
+            up = Colour.DIM if count.nodes_up == count.nodes else Colour.WARN
+            nodes = f"{count.nodes_up:,}/{count.nodes:,}" if self.model.session.live else f"{count.nodes:,}"
             ranks = f"{count.ranks_alive:,}{whole} {ranks_word(count.ranks_alive, count.world_size)}"
             # files may tell of a job without telling of its nodes or processes: that is no job of 0 ranks
-            live, several = self.scene.session.live, "" if count.nodes == 1 else "s"
+            live, several = self.model.session.live, "" if count.nodes == 1 else "s"
             said: list[Piece] = [(f"{nodes} node{several}", up)] if live or count.nodes else []
-            said += [(f" {ranks}", Tone.DIM)] if live or count.ranks or count.world_size else []
+            said += [(f" {ranks}", Colour.DIM)] if live or count.ranks or count.world_size else []
             parts += [said] if said else []
-        if self.scene.session.options.read_only and self.scene.session.can_act:
-            parts.append([("read-only", Tone.INFO)])
+        if self.model.session.options.read_only and self.model.session.can_act:
+            parts.append([("read-only", Colour.INFO)])
         last = self._last(brief=False)
         return [*parts, last] if last else parts
 
     def _last(self, *, brief: bool) -> list[Piece]:
         """The label, when brief its first word alone, and the moment that is shown, which must be seen whole."""
-        label, (moment, _) = self.scene.session.label, self.scene.timeline.told()
+        label, (moment, _) = self.model.session.label, self.model.timeline.told()
         words = label.split()
         shown = clip(words[0], max(LABEL, self.size.width // 4)) if words and brief else label
-        pieces: list[Piece] = [(shown, Tone.ACCENT)] if words else []
+        pieces: list[Piece] = [(shown, Colour.ACCENT)] if words else []
         if moment:
-            pieces.append(((" " if words else "") + moment, Tone.STRONG))
+            pieces.append(((" " if words else "") + moment, Colour.STRONG))
         return pieces
 
     def _fit(self, left: list[Piece], parts: list[list[Piece]], *, labelled: bool = True) -> list[Piece]:
@@ -141,19 +141,19 @@ class Banner(Bar):
             parts = parts[1:]
         if parts and wanted + sum(_width(part) for part in parts) > width:
             parts = [least] if labelled and (least := self._last(brief=True)) else []
-        right = [piece for part in parts for piece in (("  ", Tone.TEXT), *part)]
+        right = [piece for part in parts for piece in (("  ", Colour.TEXT), *part)]
         room = width - _cells(right) - 1
         kept: list[Piece] = []
-        for text, tone in left:
+        for text, colour in left:
             size = cells(text)
             if size > room:
                 shown = clip(text, room) if room > 1 else CUT[:room]
-                kept.append((shown, tone))
+                kept.append((shown, colour))
                 room -= cells(shown)
                 break
-            kept.append((text, tone))
+            kept.append((text, colour))
             room -= size
-        return [*kept, (" " * room, Tone.TEXT), *right, (" ", Tone.TEXT)]
+        return [*kept, (" " * room, Colour.TEXT), *right, (" ", Colour.TEXT)]
 
 
 def _width(part: list[Piece]) -> int:

@@ -16,9 +16,9 @@ from tui.looks.format import age
 from tui.looks.plot import Stretch, blocks, braille
 from tui.looks.signs import change_sign, outcome_sign
 from tui.looks.text import cells, fit
-from tui.looks.theme import Tone
-from tui.scene import Scene
+from tui.looks.theme import Colour
 from tui.timeline import Window
+from tui.view_model import ViewModel
 from tui.widgets.figures import FIGURES, Figure
 from tui.widgets.lines import Lines, Piece, strip_of
 
@@ -40,9 +40,9 @@ class TimeChart(Lines, can_focus=False):
             super().__init__()
             self.at = at
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, model: ViewModel) -> None:
         super().__init__(id="time")
-        self.scene = scene
+        self.model = model
         self._window = Window(0.0, 1.0, 1)
         self._rows: list[Strip] = []
 
@@ -52,23 +52,23 @@ class TimeChart(Lines, can_focus=False):
         if 0 <= column < self._window.columns:
             self.post_message(self.Scrubbed(self._window.begin + self._window.step * (2 * column + 1)))
 
-    def feed(self) -> None:
+    def draw(self) -> None:
         """Take the latest figures and draw."""
         width, height = self.size
         if width <= LABEL + 8 or not height:
             self._rows = []
         else:
-            self._window = self.scene.timeline.window(width - LABEL - 1)
+            self._window = self.model.timeline.window(width - LABEL - 1)
             self._rows = self._lay_out(width, height)
         self.redraw()
 
     def resized(self) -> None:
         """Lay out for another size."""
-        self.feed()
+        self.draw()
 
     def paint(self, y: int, width: int) -> Strip:
         """One line."""
-        return self._rows[y] if y < len(self._rows) else strip_of([], width, self.ink)
+        return self._rows[y] if y < len(self._rows) else strip_of([], width, self.palette)
 
     # --- what is shown -------------------------------------------------------------------------------------------
 
@@ -82,7 +82,7 @@ class TimeChart(Lines, can_focus=False):
             each, over = divmod(room, len(shown))
             for place, (figure, spans) in enumerate(shown):
                 rows += self._plotted(figure, spans, max(1, min(MOST, each + (place < over))), width)
-        rows += [strip_of([], width, self.ink)] * (height - below - len(rows))
+        rows += [strip_of([], width, self.palette)] * (height - below - len(rows))
         rows.append(self._marked(width))
         if below == 2:
             rows.append(self._axis(width))
@@ -90,7 +90,7 @@ class TimeChart(Lines, can_focus=False):
 
     def _figures(self, room: int) -> list[tuple[Figure, list[Span | None]]]:
         """Figures that say something, as many as fit: of two lines each where that leaves room for four."""
-        window, series = self._window, self.scene.timeline.head.history.series
+        window, series = self._window, self.model.timeline.head.history.series
         most = _most(room)
         found: list[tuple[Figure, list[Span | None]]] = []
         for figure in FIGURES:
@@ -103,7 +103,7 @@ class TimeChart(Lines, can_focus=False):
         return found
 
     def _plotted(self, figure: Figure, spans: list[Span | None], rows: int, width: int) -> list[Strip]:
-        history, timeline = self.scene.timeline.head.history, self.scene.timeline
+        history, timeline = self.model.timeline.head.history, self.model.timeline
         stretches: list[Stretch] = [None if span is None else (span.low, span.high) for span in spans]
         series = history.series[figure.name]
         value = series.newest if timeline.at is None else series.at(timeline.at)
@@ -111,7 +111,7 @@ class TimeChart(Lines, can_focus=False):
         whole = history.series[figure.of].newest if figure.of else None
         # the latest second is told before it is drawn
         top = max(whole or 0.0, highest) if figure.of else figure.rounded_up(max(highest, value or 0.0))
-        draw = blocks if self.scene.plain else braille
+        draw = blocks if self.model.plain else braille
         lines = draw(stretches, rows, top)
         unit = figure.unit(top)
         now, room = "–" if value is None else unit.text(value), LABEL - 3 - cells(unit.title)
@@ -123,13 +123,13 @@ class TimeChart(Lines, can_focus=False):
                 left, right = unit.title, (unit.text(top) if rows > 1 else now)
             else:
                 left, right = (f"{when} {now}" if row == 1 else ""), ("0" if row == rows - 1 else "")
-            strips.append(self._line([*_label(left, right, rows, value=row == 1)], [(line, Tone.GRAPH)], width))
+            strips.append(self._line([*_label(left, right, rows, value=row == 1)], [(line, Colour.GRAPH)], width))
         return strips
 
     def _line(self, label: list[Piece], pieces: list[Piece], width: int) -> Strip:
         """A label, and a line of the chart with the moment that is shown."""
-        strip = strip_of([*label, *pieces], width, self.ink)
-        at = self.scene.timeline.at
+        strip = strip_of([*label, *pieces], width, self.palette)
+        at = self.model.timeline.at
         column = None if at is None else self._window.column(at)
         if column is None:
             return strip
@@ -138,34 +138,36 @@ class TimeChart(Lines, can_focus=False):
         return Strip([*before, *mark, *after], width)
 
     def _title(self, width: int) -> Strip:
-        timeline = self.scene.timeline
-        left: list[Piece] = [(" time ", Tone.DIM)]
+        timeline = self.model.timeline
+        left: list[Piece] = [(" time ", Colour.DIM)]
         moment, where = timeline.told()
         if moment:
-            left += [(f"{moment} ", Tone.ACCENT), (f"{where} ", Tone.DIM)]
+            left += [(f"{moment} ", Colour.ACCENT), (f"{where} ", Colour.DIM)]
         right = f" [ ] {timeline.name}  , . scrub  n mark  Space {timeline.toggles} ─"
         used = sum(cells(text) for text, _ in left)
-        return strip_of([*left, ("─" * (width - used - cells(right)), Tone.DIM), (right, Tone.DIM)], width, self.ink)
+        return strip_of(
+            [*left, ("─" * (width - used - cells(right)), Colour.DIM), (right, Colour.DIM)], width, self.palette
+        )
 
     def _verdicts(self, width: int) -> Strip:
         """The worst verdict of each column."""
         window = self._window
-        read = self.scene.timeline.head.history.series["verdict"].spans
+        read = self.model.timeline.head.history.series["verdict"].spans
         spans = read(window.begin, 2 * window.step, window.columns)
         pieces: list[Piece] = []
         for span in spans:
-            word, tone, _ = (" ", Tone.DIM, 0) if span is None else outcome_sign(WORDS[round(span.high)])
+            word, colour, _ = (" ", Colour.DIM, 0) if span is None else outcome_sign(WORDS[round(span.high)])
             text = word[0]
-            if pieces and pieces[-1][1] == tone:
-                pieces[-1] = (pieces[-1][0] + text, tone)
+            if pieces and pieces[-1][1] == colour:
+                pieces[-1] = (pieces[-1][0] + text, colour)
             else:
-                pieces.append((text, tone))
-        return self._line([(" verdict".ljust(LABEL), Tone.DIM)], pieces, width)
+                pieces.append((text, colour))
+        return self._line([(" verdict".ljust(LABEL), Colour.DIM)], pieces, width)
 
     def _placed(self) -> dict[int, Mark]:
         """Marks by column, of several in one the worst."""
         placed: dict[int, Mark] = {}
-        for mark in self.scene.timeline.marks:
+        for mark in self.model.timeline.marks:
             column = self._window.column(mark.at)
             known = None if column is None else placed.get(column)
             if column is not None and (known is None or change_sign(mark.kind).rank >= change_sign(known.kind).rank):
@@ -176,31 +178,34 @@ class TimeChart(Lines, can_focus=False):
         pieces: list[Piece] = []
         at = 0
         for column, mark in sorted(self._placed().items()):
-            pieces += [(" " * (column - at), Tone.TEXT), (change_sign(mark.kind).glyph, change_sign(mark.kind).tone)]
+            pieces += [
+                (" " * (column - at), Colour.TEXT),
+                (change_sign(mark.kind).glyph, change_sign(mark.kind).colour),
+            ]
             at = column + 1
-        ends = self.scene.timeline.ends
+        ends = self.model.timeline.ends
         end = None if ends is None else self._window.column(ends)
         if end is not None and end >= at:
-            pieces += [(" " * (end - at), Tone.TEXT), ("▐", Tone.DIM)]
-        return self._line([(" events".ljust(LABEL), Tone.DIM)], pieces, width)
+            pieces += [(" " * (end - at), Colour.TEXT), ("▐", Colour.DIM)]
+        return self._line([(" events".ljust(LABEL), Colour.DIM)], pieces, width)
 
     def _axis(self, width: int) -> Strip:
         """How far back it reaches, and names of marks where there is room: first what matters most, then the newest."""
-        window, timeline = self._window, self.scene.timeline
-        names: list[tuple[int, str, Tone]] = []
+        window, timeline = self._window, self.model.timeline
+        names: list[tuple[int, str, Colour]] = []
         placed = sorted(self._placed().items(), key=lambda item: (change_sign(item[1].kind).rank, item[0]))
         for column, mark in reversed(placed):
             name = f"{label_of(mark)} {change_sign(mark.kind).glyph}"
             start = column + 1 - cells(name)
             if start > 8 and all(column < begin - 2 or start > begin + cells(text) + 1 for begin, text, _ in names):
-                names.append((start, name, change_sign(mark.kind).tone))
+                names.append((start, name, change_sign(mark.kind).colour))
         back = f"-{age(timeline.now - window.begin)}"
-        pieces: list[Piece] = [(back, Tone.DIM)]
+        pieces: list[Piece] = [(back, Colour.DIM)]
         at = cells(back)
-        for start, name, tone in sorted(names):
-            pieces += [(" " * (start - at), Tone.TEXT), (name, tone)]
+        for start, name, colour in sorted(names):
+            pieces += [(" " * (start - at), Colour.TEXT), (name, colour)]
             at = start + cells(name)
-        return self._line([(" " * LABEL, Tone.DIM)], pieces, width)
+        return self._line([(" " * LABEL, Colour.DIM)], pieces, width)
 
 
 def _label(left: str, right: str, rows: int, *, value: bool) -> list[Piece]:
@@ -209,9 +214,9 @@ def _label(left: str, right: str, rows: int, *, value: bool) -> list[Piece]:
     A chart of one line has no scale: its value stands there.
     """
     if rows == 1:
-        return [(fit(f" {left}", LABEL - 1 - cells(right)), Tone.DIM), (right + " ", Tone.TEXT)]
+        return [(fit(f" {left}", LABEL - 1 - cells(right)), Colour.DIM), (right + " ", Colour.TEXT)]
     said = fit(f" {left}", LABEL - 1 - cells(right))
-    return [(said, Tone.TEXT if value else Tone.DIM), (f"{right}┤" if right else "│", Tone.DIM)]
+    return [(said, Colour.TEXT if value else Colour.DIM), (f"{right}┤" if right else "│", Colour.DIM)]
 
 
 def _most(room: int) -> int:

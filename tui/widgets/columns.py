@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Generic, NamedTuple, TypeVar
 
 from tui.looks.format import UNKNOWN
-from tui.looks.text import Align
-from tui.looks.text import cells as cells_of
-from tui.looks.theme import Tone
+from tui.looks.text import Align, cells
+from tui.looks.theme import Colour
 from tui.ordering.filter import Value
 from tui.widgets.lines import Piece
 
@@ -38,13 +37,9 @@ class Column(Generic[R]):
     show: Callable[[R], Piece] | None = None
     form: Callable[[float], str] | None = None
     align: Align = "left"
-    tone: Tone = Tone.TEXT
+    colour: Colour = Colour.TEXT
     most: int = 0
     """Not 0: as wide as the longest of its texts in view, up to this."""
-    grow: int = 0
-    """Its share of the cells that are left over, as far as its texts in view need them."""
-    least: int = 0
-    """Not 0: cells with which it is shown as the last one in view rather than not at all."""
     also: tuple[str, ...] = ()
     """Further names of the field in filters."""
     help: str = ""
@@ -59,17 +54,17 @@ class Column(Generic[R]):
         return tuple(dict.fromkeys((title or self.key, self.key, *self.also)))
 
     def piece(self, row: R) -> Piece:
-        """Text and tone of one cell, whole."""
+        """Text and colour of one cell, whole."""
         if self.show is not None:
             return self.show(row)
         value = self.value(row)
         if value is None:
-            return UNKNOWN, Tone.DIM
-        return str(value) if self.form is None or isinstance(value, str) else self.form(value), self.tone
+            return UNKNOWN, Colour.DIM
+        return str(value) if self.form is None or isinstance(value, str) else self.form(value), self.colour
 
     def drawn(self, row: R) -> Piece:
         """What the cell shows."""
-        return self.piece(row) if self.brief is None else (self.brief(row), self.tone)
+        return self.piece(row) if self.brief is None else (self.brief(row), self.colour)
 
     def says(self, row: R) -> bool:
         """Whether the cell says anything: an unknown or empty one does not."""
@@ -77,17 +72,10 @@ class Column(Generic[R]):
         return bool(text) and text != UNKNOWN
 
 
-class Shown(NamedTuple, Generic[R]):
-    """A column that is drawn, and its cells."""
-
-    column: Column[R]
-    size: int
-
-
 class Layout(NamedTuple, Generic[R]):
-    """The columns that are drawn, and how many more there are to the left and to the right."""
+    """The columns that are drawn with their cells, and how many more there are to the left and to the right."""
 
-    shown: list[Shown[R]]
+    shown: list[tuple[Column[R], int]]
     left: int
     right: int
 
@@ -116,7 +104,6 @@ class ColumnsInView(Generic[R]):
         self._asked: frozenset[str] = frozenset()
         self._unwanted: frozenset[str] = frozenset()
         self._sizes: dict[str, int] = {}
-        self._needed: dict[str, int] = {}
         self._right = 0
 
     @property
@@ -139,12 +126,10 @@ class ColumnsInView(Generic[R]):
         for column in self.every:
             if column.key not in self._told and any(map(column.says, chain(in_view, islice(rows, LOOKED)))):
                 self._told.add(column.key)
-            if column.most or column.grow:
-                longest = max((cells_of(column.drawn(row)[0]) for row in in_view), default=0)
-                self._needed[column.key] = longest
-                if column.most:
-                    wide = max(column.width, self._sizes.get(column.key, 0), min(column.most, longest))
-                    self._sizes[column.key] = wide
+            if column.most:
+                longest = max((cells(column.drawn(row)[0]) for row in in_view), default=0)
+                known = self._sizes.get(column.key, column.width)
+                self._sizes[column.key] = max(known, min(column.most, longest))
         kept = self._told | self._asked | self.fixed | {ordering}
         self.silent = frozenset(column.key for column in self.every if rows and column.key not in kept)
 
@@ -171,49 +156,29 @@ class ColumnsInView(Generic[R]):
             self._first = max(self._frozen, [column.key for column in self.columns].index(key))
 
     def layout(self, width: int, ordering: str) -> Layout[R]:
-        """Share ``width`` cells out: the frozen columns, then as many as fit, each whole or not at all.
+        """Share ``width`` cells out: the frozen columns, then as many as fit; the one that orders the rows always.
 
-        The column that orders the rows is always among them. What is left over goes to those that grow, up to what
-        they need, then to nobody: it lies at the right end.
+        The last one is cut down to its least width where that lets it be seen at all.
         """
         columns = self.columns
-        ahead = columns[: self._frozen] + [one for one in columns[self._frozen : self._first] if one.key == ordering]
+        ahead = [one for one in columns[: self._first] if one.key == ordering or one.key in self.fixed]
         rest = columns[self._first :]
-        chosen = self._fitting(ahead, rest, width - 1)
-        if len(chosen) < len(ahead) + len(rest):  # beside the sign that more lies there is room for fewer
-            chosen = self._fitting(ahead, rest, width - 1 - SIGN)
-            over = [one for one in rest if one.key == ordering and one not in [column for column, _ in chosen]]
-            if over:
-                ahead, rest = [*ahead, *over], [one for one in rest if one not in over]
-                chosen = self._fitting(ahead, rest, width - 1 - SIGN)
-        self._right = len(ahead) + len(rest) - len(chosen)
-        room = width - 1 - sum(size + 1 for _, size in chosen) - (SIGN if self._right else 0)
-        return Layout(_grown(chosen, room, self._needed), len(columns) - len(ahead) - len(rest), self._right)
+        shown = self._fitting([*ahead, *rest], width - 1)
+        if len(shown) < len(ahead) + len(rest):  # beside the sign that more lies there is room for fewer
+            shown = self._fitting([*ahead, *rest], width - 1 - SIGN)
+            if ordering in {one.key for one in rest} - {one.key for one, _ in shown}:
+                ahead += [one for one in rest if one.key == ordering]
+                rest = [one for one in rest if one.key != ordering]
+                shown = self._fitting([*ahead, *rest], width - 1 - SIGN)
+        self._right = len(ahead) + len(rest) - len(shown)
+        return Layout(shown, len(columns) - len(ahead) - len(rest), self._right)
 
-    def _fitting(self, ahead: Sequence[Column[R]], rest: Sequence[Column[R]], room: int) -> list[Shown[R]]:
-        chosen = [Shown(column, self._sizes.get(column.key, column.width)) for column in ahead]
-        room -= sum(size + 1 for _, size in chosen)
-        for column in rest:
-            wanted = self._sizes.get(column.key, column.width)
-            size = min(wanted, room - 1)
-            if size < min(column.least or column.width, wanted):
+    def _fitting(self, columns: Sequence[Column[R]], room: int) -> list[tuple[Column[R], int]]:
+        shown: list[tuple[Column[R], int]] = []
+        for column in columns:
+            size = min(self._sizes.get(column.key, column.width), room - 1)
+            if size < column.width and column.key not in self.fixed:
                 break
-            chosen.append(Shown(column, size))
+            shown.append((column, max(1, size)))
             room -= size + 1
-        return chosen
-
-
-def _grown(chosen: list[Shown[R]], room: int, needed: Mapping[str, int]) -> list[Shown[R]]:
-    """Give columns that grow their shares of ``room`` cells; what one does not need goes to the others."""
-    while room > 0:
-        growing = [place for place, (column, size) in enumerate(chosen) if column.grow and size < needed[column.key]]
-        shares = sum(chosen[place].column.grow for place in growing)
-        if not shares:
-            break
-        part = room
-        for place in growing:
-            column, size = chosen[place]
-            more = min(max(1, part * column.grow // shares), needed[column.key] - size, room)
-            chosen[place] = Shown(column, size + more)
-            room -= more
-    return chosen
+        return shown

@@ -25,16 +25,15 @@ class Unit(NamedTuple):
         return self.scale(value / self.whole)
 
 
-def _plain(value: float) -> str:
-    return f"{value:.0f}"
-
-
-def _tenths(value: float) -> str:
-    return f"{value:.1f}" if value < 99.95 else f"{value:.0f}"
-
-
-def _hundredths(value: float) -> str:
-    return f"{value:.2f}" if value < 9.995 else f"{value:.0f}"
+def _short(value: float) -> str:
+    """Two digits behind the point below ten, one below a hundred."""
+    return (
+        f"{value:.0f}"
+        if value >= 99.95 or value == int(value)
+        else f"{value:.1f}"
+        if value >= 9.995
+        else f"{value:.2f}"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,32 +65,23 @@ class Figure:
         return next((unit for unit in reversed(self.units) if top >= unit.least), self.units[0])
 
 
-def _one(title: str, scale: Callable[[float], str]) -> tuple[Unit, ...]:
+def _one(title: str, scale: Callable[[float], str] = _short) -> tuple[Unit, ...]:
     return (Unit(0.0, title, 1.0, scale),)
 
 
+_STEPS = tuple(
+    Unit(least, f"steps/{name}", 1 / seconds, _short)
+    for least, name, seconds in ((0.0, "h", 3600), (0.1 / 60, "min", 60), (0.1, "s", 1))
+)
+_POWER = Unit(0.0, "GPU W", 1.0, _short), Unit(1e3, "GPU kW", 1e3, _short), Unit(1e6, "GPU MW", 1e6, _short)
 FIGURES = (
-    Figure("moving", _one("moving", _plain), "alive"),
-    Figure(
-        "steps",
-        (
-            Unit(0.0, "steps/h", 1 / 3600, _hundredths),
-            Unit(0.1 / 60, "steps/min", 1 / 60, _hundredths),
-            Unit(0.1, "steps/s", 1.0, _hundredths),
-        ),
-    ),
-    Figure(
-        "power",
-        (
-            Unit(0.0, "GPU W", 1.0, _plain),
-            Unit(1e3, "GPU kW", 1e3, _tenths),
-            Unit(1e6, "GPU MW", 1e6, _tenths),
-        ),
-    ),
+    Figure("moving", _one("moving"), "alive"),
+    Figure("steps", _STEPS),
+    Figure("power", _POWER),
     Figure("ports", _one("IB/s", size), always=False, binary=True),
     Figure("network", _one("net/s", size), binary=True),
     Figure("retransmitted", _one("resent/s", count), always=False),
-    Figure("utilisation", _one("GPU %", _plain)),
+    Figure("utilisation", _one("GPU %")),
     Figure("gpu_memory", _one("GPU mem", size), binary=True),
     Figure("memory", _one("memory", size), binary=True),
 )

@@ -15,12 +15,12 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tui.looks.text import cells, fit, harmless
-from tui.looks.theme import Ground, Ink, Inked, Tone
+from tui.looks.theme import Background, Colour, HasPalette, Palette
 
 Move = Literal["up", "down", "page_up", "page_down", "first", "last", "left", "right"]
 """Ways to move that keys ask for."""
 
-Piece = tuple[str, Tone]
+Piece = tuple[str, Colour]
 """Harmless or remote text, and what it is."""
 Content = list[list[Piece]]
 """Lines to read."""
@@ -40,9 +40,9 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         self._painted: dict[int, Strip] = {}
 
     @property
-    def ink(self) -> Ink:
+    def palette(self) -> Palette:
         """Styles of the present theme."""
-        return cast("Inked", self.app).ink
+        return cast("HasPalette", self.app).palette
 
     def paint(self, y: int, width: int) -> Strip:
         """Paint the visible line ``y``, ``width`` cells wide."""
@@ -88,7 +88,7 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         strip = self._painted.get(y)
         if strip is None:
             width = self.size.width
-            strip = self._painted[y] = self.paint(y, width).adjust_cell_length(width, self.ink.of(Tone.TEXT))
+            strip = self._painted[y] = self.paint(y, width).adjust_cell_length(width, self.palette.of(Colour.TEXT))
         return strip
 
     def notify_style_update(self) -> None:
@@ -124,7 +124,7 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
 class Bar(Lines, can_focus=False):
     """One or a few lines of pieces: totals above a table, titles."""
 
-    def __init__(self, *, id: str | None = None, ground: Ground = Ground.PLAIN) -> None:  # noqa: A002 (Textual's name)
+    def __init__(self, *, id: str | None = None, ground: Background = Background.PLAIN) -> None:  # noqa: A002 (Textual's name)
         super().__init__(id=id)
         self.ground = ground
         self.over: Style | None = None
@@ -139,7 +139,7 @@ class Bar(Lines, can_focus=False):
 
     def paint(self, y: int, width: int) -> Strip:
         """One line."""
-        strip = strip_of(self.content[y] if y < len(self.content) else [], width, self.ink, self.ground)
+        strip = strip_of(self.content[y] if y < len(self.content) else [], width, self.palette, self.ground)
         return strip if self.over is None else Strip(Segment.apply_style(strip, post_style=self.over), width)
 
 
@@ -155,21 +155,21 @@ def _regions(lines: list[int], width: int) -> list[Region]:
     return regions
 
 
-def strip_of(pieces: list[Piece], width: int, ink: Ink, ground: Ground = Ground.PLAIN) -> Strip:
+def strip_of(pieces: list[Piece], width: int, palette: Palette, ground: Background = Background.PLAIN) -> Strip:
     """Paint pieces side by side and fill up to ``width``, cutting what is over."""
-    styles = ink.styles[ground]
+    styles = palette.styles[ground]
     segments: list[Segment] = []
     left = width
-    for raw, tone in pieces:
+    for raw, colour in pieces:
         if left <= 0:
             break
         text = harmless(raw)
         shown = fit(text, min(left, cells(text)))
         if shown:
-            segments.append(Segment(shown, styles[tone]))
+            segments.append(Segment(shown, styles[colour]))
             left -= cells(shown)
     if left > 0:
-        segments.append(Segment(" " * left, styles[Tone.TEXT]))
+        segments.append(Segment(" " * left, styles[Colour.TEXT]))
     return Strip(segments, width)
 
 
@@ -178,10 +178,10 @@ def width_of(pieces: list[Piece]) -> int:
     return sum(cells(text) for text, _ in pieces)
 
 
-def ruled(title: str, right: str, width: int, tone: Tone = Tone.DIM) -> list[Piece]:
+def ruled(title: str, right: str, width: int, colour: Colour = Colour.DIM) -> list[Piece]:
     """A title at the left and a hint at the right of a line across; the hint gives way first."""
     line = width - cells(title) - cells(right)
-    return [(title, tone), ("─" * line + right if line >= 0 else "─" * max(0, width - cells(title)), Tone.DIM)]
+    return [(title, colour), ("─" * line + right if line >= 0 else "─" * max(0, width - cells(title)), Colour.DIM)]
 
 
 def text_of(content: Content) -> str:

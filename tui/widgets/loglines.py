@@ -9,10 +9,11 @@ from textual.scrollbar import ScrollTo
 from textual.strip import Strip
 
 from hangtop.diagnosis.phrasing import listed
-from tui.logs.logbook import SEVERITIES, LogBook, LogLine, next_alarm
+from tui.logs.line import SEVERITIES, LogLine
+from tui.logs.logbook import LogBook
 from tui.looks.format import plural
 from tui.looks.text import cells, fit, harmless, line_of
-from tui.looks.theme import Ground, Tone
+from tui.looks.theme import Background, Colour
 from tui.ordering.filter import Filter
 from tui.widgets.lines import Lines, Move, strip_of
 
@@ -22,7 +23,7 @@ SIDEWAYS = 20
 WHO = 12
 """Cells of rank or node at most."""
 
-_GLYPHS = ((" ", Tone.TEXT), ("▲", Tone.WARN), ("✖", Tone.BAD))
+_GLYPHS = ((" ", Colour.TEXT), ("▲", Colour.WARN), ("✖", Colour.BAD))
 
 
 class LogView(Lines):
@@ -128,7 +129,7 @@ class LogView(Lines):
 
     def go_alarm(self, step: int) -> bool:
         """Go to the next (or previous) warning or error; says whether there is one."""
-        place = next_alarm(self.book.shown, self.cursor, step)
+        place = self.book.alarm(self.cursor, step)
         if place is None:
             return False
         self.jump(place)
@@ -166,27 +167,29 @@ class LogView(Lines):
         """One line of the log."""
         place, shown = self.top + y, self.book.shown
         if place >= len(shown):
-            return strip_of([] if shown else [(line_of(self._nothing(), width, y - 1), Tone.DIM)], width, self.ink)
+            return strip_of(
+                [] if shown else [(line_of(self._nothing(), width, y - 1), Colour.DIM)], width, self.palette
+            )
         line = shown[place]
         marked, at_cursor = line.serial in self.marked, place == self.cursor and not self.following
-        ground = Ground.CURSOR if at_cursor else Ground.PLAIN
+        ground = Background.CURSOR if at_cursor else Background.PLAIN
         if marked:
-            ground = Ground.CURSOR_MARKED if at_cursor else Ground.MARKED
-        styles = self.ink.styles[ground]
-        glyph, tone = _GLYPHS[line.severity]
+            ground = Background.CURSOR_MARKED if at_cursor else Background.MARKED
+        styles = self.palette.styles[ground]
+        glyph, colour = _GLYPHS[line.severity]
         many = "" if self.book.folds is None else self.book.together(line).label
-        hue = styles[Tone.INFO] if many or line.rank is None else styles[Tone.TEXT] + self.ink.hue(line.rank)
+        hue = styles[Colour.INFO] if many or line.rank is None else styles[Colour.TEXT] + self.palette.hue(line.rank)
         who = Segment(fit(many or _who(line), min(WHO, self._who), "right"), hue)
         head = [
-            Segment("◆" if marked else "▌" if at_cursor else " ", styles[Tone.ACCENT]),
-            Segment(line.time + " ", styles[Tone.DIM]),
+            Segment("◆" if marked else "▌" if at_cursor else " ", styles[Colour.ACCENT]),
+            Segment(line.time + " ", styles[Colour.DIM]),
             who,
-            Segment(f" {glyph} ", styles[tone]),
+            Segment(f" {glyph} ", styles[colour]),
         ]
         used = sum(cells(segment.text) for segment in head)
         text = fit(harmless(line.text)[self._left :], width - used)
-        style = styles[Tone.TEXT if line.severity < 2 else Tone.STRONG]
-        return Strip([*head, *_pointed_out(text, self.book.filter, style, self.ink.found)])
+        style = styles[Colour.TEXT if line.severity < 2 else Colour.STRONG]
+        return Strip([*head, *_pointed_out(text, self.book.filter, style, self.palette.found)])
 
     def _nothing(self) -> str:
         if self.book.lines:

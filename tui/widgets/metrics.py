@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from hangtop.session.state.job_state import GpuState, NodeState
-from tui.figures.measure import cpu_percent, helpers_percent, memory_percent, pulse_of, row_of
 from tui.looks.format import UNKNOWN
-from tui.looks.theme import Tone
+from tui.looks.theme import Colour
+from tui.measure import cpu_percent, helpers_percent, memory_percent, pulse_of, row_of
 from tui.ordering.rows import RankRow
-from tui.scene import Scene
+from tui.view_model import ViewModel
 from tui.waits import letter_of
 
 
@@ -22,7 +22,7 @@ class Cell(NamedTuple):
     """Global rank."""
     value: str
     heat: float | None
-    tone: Tone = Tone.TEXT
+    colour: Colour = Colour.TEXT
     blamed: bool = False
 
     @property
@@ -56,6 +56,14 @@ class Metric:
     def text(self, value: float) -> str:
         """A value in a cell; less than ten gigabytes with a tenth, or small ranks had none."""
         return f"{value:.1f}" if self.unit == "G" and value < 9.95 else f"{min(value, 9999):.0f}"
+
+    def values(self, model: ViewModel, node: NodeState) -> list[float]:
+        """The values on one node."""
+        if self.of_gpu is not None:
+            found = [self.of_gpu(gpu) for gpu in node.gpus.values()]
+        else:
+            found = [self.of_rank(row, model.interval) for row in ranks_on(node)] if self.of_rank is not None else []
+        return [value for value in found if value is not None]
 
 
 def _row(name: str) -> Callable[[GpuState], float | None]:
@@ -92,59 +100,48 @@ OF_RANKS = (
 """To add a figure of the map, add its line."""
 
 
-def metrics_of(node: NodeState, *, hangs: bool = False) -> tuple[Metric, ...]:
+def metrics_of(model: ViewModel, node: NodeState) -> tuple[Metric, ...]:
     """The figures that a node's cells can show; of a job that hangs first who waits."""
     own = OF_GPUS if node.gpus else OF_RANKS
-    return (WAITS, *own) if hangs else own
+    return (WAITS, *own) if model.waits else own
 
 
-def cells_of(scene: Scene, node: NodeState, metric: Metric) -> list[Cell]:
+def ranks_on(node: NodeState) -> list[RankRow]:
+    """Living ranks of a node, by number."""
+    alive = [RankRow(node, rank) for rank in node.ranks.values() if rank.gone_at is None]
+    return sorted(alive, key=lambda row: row.number)
+
+
+def cells_of(model: ViewModel, node: NodeState, metric: Metric) -> list[Cell]:
     """All cells of a node: its GPUs, or its ranks where it has none."""
-    rows = sorted((RankRow(node, rank) for rank in node.ranks.values() if rank.gone_at is None), key=_number)
-    owned = [(gpu, owners[0].process.rank if owners else None, len(owners)) for gpu, owners in scene.owners(node)]
+    if metric.of_rank is not None:
+        return [_figure(row.number, metric, metric.of_rank(row, model.interval), None) for row in ranks_on(node)]
+    owned = [(gpu, owners[0].process.rank if owners else None, len(owners)) for gpu, owners in model.owners(node)]
     if metric.of_gpu is not None:
         return [_gpu_cell(gpu, number, owners, metric) for gpu, number, owners in owned]
-    if metric.of_rank is not None:
-        return [_figure(row.number, metric, metric.of_rank(row, scene.interval), None) for row in rows]
-    numbers = [number for _, number, _ in owned] if node.gpus else [row.number for row in rows]
-    return [_wait_cell(scene, number) for number in numbers]
+    numbers = [number for _, number, _ in owned] if node.gpus else [row.number for row in ranks_on(node)]
+    return [_wait_cell(model, number) for number in numbers]
 
 
-def values_of(scene: Scene, node: NodeState, metric: Metric) -> list[float]:
-    """Values of a figure on one node."""
-    if metric.of_gpu is not None:
-        found = [metric.of_gpu(gpu) for gpu in node.gpus.values()]
-    elif metric.of_rank is not None:
-        rows = [RankRow(node, rank) for rank in node.ranks.values() if rank.gone_at is None]
-        found = [metric.of_rank(row, scene.interval) for row in rows]
-    else:
-        found = []
-    return [value for value in found if value is not None]
-
-
-def _number(row: RankRow) -> int:
-    return row.number
-
-
-def _wait_cell(scene: Scene, number: int | None) -> Cell:
+def _wait_cell(model: ViewModel, number: int | None) -> Cell:
     """The letter of a rank's box; a dot where the verdict's boxes do not hold it."""
-    place = None if number is None else scene.waiting.place_of.get(number)
+    place = None if number is None else model.waiting.place_of.get(number)
     if place is None:
-        return Cell(number, UNKNOWN if number is None else "·", None, Tone.DIM)
-    blamed = scene.waits[place].blamed
-    return Cell(number, letter_of(place), None, Tone.BAD if blamed else Tone.TEXT, blamed)
+        return Cell(number, UNKNOWN if number is None else "·", None, Colour.DIM)
+    blamed = model.waits[place].blamed
+    return Cell(number, letter_of(place), None, Colour.BAD if blamed else Colour.TEXT, blamed)
 
 
 def _gpu_cell(gpu: GpuState, number: int | None, owners: int, metric: Metric) -> Cell:
     row = row_of(gpu)
     if gpu.fault is not None or (row is not None and metric.field in (row.odd or ())):
-        return Cell(number, "ERR", None, Tone.BAD)
+        return Cell(number, "ERR", None, Colour.BAD)
     assert metric.of_gpu is not None
     cell = _figure(number, metric, metric.of_gpu(gpu), gpu)
-    return cell._replace(tone=Tone.BAD) if owners > 1 else cell
+    return cell._replace(colour=Colour.BAD) if owners > 1 else cell
 
 
 def _figure(number: int | None, metric: Metric, value: float | None, gpu: GpuState | None) -> Cell:
     if value is None:
-        return Cell(number, UNKNOWN, None, Tone.DIM)
+        return Cell(number, UNKNOWN, None, Colour.DIM)
     return Cell(number, metric.text(value), min(1.0, max(0.0, value / metric.full(gpu))))

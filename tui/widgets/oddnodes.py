@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from statistics import median
-from typing import NamedTuple
-
-from textual.strip import Strip
 
 from hangtop.session.state.job_state import NodeState
 from tui.looks.format import age
-from tui.looks.theme import Tone
-from tui.scene import Scene
-from tui.widgets.lines import Lines, ruled, strip_of
+from tui.looks.theme import Colour
+from tui.view_model import ViewModel
+from tui.widgets.textview import TextView
 
 APART = 5.0
 """Times the middle distance from the middle at which a node differs, …"""
@@ -20,64 +17,37 @@ LEAST = 0.12
 """… and of the scale at the least, as a share of what is most."""
 
 
-class OddNode(NamedTuple):
-    """A node that differs, the worst first."""
+class OddNodes(TextView, can_focus=False):
+    """Under a title, a node a line, the worst first."""
 
-    rank: int
-    """How bad it is, 0 the worst."""
-    far: float
-    """How far it lies from the others."""
-    name: str
-    why: str
-
-
-class OddNodes(Lines, can_focus=False):
-    """Under a title, a node a line."""
-
-    def __init__(self, scene: Scene, share: Callable[[NodeState], float | None]) -> None:
-        """``share`` tells a node's mean of the figure on view, 0 to 1 of what is most."""
+    def __init__(self, model: ViewModel) -> None:
         super().__init__(id="odd")
-        self.scene, self._share = scene, share
-        self._found: list[OddNode] = []
+        self.model = model
 
-    def feed(self, figure: str) -> None:
-        """Look for them and draw."""
-        nodes = self.scene.nodes
-        found = [odd for node in nodes if (odd := self._fault(node)) is not None]
-        named = {odd.name for odd in found}
-        shares = {node.name: share for node in nodes if (share := self._share(node)) is not None}
+    def draw(self, figure: str, share: Callable[[NodeState], float | None]) -> None:
+        """Look for them and draw; ``share`` tells a node's mean of the figure, 0 to 1 of what is most."""
+        nodes = self.model.nodes
+        found = {node.name: fault for node in nodes if (fault := self._fault(node)) is not None}
+        shares = {node.name: mean for node in nodes if (mean := share(node)) is not None}
         if shares:
             middle = median(shares.values())
-            apart = max(LEAST, APART * median([abs(share - middle) for share in shares.values()]))
-            for name, share in shares.items():
-                if abs(share - middle) > apart and name not in named:
-                    why = f"{figure} {share:.0%} of most, others {middle:.0%}"
-                    found.append(OddNode(3, -abs(share - middle), name, why))
-        self._found = sorted(found)
-        self.resize_to(1 + len(found))
-        self.redraw()
+            apart = max(LEAST, APART * median(abs(mean - middle) for mean in shares.values()))
+            for name, mean in sorted(shares.items(), key=lambda item: -abs(item[1] - middle)):
+                if abs(mean - middle) > apart:
+                    told = f"{figure} {mean:.0%} of most, others {middle:.0%}"
+                    found.setdefault(name, (3, told, Colour.TEXT))
+        names, worst = self.model.names, sorted(found.items(), key=lambda item: item[1][0])
+        content = [[(f" {names.of(name)} ", Colour.INFO), (why, colour)] for name, (_, why, colour) in worst]
+        self.show(content, "nodes that differ" if found else "nodes that differ: none")
 
-    def _fault(self, node: NodeState) -> OddNode | None:
-        """What is wrong with a node by itself."""
-        waiting = self.scene.waiting
+    def _fault(self, node: NodeState) -> tuple[int, str, Colour] | None:
+        """What is wrong with a node by itself: how bad it is, 0 the worst, and why."""
+        waiting = self.model.waiting
         if any(waiting.blames(rank.process.rank) for rank in node.ranks.values()):
-            return OddNode(0, 0.0, node.name, "holds the others up")
+            return 0, "holds the others up", Colour.BAD
         if node.link in ("lost", "stale"):
-            return OddNode(1, 0.0, node.name, f"{node.link} {node.why}".rstrip())
-        if self.scene.stale(node):
-            return OddNode(1, 0.0, node.name, f"not responding for {age(self.scene.silence(node))}")
+            return 1, f"{node.link} {node.why}".rstrip(), Colour.WARN
+        if self.model.stale(node):
+            return 1, f"not responding for {age(self.model.silence(node))}", Colour.WARN
         fault = next((f"GPU {gpu.index}: {gpu.fault.text}" for gpu in node.gpus.values() if gpu.fault is not None), "")
-        return OddNode(2, 0.0, node.name, fault) if fault else None
-
-    def paint(self, y: int, width: int) -> Strip:
-        """One line."""
-        if y == 0:
-            more = len(self._found) + 1 - self.size.height
-            title = " nodes that differ " if self._found else " nodes that differ: none "
-            return strip_of(ruled(title, f" {more} more ─" if more > 0 else "", width), width, self.ink)
-        place = self.top + y - 1
-        if place >= len(self._found):
-            return strip_of([], width, self.ink)
-        odd = self._found[place]
-        tone = (Tone.BAD, Tone.WARN, Tone.BAD, Tone.TEXT)[odd.rank]
-        return strip_of([(f" {self.scene.names.of(odd.name)} ", Tone.INFO), (odd.why, tone)], width, self.ink)
+        return (2, fault, Colour.BAD) if fault else None

@@ -14,7 +14,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from tui.looks.text import fit, line_of
-from tui.looks.theme import Ground, Tone
+from tui.looks.theme import Background, Colour
 from tui.ordering.filter import Filter, parse
 from tui.ordering.order import ordered
 from tui.widgets.columns import SIGN, Column, ColumnsInView, Layout
@@ -218,11 +218,14 @@ class Table(Lines, Generic[R]):
         text = ""
         if not self.rows:
             text = self.empty if not self.total else f"no row matches “{self.filter.text}” ({self.total:,} in all)"
-        return strip_of([(line_of(text, width, y - 2), Tone.DIM)], width, self.ink)
+        return strip_of([(line_of(text, width, y - 2), Colour.DIM)], width, self.palette)
 
     def _heading(self, layout: Layout[R]) -> Strip:
         """Titles, an arrow behind that of the column that orders the rows; signs of what lies to left and right."""
-        plain, strong = self.ink.of(Tone.TEXT, Ground.HEADER), self.ink.of(Tone.ACCENT, Ground.HEADER)
+        plain, strong = (
+            self.palette.of(Colour.TEXT, Background.HEADER),
+            self.palette.of(Colour.ACCENT, Background.HEADER),
+        )
         line, used = [Segment("‹" if layout.left else " ", plain)], 1
         for column, size in layout.shown:
             arrow = ("▼" if self.reverse else "▲") if column.key == self.sort_key else ""
@@ -241,15 +244,15 @@ class Table(Lines, Generic[R]):
         row = self.rows[place]
         marked, here = self._key(row) in self.marked, place == self.cursor
         if self._stale(row):
-            ground = Ground.STALE_CURSOR if here else Ground.STALE
+            ground = Background.STALE_CURSOR if here else Background.STALE
         elif marked:
-            ground = Ground.CURSOR_MARKED if here else Ground.MARKED
+            ground = Background.CURSOR_MARKED if here else Background.MARKED
         else:
-            ground = Ground.CURSOR if here else Ground.PLAIN
-        styles = self.ink.styles[ground]
-        line, used = [Segment("◆" if marked else "▌" if here else " ", styles[Tone.ACCENT])], 1
+            ground = Background.CURSOR if here else Background.PLAIN
+        styles = self.palette.styles[ground]
+        line, used = [Segment("◆" if marked else "▌" if here else " ", styles[Colour.ACCENT])], 1
         for column, size in layout.shown:
-            text, tone = column.drawn(row)
-            line.append(Segment(fit(text, size, column.align) + " ", styles[tone]))
+            text, colour = column.drawn(row)
+            line.append(Segment(fit(text, size, column.align) + " ", styles[colour]))
             used += size + 1
-        return Strip([*line, Segment(" " * max(0, width - used), styles[Tone.TEXT])], max(width, used))
+        return Strip([*line, Segment(" " * max(0, width - used), styles[Colour.TEXT])], max(width, used))

@@ -49,29 +49,6 @@ def test_where_there_is_room_nothing_is_left_out_and_nothing_is_hangtops_own() -
     assert [change.at for change in chosen(some, 4)] == [8.0, 7.0, 6.0, 5.0]
 
 
-def test_sources_of_a_node_that_come_late_together_are_one_line_and_so_is_one_source_of_many_nodes() -> None:
-    def late(at: float, node: str, source: str, why: str = "no answer within 5 s") -> Change:
-        return Change(at, node, f"{source}: ok → late: {why}", "late")
-
-    ranks, gpus, fabric = (
-        late(1.0, "node1", "ranks"),
-        late(1.2, "node1", "gpus", "nvidia-smi is slow"),
-        late(1.4, "node1", "fabric"),
-    )
-    assert told([fabric, gpus, ranks], 5) == [Change(1.4, "node1", "fabric, gpus and ranks: ok → late", "late")]
-    # alone it says why
-    assert told([gpus], 5) == [gpus]
-    assert told([late(1.4, "node2", "ranks"), ranks], 5) == [Change(1.4, "node[1-2]", "ranks: ok → late", "late")]
-    # whatever differs in more than one way stays apart
-    assert len(told([late(1.4, "node2", "fabric"), gpus], 5)) == 2
-    assert len(told([late(1.4, "node1", "fabric"), late(1.3, "node2", "ranks"), late(1.2, "node1", "ranks")], 5)) == 2
-    assert len(told([late(9.0, "node1", "fabric"), ranks], 5)) == 2
-    back = [Change(1.0, "node1", f"{source}: late → ok", "back") for source in ("gpus", "ranks")]
-    assert told(back, 5) == [Change(1.0, "node1", "gpus and ranks: late → ok", "back")]
-    live = Change(1.1, "node1", "live", "back")
-    assert told([live, *back], 5) == [live, Change(1.0, "node1", "gpus and ranks: late → ok", "back")]
-
-
 def test_of_nodes_whose_names_are_a_line_long_it_is_told_how_many() -> None:
     started = [
         Change(1.0, f"rack{at // 4}-unit{at}-eu", f"rank {at} started (pid {at + 9})", "started") for at in range(64)

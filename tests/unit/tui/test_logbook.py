@@ -5,7 +5,8 @@ from __future__ import annotations
 from collectors.samples.logs import LogEvent, LogLines
 from hangtop.session.state.job_state import JobState
 from tui.logs import logbook
-from tui.logs.logbook import AT_ONCE, LogBook, next_alarm, severity_of
+from tui.logs.line import severity_of
+from tui.logs.logbook import AT_ONCE, LogBook
 
 
 def lines(
@@ -49,15 +50,6 @@ def test_a_file_that_comes_on_view_again_brings_only_what_is_new() -> None:
     lines(state, "node1", 0, 4.0, "c")
     book.take(state)
     assert texts(book)[-1] == "c"
-
-
-def test_a_backlog_that_begins_behind_what_is_known_is_shown_whole() -> None:
-    state, book = JobState(), LogBook()
-    lines(state, "node1", 0, 1.0, "a", "b")
-    book.take(state)
-    lines(state, "node1", 0, 9.0, "y", "z", backlog=True)
-    book.take(state)
-    assert texts(book) == ["a", "b", "y", "z"]
 
 
 def test_a_filter_shows_what_it_lets_through_of_old_and_new_lines() -> None:
@@ -117,13 +109,6 @@ def test_a_flood_is_counted_and_memory_is_bounded() -> None:
     assert book.shown == book.lines
 
 
-def test_lines_dropped_by_the_session_before_they_were_taken_are_no_error() -> None:
-    state, book = JobState(), LogBook()
-    state.log_serial = 1_000_000
-    lines(state, "node1", 0, 1.0, "the only one left")
-    assert book.take(state) == 1
-
-
 def test_a_proof_is_found_by_number_or_by_its_words() -> None:
     state, book = JobState(), LogBook()
     event(state, 5.0, "Xid 79\nmore", source="dmesg")
@@ -138,10 +123,10 @@ def test_alarms_are_found_in_both_directions() -> None:
     state, book = JobState(), LogBook()
     lines(state, "node1", 0, 1.0, "fine", "ERROR a", "fine", "ERROR b")
     book.take(state)
-    assert next_alarm(book.shown, 0, 1) == 1
-    assert next_alarm(book.shown, 1, 1) == 3
-    assert next_alarm(book.shown, 3, -1) == 1
-    assert next_alarm(book.shown, 3, 1) is None
+    assert book.alarm(0, 1) == 1
+    assert book.alarm(1, 1) == 3
+    assert book.alarm(3, -1) == 1
+    assert book.alarm(3, 1) is None
 
 
 def test_files_are_asked_for_by_the_filter() -> None:

@@ -7,8 +7,7 @@ from collectors.samples.stream import SourceState
 from hangtop.diagnosis.counters import Counters
 from hangtop.diagnosis.job import Look
 from hangtop.session.state.job_state import NodeState, PortState
-from tui.figures.measure import grown_errors, growth, history, is_stale, source_is_stale, throttling
-from tui.logs.changes import told
+from tui.measure import grown_errors, growth, history, is_stale, source_is_stale, throttling
 
 
 def looks(*pairs: tuple[float, float]) -> list[Look[float]]:
@@ -72,42 +71,3 @@ def test_throttling_tells_trouble_from_a_power_cap() -> None:
     assert throttling(0) == ("", False)
     assert throttling(0x4) == ("power cap", False)
     assert throttling(0x44) == ("HW thermal, power cap", True)
-
-
-def test_the_same_change_of_many_ranks_is_one_line() -> None:
-    from hangtop.session.state.changes import Change
-
-    changes = [Change(10.0 + rank / 100, "node1", f"rank {rank} started (pid {rank})") for rank in range(8)]
-    changes += [Change(11, "node2", "live"), Change(20, "node1", "rank 3 ended"), Change(21, "node2", "rank 9 ended")]
-    assert [change.text for change in told(reversed(changes), 10)] == [
-        "rank 9 ended on node2", "rank 3 ended on node1", "live", "ranks 0-7 started on node1",
-    ]  # fmt: skip
-    assert len(told(reversed(changes), 2)) == 2
-
-
-def test_the_same_change_of_many_nodes_is_one_line() -> None:
-    from hangtop.session.state.changes import Change
-
-    changes = [
-        Change(10.0 + node / 100, f"node{node}", f"rank {rank} started (pid {rank})", "started")
-        for node in range(1, 13)
-        for rank in range(8 * node, 8 * node + 8)
-    ]
-    changes += [Change(30.0, "node3", "lost: cut", "lost"), Change(30.1, "node4", "lost: cut", "lost")]
-    changes += [Change(31.0, "node5", "lost: no answer", "lost"), Change(31.1, "node5", "lost: no answer", "lost")]
-    changes += [
-        Change(40.0, "node3", "rank 24 is gone (pid 1)", "ended"),
-        Change(40.1, "node4", "rank 32 is gone (pid 1)", "ended"),
-        Change(40.2, "node4", "rank 33 is gone (pid 2)", "ended"),
-        Change(40.3, "node5", "rank 40 is gone (pid 3)", "ended"),
-        Change(40.4, "node5", "rank 40 is gone (pid 3)", "ended"),
-    ]
-    assert [(change.node, change.text) for change in told(reversed(changes), 10)] == [
-        ("", "rank 40 is gone (pid 3) on node5"),
-        ("", "ranks 32-33 are gone on node4"),
-        ("", "rank 24 is gone (pid 1) on node3"),
-        ("node5", "lost: no answer"),
-        ("node5", "lost: no answer"),
-        ("node[3-4]", "lost: cut"),
-        ("", "ranks 8-103 started on node[1-12]"),
-    ]

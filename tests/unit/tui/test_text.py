@@ -101,20 +101,5 @@ def test_a_sentence_is_clipped_behind_a_word(width: int, told: str) -> None:
     assert clip("one two three four", width) == told
 
 
-@pytest.mark.parametrize(
-    ("width", "told"),
-    [
-        (60, "nothing is wrong (4 ranks computing); whether a rank is…"),
-        (46, "nothing is wrong (4 ranks computing)…"),
-        (30, "nothing is wrong (4 ranks…"),
-        (22, "nothing is wrong…"),
-        (19, "nothing is wrong…"),
-        (17, "nothing is wrong…"),
-    ],
-)
-def test_a_bracket_or_a_clause_is_left_out_where_little_of_it_would_be_left(width: int, told: str) -> None:
-    assert clip("nothing is wrong (4 ranks computing); whether a rank is slow is not judged", width) == told
-
-
 def test_brackets_and_quotation_marks_have_signs_of_their_own_in_ascii() -> None:
     assert to_ascii("⟨reads data⟩ “x” it’s") == '<reads data> "x" it\'s'

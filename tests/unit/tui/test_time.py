@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hangtop.session.state.changes import Change, beside, marks
-from tests.support.screens import NOW, Paper
-from tui.looks import plot
+from tests.support.screens import Paper
 from tui.looks.plot import BRAILLE, Stretch, blocks, braille, rounded_up
 from tui.timeline import ZOOMS, Timeline
 
@@ -26,17 +24,6 @@ def test_lines_have_their_size_whatever_is_drawn(stretches: list[Stretch], rows:
         assert len(lines) == rows
         assert {len(line) for line in lines} == {width}
     assert all(BRAILLE <= ord(cell) < BRAILLE + 256 for line in braille(stretches, rows, 100.0) for cell in line)
-
-
-@given(stretches=STRETCHES, rows=st.integers(1, 4), part=st.sampled_from((2, 4, 8)))
-def test_a_line_drawn_in_parts_is_the_line_drawn_at_once(stretches: list[Stretch], rows: int, part: int) -> None:
-    assert len(stretches) < 64, "they are drawn in one part at first"
-    drawn = []
-    for each in (64, part):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(plot, "PART", each)
-            drawn.append(braille(stretches, rows, 100.0))
-    assert drawn[0] == drawn[1]
 
 
 def test_a_step_is_one_line_and_a_gap_none() -> None:
@@ -89,15 +76,3 @@ def test_as_much_is_shown_as_there_is_until_somebody_zooms() -> None:
     for _ in ZOOMS:
         line.zoom(-1)
     assert line.name == "1m"
-
-
-def test_what_happens_to_many_at_once_is_one_mark() -> None:
-    changes = [Change(NOW + rank / 10, f"node{rank}", f"rank {rank} started", "started") for rank in range(8)]
-    changes += [Change(NOW + 30, "node1", "lost", "lost"), Change(NOW + 0.5, "", "nothing to see", "hangtop")]
-    changes += [Change(NOW + 40, "", "mark 1", "mark"), Change(NOW + 41, "", "mark 2", "mark")]
-    found = marks(changes)
-    assert [(mark.kind, mark.count) for mark in found] == [("started", 8), ("lost", 1), ("mark", 1), ("mark", 1)]
-    assert beside(found, NOW + 31, -1) is found[1]
-    assert beside(found, NOW + 31, 1) is found[2]
-    assert beside(found, NOW + 41, 1) is None
-    assert beside(found, NOW, -1) is None

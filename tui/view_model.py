@@ -4,31 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.finding import Finding, Verdict, WaitBox
+from hangtop.diagnosis.finding import Finding, WaitBox
 from hangtop.session.state.job_state import GpuState, JobState, NodeState, RankState
-from tui.figures.count import Count, KnownRanks, alive_on, counted
-from tui.figures.measure import is_stale
-from tui.figures.owners import owners_of, pids_are_hidden
 from tui.frames import short_stack
+from tui.logs.logbook import LogBook
 from tui.looks.names import ShortNames
+from tui.measure import is_stale
 from tui.ordering.order import natural
-from tui.ordering.rows import NOTHING, GpuRow, Lists, NodeRows, PortRow, RankRow, lists_of, rows_of
-from tui.subject import Subject
+from tui.ordering.rows import Count, GpuRow, PortRow, RankRow, Rows, counted, owners_of, pids_are_hidden, rows_of
 from tui.timeline import Timeline
 from tui.waits import WaitLookup
+
+if TYPE_CHECKING:
+    from hangtop.session.session import Session
 
 MOVING = frozenset({"healthy", "slow"})
 LOUD = frozenset({"hung", "crashed", "at_risk", "slow"})
 """Verdicts of a job in which something is wrong."""
 
 
-class Scene:
+class ViewModel:
     """One per application; :meth:`turn` begins a tick, and what depends on the state is worked out when asked for."""
 
-    def __init__(self, session: Subject, *, plain: bool = False) -> None:
+    def __init__(self, session: Session, *, plain: bool = False) -> None:
         self.session = session
         self.plain = plain
         """Whether only ASCII may be drawn."""
@@ -36,28 +37,23 @@ class Scene:
         self.now = session.now()
         self.interval = session.node_settings.interval
         """Seconds between two ticks of a node."""
-        self._lists = NOTHING
-        self._parts: dict[str, NodeRows] = {}
-        self._owners: dict[str, list[tuple[GpuState, list[RankState]]]] = {}
-        self._names: tuple[list[NodeState], ShortNames] = ([], ShortNames())
+        self._rows = Rows()
+        self._names: tuple[tuple[NodeState, ...], ShortNames] = ((), ShortNames())
         self._waiting = WaitLookup(())
-        self._blamed: tuple[WaitLookup, Lists, list[RankRow]] = (self._waiting, self._lists, [])
-        self._named: tuple[Verdict | None, Lists, list[RankRow]] = (None, self._lists, [])
-        """Whom the verdict names for anything that is wrong, as ``_blamed`` for a wait."""
+        self._book = LogBook()
+        self._owners: dict[str, list[tuple[GpuState, list[RankState]]]] = {}
 
-    def show(self, session: Subject) -> None:
+    def show(self, session: Session) -> None:
         """Draw another session's state from now on: nothing is kept of the last one."""
         self.session = session
-        self._lists = NOTHING
-        self._parts.clear()
+        self._rows, self._book = Rows(), LogBook()
         self.turn()
 
     def turn(self) -> None:
         """Begin a tick: forget what was worked out for the last one."""
         self.now, self.interval = self.session.now(), self.session.node_settings.interval
-        self.__dict__.pop("count", None)
-        self.__dict__.pop("lists", None)
-        self.__dict__.pop("_dumps", None)
+        for name in ("count", "rows", "blamed", "suspects", "dumped", "nodes_of_rank", "book", "_dumps"):
+            self.__dict__.pop(name, None)
         self._owners.clear()
 
     @property
@@ -79,23 +75,33 @@ class Scene:
         }
         return tuple(name for name, found in has.items() if not found)
 
+    # --- what the verdict says ---------------------------------------------------------------------------------------
+
+    @property
+    def outcome(self) -> str:
+        """The verdict's word; empty before there is one."""
+        return "" if self.session.verdict is None else self.session.verdict.outcome
+
+    @property
+    def causes(self) -> int:
+        """How many things are wrong; what only follows from others is not counted."""
+        verdict = self.session.verdict
+        return 0 if verdict is None else sum(not finding.cause for finding in verdict.findings)
+
     @property
     def moves(self) -> bool:
         """The verdict is one of a job that was seen to move."""
-        verdict = self.session.verdict
-        return verdict is not None and verdict.outcome in MOVING
-
-    @property
-    def waits(self) -> tuple[WaitBox, ...]:
-        """Who waits for whom at this moment; empty for a job that moves."""
-        verdict = self.session.verdict
-        return () if verdict is None else verdict.waits
+        return self.outcome in MOVING
 
     @property
     def crashed(self) -> bool:
         """Whether ranks failed."""
-        verdict = self.session.verdict
-        return verdict is not None and verdict.outcome == "crashed"
+        return self.outcome == "crashed"
+
+    @property
+    def waits(self) -> tuple[WaitBox, ...]:
+        """Who waits for whom at this moment; empty for a job that moves."""
+        return () if self.session.verdict is None else self.session.verdict.waits
 
     @property
     def waiting(self) -> WaitLookup:
@@ -104,14 +110,11 @@ class Scene:
             self._waiting = WaitLookup(self.waits)
         return self._waiting
 
-    @property
+    @cached_property
     def blamed(self) -> list[RankRow]:
-        """Ranks that the verdict blames."""
-        waiting, lists = self.waiting, self.lists
-        if self._blamed[0] is not waiting or self._blamed[1] is not lists:
-            rows = [row for row in lists.ranks if waiting.blames(row.number)] if waiting.blamed else []
-            self._blamed = waiting, lists, rows
-        return self._blamed[2]
+        """Ranks that the verdict blames for a wait."""
+        waiting = self.waiting
+        return [row for row in self.ranks if waiting.blames(row.number)] if waiting.blamed else []
 
     @property
     def accusation(self) -> Finding | None:
@@ -130,6 +133,16 @@ class Scene:
             if node in self.state.nodes:
                 yield self.state.nodes[node], name
 
+    @cached_property
+    def suspects(self) -> list[RankRow]:
+        """Ranks that the verdict blames for a wait, or names first for anything that is wrong, if not all of them."""
+        first = self.accusation
+        if self.blamed or first is None or not first.ranks:
+            return self.blamed
+        named = frozenset(first.ranks)
+        rows = [row for row in self.ranks if row.number in named]
+        return rows if 2 * len(rows) <= len(self.ranks) else []
+
     @property
     def suspected(self) -> NodeState | None:
         """The node of the first suspect, else one that the verdict names first, if it does not name most of them."""
@@ -141,21 +154,11 @@ class Scene:
         return self.state.nodes.get(named.nodes[0])
 
     @property
-    def suspects(self) -> list[RankRow]:
-        """Ranks that the verdict blames for a wait, or names first for anything that is wrong, if not all of them."""
-        verdict, lists, first = self.session.verdict, self.lists, self.accusation
-        if self.blamed or first is None:
-            return self.blamed
-        if self._named[0] is not verdict or self._named[1] is not lists:
-            named = frozenset(first.ranks)
-            rows = [row for row in lists.ranks if row.number in named] if named else []
-            self._named = verdict, lists, rows if 2 * len(rows) <= len(lists.ranks) else []
-        return self._named[2]
-
-    @property
     def accused(self) -> list[RankRow]:
         """Whose last lines tell more: who is blamed for a wait, or named first for a crash."""
         return self.suspects if self.crashed else self.blamed
+
+    # --- what there is -----------------------------------------------------------------------------------------------
 
     def stale(self, node: NodeState) -> bool:
         """True when the node's numbers are old."""
@@ -166,16 +169,36 @@ class Scene:
         return None if node.seen_at is None else max(0.0, self.now - node.seen_at)
 
     @cached_property
-    def lists(self) -> Lists:
+    def rows(self) -> Rows:
         """All nodes, ranks, GPUs and ports."""
-        nodes = self.state.nodes
+        nodes, known = self.state.nodes, self._rows.nodes
         roster = len(nodes) + sum([node.roster for node in nodes.values()])
         strangers = self.session.strangers
-        if roster != self._lists.roster or strangers != self._lists.strangers:
-            known = self._lists.nodes
-            ordered = known if len(known) == len(nodes) else sorted(nodes.values(), key=lambda node: natural(node.name))
-            self._lists = lists_of(roster, ordered, [self._part(node) for node in ordered], strangers)
-        return self._lists
+        if roster != self._rows.roster or strangers != self._rows.strangers:
+            in_order = len(known) == len(nodes)
+            ordered = known if in_order else tuple(sorted(nodes.values(), key=lambda node: natural(node.name)))
+            self._rows = rows_of(roster, ordered, strangers)
+        return self._rows
+
+    @property
+    def nodes(self) -> tuple[NodeState, ...]:
+        """All nodes, by name."""
+        return self.rows.nodes
+
+    @property
+    def ranks(self) -> tuple[RankRow, ...]:
+        """Every living process of a rank, and the last one of a rank that has none; by rank."""
+        return self.rows.ranks
+
+    @property
+    def gpus(self) -> tuple[GpuRow, ...]:
+        """All GPUs, by node and index."""
+        return self.rows.gpus
+
+    @property
+    def ports(self) -> tuple[PortRow, ...]:
+        """All HCA ports, by node and name."""
+        return self.rows.ports
 
     @property
     def names(self) -> ShortNames:
@@ -187,58 +210,50 @@ class Scene:
 
     def strange(self, node: NodeState, pid: int) -> bool:
         """True of a process that looks like a rank and is not of the job."""
-        strangers = self.lists.strangers
+        strangers = self.rows.strangers
         return bool(strangers) and (node.name, pid) in strangers
-
-    def _part(self, node: NodeState) -> NodeRows:
-        """What is on a node; while thousands come, only that of those which changed is made anew."""
-        part = self._parts.get(node.name)
-        if part is None or part.roster != node.roster:
-            part = self._parts[node.name] = rows_of(node)
-        return part
-
-    @property
-    def nodes(self) -> list[NodeState]:
-        """All nodes, by name."""
-        return self.lists.nodes
-
-    @property
-    def ranks(self) -> list[RankRow]:
-        """Every living process of a rank, and the last one of a rank that has none; by rank."""
-        return self.lists.ranks
-
-    @property
-    def gpus(self) -> list[GpuRow]:
-        """All GPUs, by node and index."""
-        return self.lists.gpus
-
-    @property
-    def ports(self) -> list[PortRow]:
-        """All HCA ports, by node and name."""
-        return self.lists.ports
 
     @cached_property
     def count(self) -> Count:
         """The job in numbers."""
-        lists = self.lists
-        return counted(lists.nodes, KnownRanks(lists.numbers, lists.alive, lists.world_size), self.stale, self.now)
+        return counted(self.rows, self.stale, self.now)
+
+    @cached_property
+    def nodes_of_rank(self) -> dict[int, set[str]]:
+        """Names of the nodes on which each rank is."""
+        found: dict[int, set[str]] = {}
+        for row in self.ranks:
+            found.setdefault(row.number, set()).add(row.node.name)
+        return found
+
+    @cached_property
+    def book(self) -> LogBook:
+        """The lines of all logs up to this moment."""
+        self._book.take(self.state)
+        return self._book
+
+    # --- ranks, their stacks and their GPUs --------------------------------------------------------------------------
 
     def ranks_of(self, node: NodeState, gpu: GpuState) -> list[RankState]:
         """Ranks whose process, or a helper's, is on the GPU."""
-        return owners_of(node, gpu, alive_on(node))
+        return next((owners for each, owners in self.owners(node) if each is gpu), [])
 
     def owners(self, node: NodeState) -> list[tuple[GpuState, list[RankState]]]:
         """The same for all GPUs of a node."""
         found = self._owners.get(node.name)
         if found is None:
-            alive = alive_on(node)
-            found = self._owners[node.name] = [(gpu, owners_of(node, gpu, alive)) for gpu in node.gpus.values()]
+            found = self._owners[node.name] = owners_of(node, node.gpus.values())
         return found
 
     @cached_property
     def _dumps(self) -> dict[tuple[str, int], StackDump]:
         """The newest look at each rank's own process."""
         return {(node, dump.rank_pid): dump for node, dump in self.state.stacks if dump.pid == dump.rank_pid}
+
+    @cached_property
+    def dumped(self) -> set[int]:
+        """Ranks of which there is a stack."""
+        return {row.number for row in self.ranks if self.dump_of(row) is not None}
 
     def dump_of(self, row: RankRow) -> StackDump | None:
         """The newest look at a rank's stack."""
@@ -249,21 +264,18 @@ class Scene:
         dump = None if row.rank.gone_at is not None else self.dump_of(row)
         return next(iter(short_stack(dump, 1)), None) if dump is not None else None
 
+    def gpus_of(self, row: RankRow) -> Iterator[GpuState]:
+        """GPUs that a rank's process, or a helper's, is on; those of the process itself first."""
+        process, hidden = row.rank.process, pids_are_hidden(row.node)
+        helped: list[GpuState] = []
+        for gpu in row.node.gpus.values():
+            pids = {other.pid for other in gpu.processes}
+            if process.pid in pids:
+                yield gpu
+            elif not pids.isdisjoint(row.rank.helpers) or (hidden and process.local_rank == gpu.index):
+                helped.append(gpu)
+        yield from helped
+
     def gpu_of(self, row: RankRow) -> GpuState | None:
         """First GPU that a rank's process, or a helper's, is on."""
-        pid = row.rank.process.pid
-        for gpu in row.node.gpus.values():
-            for process in gpu.processes:
-                if process.pid == pid:
-                    return gpu
         return next(self.gpus_of(row), None)
-
-    def gpus_of(self, row: RankRow) -> Iterator[GpuState]:
-        """GPUs that a rank's process, or a helper's, is on."""
-        process, helpers = row.rank.process, row.rank.helpers
-        hidden = pids_are_hidden(row.node)
-        for gpu in row.node.gpus.values():
-            if any(other.pid == process.pid or other.pid in helpers for other in gpu.processes) or (
-                hidden and process.local_rank == gpu.index
-            ):
-                yield gpu

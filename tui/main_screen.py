@@ -1,0 +1,92 @@
+"""The screen under all dialogs: verdict, panels by number, the way here, the panel on top, the keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from textual import on
+from textual.app import ComposeResult
+from textual.screen import Screen
+
+from tui.actions import ACTIONS
+from tui.frame import Crumbs, KeyFooter, PanelTabs
+from tui.handlers.scrubbing import go
+from tui.panels.base import StacksOpened
+from tui.panels.filterline import FilterLine
+from tui.stage import Stage
+from tui.view_model import ViewModel
+from tui.widgets.banner import Banner
+from tui.widgets.chart import TimeChart
+from tui.widgets.lines import Lines
+
+if TYPE_CHECKING:
+    from tui.app import HangtopApp
+
+
+class MainScreen(Screen[None], inherit_bindings=False):
+    """It has no keys of its own (Textual's would take Tab)."""
+
+    def __init__(self, model: ViewModel, first: str) -> None:
+        super().__init__(id="_default")
+        self.model, self.stage = model, Stage(model, first)
+        self.banner, self.tabs, self.crumbs, self.footer = Banner(model), PanelTabs(), Crumbs(), KeyFooter()
+        self._keys: object = None
+        """What the footer's keys depend on."""
+
+    @property
+    def hangtop(self) -> HangtopApp:
+        """The application."""
+        return cast("HangtopApp", self.app)
+
+    def compose(self) -> ComposeResult:
+        """From above."""
+        yield from (self.banner, self.tabs, self.crumbs, self.stage, self.footer)
+
+    def on_mount(self) -> None:
+        """Draw the first frame."""
+        self.stage.panel.main.focus()
+        self.hangtop.tick()
+
+    def draw(self) -> None:
+        """Draw the latest state."""
+        self.stage.panel.draw()
+        self.banner.draw()
+        self.draw_frame()
+
+    def draw_frame(self) -> None:
+        """Draw what stands around the panel: another one may be on top, or the cursor elsewhere in it."""
+        panel, can_act = self.stage.panel, self.model.session.can_act
+        self.tabs.tell(self.stage.top, self.model.causes, () if can_act else self.model.without_anything)
+        self.crumbs.tell(self.stage.trail, panel.query_text)
+        if (panel.can, can_act) != self._keys:
+            self._keys = panel.can, can_act
+            useless = (one for one in ACTIONS if not one.valid(panel.can) or (one.asks and not can_act))
+            self.footer.leave_out([one.binding for one in useless])
+            self.hangtop.refresh_bindings()
+
+    @on(PanelTabs.Chosen)
+    async def open_chosen(self, event: PanelTabs.Chosen) -> None:
+        """A title was clicked."""
+        await self.hangtop.action_do(f"panel.{event.panel}")
+
+    @on(FilterLine.Left)
+    def draw_filtered(self) -> None:
+        """The filter's line was left."""
+        self.hangtop.tick()
+
+    @on(Lines.Entered)
+    async def enter_clicked(self) -> None:
+        """What is under the mouse was clicked twice."""
+        await self.hangtop.action_do("enter")
+
+    @on(TimeChart.Scrubbed)
+    async def show_clicked(self, event: TimeChart.Scrubbed) -> None:
+        """A moment of the line of time was clicked."""
+        await go(self.hangtop, event.at)
+
+    @on(StacksOpened)
+    def open_stacks(self, event: StacksOpened) -> None:
+        """A group was gone into."""
+        from tui.dialogs.base import stack_dialog
+
+        self.hangtop.push_screen(stack_dialog(event.dumps, event.nodes))

@@ -1,0 +1,160 @@
+"""A list of items of several lines each with a cursor: groups of stacks, who waits for whom, what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from textual import events
+from textual.strip import Strip
+
+from tui.looks.format import plural
+from tui.looks.text import line_of
+from tui.looks.theme import Background, Colour
+from tui.widgets.lines import Lines, Move, Piece, ruled, strip_of
+from tui.widgets.textview import broken
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Lines that belong together; the first is the heading."""
+
+    lines: tuple[list[Piece], ...]
+    ranks: frozenset[int] = frozenset()
+    key: Hashable = None
+    """Tells it from other items of the same ranks."""
+    needed: int = 0
+    """Lines that should be seen even when room is short; 0: all of them."""
+    apart: bool = False
+    """An empty line stands before it where there is room."""
+    below: str = ""
+    """What stands before lines that go on."""
+
+
+class ItemList(Lines):
+    """Draws items below each other, shortened when they would not fit, with a cursor on one."""
+
+    TITLED = False
+    """Whether the first line is a title, by :meth:`title`."""
+    WRAPPED = False
+    """Whether lines that are too long go on in the next; else they are cut."""
+
+    def __init__(self, id: str, empty: str = "") -> None:  # noqa: A002 (Textual's name)
+        super().__init__(id=id)
+        self.empty = empty
+        self.cursor = 0
+        self.marked: set[frozenset[int]] = set()
+        self.items: Sequence[Item] = ()
+        self._rows: list[tuple[int, list[Piece]]] = []
+        """Place of the item that each line belongs to, and what is written."""
+
+    def title(self) -> tuple[str, str]:
+        """What stands left and right in the first line of a list that has one."""
+        return "", ""
+
+    @property
+    def active(self) -> bool:
+        """Whether the cursor is seen: a list with a title stands beside others, one without is all there is."""
+        return self.has_focus or not self.TITLED
+
+    def feed(self, items: Sequence[Item]) -> None:
+        """Take the items; the cursor stays on the one with the same ranks and key."""
+        if items is not self.items:
+            kept = self.current
+            self.items = items
+            same = (at for at, item in enumerate(items) if kept and (item.ranks, item.key) == (kept.ranks, kept.key))
+            self.cursor = next(same, max(0, min(self.cursor, len(items) - 1)))
+        self.resized()
+        self.redraw()
+
+    def resized(self) -> None:
+        """All lines when they fit, else of every item what is needed and how much is left out."""
+        lines = sum(len(item.lines) + item.apart for item in self.items)
+        whole = lines - 1 <= self.size.height or not any(item.needed for item in self.items)
+        self._rows = []
+        for place, item in enumerate(self.items):
+            shown = item.lines if whole or place == self.cursor else item.lines[: item.needed]
+            if place and whole and item.apart:
+                self._rows.append((-1, []))
+            for line in shown:
+                parts = broken(line, max(20, self.room - 1), item.below) if self.WRAPPED else [line]
+                self._rows += [(place, part) for part in parts]
+            if left_out := len(item.lines) - len(shown):
+                self._rows.append((place, [(f"    … {plural(left_out, 'line')} more", Colour.DIM)]))
+        self.resize_to(len(self._rows) + self.TITLED)
+
+    @property
+    def lines(self) -> int:
+        """Lines that it fills, with its title."""
+        return len(self._rows) + self.TITLED
+
+    @property
+    def current(self) -> Item | None:
+        """The item under the cursor."""
+        return self.items[self.cursor] if self.cursor < len(self.items) else None
+
+    def select_rank(self, rank: int) -> None:
+        """Stand on the smallest item with this rank."""
+        with_it = [(len(item.ranks), place) for place, item in enumerate(self.items) if rank in item.ranks]
+        if with_it:
+            self.go(min(with_it)[1])
+
+    def go(self, place: int) -> None:
+        """Stand on an item, and bring all of it into view."""
+        if self.items:
+            self.cursor = max(0, min(len(self.items) - 1, place))
+            self.resized()
+            rows = [row for row, (at, _) in enumerate(self._rows) if at == self.cursor]
+            self.bring(rows[-1], margin=int(self.TITLED))
+            self.bring(rows[0], margin=int(self.TITLED))
+            self.redraw()
+
+    def move(self, how: Move) -> None:
+        """Move the cursor from item to item."""
+        far, page = len(self.items), max(1, self.size.height // (2 if self.WRAPPED else 6))
+        steps = {"up": -1, "down": 1, "page_up": -page, "page_down": page, "first": -far, "last": far}
+        self.go(self.cursor + steps.get(how, 0))
+
+    def toggle_mark(self) -> None:
+        """Mark the item's ranks, and go on to the next."""
+        if (item := self.current) is not None:
+            self.marked ^= {item.ranks}
+            self.move("down")
+
+    def chosen(self) -> set[int]:
+        """Ranks of the marked items that are still there, or of the one under the cursor."""
+        marked = [item for item in self.items if item.ranks in self.marked]
+        here = [item for item in (self.current,) if item is not None]
+        return {rank for item in marked or here for rank in item.ranks}
+
+    def paint(self, y: int, width: int) -> Strip:
+        """The title, then one line."""
+        if self.TITLED and y == 0:
+            colour = Colour.ACCENT if self.has_focus else Colour.DIM
+            return strip_of(ruled(*self.title(), width, colour), width, self.palette)
+        at = self.top + y - self.TITLED
+        if not self.items:
+            return strip_of([(line_of(self.empty, width, at), Colour.DIM)], width, self.palette)
+        place, pieces = self._rows[at] if at < len(self._rows) else (-1, [])
+        heading = place >= 0 and self._rows[at - 1][0] != place if at else True
+        here = self.active and place == self.cursor
+        marked = heading and place >= 0 and self.items[place].ranks in self.marked
+        edge = "◆" if marked else "▌" if here else " "
+        ground = Background.CURSOR if here and (heading or self.WRAPPED) else Background.PLAIN
+        return strip_of([(edge, Colour.ACCENT), *pieces], width, self.palette, ground)
+
+    def on_focus(self) -> None:
+        """The cursor is here now."""
+        self.redraw()
+
+    def on_blur(self) -> None:
+        """The cursor is elsewhere now."""
+        self.redraw()
+
+    def on_click(self, event: events.Click) -> None:
+        """Stand on an item; twice enters it."""
+        at = self.top + event.y - self.TITLED
+        if 0 <= at < len(self._rows) and self._rows[at][0] >= 0:
+            self.go(self._rows[at][0])
+            if event.chain == 2:
+                self.post_message(self.Entered())

@@ -1,0 +1,157 @@
+"""Ranks × the last minute, a cell a second: who stopped first stands first, and the others make a wedge below it."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from math import floor
+from typing import NamedTuple
+
+from textual.strip import Strip
+
+from hangtop.session.history.history import STILL, WOKE
+from hangtop.session.history.lanes import UNSEEN, Lanes
+from tui.looks.format import SILENT, UNKNOWN, age, clock, number, percent
+from tui.looks.text import cells, fit
+from tui.looks.theme import Background, Colour
+from tui.measure import cpu_percent, row_of
+from tui.ordering.rows import RankRow
+from tui.view_model import ViewModel
+from tui.widgets.lines import Lines, Piece, ruled, strip_of
+
+MINUTE = 60
+"""Cells of a second each; on a narrow screen fewer, of two or more seconds."""
+AFTER = 15
+"""Seconds after the last rank stopped that the minute goes on to when all stand still: the wedge stays on view."""
+KEPT = 3000
+"""Seconds for which what ranks did is kept (:class:`~hangtop.session.history.lanes.Lane`), less that minute."""
+NAME = 14
+"""Cells of a node's name at the most."""
+_MOVES, _WAKES, _STILL, _UNSEEN = ("▇", Colour.GRAPH), ("▃", Colour.DIM), ("·", Colour.DIM), (" ", Colour.DIM)
+_SIGNS = [_STILL if value == STILL else _WAKES if value <= WOKE else _MOVES for value in range(UNSEEN)] + [_UNSEEN]
+"""Of each value that a cell can hold."""
+
+
+class StopRow(NamedTuple):
+    """One rank."""
+
+    row: RankRow
+    lanes: Lanes | None
+    stopped: float | None
+    """Since when it stands still."""
+    suspect: bool
+
+
+class StopTimes(Lines, can_focus=False):
+    """The ranks of a job, the first to stop above."""
+
+    def __init__(self, model: ViewModel) -> None:
+        super().__init__(id="stoptimes")
+        self.model = model
+        self._rows: list[StopRow] = []
+        self._end: float | None = None
+        """End of the minute that is shown; None is now."""
+
+    def draw(self) -> None:
+        """Take the latest and draw."""
+        model, history = self.model, self.model.timeline.head.history
+        verdict = model.session.verdict
+        hung = verdict is not None and verdict.outcome == "hung" and verdict.findings
+        suspects = frozenset(verdict.findings[0].ranks if verdict is not None and hung else ())
+        rows = []
+        for row in model.ranks:
+            if row.rank.gone_at is None and not model.strange(row.node, row.rank.process.pid):
+                lanes = history.ranks.find(row.node.name, row.rank.process.pid)
+                stopped = None if lanes is None else lanes.stopped(model.now)
+                rows.append(StopRow(row, lanes, stopped, row.number in suspects))
+        rows.sort(key=lambda one: (not one.suspect, one.stopped is None, one.stopped or 0.0, one.row.number))
+        self._rows, self._end = rows, _end_of([one.stopped for one in rows], model.now, history.began)
+        self.resize_to(len(rows) + 2)
+        self.redraw()
+
+    @property
+    def _longest(self) -> int:
+        """Cells of the longest name of their nodes."""
+        return min(NAME, max((4, *(cells(self.model.names.of(one.row.node.name)) for one in self._rows))))
+
+    @property
+    def _shown(self) -> int:
+        """Cells of the last minute."""
+        left = self.room - (8 + self._longest + 13 + (6 if self.model.gpus else 0)) - 1
+        return next((count for count in (60, 30, 20, 15, 12) if count <= left), 10)
+
+    @property
+    def _until(self) -> float:
+        """End of the last cell."""
+        step = MINUTE / self._shown
+        return (floor((self.model.now if self._end is None else self._end) / step) + 1) * step
+
+    def paint(self, y: int, width: int) -> Strip:
+        """A title, heads, then one rank a line."""
+        place = self.top + y - 2
+        if y < 2:
+            return strip_of(self._title(width) if y == 0 else self._heads(), width, self.palette)
+        if place >= len(self._rows):
+            nobody = " no rank is seen to run" if y == 2 and not self._rows else ""
+            return strip_of([(nobody, Colour.DIM)], width, self.palette)
+        one = self._rows[place]
+        ground = Background.STALE if self.model.stale(one.row.node) else Background.PLAIN
+        return strip_of(self._line(one), width, self.palette, ground)
+
+    def _title(self, width: int) -> list[Piece]:
+        """What rows and cells are, and of which minute."""
+        now = self._end is None and self.model.session.live and not self.model.timeline.told()[0]
+        until = "now" if now else clock(self._until if self._end is not None else self.model.now, millis=False)
+        when = f" {clock(self._until - MINUTE, millis=False)} to {until} ─"
+        titles = (
+            " ranks, first to stop above: ▇ moves, ▃ wakes, · still ",
+            " ranks, first to stop above ",
+            " ranks ",
+            "",
+        )
+        return ruled(next((title for title in titles if cells(title) + cells(when) <= width), ""), when, width)
+
+    def _heads(self) -> list[Piece]:
+        when = fit(f"-{MINUTE} s", self._shown)
+        right = f"{fit('still', 7, 'right')} {fit('cpu', 5, 'right')}{' power' if self.model.gpus else ''}"
+        return [(f" {fit('rank', 5, 'right')} {fit('node', self._longest)} {when}{right}", Colour.DIM)]
+
+    def _line(self, one: StopRow) -> list[Piece]:
+        model, row = self.model, one.row
+        silent, who = model.stale(row.node), str(row.number) if row.number >= 0 else "?"
+        going = SILENT if silent else UNKNOWN if one.lanes is None else "moves"
+        still = age(model.now - one.stopped) if one.stopped is not None else going
+        cpu = None if silent else cpu_percent(row.rank, row.node, model.interval)
+        pieces: list[Piece] = [
+            ("▶ " if one.suspect else "  ", Colour.BAD),
+            (
+                fit(who, 4, "right") + " ",
+                Colour.BAD if one.suspect else Colour.STRONG,
+            ),
+            (fit(model.names.of(row.node.name), self._longest) + " ", Colour.INFO),
+            *self._cells(one.lanes),
+            (fit(still, 7, "right") + " ", Colour.WARN if one.stopped is not None else Colour.DIM),
+            (fit(percent(cpu), 5, "right"), Colour.TEXT),
+        ]
+        gpu = None if silent else model.gpu_of(row)
+        if gpu is not None and (sample := row_of(gpu)) is not None:
+            pieces.append((fit(number(sample.power), 5, "right") + "W", Colour.TEXT))
+        return pieces
+
+    def _cells(self, lanes: Lanes | None) -> list[Piece]:
+        if lanes is None:
+            return [(" " * self._shown, Colour.DIM)]
+        signs = (_SIGNS[value] for value in lanes.cells(self._until, MINUTE / self._shown, self._shown))
+        runs = groupby(signs, lambda sign: sign[1])
+        return [("".join(glyph for glyph, _ in run), colour) for colour, run in runs]
+
+
+def _end_of(stopped: list[float | None], now: float, began: float | None) -> float | None:
+    """When the minute ends that shows how all ranks came to stand still; None while some move, or just did.
+
+    None also where nobody watched that: ``began`` is when somebody did.
+    """
+    last = max((at for at in stopped if at is not None), default=None)
+    if last is None or None in stopped or began is None or last < began:
+        return None
+    end = last + AFTER
+    return end if end < now < end + KEPT else None
