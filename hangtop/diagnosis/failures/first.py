@@ -5,14 +5,14 @@ The first failure in time that is no consequence of another is the cause, howeve
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import text_of, when, words_of
 from hangtop.diagnosis.evidence.events import hosts_in, ranks_in, said, warned
-from hangtop.diagnosis.failures.record import CLOCKS_S, Failure, by_rank, failures
+from hangtop.diagnosis.failures.record import Failure, by_rank, failures
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus, State
@@ -186,8 +186,6 @@ def lost_connections(job: Job) -> tuple[LogEvent, ...]:
 AT_EXIT = "torch.program_exit"
 """torch's warning, from 2.4 on, that a program ends without destroying its process groups (ProcessGroupNCCL.cpp). A
 rank that was killed does not write it; one that raised does."""
-SOON = 40
-"""Lines behind the word that a run is done, within which what is said follows from it."""
 
 
 def finished_ranks(job: Job) -> tuple[LogEvent, ...]:
@@ -203,28 +201,6 @@ def finished_ranks(job: Job) -> tuple[LogEvent, ...]:
 def left_at_exit(job: Job) -> dict[int, LogEvent]:
     """The last word at exit of each rank that tells no failure, by rank."""
     return {event.rank: event for event in finished_ranks(job) if event.kind == AT_EXIT and event.rank is not None}
-
-
-def follow_from_the_end(job: Job, events: Iterable[LogEvent]) -> bool:
-    """Whether each of these words about the store follows from a good end: rank 0, which serves the store, was done.
-
-    So does what a rank says that was done itself, or behind a launcher's word of the end, where nothing failed.
-    """
-    left = [event for event in finished_ranks(job) if event.kind == AT_EXIT]
-    if all(failure.consequence for failure in failures(job)):
-        left += said(job, "job.finished")
-    return bool(left) and all(any(_follows(event, end) for end in left) for event in events)
-
-
-def _follows(event: LogEvent, end: LogEvent) -> bool:
-    of_itself = end.kind == "job.finished" and end.rank in (None, event.rank)
-    if of_itself and event.source == end.source and event.line - end.line > SOON:
-        return False
-    if not of_itself and end.rank != event.data.get("from_rank", 0):
-        return False
-    if event.at is not None and end.at is not None:
-        return event.at >= end.at - CLOCKS_S
-    return event.source == end.source and event.line > end.line
 
 
 def reported_rank(job: Job, events: Sequence[LogEvent]) -> tuple[tuple[int, ...], tuple[str, ...]]:

@@ -16,7 +16,7 @@ from hangtop.diagnosis.evidence.event_fields import number_of, text_of, when
 from hangtop.diagnosis.evidence.events import events_on, ranks_in, said
 from hangtop.diagnosis.failures.first import finished_ranks
 from hangtop.diagnosis.failures.record import failures
-from hangtop.diagnosis.job import Job, Node, Rank
+from hangtop.diagnosis.job import Job, Node
 from hangtop.diagnosis.phrasing import count, duration
 from hangtop.diagnosis.roster import home_of, world_or_logged
 from hangtop.diagnosis.tables.thresholds import UNREAD_S
@@ -216,14 +216,6 @@ def logs_behind(job_status: JobStatus) -> tuple[str, ...]:
     if last <= logs_read_to(job):
         return ()
     return tuple(sorted(name for name, node in job.nodes.items() if _reads(node) and _read_to(node) < last))
-
-
-def was_read(job: Job, rank: Rank, until: float) -> bool:
-    """Whether all that a rank wrote to its standard error by then is known: it is a file, which any node may read."""
-    path = rank.process.stderr
-    readers = [node for node in job.nodes.values() if _reads(node)]
-    own = path.startswith("/") and not path.startswith("/dev/")
-    return own and _reads(job.nodes[rank.node]) and min(map(_read_to, readers)) >= until
 
 
 def _reads(node: Node) -> bool:

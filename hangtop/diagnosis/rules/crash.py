@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
+from hangtop.diagnosis.evidence.event_fields import text_of, words_of
 from hangtop.diagnosis.evidence.events import event_line, said
 from hangtop.diagnosis.failures.first import RankEnd, ended_ranks, first_failure, lost_connections
-from hangtop.diagnosis.failures.record import ENDING_SIGNALS, Failure
+from hangtop.diagnosis.failures.record import Failure
 from hangtop.diagnosis.failures.unheard import SilentRanks, logs_behind
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
@@ -74,7 +74,7 @@ def _crashed(job: Job, ends: Sequence[RankEnd], first: RankEnd) -> Finding:
     """The earliest exception, signal or abort; ranks that ended by the same one together."""
     failure = first.cause
     alike = [end for end in ends if end is first or _alike(end.cause, failure)]
-    ranks = tuple(sorted({end.rank for end in alike if end.rank is not None})) or _named_by_logger(job, failure)
+    ranks = tuple(sorted({end.rank for end in alike if end.rank is not None}))
     nodes = homes(job, ranks) or tuple(sorted({failure.host} - {""}))
     others = len({end.rank for end in ends} - {*ranks, None})
     where = f" at {failure.frame}" if failure.frame else ""
@@ -99,16 +99,6 @@ def _same_exit(one: Failure, other: Failure) -> bool:
     alike = (one.manner, one.what, one.consequence) == (other.manner, other.what, False)
     line = one.event.line > 0 and (one.event.source, one.event.line) == (other.event.source, other.event.line)
     return alike and (line or one.at == other.at is not None)
-
-
-def _named_by_logger(job: Job, failure: Failure) -> tuple[int, ...]:
-    """Ranks that a logger names in a line with the very words of an exception that stands without one."""
-    message = text_of(failure.event, "message").splitlines()[:1]
-    if failure.manner != "exception" or not message or len(message[0]) < 8:
-        return ()
-    lines = [event for event in said(job, "log.error") if text_of(event, "message").startswith(message[0])]
-    told = {event.rank if event.rank is not None else number_of(event, "about") for event in lines}
-    return tuple(sorted(rank for rank in told if rank is not None))
 
 
 def _was_killed(end: RankEnd) -> bool:
@@ -152,7 +142,7 @@ def _told_elsewhere(job: Job, end: RankEnd, closed: Sequence[LogEvent]) -> bool:
         rendezvous = any("rendezvous" in frame for frame in words_of(first.event, "frames"))
         waited = rendezvous and (said(job, "torch.store_timeout") or said(job, "elastic.rendezvous"))
         headless = first.event.data.get("headless") is True and closed
-        return bool(nccl_failures(job) or waited or headless or timed_out(job, first) or _signal_told(job))
+        return bool(nccl_failures(job) or waited or headless or timed_out(job, first))
     unresolved = bool(said(job, "torch.unresolved")) and "torch/distributed" in " ".join(
         words_of(first.event, "frames")
     )
@@ -161,15 +151,6 @@ def _told_elsewhere(job: Job, end: RankEnd, closed: Sequence[LogEvent]) -> bool:
         or unresolved
         or bool(hardware_kind(first.what))
         or "invalid device ordinal" in first.what.lower()
-    )
-
-
-def _signal_told(job: Job) -> bool:
-    """Whether a program says in words of its own that a child ended by a signal that nobody sends to victims."""
-    return any(
-        text_of(event, "told") == "exit" and text_of(event, "signal") not in ("", *ENDING_SIGNALS)
-        for event in said(job, "log.error")
-        if event.data.get("survived") is not True
     )
 
 

@@ -80,8 +80,6 @@ class EventRow:
     """The field that holds the culprits, where that is not who said it."""
     silent_only: bool = False
     """Of the culprits those that tell of their own failure are left to the rules on failures."""
-    by_report: bool = False
-    """Where no rank is known, the one that the launcher of the same log reports as failed."""
 
     def __call__(self, job: Job) -> Iterator[Finding]:
         """Make the findings of a job."""
@@ -103,19 +101,17 @@ class EventRow:
         return self.event.fits(event) and (self.where is None or self.where(event))
 
     def _culprits(self, job: Job, events: Sequence[LogEvent]) -> tuple[tuple[int, ...], tuple[str, ...]]:
-        if self.by_report:
-            return reported_rank(job, events)
-        nodes = hosts_in(job, events)
         if not self.ranks_in:
+            ranks, nodes = reported_rank(job, events)
             reporters = {rank for event in events if (rank := number_of(event, "reporter")) is not None}
-            return ranks_in(events) or tuple(sorted(reporters)), nodes
+            return ranks or tuple(sorted(reporters)), nodes
         told = {
             rank for event in events for rank in (*numbers_of(event, self.ranks_in), number_of(event, self.ranks_in))
         }
         if self.silent_only:
             told -= {rank for rank, own in by_rank(failures(job)).items() if any(not one.consequence for one in own)}
         ranks = tuple(sorted(rank for rank in told if rank is not None))
-        return ranks, homes(job, ranks) or nodes
+        return ranks, homes(job, ranks) or hosts_in(job, events)
 
     def _of_nodes(self, job: Job) -> Iterator[Finding]:
         """One finding for each node, or for each of its GPUs, by lines of its kernel and its services."""

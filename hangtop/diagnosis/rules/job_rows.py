@@ -79,19 +79,19 @@ TORCH = (
 
 LIMITS = (
     EventRow(
-        event=Told("host.memory"), kind="host_out_of_memory", weight=0.88, by_report=True,
+        event=Told("host.memory"), kind="host_out_of_memory", weight=0.88,
         summary="{who} could not get memory of the host", details=(": it asked for {tried}",),
         advice="Look at the node's memory and the job's limit (cgroup, Slurm --mem): fewer data loader workers, less "
         "pinned or cached data, or more memory. Where a mapping was refused: vm.max_map_count.",
     ),
     EventRow(
-        event=Told("host.processes"), kind="process_limit", weight=0.85, by_report=True,
+        event=Told("host.processes"), kind="process_limit", weight=0.85,
         summary="{who} could not start another process or thread",
         advice="Look at ulimit -u, the cgroup's pids.max and kernel.threads-max; fewer data loader workers and "
         "OMP_NUM_THREADS=1 need less.",
     ),
     EventRow(
-        event=Told("host.open_files"), kind="open_files_limit", weight=0.9, by_report=True,
+        event=Told("host.open_files"), kind="open_files_limit", weight=0.9,
         summary="file descriptors ran out on {who}", advice="Raise the limit of open files (ulimit -n 1048576).",
     ),
 )  # fmt: skip

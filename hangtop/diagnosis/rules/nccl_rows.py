@@ -68,7 +68,7 @@ NCCL = (
         details=(": {bytes} bytes from {peer}, {expected} expected",), advice=SAME_SIZES,
     ),
     EventRow(
-        event=_warned("open_files"), kind="open_files_limit", weight=0.9, other=HARMLESS, by_report=True,
+        event=_warned("open_files"), kind="open_files_limit", weight=0.9, other=HARMLESS,
         summary="file descriptors ran out on {who}", advice="Raise the limit of open files (ulimit -n 1048576).",
     ),
     EventRow(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
-from hangtop.diagnosis.evidence.events import hosts_in, lines, ranks_in, said
-from hangtop.diagnosis.failures.first import follow_from_the_end
+from hangtop.diagnosis.evidence.events import finished, hosts_in, lines, ranks_in, said
+from hangtop.diagnosis.failures.first import AT_EXIT, finished_ranks
 from hangtop.diagnosis.failures.record import failures
 from hangtop.diagnosis.finding import Evidence, Finding, Severity, next_step
 from hangtop.diagnosis.job import Job
@@ -71,7 +72,7 @@ def store_timeout(job: Job) -> Iterator[Finding]:
         what += f": {ranks_text(ranks)} had not come to the start of the communicator" if ranks else ""
     warned = {text_of(event, "warned") for event in events}
     harmless = warned == {"shutdown"} and not failures(job)
-    done = _AT_THE_END if not stored and (harmless or follow_from_the_end(job, events)) else ""
+    done = _AT_THE_END if not stored and (harmless or _after_the_end(job, events)) else ""
     severity: Severity = "info" if done else "warning" if not stored and "" not in warned else "critical"
     yield Finding(
         "store_timeout", severity, 0.8 if clients or connects else 0.6, f"{what}{done}",
@@ -106,7 +107,7 @@ def store_lost(job: Job) -> Iterator[Finding]:
     if not events:
         return
     served = tuple(sorted({rank for event in events if (rank := number_of(event, "from_rank")) is not None}))
-    done = _AT_THE_END if follow_from_the_end(job, events) else ""
+    done = _AT_THE_END if _after_the_end(job, events) else ""
     failed = bool(served) or any(event.data.get("consequence") is True for event in said(job, "python.exception"))
     yield Finding(
         "store_timeout", "info" if done else "critical" if failed else "warning", 0.5 if served else 0.4,
@@ -134,3 +135,12 @@ def unresolved(job: Job) -> Iterator[Finding]:
         ranks=ranks_in(events), nodes=hosts_in(job, events), evidence=(*lines(events), *lines(stores)[:1]),
         advice="Use an address that every node resolves, or the first node's IP address.",
     )  # fmt: skip
+
+
+def _after_the_end(job: Job, events: Sequence[LogEvent]) -> bool:
+    """Whether no rank failed by itself, and the run, or rank 0, which serves the store, had come to its end before."""
+    if any(not failure.consequence for failure in failures(job)):
+        return False
+    end = next((event for event in finished_ranks(job) if event.kind == AT_EXIT and event.rank == 0), None)
+    late = end is not None and all(event.at is None or end.at is None or event.at >= end.at - 1.0 for event in events)
+    return late or finished(job)

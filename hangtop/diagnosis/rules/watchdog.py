@@ -9,7 +9,6 @@ from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of
 from hangtop.diagnosis.evidence.events import hosts_in, lines, ranks_in, said
 from hangtop.diagnosis.failures.first import finished_ranks
-from hangtop.diagnosis.failures.unheard import was_read
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.groups.timeouts import Timed, enqueued, heard, timed_out, unheard
 from hangtop.diagnosis.groups.vote import Vote, vote
@@ -22,8 +21,6 @@ SIZED = frozenset({"ALLREDUCE", "BROADCAST", "REDUCE", "_REDUCE_SCATTER_BASE", "
 """Operations that need the same number of elements on every rank."""
 FAR = 16
 """Difference of sequence numbers that those of one group seldom have when its ranks fall apart."""
-SAME_TIME_S = 5.0
-"""Ours: seconds by which ranks that launched a collective side by side tell of its time-out apart."""
 UNNAMED = " These lines name no process group (torch before 2.3): ranks of several groups may stand side by side."
 WHY = "The time-out is a consequence: find what kept this rank on its CPU (its last log lines, its stack)."
 NOBODY = (
@@ -45,7 +42,7 @@ def watchdog_timeout(job: Job) -> Iterator[Finding]:
     groups = timed_out(job)
     if not groups:
         return
-    mismatched = next(filter(None, (_mismatch(job, group) or _apart(job, group) for group in groups)), None)
+    mismatched = next(filter(None, (_mismatch(job, group) for group in groups)), None)
     if mismatched:
         yield mismatched
     waiting = {rank for group in groups for rank in ranks_in(group.timeouts)}
@@ -103,86 +100,61 @@ def _behind(job: Job, group: Timed) -> tuple[tuple[int, ...], str, float]:
     if members is not None and members <= reported:
         return (), "all that report had launched it, and it did not complete", 0.6
     unread = tuple(sorted({*(members or ()), *range(max(reported) if group.whole else 0)} - reported))
-    living = {rank.rank: rank for rank in job.ranks if rank.gone_at is None} if job.live else {}
+    living = {rank.rank for rank in job.ranks if rank.gone_at is None} if job.live else set()
     alive = [rank for rank in unread if rank in living]
-    until = max((event.at for event in group.events if event.at is not None), default=job.now) + SAME_TIME_S
-    few = members is not None and 0 < 2 * len(unread) <= len(reported)
-    if few and len(alive) == len(unread) and all(was_read(job, living[rank], until) for rank in unread):
-        say = "is alive and says nothing of it in its log" if len(unread) == 1 else "are alive and say nothing of it"
-        return unread, f"{say}: most likely had not launched it", 0.6
     of_them = f"logs of {ranks_text(unread)} were not read" if unread else "its other ranks are not known"
     if alive:
         of_them = f"{ranks_text(alive)}, still alive, {of_several('says', len(alive))} nothing of it"
     return (), f"all that report had launched it, and {of_them}", 0.5
 
 
-def _whole(group: Timed) -> Iterator[tuple[int, int, LogEvent]]:
-    """Rank, sequence number and line of each time-out; what a torn line does not say compares with nothing."""
-    for event in group.timeouts:
-        sequence = number_of(event, "seq")
-        if event.data.get("torn") is not True and event.rank is not None and sequence is not None:
-            yield event.rank, sequence, event
-
-
 def _mismatch(job: Job, group: Timed) -> Finding | None:
-    """Ranks that had another operation, or another size, outstanding at one sequence number of one group."""
-    by_number: dict[int, dict[int, LogEvent]] = defaultdict(dict)
-    for rank, sequence, event in _whole(group):
-        by_number[sequence].setdefault(rank, event)
-    for sequence, own in sorted(by_number.items()) if not group.several else ():
-        ops = vote({rank: op for rank, event in own.items() if (op := text_of(event, "op"))})
-        if ops is not None and ops.odd:
-            return _odd(job, "collective_mismatch", own, sequence, ops, ops.usual)
-        sizes = {rank: size for rank, event in own.items() if (size := number_of(event, "numel_in")) is not None}
-        counted = vote({rank: f"{size} elements" for rank, size in sizes.items()})
-        if ops is not None and counted is not None and counted.odd and ops.usual in SIZED:
-            usual = f"{ops.usual} of {counted.usual}"
-            return _odd(job, "collective_size_mismatch", own, sequence, counted, usual)
-    return None
-
-
-def _odd(
-    job: Job, kind: str, own: Mapping[int, LogEvent], sequence: int, counted: Vote[str], usual: str
-) -> Finding:  # fmt: skip
-    told = listed([f"rank {rank} in {value}" for rank, value in sorted(counted.odd.items())])
-    ranks = counted.odd_ranks
-    return Finding(
-        kind, "critical", 0.85, f"at collective #{sequence} ranks differ: {told}, the others in {usual}",
-        ranks=ranks, nodes=homes(job, ranks),
-        evidence=lines([own[rank] for rank in sorted(own, key=lambda rank: (rank not in ranks, rank))]), advice=CODE,
-    )  # fmt: skip
-
-
-def _apart(job: Job, group: Timed) -> Finding | None:
-    """Ranks of one group that wait at different numbers: those ahead had left the others' collective behind.
+    """Ranks of one group that wait at different collectives, or in one with different sizes.
 
     But for the group of all ranks, one name may stand for several groups: those whose ranks within the group are the
-    same, or, where lines have no GUID, whose numbers lie far apart.
+    same, or, where lines have no GUID, whose numbers lie far apart. What a torn line does not say compares with
+    nothing.
     """
     own: dict[int, LogEvent] = {}
-    numbers: dict[int, int] = {}
-    for rank, sequence, event in _whole(group):
-        if sequence < numbers.get(rank, sequence + 1):
-            own[rank], numbers[rank] = event, sequence
-    at = {rank: (text_of(event, "op"), numbers[rank]) for rank, event in own.items()}
+    for event in sorted(group.timeouts, key=lambda event: number_of(event, "seq") or 0):
+        whole = event.data.get("torn") is not True and event.rank is not None and number_of(event, "seq") is not None
+        if whole and text_of(event, "op"):
+            own.setdefault(event.rank or 0, event)
+    at = {rank: (text_of(event, "op"), number_of(event, "seq") or 0) for rank, event in own.items()}
     counted = vote(at)
-    if counted is None or not counted.odd or len(set(numbers.values())) < 2 or group.several:
+    if counted is None or group.several:
         return None
+    op, number = counted.usual
+    if not counted.odd:
+        sizes = {rank: size for rank, event in own.items() if (size := number_of(event, "numel_in")) is not None}
+        sized = vote({rank: f"{op} #{number} of {size} elements" for rank, size in sizes.items()})
+        if sized is None or not sized.odd or op not in SIZED:
+            return None
+        return _differ(job, group, "collective_size_mismatch", own, sized, 0.85)
+    numbers = {number for _, number in at.values()}
     within = [place for event in own.values() if (place := number_of(event, "group_rank")) is not None]
-    spread = max(numbers.values()) - min(numbers.values())
-    far = spread > FAR and not any(text_of(event, "guid") for event in own.values())
-    several = len(set(within)) < len(within) or far
+    far = max(numbers) - min(numbers) > FAR and not any(text_of(event, "guid") for event in own.values())
+    several = len(numbers) > 1 and (len(set(within)) < len(within) or far)
     if (several and not group.whole) or _chain_of_broadcasts(at) or _raised_first(job, own):
         return None
-    places: dict[tuple[str, int], list[int]] = defaultdict(list)
-    for rank, called in sorted(at.items()):
-        places[called].append(rank)
-    told = listed([f"{ranks_text(ranks)} in {op} #{number}" for (op, number), ranks in sorted(places.items())])
-    ranks = tuple(sorted(at)) if counted.tied else counted.odd_ranks
+    weight = 0.85 if len(numbers) == 1 else 0.7 if group.whole else 0.55
+    places = vote({rank: f"{op} #{number}" for rank, (op, number) in at.items()})
+    return None if places is None else _differ(job, group, "collective_mismatch", own, places, weight)
+
+
+def _differ(
+    job: Job, group: Timed, kind: str, own: Mapping[int, LogEvent], counted: Vote[str], weight: float
+) -> Finding:
+    by_place: dict[str, list[int]] = defaultdict(list)
+    for rank, place in sorted({**counted.odd, **dict.fromkeys(counted.usual_ranks, counted.usual)}.items()):
+        by_place[place].append(rank)
+    told = listed([f"{ranks_text(ranks)} in {place}" for place, ranks in sorted(by_place.items())])
+    ranks = counted.odd_ranks
     return Finding(
-        "collective_mismatch", "critical", 0.7 if group.whole else 0.55,
+        kind, "critical", weight,
         f"ranks of one {'' if group.name else 'unnamed '}group wait at different collectives: {told}",
-        ranks=ranks, nodes=homes(job, ranks), evidence=lines([own[rank] for rank in sorted(own)]),
+        ranks=ranks, nodes=homes(job, ranks),
+        evidence=lines([own[rank] for rank in sorted(own, key=lambda rank: (rank not in ranks, rank))]),
         advice=CODE + ("" if group.name else UNNAMED),
     )  # fmt: skip
 

@@ -11,15 +11,18 @@ from collectors.samples.traces import RankTrace
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.phrasing import count, duration, on_nodes, ranks_text
 from hangtop.diagnosis.tables.thresholds import TRACE_CHANCE
-from hangtop.diagnosis.tables.tracing import (
-    TRACE_DATA_SHARE,
-    TRACE_EXPOSED_SHARE,
-    TRACE_HELD_SHARE,
-    TRACE_LATE_SHARE,
-    TRACE_MEETINGS,
-)
 from hangtop.diagnosis.traces.picture import Lateness, TracePicture
 
+TRACE_EXPOSED_SHARE = 0.3
+"""Ours: exposed communication over the wall time. Well tuned jobs report 5 to 15 %; at 30 % overlap is worth work."""
+TRACE_DATA_SHARE = 0.3
+"""Ours: waiting for a data loader alone, over the wall time; a loader that keeps up shows next to none."""
+TRACE_LATE_SHARE = 0.6
+"""Ours: share of the collectives with a late rank to which a straggler is the last to come."""
+TRACE_HELD_SHARE = 0.05
+"""Ours: time for which the others wait for it, over the wall time; less is not worth a look."""
+TRACE_MEETINGS = 5
+"""Ours: fewer collectives cannot tell one rank from chance; what they prove is tested against chance besides."""
 SHOWN = 8
 """Ranks that are told one by one."""
 

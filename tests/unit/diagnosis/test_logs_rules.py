@@ -9,7 +9,7 @@ import pytest
 from collectors.samples.fabric import PortUse
 from hangtop.diagnosis.groups.timeouts import by_watchdog
 from hangtop.diagnosis.job import NetworkUse
-from tests.support.jobs import COMPUTING, NOW, READING, Sketch, after, alarms, first, kinds, port, source
+from tests.support.jobs import COMPUTING, NOW, READING, Sketch, after, alarms, first, kinds, port
 
 
 def test_a_dead_link_makes_victims() -> None:
@@ -82,43 +82,6 @@ def test_of_a_rank_that_lives_and_says_nothing_it_is_not_said_that_its_log_was_n
     told = [one.summary for one in job.verdict().findings if one.kind == "watchdog_timeout"]
     assert told
     assert not any("were not read" in one for one in told)
-
-
-def test_who_lives_and_says_nothing_in_a_log_that_was_read_had_most_likely_not_come() -> None:
-    job = Sketch()
-    job.ranks(0, 1, 3).gone(ago=18.0)
-    job.ranks(2).at(READING).process(stderr="/logs/rank2.err")
-    for rank in (0, 1, 3):
-        job.says("torch.watchdog_timeout", rank, ago=19, op="ALLREDUCE", seq=7, group_name="default_pg")
-    for node in ("node1", "node2"):
-        job.node(node, sources={"logs": source("logs", "ok")}, logs_read=NOW - 1)
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("watchdog_timeout", (2,))
-    assert "rank 2 is alive and says nothing of it in its log: most likely had not launched it" in found.summary
-
-
-@pytest.mark.parametrize(
-    ("stderr", "read", "silent"),
-    [
-        ("/logs/rank2.err", NOW - 16, (2,)),  # others told of it three seconds before
-        ("pipe:[7]", NOW - 1, (2,)),
-        ("/dev/null", NOW - 1, (2,)),
-        ("/logs/rank2.err", NOW - 1, (1, 2)),  # most have not reported: their watchdogs may be off
-    ],
-)
-def test_whose_log_was_not_read_until_then_or_is_none_is_not_blamed(
-    stderr: str, read: float, silent: tuple[int, ...]
-) -> None:
-    job = Sketch()
-    reported = [rank for rank in range(4) if rank not in silent]
-    job.ranks(*reported).gone(ago=18.0)
-    job.ranks(*silent).at(READING).process(stderr=stderr)
-    for rank in reported:
-        job.says("torch.watchdog_timeout", rank, ago=19, op="ALLREDUCE", seq=7, group_name="default_pg")
-    for node in ("node1", "node2"):
-        job.node(node, sources={"logs": source("logs", "ok")}, logs_read=read)
-    told = [found.ranks for found in job.verdict().findings if found.kind == "watchdog_timeout"]
-    assert told == [()]
 
 
 def test_a_log_of_a_node_that_is_missing_is_not_silence() -> None:
