@@ -126,6 +126,14 @@ def text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
+def owner(path: str) -> Optional[int]:
+    """User that a file belongs to; None where that cannot be told."""
+    try:
+        return os.stat(path).st_uid
+    except OSError:
+        return None
+
+
 def read_text(path: str) -> str:
     """Text of a small file, stripped; empty where it cannot be read."""
     return text(read_or_none(path) or b"").strip()

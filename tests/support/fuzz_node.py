@@ -6,7 +6,7 @@ from collectors.node import redact as redaction
 from collectors.node.logs import elastic_report as elastic
 from collectors.node.logs import file_names as names
 from collectors.node.logs import kernel_lines as kernel
-from collectors.node.machine.kmsg import parse_dmesg, parse_journal, parse_kmsg
+from collectors.node.machine.kernel import parse_dmesg, parse_journal, parse_kmsg
 from collectors.node.network import ib_tools, interfaces
 from collectors.node.network import source as network_source
 from collectors.node.processes import cgroup, environ, mounts, procfs, socket_tables

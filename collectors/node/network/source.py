@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import time
-from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Dict, Iterable, Iterator, List, NamedTuple, Sequence, Set, Tuple
 
 from collectors.node import redact
 from collectors.node.blocking import GuardedReader
 from collectors.node.files import link, read_or_none
 from collectors.node.network.interfaces import InterfaceQueries, describe, parse_dev, parse_if_inet6, parse_snmp_tcp
 from collectors.node.processes.procfs import read_stat, split_zeros
-from collectors.node.processes.socket_tables import ESTABLISHED, LISTEN, TIME_WAIT, held_sockets, of_ports, read_tables
+from collectors.node.processes.socket_tables import (
+    ESTABLISHED,
+    LISTEN,
+    REMEMBERED,
+    TIME_WAIT,
+    SocketOwners,
+    of_ports,
+    read_tables,
+)
 from collectors.node.shared import Shared
 from collectors.node.source import Source
 from collectors.samples.fabric import InterfaceCounters, PortUse, TcpCounters
@@ -39,6 +46,8 @@ class NetworkSource(Source):
         super().__init__(shared, proc, sys)
         self._asker = InterfaceQueries()
         self._owners = SocketOwners(proc)
+        self._reader = GuardedReader()
+        self._described: Dict[int, str] = {}
         self._shown: Set[str] = set()
         self._facts_at = 0.0
         self._ports_at = 0.0
@@ -94,7 +103,7 @@ class NetworkSource(Source):
                 used = bool(usage.listeners) or usage.established > 0 or usage.time_wait > 0
                 if used or port in named or port in self._told:
                     self._told.add(port)
-                    listeners = self._owners.names(usage.listeners, likely) if usage.listeners else []
+                    listeners = self._names(usage.listeners, likely) if usage.listeners else []
                     yield PortUse(
                         port=port,
                         listeners=[name for name in dict.fromkeys(listeners) if name],
@@ -102,6 +111,23 @@ class NetworkSource(Source):
                         established=usage.established,
                         time_wait=usage.time_wait,
                     )
+
+    def _names(self, inodes: Sequence[int], likely: Sequence[int]) -> List[str]:
+        """``pid command`` of each socket; empty text for one of a process that may not be looked at."""
+        pids = self._owners.find(inodes, likely)
+        return [self._describe(pids[inode]) if inode in pids else "" for inode in inodes]
+
+    def _describe(self, pid: int) -> str:
+        if pid not in self._described:
+            path = "%s/%d/cmdline" % (self.proc, pid)
+            answer = self._reader.read_all([path]).get(path)
+            words = split_zeros(answer) if isinstance(answer, bytes) else []
+            stat = read_stat(self.proc, pid)
+            if len(self._described) >= REMEMBERED:
+                self._described.clear()
+            said = redact.command(words, 256) if words else (stat.comm if stat else "")
+            self._described[pid] = "%d %s" % (pid, said or "?")
+        return self._described[pid]
 
 
 class Usage(NamedTuple):
@@ -128,37 +154,3 @@ def usage_of(ports: Iterable[int], tables: Sequence[bytes]) -> Dict[int, Usage]:
         elif one.remote_port in wanted:
             dialled[one.remote_port] += one.state == ESTABLISHED
     return {port: Usage(listeners[port], served[port] or dialled[port], waiting[port]) for port in wanted}
-
-
-class SocketOwners:
-    """Finds the process behind a socket by its inode, and remembers it."""
-
-    def __init__(self, proc: str) -> None:
-        self._proc = proc
-        self._reader = GuardedReader()
-        self._known: Dict[int, str] = {}
-
-    def names(self, inodes: Sequence[int], likely: Sequence[int]) -> List[str]:
-        """``pid command`` of each socket; ``likely`` pids are tried first. Empty text for one that may not be read."""
-        missing = {inode for inode in inodes if inode not in self._known}
-        if missing:
-            others = sorted((int(name) for name in os.listdir(self._proc) if name.isdigit()), reverse=True)
-            for pid in [*likely, *others]:
-                for inode in held_sockets(self._proc, pid) & missing:
-                    self._known[inode] = self._describe(pid)
-                    missing.discard(inode)
-                if not missing:
-                    break
-            self._known.update(dict.fromkeys(missing, ""))
-        found = [self._known[inode] for inode in inodes]
-        if len(self._known) > 256:
-            self._known.clear()
-        return found
-
-    def _describe(self, pid: int) -> str:
-        path = "%s/%d/cmdline" % (self._proc, pid)
-        answer = self._reader.read_all([path]).get(path)
-        words = split_zeros(answer) if isinstance(answer, bytes) else []
-        stat = read_stat(self._proc, pid)
-        said: Optional[str] = redact.command(words, 256) if words else (stat.comm if stat else None)
-        return "%d %s" % (pid, said or "?")

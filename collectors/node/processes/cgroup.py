@@ -1,4 +1,4 @@
-"""Control groups of a process, versions 1 and 2: which one, its memory limit, and whether it is frozen.
+"""Control groups of a process, versions 1 and 2: which one, and its memory limit.
 
 Formats: cgroups(7), Documentation/admin-guide/cgroup-v2.rst.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Iterator, NamedTuple, Optional
 
-from collectors.node.files import read_int, read_or_none, read_text, text
+from collectors.node.files import read_int, read_text, text
 from collectors.node.processes.procfs import UNLIMITED
 
 _V1_UNLIMITED = 1 << 60
@@ -46,15 +46,6 @@ def parse_cgroup(data: bytes) -> Cgroup:
     return Cgroup(memory, unified, name)
 
 
-def parse_controller(data: bytes, controller: str) -> Optional[str]:
-    """Path below a controller of version 1 that /proc/PID/cgroup names; None where there is none."""
-    for line in text(data).splitlines():
-        controllers, colon, path = line.partition(":")[2].partition(":")
-        if colon and controller in controllers.split(","):
-            return path
-    return None
-
-
 def upward(path: str) -> Iterator[str]:
     """A group's path and those above it, up to the root, which is empty: in a cgroup namespace a container's own."""
     path = path.rstrip("/")
@@ -86,19 +77,3 @@ def memory_limit(cgroup: Cgroup, sys: str = "/sys") -> Optional[int]:
     if limits:
         return min(limits)
     return UNLIMITED if seen else None
-
-
-REFRIGERATOR = "__refrigerator"
-"""Wait channel of a frozen process. Since Linux 6.1 it stays where it slept before (kernel/freezer.c), so that state D
-and any other wait channel are all that /proc shows: the freezer of version 1 is asked."""
-
-
-def place(pid: int, state: str, wchan: str, proc: str = "/proc", sys: str = "/sys") -> str:
-    """Where a process waits in the kernel: :data:`REFRIGERATOR` for one in state D whose group is frozen."""
-    if state != "D":
-        return wchan
-    path = parse_controller(read_or_none("%s/%d/cgroup" % (proc, pid)) or b"", "freezer")
-    if path is None:
-        return wchan
-    frozen = read_text("%s/fs/cgroup/freezer%s/freezer.state" % (sys, path.rstrip("/"))) == "FROZEN"
-    return REFRIGERATOR if frozen else wchan

@@ -9,8 +9,8 @@ import os
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from collectors.node import files
-from collectors.node.processes import cgroup, far_ends, file_locks, sleeps
-from collectors.node.processes.procfs import parse_stat
+from collectors.node.processes import blocked_on
+from collectors.node.processes.procfs import read_stat
 from collectors.node.processes.socket_tables import LISTEN, address, read_tables, sockets
 
 # Numbers of the calls in which a rank can be found waiting: (name, x86-64, arm64 and riscv64), from the kernel's
@@ -71,7 +71,7 @@ class ProcessIdentity(NamedTuple):
 def of(pid: int, proc: str = "/proc") -> Optional[ProcessState]:
     """Look at a process; None when it is gone."""
     folder = "%s/%d" % (proc, pid)
-    stat = parse_stat(files.read_or_none(folder + "/stat") or b"")
+    stat = read_stat(proc, pid)
     if stat is None:
         return None
     wchan = files.read_text(folder + "/wchan")
@@ -81,10 +81,9 @@ def of(pid: int, proc: str = "/proc") -> Optional[ProcessState]:
     if syscall == _RESTARTED:
         syscall = next((name for part, name in _WAITS_ON if part in wchan), syscall)
     if syscall in _LOCKS:
-        keeper = file_locks.holder(pid, proc)
+        keeper = blocked_on.lock_holder(pid, proc)
         waiting_on += ", locked by %s" % keeper if keeper else ""
-    wchan = cgroup.place(pid, stat.state, "" if wchan == "0" else wchan, proc)
-    return ProcessState(stat.state, wchan, syscall, waiting_on, stat.cpu_user + stat.cpu_system)
+    return ProcessState(stat.state, "" if wchan == "0" else wchan, syscall, waiting_on, stat.cpu_user + stat.cpu_system)
 
 
 def kernel_stack(pid: int, proc: str = "/proc") -> List[str]:
@@ -145,8 +144,8 @@ def _syscall(folder: str, pid: int, proc: str) -> Tuple[str, str]:
     if words[0] in ("running", "-1"):
         return "none", ""
     name = _NAMES.get(int(words[0]), words[0])
-    if name == sleeps.CALL:
-        return name, sleeps.left(folder, words[1:4])
+    if name == blocked_on.SLEEP:
+        return name, blocked_on.sleep_left(folder, words[1:4])
     if name in _ON_A_CHILD:
         return name, _child(pid, name, words[1:], proc)
     if name not in _ON_A_FILE or len(words) < 2:
@@ -184,6 +183,6 @@ def _far_end(folder: str, inode: str, pid: int, proc: str) -> str:
         if str(one.inode) == inode:
             if one.state == LISTEN:
                 return "a connection at tcp " + address(one.local)
-            holder = far_ends.holder(one, tables, pid, proc)
+            holder = blocked_on.far_end(one, tables, pid, proc)
             return "tcp " + address(one.remote) + (", " + holder if holder else "")
     return "socket"

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 import struct
-from typing import Iterable, Iterator, List, NamedTuple, Sequence, Set, Tuple
+from itertools import chain
+from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from collectors.node.files import link, list_folder, read_or_none
 
 LIMIT = 64 << 20
 """Bytes of one table: a busy node has tens of thousands of sockets, of 150 bytes each."""
+LINKS = 20000
+"""Sockets that are looked at in one search for owners: some 20 ms."""
+REMEMBERED = 256
+"""Sockets whose owners are remembered."""
 ESTABLISHED, TIME_WAIT, LISTEN = 1, 6, 10
 """States, as in include/net/tcp_states.h."""
 
@@ -93,3 +98,35 @@ def held_sockets(proc: str, pid: int) -> Set[int]:
     folder = "%s/%d/fd" % (proc, pid)
     targets = (_SOCKET.match(link("%s/%s" % (folder, name))) for name in list_folder(folder))
     return {int(target.group(1)) for target in targets if target}
+
+
+class SocketOwners:
+    """Finds the processes behind sockets by their inodes, and remembers them."""
+
+    def __init__(self, proc: str) -> None:
+        self._proc = proc
+        self._known: Dict[int, Optional[int]] = {}
+
+    def find(self, inodes: Iterable[int], likely: Iterable[int]) -> Dict[int, int]:
+        """Pid by inode: of the ``likely`` processes first, else of any other. What may not be looked at has none."""
+        wanted = list(inodes)
+        missing = {inode for inode in wanted if inode not in self._known}
+        if missing:
+            if len(self._known) > REMEMBERED:
+                self._known.clear()
+                missing = set(wanted)
+            self._known.update(self._search(missing, likely))
+        return {inode: pid for inode in wanted for pid in [self._known.get(inode)] if pid is not None}
+
+    def _search(self, missing: Set[int], likely: Iterable[int]) -> Dict[int, Optional[int]]:
+        found: Dict[int, Optional[int]] = dict.fromkeys(missing)
+        left = LINKS
+        others = sorted((int(name) for name in list_folder(self._proc) if name.isdigit()), reverse=True)
+        for pid in chain(likely, others):
+            if not missing or left < 0:
+                break
+            held = held_sockets(self._proc, pid)
+            left -= len(held)
+            found.update(dict.fromkeys(held & missing, pid))
+            missing = missing - held
+        return found

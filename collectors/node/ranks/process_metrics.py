@@ -6,7 +6,6 @@ import os
 from typing import Dict, Optional, Tuple
 
 from collectors.node.files import list_folder, read_or_none
-from collectors.node.processes import cgroup
 from collectors.node.processes.procfs import (
     ProcessStatus,
     Stat,
@@ -77,7 +76,6 @@ def rank_pulse(
     stat: Stat,
     status: ProcessStatus,
     helpers_cpu: float,
-    sys: str = "/sys",
     helpers_bytes: Optional[int] = None,
 ) -> RankPulse:
     """Everything that moves in a rank; what may not be read is unknown."""
@@ -88,7 +86,7 @@ def rank_pulse(
     return RankPulse(
         pid=pid,
         state=state,
-        wchan=cgroup.place(pid, state, parse_wchan(wchan or b""), proc, sys),
+        wchan=parse_wchan(wchan or b""),
         syscall=parse_syscall(syscall or b""),
         cpu_user=stat.cpu_user,
         cpu_system=stat.cpu_system,

@@ -253,7 +253,7 @@ class RankSource(Source):
             yield tracked.process
             tracked.note_switches(status.voluntary_switches)
             helped = spent.get(pid, 0.0) + tracked.stat.children_cpu  # a compiler starts many that end in a second
-            yield rank_pulse(self.proc, pid, tracked.held, tracked.stat, status, helped, self.sys, moved.get(pid))
+            yield rank_pulse(self.proc, pid, tracked.held, tracked.stat, status, helped, moved.get(pid))
             if tracked.quiet_looks >= QUIET_LOOKS and tracked.zombies.due(moment, LIST_EVERY):
                 yield from tracked.zombies.look(self.proc, pid, now)
         self.shared.ranks = tuple(alive)

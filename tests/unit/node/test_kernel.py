@@ -16,12 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.node.child import ChildEnded, run
-from collectors.node.machine import kernel, kmsg
-from collectors.node.machine.kernel import KernelSource
-from collectors.node.machine.kmsg import (
+from collectors.node.machine import kernel
+from collectors.node.machine.kernel import (
     DmesgPoller,
     JournalReader,
     KernelLine,
+    KernelSource,
     KmsgReader,
     parse_dmesg,
     parse_journal,
@@ -91,7 +91,7 @@ def door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., KmsgR
     def opened(*records: bytes | int | None) -> KmsgReader:
         path = tmp_path / "kmsg"
         path.touch()
-        monkeypatch.setattr(kmsg.os, "read", Records(*records).read)  # type: ignore[attr-defined]
+        monkeypatch.setattr(kernel.os, "read", Records(*records).read)  # type: ignore[attr-defined]
         return KmsgReader(str(path))
 
     return opened
@@ -118,7 +118,7 @@ def test_a_clock_that_has_drifted_is_put_right_by_a_fresh_line(door: Callable[..
 
 def test_dmesg_asked_again_gives_only_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
     said = "[ 1.0] a\n[ 2.0] b\n"
-    monkeypatch.setattr(kmsg, "run", lambda argv, timeout, limit: ChildEnded(0, said.encode(), b""))
+    monkeypatch.setattr(kernel, "run", lambda argv, timeout, limit: ChildEnded(0, said.encode(), b""))
     poller = DmesgPoller(["dmesg"], 0.0)
     assert [line.text for line in poller.read(time.time())] == ["a", "b"]
     said += "[ 3.0] c\n"
@@ -128,7 +128,7 @@ def test_dmesg_asked_again_gives_only_what_is_new(monkeypatch: pytest.MonkeyPatc
 
 def test_dmesg_that_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     refusal = b"dmesg: read kernel buffer failed: Operation not permitted\n"
-    monkeypatch.setattr(kmsg, "run", lambda argv, timeout, limit: ChildEnded(1, b"", refusal))
+    monkeypatch.setattr(kernel, "run", lambda argv, timeout, limit: ChildEnded(1, b"", refusal))
     with pytest.raises(Absent, match="Operation not permitted"):
         DmesgPoller(["dmesg"], 5.0)
 
@@ -212,7 +212,7 @@ def test_a_sudo_that_cannot_be_killed_takes_nothing_with_it(tmp_path: Path, monk
     script(tmp_path, "sudo", "exec sleep 60")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(kernel.os, "getuid", lambda: 1000)  # type: ignore[attr-defined]
-    monkeypatch.setattr(kmsg, "run", lambda argv, timeout, limit=1: run(argv, 0.2, limit))
+    monkeypatch.setattr(kernel, "run", lambda argv, timeout, limit=1: run(argv, 0.2, limit))
     refused: list[int] = []
 
     def kill(pid: int, _number: int) -> None:

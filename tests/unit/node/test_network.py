@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,8 @@ from collectors.node.network.interfaces import (
     parse_if_inet6,
     parse_snmp_tcp,
 )
-from collectors.node.network.source import NetworkSource, SocketOwners, Usage, usage_of
+from collectors.node.network.source import NetworkSource, Usage, usage_of
+from collectors.node.processes.socket_tables import SocketOwners
 from collectors.node.shared import Shared
 from collectors.samples.fabric import Interface, InterfaceCounters, PortUse, TcpCounters
 from collectors.samples.ranks import RankProcess
@@ -97,11 +97,10 @@ def test_the_owner_of_a_listening_socket_is_found_and_remembered(monkeypatch: py
         port = listener.getsockname()[1]
         usage = usage_of([port], [Path("/proc/net/tcp").read_bytes()])[port]
         owners = SocketOwners("/proc")
-        (name,) = owners.names(usage.listeners, likely=[])
-        assert name.startswith(f"{os.getpid()} {sys.argv[0].partition(' ')[0]}") or str(os.getpid()) in name
+        assert owners.find(usage.listeners, likely=[]) == {usage.listeners[0]: os.getpid()}
         with monkeypatch.context() as nobody_is_asked:
             nobody_is_asked.setattr(os, "listdir", None)
-            assert owners.names(usage.listeners, likely=[]) == [name]
+            assert set(owners.find(usage.listeners, likely=[]).values()) == {os.getpid()}
 
 
 def rank(pid: int, port: int) -> RankProcess:
