@@ -164,6 +164,7 @@ NATIVE_PEERS: tuple[NativeRow, ...] = (
     NativeRow("c10d::TCPStore::waitForWorkers", Meaning.RENDEZVOUS, "init_process_group"),
     *(NativeRow(f"c10d::{store}::", Meaning.STORE)
       for store in ("TCPStore", "FileStore", "HashStore", "PrefixStore", "detail::TCPClient")),
+    NativeRow("ncclLocalOpAppend", Meaning.NCCL_PROXY),
     # NCCL: what it was asked for, then what it does on the host
     *(NativeRow(f"nccl{name}", Meaning.COLLECTIVE, op) for name, op in _NCCL_CALLS.items()),
     NativeRow("ncclSend", Meaning.SEND, "send"),

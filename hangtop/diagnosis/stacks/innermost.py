@@ -98,6 +98,8 @@ def find(frames: Iterable[Frame], *, program: bool) -> Innermost | None:
                 break
         elif found is None:
             found = Innermost(row.meaning, _operation(frame, row), frame)
+        elif found.meaning is Meaning.NCCL_PROXY:  # whatever operation it was called for, it has not launched that
+            break
         elif program:  # a condition inside of a queue: the queue says more
             found = replace(found, meaning=row.meaning)
         elif row.meaning.kind in _NAMED_BY_CALLERS:

@@ -60,6 +60,8 @@ class Meaning(Enum):
     PARAMETERS = "collective", "peers", "waits for sharded parameters ({op})"
     GRADIENTS = "collective", "peers", "waits for gradients ({op})"
     NCCL_QUEUE_FULL = "collective", "peers", "waits for room in NCCL's queue of operations"
+    NCCL_PROXY = "code", "nothing", "spins in ncclLocalOpAppend of NCCL"
+    """It waits for room in the queue of NCCL's proxy thread: for ever, where that lost an operation (nccl#2353)."""
     P2P = "p2p", "peers", "waits in {op}"
     RECV = "p2p", "peers", "waits to receive"
     SEND = "p2p", "peers", "waits to send"
