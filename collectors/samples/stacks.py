@@ -15,7 +15,7 @@ class Frame(NamedTuple):
     native: bool
     arguments: Dict[str, str] = {}  # noqa: RUF012 (never written to)
     """Values of the few arguments that tell peers and groups apart (``src``, ``dst``, ``group`` …), in torch's own
-    frames alone, and ``timeout`` of Python's ``subprocess``: anything else may hold secrets."""
+    frames alone: anything else may hold secrets."""
 
 
 class ThreadStack(NamedTuple):

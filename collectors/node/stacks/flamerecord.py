@@ -21,7 +21,7 @@ from collectors.node.child import Child
 from collectors.node.processes import process_state
 from collectors.node.say import say
 from collectors.node.source import Absent
-from collectors.node.stacks import asking, pyspy, pyspy_output, tracing
+from collectors.node.stacks import asking, look, pyspy, pyspy_output
 
 _STEP = 0.5
 _GRACE = 10
@@ -141,7 +141,7 @@ class _Recorder:
         if not stacks and not error:
             error = "%s: %s" % pyspy_output.failure(said) if status else "timeout: py-spy wrote nothing"
             if error.startswith("denied"):
-                error += "; " + tracing.way_out(pid)
+                error += "; " + look.way_out(pid)
         took = min(time.monotonic() - self._begun, self._request.seconds)
         say(FlameRecording(pid, took, b64encode(zlib.compress(stacks, 6)).decode(), error))
 

@@ -7,9 +7,10 @@ import time
 from collections import deque
 from typing import Deque, List, NamedTuple, Optional
 
+from collectors.node import files
 from collectors.node.network.tcp_info import CarriedBytes, TrafficTold
-from collectors.node.processes import process_state
-from collectors.node.stacks import pyspy, pyspy_output, tracing
+from collectors.node.processes import capabilities, process_state
+from collectors.node.stacks import pyspy, pyspy_output
 from collectors.samples.stacks import StackDump, ThreadStack
 
 STOPPED = frozenset("Tt")
@@ -162,11 +163,11 @@ class LookUnderWay:
         """The answer."""
         seen = self._seen()
         failure = self.failure
-        way_out, error = NO_NATIVE if self._manner.native and self._is_inside else "", ""
+        remedy, error = NO_NATIVE if self._manner.native and self._is_inside else "", ""
         if failure is not None:
             error = "%s: %s" % failure
             if failure.word == "denied":
-                way_out = tracing.way_out(self.pid)
+                remedy = way_out(self.pid)
                 error += "; %s" % self._sudo.said if self._sudo.said else ""
         stuck = failure is not None or seen.state == UNINTERRUPTIBLE
         return StackDump(
@@ -182,6 +183,34 @@ class LookUnderWay:
             self.threads,
             seen.waiting_on,
             process_state.kernel_stack(self.pid) if stuck else [],
-            way_out,
+            remedy,
             *(self._traffic.told() if self._traffic is not None else TrafficTold()),
         )
+
+
+def way_out(pid: int, proc: str = "/proc") -> str:
+    """What would let this user trace that process, as far as this node's settings tell."""
+    scope = files.read_int(proc + "/sys/kernel/yama/ptrace_scope")
+    owner = process_state.identity(pid, proc).uid
+    if os.geteuid() == 0:
+        if not capabilities.has(capabilities.SYS_PTRACE):
+            return (
+                "this root lacks CAP_SYS_PTRACE (a container?): start it with --cap-add SYS_PTRACE "
+                "(Kubernetes: securityContext.capabilities), or connect to the host"
+            )
+        if scope == 3:
+            return "kernel.yama.ptrace_scope is 3: nobody may trace until the node is booted anew"
+        return (
+            "root with CAP_SYS_PTRACE was refused: the process may be stuck in the kernel, or a security module forbids"
+        )
+    if owner is not None and owner != os.geteuid():
+        ways = "connect as that user or as root, or allow sudo -n py-spy there and use --sudo"
+        return "the process belongs to uid %d: %s" % (owner, ways)
+    if scope:
+        return (
+            "kernel.yama.ptrace_scope is %d: connect as root, allow sudo -n py-spy and use --sudo, or as root run "
+            "sysctl kernel.yama.ptrace_scope=0" % scope
+        )
+    if files.link("%s/%d/ns/user" % (proc, pid)) != files.link(proc + "/self/ns/user"):
+        return "the process is in another user namespace (a rootless container): connect as root, or into the container"
+    return "connect as root, or allow sudo -n py-spy there and use --sudo"

@@ -8,12 +8,10 @@ from typing import Dict, Iterable, List, NamedTuple, Optional
 from collectors.node import files
 from collectors.samples.stacks import Frame, ThreadStack
 
-_ARGUMENTS = frozenset("src dst group group_src group_dst group_name peer".split())
+_ARGUMENTS = frozenset("src dst group group_name peer".split())
 _MEMBERS = "ranks"
 """The argument that says which ranks a group is to have: numbers alone leave the node."""
 _NUMBERS = frozenset("0123456789, []()")
-_LIMIT, _CHILDREN = "timeout", "/subprocess.py"
-"""The argument that says how long a wait for a child may last, in Python's own file for that."""
 _ARGUMENT_FILES = ("torch/distributed/", "deepspeed/comm/", "megatron/core/")
 _ARGUMENT_LENGTH = 160
 _WRAPPER = "torch/distributed/c10d_logger.py"
@@ -101,13 +99,9 @@ def _frame(frame: Dict[str, object]) -> Frame:
 
 def _arguments(path: str, variables: object) -> Dict[str, str]:
     """The few variables that may leave the node (see ``Frame.arguments``)."""
-    waits = path.endswith(_CHILDREN)
-    if not isinstance(variables, list) or not (waits or any(part in path for part in _ARGUMENT_FILES)):
+    if not isinstance(variables, list) or not any(part in path for part in _ARGUMENT_FILES):
         return {}
     values = {_text(variable.get("name")): _text(variable.get("repr")) for variable in map(_fields, variables)}
-    if waits:
-        limit = values.get(_LIMIT, "")
-        return {_LIMIT: limit} if limit.replace(".", "", 1).isdecimal() and len(limit) <= _ARGUMENT_LENGTH else {}
     if path.endswith(_WRAPPER):
         return _group_given(values)
     short = {name: value for name, value in values.items() if 0 < len(value) <= _ARGUMENT_LENGTH}

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from collectors.fleet.transport import Transport
-from collectors.node.stacks.dump_request import DumpRequest
 from collectors.node.stacks.pyspy import dump_command
+from collectors.node.stacks.stackdump import DumpRequest
 from collectors.probes.stacks.dumper import DumpOrder, carry_out
 from collectors.probes.stacks.lender import loan
 from collectors.samples.stacks import StackDump

@@ -9,16 +9,23 @@ from dataclasses import dataclass
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
+from collectors.fleet.decode import Decoder
 from collectors.fleet.payload import command, pack
 from collectors.fleet.transport import Transport
 from collectors.node.stacks.asking import WantsPySpy
-from collectors.node.stacks.dump_request import DumpRequest
+from collectors.node.stacks.stackdump import DumpRequest
+from collectors.probes.decoding import Unreadable, answer
 from collectors.probes.running import Limits, Running
-from collectors.probes.stacks.answers import LINE_LIMIT, Answers
 from collectors.probes.stacks.lender import lending_once
 from collectors.samples.stacks import StackDump
 
 ENTRY = "collectors.node.stacks.stackdump"
+LINE_LIMIT = 16 << 20
+"""Bytes of one dump: a process of a thousand threads, with native frames, stays under it."""
+
+_WISHES = b'["WantsPySpy",'
+_END = b'["Answered",'
+_wish = answer(WantsPySpy)
 LIMITS = Limits(line=LINE_LIMIT, total=4 * LINE_LIMIT)
 
 _Idle: TypeAlias = "WeakKeyDictionary[Transport, dict[tuple[str, str], list[Dumper]]]"
@@ -27,6 +34,44 @@ _Idle: TypeAlias = "WeakKeyDictionary[Transport, dict[tuple[str, str], list[Dump
 def prepare() -> None:
     """Read and compress what is sent, once: tens of milliseconds, in which an event loop would stand still."""
     pack(ENTRY)
+
+
+class Answers:
+    """Decodes what one dumper prints. Nothing that it prints raises."""
+
+    def __init__(
+        self,
+        on_dump: Callable[[StackDump], None],
+        on_wish: Callable[[WantsPySpy], None],
+        on_end: Callable[[], None],
+    ) -> None:
+        self._on_dump = on_dump
+        self._on_end = on_end
+        self._on_wish = on_wish
+        self._decoder = Decoder(line_limit=LINE_LIMIT)
+
+    def line(self, line: bytes) -> bool:
+        """Take a line; none is the last, as more can be asked."""
+        if line.startswith(_WISHES):
+            self._wish(line)
+        elif line.startswith(_END):
+            self._on_end()
+        else:
+            for sample in self._decoder.feed(line + b"\n"):
+                if isinstance(sample, StackDump):
+                    self._on_dump(sample)
+        return False
+
+    def bad(self) -> str:
+        """Why a line could not be used; empty when all could."""
+        return "; ".join(dict.fromkeys(bad.why for bad in self._decoder.bad_lines()))
+
+    def _wish(self, line: bytes) -> None:
+        try:
+            wish = _wish(line)
+        except Unreadable:
+            wish = WantsPySpy("", "")  # cannot be fulfilled, but must be answered: the node waits
+        self._on_wish(wish)
 
 
 class Dumper:

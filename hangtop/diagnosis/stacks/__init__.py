@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from hangtop.diagnosis.stacks.activity import activity
-from hangtop.diagnosis.stacks.export import as_folded, as_text, describe, summary
-from hangtop.diagnosis.stacks.merge import Merged, StackGroup, StackLine, merge
-from hangtop.diagnosis.stacks.states import Activity, Meaning, TargetKind, ThreadNote, Waits
-from hangtop.diagnosis.stacks.tree import TreeNode
+from hangtop.diagnosis.stacks.merge import Merged, StackGroup, TreeNode, as_folded, as_text, merge, summary
+from hangtop.diagnosis.stacks.states import Activity
 
 __all__ = [
     "Activity",
-    "Meaning",
     "Merged",
     "StackGroup",
-    "StackLine",
-    "TargetKind",
-    "ThreadNote",
     "TreeNode",
-    "Waits",
     "activity",
     "as_folded",
     "as_text",
-    "describe",
     "merge",
     "summary",
 ]

@@ -1,18 +1,43 @@
-"""Many ranks' stacks in one picture: groups that do the same, smallest first, and prefix trees by role of thread."""
+"""Stacks of many ranks in one picture: groups at one point, prefix trees by role of thread, and as text."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.phrasing import folded as folded_ranks
+from hangtop.diagnosis.phrasing import of_several
 from hangtop.diagnosis.stacks.activity import activity, look_at
 from hangtop.diagnosis.stacks.parsed import folded, parse
 from hangtop.diagnosis.stacks.states import Activity, Role
 from hangtop.diagnosis.stacks.threads import main_thread, role
-from hangtop.diagnosis.stacks.tree import TreeNode, grow
+
+
+@dataclass(frozen=True, slots=True)
+class TreeNode:
+    """A run of frames that the same ranks share, and what branches off inside of it.
+
+    ``frames`` are outermost first and never empty but in the root. ``looks`` counts the stacks that came through here:
+    more than ranks when each was looked at several times, so a rank that was here once of five looks counts one.
+    """
+
+    frames: tuple[str, ...]
+    ranks: frozenset[int]
+    looks: int
+    children: tuple[TreeNode, ...] = ()
+
+    @property
+    def folded(self) -> str:
+        """The ranks as people write them: ``0-36,38-63``."""
+        return folded_ranks(self.ranks)
+
+    def walk(self, depth: int = 0) -> Iterator[tuple[int, TreeNode]]:
+        """This node and all below it with their depths, in the order of drawing."""
+        yield depth, self
+        for child in self.children:
+            yield from child.walk(depth + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,3 +172,88 @@ def _trees(chosen: Mapping[int, Sequence[StackDump]]) -> dict[Role, TreeNode]:
                     if lines:
                         stacks[role(thread, dump)].append((rank, lines))
     return {name: grow(found) for name, found in stacks.items()}
+
+
+@dataclass(slots=True)
+class _Branch:
+    """A node while it grows: one frame."""
+
+    ranks: set[int] = field(default_factory=set)
+    looks: int = 0
+    ends: int = 0
+    branches: dict[str, _Branch] = field(default_factory=dict)
+
+
+def grow(stacks: Iterable[tuple[int, tuple[str, ...]]]) -> TreeNode:
+    """Merge (rank, folded frames outermost first) into one tree; the root has no frames and all ranks."""
+    root = _Branch()
+    for rank, frames in stacks:
+        branch = root
+        branch.ranks.add(rank)
+        branch.looks += 1
+        for frame in frames:
+            branch = branch.branches.setdefault(frame, _Branch())
+            branch.ranks.add(rank)
+            branch.looks += 1
+        branch.ends += 1
+    return TreeNode((), frozenset(root.ranks), root.looks, _children(root))
+
+
+def _children(branch: _Branch) -> tuple[TreeNode, ...]:
+    """Fewest ranks first: the odd ones out are what one looks for."""
+    nodes = [_node(frame, child) for frame, child in branch.branches.items()]
+    return tuple(sorted(nodes, key=lambda node: (len(node.ranks), min(node.ranks), node.frames)))
+
+
+def _node(frame: str, branch: _Branch) -> TreeNode:
+    frames = [frame]
+    ranks, looks = branch.ranks, branch.looks
+    while len(branch.branches) == 1 and not branch.ends:
+        inner, branch = next(iter(branch.branches.items()))
+        frames.append(inner)
+    return TreeNode(tuple(frames), frozenset(ranks), looks, _children(branch))
+
+
+def summary(group: StackGroup) -> str:
+    """One line on a group: ``3 ranks 4-6: wait in all_reduce, at train_step (train.py:31)``."""
+    count = len(group.ranks)
+    ranks = f"rank {group.folded}" if count == 1 else f"{count:,} ranks {group.folded}"
+    return f"{ranks}: {describe(group.activity, count)}"
+
+
+def describe(doing: Activity, number: int = 1) -> str:
+    """One line on what so many ranks do, with place, motion and CPU as far as they are known."""
+    label = of_several(doing.label, number)
+    if doing.error:
+        state = f", state {doing.state}" if doing.state else ""
+        kernel = f" in {doing.wchan}" if doing.wchan else ""
+        return f"{label}: {doing.error}{state}{kernel} ({doing.said})"
+    where = f", at {doing.where}" if doing.where else ""
+    motion = {True: ", moving", False: ", frozen", None: ""}[doing.moving]
+    cpu = f", {doing.cpu}" if doing.cpu in ("busy", "blocked") else ""
+    held = f"; thread {doing.holder.name} is at {doing.holder.where}" if doing.holder and doing.holder.where else ""
+    return f"{label}{where}{motion}{cpu}{held if doing.kind == 'lock' else ''}"
+
+
+def as_text(merged: Merged) -> str:
+    """Groups with their stacks, smallest first, innermost frame first; ``>`` marks what the largest does not share."""
+    blocks = []
+    for group in merged.groups:
+        lines = [f"  {'>' if line.differs else ' '} {line.text}" for line in group.lines]
+        blocks.append("\n".join([summary(group), *lines]))
+    return "\n\n".join(blocks) + "\n" if blocks else ""
+
+
+def as_folded(merged: Merged) -> str:
+    """Folded stacks, ``outer;inner 62``, one line for each path of the main threads; the number counts looks."""
+    tree = merged.trees.get("main")
+    return "".join(f"{path} {count}\n" for path, count in _paths(tree, ())) if tree is not None else ""
+
+
+def _paths(node: TreeNode, above: tuple[str, ...]) -> list[tuple[str, int]]:
+    path = (*above, *node.frames)
+    found = [pair for child in node.children for pair in _paths(child, path)]
+    ending = node.looks - sum(child.looks for child in node.children)
+    if ending and path:
+        found.append((";".join(frame.replace(";", ",") for frame in path), ending))
+    return found

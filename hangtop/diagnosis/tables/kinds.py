@@ -115,7 +115,7 @@ ROWS: tuple[Kind, ...] = (
          "one thread holds the interpreter lock in native code, and no Python thread of the rank moves",
          (Effects(WAITS_END, "any"), Effects(STUCK, "rank"))),
     Kind("nccl_proxy_lost", "hung", 1,
-         "a rank spins in NCCL, whose proxy thread has lost an operation", HOLDS_UP + (Effects(STUCK, "rank"),)),
+         "a rank spins in NCCL, whose proxy thread has lost an operation", (*HOLDS_UP, Effects(STUCK, "rank"))),
     Kind("init_hang", "hung", 5,
          "ranks wait in the rendezvous or the communicator's start for others that have not come",
          (Effects(_set("store_timeout"), "any"),)),

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from collectors.samples.stacks import Frame, StackDump, ThreadStack
 from hangtop.diagnosis.stacks import activity
-from hangtop.session.watching.looking import no_dump
 from tests.support.stacks import SCRIPT, STDLIB, TORCH, dump, main_dump, thread
 
 ALL_REDUCE = f"all_reduce {TORCH}/distributed/distributed_c10d.py:2806"
@@ -30,12 +29,6 @@ def test_a_rank_that_is_ready_to_run_and_is_given_no_cpu_is_not_blocked() -> Non
     assert activity(looks).cpu == "blocked"
 
 
-def test_looks_may_come_in_any_order() -> None:
-    looks = [main_dump(ALL_REDUCE, STEP, at=12.0), main_dump(f"load {SCRIPT}:9", at=11.0, syscall="read")]
-    assert activity(looks) == activity(looks[::-1])
-    assert activity(looks).since == 12.0
-
-
 def test_a_busy_loop_is_named_by_the_function_that_it_does_not_leave() -> None:
     inner = [(f"measure {SCRIPT}:70",), (), (f"sort_key {SCRIPT}:80", f"measure {SCRIPT}:71")]
     looks = [
@@ -48,27 +41,10 @@ def test_a_busy_loop_is_named_by_the_function_that_it_does_not_leave() -> None:
     assert not doing.native_would_tell
 
 
-def test_one_look_says_nothing_of_motion() -> None:
-    doing = activity([main_dump(ALL_REDUCE, STEP)])
-    assert (doing.moving, doing.cpu) == (None, "unknown")
-
-
-def test_lines_of_the_running_function_do_not_end_a_place() -> None:
-    looks = [main_dump(f"pack {SCRIPT}:{line}", STEP, at=float(line), syscall="none") for line in (60, 61, 62)]
-    assert activity(looks).since == 60.0
-
-
 def test_a_torn_stack_of_one_that_computes_is_no_end_of_its_program() -> None:
     inner = thread(f"call_function {TORCH}/_dynamo/variables/builtin.py:9", f"helper {SCRIPT}:4")
     assert activity([dump(inner, state="R", syscall="none")]).kind != "shutdown"
     assert activity([dump(inner, state="S", syscall="futex")]).kind == "shutdown", "its exit handlers wait"
-
-
-def test_a_sleep_that_ended_before_the_frames_were_read_is_none_of_backward() -> None:
-    """The engine does not sleep: the kernel was asked first, and the frames are from a moment later."""
-    doing = activity([main_dump(BACKWARD, STEP, syscall="clock_nanosleep")])
-    assert (doing.kind, doing.waits) == ("backward", "unknown")
-    assert activity([main_dump(STEP, syscall="clock_nanosleep")]).kind == "sleep"
 
 
 # --- threads -----------------------------------------------------------------------------------------------------
@@ -83,20 +59,6 @@ def test_autograds_thread_is_judged_where_main_waits_for_it() -> None:
     )  # fmt: skip
     doing = activity([dump(main, hook)])
     assert (doing.kind, doing.op, doing.thread) == ("collective", "all_reduce", "autograd")
-
-
-@pytest.mark.parametrize("inner", ["synchronize {TORCH}/cuda/__init__.py:1160", "swap_in {SCRIPT}:70"])
-def test_a_hook_that_the_engine_calls_without_a_file_of_torchs_is_judged(inner: str) -> None:
-    main = thread(BACKWARD, STEP, f"<module> {SCRIPT}:90")
-    hook = thread(inner.format(TORCH=TORCH, SCRIPT=SCRIPT), f"fetch_parameters {SCRIPT}:60", name="", tid=101)
-    doing = activity([dump(main, hook)])
-    assert (doing.kind, doing.thread) == ("device" if "cuda" in inner else "code", "autograd")
-
-
-def test_a_thread_of_cs_is_not_autograds_while_main_is_elsewhere() -> None:
-    main = thread(ALL_REDUCE, STEP, f"<module> {SCRIPT}:90")
-    callback = thread(f"on_message {SCRIPT}:60", name="", tid=101)
-    assert activity([dump(main, callback)]).thread == "main"
 
 
 def test_a_python_thread_is_not_taken_for_autograds() -> None:
@@ -126,28 +88,12 @@ def test_the_thread_that_a_framework_runs_the_job_in_is_judged() -> None:
         assert (doing.where, doing.thread) == ("train_step (train.py:44)", "python")
 
 
-def test_of_several_threads_that_the_job_started_none_is_preferred() -> None:
-    main, _ = actor(STEP)
-    start = f"run {STDLIB}/threading.py:982"
-    own = [thread(f"{name} {SCRIPT}:70", start, name=name, tid=102 + at) for at, name in enumerate(("one", "two"))]
-    assert activity([dump(main, *own, syscall="epoll_wait")]).thread == "main"
-
-
-def test_the_main_thread_of_a_container_is_known_by_its_name() -> None:
-    assert activity([dump(thread(ALL_REDUCE, STEP, f"<module> {SCRIPT}:90", tid=7))]).op == "all_reduce"
-
-
 def test_the_holder_of_the_gil() -> None:
     busy = thread(f"compress {SCRIPT}:30", name="uploader", tid=101, gil=True)
     waiting = thread("take_gil /usr/bin/python3.10", STEP, f"<module> {SCRIPT}:90")
     doing = activity([dump(waiting, busy)])
     assert doing.gil is not None
     assert (doing.gil.name, doing.gil.where) == ("uploader", "compress (train.py:30)")
-
-
-def test_a_thread_of_a_library_is_not_the_jobs() -> None:
-    monitor = thread(f"run {STDLIB}/site-packages/tqdm/_monitor.py:60", name="Thread-2", tid=101)
-    assert activity([dump(thread(STEP, f"<module> {SCRIPT}:90"), monitor)]).others == ()
 
 
 ADD = f"Budget.add {SCRIPT}:20"
@@ -177,12 +123,6 @@ def test_a_thread_at_the_same_point_or_of_another_class_makes_no_lock(other: str
 # --- no frames ---------------------------------------------------------------------------------------------------
 
 
-def test_a_stopped_rank_with_frames_keeps_its_state() -> None:
-    stopped = main_dump(STEP)._replace(state="T")
-    doing = activity([stopped])
-    assert (doing.state, doing.where) == ("T", "train_step (train.py:44)")
-
-
 def test_a_rank_that_refuses_is_unknown_with_its_evidence() -> None:
     refused = dump(
         error="denied: Failed to suspend process; EPERM", state="D", wchan="nfs_wait_bit_killable", syscall=""
@@ -194,11 +134,6 @@ def test_a_rank_that_refuses_is_unknown_with_its_evidence() -> None:
 
 def test_the_newest_look_counts_even_when_it_has_no_frames() -> None:
     assert activity([main_dump(ALL_REDUCE, at=1.0), dump(error="gone: no such process", at=2.0)]).error == "gone"
-
-
-def test_nothing_to_judge_is_an_error_of_the_caller() -> None:
-    with pytest.raises(ValueError, match="no dumps"):
-        activity([])
 
 
 # --- anything ----------------------------------------------------------------------------------------------------
@@ -308,9 +243,3 @@ def test_what_an_event_loop_awaits_is_not_in_a_thread_at_its_queue() -> None:
     assert activity([dump(main, PREFETCH, syscall="epoll_wait")]).where == "roll_out (train.py:61)"
     trains = thread(f"fetch {SCRIPT}:9", f"Thread.run {STDLIB}/threading.py:982", name="trainer", tid=103)
     assert activity([dump(main, PREFETCH, trains, syscall="epoll_wait")]).where == "fetch (train.py:9)"
-
-
-def test_of_a_rank_whose_node_does_not_answer_nothing_is_known_of_its_cpu() -> None:
-    unheard = [no_dump(7, "unreachable: node2 is lost")._replace(at=at) for at in (10.0, 20.0)]
-    assert activity(unheard).cpu == "unknown"
-    assert activity([one._replace(state="S") for one in unheard]).cpu == "blocked"

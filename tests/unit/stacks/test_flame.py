@@ -9,8 +9,8 @@ from xml.etree import ElementTree as ET
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.probes.flame import Flame, as_speedscope, as_svg, folded, profile, save, shown_command
-from collectors.probes.flame.profile import DEEPEST, short
+from collectors.probes.flame import Flame, as_speedscope, as_svg, profile, save, shown_command
+from collectors.probes.flame.profile import DEEPEST
 
 STACKS = """\
 thread (7): MainThread;<module> (/home/ada/train/train.py:90);step (/home/ada/train/train.py:44) 30
@@ -35,16 +35,6 @@ def test_processes_stay_apart_and_counts_add_up() -> None:
     ]
 
 
-def test_a_line_that_is_no_stack_is_left_out() -> None:
-    assert [count for _, count in folded(STACKS)] == [30, 70]
-
-
-def test_long_paths_lose_their_beginnings() -> None:
-    assert short("f (/a/b/c/d.py:3)") == "f (b/c/d.py:3)"
-    assert short("f (d.py:3)") == "f (d.py:3)"
-    assert short("thread (7): MainThread") == "thread (7): MainThread"
-
-
 def test_recursion_is_cut() -> None:
     root = profile([("rank 0", ";".join(["f (a.py:1)"] * 5000) + " 1")])
     assert max(depth for depth, _ in root.walk()) == DEEPEST + 1
@@ -56,11 +46,6 @@ def test_the_svg_is_well_formed_whatever_names_hold() -> None:
     elements = ET.fromstring(as_svg(root)).iter()
     titles = [element.text or "" for element in elements if element.tag.endswith("title")]
     assert any(title.startswith('operator& (a"b.py:2): 3 samples, 100.0 %') for title in titles)
-
-
-def test_nothing_recorded_is_an_empty_picture() -> None:
-    assert "0 samples" in as_svg(profile([]))
-    assert as_speedscope(profile([]))["profiles"] == []
 
 
 def test_speedscope_has_one_profile_a_process() -> None:
@@ -95,8 +80,3 @@ def test_no_sample_is_lost(stacks: list[tuple[list[str], int]]) -> None:
     assert sum(frame.own for _, frame in root.walk()) == root.samples
     assert sum(sum(each["weights"]) for each in as_speedscope(root)["profiles"]) == root.samples
     ET.fromstring(as_svg(root))
-
-
-@given(st.text(max_size=80))
-def test_any_text_is_folded_stacks_or_none(text: str) -> None:
-    assert all(path and count >= 0 for path, count in folded(text))

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from collectors.fleet.local import Local
-from collectors.node.stacks.dump_request import DumpRequest
 from collectors.node.stacks.flamerecord import LIMIT
+from collectors.node.stacks.stackdump import DumpRequest
 from collectors.probes.flame.record import record
 from collectors.probes.stacks.dumper import Dumper, DumpOrder
 from collectors.samples.stacks import StackDump

@@ -57,11 +57,6 @@ CASES = {
     "torch 2.1: backward ends in autograd/__init__.py": Case(
         (f"backward {TORCH}/autograd/__init__.py:251", f"backward {TORCH}/_tensor.py:492", STEP),
         "backward", "", "unknown", "", "backward"),
-    "torch 2.1: FSDP in flat_param.py": Case(
-        (f"all_gather_into_tensor {C10D}:2897", LOGGER,
-         f"_all_gather_flat_param {TORCH}/distributed/fsdp/flat_param.py:1366",
-         f"_unshard {TORCH}/distributed/fsdp/_runtime_utils.py:336", STEP),
-        "collective", "all_gather_into_tensor", "peers", "shard"),
     "torch 2.4: FSDP2 under _composable": Case(
         (f"all_gather_into_tensor {C10D}:2900", LOGGER,
          f"foreach_all_gather {FSDP2}/_fsdp_collectives.py:60",
@@ -71,21 +66,7 @@ CASES = {
         (f"_pre_forward {TORCH}/nn/parallel/distributed.py:1566", f"forward {TORCH}/nn/parallel/distributed.py:1695",
          f"_call_impl {TORCH}/nn/modules/module.py:1790", STEP),
         "collective", "pre_forward", "peers", "data", "forward"),
-    "torch: coalesced": Case(
-        (f"_coalescing_manager {C10D}:2100", f"__exit__ {STDLIB}/contextlib.py:142", STEP),
-        "collective", "coalesced", "peers"),
-    "torch: FSDP's rate limiter waits for an event": Case(
-        (f"synchronize {TORCH}/cuda/streams.py:225", f"_unshard {TORCH}/distributed/fsdp/_runtime_utils.py:290", STEP),
-        "device", "", "device", "shard"),
     "torch.cuda.synchronize": Case((f"synchronize {TORCH}/cuda/__init__.py:783", STEP), "device", "", "device"),
-    "gradient scaler": Case(
-        (f"<genexpr> {TORCH}/amp/grad_scaler.py:350", f"_maybe_opt_step {TORCH}/amp/grad_scaler.py:350",
-         f"step {TORCH}/amp/grad_scaler.py:454", STEP), "device", "", "device"),
-    "printing a tensor": Case(
-        (f"__init__ {TORCH}/_tensor_str.py:146", f"_str {TORCH}/_tensor_str.py:700", STEP), "device", "", "device"),
-    "torchelastic's barrier": Case(
-        (f"synchronize {ELASTIC}/utils/store.py:98", f"barrier {ELASTIC}/utils/store.py:220",
-         STEP), "store", "barrier", "peers"),
     "destroy_process_group": Case(
         (f"_shutdown_backend {C10D}:1490", f"destroy_process_group {C10D}:2035", STEP),
         "shutdown", "destroy_process_group", "unknown"),
@@ -103,10 +84,6 @@ CASES = {
         (f"recv {C10D}:1640", LOGGER, f"recv {DEEPSPEED}/comm/torch.py:353", f"recv {DEEPSPEED}/comm/comm.py:380",
          f"recv {DEEPSPEED}/runtime/pipe/p2p.py:81", f"_exec_recv_activations {DEEPSPEED}/runtime/pipe/engine.py:1100",
          STEP), "p2p", "recv", "peers", "pipeline"),
-    "DeepSpeed saves": Case(
-        (f"save {TORCH}/serialization.py:628",
-         f"save {DEEPSPEED}/runtime/checkpoint_engine/torch_checkpoint_engine.py:31",
-         f"save_checkpoint {DEEPSPEED}/runtime/engine.py:4749", STEP), "checkpoint", "", "storage", "", "checkpoint"),
     "Megatron from a checkout: tensor parallel": Case(
         (f"all_reduce {C10D}:2806", LOGGER, f"_reduce {MEGATRON}/core/tensor_parallel/mappings.py:36",
          f"forward {MEGATRON}/core/tensor_parallel/mappings.py:231", STEP),
@@ -115,30 +92,10 @@ CASES = {
         (f"_communicate {MEGATRON}/core/pipeline_parallel/p2p_communication.py:400",
          f"recv_forward {MEGATRON}/core/pipeline_parallel/p2p_communication.py:440", STEP),
         "p2p", "batch_isend_irecv", "peers", "pipeline"),
-    "Megatron: experts": Case(
-        (f"all_to_all_single {C10D}:4000", LOGGER, f"forward {MEGATRON}/core/tensor_parallel/mappings.py:426",
-         f"token_dispatch {MEGATRON}/core/transformer/moe/token_dispatcher.py:682", STEP),
-        "collective", "all_to_all_single", "peers", "tensor"),
-    "Megatron saves": Case(
-        (f"save_checkpoint {MEGATRON}/training/checkpointing.py:700", STEP),
-        "checkpoint", "", "unknown", "", "checkpoint"),
-    "Accelerate": Case(
-        (f"wait_for_everyone {SITE}/accelerate/state.py:414",
-         f"wait_for_everyone {SITE}/accelerate/accelerator.py:3250", STEP), "collective", "barrier", "peers"),
     "transformers evaluates, an object is gathered": Case(
         (f"all_gather_object {C10D}:2300", LOGGER, f"_gpu_gather_object {SITE}/accelerate/utils/operations.py:500",
          f"evaluation_loop {SITE}/transformers/trainer.py:4200", STEP),
         "collective", "all_gather_object", "peers", "", "evaluation"),
-    "transformers tokenizes": Case(
-        (f"_batch_encode_plus {SITE}/transformers/tokenization_utils_fast.py:539", f"build {SCRIPT}:20"),
-        "data", "", "unknown", "", "data"),
-    "Hugging Face datasets": Case(
-        (f"__iter__ {SITE}/datasets/iterable_dataset.py:1400", STEP), "data", "", "unknown", "", "data"),
-    "inductor": Case(
-        (f"result {STDLIB}/concurrent/futures/_base.py:451", f"wait {TORCH}/_inductor/async_compile.py:300", STEP),
-        "compile", "", "lock", "", "compile"),
-    "triton": Case(
-        (f"make_cubin {SITE}/triton/compiler/compiler.py:280", STEP), "compile", "", "unknown", "", "compile"),
     "a build of an extension by somebody else": Case(
         (f"wait {TORCH}/utils/file_baton.py:49", f"_jit_compile {TORCH}/utils/cpp_extension.py:1726", STEP),
         "compile", "", "lock", "", "compile"),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from collectors.node.processes import process_state
-from collectors.node.stacks import tracing
+from collectors.node.stacks import look as looking
 from collectors.node.stacks.look import LookUnderWay, Manner, Sudo
 from collectors.node.stacks.pyspy import PySpy
 
@@ -24,7 +24,7 @@ class Process:
         self.state: str | None = "S"
         monkeypatch.setattr(process_state, "of", self._seen)
         monkeypatch.setattr(process_state, "kernel_stack", lambda pid: ["nfs_wait"])
-        monkeypatch.setattr(tracing, "way_out", lambda pid: "connect as root")
+        monkeypatch.setattr(looking, "way_out", lambda pid: "connect as root")
 
     def _seen(self, pid: int) -> process_state.ProcessState | None:
         return None if self.state is None else process_state.ProcessState(self.state, "futex", "read", "/mnt/x", 2.5)
@@ -82,12 +82,6 @@ def test_torn_reads_are_repeated_then_taken_with_a_pause(process: Process) -> No
     assert methods(a_look(), TORN) == ["nonblocking", "nonblocking", "blocking"]
 
 
-def test_without_leave_to_pause_a_torn_read_stays_torn(process: Process) -> None:
-    look = a_look(blocking=False)
-    assert methods(look, TORN) == ["nonblocking", "nonblocking"]
-    assert look.result().error.startswith("torn: ")
-
-
 def test_a_main_thread_without_frames_is_looked_at_again_and_then_believed(process: Process) -> None:
     look = a_look()
     for _ in range(3):
@@ -102,13 +96,6 @@ def test_a_stopped_process_is_never_paused(process: Process) -> None:
     assert methods(a_look(native=True), TORN) == ["nonblocking", "nonblocking"]
 
 
-def test_one_that_is_stopped_meanwhile_is_not_paused_either(process: Process) -> None:
-    look = a_look()
-    look.command()
-    process.state = "T"
-    assert methods(look, TORN) == ["nonblocking", "nonblocking"]
-
-
 def test_a_process_that_another_tracer_holds_is_read_without_one(process: Process) -> None:
     """The kernel refuses a second tracer, or its stop is the first one's; reading memory needs none."""
     for said in (b"Error: Operation not permitted (os error 1)", b"Error: unexpected waitpid result: Stopped"):
@@ -119,15 +106,6 @@ def test_a_process_that_another_tracer_holds_is_read_without_one(process: Proces
         look.command()
         look.take(0, answer("f"), b"")
         assert (look.result().method, look.result().error) == ("nonblocking", "")
-
-
-def test_a_tracer_that_comes_last_leaves_what_was_said_before(process: Process) -> None:
-    look = a_look()
-    for said in (TORN, TORN, b"Error: unexpected waitpid result: Stopped"):
-        look.command()
-        look.take(1, b"", said)
-    assert look.finished
-    assert look.result().error.startswith("torn: ")
 
 
 def test_a_pause_that_has_passed_is_not_its_state(process: Process) -> None:
@@ -199,28 +177,3 @@ def test_sudo_that_refuses_is_remembered_and_quoted(process: Process) -> None:
     second.command()
     second.take(1, b"", DENIED)
     assert second.finished
-
-
-def test_a_dump_in_time_is_kept_when_a_later_try_fails(process: Process) -> None:
-    look = a_look()
-    look.command()
-    look.take(0, answer(), b"")
-    look.command()
-    look.take(1, b"", TORN)
-    assert look.result().error == ""
-
-
-def test_a_deadline_is_a_timeout(process: Process) -> None:
-    look = a_look()
-    look.command()
-    look.take(None, b"", b"")
-    assert look.finished
-    assert look.result().error.startswith("timeout: ")
-
-
-def test_an_answer_that_is_none_is_torn(process: Process) -> None:
-    look = a_look(blocking=False)
-    while not look.finished:
-        look.command()
-        look.take(0, b"[{", b"")
-    assert look.result().error.startswith("torn: ")

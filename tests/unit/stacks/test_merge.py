@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.phrasing import folded
 from hangtop.diagnosis.stacks import Merged, as_folded, as_text, merge
-from hangtop.diagnosis.stacks.tree import TreeNode, grow
+from hangtop.diagnosis.stacks.merge import TreeNode, grow
 from tests.support.stacks import SCRIPT, TORCH, dump, main_dump, scenario
 
 ALL_REDUCE = f"all_reduce {TORCH}/distributed/distributed_c10d.py:2806"
@@ -34,14 +34,6 @@ def test_the_smallest_group_comes_first_and_names_the_odd_one() -> None:
     assert not any(line.differs for line in merged.groups[2].lines)
     assert reader.lines[-1].text.startswith("<module>")
     assert not reader.lines[-1].differs
-
-
-def test_the_tree_branches_where_ranks_part() -> None:
-    tree = merge(sixty_four()).trees["main"]
-    assert tree.folded == "0-63"
-    [shared] = tree.children
-    assert len(shared.frames) >= 3
-    assert [child.folded for child in shared.children] == ["5", "37", "0-4,6-36,38-63"]
 
 
 def test_data_workers_have_a_tree_of_their_own() -> None:
@@ -96,11 +88,6 @@ def test_text_for_a_report() -> None:
     assert "\n  > Shards.read_shard (scenarios.py:" in text
 
 
-def test_folded_stacks_count_looks() -> None:
-    counts = sorted(int(line.rpartition(" ")[2]) for line in as_folded(merge(sixty_four())).splitlines())
-    assert counts == [1, 1, 62]
-
-
 STACKS = st.lists(
     st.tuples(st.integers(0, 9), st.lists(st.sampled_from("abc"), max_size=6).map(tuple)), max_size=30
 )  # fmt: skip
@@ -127,13 +114,3 @@ def _ends(node: TreeNode, above: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 
 NAMES = st.sampled_from([ALL_REDUCE, STEP, f"load {SCRIPT}:9", f"a;b {SCRIPT}:1"])
-
-
-@given(st.lists(st.tuples(st.integers(0, 5), st.lists(NAMES, max_size=4), st.floats(0, 9)), max_size=20))
-def test_every_rank_is_in_one_group(looks: list[tuple[int, list[str], float]]) -> None:
-    merged = merge([(rank, main_dump(*frames, at=at)) for rank, frames, at in looks])
-    members = [rank for group in merged.groups for rank in group.ranks]
-    assert sorted(members) == sorted({rank for rank, _, _ in looks})
-    assert [len(group.ranks) for group in merged.groups] == sorted(len(group.ranks) for group in merged.groups)
-    counts = [line.rpartition(" ")[2] for line in as_folded(merged).splitlines()]
-    assert sum(map(int, counts)) == len(looks)

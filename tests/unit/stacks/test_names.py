@@ -65,14 +65,6 @@ def test_a_forked_process_ends_at_its_fork() -> None:
     assert own(frames) == (frames[0],)
 
 
-@pytest.mark.parametrize(
-    ("ranks", "text"),
-    [((), ""), ((3,), "3"), ((0, 1, 2, 5), "0-2,5"), ((9, 7, 8, 8), "7-9"), ((0, 2, 4), "0,2,4")],
-)
-def test_sets_of_ranks(ranks: tuple[int, ...], text: str) -> None:
-    assert folded(ranks) == text
-
-
 @given(st.sets(st.integers(0, 3000), min_size=1))
 def test_sets_of_ranks_come_back(ranks: set[int]) -> None:
     assert parse_ranks(folded(ranks)) == ranks
@@ -82,12 +74,3 @@ def test_sets_of_ranks_come_back(ranks: set[int]) -> None:
 def test_what_is_no_set_of_ranks(text: str) -> None:
     with pytest.raises(ValueError, match="no ra"):
         parse_ranks(text)
-
-
-@given(st.text(max_size=30))
-def test_any_text_is_a_set_of_ranks_or_an_error(text: str) -> None:
-    try:
-        found = parse_ranks(text)
-    except ValueError:
-        return
-    assert parse_ranks(folded(found)) == found

@@ -31,11 +31,6 @@ def test_who_sleeps_there_or_is_elsewhere_in_it_waits(inner: tuple[str, ...], sy
     assert (doing.kind, doing.op, doing.waits) == ("collective", "all_gather_object", "peers")
 
 
-def test_native_frames_that_wait_for_the_gpu_further_in_say_more() -> None:
-    look = main_dump("cudaStreamSynchronize libcudart.so.12", PACKS, GATHER, STEP, syscall="none")
-    assert activity([look._replace(state="R")]).kind != "code"
-
-
 def gathering(state: str, syscall: str, cores: float) -> Sketch:
     """All four ranks are met there in every look, and nothing else is seen to move."""
     inner = f"_tensor_to_object {c10d('x')[0].partition(' ')[2]}"

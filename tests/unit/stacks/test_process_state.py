@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.processes import capabilities, process_state, socket_tables
-from collectors.node.stacks import tracing
+from collectors.node.processes import capabilities, process_state
+from collectors.node.stacks import look
 
 
 def make_process(folder: Path, *, stat: str, **others: str) -> Path:
@@ -36,13 +36,6 @@ def test_state_and_cpu_time_despite_parentheses_in_the_name(tmp_path: Path) -> N
 
 def test_a_process_that_is_gone(tmp_path: Path) -> None:
     assert process_state.of(7, str(tmp_path)) is None
-
-
-def test_what_may_not_be_seen_is_empty(tmp_path: Path) -> None:
-    make_process(tmp_path, stat=STAT, wchan="0")
-    seen = process_state.of(7, str(tmp_path))
-    assert seen is not None
-    assert (seen.wchan, seen.syscall, seen.waiting_on) == ("", "", "")
 
 
 @pytest.mark.parametrize(
@@ -108,54 +101,6 @@ def test_the_one_process_whose_end_a_call_waits_for(tmp_path: Path, call: str, a
     assert (seen.syscall, seen.waiting_on) == (call, waiting_on)
 
 
-def test_a_call_without_a_name_keeps_its_number(tmp_path: Path) -> None:
-    make_process(tmp_path, stat=STAT, syscall="9999 0x3\n")
-    seen = process_state.of(7, str(tmp_path))
-    assert seen is not None
-    assert seen.syscall == "9999"
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("0100007F:1F90", "127.0.0.1:8080"),
-        ("0000000000000000FFFF00000100007F:0016", "127.0.0.1:22"),
-        ("00000000000000000000000001000000:0016", "[::1]:22"),
-    ],
-)
-def test_addresses_of_proc_net_tcp(text: str, shown: str) -> None:
-    assert socket_tables.address(text) == shown
-
-
-@pytest.mark.parametrize("text", ["", "zz:1", "01:1", "0100007F:xyz"])
-def test_what_is_no_address(text: str) -> None:
-    with pytest.raises(ValueError, match=r"."):
-        socket_tables.address(text)
-
-
-def test_names_of_calls_are_unique_on_each_architecture() -> None:
-    for machine in ("x86_64", "aarch64"):
-        numbers = process_state.call_names(machine)
-        assert len(set(numbers.values())) == len(numbers)
-        assert "futex" in numbers.values()
-    assert process_state.call_names("s390x") == {}
-
-
-def test_the_kernels_stack(tmp_path: Path) -> None:
-    make_process(tmp_path, stat=STAT, stack="[<0>] nfs_wait_bit_killable+0x1a/0x90\n[<0>] __wait_on_bit+0x2c/0x90\n")
-    assert process_state.kernel_stack(7, str(tmp_path)) == ["nfs_wait_bit_killable", "__wait_on_bit"]
-    assert process_state.kernel_stack(8, str(tmp_path)) == []
-
-
-def test_children_of_all_threads(tmp_path: Path) -> None:
-    process = make_process(tmp_path, stat=STAT)
-    for thread, text in (("7", "11 12 "), ("9", "13 "), ("10", "")):
-        (process / "task" / thread).mkdir(parents=True)
-        (process / "task" / thread / "children").write_text(text)
-    assert sorted(process_state.children(7, str(tmp_path))) == [11, 12, 13]
-    assert process_state.children(8, str(tmp_path)) == []
-
-
 def make_node(folder: Path, scope: str | None, uid: int) -> str:
     make_process(folder, stat=STAT, status=f"Name:\tpy\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\nNSpid:\t7\t1\n")
     if scope is not None:
@@ -185,13 +130,13 @@ def test_the_way_out_fits_the_node(
     proc = make_node(tmp_path, scope, owner)
     monkeypatch.setattr(os, "geteuid", lambda: own)
     monkeypatch.setattr(capabilities, "has", lambda _number: True)
-    assert words in tracing.way_out(7, proc)
+    assert words in look.way_out(7, proc)
 
 
 def test_root_without_the_capability_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(capabilities, "has", lambda _number: False)
-    assert "CAP_SYS_PTRACE" in tracing.way_out(7, make_node(tmp_path, "0", 0))
+    assert "CAP_SYS_PTRACE" in look.way_out(7, make_node(tmp_path, "0", 0))
 
 
 @pytest.mark.parametrize(

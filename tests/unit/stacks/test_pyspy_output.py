@@ -71,13 +71,6 @@ def test_of_the_ranks_of_a_group_numbers_alone_leave_the_node() -> None:
     assert arguments(numbers, names) == [{"ranks": "[0, 1, 12]"}, {}]
 
 
-@pytest.mark.parametrize(("limit", "told"), [("8", True), ("2.5", True), ("None", False), ("'hunter2'", False)])
-def test_of_how_long_a_wait_for_a_child_may_last_a_number_alone_leaves_the_node(limit: str, told: bool) -> None:
-    waits = frame("Popen.communicate", "/usr/lib/python3.11/subprocess.py", timeout=limit, input="'hunter2'")
-    assert arguments(waits) == [{"timeout": limit} if told else {}]
-    assert arguments(frame("ask", "/home/ada/subprocesses.py", timeout=limit)) == [{}]
-
-
 @pytest.mark.parametrize(
     ("placed", "named", "given"),
     [
