@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from hangtop.diagnosis.collectives.groups import WHOLE_NAME
 from hangtop.diagnosis.finding import WaitBox
-from hangtop.diagnosis.groups.groups import WHOLE_NAME
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import count, of_several, ranks_text
 from hangtop.diagnosis.verdict.wait_tree import BLAMED, ChainRow, chain_rows

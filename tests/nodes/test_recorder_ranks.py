@@ -19,8 +19,8 @@ import pytest
 from collectors.fleet.local import Local
 from collectors.formats import flight_recorder
 from collectors.probes.recorder.fetch import Dump, fetch
-from hangtop.diagnosis.groups.grid import grids
-from hangtop.diagnosis.groups.recorder import match
+from hangtop.diagnosis.collectives.grid import grids
+from hangtop.diagnosis.collectives.recorder import match
 from hangtop.diagnosis.job import Job
 
 pytestmark = pytest.mark.torch

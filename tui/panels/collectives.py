@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable, Iterable
 
-from hangtop.diagnosis.groups.grid import grids
-from hangtop.diagnosis.groups.table import CollectiveGrid, GridLine, State
+from hangtop.diagnosis.collectives.grid import CollectiveGrid, GridLine, State, grids
 from hangtop.diagnosis.phrasing import folded
 from tui.looks.format import UNKNOWN, age, plural
 from tui.looks.text import fit

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.collectives.vote import vote
 from hangtop.diagnosis.evidence.event_fields import number_of, numbers_of, text_of, words_of
 from hangtop.diagnosis.evidence.events import lines, said
 from hangtop.diagnosis.finding import Finding
-from hangtop.diagnosis.groups.vote import vote
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import listed, ranks_text
 from hangtop.diagnosis.roster import homes

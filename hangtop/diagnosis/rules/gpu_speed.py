@@ -1,4 +1,4 @@
-"""A GPU that is slower than its peers: throttled, or on a narrow link."""
+"""GPUs that are slower than their peers: throttled, or on a narrow PCIe link."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
 from collectors.samples.gpus import GpuSample
-from hangtop.diagnosis.evidence.devices import GpuLook, gpu_name, newest, ranks_on_gpu
+from hangtop.diagnosis.evidence.devices import GpuLook, newest
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Gpu, Job, Look
 from hangtop.diagnosis.peers import median_without
 from hangtop.diagnosis.phrasing import listed
+from hangtop.diagnosis.rules.hardware import on_gpu
 from hangtop.diagnosis.tables.thresholds import (
     BAD_EVENT_REASONS,
     LATE_LOOKS,
@@ -21,10 +22,9 @@ from hangtop.diagnosis.tables.thresholds import (
 )
 
 LAST_LOOKS = 8
-"""Samples back: what was cured is not reported."""
-FEW = 256
-"""GPUs whose last samples are all read. Of more, those are read whose newest sample shows something, and as many
-others, spread evenly, for what is usual: past samples are kept packed."""
+"""Samples back that count: what was cured is not reported."""
+SPREAD = 256
+"""GPUs, spread evenly over a large job, whose samples tell what is usual."""
 BAD_BITS = sum(BAD_EVENT_REASONS)
 
 
@@ -34,8 +34,7 @@ def gpu_throttled(job: Job) -> Iterator[Finding]:
     Needs utilisation, SM clock and event reasons of nvidia-smi in two samples or more. Without slower peers to compare
     with (a whole rack on its power brake), the clock must be far under the GPU's own maximum.
     """
-    suspects = [row for row in newest(job) if _is_loaded(row.sample) and _is_bad(row.sample)]
-    for (node, gpu, *_), looks in _loaded(_read(job, suspects)):
+    for (node, gpu, *_), looks in _loaded(row for row in newest(job) if _is_loaded(row.sample) and _is_bad(row.sample)):
         bad = [look for look in looks if _is_bad(look.value)]
         clock, own = _clock(bad), _clock(looks)
         if len(bad) < LATE_LOOKS or len(bad) * 2 < len(looks) or clock is None or own is None:
@@ -49,13 +48,16 @@ def gpu_throttled(job: Job) -> Iterator[Finding]:
         last = bad[-1].value
         reasons = listed([text for bit, text in BAD_EVENT_REASONS.items() if (last.event_reasons or 0) & bit])
         against = f"its peers run at {others:.0f}" if slower else f"its maximum is {top}"
-        yield Finding(
-            "gpu_throttled", "warning", 0.9 if slower else 0.75,
-            f"GPU {gpu.index} on {node.name} runs at {clock:.0f} MHz, {against}: {reasons}",
-            ranks=ranks_on_gpu(job, node, gpu.index), nodes=(node.name,), gpus=(gpu_name(node, gpu),),
-            evidence=(Evidence(f"nvidia-smi on {node.name}", bad[-1].at, _row(gpu, last)),),
-            advice="Every rank waits for the slowest GPU. Check cooling, power supply and power cap of this one; move "
-            "the job off it.",
+        proof = (
+            f"GPU {gpu.index}: {last.utilization} %, {last.sm_clock} MHz, {last.power} W, {last.temperature} °C, "
+            f"clocks_event_reasons {last.event_reasons or 0:#x}"
+        )
+        yield on_gpu(
+            job, node, gpu, "gpu_throttled", "warning", 0.9 if slower else 0.75,
+            f"runs at {clock:.0f} MHz, {against}: {reasons}",
+            Evidence(f"nvidia-smi on {node.name}", bad[-1].at, proof),
+            "Every rank waits for the slowest GPU. Check cooling, power supply and power cap of this one; move the job "
+            "off it.",
         )  # fmt: skip
 
 
@@ -64,8 +66,7 @@ def gpu_pcie_degraded(job: Job) -> Iterator[Finding]:
 
     Needs the PCIe columns of nvidia-smi under load: links fall back when idle.
     """
-    suspects = [row for row in newest(job) if _is_loaded(row.sample) and _is_narrow(row)]
-    for (node, gpu, *_), looks in _loaded(_read(job, suspects)):
+    for (node, gpu, *_), looks in _loaded(row for row in newest(job) if _is_loaded(row.sample) and row.gpu.facts):
         wrong = []
         for what, top, values in (
             ("generation", gpu.facts and gpu.facts.pcie_gen_max, [look.value.pcie_gen for look in looks]),
@@ -75,18 +76,12 @@ def gpu_pcie_degraded(job: Job) -> Iterator[Finding]:
             if top and len(known) >= LATE_LOOKS and max(known) < top:
                 wrong.append(f"{what} {known[-1]} of {top}")
         if wrong:
-            yield Finding(
-                "gpu_pcie_degraded", "warning", 0.8,
-                f"GPU {gpu.index} on {node.name} has a slow PCIe link under load: {listed(wrong)}",
-                ranks=ranks_on_gpu(job, node, gpu.index), nodes=(node.name,), gpus=(gpu_name(node, gpu),),
-                evidence=(Evidence(f"nvidia-smi on {node.name}", looks[-1].at, f"PCIe {listed(wrong)}"),),
-                advice="Reseat the card or its riser; compare with the other nodes: a slot may be built that way.",
+            yield on_gpu(
+                job, node, gpu, "gpu_pcie_degraded", "warning", 0.8,
+                f"has a slow PCIe link under load: {listed(wrong)}",
+                Evidence(f"nvidia-smi on {node.name}", looks[-1].at, f"PCIe {listed(wrong)}"),
+                "Reseat the card or its riser; compare with the other nodes: a slot may be built that way.",
             )  # fmt: skip
-
-
-def _read(job: Job, suspects: Sequence[GpuLook]) -> Sequence[GpuLook]:
-    """All GPUs where they are few, else those that are suspect by their newest sample."""
-    return newest(job) if len(newest(job)) <= FEW else suspects
 
 
 def _loaded(rows: Iterable[GpuLook]) -> Iterator[tuple[GpuLook, Sequence[Look[GpuSample]]]]:
@@ -97,9 +92,9 @@ def _loaded(rows: Iterable[GpuLook]) -> Iterator[tuple[GpuLook, Sequence[Look[Gp
 
 
 def _usual_clocks(job: Job) -> dict[str, list[float]]:
-    """Clocks under load by model, in order; where the job has more than :data:`FEW` GPUs, of about as many."""
+    """Clocks under load by model, in order."""
     peers: dict[str, list[float]] = defaultdict(list)
-    for row, looks in _loaded(newest(job)[:: len(newest(job)) // FEW | 1]):
+    for row, looks in _loaded(newest(job)[:: len(newest(job)) // SPREAD | 1]):
         clock = _clock(looks)
         if clock is not None:
             peers[_model(row.gpu)].append(clock)
@@ -114,18 +109,6 @@ def _is_bad(sample: GpuSample) -> bool:
     return bool((sample.event_reasons or 0) & BAD_BITS)
 
 
-def _is_narrow(row: GpuLook) -> bool:
-    """Its link is under its maximum now: one that was seen at its best is not degraded."""
-    facts, sample = row.gpu.facts, row.sample
-    return facts is not None and (
-        _is_under(sample.pcie_gen, facts.pcie_gen_max) or _is_under(sample.pcie_width, facts.pcie_width_max)
-    )
-
-
-def _is_under(value: int | None, top: int | None) -> bool:
-    return value is not None and top is not None and value < top
-
-
 def _clock(looks: Iterable[Look[GpuSample]]) -> float | None:
     clocks = [look.value.sm_clock for look in looks if look.value.sm_clock is not None]
     return median(clocks) if clocks else None
@@ -133,10 +116,3 @@ def _clock(looks: Iterable[Look[GpuSample]]) -> float | None:
 
 def _model(gpu: Gpu) -> str:
     return gpu.facts.name if gpu.facts else ""
-
-
-def _row(gpu: Gpu, sample: GpuSample) -> str:
-    return (
-        f"GPU {gpu.index}: {sample.utilization} %, {sample.sm_clock} MHz, {sample.power} W, {sample.temperature} °C, "
-        f"clocks_event_reasons {sample.event_reasons or 0:#x}"
-    )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
+from collectors.samples.gpus import GpuSample
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.devices import gpu_at, gpu_name, gpus_in, newest, ranks_on_gpu
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of
@@ -28,22 +30,38 @@ SEVERITY: dict[str, Severity] = {
     "hardware": "critical", "driver": "critical", "application": "warning", "consequence": "info", "info": "info",
 }  # fmt: skip
 """Of Xids, by their kind."""
-NO_ACTION = frozenset({"none", "n/a", "unknown", "not supported"})
+NO_ACTION = frozenset({"", "none", "n/a", "unknown", "not supported"})
 CROWD = 4
 """Processes a core that want to run: with more of them whatever is asked answers late."""
 DRIVER_SILENCE = 10.0
 """Seconds of silence of nvidia-smi that are no slow start any more: where nothing keeps the driver loaded, every GPU
 is woken up first."""
 DRAIN = "Drain the node, reset the GPU or restart the node; replace the GPU if it comes again."
-HARDWARE: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("nvlink_errors", re.compile(r"nvlink", re.IGNORECASE)),
-    ("gpu_ecc", re.compile(r"uncorrectable|\becc\b", re.IGNORECASE)),
-    ("gpu_lost", re.compile(r"gpu is lost|fallen off|unrecoverable|device\b.*\blost|gpu hang", re.IGNORECASE)),
+FABRIC = (
+    "The NVLink fabric is not up: look at Fabric Manager and IMEX on the node; their versions must be the driver's."
 )
-"""Words of CUDA's errors that no program can cause (cudaErrorECCUncorrectable, cudaErrorNvlinkUncorrectable …)."""
+CUDA_HARDWARE: tuple[tuple[str, re.Pattern[str], str], ...] = (
+    ("nvlink_fabric_down", re.compile(r"system not yet initialized|\berror 802\b", re.IGNORECASE), FABRIC),
+    ("nvlink_errors", re.compile(r"nvlink", re.IGNORECASE), DRAIN),
+    ("gpu_ecc", re.compile(r"uncorrectable|\becc\b", re.IGNORECASE), DRAIN),
+    ("gpu_lost", re.compile(r"gpu is lost|fallen off|unrecoverable|device\b.*\blost|gpu hang", re.IGNORECASE), DRAIN),
+)
+"""Words of CUDA's errors that no program can cause (cudaErrorECCUncorrectable, cudaErrorSystemNotReady …)."""
 TELL_CUDA_ERRORS = (
     "torch.cuda_error", "torch.watchdog_error", "nccl.warn", "python.exception", "process.signal", "nccl_tests.failed",
 )  # fmt: skip
+
+
+def on_gpu(
+    job: Job, node: Node, gpu: Gpu, kind: str, severity: Severity, weight: float, text: str, proof: Evidence,
+    advice: str = DRAIN,
+) -> Finding:  # fmt: skip
+    """A finding about one GPU; ``text`` goes on after ``GPU 3 on node4``."""
+    return Finding(
+        kind, severity, weight, f"GPU {gpu.index} on {node.name} {text}",
+        ranks=ranks_on_gpu(job, node, gpu.index), nodes=(node.name,), gpus=(gpu_name(node, gpu),), evidence=(proof,),
+        advice=advice,
+    )  # fmt: skip
 
 
 def gpu_lost(job: Job) -> Iterator[Finding]:
@@ -56,23 +74,22 @@ def gpu_lost(job: Job) -> Iterator[Finding]:
         lost: dict[str, list[Evidence]] = defaultdict(list)
         for gpu in node.gpus:
             if gpu.fault is not None:
-                lost[f"{name}:{gpu.index}"].append(Evidence(f"nvidia-smi on {name}", None, gpu.fault.text))
+                lost[gpu_name(node, gpu)].append(Evidence(f"nvidia-smi on {name}", None, gpu.fault.text))
         if node.gpu_fault is not None and LOST_WORDS.search(node.gpu_fault.text):
             index = gpu_at(node, node.gpu_fault.bus_id)
-            gpu_named = "" if index is None else f"{name}:{index}"
-            lost[gpu_named].append(Evidence(f"nvidia-smi on {name}", None, node.gpu_fault.text))
+            where = "" if index is None else f"{name}:{index}"
+            lost[where].append(Evidence(f"nvidia-smi on {name}", None, node.gpu_fault.text))
         for event in events_on(job, node, "kernel.xid"):
             if number_of(event, "code") == LOST_XID:
                 lost[next(iter(gpus_in(job, [event])), "")].append(event_line(event))
-        for gpu_named, evidence in sorted(lost.items()):
-            index_named = gpu_named.rpartition(":")[2] if gpu_named.count(":") == 1 else ""
-            ranks = ranks_on_gpu(job, node, int(index_named)) if index_named.isdecimal() else ()
+        for where, evidence in sorted(lost.items()):
+            number = where.removeprefix(f"{name}:")
+            ranks = ranks_on_gpu(job, node, int(number)) if number.isdecimal() else ()
             used = f", which {ranks_text(ranks)} {'uses' if len(ranks) == 1 else 'use'}," if ranks else ""
-            which = f"GPU {gpu_named.partition(':')[2]}" if gpu_named else "a GPU"
             yield Finding(
-                "gpu_lost", "critical", 0.97 if len(evidence) > 1 else 0.93, f"{which} on {name}{used} is lost",
-                ranks=ranks, nodes=(name,), gpus=(gpu_named,) if gpu_named else (), evidence=tuple(evidence),
-                advice=DRAIN,
+                "gpu_lost", "critical", 0.97 if len(evidence) > 1 else 0.93,
+                f"{f'GPU {number}' if where else 'a GPU'} on {name}{used} is lost",
+                ranks=ranks, nodes=(name,), gpus=(where,) if where else (), evidence=tuple(evidence), advice=DRAIN,
             )  # fmt: skip
 
 
@@ -87,13 +104,13 @@ def gpu_driver_hung(job: Job) -> Iterator[Finding]:
         source = node.sources.get("gpus")
         if source is None or source.state != "late" or node.link not in ("live", "limited"):
             continue
-        if job.now - source.since < DRIVER_SILENCE or _is_starved(node):
+        silence = job.now - source.since
+        if silence < DRIVER_SILENCE or _is_starved(node):
             continue
         yield Finding(
             "gpu_driver_hung", "critical", 0.85,
-            f"nvidia-smi on {name} has not answered for {duration(max(0.0, job.now - source.since))}: the driver hangs",
-            ranks=tuple(rank.rank for rank in job.ranks_of(name) if rank.gone_at is None),
-            nodes=(name,),
+            f"nvidia-smi on {name} has not answered for {duration(silence)}: the driver hangs",
+            ranks=tuple(rank.rank for rank in job.ranks_of(name) if rank.gone_at is None), nodes=(name,),
             evidence=(Evidence(f"nvidia-smi on {name}", source.since, source.why or "no row within its deadline"),),
             advice="Look for Xid lines in the kernel log. A driver that hangs needs the node restarted.",
         )  # fmt: skip
@@ -102,8 +119,9 @@ def gpu_driver_hung(job: Job) -> Iterator[Finding]:
 def _is_starved(node: Node) -> bool:
     """The node has no time: sources that ask no driver are late too, or far more processes want to run than can."""
     crowded = node.load is not None and node.host is not None and node.load.running > CROWD * max(1, node.host.cpus)
-    others = (state for name, state in node.sources.items() if name in ("ranks", "host", "network"))
-    return crowded or any(state.state == "late" for state in others)
+    return crowded or any(
+        node.sources[name].state == "late" for name in ("ranks", "host", "network") if name in node.sources
+    )
 
 
 def gpu_xid(job: Job) -> Iterator[Finding]:
@@ -115,8 +133,7 @@ def gpu_xid(job: Job) -> Iterator[Finding]:
         node = job.nodes[name]
         codes: dict[tuple[int, str], list[Evidence]] = defaultdict(list)
         for event in events_on(job, node, "kernel.xid"):
-            code = number_of(event, "code")
-            before = EARLIER_XID.search(text_of(event, "detail"))
+            code, before = number_of(event, "code"), EARLIER_XID.search(text_of(event, "detail"))
             if code in CONSEQUENT_XIDS and before is not None:
                 code = int(before.group(1))
             if code is not None and code != LOST_XID:
@@ -133,6 +150,55 @@ def gpu_xid(job: Job) -> Iterator[Finding]:
             )  # fmt: skip
 
 
+class SampleFault(NamedTuple):
+    """A fault that one row of nvidia-smi tells: the kind, and what to read of the newest and the oldest sample."""
+
+    kind: str
+    words: Callable[[GpuSample, GpuSample], str]
+    """What is wrong; empty for nothing."""
+    critical: Callable[[GpuSample, GpuSample], bool]
+    column: str
+    text: str
+
+
+def _ecc(now: GpuSample, first: GpuSample) -> str:
+    grown = _grown(now, first)
+    words = [
+        *([f"{now.ecc_uncorrected} uncorrected"] if now.ecc_uncorrected else []),
+        *([f"{grown} of them while watched"] if grown else []),
+        *(["SRAM threshold exceeded"] if now.sram_threshold_exceeded else []),
+    ]
+    return ", ".join(words)
+
+
+def _grown(now: GpuSample, first: GpuSample) -> int:
+    return (now.ecc_uncorrected or 0) - (first.ecc_uncorrected or 0)
+
+
+def _rows(now: GpuSample, _: GpuSample) -> str:
+    many = (now.remapped_uncorrectable or 0) > REMAPPED_ROWS_UNCORRECTABLE
+    return listed([
+        *(["a row could not be remapped"] if now.remap_failure else []),
+        *(["a remap waits for a reset"] if now.remap_pending else []),
+        *([f"{now.remapped_uncorrectable} rows are remapped"] if many else []),
+    ])  # fmt: skip
+
+
+def _action(now: GpuSample, _: GpuSample) -> str:
+    action = now.recovery_action.strip()
+    return "" if action.strip("[]").lower() in NO_ACTION else action
+
+
+SAMPLE_FAULTS = (
+    SampleFault("gpu_ecc", _ecc, lambda now, first: bool(_grown(now, first) or now.sram_threshold_exceeded),
+                "ecc.errors.uncorrected.volatile", "has uncorrectable memory errors"),
+    SampleFault("gpu_row_remap", _rows, lambda now, _: bool(now.remap_failure), "remapped_rows",
+                "has memory rows to remap"),
+    SampleFault("gpu_needs_reset", _action, lambda *_: False, "gpu_recovery_action",
+                "is to be recovered, says the driver"),
+)  # fmt: skip
+
+
 def gpu_memory_errors(job: Job) -> Iterator[Finding]:
     """gpu_ecc, gpu_row_remap, gpu_needs_reset: by nvidia-smi's columns of errors, remapped rows and what it recommends.
 
@@ -140,57 +206,36 @@ def gpu_memory_errors(job: Job) -> Iterator[Finding]:
     that come while the job is watched are critical. Needs driver 560 for the recommended action.
     """
     for node, gpu, at, sample in newest(job):
-        source = f"nvidia-smi on {node.name}"
-        if sample.ecc_uncorrected or sample.sram_threshold_exceeded:
-            grown = (sample.ecc_uncorrected or 0) - (gpu.looks[0].value.ecc_uncorrected or 0)
-            text = f"{sample.ecc_uncorrected} uncorrected" + (f", {grown} of them while watched" if grown else "")
-            text += ", SRAM threshold exceeded" if sample.sram_threshold_exceeded else ""
-            severe = bool(grown or sample.sram_threshold_exceeded)
-            proof = Evidence(source, at, f"ecc.errors.uncorrected.volatile {sample.ecc_uncorrected}")
-            yield _of_gpu(job, node, gpu, "gpu_ecc", severe, 0.9 if severe else 0.6,
-                          f"has uncorrectable memory errors: {text}", proof)  # fmt: skip
-        many = (sample.remapped_uncorrectable or 0) > REMAPPED_ROWS_UNCORRECTABLE
-        wrong = [
-            *(["a row could not be remapped"] if sample.remap_failure else []),
-            *(["a remap waits for a reset"] if sample.remap_pending else []),
-            *([f"{sample.remapped_uncorrectable} rows are remapped"] if many else []),
-        ]
-        if wrong:
-            yield _of_gpu(job, node, gpu, "gpu_row_remap", bool(sample.remap_failure), 0.9,
-                          f"has memory rows to remap: {listed(wrong)}",
-                          Evidence(source, at, f"remapped_rows: {listed(wrong)}"))  # fmt: skip
-        action = sample.recovery_action.strip()
-        if action and action.strip("[]").lower() not in NO_ACTION:
-            yield _of_gpu(job, node, gpu, "gpu_needs_reset", False, 0.85,
-                          f"is to be recovered, says the driver: {action}",
-                          Evidence(source, at, f"gpu_recovery_action {action}"))  # fmt: skip
-
-
-def _of_gpu(
-    job: Job, node: Node, gpu: Gpu, kind: str, critical: bool, weight: float, text: str, proof: Evidence
-) -> Finding:
-    return Finding(
-        kind, "critical" if critical else "warning", weight, f"GPU {gpu.index} on {node.name} {text}",
-        ranks=ranks_on_gpu(job, node, gpu.index), nodes=(node.name,), gpus=(gpu_name(node, gpu),), evidence=(proof,),
-        advice=DRAIN,
-    )  # fmt: skip
+        first = gpu.looks[0].value
+        for fault in SAMPLE_FAULTS:
+            if words := fault.words(sample, first):
+                critical = fault.critical(sample, first)
+                proof = Evidence(f"nvidia-smi on {node.name}", at, f"{fault.column}: {words}")
+                weight = (
+                    0.85 if fault.kind == "gpu_needs_reset" else 0.9 if critical or fault.kind != "gpu_ecc" else 0.6
+                )
+                yield on_gpu(job, node, gpu, fault.kind, "critical" if critical else "warning",
+                              weight, f"{fault.text}: {words}", proof)  # fmt: skip
 
 
 def cuda_hardware(job: Job) -> Iterator[Finding]:
-    """gpu_ecc, gpu_lost and nvlink_errors by CUDA's own errors, whoever prints them.
+    """gpu_ecc, gpu_lost, nvlink_errors and nvlink_fabric_down by CUDA's own errors, whatever prints them.
 
-    Needs torch's, NCCL's or an exception's words; which GPU it was, the kernel log and nvidia-smi tell.
+    Needs torch's, NCCL's or an exception's words; which GPU it was, the kernel log and nvidia-smi tell. NCCL's failure
+    to bind NVLS memory (CUDA error 401) is the fabric's, too.
     """
     found: dict[str, list[LogEvent]] = defaultdict(list)
     for event in (event for kind in TELL_CUDA_ERRORS for event in said(job, kind)):
-        if kind := hardware_kind(_cuda_told(event)):
+        nvls = text_of(event, "signature") == "nvls" and "401" in event.text
+        if kind := "nvlink_fabric_down" if nvls else hardware_kind(_cuda_error(event)):
             found[kind].append(event)
+    advice = {kind: text for kind, _, text in CUDA_HARDWARE}
     for kind, events in sorted(found.items()):
+        told = _cuda_error(events[0]).removeprefix("CUDA error: ") or "NVLink SHARP memory cannot be bound (error 401)"
         yield Finding(
-            kind, "critical", 0.9,
-            f"CUDA told {who(ranks_in(events))}: {_cuda_told(events[0]).removeprefix('CUDA error: ')}",
+            kind, "critical", 0.9, f"CUDA told {who(ranks_in(events))}: {told}",
             ranks=ranks_in(events), nodes=hosts_in(job, events), gpus=gpus_in(job, events), evidence=lines(events),
-            advice="Hardware: drain the node, look at the kernel log for the GPU's Xid, reset or replace it.",
+            advice=advice[kind],
         )  # fmt: skip
 
 
@@ -198,17 +243,17 @@ def hardware_kind(error: str) -> str:
     """The kind of finding that an error of CUDA proves by itself; empty where the program may be to blame."""
     if "cuda" not in error.lower():
         return ""
-    return next((kind for kind, pattern in HARDWARE if pattern.search(error)), "")
+    return next((kind for kind, pattern, _ in CUDA_HARDWARE if pattern.search(error)), "")
 
 
-def _cuda_told(event: LogEvent) -> str:
+def _cuda_error(event: LogEvent) -> str:
     """What an event says of an error of CUDA, with that word in front."""
     if event.kind == "python.exception":
         return text_of(event, "message") if text_of(event, "signature") == "cuda" else ""
     if event.kind == "process.signal":
-        thrown = text_of(event, "what").partition("CUDA error: ")[2]
-        return f"CUDA error: {thrown.splitlines()[0]}" if thrown else ""
-    if event.kind == "nccl_tests.failed":
-        return f"CUDA error: {text_of(event, 'error')}" if text_of(event, "what") == "CUDA" else ""
-    error = cuda_error(event)
+        error = text_of(event, "what").partition("CUDA error: ")[2].partition("\n")[0]
+    elif event.kind == "nccl_tests.failed":
+        error = text_of(event, "error") if text_of(event, "what") == "CUDA" else ""
+    else:
+        error = cuda_error(event)
     return f"CUDA error: {error}" if error else ""

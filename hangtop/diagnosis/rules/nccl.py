@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 
 from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.collectives.vote import vote
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
 from hangtop.diagnosis.evidence.events import hosts_in, lines, ranks_in, said, warned
 from hangtop.diagnosis.failures.first import lost_connections
 from hangtop.diagnosis.failures.unheard import nodes_at
 from hangtop.diagnosis.finding import Finding
-from hangtop.diagnosis.groups.vote import vote
 from hangtop.diagnosis.job import Job, Port
 from hangtop.diagnosis.phrasing import duration, listed, of_several, ranks_text, who
 from hangtop.diagnosis.roster import home_of, known_ranks

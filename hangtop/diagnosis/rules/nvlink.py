@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from collectors.samples.gpus import FabricService, GpuFabric
+from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.devices import all_gpus, ranks_on_gpu, ranks_on_node
 from hangtop.diagnosis.evidence.events import event_line, events_on
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job, Look, Node
 from hangtop.diagnosis.phrasing import count, folded, listed
+from hangtop.diagnosis.rules.hardware import on_gpu
 
 SETTLES_S = 60.0
 """Ours: Fabric Manager trains the links of eight GPUs in half a minute."""
 BOOTS_S = 600.0
 """Ours: on a node that has been up for longer nothing is about to join."""
 PENDING = ("Not Started", "In Progress")
-JOINED = "Completed"
+WELL = ("Success", "", "N/A", "[N/A]")
 SICK = ("Unhealthy", "Limited Capacity")
 MANAGER, IMEX = "nvidia-fabricmanager", "nvidia-imex"
+LOGS = {MANAGER: "/var/log/fabricmanager.log", IMEX: "/var/log/nvidia-imex.log"}
 
 
 def nvlink_errors(job: Job) -> Iterator[Finding]:
@@ -29,24 +32,24 @@ def nvlink_errors(job: Job) -> Iterator[Finding]:
     """
     joined = {node.name for node, gpu in all_gpus(job) if any(link.active for link in gpu.nvlinks)}
     for node, gpu in all_gpus(job):
-        grown = {
-            link: {name: number for name, number in counters.items() if number > 0}
+        grown = [
+            f"link {link}: {listed([f'{name} +{number}' for name, number in counters.items() if number > 0])}"
             for link, counters in sorted(gpu.nvlink_grown.items())
-        }
-        words = [f"link {link}: {listed([f'{n} +{v}' for n, v in own.items()])}" for link, own in grown.items() if own]
-        weight = 0.85 if words else 0.6
-        words += [f"link {one.link} is down" for one in gpu.nvlinks if not one.active and node.name in joined]
-        if words:
-            yield Finding(
-                "nvlink_errors", "warning", weight, f"NVLink errors on GPU {gpu.index} of {node.name}: {listed(words)}",
-                ranks=ranks_on_gpu(job, node, gpu.index), nodes=(node.name,), gpus=(f"{node.name}:{gpu.index}",),
-                evidence=(Evidence(f"NVML on {node.name}", job.now, listed(words, most=8)),),
-                advice="Drain the node and reset all GPUs of the NVLink domain; errors that come again are hardware.",
+            if any(number > 0 for number in counters.values())
+        ]
+        down = [f"link {one.link} is down" for one in gpu.nvlinks if not one.active and node.name in joined]
+        if grown or down:
+            yield on_gpu(
+                job, node, gpu, "nvlink_errors", "warning", 0.85 if grown else 0.6,
+                f"has NVLink errors: {listed([*grown, *down])}",
+                Evidence(f"NVML on {node.name}", job.now, listed([*grown, *down], most=8)),
+                "Drain the node and reset all GPUs of the NVLink domain; errors that come again are hardware.",
             )  # fmt: skip
     for name in sorted(set(job.nodes) - joined):
-        links = [link for gpu in job.nodes[name].gpus for link in gpu.nvlinks]
-        if links:
-            text = f"all {count(len(links), 'NVLink')} of {count(len({link.gpu for link in links}), 'GPU')} are down"
+        gpus = [gpu for gpu in job.nodes[name].gpus if gpu.nvlinks]
+        if gpus:
+            links = sum(len(gpu.nvlinks) for gpu in gpus)
+            text = f"all {count(links, 'NVLink')} of {count(len(gpus), 'GPU')} are down"
             yield Finding(
                 "nvlink_errors", "info", 0.4, f"{text} on {name}", ranks=ranks_on_node(job, name), nodes=(name,),
                 evidence=(Evidence(f"NVLinks of {name}", job.now, text),),
@@ -58,8 +61,8 @@ def nvlink_errors(job: Job) -> Iterator[Finding]:
 def fabric_down(job: Job) -> Iterator[Finding]:
     """nvlink_fabric_down: GPUs that are not well in their fabric, or a daemon that is down where devices need it.
 
-    Needs nvidia-smi's fabric fields, for a minute or on a node that has been up for ten; the daemons' states, and
-    devices that show the need: NVSwitches, IMEX channels.
+    Needs nvidia-smi's fabric columns; of daemons, their state (systemctl, nvidia-imex-ctl or /proc) and the devices
+    that show the need: NVSwitches, IMEX channels.
     """
     for name in sorted(job.nodes):
         node = job.nodes[name]
@@ -69,32 +72,32 @@ def fabric_down(job: Job) -> Iterator[Finding]:
             yield _not_joined(job, node, bad, down)
         for service in () if wrong else down:
             if service.needed:
-                effect = (
-                    "ranks of other nodes cannot share memory with it over NVLink" if service.name == IMEX
-                    else "what runs goes on or is aborted, and nothing new may start"
-                )  # fmt: skip
+                effect = "ranks of other nodes cannot share memory with it over NVLink"
+                if service.name != IMEX:
+                    effect = "what runs goes on or is aborted, and nothing new may start"
                 yield Finding(
                     "nvlink_fabric_down", "warning", 0.8,
                     f"{name}: {service.name} is down ({service.said}) where {service.needed} needs it: {effect}",
-                    ranks=ranks_on_node(job, name), nodes=(name,), evidence=(_said(service),),
+                    ranks=ranks_on_node(job, name), nodes=(name,), evidence=(_proof(service),),
                     advice=_remedy([service]),
                 )  # fmt: skip
 
 
 def _not_joined(job: Job, node: Node, bad: Sequence[Look[GpuFabric]], down: Sequence[FabricService]) -> Finding:
     """GPUs whose state in their fabric is not Completed, or not with Success: CUDA does not start on them."""
-    gpus = [look.value.gpu for look in bad]
-    first = bad[0].value
+    gpus, first = [look.value.gpu for look in bad], bad[0].value
+    sick = first.state not in PENDING and first.health in SICK
+    state = first.state if first.state in PENDING else f"{first.state}, {first.status}"
     cause = f", and {down[0].name} is down ({down[0].said})" if down else ""
     which = f"{'GPU' if len(gpus) == 1 else 'GPUs'} {folded(gpus)} {'is' if len(gpus) == 1 else 'are'}"
     told = [f"GPU {f.gpu}: state {f.state}, status {f.status}, health {f.health}" for f in (look.value for look in bad)]
     more = [f"and {count(len(told) - 4, 'GPU')} more"] if len(told) > 4 else []
     return Finding(
-        "nvlink_fabric_down", "warning" if _sick(first) else "critical", 0.9 if down else 0.75,
-        f"{node.name}: {which} not well in the NVLink fabric: {_words(first)}{cause}",
+        "nvlink_fabric_down", "warning" if sick else "critical", 0.9 if down else 0.75,
+        f"{node.name}: {which} not well in the NVLink fabric: {f'health {first.health}' if sick else state}{cause}",
         ranks=tuple(sorted({rank for gpu in gpus for rank in ranks_on_gpu(job, node, gpu)})), nodes=(node.name,),
         gpus=tuple(f"{node.name}:{gpu}" for gpu in gpus),
-        evidence=(*(Evidence("nvidia-smi", bad[0].at, text) for text in (*told[:4], *more)), *map(_said, down)),
+        evidence=(*(Evidence("nvidia-smi", bad[0].at, text) for text in (*told[:4], *more)), *map(_proof, down)),
         advice="Programs on these GPUs fail with CUDA's error 802 (system not yet initialized) until it is. "
         f"{_remedy(down)}",
     )  # fmt: skip
@@ -106,9 +109,12 @@ def service_failed(job: Job) -> Iterator[Finding]:
     Needs systemd's lines, or those of the service's starter.
     """
     for name in sorted(job.nodes):
-        told = list(events_on(job, job.nodes[name], "kernel.fabric_manager"))
-        last = max((at for at, event in enumerate(told) if event.data.get("what") == "started"), default=-1)
-        failed = [event for event in told[last + 1 :] if event.data.get("what") == "service"]
+        failed: list[LogEvent] = []
+        for event in events_on(job, job.nodes[name], "kernel.fabric_manager"):
+            if event.data.get("what") == "started":
+                failed.clear()
+            elif event.data.get("what") == "service":
+                failed.append(event)
         if failed:
             yield Finding(
                 "nvlink_fabric_down", "warning", 0.7, f"{name}: {MANAGER} fails: {failed[0].data.get('why')}",
@@ -120,12 +126,8 @@ def service_failed(job: Job) -> Iterator[Finding]:
 
 
 def _wrong(fabric: GpuFabric) -> bool:
-    failed = fabric.state == JOINED and fabric.status not in ("Success", "", "N/A", "[N/A]")
-    return fabric.state in PENDING or failed or _sick(fabric)
-
-
-def _sick(fabric: GpuFabric) -> bool:
-    return fabric.state not in PENDING and fabric.health in SICK
+    failed = fabric.state == "Completed" and fabric.status not in WELL
+    return fabric.state in PENDING or failed or fabric.health in SICK
 
 
 def _settled(job: Job, node: Node, look: Look[GpuFabric]) -> bool:
@@ -133,13 +135,7 @@ def _settled(job: Job, node: Node, look: Look[GpuFabric]) -> bool:
     return up or job.now - look.at > SETTLES_S or look.value.state not in PENDING
 
 
-def _words(fabric: GpuFabric) -> str:
-    if fabric.state in PENDING:
-        return fabric.state
-    return f"health {fabric.health}" if _sick(fabric) else f"{fabric.state}, {fabric.status}"
-
-
-def _said(service: FabricService) -> Evidence:
+def _proof(service: FabricService) -> Evidence:
     source, colon, rest = service.said.partition(": ")
     return Evidence(source if colon else "/proc", None, f"{service.name}: {rest or service.said}")
 
@@ -148,5 +144,4 @@ def _remedy(down: Sequence[FabricService]) -> str:
     if not down:
         return "Look at the logs of nvidia-fabricmanager, its version (it must be the driver's), and NVLink errors."
     name = down[0].name
-    log = "/var/log/nvidia-imex.log" if name == IMEX else "/var/log/fabricmanager.log"
-    return f"Drain the node, look at {log}, and start it: systemctl restart {name}."
+    return f"Drain the node, look at {LOGS.get(name, LOGS[MANAGER])}, and start it: systemctl restart {name}."

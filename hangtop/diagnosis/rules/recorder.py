@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from hangtop.diagnosis.collectives.edges import WaitEdge
+from hangtop.diagnosis.collectives.recorder import Differs, Matched, Stop, odd_size
+from hangtop.diagnosis.collectives.sources import matched_dumps
+from hangtop.diagnosis.collectives.vote import Vote
+from hangtop.diagnosis.evidence.events import lines, warned
 from hangtop.diagnosis.failures.first import ended_ranks, left_at_exit
 from hangtop.diagnosis.finding import Evidence, Finding
-from hangtop.diagnosis.groups.edges import Waits, last_of
-from hangtop.diagnosis.groups.recorder import Differs, Matched, odd_sizes
-from hangtop.diagnosis.groups.witnesses import matched_dumps
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, listed, ranks_on, ranks_text
 from hangtop.diagnosis.roster import homes
-from hangtop.diagnosis.rules.recorder_text import ends_beyond, of_another_size, other_places
 from hangtop.diagnosis.waits.job_status import JobStatus
+from hangtop.diagnosis.waits.peers import peers_awaited
 
-OWN_GPU = (
-    "Suspect a kernel on that GPU that does not end, or the GPU itself: look at its power, clocks and Xid errors. A "
-    "CUDA core dump tells which kernel it is in."
-)
+OWN_GPU = "Suspect a kernel on that GPU that does not end, or the GPU itself: look at its power, clocks and Xid errors."
 SCHEDULED = 0.7
 """Most weight where recorders tell of what was scheduled alone: whether a GPU has begun it nobody knows."""
 CODE = "Look for a collective behind `if rank == …`, ranks with a different number of batches, or shapes that differ."
+OTHERS_TOLD = 2
+"""Other places at which culprits are waited for that are told beside the first."""
 
 
 def flight_recorder(job_status: JobStatus) -> Iterator[Finding]:
@@ -34,19 +35,40 @@ def flight_recorder(job_status: JobStatus) -> Iterator[Finding]:
     if not job_status.job.recorders:
         return
     matched = job_status.job.once(matched_dumps)
-    for differs in matched.differs:
-        yield _differs(job_status.job, differs, matched)
+    yield from (_differs(job_status.job, differs, matched) for differs in matched.differs)
+    if matched.differs:
+        return
     found = [*_circle(job_status, matched), *_unfinished(job_status, matched), *_stayed_away(job_status, matched)]
-    if not matched.differs:
-        yield from found
+    yield from found or _stalled(job_status, matched)
+
+
+def _old_enough(job_status: JobStatus, age: float | None) -> bool:
+    """A dump of a job in motion shows open collectives as well: live, they must have been open for long."""
+    if not job_status.job.live:
+        return True
+    return job_status.hung or (age is not None and age >= job_status.alarm_after)
+
+
+def _age(matched: Matched, since: Iterable[float | None]) -> float | None:
+    """Seconds from the first of these launches to the last entry of any dump."""
+    written, began = matched.given.at, min((at for at in since if at is not None), default=None)
+    return None if written is None or began is None else written - began
+
+
+def _dump(matched: Matched, rank: int, text: str) -> Evidence:
+    dump = matched.given.dumps[rank]
+    return Evidence(f"{dump.source} (rank {rank})", dump.at, text)
+
+
+def _stalled(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
+    """collective_stalled: all ranks of a group are in one collective, and none completed it."""
     for stop in matched.stalled:
         # of a group of which one dump tells, others may not have come yet
-        if len(stop.waiting) > 1 and _old_enough(job_status, stop.age) and not found and not matched.differs:
-            odd = odd_sizes(matched.given, stop)
-            if odd is not None:
-                told = (_dump(matched, rank, f"#{stop.seq}: {odd.odd.get(rank, odd.usual)}") for rank in stop.waiting)
-                yield of_another_size(job_status.job, stop, odd, told)
-                continue
+        if len(stop.waiting) < 2 or not _old_enough(job_status, stop.age):
+            continue
+        if (odd := odd_size(matched.given, stop)) is not None:
+            yield _of_another_size(job_status.job, stop, odd, matched)
+        else:
             yield Finding(
                 "collective_stalled", "critical", 0.8 if matched.timed else SCHEDULED,
                 f"all {count(len(stop.waiting), 'rank')} {'joined' if matched.timed else 'launched'} {stop.op} "
@@ -57,23 +79,30 @@ def flight_recorder(job_status: JobStatus) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def _old_enough(job_status: JobStatus, age: float | None) -> bool:
-    """A dump of a job in motion shows open collectives as well: live, they must have been open for long."""
-    if not job_status.job.live:
-        return True
-    return job_status.hung or (age is not None and age >= job_status.alarm_after)
+def _of_another_size(job: Job, stop: Stop, odd: Vote[str], matched: Matched) -> Finding:
+    """collective_size_mismatch where sizes may differ: likely where NCCL also met a message of another size."""
+    (rank, size), *_ = odd.odd.items()
+    truncated = warned(job, "truncated")
+    sizes = (_dump(matched, one, f"#{stop.seq}: {odd.odd.get(one, odd.usual)}") for one in stop.waiting[:4])
+    return Finding(
+        "collective_size_mismatch", "critical", 0.77 if truncated else 0.5,
+        f"rank {rank} alone gave {stop.op} #{stop.seq} of group {stop.group.label} another size: {size}, the others "
+        f"{odd.usual}; none completed it",
+        ranks=(rank,), nodes=homes(job, (rank,)), evidence=(*sizes, *lines(truncated[:1])),
+        advice="Each rank must send to each what that one expects of it: compare input_split_sizes and "
+        "output_split_sizes.",
+    )  # fmt: skip
 
 
 def _differs(job: Job, differs: Differs, matched: Matched) -> Finding:
-    counted = differs.counted
-    ranks = differs.accused
+    counted, ranks = differs.counted, differs.accused
     same = {"op": "operations", "size": f"sizes of {differs.op}", "dtype": f"types of {differs.op}"}[differs.what]
     told = listed([f"rank {rank} {value}" for rank, value in sorted(counted.odd.items())])
-    missing = _undumped(job, matched)
-    alone = counted.tied and not differs.tied
-    why = (
-        f"; at that point other groups like it do as {ranks_text(set(counted.odd_ranks) - set(ranks))}" if alone else ""
-    )
+    by_others = counted.tied and not differs.tied
+    right = ranks_text(set(counted.odd_ranks) - set(ranks)) if by_others else ""
+    why = f"; at that point other groups like it do as {right}" if by_others else ""
+    undumped = [rank.rank for rank in job.ranks if rank.rank not in matched.given.dumps]
+    missing = f"; no dump of {ranks_text(undumped)}" if undumped else ""
     return Finding(
         "collective_mismatch" if differs.what == "op" else "collective_size_mismatch", "critical",
         0.6 if differs.tied else 0.75 if counted.tied else 0.95,
@@ -92,38 +121,36 @@ def _unfinished(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     """collective_stalled of ranks that have open what other members of the group have completed."""
     if not matched.unfinished:
         return
-    first = matched.unfinished[0]
+    given, first = matched.given, matched.unfinished[0]
     ranks = tuple(one.rank for one in matched.unfinished)
-    since = (matched.given.tracks[one.group][one.rank].entries[one.seq].created for one in matched.unfinished)
-    written = max((dump.at for dump in matched.given.dumps.values() if dump.at is not None), default=None)
-    began = min((at for at in since if at is not None), default=None)
-    if not _old_enough(job_status, None if written is None or began is None else written - began):
+    since = (given.by_group[one.group][one.rank].entries[one.seq].created for one in matched.unfinished)
+    if not _old_enough(job_status, _age(matched, since)):
         return
     others = {edge.waiter for edge in matched.edges} - {*ranks}
-    have = "has" if len(ranks) == 1 else "have"
     yield Finding(
-        "collective_stalled", "critical", 0.85 if len(ranks) * 2 < len(matched.dumped) else SCHEDULED,
-        f"{ranks_on(ranks, homes(job_status.job, ranks))} {have} not finished {first.op} "
-        f"#{first.seq} of group {first.group.label}, which {ranks_text(first.completed)} "
-        f"{'has' if len(first.completed) == 1 else 'have'}: the GPU stands still; {count(len(others), 'other')} wait",
+        "collective_stalled", "critical", 0.85 if len(ranks) * 2 < len(given.dumps) else SCHEDULED,
+        f"{ranks_on(ranks, homes(job_status.job, ranks))} {_have(ranks)} not finished {first.op} "
+        f"#{first.seq} of group {first.group.label}, which {ranks_text(first.completed)} {_have(first.completed)}: "
+        f"the GPU stands still; {count(len(others), 'other')} wait",
         ranks=ranks, nodes=homes(job_status.job, ranks),
         evidence=tuple(
-            line
+            _dump(matched, rank, f"{one.op} #{one.seq} of group {one.group.label} {state}")
             for one in matched.unfinished[:3]
-            for line in (
-                _dump(matched, one.rank, f"{one.op} #{one.seq} of group {one.group.label} open"),
-                _dump(matched, one.completed[0], f"{one.op} #{one.seq} of group {one.group.label} completed"),
-            )
+            for rank, state in ((one.rank, "open"), (one.completed[0], "completed"))
         ),
         advice=OWN_GPU,
     )  # fmt: skip
+
+
+def _have(ranks: Sequence[int]) -> str:
+    return "has" if len(ranks) == 1 else "have"
 
 
 def _circle(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     """p2p_deadlock: a receive may have been posted early, so that a rank in the circle may be held up elsewhere."""
     circle = matched.circle
     waits = [edge for edge in matched.edges if edge.waiter in circle and edge.certain]
-    if not waits or not _old_enough(job_status, _age(matched, waits)):
+    if not waits or not _old_enough(job_status, _age(matched, (edge.since for edge in waits))):
         return
     told = [f"rank {edge.waiter} {'sends to' if edge.operation == 'send' else 'receives from'} "
             f"{ranks_text(edge.for_ranks)}" for edge in waits]  # fmt: skip
@@ -136,50 +163,67 @@ def _circle(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     )  # fmt: skip
 
 
+# --- ranks that others wait for ----------------------------------------------------------------------------------
+
+
 def _stayed_away(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
-    """Name the ends of all waits; those without a dump where nobody who has one is to blame."""
+    """Name the ends of all waits; those without a dump where nobody of whom there is one is to blame."""
     job = job_status.job
     if matched.unfinished:
         return
-    culprits = ends_beyond(job_status, matched) or matched.undumped
+    culprits = _ends_beyond(job_status, matched) or matched.undumped
     if not matched.culprits and set(culprits) <= _known_to_be_gone(job_status):
         return  # why they are is what holds the others up
     direct = [edge for edge in matched.edges if set(edge.for_ranks) & set(culprits)]
-    direct.sort(key=lambda edge: (not edge.certain, edge.operation in ("send", "recv"), edge.since or 0.0, edge.waiter))
-    if not direct or not _old_enough(job_status, _age(matched, direct)):
+    direct.sort(key=lambda edge: (not edge.certain, edge.p2p, edge.since or 0.0, edge.waiter))
+    age = _age(matched, (edge.since for edge in direct))
+    if not direct or not _old_enough(job_status, age):
         return
     first = direct[0]
-    stop = next((stop for stop in matched.not_joined if (stop.group.label, stop.seq) == (first.group, first.seq)), None)
-    finished = (
-        f", having finished #{stop.finished}" if stop and stop.finished is not None and stop.finished >= 0 else ""
-    )
-    undumped = "" if matched.culprits else " (no dump of it, which is evidence: it may hang in its own shutdown)"
-    age = _age(matched, direct)
-    waited = f" for {duration(age)}" if age is not None and age > 1 else ""
-    waiting = {edge.waiter for edge in matched.edges}
     named = tuple(rank for rank in culprits if rank in first.for_ranks)
-    pair = first.operation in ("send", "recv")
-    what = (
-        f"{_other_half(first)} of group {first.group}"
-        if pair
-        else f"{first.operation} #{first.seq} of group {first.group}"
-    )
+    waiting = {edge.waiter for edge in matched.edges}
     own_gpu = not waiting & set(culprits) and all(_waits_for_own_gpu(job_status, matched, rank) for rank in culprits)
     they = "they wait" if len(culprits) > 1 else "it waits"
-    why = f", as {they} for what its own GPU does not finish" if own_gpu else ""
-    kind, weight = ("collective_stalled", 0.8) if own_gpu else ("collective_mismatch", _sureness(matched, direct))
+    stop = next((stop for stop in matched.not_joined if (stop.group.label, stop.seq) == (first.group, first.seq)), None)
+    finished = f", having finished #{stop.finished}" if stop and (stop.finished or -1) >= 0 else ""
     yield Finding(
-        kind, "critical", weight,
-        ranks_on(named, homes(job, named)) + f" did not {'launch' if pair else 'join'} {what}{finished}"
-        f"{other_places(direct, named, culprits)}{undumped}{why}; "
-        f"{count(len(waiting - set(culprits)), 'other')} wait{waited}",
+        "collective_stalled" if own_gpu else "collective_mismatch", "critical",
+        0.8 if own_gpu else _sureness(matched, direct),
+        f"{ranks_on(named, homes(job, named))} did not {_missed(first)}{finished}"
+        f"{_other_places(direct, named, culprits)}"
+        f"{'' if matched.culprits else ' (no dump of it, which is evidence: it may hang in its own shutdown)'}"
+        f"{f', as {they} for what its own GPU does not finish' if own_gpu else ''}; "
+        f"{count(len(waiting - set(culprits)), 'other')} wait{f' for {duration(age)}' if age and age > 1 else ''}",
         ranks=culprits, nodes=homes(job, culprits),
         evidence=(
-            *(_dump(matched, rank, _last(matched, rank)) for rank in culprits[:2] if rank in matched.dumped),
+            *(_dump(matched, rank, _last(matched, rank)) for rank in culprits[:2] if rank in matched.given.dumps),
             *(_dump(matched, edge.waiter, _open(edge)) for edge in direct[:3]),
         ),
         advice=OWN_GPU if own_gpu else CODE,
     )  # fmt: skip
+
+
+def _ends_beyond(job_status: JobStatus, matched: Matched) -> tuple[int, ...]:
+    """Culprits of the dumps, each followed along what its frames say that it waits for, as far as that leads.
+
+    A rank that waits in a send or receive, whoever its peer is, is none where a rank is left that does not.
+    """
+    between = {status.rank: status for status in job_status.of("waiting") if status.activity is not None}
+    peers = peers_awaited(between.values())
+    in_pairs = {rank for rank, status in between.items() if status.activity and status.activity.kind == "p2p"}
+    ends = {_end(rank, peers) for rank in matched.culprits}
+    waiting = in_pairs | {edge.waiter for edge in matched.edges if edge.certain}
+    return tuple(sorted(ends - waiting or matched.culprits))
+
+
+def _end(rank: int, peers: Mapping[int, int]) -> int:
+    """The rank that ends the chain of peers beginning at a rank; the rank itself where that is a circle."""
+    way = [rank]
+    while (peer := peers.get(way[-1])) is not None:
+        if peer in way:
+            return rank
+        way.append(peer)
+    return way[-1]
 
 
 def _known_to_be_gone(job_status: JobStatus) -> set[int]:
@@ -190,51 +234,50 @@ def _known_to_be_gone(job_status: JobStatus) -> set[int]:
 
 def _waits_for_own_gpu(job_status: JobStatus, matched: Matched, rank: int) -> bool:
     """Whether a rank is met waiting for its GPU while no collective of its own is open: its code has not erred."""
-    status, last = job_status.statuses.get(rank), last_of(matched.given).get(rank)
-    doing = status.activity if status is not None else None
-    on_gpu = status is not None and doing is not None and doing.kind == "device" and status.load != "idle"
-    return on_gpu and last is not None and last.condition == "done"
+    status, last = job_status.statuses.get(rank), matched.given.last_of(rank)
+    if status is None or status.activity is None or last is None:
+        return False
+    return status.activity.kind == "device" and status.load != "idle" and last.condition == "done"
 
 
-def _sureness(matched: Matched, direct: Sequence[Waits]) -> float:
+def _sureness(matched: Matched, direct: Sequence[WaitEdge]) -> float:
     if matched.torn:
         return 0.6  # one of two is right
     if not matched.culprits:
         return 0.65
-    if not matched.timed and any(matched.given.courses[rank].partial for rank in matched.culprits):
+    if not matched.timed and any(matched.given.histories[rank].partial for rank in matched.culprits):
         return SCHEDULED
     return 0.8 if any(edge.why == "not dumped" for edge in (*direct, *matched.edges)) else 0.92
 
 
-def _other_half(edge: Waits) -> str:
-    """What a waiting send or receive lacks."""
-    return f"the receive from rank {edge.waiter}" if edge.operation == "send" else f"the send to rank {edge.waiter}"
+def _missed(edge: WaitEdge) -> str:
+    """What a waiting operation lacks."""
+    if edge.operation == "send":
+        return f"launch the receive from rank {edge.waiter} of group {edge.group}"
+    if edge.operation == "recv":
+        return f"launch the send to rank {edge.waiter} of group {edge.group}"
+    return f"join {edge.operation} #{edge.seq} of group {edge.group}"
 
 
-def _open(edge: Waits) -> str:
+def _other_places(direct: Iterable[WaitEdge], told: Iterable[int], culprits: Iterable[int]) -> str:
+    """``; and rank 3 not all_reduce #132 of group 5``, of culprits that others wait for elsewhere than was told."""
+    left = set(culprits) - set(told)
+    places = []
+    for edge in direct:
+        if missed := left & set(edge.for_ranks):
+            number = "" if edge.seq is None else f" #{edge.seq}"
+            places.append(f"{ranks_text(missed)} not {edge.operation}{number} of group {edge.group}")
+            left -= missed
+    return f"; and {listed(places, OTHERS_TOLD)}" if places else ""
+
+
+def _open(edge: WaitEdge) -> str:
     way = {"send": " to ", "recv": " from "}.get(edge.operation)
     return f"{edge.operation}{way}{ranks_text(edge.for_ranks)} open" if way else f"{edge.operation} #{edge.seq} open"
 
 
 def _last(matched: Matched, rank: int) -> str:
-    last = last_of(matched.given).get(rank)
+    last = matched.given.last_of(rank)
     if last is None:
         return "nothing launched"
     return f"launched last: {last.operation} #{last.seq} of group {last.group} ({last.condition})"
-
-
-def _age(matched: Matched, edges: Sequence[Waits]) -> float | None:
-    """Seconds from the first of these launches to the last entry of any dump."""
-    written = max((dump.at for dump in matched.given.dumps.values() if dump.at is not None), default=None)
-    since = min((edge.since for edge in edges if edge.since is not None), default=None)
-    return None if written is None or since is None else written - since
-
-
-def _undumped(job: Job, matched: Matched) -> str:
-    absent = [rank.rank for rank in job.ranks if rank.rank not in matched.dumped]
-    return f"; no dump of {ranks_text(absent)}" if absent else ""
-
-
-def _dump(matched: Matched, rank: int, text: str) -> Evidence:
-    dump = matched.given.dumps[rank]
-    return Evidence(f"{dump.source} (rank {rank})", dump.at, text)

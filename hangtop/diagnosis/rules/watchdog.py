@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.collectives.vote import Vote, vote
+from hangtop.diagnosis.collectives.watchdog import TimedOutGroup, heard, timed_out, unheard
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of
 from hangtop.diagnosis.evidence.events import hosts_in, lines, ranks_in, said
 from hangtop.diagnosis.failures.first import finished_ranks
 from hangtop.diagnosis.finding import Finding
-from hangtop.diagnosis.groups.timeouts import Timed, enqueued, heard, timed_out, unheard
-from hangtop.diagnosis.groups.vote import Vote, vote
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, listed, of_several, ranks_text
 from hangtop.diagnosis.roster import homes
@@ -68,13 +68,13 @@ def watchdog_timeout(job: Job) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _behind(job: Job, group: Timed) -> tuple[tuple[int, ...], str, float]:
+def _behind(job: Job, group: TimedOutGroup) -> tuple[tuple[int, ...], str, float]:
     """Ranks that had launched least, how that is known, and how surely.
 
     The rank that had enqueued least had not launched the collective. A member that reports nothing at all in a log that
     was read, while its peers do, had nothing outstanding, so it had not launched it either.
     """
-    launched = enqueued(group)
+    launched = group.enqueued
     counts = set(launched.values())
     chain = len(counts) > 2 and any(text_of(event, "op") == "BROADCAST" for event in group.timeouts)
     if len(counts) > 1 and not group.several and not chain:
@@ -108,7 +108,7 @@ def _behind(job: Job, group: Timed) -> tuple[tuple[int, ...], str, float]:
     return (), f"all that report had launched it, and {of_them}", 0.5
 
 
-def _mismatch(job: Job, group: Timed) -> Finding | None:
+def _mismatch(job: Job, group: TimedOutGroup) -> Finding | None:
     """Ranks of one group that wait at different collectives, or in one with different sizes.
 
     But for the group of all ranks, one name may stand for several groups: those whose ranks within the group are the
@@ -143,7 +143,7 @@ def _mismatch(job: Job, group: Timed) -> Finding | None:
 
 
 def _differ(
-    job: Job, group: Timed, kind: str, own: Mapping[int, LogEvent], counted: Vote[str], weight: float
+    job: Job, group: TimedOutGroup, kind: str, own: Mapping[int, LogEvent], counted: Vote[str], weight: float
 ) -> Finding:
     by_place: dict[str, list[int]] = defaultdict(list)
     for rank, place in sorted({**counted.odd, **dict.fromkeys(counted.usual_ranks, counted.usual)}.items()):

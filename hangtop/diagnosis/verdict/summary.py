@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from hangtop.diagnosis.collectives.ras import POLLS
 from hangtop.diagnosis.evidence.event_fields import text_of
 from hangtop.diagnosis.evidence.events import finished, warned
 from hangtop.diagnosis.failures.first import left_at_exit
 from hangtop.diagnosis.failures.record import by_rank, failures
 from hangtop.diagnosis.failures.unheard import logs_behind
 from hangtop.diagnosis.finding import Finding, Outcome, Unknown
-from hangtop.diagnosis.groups.ras import POLLS
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node_names import nodes_text
 from hangtop.diagnosis.phrasing import count, duration, listed, rank_text, ranks_on, ranks_text

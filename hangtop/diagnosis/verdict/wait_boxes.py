@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from hangtop.diagnosis.collectives.edges import WaitEdge
+from hangtop.diagnosis.collectives.sources import waits_of
 from hangtop.diagnosis.finding import NAME_NOBODY, Finding, WaitBox
-from hangtop.diagnosis.groups.edges import Waits
-from hangtop.diagnosis.groups.witnesses import waits_of
 from hangtop.diagnosis.stacks.states import Meaning
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.peers import by_frames
@@ -88,7 +88,7 @@ def _at_one_place(statuses: Iterable[RankStatus]) -> Iterable[list[RankStatus]]:
 
 
 def _told_apart(
-    groups: list[tuple[RankStatus, ...]], edges: Iterable[Waits], blamed: set[int]
+    groups: list[tuple[RankStatus, ...]], edges: Iterable[WaitEdge], blamed: set[int]
 ) -> list[tuple[RankStatus, ...]]:
     """Split ranks at one point by the boxes that they wait for: the stages of a pipeline all wait at one line.
 
@@ -128,7 +128,7 @@ def _told_apart(
     return groups
 
 
-def _add(edges: dict[int, dict[int, str]], edge: Waits, place_of: Mapping[int, int]) -> None:
+def _add(edges: dict[int, dict[int, str]], edge: WaitEdge, place_of: Mapping[int, int]) -> None:
     own = place_of.get(edge.waiter)
     if own is None or not edge.certain:
         return

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.addresses import nodes_by_address
-from hangtop.diagnosis.groups.edges import Waits
+from hangtop.diagnosis.collectives.edges import WaitEdge
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.stacks.states import Meaning, Target, TargetKind, Wording, label_of
 from hangtop.diagnosis.waits.rank_status import RankStatus, waiting_for
@@ -23,13 +23,13 @@ def peers_awaited(statuses: Iterable[RankStatus]) -> Mapping[int, int]:
     }
 
 
-def by_frames(statuses: Iterable[RankStatus]) -> Iterator[Waits]:
+def by_frames(statuses: Iterable[RankStatus]) -> Iterator[WaitEdge]:
     """The same as edges: what gloo's recorder keeps nothing of, and what is known without any recorder."""
     waiting = {one.rank: one for one in statuses if one.state == "waiting"}
     for rank, peer in peers_awaited(waiting.values()).items():
         doing = waiting[rank].activity
         assert doing is not None, "who waits for a peer was looked at"
-        yield Waits(rank, (peer,), "", doing.op, None, "stack", True)
+        yield WaitEdge(rank, (peer,), "", doing.op, None, "stack", True)
 
 
 _RECEIVES = frozenset(("read", "readv", "recvfrom", "recvmsg", "accept", "accept4", "connect"))

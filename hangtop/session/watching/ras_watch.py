@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from collectors.fleet.transport import TransportError
 from collectors.samples.collectives import RasEvent
-from hangtop.diagnosis.groups.ras_events import BACK, DEAD, UNRESPONSIVE
+from hangtop.diagnosis.collectives.ras import BACK, DEAD, UNRESPONSIVE
 from hangtop.diagnosis.phrasing import count, listed
 from hangtop.session.feed import AskingSession
 from hangtop.session.state.changes import Change, ChangeKind

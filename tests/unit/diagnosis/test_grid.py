@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collectors.samples.collectives import Collective, RecorderDump
 from collectors.samples.logs import CommProgress
-from hangtop.diagnosis.groups.grid import grids
-from hangtop.diagnosis.groups.table import CollectiveGrid, GridCell
+from hangtop.diagnosis.collectives.grid import CollectiveGrid, GridCell, grids
 from hangtop.diagnosis.job import Job
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from collectors.samples.fabric import PortUse
-from hangtop.diagnosis.groups.timeouts import by_watchdog
+from hangtop.diagnosis.collectives.watchdog import edges_by_watchdog
 from hangtop.diagnosis.job import NetworkUse
 from tests.support.jobs import COMPUTING, NOW, READING, Sketch, after, alarms, first, kinds, port
 
@@ -142,7 +142,7 @@ def test_a_wait_is_followed_into_another_group() -> None:
     job.says("torch.watchdog_status", 1, ago=9, source="job.log", guid="2", group_name="tp", group_rank=0, work=7,
              enqueued=7, completed=6)  # fmt: skip
     assert first(job.verdict()).ranks == (3,)
-    edges = by_watchdog(job.job())
+    edges = edges_by_watchdog(job.job())
     assert {(edge.waiter, edge.for_ranks, edge.certain) for edge in edges} == {(0, (1,), True), (1, (3,), True)}
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pytest
+
 from collectors.samples.gpus import FabricService, GpuFabric
 from collectors.samples.host import HostFacts
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Look
-from tests.support.jobs import ALL_REDUCE, NOW, Sketch, gpu
+from tests.support.jobs import ALL_REDUCE, NOW, Sketch, after, gpu
 
 UP = FabricService("nvidia-fabricmanager", "running", "/dev/nvidia-nvswitch0", "process 7")
 DOWN = FabricService("nvidia-fabricmanager", "down", "/dev/nvidia-nvswitch0", "systemctl: failed")
@@ -82,3 +84,20 @@ def test_a_dead_manager_explains_the_hang_that_it_makes() -> None:
     first = verdict.findings[0]
     assert (verdict.outcome, first.kind, first.severity) == ("hung", "nvlink_fabric_down", "critical")
     assert [one.cause for one in verdict.findings if one.kind == "collective_stalled"] == ["nvlink_fabric_down"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("torch.cuda_error", {"error": "system not yet initialized", "signature": "initialization"}),
+        (
+            "nccl.warn",
+            {"signature": "nvls", "text": "Failed to bind NVLS memory: CUDA error 401"},
+        ),
+    ],
+)
+def test_errors_that_only_a_fabric_that_is_not_up_gives_are_told_of_the_node(kind: str, fields: dict[str, str]) -> None:
+    job = after().says(kind, 1, ago=9, **fields)
+    found = next(one for one in job.verdict().findings if one.kind == "nvlink_fabric_down")
+    assert (found.severity, found.ranks, found.cause) == ("critical", (1,), "")
+    assert "Fabric Manager and IMEX" in found.advice

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hangtop.diagnosis.groups.owners import Owners
+from hangtop.diagnosis.collectives.members import CommRankResolver
 from hangtop.diagnosis.job import Job
 from tests.support.jobs import ALL_REDUCE, Sketch
 
@@ -19,11 +19,11 @@ def in_containers(*addresses: str) -> Job:
 
 
 def test_ranks_of_containers_are_told_apart_by_their_addresses_there() -> None:
-    owners = Owners(in_containers("10.244.0.8", "10.244.0.9", "10.244.1.8", "10.244.1.9"))
+    owners = CommRankResolver(in_containers("10.244.0.8", "10.244.0.9", "10.244.1.8", "10.244.1.9"))
     assert [owners.of(host, 7) for host in ("10.244.0.9", "10.244.1.8")] == [(1,), (2,)]
     assert owners.of("10.244.0.9", 8) == ()
 
 
 def test_a_host_that_nobody_is_known_to_be_is_nobodys() -> None:
-    assert Owners(in_containers("10.244.0.8", "", "", "")).of("10.244.7.7", 7) == ()
-    assert Owners(in_containers("", "", "", "")).of("node2", 7) == (2, 3), "by the node's name both are meant"
+    assert CommRankResolver(in_containers("10.244.0.8", "", "", "")).of("10.244.7.7", 7) == ()
+    assert CommRankResolver(in_containers("", "", "", "")).of("node2", 7) == (2, 3), "by the node's name both are meant"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from collectors.samples.collectives import RasEvent
+from hangtop.diagnosis.collectives.ras import lost_peers
 from hangtop.diagnosis.finding import Finding
-from hangtop.diagnosis.groups.ras_events import lost
 from tests.support.jobs import NOW, Sketch
 
 
@@ -51,6 +51,6 @@ def test_events_that_mean_nothing(events: list[RasEvent], stood_still: float | N
 
 
 def test_who_was_given_up_is_dead_until_another_is_there() -> None:
-    (one,) = lost([event("PEER_DEAD"), event("PEER_UNRESPONSIVE")])
+    (one,) = lost_peers([event("PEER_DEAD"), event("PEER_UNRESPONSIVE")])
     assert one.dead
-    assert lost([event("PEER_DEAD"), event("PEER_NEW")]) == ()
+    assert lost_peers([event("PEER_DEAD"), event("PEER_NEW")]) == ()

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from collectors.formats import flight_recorder
 from collectors.samples.collectives import RecorderDump
+from hangtop.diagnosis.collectives.recorder import Matched, match
 from hangtop.diagnosis.finding import Finding
-from hangtop.diagnosis.groups.recorder import Matched, match
 from tests.support.jobs import after
 from tests.support.megatron import Layout, Run
 from tests.support.megatron_faults import Fault

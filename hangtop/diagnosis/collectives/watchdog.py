@@ -1,4 +1,4 @@
-"""Time-outs of NCCL's watchdogs per process group: who waited in what, who had launched less, who says nothing.
+"""Time-outs of NCCL's watchdogs per process group: which rank waited in what, had launched less, or says nothing.
 
 A group is known by its GUID, which is torch's name of it; older lines have its description or a number of their own
 process, which several groups may share. Silence means something only of a member of the group whose log was read.
@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.collectives.edges import WaitEdge
+from hangtop.diagnosis.collectives.groups import WHOLE, WHOLE_NAME, name_of
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of
 from hangtop.diagnosis.evidence.events import ranks_in, said
 from hangtop.diagnosis.evidence.unlabelled import with_ranks
-from hangtop.diagnosis.groups.edges import Waits
-from hangtop.diagnosis.groups.groups import WHOLE, WHOLE_NAME, name_of
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.roster import known_ranks
 
@@ -23,7 +23,7 @@ TIMEOUT, STATUS, ERROR = "torch.watchdog_timeout", "torch.watchdog_status", "tor
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
+class TimedOutGroup:
     """One process group in the words of its ranks' watchdogs."""
 
     name: str
@@ -60,22 +60,31 @@ class Timed:
         """When the first of them was written."""
         return min((event.at for event in self.events if event.at is not None), default=float("inf"))
 
+    @property
+    def enqueued(self) -> Mapping[int, int]:
+        """The last collective that each rank says it had launched."""
+        last: dict[int, int] = {}
+        for event in self.events:
+            number = number_of(event, "enqueued")
+            if event.rank is not None and number is not None:
+                last[event.rank] = max(number, last.get(event.rank, number))
+        return last
 
-def timed_out(job: Job) -> tuple[Timed, ...]:
+
+def timed_out(job: Job) -> tuple[TimedOutGroup, ...]:
     """Groups with time-outs, the first to time out first."""
     events = _without_errors(job, with_ranks((*said(job, TIMEOUT), *said(job, STATUS))))
-    named = _named(events)
+    by_work = _names_by_work(events)
     by_name: dict[str, list[LogEvent]] = defaultdict(list)
     for event in events:
-        by_name[_name(event) or _by_work(event, named)].append(event)
+        by_name[_name(event) or _name_by_work(event, by_work)].append(event)
     described = {_name(event): text_of(event, "group_name") for event in events if text_of(event, "guid")}
     found = []
     for name, own in by_name.items():
-        places = _places(own)
         description = described.get(name, "")
-        several = any(len(ranks) > 1 for ranks in places.values())
+        several = any(len(ranks) > 1 for ranks in _places(own).values())
         members = None if several else _members(job, name, description, own, events)
-        found.append(Timed(name, description, tuple(own), members, several))
+        found.append(TimedOutGroup(name, description, tuple(own), members, several))
     return tuple(sorted(found, key=lambda group: (group.since, group.name)))
 
 
@@ -92,17 +101,7 @@ def _without_errors(job: Job, events: Sequence[LogEvent]) -> list[LogEvent]:
     return [event for event in events if (event.source, event.rank) in late or (event.source, event.rank) not in failed]
 
 
-def enqueued(group: Timed) -> dict[int, int]:
-    """The last that each rank says it had launched."""
-    last: dict[int, int] = {}
-    for event in group.events:
-        number = number_of(event, "enqueued")
-        if event.rank is not None and number is not None:
-            last[event.rank] = max(number, last.get(event.rank, number))
-    return last
-
-
-def unheard(job: Job, group: Timed) -> tuple[int, ...]:
+def unheard(job: Job, group: TimedOutGroup) -> tuple[int, ...]:
     """Members that say nothing of a time-out though their logs were read: they had nothing outstanding."""
     # torch 2.4 names the group in the status alone: a rank whose status has the same work reported it, too
     works = {number_of(event, "seq") for event in group.events} - {None}
@@ -115,79 +114,77 @@ def unheard(job: Job, group: Timed) -> tuple[int, ...]:
     return without if len(without) * 2 < len(known) else ()
 
 
-def heard(job: Job, group: Timed, ranks: Iterable[int]) -> set[int]:
+def heard(job: Job, group: TimedOutGroup, ranks: Iterable[int]) -> set[int]:
     """Those of these ranks whose logs were read: by a word of theirs, or in a log that several ranks write into.
 
     A shared log is that of the ranks between the first and the last that speak in it, and of a few beside them: fewer
     than speak in one log, for else a log is missing. The only log there is, is that of all ranks.
     """
+    wanted = set(ranks)
     by_source: dict[str, set[int]] = defaultdict(set)
     for event in (*job.events, *group.events):  # the latter with ranks that old lines have in brackets alone
         if event.rank is not None:
             by_source[event.source].add(event.rank)
-    spoken = {rank for own in by_source.values() for rank in own}
     shared = [own for own in by_source.values() if len(own) > 1]
     if shared and len(by_source) == 1:
-        return set(ranks)
-    wanted = set(ranks)
-    inside = {rank for own in shared for rank in range(min(own), max(own) + 1)} | spoken
+        return wanted
+    inside = {rank for own in shared for rank in range(min(own), max(own) + 1)}
+    inside |= {rank for own in by_source.values() for rank in own}
     span = min((max(own) - min(own) + 1 for own in shared), default=0)
     return {rank for rank in wanted if rank in inside or _gap(rank, inside, max(wanted)) < span}
 
 
 def _gap(rank: int, inside: Set[int], most: int) -> int:
-    """How many ranks lie between the nearest below and above that are inside: fewer than a log holds belong to one."""
+    """How many ranks lie between the nearest below and above that are inside."""
     below = max((one for one in inside if one < rank), default=-1)
     above = min((one for one in inside if one > rank), default=most + 1)
     return above - below - 1
 
 
-def by_watchdog(job: Job) -> tuple[Waits, ...]:
+def edges_by_watchdog(job: Job) -> tuple[WaitEdge, ...]:
     """Edges of time-outs: certain where ranks say how much they launched, not where one only says nothing."""
     found = []
     for group in timed_out(job):
-        last = enqueued(group)
-        missing = unheard(job, group)
-        for event in group.timeouts:
-            rank, seq = event.rank, number_of(event, "seq")
-            if rank is None or seq is None or group.several:
+        last, missing = group.enqueued, unheard(job, group)
+        for event in group.timeouts if not group.several else ():
+            rank, seq, ran = event.rank, number_of(event, "seq"), number_of(event, "ran_ms")
+            if rank is None or seq is None:
                 continue
             less = tuple(sorted(other for other, number in last.items() if number < seq))
             op, source = text_of(event, "op").lower(), f"{event.source}:{event.line}"
+            since = None if event.at is None or ran is None else event.at - ran / 1000.0
             if less or missing:
-                found.append(
-                    Waits(rank, less or missing, group.label, op, seq, source, bool(less), since=_began(event))
-                )
+                found.append(WaitEdge(rank, less or missing, group.label, op, seq, source, bool(less), since=since))
     return tuple(found)
 
 
-def _began(event: LogEvent) -> float | None:
-    ran = number_of(event, "ran_ms")
-    return None if event.at is None or ran is None else event.at - ran / 1000.0
+# --- which group a line is about ---------------------------------------------------------------------------------
+
+_Works = Mapping[tuple[int | None, int | None], Set[str]]
 
 
 def _name(event: LogEvent) -> str:
     return text_of(event, "guid") or text_of(event, "group_name") or text_of(event, "group")
 
 
-def _named(events: Iterable[LogEvent]) -> Mapping[tuple[int | None, int | None], set[str]]:
+def _keys(rank: int | None, work: int | None) -> tuple[tuple[int | None, int | None], ...]:
+    return (rank, work), (None, work), (None, None)
+
+
+def _names_by_work(events: Iterable[LogEvent]) -> _Works:
     """Groups of the statuses, by rank and work, and by work of whatever rank: time-outs alone may name none."""
     found: dict[tuple[int | None, int | None], set[str]] = defaultdict(set)
     for event in events:
         if event.kind == STATUS and _name(event):
-            work = number_of(event, "work")
-            for key in ((event.rank, work), (None, work), (None, None)):
+            for key in _keys(event.rank, number_of(event, "work")):
                 found[key].add(_name(event))
     return found
 
 
-def _by_work(event: LogEvent, named: Mapping[tuple[int | None, int | None], set[str]]) -> str:
+def _name_by_work(event: LogEvent, by_work: _Works) -> str:
     """The group of a line that names none: the one whose status has the same work; empty where several have."""
-    work = number_of(event, "seq")
-    for key in ((event.rank, work), (None, work), (None, None)):
-        if named.get(key):
-            return next(iter(named[key])) if len(named[key]) == 1 else ""
-    return ""
+    names = next(filter(None, (by_work.get(key) for key in _keys(event.rank, number_of(event, "seq")))), frozenset())
+    return next(iter(names)) if len(names) == 1 else ""
 
 
 def _places(events: Iterable[LogEvent]) -> dict[int, set[int]]:
@@ -212,14 +209,13 @@ def _members(
         ranks = dump.groups.get(name, ())
         if speaking & set(ranks):
             return frozenset(ranks)
-    places = {place: min(ranks) for place, ranks in _places(own).items()}
-    if len(places) < 2:
+    ordered = sorted((place, min(ranks)) for place, ranks in _places(own).items())
+    if len(ordered) < 2:
         return None
-    ordered = sorted(places.items())
     (first, begin), (last, end) = ordered[0], ordered[-1]
     step = (end - begin) // (last - first)
     if step < 1 or any(rank != begin + step * (place - first) for place, rank in ordered):
         return None
     alike = (event for event in every if description and text_of(event, "group_name") == description)
-    size = max((*places, *(number_of(event, "group_rank") or 0 for event in alike))) + 1
+    size = max((last, *(number_of(event, "group_rank") or 0 for event in alike))) + 1
     return frozenset(begin + step * (place - first) for place in range(size))

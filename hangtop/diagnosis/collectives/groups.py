@@ -53,6 +53,11 @@ class Group:
         """True for the group of all ranks."""
         return self.name in WHOLE or self.description == WHOLE_NAME
 
+    @property
+    def order(self) -> tuple[bool, int, str, tuple[int, ...]]:
+        """To sort groups by: that of all ranks first."""
+        return not self.whole, len(self.name), self.name, self.ranks
+
     def rank_at(self, place: int | None) -> int | None:
         """The global rank at a place of the group; None where it is not known."""
         if place is None:
@@ -62,57 +67,46 @@ class Group:
         return place if self.whole else None
 
 
-class _Alike:
-    """Lists of ranks as tuples, one of those that are equal; most dumps of a session share the very list."""
-
-    def __init__(self) -> None:
-        self._equal: dict[tuple[int, ...], tuple[int, ...]] = {}
-        self._same: dict[int, tuple[Sequence[int], tuple[int, ...]]] = {}
-        """By the identity of the list, which is held so that it stays that one's."""
-
-    def of(self, ranks: Sequence[int]) -> tuple[int, ...]:
-        """The tuple of a list."""
-        known = self._same.get(id(ranks))
-        if known is None:
-            told = tuple(ranks)
-            known = self._same[id(ranks)] = ranks, self._equal.setdefault(told, told)
-        return known[1]
-
-
 class Groups:
     """The groups of a set of dumps, one dump a rank."""
 
     def __init__(self, dumps: Iterable[RecorderDump]) -> None:
-        self._described: dict[str, str] = {}
+        self._dumped: dict[int, RecorderDump] = {dump.rank: dump for dump in dumps}
+        self._tuples: dict[int, tuple[int, ...]] = {}
+        """By the identity of a list of ranks: most dumps of a session share the very list."""
+        self._equal: dict[tuple[int, ...], tuple[int, ...]] = {}
         self._by_name: dict[str, dict[int, tuple[int, ...]]] = defaultdict(dict)
         """The ranks that dumps tell of a name; each once, by its identity."""
-        self._own: dict[int, Mapping[str, tuple[int, ...]]] = {}
-        self._dumped: set[int] = set()
+        self._described: dict[str, str] = {}
         self._known: dict[tuple[int, str], Group] = {}
         self._made: dict[tuple[str, int], Group] = {}
         """By name and the identity of the ranks: members of one group have the same object."""
-        alike = _Alike()
-        for dump in dumps:
-            self._dumped.add(dump.rank)
-            own = self._own[dump.rank] = {name: alike.of(ranks) for name, ranks in dump.groups.items()}
-            for name, ranks in own.items():
+        for dump in self._dumped.values():
+            for name, listed in dump.groups.items():
+                ranks = self._tuple(listed)
                 self._by_name[name][id(ranks)] = ranks
             for entry in dump.collectives:
                 if entry.group_description:
                     self._described.setdefault(entry.group, entry.group_description)
 
+    def _tuple(self, ranks: Sequence[int]) -> tuple[int, ...]:
+        known = self._tuples.get(id(ranks))
+        if known is None:
+            made = tuple(ranks)
+            known = self._tuples[id(ranks)] = self._equal.setdefault(made, made)
+        return known
+
     def of(self, rank: int, name: str) -> Group:
         """The group that a rank means by a name: by its own configuration, else by that of another member."""
         known = self._known.get((rank, name))
         if known is None:
-            ranks = self._own.get(rank, {}).get(name, ())
+            own: Mapping[str, Sequence[int]] = self._dumped[rank].groups if rank in self._dumped else {}
+            ranks = self._tuple(own[name]) if own.get(name) else ()
             if not ranks:
                 candidates = [each for each in self._by_name.get(name, {}).values() if rank in each]
                 ranks = candidates[0] if len(candidates) == 1 else ()
-            made = self._made.get((name, id(ranks)))
-            if made is None:
-                made = self._made[name, id(ranks)] = Group(name, ranks, self._described.get(name, ""))
-            known = self._known[rank, name] = made
+            made = Group(name, ranks, self._described.get(name, ""))
+            known = self._known[rank, name] = self._made.setdefault((name, id(ranks)), made)
         return known
 
     def members(self, group: Group, used_by: Iterable[int]) -> set[int]:

@@ -18,16 +18,18 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from collectors.samples.collectives import Collective, RecorderDump
-from hangtop.diagnosis.groups.groups import Group, Groups
+from hangtop.diagnosis.collectives.groups import Group, Groups
 
 _CLOSING = re.compile(r"coalesced|[A-Z_]+_coalesced")
 """``coalesced``, ``ALLGATHER_coalesced``: the end of a batch; ``allreduce_coalesced`` is an operation of its own."""
+_ENDS_TOGETHER = ("all", "_all", "reduce_scatter", "_reduce_scatter", "barrier")
+"""Beginnings of the operations that end on no rank before every rank has joined."""
 
 Condition = Literal["open", "done", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
-class Half:
+class P2POp:
     """One rank's side of a send and receive. ``peer`` is a global rank; None where it is not known."""
 
     rank: int
@@ -38,10 +40,8 @@ class Half:
     place: int
     """Place among everything that this rank launched, over all groups."""
     condition: Condition
-    batch: int
-    """How many halves were launched together with it, itself included."""
     step: int
-    """Number of the batch, or of the operation itself where it is in none: what the host launched at once."""
+    """Place of its batch's end, or of the operation itself where it is in none: what the host launched at once."""
 
     @property
     def label(self) -> str:
@@ -50,7 +50,7 @@ class Half:
 
 
 @dataclass(frozen=True, slots=True)
-class Track:
+class GroupHistory:
     """One rank in one group: its collectives by sequence number, and how far it got."""
 
     entries: Mapping[int, Collective]
@@ -63,20 +63,26 @@ class Track:
 
 
 @dataclass(slots=True)
-class Course:
+class LaunchHistory:
     """Everything that one rank launched, as far as its dump goes back."""
 
     rank: int
     source: str
-    at: float | None
-    tracks: dict[Group, Track] = field(default_factory=dict)
-    halves: list[Half] = field(default_factory=list)
+    groups: dict[Group, GroupHistory] = field(default_factory=dict)
+    p2p: list[P2POp] = field(default_factory=list)
     last: int = -1
     """Place of the last operation that it launched."""
     whole: bool = False
     """The dump goes back to the rank's first operation."""
     partial: bool = False
     """A dump of active entries alone: what it does not list may be done."""
+
+    @property
+    def first_open(self) -> int:
+        """Place of the first operation that is open, in whatever group; behind the last where none is."""
+        places = [own.places[min(own.unfinished)] for own in self.groups.values() if own.unfinished]
+        places += [op.place for op in self.p2p if op.condition == "open"]
+        return min(places, default=self.last + 1)
 
 
 def is_done(entry: Collective) -> bool:
@@ -89,15 +95,19 @@ def closes(entry: Collective) -> bool:
     return _CLOSING.fullmatch(entry.op) is not None
 
 
+def ends_together(entry: Collective) -> bool:
+    """Whether an operation ends nowhere before all have joined; a broadcast ends at its root before."""
+    return not entry.p2p and entry.op.lower().startswith(_ENDS_TOGETHER)
+
+
 def newest(dumps: Iterable[RecorderDump]) -> dict[int, RecorderDump]:
     """The newest dump of every rank; of two jobs' dumps in different folders, those of one job alone.
 
     Two runs are told by their folders: where ranks have dumps in several of them, the folder that was written last has
     the run. Dumps of different nodes have no rank twice, and stay together.
     """
-    ordered = sorted(dumps, key=lambda dump: (dump.rank, dump.at or 0.0, dump.source))
     folders: dict[str, dict[int, RecorderDump]] = defaultdict(dict)
-    for dump in ordered:
+    for dump in sorted(dumps, key=lambda dump: (dump.rank, dump.at or 0.0, dump.source)):
         folders[dump.source.rpartition("/")[0]][dump.rank] = dump
     kept: dict[int, RecorderDump] = {}
     by_age = sorted(folders.items(), key=lambda item: (max(d.at or 0.0 for d in item[1].values()), item[0]))
@@ -107,23 +117,22 @@ def newest(dumps: Iterable[RecorderDump]) -> dict[int, RecorderDump]:
     return dict(sorted(kept.items()))
 
 
-def courses(dumps: Mapping[int, RecorderDump], groups: Groups) -> dict[int, Course]:
-    """Every rank's course through its groups."""
-    partial = active_only(dumps.values())
-    return {rank: _course(dump, groups, partial) for rank, dump in dumps.items()}
+def histories(dumps: Mapping[int, RecorderDump], groups: Groups) -> dict[int, LaunchHistory]:
+    """Every rank's history through its groups."""
+    partial = _active_only(dumps.values())
+    return {rank: _history(dump, groups, partial) for rank, dump in dumps.items()}
 
 
-def active_only(dumps: Collection[RecorderDump]) -> bool:
+def _active_only(dumps: Collection[RecorderDump]) -> bool:
     """Whether dumps list active entries alone: nothing in them is done, and their status says that something was."""
     listed = any(is_done(entry) for dump in dumps for entry in dump.collectives)
     return not listed and any((status.last_completed or 0) > 0 for dump in dumps for status in dump.status)
 
 
-def _course(dump: RecorderDump, groups: Groups, partial: bool) -> Course:
+def _history(dump: RecorderDump, groups: Groups, partial: bool) -> LaunchHistory:
     entries = dump.collectives
-    told = {status.group: status for status in dump.status}
-    course = Course(dump.rank, dump.source, dump.at, whole=bool(entries) and entries[0].record == 0, partial=partial)
-    course.last = len(entries) - 1
+    found = LaunchHistory(dump.rank, dump.source, last=len(entries) - 1, partial=partial)
+    found.whole = bool(entries) and entries[0].record == 0
     collectives: dict[str, dict[int, tuple[int, Collective]]] = defaultdict(dict)
     batches: dict[tuple[str, int], list[tuple[int, Collective]]] = defaultdict(list)
     for place, entry in enumerate(entries):
@@ -132,13 +141,14 @@ def _course(dump: RecorderDump, groups: Groups, partial: bool) -> Course:
             batches[entry.group, number].append((place, entry))
         else:
             collectives[entry.group][entry.seq] = place, entry  # of a batch the last, which closes it
+    statuses = {status.group: status for status in dump.status}
     for name, placed in collectives.items():
-        status = told.get(name)
+        status = statuses.get(name)
         enqueued = status.last_enqueued if status and status.last_enqueued is not None else -1
         completed = status.last_completed if status and status.last_completed is not None else -1
         done = {seq for seq, (_, entry) in placed.items() if is_done(entry)}
         completed = max([completed, *done])
-        course.tracks[groups.of(dump.rank, name)] = Track(
+        found.groups[groups.of(dump.rank, name)] = GroupHistory(
             entries={seq: entry for seq, (_, entry) in placed.items()},
             places={seq: place for seq, (place, _) in placed.items()},
             enqueued=max(*placed, enqueued),
@@ -146,26 +156,24 @@ def _course(dump: RecorderDump, groups: Groups, partial: bool) -> Course:
             unfinished=frozenset(seq for seq in placed if seq > completed and seq not in done),
         )
     for (name, _), members in batches.items():
-        course.halves += _halves(dump, groups.of(dump.rank, name), members, partial)
-    course.halves.sort(key=lambda half: half.place)
-    return course
+        found.p2p += _p2p_ops(dump, groups.of(dump.rank, name), members, partial)
+    found.p2p.sort(key=lambda op: op.place)
+    return found
 
 
-def _halves(dump: RecorderDump, group: Group, members: list[tuple[int, Collective]], partial: bool) -> list[Half]:
+def _p2p_ops(dump: RecorderDump, group: Group, members: list[tuple[int, Collective]], partial: bool) -> list[P2POp]:
     """Sends and receives that were launched together: with their closing entry's condition, else with their own."""
     closing = next((entry for _, entry in members if closes(entry)), None)
-    sides = [(place, entry) for place, entry in members if not closes(entry)]
-    step = members[-1][0]
     made = []
-    for place, entry in sides:
+    for place, entry in members:
+        if closes(entry):
+            continue
         condition: Condition = "done" if is_done(closing or entry) else "open"
         if closing is None and partial and entry.state != "started":
             condition = "unknown"  # what closed its batch may be done, and so left out
         peer = group.rank_at(entry.peer)
         if peer is not None and entry.own is not None and group.rank_at(entry.own) != dump.rank:
             peer = None  # these are not the ranks that the name counts in
-        made.append(
-            Half(dump.rank, peer, entry.op.lstrip("i").startswith("send"), group, entry, place, condition,
-                 len(sides), step)
-        )  # fmt: skip
+        sends = entry.op.lstrip("i").startswith("send")
+        made.append(P2POp(dump.rank, peer, sends, group, entry, place, condition, members[-1][0]))
     return made

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from hangtop.diagnosis.groups.edges import Waits
+from hangtop.diagnosis.collectives.edges import WaitEdge
 
 
-@dataclass(frozen=True, slots=True)
-class Ends:
-    """The ends of a set of waits.
-
-    ``ranks`` are waited for and wait for nobody; ``circle`` are the ranks of circles without a way out, by certain
-    waits alone; ``undumped`` are ends without a dump, where nothing certain leads elsewhere.
-    """
+class Ends(NamedTuple):
+    """The ends of a set of waits, sorted."""
 
     ranks: tuple[int, ...] = ()
+    """Ranks that are waited for and wait for nobody."""
     circle: tuple[int, ...] = ()
+    """Ranks of circles without a way out, by certain waits alone."""
     undumped: tuple[int, ...] = ()
+    """Ends without a dump, where nothing certain leads elsewhere."""
 
 
-def ends_of(edges: Sequence[Waits], busy: Collection[int], dumped: Collection[int]) -> Ends:
+def ends_of(edges: Sequence[WaitEdge], busy: Collection[int], dumped: Collection[int]) -> Ends:
     """Follow waits to their ends. ``busy`` are ranks with something open, which are no ends of their own.
 
     A rank that waits in what all others joined, too, is no culprit. Neither is one of which no more is known than that
@@ -36,26 +34,29 @@ def ends_of(edges: Sequence[Waits], busy: Collection[int], dumped: Collection[in
             sure[edge.waiter].update(edge.for_ranks)
     awaited = {rank for targets in sure.values() for rank in targets}
     ranks = {rank for rank in awaited if rank not in busy and not every.get(rank)}
-    circle = {rank for knot in knots(sure) if not _leads_out(knot, every) for rank in knot}
-    undumped: set[int] = set()
-    if not ranks and not circle:
-        missing = {rank for edge in edges if edge.why == "not dumped" for rank in edge.for_ranks}
-        waiters = {edge.waiter for edge in edges}
-        undumped = missing if len(missing) <= len(waiters) and set(dumped) <= set(busy) else set()
-        undumped -= set(dumped)
+    circle = {
+        rank
+        for component in strongly_connected_components(sure)
+        if all(target in component for member in component for target in every.get(member, ()))
+        for rank in component
+    }
+    missing = {rank for edge in edges if edge.why == "not dumped" for rank in edge.for_ranks} - set(dumped)
+    accusable = not ranks and not circle and set(dumped) <= set(busy)
+    few = len(missing) <= len({edge.waiter for edge in edges})
+    undumped = missing if accusable and few else set()
     return Ends(tuple(sorted(ranks)), tuple(sorted(circle)), tuple(sorted(undumped)))
 
 
-def outvoted(edges: Sequence[Waits]) -> tuple[int, ...]:
+def outvoted(edges: Sequence[WaitEdge]) -> tuple[int, ...]:
     """The one rank that several wait for in one collective, while it waits for several of them in another, alone.
 
-    Such a circle over two operations has two sides; that of one rank against the same course of several is the odd one.
-    Those for whom it does not wait had no part in its own: that they went on says nothing about who was right.
+    Such a circle over two operations has two sides; that of one rank against the same history of several is the odd
+    one. Ranks for which it does not wait had no part in its own: that they went on says nothing about who was right.
     """
     sides: dict[tuple[str, str, int | None], set[int]] = defaultdict(set)
     wanted: dict[tuple[str, str, int | None], set[int]] = defaultdict(set)
     for edge in edges:
-        if edge.certain and edge.operation not in ("send", "recv"):
+        if edge.certain and not edge.p2p:
             sides[edge.group, edge.operation, edge.seq].add(edge.waiter)
             wanted[edge.group, edge.operation, edge.seq].update(edge.for_ranks)
     alone = {next(iter(side)): wanted[key] for key, side in sides.items() if len(side) == 1}
@@ -68,21 +69,21 @@ def outvoted(edges: Sequence[Waits]) -> tuple[int, ...]:
     return tuple(found) if len(found) == 1 else ()
 
 
-def knots(waits: Mapping[int, Collection[int]]) -> list[frozenset[int]]:
+def strongly_connected_components(waits: Mapping[int, Collection[int]]) -> list[frozenset[int]]:
     """Sets of two ranks and more that all wait for one another, directly or through others of them."""
     core = {rank: set(targets) & waits.keys() for rank, targets in waits.items()}
     while dead := [rank for rank, targets in core.items() if not targets]:  # most waits lead to an end: no circle
         gone = set(dead)
         core = {rank: targets - gone for rank, targets in core.items() if rank not in gone}
-    after = {rank: reached(rank, core) for rank in core}
+    after = {rank: _reached(rank, core) for rank in core}
     found = {
         frozenset(other for other in onward if rank in after[other]) for rank, onward in after.items() if rank in onward
     }
-    return sorted((knot for knot in found if len(knot) > 1), key=min)
+    return sorted((component for component in found if len(component) > 1), key=min)
 
 
-def reached(start: int, waits: Mapping[int, Iterable[int]]) -> frozenset[int]:
-    """Everybody that a rank waits for, directly or through others; itself, where it waits in a circle."""
+def _reached(start: int, waits: Mapping[int, Iterable[int]]) -> frozenset[int]:
+    """All that a rank waits for, directly or through others; itself, where it waits in a circle."""
     seen: set[int] = set()
     todo = list(waits.get(start, ()))
     while todo:
@@ -91,7 +92,3 @@ def reached(start: int, waits: Mapping[int, Iterable[int]]) -> frozenset[int]:
             seen.add(rank)
             todo += waits.get(rank, ())
     return frozenset(seen)
-
-
-def _leads_out(knot: Collection[int], every: Mapping[int, Collection[int]]) -> bool:
-    return any(target not in knot for rank in knot for target in every.get(rank, ()))
