@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -96,7 +97,7 @@ def test_a_dead_manager_explains_the_hang_that_it_makes() -> None:
         ),
     ],
 )
-def test_errors_that_only_a_fabric_that_is_not_up_gives_are_told_of_the_node(kind: str, fields: dict[str, str]) -> None:
+def test_errors_that_only_a_fabric_that_is_not_up_gives_are_told_of_the_node(kind: str, fields: dict[str, Any]) -> None:
     job = after().says(kind, 1, ago=9, **fields)
     found = next(one for one in job.verdict().findings if one.kind == "nvlink_fabric_down")
     assert (found.severity, found.ranks, found.cause) == ("critical", (1,), "")
