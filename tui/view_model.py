@@ -173,11 +173,11 @@ class ViewModel:
         """All nodes, ranks, GPUs and ports."""
         nodes, known = self.state.nodes, self._rows.nodes
         roster = len(nodes) + sum([node.roster for node in nodes.values()])
-        strangers = self.session.strangers
-        if roster != self._rows.roster or strangers != self._rows.strangers:
+        unrelated = self.session.unrelated
+        if roster != self._rows.roster or unrelated != self._rows.unrelated:
             in_order = len(known) == len(nodes)
             ordered = known if in_order else tuple(sorted(nodes.values(), key=lambda node: natural(node.name)))
-            self._rows = rows_of(roster, ordered, strangers)
+            self._rows = rows_of(roster, ordered, unrelated)
         return self._rows
 
     @property
@@ -210,8 +210,8 @@ class ViewModel:
 
     def strange(self, node: NodeState, pid: int) -> bool:
         """True of a process that looks like a rank and is not of the job."""
-        strangers = self.rows.strangers
-        return bool(strangers) and (node.name, pid) in strangers
+        unrelated = self.rows.unrelated
+        return bool(unrelated) and (node.name, pid) in unrelated
 
     @cached_property
     def count(self) -> Count:

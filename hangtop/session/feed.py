@@ -28,7 +28,7 @@ class Answers(Protocol):
     def stacks(self, node: str, dumps: Sequence[StackDump]) -> None:
         """Take what a look at a node's stacks brought, on this machine's clock."""
 
-    def witness(self, said: RecorderDump | RasReport | RasEvent) -> None:
+    def take_report(self, said: RecorderDump | RasReport | RasEvent) -> None:
         """Take what a flight recorder held, RAS answered, or RAS noticed."""
 
     def bad_line(self, node: str, text: str, why: str) -> None:

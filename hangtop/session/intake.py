@@ -128,7 +128,7 @@ class Intake:
         self.progress.saw(named)
         self.recordings.take(node, [StackLook(dump) for dump in dumps])
 
-    def witness(self, said: RecorderDump | RasReport | RasEvent) -> None:
+    def take_report(self, said: RecorderDump | RasReport | RasEvent) -> None:
         """Take what a flight recorder held, or RAS answered or noticed just now."""
         if isinstance(said, RecorderDump):
             self.state.recorders[said.rank] = shared_dump(said)

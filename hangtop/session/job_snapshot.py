@@ -158,10 +158,10 @@ def _named(node: str) -> str:
 
 
 def _of_the_job(
-    events: Sequence[tuple[str, LogEvent]], ranks: Iterable[Rank], strangers: Iterable[Rank]
+    events: Sequence[tuple[str, LogEvent]], ranks: Iterable[Rank], unrelated: Iterable[Rank]
 ) -> Sequence[tuple[str, LogEvent]]:
     """Those that do not stand in a file which ranks of other runs alone write."""
-    theirs = _written(strangers)
+    theirs = _written(unrelated)
     theirs -= _written(ranks) if theirs else set()
     return [told for told in events if (told[0], told[1].source) not in theirs] if theirs else events
 

@@ -96,7 +96,7 @@ def _deliver(receiver: Receiver, node: str, payload: object) -> None:
         case StackLook(dump):
             receiver.stacks(node, [dump])
         case RecorderDump() | RasReport() | RasEvent():
-            receiver.witness(payload)
+            receiver.take_report(payload)
         case Mark(at, text):
             receiver.mark(at, text)
 

@@ -57,10 +57,10 @@ class Session(Intake):
         self.verdict: Verdict | None = None
         self._feed = feed
         self.history = History()
-        self.strangers: frozenset[tuple[str, int]] = frozenset()
+        self.unrelated: frozenset[tuple[str, int]] = frozenset()
         """Nodes and pids of processes that look like ranks and are not of the job, as the last job told; and those of
         the job that a second name of their machine tells of, too."""
-        self.told_twice = 0
+        self.told_by_two_names = 0
         """How many of these a second name tells of."""
         self._timeout: float | None = None
         self._living: tuple[int, list[RankState]] = (-1, [])
@@ -124,7 +124,7 @@ class Session(Intake):
         for node, places in self._locator.news():
             self.samples(node, places, 0)
             yield
-        yield from self.progress.looking(self.now(), self.strangers)
+        yield from self.progress.looking(self.now(), self.unrelated)
         yield from self.history.taking(self.now(), self.state, self.progress, self.verdict)
         yield from self.recordings.snapshots()
         self.node_settings.share_logs()
@@ -160,7 +160,7 @@ class Session(Intake):
         ranks = snapshot.nodes
         twice = [(name, rank.process.pid) for name in job.also for rank in ranks[name][1] if rank.gone_at is None]
         strange = ((other.node, other.process.pid) for other in (*job.others, *job.bystanders))
-        self.strangers, self.told_twice = frozenset((*strange, *twice)), len(twice)
+        self.unrelated, self.told_by_two_names = frozenset((*strange, *twice)), len(twice)
         return job
 
     def living(self) -> list[RankState]:

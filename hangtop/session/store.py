@@ -20,7 +20,7 @@ from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Hello, SourceState, Tick
 from hangtop.diagnosis.job import LinkWord
 from hangtop.session.apply import gpus, messages, network, ranks, stream  # noqa: F401 - each registers its functions
-from hangtop.session.apply.kit import APPLIERS, TOGETHER, Here
+from hangtop.session.apply.dispatch import APPLIERS, TOGETHER, SampleContext
 from hangtop.session.state.changes import ChangeKind
 from hangtop.session.state.job_state import JobState, NodeState, RankState, surplus
 from hangtop.session.state.sharing import STANDING, shared
@@ -117,7 +117,7 @@ class Store:
             state.seen_at = arrived
         state.version += 1
         runs = [(kind, list(group)) for kind, group in groupby(samples, type)]
-        here = Here(self.state, state, self._flushed(state, runs, arrived))
+        here = SampleContext(self.state, state, self._flushed(state, runs, arrived))
         for number, (kind, group) in enumerate(runs):
             if kind not in CLOCKS:
                 _apply(here, kind, group)
@@ -136,7 +136,7 @@ class Store:
     def link(self, change: LinkChange) -> None:
         """Take a node's new connection state."""
         node, why = self.node(change.node), f": {change.why}" if change.why else ""
-        here, shape = Here(self.state, node, change.at), _DIGITS.sub("#", change.why)
+        here, shape = SampleContext(self.state, node, change.at), _DIGITS.sub("#", change.why)
         if node.link != change.link:
             node.told_whys = frozenset((shape,)) if change.link == "lost" else frozenset()
             if node.since or change.link != "connecting":
@@ -159,7 +159,7 @@ class Store:
     def number(self, told: Sequence[tuple[RankState, int]], by: str) -> None:
         """Give ranks the numbers that a witness tells of them."""
         for rank, number in told:
-            here = Here(self.state, self.node(rank.node), self.clock())
+            here = SampleContext(self.state, self.node(rank.node), self.clock())
             ranks.process(here, rank.process._replace(rank=number, numbered_by=by))
             here.node.version += 1
 
@@ -200,7 +200,7 @@ def _kind(before: LinkWord, now: LinkWord) -> ChangeKind:
     return "back" if now == "live" and before in {"lost", "stale", "limited"} else "hangtop"
 
 
-def _apply(here: Here, kind: type, group: list[NamedTuple]) -> None:
+def _apply(here: SampleContext, kind: type, group: list[NamedTuple]) -> None:
     """Apply samples of one kind that came side by side."""
     if kind is RankProcess:
         group = [*ranks.kept(here, cast("list[RankProcess]", group))]

@@ -53,11 +53,11 @@ class Rows:
     alive: int = 0
     """Different ranks that live."""
     world_size: int | None = None
-    strangers: frozenset[tuple[str, int]] = frozenset()
+    unrelated: frozenset[tuple[str, int]] = frozenset()
     """Who was known not to be of the job: their processes are in the list, and not counted."""
 
 
-def rows_of(roster: int, nodes: tuple[NodeState, ...], strangers: frozenset[tuple[str, int]]) -> Rows:
+def rows_of(roster: int, nodes: tuple[NodeState, ...], unrelated: frozenset[tuple[str, int]]) -> Rows:
     """All rows of nodes in their order."""
     alive: list[RankRow] = []
     ended: dict[int, RankRow] = {}
@@ -68,7 +68,7 @@ def rows_of(roster: int, nodes: tuple[NodeState, ...], strangers: frozenset[tupl
                 alive.append(row)
             elif (known := ended.get(row.number)) is None or known.rank.process.started < rank.process.started:
                 ended[row.number] = row
-    own = [row for row in alive if (row.node.name, row.rank.process.pid) not in strangers] if strangers else alive
+    own = [row for row in alive if (row.node.name, row.rank.process.pid) not in unrelated] if unrelated else alive
     here = {row.number for row in own}
     runs = earlier_runs([row.rank for row in ended.values()], [row.rank.process for row in alive]) if ended else set()
     ended = {number: row for number, row in ended.items() if run_key(row.rank.process) not in runs}
@@ -82,7 +82,7 @@ def rows_of(roster: int, nodes: tuple[NodeState, ...], strangers: frozenset[tupl
         len(with_a_number(here | ended.keys())),
         len(with_a_number(here)),
         told_size([row.rank.process.world_size for row in (*own, *over)]),
-        strangers,
+        unrelated,
     )
 
 

@@ -86,10 +86,10 @@ class RanksPanel(TablePanel[RankRow]):
         nameless = sum(row.number < 0 and row.rank.gone_at is None for row in rows)
         if nameless:
             pieces += [("   ", Colour.DIM), (f"{nameless:,} without a number", Colour.WARN)]
-        twice = 0 if narrow else self.model.session.told_twice
-        strangers = 0 if narrow else len(self.model.rows.strangers) - twice
-        if strangers > 0:
-            pieces += [("   ", Colour.DIM), (f"{strangers:,} not of this job", Colour.WARN)]
+        twice = 0 if narrow else self.model.session.told_by_two_names
+        unrelated = 0 if narrow else len(self.model.rows.unrelated) - twice
+        if unrelated > 0:
+            pieces += [("   ", Colour.DIM), (f"{unrelated:,} not of this job", Colour.WARN)]
         if twice:
             pieces += [("   ", Colour.DIM), (f"{twice:,} told by two names", Colour.WARN)]
         gone = 0 if narrow else count.ranks - count.ranks_alive - count.ranks_unheard

@@ -29,7 +29,7 @@ def story(model: ViewModel) -> list[list[Piece]]:
         return []
     steps = JobSteps(model.now)
     for node in model.nodes:
-        steps.take(node, model.session.strangers)
+        steps.take(node, model.session.unrelated)
     if model.waits:
         return [*_hang(model, steps), _keys(_AFTER_HANG)]
     if model.crashed:

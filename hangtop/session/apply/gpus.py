@@ -16,7 +16,7 @@ from collectors.samples.gpus import (
     Topology,
 )
 from hangtop.diagnosis.job import Look
-from hangtop.session.apply.kit import Here, applies, applies_together
+from hangtop.session.apply.dispatch import SampleContext, applies, applies_together
 from hangtop.session.state.job_state import GpuState, NodeState
 from hangtop.session.state.time_series import TimeSeries
 
@@ -41,7 +41,7 @@ def _gpu(node: NodeState, index: int) -> GpuState:
 
 
 @applies(GpuFacts)
-def facts(here: Here, sample: GpuFacts) -> None:
+def facts(here: SampleContext, sample: GpuFacts) -> None:
     """What does not move in a GPU."""
     gpu = _gpu(here.node, sample.gpu)
     gpu.facts = sample
@@ -49,7 +49,7 @@ def facts(here: Here, sample: GpuFacts) -> None:
 
 
 @applies_together(GpuSample)
-def rows(here: Here, samples: Sequence[GpuSample]) -> None:
+def rows(here: SampleContext, samples: Sequence[GpuSample]) -> None:
     """Rows of nvidia-smi."""
     gpus, at = here.node.gpus, here.at
     for sample in samples:
@@ -64,7 +64,7 @@ def rows(here: Here, samples: Sequence[GpuSample]) -> None:
 
 
 @applies(GpuProcesses)
-def processes(here: Here, sample: GpuProcesses) -> None:
+def processes(here: SampleContext, sample: GpuProcesses) -> None:
     """The whole compute-apps list."""
     here.node.gpu_processes = tuple(sample.processes[:PROCESSES])
     users = gpu_users(here.node)
@@ -81,7 +81,7 @@ def gpu_users(node: NodeState) -> Mapping[str, Sequence[GpuProcess]]:
 
 
 @applies(GpuFault)
-def fault(here: Here, sample: GpuFault) -> None:
+def fault(here: SampleContext, sample: GpuFault) -> None:
     """A line that is no row, or a missing index; an empty text says that it answers again."""
     index = sample.gpu
     if index is None and sample.bus_id:
@@ -101,14 +101,14 @@ def fault(here: Here, sample: GpuFault) -> None:
     gpu.fault = sample
 
 
-def _answers_again(here: Here, gpu: GpuState) -> None:
+def _answers_again(here: SampleContext, gpu: GpuState) -> None:
     if gpu.fault is not None:
         gpu.fault = None
         here.note(f"GPU {gpu.index} answers again", "back")
 
 
 @applies(NvlinkCounters)
-def nvlink(here: Here, sample: NvlinkCounters) -> None:
+def nvlink(here: SampleContext, sample: NvlinkCounters) -> None:
     """Errors and traffic of one NVLink."""
     gpu = _gpu(here.node, sample.gpu)
     before = gpu.nvlinks.get(sample.link)
@@ -123,7 +123,7 @@ def nvlink(here: Here, sample: NvlinkCounters) -> None:
 
 
 @applies(GpuFabric)
-def fabric(here: Here, sample: GpuFabric) -> None:
+def fabric(here: SampleContext, sample: GpuFabric) -> None:
     """How far a GPU has come in joining its fabric; when that was first seen counts."""
     known = here.node.fabric.get(sample.gpu)
     if known is None or known.value != sample:
@@ -131,7 +131,7 @@ def fabric(here: Here, sample: GpuFabric) -> None:
 
 
 @applies(FabricService)
-def service(here: Here, sample: FabricService) -> None:
+def service(here: SampleContext, sample: FabricService) -> None:
     """A daemon of the NVLink fabric."""
     known = here.node.fabric_services.get(sample.name)
     if known is not None and known.state != sample.state:
@@ -140,7 +140,7 @@ def service(here: Here, sample: FabricService) -> None:
 
 
 @applies(Topology)
-def topology(here: Here, sample: Topology) -> None:
+def topology(here: SampleContext, sample: Topology) -> None:
     """How GPUs and NICs are connected; rows that do not fit the devices are dropped."""
     size = len(sample.devices)
     if len(sample.links) == size == len(sample.numa) and all(len(row) == size for row in sample.links):

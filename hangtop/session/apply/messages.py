@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, LogsRead, StepCount
 from collectors.samples.stacks import StackDump
-from hangtop.session.apply.kit import Here, applies
+from hangtop.session.apply.dispatch import SampleContext, applies
 from hangtop.session.state.job_state import NodeState, RankState, StepState
 
 TOLD = 8
@@ -18,7 +18,7 @@ COMMUNICATORS = 65_536
 
 
 @applies(LogFile)
-def file(here: Here, sample: LogFile) -> None:
+def file(here: SampleContext, sample: LogFile) -> None:
     """A followed file, or one that cannot be read."""
     before = here.node.log_files.get(sample.path)
     here.node.log_files[sample.path] = sample
@@ -28,14 +28,14 @@ def file(here: Here, sample: LogFile) -> None:
 
 
 @applies(LogLines)
-def lines(here: Here, sample: LogLines) -> None:
+def lines(here: SampleContext, sample: LogLines) -> None:
     """Lines of a file on view, its last old ones first."""
     here.job.log_lines.add(here.node.name, sample)
     here.job.log_serial += 1
 
 
 @applies(LogEvent)
-def event(here: Here, sample: LogEvent) -> None:
+def event(here: SampleContext, sample: LogEvent) -> None:
     """A line that says something."""
     here.job.events.add(here.node.name, sample)
     here.job.event_serial += 1
@@ -48,7 +48,7 @@ def event(here: Here, sample: LogEvent) -> None:
 
 
 @applies(CommProgress)
-def progress(here: Here, sample: CommProgress) -> None:
+def progress(here: SampleContext, sample: CommProgress) -> None:
     """Last collective that a rank launched on a communicator."""
     # a rank that has no number there is told apart by its process
     key = here.node.name, sample.comm, sample.rank if sample.rank >= 0 else -1 - (sample.pid or 0)
@@ -64,7 +64,7 @@ def progress(here: Here, sample: CommProgress) -> None:
 
 
 @applies(StepCount)
-def steps(here: Here, sample: StepCount) -> None:
+def steps(here: SampleContext, sample: StepCount) -> None:
     """How far a log says that training is."""
     known = here.node.steps.get(sample.path)
     if known is None:
@@ -87,13 +87,13 @@ def steps(here: Here, sample: StepCount) -> None:
 
 
 @applies(LogsRead)
-def read(here: Here, sample: LogsRead) -> None:
+def read(here: SampleContext, sample: LogsRead) -> None:
     """How far its logs are read."""
     here.node.logs_read = sample.at
 
 
 @applies(StackDump)
-def stack(here: Here, sample: StackDump) -> None:
+def stack(here: SampleContext, sample: StackDump) -> None:
     """One look at one process."""
     here.job.stacks.append((here.node.name, sample))
 

@@ -8,7 +8,7 @@ from sys import intern
 from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts, PortUse, TcpCounters
 from hangtop.diagnosis.counters import Counters
 from hangtop.diagnosis.job import Look
-from hangtop.session.apply.kit import Here, applies
+from hangtop.session.apply.dispatch import SampleContext, applies
 from hangtop.session.state.job_state import InterfaceState, NodeState, PortState
 
 CHANGES = 16
@@ -20,7 +20,7 @@ SETTLED_BY_TOOL = 8.0
 
 
 @applies(PortFacts)
-def port(here: Here, sample: PortFacts) -> None:
+def port(here: SampleContext, sample: PortFacts) -> None:
     """A port's state."""
     name = intern(f"{sample.device}/{sample.port}")
     known = here.node.ports.get(name)
@@ -48,7 +48,7 @@ def grown(first: int, before: int, now: int) -> tuple[int, int]:
 
 
 @applies(PortCounters)
-def port_counters(here: Here, sample: PortCounters) -> None:
+def port_counters(here: SampleContext, sample: PortCounters) -> None:
     """Counters of one port that changed."""
     port = here.node.ports.get(f"{sample.device}/{sample.port}")
     if port is None:
@@ -71,7 +71,7 @@ def port_counters(here: Here, sample: PortCounters) -> None:
 
 
 @applies(Interface)
-def interface(here: Here, sample: Interface) -> None:
+def interface(here: SampleContext, sample: Interface) -> None:
     """A network interface."""
     known = here.node.interfaces.get(sample.name)
     if known is None:
@@ -86,7 +86,7 @@ def interface(here: Here, sample: Interface) -> None:
 
 
 @applies(InterfaceCounters)
-def interface_counters(here: Here, sample: InterfaceCounters) -> None:
+def interface_counters(here: SampleContext, sample: InterfaceCounters) -> None:
     """Traffic and losses of an interface."""
     known = here.node.interfaces.get(sample.name)
     if known is None:
@@ -101,7 +101,7 @@ def interface_counters(here: Here, sample: InterfaceCounters) -> None:
 
 
 @applies(TcpCounters)
-def tcp(here: Here, sample: TcpCounters) -> None:
+def tcp(here: SampleContext, sample: TcpCounters) -> None:
     """TCP segments, and those sent again."""
     before = here.node.tcp
     if before is not None and here.at > before.at:
@@ -112,7 +112,7 @@ def tcp(here: Here, sample: TcpCounters) -> None:
 
 
 @applies(PortUse)
-def port_use(here: Here, sample: PortUse) -> None:
+def port_use(here: SampleContext, sample: PortUse) -> None:
     """Who uses a TCP port of the job."""
     here.node.port_uses[sample.port] = sample
 

@@ -9,7 +9,7 @@ from collectors.samples.ranks import CpuWait, Helper, HelperGone, IdleLauncher, 
 from hangtop.diagnosis.job import Inside
 from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.unnumbered import NUMBERED_BY, Unnumbered
-from hangtop.session.apply.kit import Here, applies, applies_together
+from hangtop.session.apply.dispatch import SampleContext, applies, applies_together
 from hangtop.session.motion import own_pauses
 from hangtop.session.state.job_state import THINGS, RankState
 from hangtop.session.state.time_series import TimeSeries
@@ -23,7 +23,7 @@ GONE_KEPT = 64
 """Ended processes kept a node: enough for the last runs, bounded under a crash loop."""
 
 
-def kept(here: Here, samples: Sequence[RankProcess]) -> Sequence[RankProcess]:
+def kept(here: SampleContext, samples: Sequence[RankProcess]) -> Sequence[RankProcess]:
     """Those that there is room for: of a node that names too many, which is shown limited, no others cost anything."""
     ranks, room = here.node.ranks, THINGS["ranks"] + 1 - len(here.node.ranks)
     if len(samples) <= room:
@@ -37,7 +37,7 @@ def kept(here: Here, samples: Sequence[RankProcess]) -> Sequence[RankProcess]:
 
 
 @applies(RankProcess)
-def process(here: Here, sample: RankProcess) -> None:
+def process(here: SampleContext, sample: RankProcess) -> None:
     """A rank's process was seen, or a fact about it changed."""
     if sample.pid in here.node.unconfirmed:
         here.node.unconfirmed = here.node.unconfirmed - {sample.pid}
@@ -65,7 +65,7 @@ def process(here: Here, sample: RankProcess) -> None:
 
 
 @applies_together(RankPulse)
-def pulses(here: Here, samples: Sequence[RankPulse]) -> None:
+def pulses(here: SampleContext, samples: Sequence[RankPulse]) -> None:
     """Processes of ranks moved."""
     ranks, at = here.node.ranks, here.at
     if here.node.held_until:
@@ -81,14 +81,14 @@ def pulses(here: Here, samples: Sequence[RankPulse]) -> None:
     here.pulses += samples
 
 
-def _note_state(here: Here, rank: RankState, was: str, now: str) -> None:
+def _note_state(here: SampleContext, rank: RankState, was: str, now: str) -> None:
     before, after = ALARMING.get(was), ALARMING.get(now)
     if before != after and (before in {"stopped", "traced"} or after is not None) and after != "uninterruptible":
         here.note(f"{rank_text(rank.process.rank)} is {after or 'running again'}", "stopped" if after else "back")
 
 
 @applies(RankGone)
-def gone(here: Here, sample: RankGone) -> None:
+def gone(here: SampleContext, sample: RankGone) -> None:
     """A rank's process is no longer there, or turned out to be none."""
     rank = here.node.ranks.get(sample.pid)
     if rank is not None and rank.gone_at is None and not sample.ended:
@@ -99,7 +99,7 @@ def gone(here: Here, sample: RankGone) -> None:
         end_rank(here, rank, min(sample.at, here.at))
 
 
-def end_rank(here: Here, rank: RankState, at: float) -> None:
+def end_rank(here: SampleContext, rank: RankState, at: float) -> None:
     """Mark a rank's process as gone; the first time counts."""
     if rank.gone_at is None:
         rank.gone_at = at
@@ -110,7 +110,7 @@ def end_rank(here: Here, rank: RankState, at: float) -> None:
 
 
 @applies(Helper)
-def helper(here: Here, sample: Helper) -> None:
+def helper(here: SampleContext, sample: Helper) -> None:
     """A process that a rank forked."""
     rank = here.node.ranks.get(sample.rank_pid)
     if rank is not None and (sample.pid in rank.helpers or len(rank.helpers) < HELPERS):
@@ -118,7 +118,7 @@ def helper(here: Here, sample: Helper) -> None:
 
 
 @applies(HelperGone)
-def helper_gone(here: Here, sample: HelperGone) -> None:
+def helper_gone(here: SampleContext, sample: HelperGone) -> None:
     """Such a process ended."""
     rank = here.node.ranks.get(sample.rank_pid)
     if rank is not None:
@@ -129,7 +129,7 @@ def helper_gone(here: Here, sample: HelperGone) -> None:
 
 
 @applies(CpuWait)
-def cpu_wait(here: Here, sample: CpuWait) -> None:
+def cpu_wait(here: SampleContext, sample: CpuWait) -> None:
     """How a rank gets its CPU."""
     rank = here.node.ranks.get(sample.pid)
     if rank is not None:
@@ -137,7 +137,7 @@ def cpu_wait(here: Here, sample: CpuWait) -> None:
 
 
 @applies(IdleLauncher)
-def launcher(here: Here, sample: IdleLauncher) -> None:
+def launcher(here: SampleContext, sample: IdleLauncher) -> None:
     """A launcher runs on a node without a rank, or does no longer."""
     idle = here.node.launchers
     idle.pop(sample.pid, None)
@@ -146,7 +146,7 @@ def launcher(here: Here, sample: IdleLauncher) -> None:
 
 
 @applies(InsidePulse)
-def page_pulse(here: Here, sample: InsidePulse) -> None:
+def page_pulse(here: SampleContext, sample: InsidePulse) -> None:
     """Step and phase of a rank."""
     rank = here.node.ranks.get(sample.pid)
     if rank is not None:
@@ -156,7 +156,7 @@ def page_pulse(here: Here, sample: InsidePulse) -> None:
 
 
 @applies(InsideFacts)
-def page_facts(here: Here, sample: InsideFacts) -> None:
+def page_facts(here: SampleContext, sample: InsideFacts) -> None:
     """What it opened."""
     rank = here.node.ranks.get(sample.pid)
     if rank is not None:
@@ -164,7 +164,7 @@ def page_facts(here: Here, sample: InsideFacts) -> None:
 
 
 @applies(InsideResult)
-def page_result(here: Here, sample: InsideResult) -> None:
+def page_result(here: SampleContext, sample: InsideResult) -> None:
     """What came of a check."""
     rank = here.node.ranks.get(sample.pid)
     if rank is None or rank.inside is None:
@@ -179,7 +179,7 @@ def page_result(here: Here, sample: InsideResult) -> None:
 
 
 @applies(InsideGone)
-def page_gone(here: Here, sample: InsideGone) -> None:
+def page_gone(here: SampleContext, sample: InsideGone) -> None:
     """Its page is no longer there."""
     rank = here.node.ranks.get(sample.pid)
     if rank is not None:

@@ -6,26 +6,26 @@ from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.location import Location
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
 from hangtop.diagnosis.counters import Counters
-from hangtop.session.apply.kit import Here, applies
+from hangtop.session.apply.dispatch import SampleContext, applies
 from hangtop.session.apply.network import settle_rates
 from hangtop.session.apply.ranks import end_rank
 from hangtop.session.state.job_state import NodeState
 
 
 @applies(HostFacts)
-def facts(here: Here, sample: HostFacts) -> None:
+def facts(here: SampleContext, sample: HostFacts) -> None:
     """What does not move."""
     here.node.host = sample
 
 
 @applies(HostSample)
-def load(here: Here, sample: HostSample) -> None:
+def load(here: SampleContext, sample: HostSample) -> None:
     """What moves."""
     here.node.load = sample
 
 
 @applies(Disk)
-def disk(here: Here, sample: Disk) -> None:
+def disk(here: SampleContext, sample: Disk) -> None:
     """A file system that the job writes to."""
     here.node.disks[sample.path] = sample
 
@@ -35,7 +35,7 @@ MOST_LOCATIONS = 256
 
 
 @applies(Location)
-def location(here: Here, sample: Location) -> None:
+def location(here: SampleContext, sample: Location) -> None:
     """Where it hangs, by one witness."""
     known, key = here.node.locations, (sample.source, sample.level)
     if key in known or len(known) < MOST_LOCATIONS:
@@ -47,7 +47,7 @@ CONFIRM_TICKS = 4
 
 
 @applies(Hello)
-def hello(here: Here, sample: Hello) -> None:
+def hello(here: SampleContext, sample: Hello) -> None:
     """A stream began: what was known of processes must be named again to count as alive."""
     before = here.node.hello
     if before is not None and before.boot_id and sample.boot_id and before.boot_id != sample.boot_id:
@@ -70,7 +70,7 @@ def hello(here: Here, sample: Hello) -> None:
 
 
 @applies(Tick)
-def tick(here: Here, sample: Tick) -> None:
+def tick(here: SampleContext, sample: Tick) -> None:
     """A flush is complete: what did not move in it stood still."""
     here.node.tick = sample
     here.node.ticks += 1
@@ -88,7 +88,7 @@ def _answers(node: NodeState, source: str) -> bool:
 
 
 @applies(SourceState)
-def source_state(here: Here, sample: SourceState) -> None:
+def source_state(here: SampleContext, sample: SourceState) -> None:
     """A source came into a new state."""
     before = here.node.sources.get(sample.source)
     here.node.sources = {**here.node.sources, sample.source: sample}
@@ -98,6 +98,6 @@ def source_state(here: Here, sample: SourceState) -> None:
 
 
 @applies(Fault)
-def fault(here: Here, sample: Fault) -> None:
+def fault(here: SampleContext, sample: Fault) -> None:
     """Something cost one sample there."""
     here.node.faults[sample.source] = sample

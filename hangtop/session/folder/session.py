@@ -158,10 +158,10 @@ class FilesFeed:
         for node, _, dump in sorted(contents.stacks, key=lambda entry: (entry[0], entry[2].pid, entry[2].at)):
             session.stacks(node or NAMELESS, [dump])
         for recorder in contents.recorders:
-            session.witness(recorder)
+            session.take_report(recorder)
         for report in sorted(contents.ras, key=lambda report: report.at):
             self._at = report.at
-            session.witness(report)
+            session.take_report(report)
         self._at = self._read_at
         for node in state.nodes:
             session.link(LinkChange(node, "offline", "read from files", self.written))

@@ -1,6 +1,6 @@
-"""The history of one job: its figures at three grains, what each rank and GPU did, and the verdicts that were given.
+"""The history of one job: its figures at three grains, what each rank did, and the verdicts that were given.
 
-Fed by the session's own tick, about once a second. Bounded: 11 figures take 1.7 MB, a rank or GPU half a kilobyte,
+Fed by the session's own tick, about once a second. Bounded: 11 figures take 1.7 MB, a rank half a kilobyte,
 and of a job of more than :data:`FINE` ranks only an hour by twenty seconds.
 """
 
@@ -133,7 +133,6 @@ class History:
     def __init__(self) -> None:
         self.series: Mapping[str, Series] = {name: Series() for name in NAMES}
         self.ranks = JobLanes()
-        self.gpus = JobLanes()
         self.verdicts: list[PastVerdict] = []
         self.began: float | None = None
         """When the first figures were taken."""
@@ -154,7 +153,6 @@ class History:
             elif fine or node.name not in parts or (number + self._ticks) % EVERY == 0:
                 moved, seen = self._ranks(now, node, tracks.get(node.name, {}), between, fine=fine)
                 parts[node.name] = part_of(node, moved, seen)
-                self._gpus(node, between, fine=fine)
             if number % SLICE == 0:
                 yield
         for name in parts.keys() - nodes.keys():
@@ -186,24 +184,11 @@ class History:
             lanes.put(known.seen_at, did, 3.0 * between if fine else EVERY + 3.0 * between)
         return moved, seen
 
-    def _gpus(self, node: NodeState, between: float, *, fine: bool) -> None:
-        hold = 3.0 * between if fine else EVERY + 3.0 * between
-        for index, gpu in node.gpus.items():
-            row = gpu.looks.newest
-            if row is None or row.power is None or gpu.fault is not None:
-                continue
-            lanes = self.gpus.made(node.name, index, fine=fine)
-            limit = gpu.facts.power_limit if gpu.facts is not None else None
-            assert node.seen_at is not None
-            lanes.put(node.seen_at, min(FULL, max(0, round(FULL * row.power / (limit or 700.0)))), hold)
-
     def _forget(self, state: JobState) -> None:
-        """Drop ranks and GPUs that the state has dropped: those that ended stay as long as they do there."""
+        """Drop ranks that the state has dropped: those that ended stay as long as they do there."""
         nodes = state.nodes
         if len(self.ranks) > sum(len(node.ranks) for node in nodes.values()):
             self.ranks.keep({name: node.ranks for name, node in nodes.items()})
-        if len(self.gpus) > sum(len(node.gpus) for node in nodes.values()):
-            self.gpus.keep({name: node.gpus for name, node in nodes.items()})
 
     def judged(self, at: float, verdict: Verdict) -> None:
         """Keep a verdict: each that says something else than the one before, and one a minute."""

@@ -1,4 +1,4 @@
-"""What each rank and each GPU did: a byte a cell, a second each for two minutes, ten seconds each for an hour.
+"""What each rank did: a byte a cell, a second each for two minutes, ten seconds each for an hour.
 
 Of a job of thousands twenty seconds each for an hour, and no seconds.
 """
@@ -13,7 +13,7 @@ UNSEEN = 255
 """A cell of which nothing is known; others hold 0 to :data:`FULL`."""
 FULL = 250
 Key: TypeAlias = tuple[str, int]
-"""Node and pid of a rank, or node and index of a GPU."""
+"""Node and pid of a rank."""
 
 
 class Lane:
@@ -142,7 +142,7 @@ class Lanes:
 
 
 class JobLanes(dict[Key, Lanes]):
-    """Lanes of all ranks, or of all GPUs."""
+    """Lanes of all ranks."""
 
     def find(self, node: str, thing: int) -> Lanes | None:
         """Lanes of one thing of a node; None where nothing is known of it."""

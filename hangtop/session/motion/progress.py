@@ -166,22 +166,22 @@ class Progress:
         """Training steps a second, as the logs tell; 0 when the next one is overdue, None where they tell none."""
         return self._steps.per_second(now)
 
-    def look(self, now: float, strangers: Collection[Key] = ()) -> None:
-        """Compare every living rank with the last look; ``strangers`` are processes of other runs."""
-        for _ in self.looking(now, strangers):
+    def look(self, now: float, unrelated: Collection[Key] = ()) -> None:
+        """Compare every living rank with the last look; ``unrelated`` are processes of other runs."""
+        for _ in self.looking(now, unrelated):
             pass
 
-    def looking(self, now: float, strangers: Collection[Key] = ()) -> Iterator[None]:
+    def looking(self, now: float, unrelated: Collection[Key] = ()) -> Iterator[None]:
         """The same in slices of :data:`SLICE` nodes, for those who have other things to do meanwhile."""
         seen = StallDurations()
         tally, steps = Tally(now, self._between), JobSteps(now)
         for number, node in enumerate(tuple(self._state.nodes.values()), 1):
             if node.ranks:
-                self._look_at(node, strangers, seen, tally)
+                self._look_at(node, unrelated, seen, tally)
             else:
                 self._tracks.pop(node.name, None)
             if node.steps:
-                steps.take(node, strangers)
+                steps.take(node, unrelated)
             if number % SLICE == 0:
                 yield
         for known in (self._tracks, self._traffic):
@@ -191,7 +191,7 @@ class Progress:
         self._take(now, seen)
         self._motion = motion_of(tally, steps, self._still, self._rhythm())
 
-    def _look_at(self, node: NodeState, strangers: Collection[Key], seen: StallDurations, tally: Tally) -> None:
+    def _look_at(self, node: NodeState, unrelated: Collection[Key], seen: StallDurations, tally: Tally) -> None:
         at, before = node.seen_at, len(seen)
         source = node.sources.get("ranks")
         if node.link not in {"live", "limited"} or at is None or (source is not None and source.state != "ok"):
@@ -207,7 +207,7 @@ class Progress:
         tracks = self._tracks.setdefault(node.name, {})
         alive: list[int] = []
         for pid, rank in node.ranks.items():
-            if rank.gone_at is not None or rank.looks.newest is None or (strangers and (node.name, pid) in strangers):
+            if rank.gone_at is not None or rank.looks.newest is None or (unrelated and (node.name, pid) in unrelated):
                 continue
             alive.append(pid)
             gpu = on.get(pid) if node.gpu_processes else node.gpus.get(_given(rank))

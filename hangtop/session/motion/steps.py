@@ -43,13 +43,13 @@ class JobSteps:
     even: float | None = None
     """The same where the last few of that log took as good as the same: then that is the pace of the job."""
 
-    def take(self, node: NodeState, strangers: Collection[tuple[str, int]]) -> None:
-        """Take what the logs of a node tell; ``strangers`` are processes of other runs."""
+    def take(self, node: NodeState, unrelated: Collection[tuple[str, int]]) -> None:
+        """Take what the logs of a node tell; ``unrelated`` are processes of other runs."""
         here = node.link in {"live", "limited"}
         for log in node.steps.values():
             pid = log.count.pid
             rank = None if pid is None else node.ranks.get(pid)
-            if pid is None or ((node.name, pid) not in strangers and (rank is None or rank.gone_at is None)):
+            if pid is None or ((node.name, pid) not in unrelated and (rank is None or rank.gone_at is None)):
                 fresh = self._log(log, seen=here)
                 if fresh and rank is not None:
                     self.ranks[node.name, rank.process.pid] = rank.process.rank

@@ -98,7 +98,7 @@ class RasWatch:
 
     def _take(self, event: RasEvent) -> None:
         event = event._replace(at=self._session.now())
-        self._session.witness(event)
+        self._session.take_report(event)
         if event.event in _TOLD:
             who = f"process {event.pid} on {event.host}" if event.pid else event.host
             self._new[event.event][self._rank_text(event) or who] = None

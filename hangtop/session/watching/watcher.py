@@ -197,7 +197,7 @@ class Watcher:
         session = self._session
         try:
             verdict = await self._judge()
-        except Exception as error:  # noqa: BLE001 - rules read what strangers' nodes send; one fault must not end the watch
+        except Exception as error:  # noqa: BLE001 - rules read what unrelated' nodes send; one fault must not end the watch
             why = f"the diagnosis failed: {type(error).__name__}: {error}"
             verdict = Verdict("unknown", why, unknown=(Unknown("diagnosis", (), why),))
         verdict = session.publish(verdict)

@@ -119,7 +119,7 @@ class Witnesses:
             return ""
         if self._of_another_run(dump.node, read):
             return "its first collective is older than the process of this rank: another run wrote it"
-        self._session.witness(read._replace(written=dump.modified))
+        self._session.take_report(read._replace(written=dump.modified))
         return ""
 
     def _of_another_run(self, node: str, dump: RecorderDump) -> bool:
@@ -161,7 +161,7 @@ class Witnesses:
             report = await self._ask(asked, ranks, now)
             if report is not None:
                 self.ras_fault, self.answered = "", asked
-                session.witness(report)
+                session.take_report(report)
                 return report
             if session.now() - now > RAS_PATIENCE:
                 break

@@ -53,5 +53,5 @@ def test_what_a_second_name_tells_is_no_motion_of_its_own() -> None:
         session.state.nodes[name].hello = hello(boot_id="b1", hostname="gpu17")
     session.diagnose()
     session.tick()
-    assert session.told_twice == 2
+    assert session.told_by_two_names == 2
     assert sum(map(len, session.progress.tracks.values())) == 2

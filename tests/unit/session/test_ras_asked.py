@@ -144,7 +144,7 @@ def numbers(session: Session) -> dict[tuple[str, int], int]:
 @pytest.mark.parametrize("said", [(WHOLE,), (PAIR, WHOLE)])
 def test_ras_tells_ranks_that_do_not_say_theirs(said: tuple[RasCommunicator, ...]) -> None:
     session = without_numbers(*PLACES)
-    session.witness(report(*said))
+    session.take_report(report(*said))
     assert numbers(session) == {("node1", 12): 0, ("node1", 11): 1, ("node2", 11): 2, ("node2", 12): 3}
     session.samples("node1", [process(-1, 11, started=50.0, cwd="/elsewhere")], 1)
     assert numbers(session)["node1", 11] == 1, "what the node does not know it does not take back"
@@ -153,13 +153,13 @@ def test_ras_tells_ranks_that_do_not_say_theirs(said: tuple[RasCommunicator, ...
 @pytest.mark.parametrize("said", [(), (PAIR,), (PAIR, communicator((0, "node1", 11), (1, "node2", 11)))])
 def test_a_place_in_a_part_of_the_job_is_no_number(said: tuple[RasCommunicator, ...]) -> None:
     session = without_numbers(*PLACES)
-    session.witness(report(*said))
+    session.take_report(report(*said))
     assert numbers(session) == {}
 
 
 def test_of_a_job_of_which_a_part_is_seen_its_places_are_numbers() -> None:
     session = without_numbers(*PLACES[2:])
-    session.witness(report(STRANGER))
+    session.take_report(report(STRANGER))
     assert numbers(session) == {("node2", 11): 2, ("node2", 12): 3}
 
 
@@ -178,7 +178,7 @@ IN_PODS = communicator((0, "10.244.0.9", 7), (1, "10.244.0.8", 7), (2, "10.244.1
 def test_in_containers_ranks_are_told_apart_by_the_addresses_that_they_have_there() -> None:
     session = without_numbers(*PLACES)
     in_containers(session, "10.244.0.8", "10.244.0.9", "10.244.1.8", "10.244.1.9")
-    session.witness(report(IN_PODS))
+    session.take_report(report(IN_PODS))
     assert numbers(session) == {("node1", 11): 1, ("node1", 12): 0, ("node2", 11): 3, ("node2", 12): 2}
 
 
@@ -186,5 +186,5 @@ def test_in_containers_of_unknown_or_equal_addresses_nobody_is_numbered() -> Non
     for addresses in (("10.244.0.8", "10.244.0.9", "10.244.1.8", ""), ("10.244.0.8",) * 4):
         session = without_numbers(*PLACES)
         in_containers(session, *addresses)
-        session.witness(report(IN_PODS))
+        session.take_report(report(IN_PODS))
         assert numbers(session) == {}

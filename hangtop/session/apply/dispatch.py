@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from collectors.samples.gpus import GpuSample
 from collectors.samples.ranks import RankPulse
@@ -14,7 +14,7 @@ from hangtop.session.state.time_series import LARGE, ROWS, ROWS_OF_LARGE
 
 
 @dataclass(slots=True)
-class Here:
+class SampleContext:
     """Where a sample belongs."""
 
     job: JobState
@@ -41,28 +41,27 @@ class Here:
 
 
 S = TypeVar("S")
-APPLIERS: dict[type, Callable[[Here, Any], None]] = {}
+Apply: TypeAlias = Callable[[SampleContext, S], None]
+APPLIERS: dict[type, Apply[Any]] = {}
 """What is done with each kind of sample, …"""
-TOGETHER: dict[type, Callable[[Here, Sequence[Any]], None]] = {}
+TOGETHER: dict[type, Apply[Sequence[Any]]] = {}
 """… and with all of a kind that moves that came side by side: of those there are many in every tick."""
 
 
-def applies(kind: type[S]) -> Callable[[Callable[[Here, S], None]], Callable[[Here, S], None]]:
+def applies(kind: type[S]) -> Callable[[Apply[S]], Apply[S]]:
     """Have a function apply each sample of this kind."""
 
-    def register(function: Callable[[Here, S], None]) -> Callable[[Here, S], None]:
+    def register(function: Apply[S]) -> Apply[S]:
         APPLIERS[kind] = function
         return function
 
     return register
 
 
-def applies_together(
-    kind: type[S],
-) -> Callable[[Callable[[Here, Sequence[S]], None]], Callable[[Here, Sequence[S]], None]]:
+def applies_together(kind: type[S]) -> Callable[[Apply[Sequence[S]]], Apply[Sequence[S]]]:
     """Have a function apply all samples of this kind that came side by side."""
 
-    def register(function: Callable[[Here, Sequence[S]], None]) -> Callable[[Here, Sequence[S]], None]:
+    def register(function: Apply[Sequence[S]]) -> Apply[Sequence[S]]:
         TOGETHER[kind] = function
         return function
 
