@@ -20,8 +20,8 @@ from hangtop.diagnosis.unnumbered import numbered, unnumbered
 from hangtop.diagnosis.verdict.wait_tree import chain_lines
 
 SCHEMA = 2
-EVIDENCE_SHOWN = 4
-"""Pieces of evidence of one finding that people are shown; scripts get all."""
+EVIDENCE_SHOWN, LINES_SHOWN = 4, 12
+"""Pieces of evidence of one finding that people are shown, and lines of each; scripts get all."""
 WIDTH = 120
 
 COLOURS: dict[str, str] = {"critical": "red", "warning": "yellow", "info": "cyan"}
@@ -57,13 +57,17 @@ class Answer:
         return OUTCOMES[self.verdict.outcome][1]
 
 
+# --- for scripts -------------------------------------------------------------------------------------------------
+
+
 def as_json(answer: Answer) -> dict[str, Any]:
     """The answer in the shape of ``docs/findings.md``, of plain JSON types."""
     verdict, job = answer.verdict, answer.job
     ranks_of: dict[str, list[int]] = {}
-    known = [rank for rank in job.ranks if rank.rank >= 0]
-    for rank in known:
-        ranks_of.setdefault(rank.node, []).append(rank.rank)
+    for rank in job.ranks:
+        if rank.rank >= 0:
+            ranks_of.setdefault(rank.node, []).append(rank.rank)
+    hangs = verdict.outcome == "hung" and job.live and job.stood_still is not None
     return {
         "schema": SCHEMA,
         "taken_at": _time(job.now),
@@ -71,28 +75,20 @@ def as_json(answer: Answer) -> dict[str, Any]:
         "verdict": verdict.outcome,
         "summary": verdict.summary,
         "motion": {
-            "moving": job.motion.moving,
-            "proof": job.motion.proof,
-            "last_step": job.motion.last_step,
+            "moving": job.motion.moving, "proof": job.motion.proof, "last_step": job.motion.last_step,
             "last_step_at": _time(job.motion.last_step_at),
         },
-        "stands_since": _time(_stands_since(verdict, job)),
+        "stands_since": _time(job.now - (job.stood_still or 0.0)) if hangs else None,
         "job": {
             "world_size": job.world_size,
-            "ranks_seen": len(known),
+            "ranks_seen": sum(map(len, ranks_of.values())),
             "processes_unnumbered": [f"{rank.node}:{rank.process.pid}" for rank in job.unnumbered],
             "nodes": [_node(node, ranks_of.get(name, [])) for name, node in job.nodes.items()],
         },
         "findings": [_finding(finding) for finding in verdict.findings],
         "unknown": [{"source": u.source, "nodes": list(u.nodes), "why": u.why} for u in verdict.unknown],
         "waits": [_box(box) for box in verdict.waits],
-    }
-
-
-def _stands_since(verdict: Verdict, job: Job) -> float | None:
-    """Since when a job that hangs has shown no sign of motion; None for one that moves, or where it is not known."""
-    hangs = verdict.outcome == "hung" and job.live and job.stood_still is not None
-    return job.now - (job.stood_still or 0.0) if hangs else None
+    }  # fmt: skip
 
 
 def _time(at: float | None) -> str | None:
@@ -106,36 +102,29 @@ def _node(node: Node, ranks: list[int]) -> dict[str, Any]:
     return {"name": node.name, "state": state, "why": node.why, "ranks": ranks, "gpus": len(node.gpus)}
 
 
+def _ranks(ranks: Sequence[int]) -> dict[str, Any]:
+    return {"ranks": list(numbered(ranks)), "processes": [str(process) for process in unnumbered(ranks)]}
+
+
 def _finding(finding: Finding) -> dict[str, Any]:
     return {
-        "kind": finding.kind,
-        "severity": finding.severity,
-        "certainty": finding.certainty,
-        "confidence": finding.confidence,
-        "summary": finding.summary,
-        "ranks": list(numbered(finding.ranks)),
-        "processes": [str(process) for process in unnumbered(finding.ranks)],
-        "nodes": list(finding.nodes),
-        "gpus": list(finding.gpus),
-        "ports": list(finding.ports),
+        "kind": finding.kind, "severity": finding.severity, "certainty": finding.certainty,
+        "confidence": finding.confidence, "summary": finding.summary, **_ranks(finding.ranks),
+        "nodes": list(finding.nodes), "gpus": list(finding.gpus), "ports": list(finding.ports),
         "evidence": [{"source": e.source, "at": _time(e.at), "text": e.text} for e in finding.evidence],
-        "advice": finding.advice,
-        "next": [{"key": n.key, "command": n.command} for n in finding.next],
+        "advice": finding.advice, "next": [{"key": n.key, "command": n.command} for n in finding.next],
         "cause": finding.cause,
-    }
+    }  # fmt: skip
 
 
 def _box(box: WaitBox) -> dict[str, Any]:
     return {
-        "ranks": list(numbered(box.ranks)),
-        "processes": [str(process) for process in unnumbered(box.ranks)],
-        "nodes": list(box.nodes),
-        "doing": box.doing,
-        "blamed": box.blamed,
-        "waits_for": list(box.waits_for),
-        "operation": box.operation,
-        "operations": list(box.operations),
-    }
+        **_ranks(box.ranks), "nodes": list(box.nodes), "doing": box.doing, "blamed": box.blamed,
+        "waits_for": list(box.waits_for), "operation": box.operation, "operations": list(box.operations),
+    }  # fmt: skip
+
+
+# --- for people --------------------------------------------------------------------------------------------------
 
 
 def as_text(answer: Answer, *, colour: bool) -> str:
@@ -147,12 +136,9 @@ def _lines(answer: Answer, colour: bool) -> Iterator[str]:
     def paint(text: str, **style: Any) -> str:
         return click.style(text, **style) if colour else text
 
-    verdict, job = answer.verdict, answer.job
-    yield (
-        paint(outcome_words(verdict.outcome).upper(), fg=OUTCOMES[verdict.outcome][0], bold=True)
-        + "  "
-        + verdict.summary
-    )
+    verdict, now = answer.verdict, answer.job.now
+    word = outcome_words(verdict.outcome).upper()
+    yield paint(word, fg=OUTCOMES[verdict.outcome][0], bold=True) + "  " + verdict.summary
     yield paint(_scope(answer), dim=True)
     for number, finding in enumerate(verdict.findings, 1):
         yield ""
@@ -161,48 +147,43 @@ def _lines(answer: Answer, colour: bool) -> Iterator[str]:
         yield f"{number}. {kind}  ({sure}{f', follows from {finding.cause}' if finding.cause else ''})"
         yield from _wrapped(finding.summary, "   ")
         for piece in finding.evidence[:EVIDENCE_SHOWN]:
-            yield paint(f"   │ {piece.source}{_age(piece.at, job.now)}", dim=True)
-            yield from (f"   │   {line}" for line in piece.text.splitlines()[:12])
+            yield paint(f"   │ {piece.source}{_age(piece.at, now)}", dim=True)
+            yield from (f"   │   {line}" for line in piece.text.splitlines()[:LINES_SHOWN])
         more = len(finding.evidence) - EVIDENCE_SHOWN
         if more > 0:
             yield paint(f"   │ … and {more} more (--json has all)", dim=True)
         if finding.advice:
             yield from _wrapped("→ " + finding.advice, "   ")
-        for step in finding.next:
-            yield f"   $ {step.command}"
+        yield from (f"   $ {step.command}" for step in finding.next)
     if len(verdict.waits) > 1:
-        yield ""
-        yield "who waits for whom:"
-        yield from (f"   {line}" for line in chain_lines(verdict.waits))
+        yield from ("", "who waits for whom:", *(f"   {line}" for line in chain_lines(verdict.waits)))
     if verdict.unknown:
-        yield ""
-        yield "not known:"
+        yield from ("", "not known:")
         for unknown in verdict.unknown:
             where = f" on {_some(unknown.nodes)}" if unknown.nodes else ""
             yield from _wrapped(f"- {unknown.source}{where}: {unknown.why}", "  ")
 
 
 def _scope(answer: Answer) -> str:
+    """How many nodes and ranks the answer is about, and how long it took."""
     job = answer.job
     took = f"; took {answer.took:.1f} s" if answer.took else ""
     if not job.live and not job.ranks:
-        named = {*(event.rank for event in job.events), *(one.rank for one in job.recorders)} - {None}
-        speaking = len(named)
-        who = (
-            "no rank is named" if not speaking else f"{count(speaking, 'rank')} {'speak' if speaking > 1 else 'speaks'}"
-        )
+        speaking = len({*(event.rank for event in job.events), *(one.rank for one in job.recorders)} - {None})
+        verb = "speak" if speaking > 1 else "speaks"
+        who = f"{count(speaking, 'rank')} {verb}" if speaking else "no rank is named"
         return f"{who} in what was read{took}"
     live = sum(n.link in {"live", "limited", "offline"} for n in job.nodes.values())
-    of = "" if job.world_size is None else f" of {job.world_size:,}"
     watched = f", watched {job.watched:.0f} s" if job.live else ""
-    ranks = sum(rank.rank >= 0 for rank in job.ranks)
-    without = len(job.unnumbered)
-    noun = "rank" if (job.world_size or ranks) == 1 else "ranks"
-    who = f"{ranks:,}{of} {noun}" if ranks or not without else ""
+    ranks, without = sum(rank.rank >= 0 for rank in job.ranks), len(job.unnumbered)
+    of = "" if job.world_size is None else f" of {job.world_size:,}"
+    parts = [f"{live:,} of {count(len(job.nodes), 'node')}"]
+    if ranks or not without:
+        parts.append(f"{ranks:,}{of} {'rank' if (job.world_size or ranks) == 1 else 'ranks'}")
     if without:
-        said = "that says no rank" if without == 1 else "that say no rank"
-        who += f"{', ' if who else ''}{count(without, 'process', 'processes')} {said}"
-    return f"{live:,} of {count(len(job.nodes), 'node')}, {who}{watched}{took}"
+        verb = "says" if without == 1 else "say"
+        parts.append(f"{count(without, 'process', 'processes')} that {verb} no rank")
+    return f"{', '.join(parts)}{watched}{took}"
 
 
 def _age(at: float | None, now: float) -> str:
@@ -217,14 +198,11 @@ def _some(nodes: Sequence[str], most: int = 4) -> str:
 
 
 def _wrapped(text: str, indent: str) -> list[str]:
-    return textwrap.wrap(
-        text,
-        WIDTH,
-        initial_indent=indent,
-        subsequent_indent=indent + "  ",
-        break_long_words=False,
+    wrapped = textwrap.wrap(
+        text, WIDTH, initial_indent=indent, subsequent_indent=indent + "  ", break_long_words=False,
         break_on_hyphens=False,
-    ) or [indent.rstrip()]
+    )  # fmt: skip
+    return wrapped or [indent.rstrip()]
 
 
 def wants_colour(stream: TextIO) -> bool:

@@ -18,7 +18,6 @@ NUMBERED_BY = {
     "command": "its command line",
     "ray": "Ray Train's log",
     "ras": "NCCL's RAS",
-    "gpus": "its GPU and its place among those started",
 }
 """Who tells the number of a process that does not say it at its start, by ``RankProcess.numbered_by``."""
 _WRITTEN = re.compile(r"([^\s,:]+):([0-9]+(?:\+[0-9]+)*)")

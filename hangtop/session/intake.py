@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from collectors.fleet.sink import LinkChange
 from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
-from collectors.samples.gpus import GpuProcesses
 from collectors.samples.location import Location
-from collectors.samples.ranks import RankProcess
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import Look
 from hangtop.session.entries import BadLine, Mark, Pause, StackLook
 from hangtop.session.motion import own_pauses
 from hangtop.session.motion.progress import Progress
-from hangtop.session.numbering import numbers_by_gpus, numbers_of
+from hangtop.session.numbering import numbers_of
 from hangtop.session.options import SessionOptions
 from hangtop.session.recordings import Recordings
 from hangtop.session.state.changes import Change
@@ -26,9 +24,6 @@ from hangtop.session.store import Store
 if TYPE_CHECKING:
     from collectors.fleet.targets.slurm_nodes import Scheduled
     from collectors.formats.slurm_topology import NodeLocations
-
-_TELL_OF_GPUS = frozenset({GpuProcesses, RankProcess})
-"""Kinds of samples after which a process without a number may have one by its GPU."""
 
 
 class NodeLocator:
@@ -85,8 +80,6 @@ class Intake:
     def samples(self, node: str, samples: Sequence[NamedTuple], size: int) -> None:
         """Take what came from a node (see :class:`collectors.fleet.sink.Sink`)."""
         self._store.samples(node, samples, size)
-        if not _TELL_OF_GPUS.isdisjoint(map(type, samples)):
-            self._store.number(numbers_by_gpus(self.state.nodes, node), "gpus")
         self.recordings.take(node, samples)
 
     def link(self, change: LinkChange) -> None:
