@@ -18,7 +18,7 @@ import pytest
 
 from collectors.fleet.local import Local, LocalProcess
 from collectors.probes.flame import record
-from collectors.probes.stacks import DumpManner, dump, warm
+from collectors.probes.stacks import DumpRequest, dump, warm
 from collectors.probes.stacks import dump as dump_module
 from collectors.probes.stacks.lender import loan
 from collectors.samples.stacks import StackDump
@@ -94,8 +94,8 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in read(f"/proc/{pid}/task/{pid}/children").split()]
 
 
-async def one(transport: Local, pid: int, manner: DumpManner | None = None, python: str = sys.executable) -> StackDump:
-    [found] = await dump(transport, [pid], manner=manner, python=python)
+async def one(transport: Local, pid: int, manner: DumpRequest | None = None, python: str = sys.executable) -> StackDump:
+    [found] = await dump(transport, [pid], manner or DumpRequest(), python=python)
     return found
 
 
@@ -115,7 +115,7 @@ async def test_what_several_processes_do_in_one_look(start: Callable[..., int], 
 
 async def test_two_samples_tell_busy_from_blocked(start: Callable[..., int]) -> None:
     pids = [start("rest()"), start("spin()")]
-    dumps = await dump(Local("here"), pids, manner=DumpManner(samples=2, gap=0.6), python=sys.executable)
+    dumps = await dump(Local("here"), pids, DumpRequest(samples=2, gap=0.6), python=sys.executable)
     cpu = [activity([each for each in dumps if each.pid == pid]).cpu for pid in pids]
     assert cpu[0] == "blocked"
     assert cpu[1] != "blocked"
@@ -124,14 +124,14 @@ async def test_two_samples_tell_busy_from_blocked(start: Callable[..., int]) -> 
 async def test_a_stopped_process_is_read_and_left_stopped(start: Callable[..., int]) -> None:
     pid = start("rest()")
     os.kill(pid, signal.SIGSTOP)
-    for manner in (DumpManner(), DumpManner(native=True)):
+    for manner in (DumpRequest(), DumpRequest(native=True)):
         found = await one(Local("here"), pid, manner)
         assert (found.error, found.method, found.state) == ("", "nonblocking", "T")
     assert read(f"/proc/{pid}/stat").split()[2] == "T"
 
 
 async def test_native_frames(start: Callable[..., int]) -> None:
-    found = await one(Local("here"), start("rest()"), DumpManner(native=True))
+    found = await one(Local("here"), start("rest()"), DumpRequest(native=True))
     assert found.method == "native"
     assert any(frame.native for frame in found.threads[0].frames)
 
@@ -221,7 +221,7 @@ async def test_sudo_is_tried_where_the_user_may_not(start: Callable[..., int], l
         pytest.skip("no Python here that everybody may run")
     words = (*NOBODY, "env", "-i", f"PATH={sudo}:/usr/bin:/bin", "HOME=/nonexistent")
     pid = start("rest()")
-    found = await one(Through(*words), pid, DumpManner(sudo=True), python=SYSTEM_PYTHON)
+    found = await one(Through(*words), pid, DumpRequest(sudo=True), python=SYSTEM_PYTHON)
     assert (found.error, found.threads[0].frames[0].name) == ("", "rest")
     assert (await one(Through(*words), pid, python=SYSTEM_PYTHON)).error.startswith("denied: "), "never unasked"
 

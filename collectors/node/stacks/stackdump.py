@@ -30,7 +30,7 @@ _PARENTAL = ("torch/utils/data/dataloader.py", "/multiprocessing/", "/concurrent
 class DumpRequest(NamedTuple):
     """What to dump, and how."""
 
-    targets: List[List[int]]
+    targets: List[List[int]] = []  # noqa: RUF012 (never written to)
     """``[pid, pid of the rank that it belongs to]``."""
     native: bool = False
     """With native frames: pauses each process for up to 25 ms and costs half a second of CPU for each."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collectors.probes.stacks.dump import DumpManner, dump, shown_command, warm
+from collectors.node.stacks.stackdump import DumpRequest
+from collectors.probes.stacks.dump import dump, warm
 from collectors.probes.stacks.dumper import prepare
 
-__all__ = ["DumpManner", "dump", "prepare", "shown_command", "warm"]
+__all__ = ["DumpRequest", "dump", "prepare", "warm"]

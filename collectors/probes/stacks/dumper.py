@@ -36,44 +36,6 @@ def prepare() -> None:
     pack(ENTRY)
 
 
-class Answers:
-    """Decodes what one dumper prints. Nothing that it prints raises."""
-
-    def __init__(
-        self,
-        on_dump: Callable[[StackDump], None],
-        on_wish: Callable[[WantsPySpy], None],
-        on_end: Callable[[], None],
-    ) -> None:
-        self._on_dump = on_dump
-        self._on_end = on_end
-        self._on_wish = on_wish
-        self._decoder = Decoder(line_limit=LINE_LIMIT)
-
-    def line(self, line: bytes) -> bool:
-        """Take a line; none is the last, as more can be asked."""
-        if line.startswith(_WISHES):
-            self._wish(line)
-        elif line.startswith(_END):
-            self._on_end()
-        else:
-            for sample in self._decoder.feed(line + b"\n"):
-                if isinstance(sample, StackDump):
-                    self._on_dump(sample)
-        return False
-
-    def bad(self) -> str:
-        """Why a line could not be used; empty when all could."""
-        return "; ".join(dict.fromkeys(bad.why for bad in self._decoder.bad_lines()))
-
-    def _wish(self, line: bytes) -> None:
-        try:
-            wish = _wish(line)
-        except Unreadable:
-            wish = WantsPySpy("", "")  # cannot be fulfilled, but must be answered: the node waits
-        self._on_wish(wish)
-
-
 class Dumper:
     """One dumper; it answers one request at a time."""
 
@@ -83,11 +45,11 @@ class Dumper:
         self.dumped = False
         """A dump of the present request has come."""
         self._answered = asyncio.Event()
-        self._answers = Answers(self._dump, self._wish, self._answered.set)
+        self._decoder = Decoder(line_limit=LINE_LIMIT)
         # At a low priority a dump would wait behind busy ranks, and a paused one with it.
         words = command(order.python, nice=False)
         packed = pack(ENTRY, list(order.request))
-        self._running = Running(transport, words, packed, self._answers.line, limits=LIMITS)
+        self._running = Running(transport, words, packed, self._line, limits=LIMITS)
 
     @classmethod
     async def start(cls, transport: Transport, order: DumpOrder) -> Dumper:
@@ -127,14 +89,25 @@ class Dumper:
 
     def said(self) -> str:
         """What it printed for this request that is no answer, in one line."""
-        return self._answers.bad() or self._running.said()
+        unread = "; ".join(dict.fromkeys(bad.why for bad in self._decoder.bad_lines()))
+        return unread or self._running.said()
 
-    def _dump(self, dump: StackDump) -> None:
-        self.dumped = True
-        self._take(dump)
-
-    def _wish(self, wish: WantsPySpy) -> None:
-        self._running.write(self._lend(wish.machine))
+    def _line(self, line: bytes) -> bool:
+        """Take a line, whatever it is; none is the last, as more can be asked."""
+        if line.startswith(_WISHES):
+            try:
+                wish = _wish(line)
+            except Unreadable:
+                wish = WantsPySpy("", "")  # cannot be fulfilled, but must be answered: the node waits
+            self._running.write(self._lend(wish.machine))
+        elif line.startswith(_END):
+            self._answered.set()
+        else:
+            for sample in self._decoder.feed(line + b"\n"):
+                if isinstance(sample, StackDump):
+                    self.dumped = True
+                    self._take(sample)
+        return False
 
 
 _idle: _Idle = WeakKeyDictionary()

@@ -90,16 +90,16 @@ class StackLooks:
 async def dump_node(feed: Feed | None, node: str, pids: Sequence[int], request: StackRequest) -> list[StackDump]:
     """Look at these processes of one node and at what they wait for."""
     # Imported here: the probe brings the payload's machinery, which the first frame does not need.
-    from collectors.probes.stacks import DumpManner, dump
+    from collectors.probes.stacks import DumpRequest, dump
 
     if feed is None:
         return [no_dump(pid, "unreachable: this session has no connections") for pid in pids]
-    manner = DumpManner(
+    asked = DumpRequest(
         native=request.native, blocking=not request.unasked, samples=request.samples, py_spy=request.py_spy,
         sudo=request.sudo,
     )  # fmt: skip
     try:
-        return await dump(feed.transport(node), pids, manner=manner, python=feed.python(node))
+        return await dump(feed.transport(node), pids, asked, python=feed.python(node))
     except TransportError as error:
         return [no_dump(pid, f"unreachable: {error}") for pid in pids]
 

@@ -17,7 +17,7 @@ import pytest
 
 from collectors.fleet.local import Local
 from collectors.node.stacks.look import NO_NATIVE
-from collectors.probes.stacks import DumpManner, dump
+from collectors.probes.stacks import DumpRequest, dump
 
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="containers are root's to make")
 
@@ -104,6 +104,6 @@ def folder() -> Iterator[Path]:
 @as_root
 async def test_py_spy_stays_out_where_it_could_be_taken_over(folder: Path) -> None:
     with container(folder) as made:
-        (found,) = await dump(Local("here"), [made.rank], manner=DumpManner(native=True), python=sys.executable)
+        (found,) = await dump(Local("here"), [made.rank], DumpRequest(native=True), python=sys.executable)
         assert (found.method, found.error, found.way_out) == ("nonblocking", "", NO_NATIVE)
         assert made.seen() == []
