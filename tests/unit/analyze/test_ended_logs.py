@@ -107,11 +107,6 @@ def test_the_last_rank_is_named_by_the_others_and_the_size(judge: Judge) -> None
     assert roots(verdict) == [("rank_killed", (3,))]
 
 
-def test_nobody_is_named_by_two_of_four(judge: Judge) -> None:
-    verdict = judge(**{f"rank{rank}": CLOSED.format(rank=rank, member=rank + 1) for rank in range(2)})
-    assert "rank_killed" not in [kind for kind, _ in roots(verdict)]
-
-
 def test_the_address_names_the_node_and_its_ranks(judge: Judge) -> None:
     nccl = "{host}:{pid}:{pid} [0] NCCL INFO Bootstrap : Using eth0:{address}<0>\n"
     files = {
@@ -153,12 +148,6 @@ def test_a_device_that_is_not_there_stands_before_the_crash(judge: Judge) -> Non
 def test_gpus_that_messages_name(judge: Judge) -> None:
     text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79.15 GiB of which 1.00 GiB is free.\n"  # noqa: E501
     assert judge(a=text).findings[0].gpus[0].endswith(":3")
-
-
-def test_an_xid_that_kills_is_no_slowness(judge: Judge) -> None:
-    text = "Oct 12 10:00:00 node4 kernel: NVRM: Xid (PCI:0000:5e:00): 48, pid=12, name=python, DBE (double bit error)\n"
-    verdict = judge(a=text)
-    assert (verdict.outcome, verdict.findings[0].nodes) == ("crashed", ("node4",))
 
 
 def test_a_hang_that_the_watchdog_ended_is_a_hang(judge: Judge) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from hangtop.diagnosis.job import JobMotion, Node
-from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import (
     ALL_REDUCE,
     BACKWARD,
@@ -65,14 +64,6 @@ def test_what_another_run_left_is_no_second_of_a_rank(differs: dict[str, Any]) -
     assert "twice" not in found.summary
 
 
-def test_a_start_that_one_number_for_two_holds_up() -> None:
-    job = one_number_for_two()
-    job.ranks(0, 1, 3).at(INIT)
-    found = first(job.verdict())
-    assert found.kind in ("init_hang", "rank_missing")
-    assert "rank 1 was started twice" in found.summary
-
-
 def test_one_number_for_two_is_told_before_the_patience_ends_and_is_no_leftover_of_another_run() -> None:
     job = one_number_for_two(parent=1)
     job.patience = 60.0
@@ -94,25 +85,6 @@ def test_groups_that_are_made_in_another_order_are_told_with_their_ranks() -> No
     assert "in one order" in found.advice
 
 
-@pytest.mark.parametrize(("held", "said"), [(9.0, "waiting"), (70.0, "init_hang")])
-def test_who_sleeps_for_a_time_of_its_own_before_a_group_is_made_is_given_it(held: float, said: str) -> None:
-    job = Sketch(span=held, watched=held, patience=4.0, stood_still=held)
-    job.ranks().at(c10d("new_group", line=4000))
-    job.ranks(3).at(["time.sleep train.py:70", "main train.py:9"], syscall="clock_nanosleep")
-    made = job.job()
-    sleeper = made.ranks[3]
-    looks = tuple(look._replace(value=look.value._replace(idle_since=NOW - held)) for look in sleeper.looks)
-    verdict = diagnose(replace(made, ranks=(*made.ranks[:3], replace(sleeper, looks=looks))))
-    assert (first(verdict).kind, first(verdict).ranks) == (said, (3,))
-
-
-def test_most_are_missing() -> None:
-    job = Sketch(world=8)
-    job.ranks(0).at(ALL_REDUCE)
-    job.ranks(1, 2, 3, 4, 5, 6, 7).absent()
-    assert first(job.verdict()).ranks == (1, 2, 3, 4, 5, 6, 7)
-
-
 def test_ranks_on_nodes_that_were_not_named_are_no_alarm() -> None:
     """Only one of the job's nodes is watched, and the job moves."""
     job = Sketch(nodes=2)
@@ -130,25 +102,6 @@ def test_ranks_on_a_node_that_does_not_answer_are_that_nodes_matter() -> None:
     assert (first(verdict).kind, first(verdict).ranks) == ("node_unreachable", (2, 3)), "no other node has them"
     assert "rank_missing" not in kinds(verdict)
     assert verdict.outcome == "hung"
-
-
-def test_what_ranks_of_a_silent_node_did_last_is_history() -> None:
-    job = Sketch()
-    job.ranks(0, 1).at(BACKWARD)
-    job.ranks(2, 3).at(COMPUTING, BACKWARD).pulse(switches=40, cores=0.9)
-    job.node("node2", link="lost", why="no answer for 15 s", seen_at=NOW - 15)
-    verdict = job.verdict()
-    assert (first(verdict).kind, first(verdict).ranks, verdict.outcome) == ("node_unreachable", (2, 3), "hung")
-
-
-def test_a_job_that_moves_while_one_node_is_silent_is_not_called_slow() -> None:
-    job = Sketch()
-    job.ranks(0, 1).at(BACKWARD, COMPUTING, BACKWARD, READING).pulse(switches=40, cores=0.9)
-    job.ranks(2, 3).absent()
-    job.node("node2", link="lost", why="no answer for 15 s", seen_at=NOW - 15)
-    verdict = job.verdict()
-    assert (first(verdict).kind, verdict.outcome) == ("node_unreachable", "unknown")
-    assert verdict.summary == first(verdict).summary
 
 
 def test_a_young_job_is_starting() -> None:
@@ -247,13 +200,6 @@ def test_gone_with_a_traceback() -> None:
     assert verdict.outcome == "crashed"
 
 
-def test_ranks_that_end_together_are_no_alarm() -> None:
-    job = Sketch()
-    job.ranks(0, 1, 2).at(DESTROY)
-    job.ranks(3).gone(ago=1.0)
-    assert alarms(job.verdict()) == []
-
-
 def test_left_early() -> None:
     job = Sketch()
     job.ranks(0, 1, 2).at(BACKWARD)
@@ -261,12 +207,6 @@ def test_left_early() -> None:
     found = first(job.verdict())
     assert (found.kind, found.ranks) == ("rank_left_early", (3,))
     assert "3 others" in found.summary
-
-
-def test_all_leave() -> None:
-    job = Sketch()
-    job.ranks().at(DESTROY)
-    assert alarms(job.verdict()) == []
 
 
 def test_an_exception_that_ends_in_a_hanging_shutdown_is_a_crash() -> None:
@@ -294,27 +234,6 @@ def test_nobody_answers() -> None:
     assert job.verdict().summary == "2 nodes alike: node1 cannot be reached: connection refused"
     job.made_nodes.pop("node2")
     assert job.verdict().summary == "node1 cannot be reached: connection refused"
-
-
-def test_nobody_has_answered_yet() -> None:
-    job = Sketch(world=0)
-    for name in ("node1", "node2"):
-        job.node(name, link="connecting", why="", seen_at=None)
-    assert (job.verdict().outcome, job.verdict().summary) == ("unknown", "none of 2 nodes has answered yet")
-
-
-def test_a_wait_of_an_earlier_attempt_is_history() -> None:
-    """The newest process of a rank counts; dumps of the one before are not its own."""
-    job = Sketch()
-    job.ranks().at(COMPUTING, BACKWARD).pulse(switches=30, cores=0.9)
-    picture = job.job()
-    stale = picture.stacks[0]._replace(pid=77, rank_pid=77, at=NOW)
-    from dataclasses import replace
-
-    from hangtop.diagnosis.verdict.verdict import diagnose
-
-    mixed = replace(picture, stacks=(*picture.stacks, stale), stack_nodes=(*picture.stack_nodes, "node1"))
-    assert diagnose(mixed) == diagnose(picture)
 
 
 def test_one_has_not_come_to_init() -> None:
@@ -362,11 +281,6 @@ def test_who_does_not_find_the_store_is_behind_those_who_wait_for_it(early: tupl
     found = first(at_the_start(*early).verdict())
     assert (found.kind, found.ranks) == ("init_hang", (2,))
     assert "rank 2 still waits for the rendezvous of init_process_group, before the others" in found.summary
-
-
-def test_where_most_do_not_find_the_store_who_waits_for_them_is_not_to_blame() -> None:
-    found = first(at_the_start(1, 2, 3).verdict())
-    assert (found.kind, found.ranks) == ("init_hang", (1, 2, 3))
 
 
 @pytest.mark.parametrize(("link", "outcome"), [("live", "starting"), ("lost", "unknown")])

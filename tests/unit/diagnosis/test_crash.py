@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from collectors.samples.fabric import Interface
-from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import JobMotion, NetworkUse
 from tests.support.jobs import (
     ALL_REDUCE,
@@ -35,66 +32,6 @@ def victim(job: Sketch, *ranks: int, ago: float = 50.0) -> Sketch:
     return job
 
 
-def test_the_first_exception_is_the_cause() -> None:
-    job = after()
-    job.says("python.exception", 1, ago=59, type="RuntimeError", message="late", signature="user", frame="b (x.py:2)")
-    job.says(
-        "python.exception", 2, ago=60, type="ValueError", message="bad shard", signature="user", frame="a (x.py:1)"
-    )
-    victim(job, 0, 3)
-    verdict = job.verdict()
-    found = first(verdict)
-    assert (found.kind, found.ranks, verdict.outcome) == ("rank_crashed", (2,), "crashed")
-    assert "ValueError: bad shard at a (x.py:1)" in found.summary
-    assert "3 others fell over" in found.summary
-    assert all(one.cause == "rank_crashed" for one in verdict.findings[1:])
-
-
-@pytest.mark.parametrize(
-    ("message", "advice"),
-    [
-        ("[Errno 28] No space left on device: '/ckpt/step50.pt'", "is full: df -h and df -i"),
-        ("[Errno 122] Disk quota exceeded", "quota of its user"),
-        ("[enforce fail at inline_container.cc:672] . unexpected pos 5312 vs 5264", "full or over quota"),
-        ("PytorchStreamReader failed reading zip archive: inline_container.cc:322", "Mend this one"),
-        ("bad shard", "Mend this one"),
-    ],
-)
-def test_what_a_file_system_refused_says_where_to_look(message: str, advice: str) -> None:
-    job = after()
-    job.says("python.exception", 2, ago=60, type="RuntimeError", message=message, signature="user", frame="a (x.py:1)")
-    found = first(victim(job, 0, 3).verdict())
-    assert (found.kind, found.ranks) == ("rank_crashed", (2,))
-    assert advice in found.advice
-
-
-def test_ranks_that_raise_the_same_are_one_finding() -> None:
-    job = after()
-    for rank in range(4):
-        job.says("python.exception", rank, ago=60 - rank, type="FileNotFoundError", message="/data/x", signature="user",
-                 frame="open_index (index.py:9)")  # fmt: skip
-    assert kinds(job.verdict()) == ["rank_crashed"]
-    assert first(job.verdict()).ranks == (0, 1, 2, 3)
-
-
-def test_bare_exit_codes_are_no_likeness() -> None:
-    """Two agents, each with a "root cause" of its own: the earliest in time is the one."""
-    job = after(8)
-    job.says("elastic.failure", None, ago=100, root=True, failed_rank=4, exitcode=1, host="n2", detail=False)
-    job.says("elastic.failure", None, ago=49, root=True, failed_rank=0, exitcode=1, host="n1", detail=False)
-    assert first(job.verdict()).ranks == (4,)
-
-
-@pytest.mark.parametrize("data", [{"exitcode": -9, "signal": "SIGKILL"}, {"exitcode": 137}])
-def test_killed_by_a_launchers_word(data: dict[str, Any]) -> None:
-    job = after()
-    job.says("elastic.failure", None, ago=60, root=True, failed_rank=1, **data)
-    job.says("elastic.failure", None, ago=59, failed_rank=0, exitcode=-15, signal="SIGTERM")
-    victim(job, 2, 3)
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("rank_killed", (1,))
-
-
 def test_killed_by_the_kernel() -> None:
     job = Sketch()
     job.ranks(0, 1, 2).at(ALL_REDUCE)
@@ -110,49 +47,6 @@ def test_an_oom_kill_of_another_process_is_not_ours() -> None:
     job.ranks().at(COMPUTING, BACKWARD).pulse(switches=30, cores=0.9)
     job.says("kernel.oom", node="node2", ago=11, pid=31_337, process="chrome")
     assert alarms(job.verdict()) == []
-
-
-def test_the_one_that_left_no_word_was_killed() -> None:
-    job = after()
-    job.says("log.end", 1, ago=30, lines=3)
-    victim(job, 0, 2, 3)
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("rank_killed", (1,))
-    assert "left no word" in found.summary
-
-
-def reported(job: Sketch, *, ended_by_agent: bool = False, exitcode: int = 1, failed: int = 3) -> Finding:
-    """Torchrun's report of node2, whose ranks are 2 and 3; all but rank 2 lost a connection."""
-    victim(job, 0, 1, 3)
-    fields: dict[str, Any] = {
-        "local_rank": failed - 2,
-        "exitcode": exitcode,
-        "root": True,
-        "node": "node2",
-        "source": "node2.err",
-    }
-    job.says("elastic.failure", ago=8, failed_rank=failed, **fields)
-    if ended_by_agent:
-        job.says("elastic.closing", ago=9, signal="TERM", closed_pid=6, source="node2.err")
-    return first(job.verdict())
-
-
-def test_whom_torchrun_lists_neither_as_failed_nor_as_ended_by_it_came_to_its_own_end() -> None:
-    found = reported(after())
-    assert (found.kind, found.ranks, found.nodes) == ("rank_left_early", (2,), ("node2",))
-    assert "rank 2 on node2 ended with exit code 0" in found.summary
-
-
-@pytest.mark.parametrize("how", [{"ended_by_agent": True}, {"failed": 2, "exitcode": -9}])
-def test_whom_torchrun_ended_or_lists_did_not(how: dict[str, Any]) -> None:
-    assert reported(after(), **how).kind == "rank_killed"
-
-
-def test_an_abort_without_a_reason_of_a_rank_that_lost_another_is_no_failure_of_its_own() -> None:
-    job = after()
-    job.says("elastic.failure", ago=20, failed_rank=0, local_rank=0, exitcode=-6, signal="ABRT", source="node1.err")
-    found = reported(job)
-    assert (found.kind, found.ranks) == ("rank_left_early", (2,))
 
 
 def shutting_down(world: int, *gone: int) -> Sketch:
@@ -196,49 +90,6 @@ def test_in_one_log_of_a_small_job_silence_is_a_word() -> None:
     assert (found.kind, found.ranks) == ("rank_killed", (1,))
 
 
-def test_who_ended_behind_its_own_time_out_lost_no_connection() -> None:
-    job = after(4)
-    for rank in (0, 2, 3):
-        job.says("torch.watchdog_timeout", rank, ago=9, op="BROADCAST", seq=3, ran_ms=120000, timeout_ms=120000)
-        job.says("process.signal", rank, ago=9, signal="ABRT", what="c10::DistBackendError: Watchdog caught a timeout")
-    verdict = job.verdict()
-    assert first(verdict).kind == "watchdog_timeout"
-    assert "rank_killed" not in kinds(verdict)
-
-
-def test_a_log_with_half_of_the_ranks_may_be_that_of_one_node() -> None:
-    assert "rank_killed" not in kinds(lost(after(4), 0, 1, source="job.out").verdict())
-    two_logs = lost(lost(after(3), 0, source="a.out"), 2, source="b.out")
-    assert "rank_killed" not in kinds(two_logs.verdict())
-    assert "rank_killed" not in kinds(lost(after(2), 0, source="job.out").verdict())
-
-
-def test_many_silent_ranks_prove_nothing() -> None:
-    job = after(8)
-    victim(job, 0, 7)
-    assert "rank_killed" not in kinds(job.verdict())
-
-
-def test_all_told_to_end() -> None:
-    job = after()
-    for rank in range(4):
-        job.says("elastic.failure", None, ago=60, failed_rank=rank, exitcode=-15, signal="SIGTERM")
-    job.says("slurm.cancelled", None, ago=61, reason="time_limit", host="n1")
-    found = first(job.verdict())
-    assert found.kind == "rank_killed"
-    assert "time limit" in found.summary
-
-
-def test_no_detail() -> None:
-    job = after()
-    job.says("elastic.failure", None, ago=60, root=True, failed_rank=2, exitcode=1, detail=False)
-    assert {"child_failed_no_detail"} <= set(kinds(job.verdict()))
-    told = after()
-    told.says("elastic.failure", None, ago=60, root=True, failed_rank=2, exitcode=1, detail=True)
-    told.says("python.exception", 2, ago=60, type="KeyError", message="'x'", signature="user", frame="f (m.py:1)")
-    assert kinds(told.verdict()) == ["rank_crashed"]
-
-
 def test_gpu_memory_and_room_elsewhere() -> None:
     job = Sketch(world=2, nodes=1)
     job.node("node1", gpus=(gpu(0, pids=[1000], memory=79 * GIB), gpu(1, pids=[1001], memory=20 * GIB)))
@@ -247,16 +98,6 @@ def test_gpu_memory_and_room_elsewhere() -> None:
     assert (found.kind, found.ranks, found.gpus) == ("gpu_out_of_memory", (0,), ("node1:0",))
     assert "2.0 GiB" in found.summary
     assert "25% full" in found.summary
-
-
-def test_out_of_memory_is_told_once() -> None:
-    job = after()
-    job.says("torch.out_of_memory", 1, ago=60, tried=GIB)
-    job.says("python.exception", 1, ago=60, type="torch.OutOfMemoryError", message="CUDA …", signature="out_of_memory")
-    victim(job, 0, 2, 3)
-    verdict = job.verdict()
-    assert first(verdict).kind == "gpu_out_of_memory"
-    assert [f.kind for f in verdict.findings if not f.cause] == ["gpu_out_of_memory"]
 
 
 def test_a_traceback_that_was_survived_is_no_crash() -> None:
@@ -294,15 +135,6 @@ def test_failures_before_a_restart_are_history() -> None:
     job.says("python.exception", 1, ago=100, type="ValueError", message="old", signature="user")
     job.says("gloo.closed", 0, ago=99, peer="x")
     assert alarms(job.verdict()) == []
-
-
-def test_data_worker_and_shared_memory() -> None:
-    killed = after().says("torch.worker_died", 1, ago=9, worker_pid=5, reason="killed")
-    assert (first(killed.verdict()).kind, first(killed.verdict()).ranks) == ("rank_crashed", (1,))
-    bus = after().says("torch.worker_died", 1, ago=9, worker_pid=5, reason="bus")
-    assert first(bus.verdict()).kind == "shm_too_small"
-    nccl = after().says("nccl.warn", 2, ago=9, signature="shared_memory")
-    assert first(nccl.verdict()).kind == "shm_too_small"
 
 
 def test_killed_before_all_victims_have_been_read() -> None:
@@ -365,15 +197,3 @@ def test_who_raised_and_cannot_be_looked_into_has_failed_if_nothing_moves_since(
     job.motion = motion
     job.says("python.exception", 2, ago=ago, type="ValueError", message="loss is nan", signature="user")
     assert ("rank_crashed" in kinds(job.verdict())) == crashed
-
-
-@pytest.mark.parametrize(("early", "kind"), [(0.3, "rank_crashed"), (30.0, "rank_killed")])
-def test_who_raised_as_soon_as_it_started_has_failed_though_clocks_differ_a_little(early: float, kind: str) -> None:
-    job = victim(Sketch(), 0, 1, 3, ago=2)
-    job.ranks().gone(ago=2.0)
-    job.says(
-        "python.exception", 2, after=NOW - job.age - early, type="KeyError", message="'lr'", signature="user",
-        frame="a (x.py:1)",
-    )  # fmt: skip
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == (kind, (2,))

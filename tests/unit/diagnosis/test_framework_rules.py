@@ -36,32 +36,6 @@ def test_an_address_that_a_node_makes_up_ends_no_diagnosis(address: str) -> None
     assert first(job.verdict()).gpus == (f"node1:{address}",)
 
 
-def test_waits_at_the_store_that_the_log_ends_in() -> None:
-    job = after()
-    for ago in (30, 20, 10):
-        job.says("torch.store_waiting", 0, ago=ago, joined=1, expected=8)
-    assert "1 of 8 ranks had come" in first(job.verdict()).summary
-    job.says("torch.store_complete", 0, ago=5)
-    assert kinds(job.verdict()) == []
-
-
-def test_more_at_the_store_than_the_group_has() -> None:
-    verdict = after().says("torch.store_waiting", 0, ago=10, joined=6, expected=2).verdict()
-    assert first(verdict).kind == "init_hang"
-    assert "a group of 2, to whose store 6 had come" in first(verdict).summary
-
-
-def test_a_group_that_is_just_complete_waits_for_nobody() -> None:
-    assert kinds(after().says("torch.store_waiting", 0, ago=10, joined=2, expected=2).verdict()) == []
-
-
-def test_a_worker_of_an_engine_that_died_without_a_word() -> None:
-    reason = "Worker proc VllmWorker-3 died unexpectedly"
-    found = first(after().says("launcher.exit", None, ago=9, launcher="vllm", task=3, reason=reason).verdict())
-    assert (found.kind, found.ranks) == ("child_failed_no_detail", (3,))
-    assert "no word but vLLM's" in found.summary
-
-
 def test_links_that_went_down_after_they_were_up() -> None:
     device = "mlx5_core 0000:5e:00.0 ens1f0"
     job = after().says("kernel.link", None, ago=90, device=device, up=False)

@@ -49,14 +49,6 @@ def test_one_that_had_ranks_before_it_was_seen_has_not_waited_since_it_was_start
     assert "at least: those that it had started have ended; it waits for 3 nodes and runs on 1" in summary
 
 
-@pytest.mark.parametrize("command", ["torchrun --nnodes=2 train.py", "torchrun --nnodes=1:2 train.py", "torchrun a.py"])
-def test_how_many_nodes_are_missing_is_told_only_where_it_is_known(command: str) -> None:
-    assert told(agents(12.0, 12.0, command=command)) == (
-        "starting",
-        "torchrun has started no rank on node1 and node2 for 12 s",
-    )
-
-
 def test_where_ranks_were_seen_or_nothing_was_launched_it_says_nothing() -> None:
     assert told(agents())[0] == "idle"
     job = Sketch(motion=agents().motion)
@@ -66,13 +58,6 @@ def test_where_ranks_were_seen_or_nothing_was_launched_it_says_nothing() -> None
     assert (
         "torchrun" not in told(agents(500.0).says("python.exception", 0, ago=5.0, type="KeyError", signature="user"))[1]
     )
-
-
-def test_what_a_kernel_told_before_is_of_another_run() -> None:
-    old = agents(50.0).says("kernel.oom", node="node1", ago=9000.0, asked_by="python3")
-    assert told(old)[0] == "starting"
-    now = agents(50.0).says("kernel.oom", node="node1", ago=9.0, asked_by="python3")
-    assert told(now)[0] != "starting"
 
 
 def ended(ago: float, *left: int, started: float = 600.0) -> Sketch:
@@ -101,10 +86,4 @@ def test_an_agent_that_starts_no_rank_anew_waits_for_those_that_are_gone() -> No
     ids=["it has just ended", "no agent is left", "started since", "a node does not answer"],
 )
 def test_agents_of_which_nothing_is_said(job: Sketch) -> None:
-    assert "job_restarts" not in [one.kind for one in job.verdict().findings]
-
-
-def test_ranks_that_still_live_are_not_waited_for() -> None:
-    job = ended(30.0, 1)
-    job.own(3).gone = None
     assert "job_restarts" not in [one.kind for one in job.verdict().findings]

@@ -8,7 +8,7 @@ import pytest
 
 from collectors.samples.stacks import ThreadStack
 from hangtop.diagnosis.verdict.verdict import diagnose
-from tests.support.jobs import ALL_REDUCE, DESTROY, Sketch, alarms, first, frame
+from tests.support.jobs import DESTROY, Sketch, alarms, first, frame
 
 JOINS = ["_shutdown /usr/lib/python3.11/threading.py:1583"]
 FEEDS = [
@@ -47,13 +47,6 @@ def test_a_thread_of_the_jobs_own_is_named() -> None:
     assert "its thread uploader is at upload (sync.py:12)" in first(diagnose(replace(job, stacks=dumps))).summary
 
 
-def test_an_end_may_take_some_seconds_and_is_no_start() -> None:
-    job = left(JOINS, still=8.0)
-    job.age = 15.0
-    verdict = job.verdict()
-    assert (verdict.outcome, alarms(verdict)) == ("unknown", [])
-
-
 @pytest.mark.parametrize(("still", "outcome"), [(200.0, "unknown"), (400.0, "hung")])
 def test_a_tracker_that_still_sends_is_given_five_minutes(still: float, outcome: str) -> None:
     closes = ["finish /opt/env/lib/python3.11/site-packages/wandb/sdk/wandb_run.py:2100", "main loop.py:99"]
@@ -64,13 +57,6 @@ def test_who_writes_to_the_end_is_let_alone() -> None:
     job = left(JOINS)
     job.ranks(2).pulse(written=50e6)
     assert alarms(job.verdict()) == []
-
-
-def test_those_who_wait_in_training_are_another_matter() -> None:
-    job = Sketch(stood_still=60.0)
-    job.ranks(0, 1, 3).at(ALL_REDUCE)
-    job.ranks(2).at(JOINS)
-    assert first(job.verdict()).kind == "rank_left_early"
 
 
 def test_of_those_who_leave_the_one_that_is_past_the_common_end_is_named() -> None:

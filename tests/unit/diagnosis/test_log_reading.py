@@ -36,18 +36,6 @@ def test_a_rank_is_called_killed_once_every_node_has_read_its_logs() -> None:
         assert not told(half)
 
 
-def test_until_then_it_is_said_to_be_gone() -> None:
-    """A rank that had left training, and was told so, was nobody for the seconds after its process had ended."""
-    half = job_of(ago=5, read=(NOW - 6, NOW - 3))
-    half.stood_still = 12.0
-    found = first(half.verdict())
-    assert (found.kind, found.ranks, found.certainty) == ("job_stalled", (2,), "possible")
-    assert "is gone" in found.summary
-    whole = job_of(ago=5, read=(NOW - 4, NOW - 3))
-    whole.stood_still = 12.0
-    assert kinds(whole.verdict()) == ["rank_killed"]
-
-
 def test_nobody_waits_for_logs_that_are_not_read_or_for_ever() -> None:
     denied = {"logs": SourceState("logs", "denied", "no right", NOW - 60)}
     for job in (job_of(ago=5, sources=denied, read=(None, None)), job_of(ago=20, read=(None, NOW - 30))):
@@ -75,13 +63,6 @@ def test_the_first_to_fail_is_known_when_logs_were_read_since() -> None:
     assert not told(job)
     for index in (1, 2):
         job.node(f"node{index}", logs_read=NOW - 0.5)
-    assert told(job)
-
-
-def test_after_the_fact_logs_are_all_there() -> None:
-    job = Sketch(live=False)
-    job.says("python.exception", 1, ago=1.0, type="ValueError", message="bad shard")
-    job.node("node1", sources=OK, logs_read=None)
     assert told(job)
 
 

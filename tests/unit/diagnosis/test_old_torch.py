@@ -6,8 +6,6 @@ its SeqNum since 2.0 and NumelIn and NumelOut since 2.1; 2.2 puts ``[rankN]:`` i
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from hangtop.diagnosis.finding import Verdict
@@ -19,7 +17,6 @@ WORKS = {
     "2.0": "SeqNum={seq}, OpType={op}, Timeout(ms)=1800000",
     "2.1": "SeqNum={seq}, OpType={op}, NumelIn=64, NumelOut=64, Timeout(ms)=1800000",
 }
-NUMBERED = ("2.0", "2.1")
 
 
 def said(version: str, rank: int, seq: int, op: str = "ALLREDUCE", ran: int = 1800410) -> str:
@@ -45,44 +42,11 @@ def test_who_did_not_come_is_told_by_the_ranks_in_brackets(version: str) -> None
     assert "no process group" in found.advice
 
 
-@pytest.mark.parametrize("version", NUMBERED)
-def test_the_one_at_another_number_is_told(version: str) -> None:
-    found = first(verdict(*(said(version, rank, 95 if rank == 2 else 96) for rank in range(4))))
-    assert (found.kind, found.ranks) == ("collective_mismatch", (2,))
-    assert "ranks of one unnamed group" in found.summary
-    assert "no process group" in found.advice
-
-
-@pytest.mark.parametrize("version", NUMBERED)
-def test_the_one_in_another_operation_is_told(version: str) -> None:
-    found = first(verdict(*(said(version, rank, 96, "BROADCAST" if rank == 1 else "ALLREDUCE") for rank in range(4))))
-    assert (found.kind, found.ranks) == ("collective_mismatch", (1,))
-
-
 def test_ranks_of_several_groups_are_not_put_together() -> None:
     """Two processes are rank 0 of their groups: which of them is the job's rank 0, nothing tells."""
     found = first(verdict(*(said("2.1", rank, 96, ran=1800400 + group) for rank in (0, 1, 3) for group in (0, 1))))
     assert (found.kind, found.ranks) == ("watchdog_timeout", ())
     assert "only their ranks within groups" in found.summary
-
-
-def test_a_group_that_is_named_is_not_called_unnamed() -> None:
-    job = after()
-    for rank in (0, 1, 3):
-        job.says("torch.watchdog_timeout", rank, op="ALLREDUCE", seq=7, group="0")
-    assert "unnamed" not in first(job.verdict()).summary
-    assert "no process group" not in first(job.verdict()).advice
-
-
-def test_what_an_exception_repeats_of_a_labelled_rank_hides_no_label() -> None:
-    job = after(4)
-    for rank in range(4):
-        work: dict[str, Any] = {"op": "ALLGATHER", "seq": 1, "ran_ms": 120000, "group": "0", "group_rank": rank}
-        job.says("torch.watchdog_timeout", rank, ago=9, source="job.log", **work)
-        job.says("torch.watchdog_timeout", None, ago=9, source="job.log", raised=True, **work)
-    found = first(job.verdict())
-    assert found.kind == "watchdog_timeout"
-    assert "all that report had launched it" in found.summary
 
 
 @pytest.mark.parametrize("number", [1 << 20, 1 << 40])

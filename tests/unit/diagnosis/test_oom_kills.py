@@ -67,13 +67,6 @@ def test_a_counter_stands_in_for_a_log_that_is_refused(ago: float, told: bool) -
     ) is told
 
 
-def test_a_counter_alone_says_nothing_of_a_job_whose_ranks_are_all_there() -> None:
-    job = Sketch(age=AGE)
-    job.ranks().at(ALL_REDUCE)
-    verdict = job.says("cgroup.oom_kill", node="node2", ago=11.0, cgroup="/job_7", kills=1).verdict()
-    assert not [found for found in verdict.findings if "memory" in found.summary or "killed" in found.summary]
-
-
 @pytest.mark.parametrize(("ago", "kind"), [(5.0, "host_out_of_memory"), (60.0, "rank_crashed")])
 def test_a_worker_that_died_with_a_kill_beside_it_was_out_of_memory(ago: float, kind: str) -> None:
     job = Sketch(age=AGE)

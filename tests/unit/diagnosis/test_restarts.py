@@ -38,14 +38,6 @@ def test_the_first_failure_of_the_starts_before_is_told() -> None:
     assert "started anew 3 times, 4 s ago the last; rank 2 had failed first: ValueError: bad shard" in found.summary
 
 
-def test_what_a_file_system_refused_the_first_start_is_said() -> None:
-    job = started_anew(3)
-    assert told(job.verdict()).advice.startswith("Mend what ended the first start. The launcher tries again")
-    message = "[enforce fail at inline_container.cc:672] . unexpected pos 5312 vs 5264"
-    job.says("python.exception", 2, ago=41.0, type="RuntimeError", message=message, frame="train.py:17 in save")
-    assert "the file system is full or over quota" in told(job.verdict()).advice
-
-
 def test_what_a_start_before_lost_is_no_finding_of_this_one() -> None:
     assert "nccl_remote_error" not in kinds(started_anew(3).verdict())
 
@@ -58,9 +50,3 @@ def test_once_steps_are_counted_again_it_is_information() -> None:
 
 def test_one_start_anew_is_information() -> None:
     assert told(started_anew(1).verdict()).severity == "info"
-
-
-def test_a_first_start_is_none() -> None:
-    job = Sketch(age=4.0)
-    job.ranks().at(ALL_REDUCE).process(restart=0)
-    assert "job_restarts" not in kinds(job.verdict())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hangtop.diagnosis.verdict.verdict import diagnose
-from tests.support.jobs import ALL_REDUCE, INIT, MOVING, NOW, Sketch, alarms, c10d, first
+from tests.support.jobs import ALL_REDUCE, INIT, MOVING, NOW, Sketch, alarms, first
 from tests.unit.diagnosis.test_own_gpu import SPIN, spinning, with_gpus
 
 
@@ -21,26 +21,10 @@ def test_it_is_named_and_not_those_who_train() -> None:
     assert any("up for 20 s" in line.text for line in found.evidence)
 
 
-def test_so_over_gloo() -> None:
-    job = Sketch(stood_still=30.0)
-    job.ranks().at(ALL_REDUCE)
-    job.ranks(3).at(INIT).process(started=NOW - 20)
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("init_hang", (3,))
-
-
 def test_one_that_is_as_old_as_the_others_begins_anew() -> None:
     found = first(restarted(ago=600.0).verdict())
     assert (found.kind, found.ranks) == ("init_hang", (2,))
     assert "it begins anew alone" in found.summary
-
-
-def test_who_makes_a_group_in_training_is_in_no_start() -> None:
-    job = Sketch(stood_still=30.0)
-    job.ranks().at(ALL_REDUCE)
-    job.ranks(3).at(c10d("new_group", line=4000)).process(started=NOW - 20)
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("collective_mismatch", (3,))
 
 
 def test_nobody_is_told_while_the_others_move() -> None:

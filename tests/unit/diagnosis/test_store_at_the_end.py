@@ -39,23 +39,6 @@ def test_who_loses_the_store_behind_the_end_of_rank_0_tells_of_no_fault(
     assert alarms(ended(0, 1, ago=2).says(kind, rank, ago=8, **dict(data, warned="")).verdict())  # it lived on
 
 
-def test_each_of_several_runs_has_its_end() -> None:
-    job = ended(0, 1, ago=60).says("torch.store_lost", 1, ago=59)
-    for rank in (0, 1):
-        job.says(EXIT, rank, ago=9, times=2)
-    assert not alarms(job.says("torch.store_lost", 1, ago=8, times=2).verdict())
-    assert alarms(job.says("torch.store_lost", 1, ago=70).verdict())  # before the first of them
-
-
-def test_an_agent_s_warning_is_no_crash() -> None:
-    late = after().says("elastic.rendezvous", None, ago=9, problem="timeout", warned="keep-alive")
-    assert [(found.kind, found.severity) for found in late.verdict().findings] == [("store_timeout", "warning")]
-    leaving = after().says("elastic.rendezvous", None, ago=9, problem="connection", warned="shutdown")
-    assert not alarms(leaving.verdict())
-    raised = after().says("elastic.rendezvous", None, ago=9, problem="timeout")
-    assert first(raised.verdict()).severity == "critical"
-
-
 def test_a_rank_that_failed_is_told_whoever_lost_the_store() -> None:
     job = ended(0, 1).says("elastic.rendezvous", None, ago=8, problem="connection", warned="shutdown")
     job.says("python.exception", 3, ago=10, type="KeyError", message="'x'", signature="user", frame="f (m.py:1)")

@@ -1,0 +1,356 @@
+"""What logs of a job that is over prove: events in, the first finding's kind, ranks and words out."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pytest
+
+from hangtop.diagnosis.collectives.watchdog import edges_by_watchdog
+from tests.support.jobs import Sketch, after, alarms, first, kinds
+
+
+class Event(NamedTuple):
+    """One event of a log: of a rank, so many seconds ago."""
+
+    kind: str
+    rank: int | None
+    ago: float
+    data: dict[str, Any]
+
+
+def say(kind: str, *ranks: int | None, ago: float = 9.0, **data: Any) -> list[Event]:
+    """The same of each of these ranks."""
+    return [Event(kind, rank, ago, data) for rank in ranks or (None,)]
+
+
+def raised(rank: int | None, what: str = "ValueError: bad shard", ago: float = 9.0, **data: Any) -> list[Event]:
+    kind, _, message = what.partition(": ")
+    return say("python.exception", rank, ago=ago, **{"type": kind, "message": message, "signature": "user"} | data)
+
+
+def lost(*ranks: int, **data: Any) -> list[Event]:
+    """Ranks that lost their connections, and raised so."""
+    fields: dict[str, Any] = {"type": "RuntimeError", "message": "Connection closed by peer", "signature": "connection"}
+    closed = say("gloo.closed", *ranks, ago=8.0, peer="[10.0.0.2]:4000", **data)
+    return closed + say("python.exception", *ranks, ago=8.0, **fields, **data)
+
+
+def late(*ranks: int | None, **data: Any) -> list[Event]:
+    """Time-outs of the watchdogs of these ranks, in one log."""
+    fields: dict[str, Any] = {
+        "op": "ALLREDUCE",
+        "seq": 7,
+        "ran_ms": 600_000,
+        "group_name": "default_pg",
+        "source": "job.log",
+    }
+    return say("torch.watchdog_timeout", *ranks, **fields | data)
+
+
+def status(rank: int, enqueued: int, **data: Any) -> list[Event]:
+    fields: dict[str, Any] = {"enqueued": enqueued, "completed": 6, "work": 7, "source": "job.log"}
+    return say("torch.watchdog_status", rank, **fields | data)
+
+
+def failed(rank: int, exitcode: int, ago: float = 6.0, **data: Any) -> list[Event]:
+    return say("elastic.failure", None, ago=ago, failed_rank=rank, exitcode=exitcode, **data)
+
+
+def pair(rank: int, a: str, b: str, **differs: Any) -> list[Event]:
+    """A line of torch's DETAIL: what this rank ran, and what the other one did."""
+    fields: dict[str, Any] = {
+        "rank_a": rank,
+        "op_a": a,
+        "shape_a": [4],
+        "rank_b": 1,
+        "op_b": b,
+        "shape_b": [4],
+        "differs": ["op"],
+    }
+    return say("torch.fingerprint", rank, **fields | differs)
+
+
+def of_group(guid: str, name: str, *ranks: int, silent: int | None = None, **data: Any) -> list[Event]:
+    """Time-outs of the ranks of one group, each with its place in it."""
+    places = [(place, rank) for place, rank in enumerate(ranks) if rank != silent]
+    return [
+        event
+        for place, rank in places
+        for event in late(rank, guid=guid, group_name=name, group_rank=place, numel_in=64, **data)
+    ]
+
+
+C10D = "/v/point-packages/torch/distributed/distributed_c10d.py:32 in "
+IN_NCCL = raised(1, "RuntimeError: unhandled system error", signature="nccl")
+INIT = [
+    event
+    for phase in ("start", "complete")
+    for event in say("nccl.init", 3, ago=800, phase=phase, comm_id="0xa", group_rank=3, size=4)
+]
+NOBODY: tuple[int, ...] = ()
+
+CASES: dict[str, tuple[list[Event], str, tuple[int, ...], str]] = {
+    # the first failure
+    "the first exception, not the loudest": (
+        [*raised(1, "RuntimeError: late", 59), *raised(2, ago=60, frame="a (x.py:1)"), *lost(0, 3)],
+        "rank_crashed", (2,), "failed first: ValueError: bad shard at a (x.py:1); 3 others fell over",
+    ),
+    "ranks that raise the same": (
+        [event for rank in range(4) for event in raised(rank, ago=60 - rank, frame="f (i.py:9)")],
+        "rank_crashed", (0, 1, 2, 3), "ValueError",
+    ),
+    "the earliest of bare exit codes": (
+        [*failed(4, 1, 100, root=True), *failed(0, 1, 49, root=True)], "child_failed_no_detail", (4,), "exit code 1",
+    ),
+    "bare exit codes of one second": (
+        [*failed(1, 1), *failed(2, 1), *failed(0, 1)], "child_failed_no_detail", (0, 1, 2), "in the same second",
+    ),
+    "a traceback says more than exit codes": ([*failed(0, 1), *failed(2, 1), *raised(2)], "rank_crashed", (2,), "bad"),
+    "an exit code by SIGKILL": (
+        [*failed(1, -9, 9, signal="SIGKILL"), *failed(0, -15), *lost(2, 3)], "rank_killed", (1,), "was killed",
+    ),
+    "exit code 137": ([*failed(1, 137, 9), *lost(2, 3)], "rank_killed", (1,), "was killed"),
+    "all told to end": (
+        [*failed(0, -15), *failed(1, -15), *say("slurm.cancelled", reason="time_limit")], "rank_killed", NOBODY,
+        "time limit",
+    ),
+    "a launcher that was told to end": (say("elastic.signal", signal="TERM"), "rank_killed", NOBODY, "from outside"),
+    "an exception before a launcher was told to end": (
+        [*say("elastic.signal", signal="TERM"), *raised(2, ago=12)], "rank_crashed", (2,), "ValueError",
+    ),
+    "a signal without a reason": (say("process.signal", 2, signal="ABRT"), "rank_crashed", (2,), "signal ABRT"),
+    "what C++ threw": (
+        say("process.signal", 2, signal="ABRT", what="std::runtime_error: NCCL Error 1"), "rank_crashed", (2,),
+        "std::runtime_error: NCCL Error 1",
+    ),
+    "an error of the program on its GPU, and the abort after it": (
+        [*say("torch.cuda_error", 2, error="device-side assert triggered"),
+         *say("process.signal", 2, ago=8, signal="ABRT"), *say("nccl.warn", 0, ago=7, signature="connection_closed")],
+        "rank_crashed", (2,), "device-side assert",
+    ),
+    "broken memory of a GPU": (
+        say("torch.watchdog_error", 3, error="CUDA error: uncorrectable ECC error encountered"), "gpu_ecc", (3,), "ECC",
+    ),
+    "GPU memory": ([*say("torch.out_of_memory", 1, tried=1 << 30), *lost(0, 2, 3)], "gpu_out_of_memory", (1,), "1.0 G"),
+    "a data loader's worker": (
+        say("torch.worker_died", 1, worker_pid=5, reason="killed"), "rank_crashed", (1,), "worker of rank 1",
+    ),
+    "shared memory of a worker": (say("torch.worker_died", 1, reason="bus"), "shm_too_small", (1,), "shared memory"),
+    "shared memory of NCCL": (say("nccl.warn", 2, signature="shared_memory"), "shm_too_small", (2,), "shared memory"),
+    "Ray's word alone that a worker is gone": (
+        say("launcher.exit", launcher="ray", reason="The actor died"), "child_failed_no_detail", NOBODY,
+        "no word but Ray's (The actor died)",
+    ),
+    "a worker of an engine": (
+        say("launcher.exit", launcher="vllm", task=3, reason="Worker proc died unexpectedly"),
+        "child_failed_no_detail", (3,), "no word but vLLM's",
+    ),
+    # by elimination
+    "the rank that left no word": (
+        [*lost(0, 2, 3), *say("log.end", 1, ago=30)], "rank_killed", (1,), "left no word, and 3 others lost",
+    ),
+    "half of the ranks may not have been read": (lost(0, 1), "nccl_remote_error", NOBODY, "of ranks 2-3 there is no"),
+    "a rank that torchrun lists neither as failed nor as ended": (
+        [*lost(0, 1, 3), *failed(3, 1, root=True, local_rank=1, source="n2.err")], "rank_left_early", (2,), "code 0",
+    ),
+    "a rank that torchrun ended": (
+        [*lost(0, 1, 3), *failed(3, 1, root=True, local_rank=1, source="n2.err"),
+         *say("elastic.closing", signal="TERM", source="n2.err")], "rank_killed", (2,), "left no word",
+    ),
+    # NCCL and the network
+    "a dead link makes victims": (
+        [*say("nccl.warn", 1, ago=60, signature="ib_retry_exceeded", peer="10.0.0.7", device="mlx5_2"),
+         *say("nccl.warn", 0, ago=59, signature="connection_closed"), *late(0)],
+        "ib_retry_exceeded", (1,), "from 10.0.0.7 (device mlx5_2)",
+    ),
+    "a connection that was tried again and again": (
+        say("nccl.connect_retry", 3, error="No route to host", tried=34), "nccl_connect_failed", (3,), "cannot connect",
+    ),
+    "NCCL says more than a traceback without its end": (
+        [*raised(3, "", cut=True), *say("nccl.warn", 3, signature="connect_failed", peer="10.0.0.4<5>")],
+        "nccl_connect_failed", (3,), "10.0.0.4<5>",
+    ),
+    "NCCL says more than an exit code": (
+        [*failed(0, 1), *say("nccl.warn", 3, signature="connect_failed", peer="10.0.0.4<5>")],
+        "nccl_connect_failed", (3,), "10.0.0.4<5>",
+    ),
+    "an error out of NCCL alone": (IN_NCCL, "rank_crashed", (1,), "failed in NCCL"),
+    "an exception beside an error out of NCCL": ([*IN_NCCL, *raised(2, ago=8)], "rank_crashed", (2,), "ValueError"),
+    "a communicator that some ranks never began": (
+        [event for rank in range(3) for event in
+         say("nccl.init", rank, ago=90, phase="start", comm_id="0xabc", group_rank=rank, size=4)],
+        "init_hang", (3,), "rank 3 of it never began",
+    ),
+    # the store
+    "a store to which one did not come": (
+        [*say("torch.store_retry", 0, 1, 3), *say("torch.store_timeout", 0, joined=3, expected=4, phase="clients")],
+        "store_timeout", (2,), "only 3 of 4 came",
+    ),
+    "a store that was not reached, by the line on all of its addresses": (
+        [*say("torch.store_timeout", 2, phase="connect", address="bf50:0:910e::", port=35841),
+         *say("torch.store_timeout", 2, phase="connect", address="10.255.255.1", port=29500, whole=True)],
+        "store_timeout", (2,), "did not reach the store at 10.255.255.1:29500",
+    ),
+    "a rank that gives the communicator's identifier": (
+        say("torch.store_timeout", 1, phase="wait", from_rank=0, keys="default_pg/0/0"), "store_timeout", (0,), "keys",
+    ),
+    "a log that ends in waits at the store": (
+        say("torch.store_waiting", 0, 0, 0, joined=1, expected=8), "init_hang", NOBODY, "1 of 8 ranks had come",
+    ),
+    "more at the store than the group has": (
+        say("torch.store_waiting", 0, joined=6, expected=2), "init_hang", NOBODY, "of 2, to whose store 6 had come",
+    ),
+    # torch's watchdog and checks
+    "who had launched least": (
+        [*late(0, 1, 2, 3), *(e for r in range(4) for e in status(r, 5 if r == 2 else 7, group_name="default_pg"))],
+        "watchdog_timeout", (2,), "ALLREDUCE #7 timed out on 4 ranks after 10 min: rank 2 had launched 5 of 7",
+    ),
+    "a rank without a time-out in a log that was read": (
+        [*late(0, 1, 3, source=""), *say("log.end", 2)], "watchdog_timeout", (2,), "had not launched it",
+    ),
+    "a log that was not read is not silence": (
+        [event for rank in (0, 1, 3) for event in late(rank, source=f"{rank}.err")], "watchdog_timeout", NOBODY,
+        "logs of rank 2 were not read",
+    ),
+    "silence within a group": (of_group("4", "dp", 1, 3, 5, 7, silent=5), "watchdog_timeout", (5,), "rank 5"),
+    "all timed out in one operation": (late(0, 1, 2, 3), "watchdog_timeout", NOBODY, "it did not complete"),
+    "one rank's time-out alone": (late(3, source="3.err"), "watchdog_timeout", NOBODY, "there is no word"),
+    "an abort after a time-out is torch's own": (
+        [*late(0, 1, 2, 3), *say("process.signal", 0, 1, 2, 3, ago=8, signal="ABRT", what="c10::DistBackendError")],
+        "watchdog_timeout", NOBODY, "timed out",
+    ),
+    "groups of one description are told apart by GUID": (
+        [*of_group("4", "dp", 0, 1), *of_group("5", "dp", 2, 3, seq=9)], "watchdog_timeout", NOBODY, "group 4 (dp)",
+    ),
+    "another operation at one number": (
+        [*late(0, 2, 3), *late(1, op="BROADCAST")], "collective_mismatch", (1,), "rank 1 in BROADCAST #7",
+    ),
+    "another size at one number": (
+        [*late(0, 2, 3, numel_in=64), *late(1, numel_in=63)], "collective_size_mismatch", (1,), "63 elements",
+    ),
+    "another number": (
+        [*late(0, 1, 2, seq=126), *late(3, op="BROADCAST", seq=122)], "collective_mismatch", (3,), "BROADCAST #122",
+    ),
+    "numbers that lie far apart are of different groups": (
+        [*late(0, 1, seq=9_000, group_name=""), *late(2, 3, seq=120, group_name="")], "watchdog_timeout", NOBODY, "out",
+    ),
+    "places in a chain of broadcasts are no mismatch": (
+        [*late(0, seq=60), *late(1, op="BROADCAST", seq=41), *late(2, 3, op="BROADCAST", seq=44)],
+        "watchdog_timeout", NOBODY, "timed out",
+    ),
+    "what a torn line leaves out is no difference": (
+        [*late(0, 1, 2, numel_in=64), *late(3, op="", numel_in=64)], "watchdog_timeout", NOBODY, "timed out",
+    ),
+    "a rank that finished before the others timed out": (
+        [*late(0, 1, 2), *say("job.finished", 3, ago=700)], "rank_left_early", (3,), "3 others still waited",
+    ),
+    "a rank that had destroyed the largest communicator": (
+        [*late(0, 1, 2), *INIT, *say("nccl.end", 3, ago=700, phase="destroy", comm_id="0xa", group_rank=3, size=4)],
+        "rank_left_early", (3,), "3 others still waited",
+    ),
+    "an end that came later": ([*late(0, 1, 2), *say("job.finished", 3, ago=5)], "watchdog_timeout", (3,), "rank 3"),
+    "fingerprints, put to the vote": (
+        [*pair(0, "ALLREDUCE", "BROADCAST"), *pair(2, "ALLREDUCE", "BROADCAST")], "collective_mismatch", (1,), "rank 1",
+    ),
+    "fingerprints that differ in shape": (
+        [e for r in (0, 2) for e in pair(r, "ALLREDUCE", "ALLREDUCE", shape_b=[8], differs=["shape"])],
+        "collective_size_mismatch", (1,), "[8]",
+    ),
+    "a monitored barrier": (say("torch.barrier_failed", 0, missing=[1, 3]), "collective_mismatch", (1, 3), "barrier"),
+    "a desync report": (
+        say("torch.desync", 0, lagging=[1], finished=2, missing=3), "collective_mismatch", (1,), "did not join #3",
+    ),
+    "gloo's time-out names who says nothing": (
+        [*say("gloo.timeout", 0, 2, ms=8000, direction="recv"), *lost(3)], "watchdog_timeout", (1,), "gloo for 8 s",
+    ),
+    "gloo's time-out of all ranks": (
+        say("gloo.timeout", 0, 1, 2, 3, ms=8000, direction="send"), "watchdog_timeout", NOBODY, "send",
+    ),
+    "tracebacks of a time-out in different operations": (
+        [event for rank, call in enumerate(("all_reduce", "broadcast", "all_reduce", "all_reduce"))
+         for event in raised(rank, "RuntimeError: Timed out", signature="collective_timeout", frames=[C10D + call])],
+        "collective_mismatch", (1,), "rank 1 in broadcast",
+    ),
+}  # fmt: skip
+
+
+def judged(events: list[Event], world: int = 4) -> Sketch:
+    job = after(world)
+    for event in events:
+        job.says(event.kind, event.rank, ago=event.ago, **event.data)
+    return job
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_first_finding(case: str) -> None:
+    events, kind, ranks, words = CASES[case]
+    world = 8 if any(event.rank is not None and event.rank > 3 for event in events) or "earliest" in case else 4
+    found = first(judged(events, world).verdict())
+    assert (found.kind, found.ranks) == (kind, ranks)
+    assert words in found.summary
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [*raised(1, survived=True), *say("elastic.finished")],
+        say("nccl.connect_retry", 3, tried=3),
+        [*say("torch.store_lost", 1), *say("job.finished", 0)],
+        say("launcher.exit", launcher="deepspeed"),
+        say("torch.store_waiting", 0, joined=2, expected=2),
+        [*say("torch.store_waiting", 0, 0, 0, joined=1, expected=8), *say("torch.store_complete", 0)],
+    ],
+)
+def test_no_alarm(events: list[Event]) -> None:
+    assert alarms(judged(events).verdict()) == []
+
+
+def test_consequences_name_their_cause() -> None:
+    verdict = judged([*raised(2, ago=60), *lost(0, 3), *late(0, 3), *failed(0, 1)]).verdict()
+    assert verdict.outcome == "crashed"
+    assert [one.kind for one in verdict.findings if not one.cause] == ["rank_crashed"]
+
+
+@pytest.mark.parametrize(
+    ("message", "advice"),
+    [
+        ("[Errno 28] No space left on device: '/ckpt/step50.pt'", "is full: df -h and df -i"),
+        ("[Errno 122] Disk quota exceeded", "quota of its user"),
+        ("[enforce fail at inline_container.cc:672] . unexpected pos 5312 vs 5264", "full or over quota"),
+        ("PytorchStreamReader failed reading zip archive: inline_container.cc:322", "Look at the first traceback"),
+    ],
+)
+def test_what_a_file_system_refused_says_where_to_look(message: str, advice: str) -> None:
+    assert advice in first(judged(raised(2, f"RuntimeError: {message}")).verdict()).advice
+
+
+def test_a_log_of_a_node_that_is_missing_is_not_silence() -> None:
+    """Eight ranks a node and a log a node: a rank that a log should hold is silent, those of a missing log are not."""
+    for silent, named in (({8}, (8,)), (set(range(8, 16)), ())):
+        ranks = sorted(set(range(24)) - silent)
+        events = [event for rank in ranks for event in late(rank, source=f"node{rank // 8}.log")]
+        assert first(judged(events, 24).verdict()).ranks == named
+
+
+def test_a_wait_is_followed_into_another_group() -> None:
+    """Rank 0 waits for 1 in their pair; 1 waits for 3 in a pair of its own, and 3 says nothing."""
+    group = {"1": {"guid": "1", "group_name": "tp"}, "2": {"guid": "2", "group_name": "tp"}}
+    events = [
+        *late(0, ago=20, group_rank=0, **group["1"]), *late(1, ago=19, group_rank=0, **group["2"]),
+        *status(1, 6, group_rank=1, **group["1"]), *status(3, 5, group_rank=1, **group["2"]),
+        *status(0, 7, group_rank=0, **group["1"]), *status(1, 7, group_rank=0, **group["2"]),
+    ]  # fmt: skip
+    job = judged(events)
+    assert first(job.verdict()).ranks == (3,)
+    edges = edges_by_watchdog(job.job())
+    assert {(edge.waiter, edge.for_ranks, edge.certain) for edge in edges} == {(0, (1,), True), (1, (3,), True)}
+
+
+def test_of_two_ranks_that_lost_each_other_the_silent_one_is_named_as_possible() -> None:
+    found = first(judged(lost(0), 2).verdict())
+    assert (found.kind, found.ranks, found.certainty) == ("nccl_remote_error", (1,), "possible")
+
+
+def test_many_silent_ranks_prove_nothing() -> None:
+    assert "rank_killed" not in kinds(judged(lost(0, 7), 8).verdict())
