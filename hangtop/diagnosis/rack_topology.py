@@ -19,14 +19,14 @@ LARGEST_SHARE = 3 / 4
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class NetworkDevice:
     """What a node hangs at on one level: one switch or rack, or several."""
 
     names: frozenset[str]
     source: str
 
 
-def device_of(locations: Collection[Location], level: str) -> Device | None:
+def device_of(locations: Collection[Location], level: str) -> NetworkDevice | None:
     """What the surest source says of one level."""
     of_level = [place for place in locations if place.level == level]
     if not of_level:
@@ -34,15 +34,15 @@ def device_of(locations: Collection[Location], level: str) -> Device | None:
     source = min(
         {place.source for place in of_level}, key=lambda name: (SURER.index(name) + 1 if name in SURER else 0, name)
     )
-    return Device(frozenset(place.name for place in of_level if place.source == source), source)
+    return NetworkDevice(frozenset(place.name for place in of_level if place.source == source), source)
 
 
-def devices_by_level(job: Job) -> Mapping[str, Mapping[str, Device]]:
+def devices_by_level(job: Job) -> Mapping[str, Mapping[str, NetworkDevice]]:
     """By level, from the narrowest on, the device of each node of which it is known."""
     return job.once(_devices_by_level)
 
 
-def _devices_by_level(job: Job) -> Mapping[str, Mapping[str, Device]]:
+def _devices_by_level(job: Job) -> Mapping[str, Mapping[str, NetworkDevice]]:
     levels = {}
     for level in LEVELS:
         found = {name: device_of(node.locations, level) for name, node in job.nodes.items() if node.locations}

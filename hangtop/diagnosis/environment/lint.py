@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from hangtop.diagnosis.environment.settings import FATAL_TO_DIFFER, MUST_AGREE, Fault, faults_of
+from hangtop.diagnosis.environment.settings import FATAL_TO_DIFFER, MUST_AGREE, SettingFault, faults_of
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job, Node, Rank
 from hangtop.diagnosis.phrasing import rank_text, ranks_on
@@ -76,7 +76,7 @@ def _by_setting(job: Job) -> Mapping[tuple[str, str], Sequence[Rank]]:
     return {setting: sorted(ranks, key=lambda rank: rank.rank) for setting, ranks in sorted(found.items())}
 
 
-def _finding(fault: Fault, ranks: Sequence[Rank], name: str, value: str) -> Finding:
+def _finding(fault: SettingFault, ranks: Sequence[Rank], name: str, value: str) -> Finding:
     """A fault on these ranks (one at least); its evidence is the first one's environment."""
     return Finding(
         fault.kind, fault.severity, fault.weight, fault.summary, ranks=tuple(rank.rank for rank in ranks),
@@ -92,15 +92,15 @@ def _source(rank: Rank, name: str) -> str:
     return own if file is None else f"{own}, by {file}"
 
 
-def _sockets(name: str, rank: Rank) -> Iterator[Fault]:
+def _sockets(name: str, rank: Rank) -> Iterator[SettingFault]:
     threads, sockets = (rank.process.env.get(n, "") for n in ("NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD"))
     known = name == "NCCL_NSOCKS_PERTHREAD" and threads.isdecimal() and sockets.isdecimal()
     if known and int(threads) * int(sockets) > MOST_SOCKETS:
         summary = f"{threads} threads × {sockets} sockets is over NCCL's bound of {MOST_SOCKETS}"
-        yield Fault("env_invalid", "warning", summary, "Lower NCCL_SOCKET_NTHREADS or NCCL_NSOCKS_PERTHREAD.")
+        yield SettingFault("env_invalid", "warning", summary, "Lower NCCL_SOCKET_NTHREADS or NCCL_NSOCKS_PERTHREAD.")
 
 
-def _log_file(value: str, ranks: Sequence[Rank]) -> Iterator[Fault]:
+def _log_file(value: str, ranks: Sequence[Rank]) -> Iterator[SettingFault]:
     """NCCL_DEBUG_FILE expands %h, %p and %% alone; without %p the ranks of a node open one file."""
     bad = [f"%{letter}" for letter in re.findall(r"%(.)", value) if letter not in "hp%"]
     shared = "%p" not in value and len({rank.node for rank in ranks}) < len(ranks)
@@ -112,17 +112,19 @@ def _log_file(value: str, ranks: Sequence[Rank]) -> Iterator[Fault]:
         wrong = "NCCL does not expand ~"
     else:
         return
-    yield Fault("env_log_file_clobbered", "warning", f"NCCL_DEBUG_FILE={value}: {wrong}",
+    yield SettingFault("env_log_file_clobbered", "warning", f"NCCL_DEBUG_FILE={value}: {wrong}",
                 "Use NCCL_DEBUG_FILE=/path/nccl.%h.%p.log (host and process id).")  # fmt: skip
 
 
-def _greedy_adapters(job: Job, ranks: Sequence[Rank], value: str) -> Iterator[Fault]:
+def _greedy_adapters(job: Job, ranks: Sequence[Rank], value: str) -> Iterator[SettingFault]:
     wanted = {word.strip().partition(":")[0] for word in value.split(",") if word.strip()}
     for node in _homes(job, ranks):
         devices = sorted({port.facts.device for port in node.ports} - wanted)
         if extra := [have for have in devices if any(have.startswith(want) for want in wanted)]:
             text = f"NCCL_IB_HCA={value} matches by prefix and takes {', '.join(extra)} too (seen on {node.name})"
-            yield Fault("env_invalid", "warning", text, f"Write NCCL_IB_HCA=={value}: the equals sign makes it exact.")
+            yield SettingFault(
+                "env_invalid", "warning", text, f"Write NCCL_IB_HCA=={value}: the equals sign makes it exact."
+            )
             return
 
 
@@ -131,7 +133,9 @@ def _interfaces(job: Job, ranks: Sequence[Rank], name: str, value: str) -> Itera
     apart = [rank for rank in ranks if not _all_on_its_node(job, rank)]
     if value.strip().lstrip("=") == "lo" and apart:
         text = f"{name}={value} is the loopback interface: ranks of other nodes cannot be reached through it"
-        yield _finding(Fault("env_invalid", "warning", text, f"Correct {name} or remove it."), apart, name, value)
+        yield _finding(
+            SettingFault("env_invalid", "warning", text, f"Correct {name} or remove it."), apart, name, value
+        )
     if value.startswith("^"):
         return
     exact = value.startswith("=") or name.startswith("GLOO")
@@ -144,7 +148,7 @@ def _interfaces(job: Job, ranks: Sequence[Rank], name: str, value: str) -> Itera
     if lacking:
         text = f"{name}={value} names no interface that is up on {', '.join(sorted(lacking))}"
         advice = "Set it to an interface that these nodes have (ip -br link), or remove it."
-        fault = Fault("env_invalid", "critical", text, advice)
+        fault = SettingFault("env_invalid", "critical", text, advice)
         yield _finding(fault, [rank for rank in ranks if rank.node in lacking], name, value)
 
 
@@ -220,7 +224,7 @@ def known_bad_versions(job: Job) -> Iterator[Finding]:
             if hit and bad.first <= release <= bad.last:
                 torch = hit[0].process.versions.get("torch", "unknown")
                 text = f"NCCL {version} (torch {torch}) {bad.fault}"
-                yield _finding(Fault("nccl_known_bad", "warning", text, bad.advice, 0.6), hit, "NCCL", version)
+                yield _finding(SettingFault("nccl_known_bad", "warning", text, bad.advice, 0.6), hit, "NCCL", version)
 
 
 RULES = (mismatches, wrong_settings, known_bad_versions)

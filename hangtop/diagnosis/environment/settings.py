@@ -17,7 +17,7 @@ Check = Callable[[str], str]
 """A value in, a complaint out; empty when the value is accepted."""
 
 
-class Fault(NamedTuple):
+class SettingFault(NamedTuple):
     """What is wrong with one setting."""
 
     kind: str
@@ -27,25 +27,25 @@ class Fault(NamedTuple):
     weight: float = 0.9
 
 
-def faults_of(name: str, value: str, others: frozenset[str]) -> Iterator[Fault]:
+def faults_of(name: str, value: str, others: frozenset[str]) -> Iterator[SettingFault]:
     """Everything that is wrong with a setting by itself; ``others`` are the names that are set beside it."""
     if name in ACCEPTED and (wrong := ACCEPTED[name](value)):
-        yield Fault("env_invalid", "warning", f"{name}={value} {wrong}", f"Correct {name} or remove it.")
+        yield SettingFault("env_invalid", "warning", f"{name}={value} {wrong}", f"Correct {name} or remove it.")
     if name in DEBUG_ONLY and value.strip().lower() in DEBUG_ONLY[name][0]:
-        yield Fault("env_debug_left_on", "warning", f"{name}={value}: {DEBUG_ONLY[name][1]}",
+        yield SettingFault("env_debug_left_on", "warning", f"{name}={value}: {DEBUG_ONLY[name][1]}",
                     "Remove it once the fault is found.")  # fmt: skip
     if name in RENAMED:
         instead, since, works = RENAMED[name]
         if instead not in others:
             effect = "still works" if works else "does nothing any more"
             summary = f"{name} is the old name of {instead} (since {since}) and {effect}"
-            yield Fault("env_deprecated", "info" if works else "warning", summary, f"Set {instead} instead.")
+            yield SettingFault("env_deprecated", "info" if works else "warning", summary, f"Set {instead} instead.")
     elif name in NOT_READ:
         wanted, instead = NOT_READ[name]
-        yield Fault("env_unknown", "warning", f"nobody reads {name}: set for {wanted}, it does nothing",
+        yield SettingFault("env_unknown", "warning", f"nobody reads {name}: set for {wanted}, it does nothing",
                     f"Remove it. What does it: {instead}.")  # fmt: skip
     elif near := _misspelt(name):
-        yield Fault("env_unknown", "info", f"{name} is no setting that NCCL or PyTorch reads; {near} is",
+        yield SettingFault("env_unknown", "info", f"{name} is no setting that NCCL or PyTorch reads; {near} is",
                     f"Did you mean {near}?", 0.8)  # fmt: skip
 
 

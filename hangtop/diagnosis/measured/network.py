@@ -11,7 +11,7 @@ from collectors.samples.asked import Observation, PathFigure
 from collectors.samples.probes import ProbeReport
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.measured import probes
-from hangtop.diagnosis.measured.probes import Direction
+from hangtop.diagnosis.measured.probes import MeasuredDirection
 from hangtop.diagnosis.phrasing import listed
 
 MTU_ADVICE = (
@@ -28,7 +28,7 @@ it with tuned settings; without them less is no proof of a fault."""
 def path_report(figures: Sequence[PathFigure], absent: Mapping[str, str], at: float, took: float) -> ProbeReport:
     """The path probe's figures as pairs."""
     directions = [
-        Direction(one.a, one.b, None if one.throughput is None else one.throughput / 1e9, one.error, one.round_trip,
+        MeasuredDirection(one.a, one.b, None if one.throughput is None else one.throughput / 1e9, one.error, one.round_trip,
                   one.retransmitted)
         for one in figures
     ]  # fmt: skip
@@ -115,7 +115,9 @@ def infiniband_report(
     ports: Sequence[PortSeen], carried: Sequence[Carried], absent: Mapping[str, str], at: float, took: float
 ) -> ProbeReport:
     """The figures as pairs. ``absent`` nodes did not answer; one without tools or adapters is merely not measured."""
-    directions = [Direction(one.a, one.b, None if one.gbits is None else one.gbits / 8, one.error) for one in carried]
+    directions = [
+        MeasuredDirection(one.a, one.b, None if one.gbits is None else one.gbits / 8, one.error) for one in carried
+    ]
     report = probes.paired_report("infiniband", directions, {port.node for port in ports}, absent, at, took)
     if report.pairs or report.why:
         return report
@@ -226,39 +228,31 @@ def path_outcome(report: ProbeReport, found: Iterable[Finding]) -> str:
 
 
 def name_mismatch(seen: ResolvedNames) -> Iterator[Finding]:
-    """name_mismatch: a name that a node takes for itself, for an address that is not its owner's, or not at all."""
+    """name_mismatch: a name that a node takes for itself, or for an address that its owner does not have.
+
+    Host names need not resolve; the one at which the ranks meet must everywhere.
+    """
     for name in sorted({one.subject for _, one in seen.rows()}):
         owner, is_master = seen.owner(name), name == seen.master
-        said = {node: seen.addresses(node, name) for node in sorted(seen.answers) if node != owner}
-        right = _right_answer(said, seen.held.get(owner, frozenset()))
-        wrong = {}
-        for node, found in said.items():
-            if _only_loopback(found):
-                wrong[node] = f"takes it for itself ({listed(sorted(found))})"
-            elif found and right and not found & right:
-                wrong[node] = f"resolves it to {listed(sorted(found))}, not {listed(sorted(right))}"
-            elif not found and (any(said.values()) or is_master):
-                # host names need not resolve; one that some nodes resolve, or at which the ranks meet, must everywhere
+        held = {address for address in seen.held.get(owner, ()) if not _is_loopback(address)}
+        wrong: dict[str, str] = {}
+        for node in sorted(seen.answers):
+            found = seen.addresses(node, name)
+            if not found and is_master and node != owner:
                 wrong[node] = "does not resolve it"
-        critical = is_master and bool(wrong)
-        sure = any(text != "does not resolve it" for text in wrong.values())
-        if owner and len(seen.answers) > 1 and _only_loopback(seen.addresses(owner, name)):
-            wrong[owner] = "itself resolves it to loopback alone: gloo without GLOO_SOCKET_IFNAME listens there"
+            elif found and all(map(_is_loopback, found)) and len(seen.answers) > 1:
+                own = "itself resolves it to loopback alone: gloo without GLOO_SOCKET_IFNAME listens there"
+                wrong[node] = own if node == owner else f"takes it for itself ({listed(sorted(found))})"
+            elif found and held and not found & held:
+                wrong[node] = f"resolves it to {listed(sorted(found))}, not {listed(sorted(held))}"
         if not wrong:
             continue
-        told: dict[str, list[str]] = defaultdict(list)
-        for node, text in wrong.items():
-            told[text].append(node)
-        parts = [f"{listed(nodes)} {text}" for text, nodes in told.items()]
         yield Finding(
-            "name_mismatch", "critical" if critical else "warning", 0.9 if sure else 0.7,
-            f"nodes disagree about {name}{' (MASTER_ADDR)' if is_master else ''}: {'; '.join(parts)}",
-            nodes=tuple(sorted(wrong)),
-            evidence=tuple(
-                Evidence(f"name service of {node}", seen.at,
-                         f"{name} is {listed(sorted(seen.addresses(node, name))) or 'not resolved'}")
-                for node in sorted(wrong)[:6]
-            ),
+            "name_mismatch", "critical" if is_master and set(wrong) - {owner} else "warning", 0.9,
+            f"nodes disagree about {name}{' (MASTER_ADDR)' if is_master else ''}: "
+            f"{listed([f'{node} {text}' for node, text in wrong.items()])}",
+            nodes=tuple(wrong),
+            evidence=tuple(Evidence(f"name service of {node}", seen.at, text) for node, text in wrong.items())[:6],
             advice=f"Make all nodes mean the same by {name}: one line in /etc/hosts everywhere, or DNS; or give "
             "addresses to MASTER_ADDR and the rendezvous.",
         )  # fmt: skip
@@ -269,17 +263,3 @@ def _is_loopback(address: str) -> bool:
         return ipaddress.ip_address(address.partition("%")[0]).is_loopback
     except ValueError:
         return False
-
-
-def _only_loopback(found: frozenset[str]) -> bool:
-    return bool(found) and all(map(_is_loopback, found))
-
-
-def _right_answer(said: Mapping[str, frozenset[str]], held: frozenset[str]) -> frozenset[str]:
-    """What the name's owner holds, where that is known, else what most nodes say."""
-    answers = [found for found in said.values() if found and not _only_loopback(found)]
-    real = frozenset(address for address in held if not _is_loopback(address))
-    if real and any(found & real for found in answers):
-        return real
-    most = Counter(answers).most_common(1)
-    return most[0][0] if most and (most[0][1] > 1 or len(answers) == 1 < len(said)) else real

@@ -35,7 +35,7 @@ WITH_TORCH = frozenset(("gloo", "nccl"))
 """Ways to measure for which a node needs torch."""
 
 
-class Direction(NamedTuple):
+class MeasuredDirection(NamedTuple):
     """What was measured from one node to another."""
 
     a: str
@@ -48,14 +48,14 @@ class Direction(NamedTuple):
 
 
 def paired_report(
-    backend: str, directions: Iterable[Direction], nodes: Iterable[str], absent: Mapping[str, str], at: float,
+    backend: str, directions: Iterable[MeasuredDirection], nodes: Iterable[str], absent: Mapping[str, str], at: float,
     took: float,
 ) -> ProbeReport:  # fmt: skip
     """Directions as pairs, so that the same reasoning tells a bad node from a bad link as for collectives.
 
     A pair is as fast as its slower direction. ``nodes`` are those that answered, ``absent`` the others, with why.
     """
-    both: dict[tuple[str, str], list[Direction]] = defaultdict(list)
+    both: dict[tuple[str, str], list[MeasuredDirection]] = defaultdict(list)
     for one in directions:
         both[min(one.a, one.b), max(one.a, one.b)].append(one)
     pairs = []

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from hangtop.diagnosis.firewall import firewall_of
 from hangtop.diagnosis.job import Node
-from hangtop.diagnosis.preflight.scene import UNTOLD, Answer, Preflight, numbers, size, texts
+from hangtop.diagnosis.preflight.scene import UNTOLD, CheckAnswer, Preflight, numbers, size, texts
 
 OPEN_FILES = 65_536
 SHM = 1 << 30
@@ -24,55 +24,55 @@ SKEW = 1.0
 """Seconds: more, and logs of two nodes cannot be put in one order, and certificates and Kerberos begin to fail."""
 
 
-def reach(scene: Preflight) -> Iterator[tuple[str, Answer]]:
+def reach(scene: Preflight) -> Iterator[tuple[str, CheckAnswer]]:
     """Whether the node answered, and whether all of it could be read."""
     by_hand = "Try by hand what --via says: " + scene.way if scene.way else ""
     for name, node in sorted(scene.job.nodes.items()):
         if name in scene.silent:
-            yield name, Answer("unknown", f"connected, but the checks were not answered: {scene.silent[name]}")
+            yield name, CheckAnswer("unknown", f"connected, but the checks were not answered: {scene.silent[name]}")
         elif node.link in ("live", "offline"):
-            yield name, Answer("ok", "answers")
+            yield name, CheckAnswer("ok", "answers")
         elif node.link == "limited":
-            yield name, Answer("warn", node.why, "node_limited")
+            yield name, CheckAnswer("warn", node.why, "node_limited")
         else:
             remedy = by_hand or f"Try: {scene.ssh} {shlex.quote(name)} true"
-            yield name, Answer("fail", node.why or f"is {node.link}", "node_unreachable", remedy)
+            yield name, CheckAnswer("fail", node.why or f"is {node.link}", "node_unreachable", remedy)
 
 
-def loopback(scene: Preflight, node: Node) -> Answer:
+def loopback(scene: Preflight, node: Node) -> CheckAnswer:
     """A TCP connect to itself: torchrun's agent and its ranks talk that way."""
     found = scene.answer(node.name, "loopback")
     if found is None or not found.error:
-        return Answer("unknown", UNTOLD) if found is None else Answer("ok", "connects")
+        return CheckAnswer("unknown", UNTOLD) if found is None else CheckAnswer("ok", "connects")
     blocks = firewall_of(scene.answers, [node.name])
     if blocks is None:
         remedy = "ip link set lo up; look for firewall rules on lo (nft list ruleset)"
-        return Answer("fail", found.error, "loopback_blocked", remedy)
-    return Answer("fail", f"{found.error}; {blocks[0]}", "loopback_blocked",
+        return CheckAnswer("fail", found.error, "loopback_blocked", remedy)
+    return CheckAnswer("fail", f"{found.error}; {blocks[0]}", "loopback_blocked",
                   blocks[1].replace("SUBNET", "127.0.0.0/8"))  # fmt: skip
 
 
-def open_files(scene: Preflight, node: Node) -> Answer:
+def open_files(scene: Preflight, node: Node) -> CheckAnswer:
     """Open files that a rank may have: its own limit if it runs, else the login's."""
     own = [rank.process.open_files_limit for rank in scene.ranks(node.name)]
     limit, whose = _limit(scene, node, "nofile", own)
     if limit is None or limit < 0 or limit >= OPEN_FILES:
         return _well(limit, "unlimited" if limit == -1 else str(limit), whose)
-    return Answer(
+    return CheckAnswer(
         "warn", f"{limit} {whose}; wanted {OPEN_FILES} or more", "open_files_low",
         "ulimit -n 1048576 (for good: nofile in /etc/security/limits.conf, or LimitNOFILE= of the service)",
     )  # fmt: skip
 
 
-def memlock(scene: Preflight, node: Node) -> Answer | None:
+def memlock(scene: Preflight, node: Node) -> CheckAnswer | None:
     """Locked memory: InfiniBand registers all its buffers. A node without an adapter needs none."""
     limit, whose = _limit(scene, node, "memlock", [rank.process.memlock_limit for rank in scene.ranks(node.name)])
     if not node.ports:
         asked = numbers(scene.answer(node.name, "limit", "memlock"))
-        return Answer("ok", "no InfiniBand here") if asked else None
+        return CheckAnswer("ok", "no InfiniBand here") if asked else None
     if limit is None or limit < 0:
         return _well(limit, "unlimited", whose)
-    return Answer(
+    return CheckAnswer(
         "fail", f"{size(limit)} {whose}; wanted unlimited", "memlock_low",
         "ulimit -l unlimited (for good: memlock in /etc/security/limits.conf, or LimitMEMLOCK=infinity)",
     )  # fmt: skip
@@ -87,25 +87,25 @@ def _limit(scene: Preflight, node: Node, name: str, own: list[int | None]) -> tu
     return (login[0] if login else None), "of a login"
 
 
-def _well(limit: int | None, text: str, whose: str) -> Answer:
-    return Answer("unknown", UNTOLD) if limit is None else Answer("ok", f"{text} {whose}")
+def _well(limit: int | None, text: str, whose: str) -> CheckAnswer:
+    return CheckAnswer("unknown", UNTOLD) if limit is None else CheckAnswer("ok", f"{text} {whose}")
 
 
-def shared_memory(scene: Preflight, node: Node) -> Answer:
+def shared_memory(scene: Preflight, node: Node) -> CheckAnswer:
     """Size of /dev/shm: NCCL and data workers pass tensors through it; containers get 64 MiB unless told."""
     found = numbers(scene.answer(node.name, "disk", "/dev/shm"))
     if not found:
-        return Answer("unknown", scene.unread(node.name))
+        return CheckAnswer("unknown", scene.unread(node.name))
     text = f"{size(found[1])} free of {size(found[0])}"
     if found[0] >= SHM and found[1] >= SHM // 4:
-        return Answer("ok", text)
-    return Answer(
+        return CheckAnswer("ok", text)
+    return CheckAnswer(
         "fail", f"{text}; wanted {size(SHM)}", "shm_small",
         "mount -o remount,size=50% /dev/shm (container: --shm-size=16g or --ipc=host)",
     )  # fmt: skip
 
 
-def disks(scene: Preflight, node: Node) -> Answer:
+def disks(scene: Preflight, node: Node) -> CheckAnswer:
     """Room and inodes where the job writes."""
     room: dict[str, tuple[int, int, int | None]] = {
         disk.path: (disk.total, disk.free, disk.free_inodes) for disk in node.disks if disk.role != "shm"
@@ -121,34 +121,34 @@ def disks(scene: Preflight, node: Node) -> Answer:
         elif inodes is not None and 0 < inodes < INODES_FREE:
             full.append(f"{path}: {inodes} inodes free")
     if full:
-        return Answer("warn", "; ".join(full), "disk_full", "df -h; df -i; clear old checkpoints and logs")
+        return CheckAnswer("warn", "; ".join(full), "disk_full", "df -h; df -i; clear old checkpoints and logs")
     if not room:
-        return Answer("unknown", scene.unread(node.name))
+        return CheckAnswer("unknown", scene.unread(node.name))
     least = min(room, key=lambda path: room[path][1])
-    return Answer("ok", f"{size(room[least][1])} free at {least}")
+    return CheckAnswer("ok", f"{size(room[least][1])} free at {least}")
 
 
-def tracing(scene: Preflight, node: Node) -> Answer:
+def tracing(scene: Preflight, node: Node) -> CheckAnswer:
     """Whether stacks can be taken: root or CAP_SYS_PTRACE may trace all, others only where Yama's scope is 0."""
     values = numbers(scene.answer(node.name, "ptrace"))
     if len(values) != 3:
-        return Answer("unknown", UNTOLD)
+        return CheckAnswer("unknown", UNTOLD)
     scope, root, capable = values
     if capable or (root and scope < 3):
-        return Answer("ok", "as root" if root else "CAP_SYS_PTRACE")
+        return CheckAnswer("ok", "as root" if root else "CAP_SYS_PTRACE")
     if scope:
-        return Answer(
+        return CheckAnswer(
             "fail", f"ptrace_scope is {scope} and this login is not root", "ptrace_denied",
             "sudo sysctl kernel.yama.ptrace_scope=0 (or --sudo; container: --cap-add SYS_PTRACE)",
         )  # fmt: skip
     others = [rank.process for rank in scene.ranks(node.name) if node.hello and rank.process.uid != node.hello.uid]
     if not others:
-        return Answer("ok", "scope 0")
+        return CheckAnswer("ok", "scope 0")
     owner = others[0].user or str(others[0].uid)
-    return Answer("fail", f"the ranks belong to {owner}", "ptrace_denied", f"log in as {owner}, or as root")
+    return CheckAnswer("fail", f"the ranks belong to {owner}", "ptrace_denied", f"log in as {owner}, or as root")
 
 
-def pcie(scene: Preflight, node: Node) -> Answer | None:
+def pcie(scene: Preflight, node: Node) -> CheckAnswer | None:
     """PCIe ACS on bridges above GPUs, and IOMMU translation: both send traffic between GPUs through the CPU.
 
     NCCL may then hang at its first use of P2P, or read wrong data. Bridges are read by root alone.
@@ -159,26 +159,30 @@ def pcie(scene: Preflight, node: Node) -> Answer | None:
     wrong = texts(found)
     if wrong:
         more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-        return Answer(
+        return CheckAnswer(
             "warn", ", ".join(wrong[:3]) + more, "pcie_redirect",
             "Outside virtual machines: ACS off in the BIOS or by setpci -s BRIDGE ECAP_ACS+6.w=0; iommu=pt on the "
             "kernel's command line",
         )  # fmt: skip
-    return Answer("unknown", found.error) if found.error else Answer("ok", "no ACS redirect, no IOMMU translation")
+    return (
+        CheckAnswer("unknown", found.error)
+        if found.error
+        else CheckAnswer("ok", "no ACS redirect, no IOMMU translation")
+    )
 
 
-def clock(scene: Preflight) -> Iterator[tuple[str, Answer]]:
+def clock(scene: Preflight) -> Iterator[tuple[str, CheckAnswer]]:
     """Clocks against each other, not against this machine's, which may itself be wrong."""
     known = sorted(scene.offsets.values())
     for node in scene.nodes() if known else ():
         offset = scene.offsets.get(node.name)
         apart = None if offset is None else offset - known[len(known) // 2]
         if apart is None:
-            yield node.name, Answer("unknown", UNTOLD)
+            yield node.name, CheckAnswer("unknown", UNTOLD)
         elif abs(apart) <= SKEW:
-            yield node.name, Answer("ok", f"{apart:+.2f} s")
+            yield node.name, CheckAnswer("ok", f"{apart:+.2f} s")
         else:
-            yield node.name, Answer(
+            yield node.name, CheckAnswer(
                 "warn", f"{apart:+.1f} s against the other nodes", "clock_skew",
                 "chronyc makestep (or: systemctl restart systemd-timesyncd)",
             )  # fmt: skip

@@ -10,7 +10,7 @@ from hangtop.diagnosis.addresses import chosen_interface, names_of
 from hangtop.diagnosis.environment.lint import lint
 from hangtop.diagnosis.firewall import firewall_of
 from hangtop.diagnosis.job import Node
-from hangtop.diagnosis.preflight.scene import UNTOLD, Answer, Preflight, most_common, size, texts
+from hangtop.diagnosis.preflight.scene import UNTOLD, CheckAnswer, Preflight, most_common, size, texts
 
 BRIDGES = tuple(
     ipaddress.ip_network(net) for net in ("172.17.0.0/16", "192.168.122.0/24", "10.0.2.0/24", "169.254.0.0/16")
@@ -18,7 +18,7 @@ BRIDGES = tuple(
 """Address ranges that docker, libvirt, slirp and link-local give out by default: never reachable from other nodes."""
 BUSY_MEMORY = 1 << 30
 COMPARED = ("nvidia", "cuda", "nccl", "torch")
-Answers = Iterator[tuple[str, Answer]]
+Answers = Iterator[tuple[str, CheckAnswer]]
 
 
 def addresses(scene: Preflight) -> Answers:
@@ -41,19 +41,19 @@ def addresses(scene: Preflight) -> Answers:
         bad = next((address for address in found if several and _is_local(address)), "")
         if not found:
             figure, remedy = f"{master}: {answer.error}", f"getent hosts {master}; use an IP address"
-            yield name, Answer("fail", figure, "path_blocked", remedy)
+            yield name, CheckAnswer("fail", figure, "path_blocked", remedy)
         elif bad:
-            yield name, Answer(
+            yield name, CheckAnswer(
                 "fail", f"{master} is {bad} here, which no other node can reach", "container_address",
                 "Set MASTER_ADDR to the address of the interface that the nodes share (ip -br address).",
             )  # fmt: skip
         elif several and usual and found != usual and name != scene.master_node:
-            yield name, Answer(
+            yield name, CheckAnswer(
                 "fail", f"{master} is {', '.join(found)} here, elsewhere {', '.join(usual)}", "path_blocked",
                 f"Make /etc/hosts and DNS agree: getent hosts {master}",
             )  # fmt: skip
         else:
-            yield name, Answer("ok", ", ".join(found))
+            yield name, CheckAnswer("ok", ", ".join(found))
 
 
 def _is_local(address: str) -> bool:
@@ -78,20 +78,20 @@ def meeting_port(scene: Preflight) -> Answers:
         holders = ", ".join(use.listeners) or "a process that may not be seen"
         own = {str(pid) for rank in scene.ranks(node.name) for pid in (rank.process.pid, rank.process.parent)}
         if any(holder.split(" ")[0] in own for holder in use.listeners):
-            yield node.name, Answer("ok", f"{port} is held by the job: {holders}")
+            yield node.name, CheckAnswer("ok", f"{port} is held by the job: {holders}")
         else:
             remedy = f"{instead}; or: fuser -k {port}/tcp"
-            yield node.name, Answer("fail", f"{port} is held by {holders}", "port_taken", remedy)
+            yield node.name, CheckAnswer("fail", f"{port} is held by {holders}", "port_taken", remedy)
     elif tried is None:
-        yield node.name, Answer("unknown", f"{port} was not tried")
+        yield node.name, CheckAnswer("unknown", f"{port} was not tried")
     elif tried.error:
-        yield node.name, Answer("fail", f"{port}: {tried.error}", "port_taken", instead)
+        yield node.name, CheckAnswer("fail", f"{port}: {tried.error}", "port_taken", instead)
     else:
         waits = f" ({use.time_wait} in TIME_WAIT; {instead} too)" if use and use.time_wait else ""
-        yield node.name, Answer("ok", f"{port} is free{waits}")
+        yield node.name, CheckAnswer("ok", f"{port} is free{waits}")
 
 
-def paths(scene: Preflight, node: Node) -> Answer | None:
+def paths(scene: Preflight, node: Node) -> CheckAnswer | None:
     """TCP from every node to the master's port, and between the master and an ephemeral port of every node."""
     tried = scene.all(node.name, "connect")
     broken = [answer for answer in tried if answer.error]
@@ -99,14 +99,14 @@ def paths(scene: Preflight, node: Node) -> Answer | None:
         return None
     if not broken:
         slowest = max((answer.value for answer in tried if isinstance(answer.value, float)), default=0.0)
-        return Answer("ok", f"{len(tried)} open, slowest {slowest * 1000:.1f} ms")
+        return CheckAnswer("ok", f"{len(tried)} open, slowest {slowest * 1000:.1f} ms")
     text = "; ".join(f"{answer.subject}: {answer.error}" for answer in broken[:4])
     text += f" and {len(broken) - 4} more" if len(broken) > 4 else ""
     host, _, port = broken[0].subject.rpartition(":")
     peers = [name for name, other in sorted(scene.job.nodes.items()) if host in names_of(other)]
     if blocks := firewall_of(scene.answers, [*peers, node.name]):
-        return Answer("fail", f"{text}; {blocks[0]}", "path_blocked", blocks[1])
-    return Answer(
+        return CheckAnswer("fail", f"{text}; {blocks[0]}", "path_blocked", blocks[1])
+    return CheckAnswer(
         "fail", text, "path_blocked",
         f"Look at the firewall between the two (nft list ruleset) and at the route (ip route get {host}); "
         f"then nc -vz {host} {port}",
@@ -125,10 +125,10 @@ def mtu(scene: Preflight) -> Answers:
     for name, interface in sorted(found.items()):
         text = f"{interface.mtu} on {interface.name}"
         if interface.mtu == usual:
-            yield name, Answer("ok", text)
+            yield name, CheckAnswer("ok", text)
         else:
             remedy = f"ip link set {interface.name} mtu {usual} (and the same on every hop)"
-            yield name, Answer("fail", f"{text}, elsewhere {usual}", "mtu_mismatch", remedy)
+            yield name, CheckAnswer("fail", f"{text}, elsewhere {usual}", "mtu_mismatch", remedy)
 
 
 def adapters(scene: Preflight) -> Answers:
@@ -143,17 +143,17 @@ def adapters(scene: Preflight) -> Answers:
         own = rates.get(node.name)
         down = [port.facts for port in node.ports if port.facts.state.upper() != "ACTIVE"]
         if own is None:
-            yield node.name, Answer("unknown", UNTOLD)
+            yield node.name, CheckAnswer("unknown", UNTOLD)
         elif own == usual:
-            yield node.name, Answer("ok", f"{len(own)} active at {_gbits(own)} Gb/s" if own else "none active")
+            yield node.name, CheckAnswer("ok", f"{len(own)} active at {_gbits(own)} Gb/s" if own else "none active")
         elif down:
             text = ", ".join(f"{facts.device}/{facts.port} {facts.state} {facts.phys_state}" for facts in down)
             remedy = "Check the cable; Polling means no light from the far end."
-            yield node.name, Answer("fail", text, "ib_port_down", remedy)
+            yield node.name, CheckAnswer("fail", text, "ib_port_down", remedy)
         else:
             text = f"{len(own)} active at {_gbits(own)} Gb/s, elsewhere {len(usual)} at {_gbits(usual)}"
             remedy = "ibstat; ibportstate: the link trained at less than it should"
-            yield node.name, Answer("warn", text, "ib_port_down", remedy)
+            yield node.name, CheckAnswer("warn", text, "ib_port_down", remedy)
 
 
 def _gbits(rates: tuple[float, ...]) -> str:
@@ -174,20 +174,20 @@ def gpus(scene: Preflight) -> Answers:
             yield node.name, _gpus_of(scene, node, kinds[node.name], usual)
         elif node.name not in kinds and (any(kinds.values()) or state is not None):
             # where no node has told of any it is still no word for "none" that nvidia-smi does not answer
-            yield node.name, Answer("unknown", (state.why if state else "") or UNTOLD)
+            yield node.name, CheckAnswer("unknown", (state.why if state else "") or UNTOLD)
 
 
 Kinds = tuple[tuple[str, int], ...]
 
 
-def _gpus_of(scene: Preflight, node: Node, kinds: Kinds, usual: Kinds) -> Answer:
+def _gpus_of(scene: Preflight, node: Node, kinds: Kinds, usual: Kinds) -> CheckAnswer:
     lost = [f"GPU {gpu.index}: {gpu.fault.text}" for gpu in node.gpus if gpu.fault]
     if lost:
         remedy = "Drain the node; nvidia-smi --gpu-reset or restart it."
-        return Answer("fail", "; ".join(lost), "gpu_lost", remedy)
+        return CheckAnswer("fail", "; ".join(lost), "gpu_lost", remedy)
     if kinds != usual:
         figure = f"{_counted(kinds)}, elsewhere {_counted(usual)}"
-        return Answer("fail", figure, "gpu_lost", "nvidia-smi -L; dmesg | grep -i xid")
+        return CheckAnswer("fail", figure, "gpu_lost", "nvidia-smi -L; dmesg | grep -i xid")
     mine = {rank.process.pid for rank in scene.ranks(node.name)}
     used = [
         f"GPU {gpu.index}: pid {process.pid} {process.name} ({size(process.memory or 0)})"
@@ -198,8 +198,8 @@ def _gpus_of(scene: Preflight, node: Node, kinds: Kinds, usual: Kinds) -> Answer
         if memory > BUSY_MEMORY and not gpu.processes and not mine:
             used.append(f"GPU {gpu.index}: {size(memory)} used by nobody that is seen")
     if used:
-        return Answer("warn", "; ".join(used[:4]), "zombie_process", "nvidia-smi; end what an earlier run left")
-    return Answer("ok", _counted(kinds))
+        return CheckAnswer("warn", "; ".join(used[:4]), "zombie_process", "nvidia-smi; end what an earlier run left")
+    return CheckAnswer("ok", _counted(kinds))
 
 
 def _counted(kinds: Kinds) -> str:
@@ -222,12 +222,12 @@ def versions(scene: Preflight) -> Answers:
         odd = [f"{name} {value}, elsewhere {usual[name]}" for name, value in own.items() if value != usual[name]]
         if odd:
             remedy = "Install the same image on every node."
-            yield node_name, Answer("fail", "; ".join(odd), "env_mismatch", remedy)
+            yield node_name, CheckAnswer("fail", "; ".join(odd), "env_mismatch", remedy)
         elif own:
-            yield node_name, Answer("ok", ", ".join(f"{name} {value}" for name, value in own.items()))
+            yield node_name, CheckAnswer("ok", ", ".join(f"{name} {value}" for name, value in own.items()))
         else:
             said = scene.said(scene.job.nodes[node_name], "software")
-            yield node_name, Answer("unknown", "no file here tells a version" if said else UNTOLD)
+            yield node_name, CheckAnswer("unknown", "no file here tells a version" if said else UNTOLD)
 
 
 def settings(scene: Preflight) -> Answers:
@@ -242,11 +242,11 @@ def settings(scene: Preflight) -> Answers:
             state = "fail" if worst.severity == "critical" else "warn"
             yield (
                 node.name,
-                Answer("fail" if state == "fail" else "warn", worst.summary + more, worst.kind, worst.advice),
+                CheckAnswer("fail" if state == "fail" else "warn", worst.summary + more, worst.kind, worst.advice),
             )
         elif hidden:
             text = "; ".join(f"{path}: {line}" for path, line in hidden)
             figure = f"set in files, unseen in any environment: {text}"
-            yield node.name, Answer("warn", figure, "env_invalid", f"cat {hidden[0][0]}")
+            yield node.name, CheckAnswer("warn", figure, "env_invalid", f"cat {hidden[0][0]}")
         elif scene.ranks(node.name):
-            yield node.name, Answer("ok", "nothing to object to")
+            yield node.name, CheckAnswer("ok", "nothing to object to")

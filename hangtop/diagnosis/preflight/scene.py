@@ -17,7 +17,7 @@ ORDER: tuple[State, ...] = ("fail", "warn", "unknown", "ok")
 V = TypeVar("V", bound=Hashable)
 
 
-class Answer(NamedTuple):
+class CheckAnswer(NamedTuple):
     """What a check says of one node: the figure that was measured, and the command or sentence that mends it.
 
     ``kind`` is the finding that an answer which is not well becomes (see ``docs/findings.md``).

@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterable, Iterator
 from hangtop.diagnosis.finding import Evidence, Finding, Severity
 from hangtop.diagnosis.job import Node
 from hangtop.diagnosis.preflight import alone, compared
-from hangtop.diagnosis.preflight.scene import ORDER, Answer, CheckCell, Preflight, State
+from hangtop.diagnosis.preflight.scene import ORDER, CheckAnswer, CheckCell, Preflight, State
 
-Check = Callable[[Preflight], Iterable[tuple[str, Answer]]]
+Check = Callable[[Preflight], Iterable[tuple[str, CheckAnswer]]]
 
 
-def each(check: Callable[[Preflight, Node], Answer | None]) -> Check:
+def each(check: Callable[[Preflight, Node], CheckAnswer | None]) -> Check:
     """A check of one node, asked of every node that answers."""
 
-    def checked(scene: Preflight) -> Iterator[tuple[str, Answer]]:
+    def checked(scene: Preflight) -> Iterator[tuple[str, CheckAnswer]]:
         for node in scene.nodes():
             if (answer := check(scene, node)) is not None:
                 yield node.name, answer

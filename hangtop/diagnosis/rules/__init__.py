@@ -77,7 +77,6 @@ RULES: tuple[Rule, ...] = (
     paths.tcp_retransmits,
     paths.mtu_mismatch,
     placement.gpu_assignment_conflict,
-    placement.gpu_memory_imbalance,
     placement.zombie_process,
     kernel.storage_stalled,
     kernel.kernel_trouble,

@@ -1,4 +1,4 @@
-"""Who is on which GPU: two ranks on one, a full one among half-empty ones, and processes that should be gone."""
+"""Who is on which GPU: two ranks on one, and processes that should be gone."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
-from hangtop.diagnosis.evidence.devices import gpu_name, living_on, newest, ranks_on_gpu
+from collectors.samples.gpus import GpuProcess
+from hangtop.diagnosis.evidence.devices import gpu_name, living_on, ranks_on_gpu
 from hangtop.diagnosis.finding import Evidence, Finding, next_step
 from hangtop.diagnosis.job import Gpu, Job, Node, Rank
 from hangtop.diagnosis.node_names import nodes_text
-from hangtop.diagnosis.peers import median_without
 from hangtop.diagnosis.phrasing import count, listed, ranks_on, ranks_text, size
 from hangtop.diagnosis.roster import started_twice
-from hangtop.diagnosis.tables.thresholds import MEMORY_IDLE_BYTES, MEMORY_IMBALANCE_SHARE
+from hangtop.diagnosis.tables.thresholds import MEMORY_IDLE_BYTES
 
 APART = 4
 """Nodes with leftovers that have a finding each; of more all have one."""
@@ -70,84 +70,50 @@ def _without_gpu(rank: Rank, beside: int) -> bool:
     return 1 < devices <= local and beside > devices
 
 
-def gpu_memory_imbalance(job: Job) -> Iterator[Finding]:
-    """gpu_memory_imbalance: one GPU of the job holds far more than the rest, and who uses it.
-
-    Needs used and total memory of the GPUs that the job's ranks are on.
-    """
-    held = [
-        (row, row.sample.memory_used or 0)
-        for row in newest(job)
-        if row.gpu.facts and row.gpu.facts.memory_total and ranks_on_gpu(job, row.node, row.gpu.index)
-    ]
-    if len(held) < 3:
-        return
-    amounts = sorted(amount for _, amount in held)
-    middle = amounts[len(amounts) // 2 - 1]  # no GPU finds less than this in the middle of the others
-    for (node, gpu, at, _), amount in held:
-        bound = MEMORY_IMBALANCE_SHARE * (gpu.facts.memory_total or 0) if gpu.facts else 0
-        if amount - middle < bound or amount - (rest := median_without(amounts, amount)) < bound:
-            continue
-        users = [f"pid {p.pid} {p.name or ''} {size(p.memory or 0)}".replace("  ", " ") for p in gpu.processes]
-        crowded = len(users) > 1
-        why = f"; {count(len(users), 'process', 'processes')} on it" if crowded else ""
-        yield Finding(
-            "gpu_memory_imbalance", "warning" if crowded else "info", 0.8 if crowded else 0.5,
-            f"GPU {gpu.index} on {node.name} holds {size(amount)}, the others of the job {size(rest)}{why}",
-            ranks=ranks_on_gpu(job, node, gpu.index), nodes=(node.name,), gpus=(gpu_name(node, gpu),),
-            evidence=(Evidence(f"nvidia-smi on {node.name}", at, listed(users, 6) or "no users listed"),),
-            advice="End the processes that are not of this job." if _strangers(gpu, _own_pids(job, node)) else
-            "Every rank that loads a checkpoint to cuda:0, or that sets its device too late, leaves memory on GPU 0.",
-        )  # fmt: skip
-
-
-class _AlsoUsed(NamedTuple):
-    """A GPU of the job that processes use which are not of it."""
-
-    node: Node
-    gpu: Gpu
-    ranks: tuple[int, ...]
-    strangers: Sequence[tuple[int, int, str]]
-    at_work: bool
-    """All of them are of another job that is alive."""
-
-    @property
-    def told(self) -> str:
-        """Who they are."""
-        return listed([f"pid {pid} ({what or 'unknown'}, {size(amount)})" for pid, amount, what in self.strangers])
-
-
 def zombie_process(job: Job) -> Iterator[Finding]:
-    """zombie_process: processes of an earlier run that are still alive, hold GPU memory or the job's port.
+    """zombie_process: processes of an earlier run that are still alive, or that use GPUs of the job and are not of it.
 
     Needs living processes whose environment belongs to another run and that nobody who started them waits for, or GPU
     processes that are no process of this job on a node where the job's own processes can be told by their pid. Another
     job that is at work on the same node is none of this job's business, and a second process of one of its ranks no
     other run's.
     """
-    by_node: dict[str, list[Rank]] = defaultdict(list)
     seconds = {(other.node, other.process.pid) for _, other in started_twice(job)} if job.others else set()
-    for other in job.others:
-        if (other.node, other.process.pid) not in seconds and left_over(other, job.others):
-            by_node[other.node].append(other)
-    for names in _together(by_node):
-        yield _left_on(names, [other for name in names for other in by_node[name]])
-    left = {(name, other.process.pid) for name, others in by_node.items() for other in others}
-    alive = {(other.node, other.process.pid) for other in job.others} - left
+    left = [
+        other for other in job.others if (other.node, other.process.pid) not in seconds and left_over(other, job.others)
+    ]
+    by_node: dict[str, list[Rank]] = defaultdict(list)
+    for other in left:
+        by_node[other.node].append(other)
+    yield from (_left_on(names, [one for name in names for one in by_node[name]]) for names in _together(by_node))
+    ours = {(other.node, other.process.pid) for other in left}
     # bystanders live and say what they are: notebooks and servers, nobody's leftovers
-    known = left | {(one.node, one.process.pid) for one in job.bystanders}
-    found: dict[tuple[str, bool], list[_AlsoUsed]] = defaultdict(list)
-    for node in (job.nodes[name] for name in sorted(job.nodes)):
-        own = _own_pids(job, node)
-        for gpu in sorted(node.gpus, key=lambda gpu: gpu.index):
-            unknown = [one for one in _strangers(gpu, own) if (node.name, one[0]) not in known]
-            if unknown and (mine := ranks_on_gpu(job, node, gpu.index)):
-                at_work = all((node.name, pid) in alive for pid, _, _ in unknown)
-                found[node.name, at_work].append(_AlsoUsed(node, gpu, mine, unknown, at_work))
-    for at_work in (False, True):
-        rows = {name: used for (name, of_others), used in found.items() if of_others is at_work}
-        for names in _together(rows):
-            yield _also_used([one for name in names for one in rows[name]])
+    known = ours | {(one.node, one.process.pid) for one in job.bystanders}
+    at_work = {(other.node, other.process.pid) for other in job.others} - ours
+    for of_others in (False, True):
+        used: dict[str, list[_UsedGpu]] = defaultdict(list)
+        for node in (job.nodes[name] for name in sorted(job.nodes)):
+            own = _own_pids(job, node)
+            for gpu in sorted(node.gpus, key=lambda gpu: gpu.index):
+                found = [p for p in _strangers(gpu, own) if (node.name, p.pid) not in known]
+                alive = all((node.name, process.pid) in at_work for process in found)
+                if found and alive is of_others and ranks_on_gpu(job, node, gpu.index):
+                    used[node.name].append(_UsedGpu(node, gpu, found))
+        for names in _together(used):
+            yield _also_used(job, [one for name in names for one in used[name]], at_work=of_others)
+
+
+class _UsedGpu(NamedTuple):
+    """A GPU of the job, and the processes on it that are not of the job."""
+
+    node: Node
+    gpu: Gpu
+    processes: Sequence[GpuProcess]
+
+    @property
+    def text(self) -> str:
+        """The processes, for people."""
+        return listed([f"pid {p.pid} ({p.name or 'unknown'}, {size(p.memory or 0)})" for p in self.processes])
 
 
 def _together(nodes: Collection[str]) -> list[list[str]]:
@@ -155,25 +121,22 @@ def _together(nodes: Collection[str]) -> list[list[str]]:
     return [[name] for name in sorted(nodes)] if len(nodes) <= APART else [sorted(nodes)]
 
 
-def _also_used(found: Sequence[_AlsoUsed]) -> Finding:
-    """Processes that are not of the job on one GPU, or on several at once."""
+def _also_used(job: Job, found: Sequence[_UsedGpu], *, at_work: bool) -> Finding:
     nodes = sorted({one.node.name for one in found})
     gpus = listed([str(one.gpu.index) for one in found], 8)
     which = f"GPU {gpus}" if len(found) == 1 else f"GPUs {gpus}" if len(nodes) == 1 else count(len(found), "GPU")
-    several = len({(one.node.name, pid) for one in found for pid, _, _ in one.strangers}) > 1
-    who = "processes that are not of this job" if several else "a process that is not of this job"
-    more = " and so on" if several and len(found) > 1 else ""
-    told = "" if len(nodes) > 1 else f": {found[0].told}{more}"
+    several = len({(one.node.name, process.pid) for one in found for process in one.processes}) > 1
+    processes = "processes that are not of this job" if several else "a process that is not of this job"
+    text = "" if len(nodes) > 1 else f": {found[0].text}{' and so on' if several and len(found) > 1 else ''}"
     return Finding(
         "zombie_process", "warning", 0.6,
-        f"{which} on {nodes_text(nodes)} {'is' if len(found) == 1 else 'are'} also used by {who}{told}",
-        ranks=tuple(sorted({rank for one in found for rank in one.ranks})), nodes=tuple(nodes),
-        gpus=tuple(gpu_name(one.node, one.gpu) for one in found),
+        f"{which} on {nodes_text(nodes)} {'is' if len(found) == 1 else 'are'} also used by {processes}{text}",
+        ranks=tuple(sorted({rank for one in found for rank in ranks_on_gpu(job, one.node, one.gpu.index)})),
+        nodes=tuple(nodes), gpus=tuple(gpu_name(one.node, one.gpu) for one in found),
         evidence=tuple(
-            Evidence(f"nvidia-smi on {one.node.name}", None, f"GPU {one.gpu.index}: {one.told}") for one in found[:8]
+            Evidence(f"nvidia-smi on {one.node.name}", None, f"GPU {one.gpu.index}: {one.text}") for one in found[:8]
         ),
-        advice="Another job that is at work was given the same GPUs: look at how GPUs are handed out."
-        if found[0].at_work
+        advice="Another job that is at work was given the same GPUs: look at how GPUs are handed out." if at_work
         else f"If {'they are' if several else 'it is'} left over from an earlier run, end "
         f"{'them' if several else 'it'}.",
     )  # fmt: skip
@@ -182,14 +145,14 @@ def _also_used(found: Sequence[_AlsoUsed]) -> Finding:
 def _left_on(names: Sequence[str], others: Sequence[Rank]) -> Finding:
     """Processes of another run on one node, or on many at once."""
     holds = sorted({f"{other.node}:{index}" for other in others for index in other.gpus})
-    pids = [str(other.process.pid) for other in others]
-    one, where = len(names) == 1, nodes_text(names)
+    pids = [str(other.process.pid) for other in others] if len(names) == 1 else []
+    where = nodes_text(names)
     return Finding(
         "zombie_process", "warning", 0.8 if holds else 0.65,
         f"{count(len(others), 'process', 'processes')} of another run still on {where}"
-        + (f": pid {listed(pids)}" if one else "") + (f", on GPU {listed(holds)}" if holds else ""),
+        + (f": pid {listed(pids)}" if pids else "") + (f", on GPU {listed(holds)}" if holds else ""),
         nodes=tuple(names), gpus=tuple(holds), evidence=tuple(map(_identity, others[:4])),
-        advice="If that run is over, end them" + (f": kill {' '.join(pids[:8])}" if one else ""),
+        advice="If that run is over, end them" + (f": kill {' '.join(pids[:8])}" if pids else ""),
         next=(next_step("K", "repair", "orphans", *(names if " " in where else (where,))),),
     )  # fmt: skip
 
@@ -235,10 +198,9 @@ def _just_ended(job: Job) -> Mapping[str, Set[int]]:
     return found
 
 
-def _strangers(gpu: Gpu, own: Set[int]) -> list[tuple[int, int, str]]:
+def _strangers(gpu: Gpu, own: Set[int]) -> list[GpuProcess]:
     """Processes of real size on this GPU that are not ``own``; none where nothing is known of those."""
-    found = [(p.pid, p.memory or 0, p.name) for p in gpu.processes if own and p.pid not in own]
-    return [item for item in found if item[1] >= MEMORY_IDLE_BYTES]
+    return [p for p in gpu.processes if own and p.pid not in own and (p.memory or 0) >= MEMORY_IDLE_BYTES]
 
 
 def _given(rank: Rank) -> Evidence:

@@ -27,28 +27,18 @@ class Symptom(NamedTuple):
 
 
 SYMPTOMS = (
-    Symptom(
-        "ib_link_flapped", ("link_downed", "link_error_recovery"), "the link went down or had to recover",
-        "Check cable and transceiver at both ends; a link that flaps breaks every collective over it.",
-    ),
-    Symptom(
-        "ib_symbol_errors", ("symbol_error",), "bits arrive broken: the physical layer",
-        "Reseat or replace cable and transceiver.",
-    ),
-    Symptom(
-        "ib_receive_errors", ("port_rcv_errors", "port_rcv_remote_physical_errors"),
-        "packets arrive broken: look at the far end's port",
-        "Look at the counters of the switch port on the other side of this cable.",
-    ),
-    Symptom(
-        "ib_transmit_discards", ("port_xmit_discards",),
-        "packets are thrown away unsent: congestion, or a peer that is down",
-        "Look at the switch: routing, congestion, a slow receiver.",
-    ),
-    Symptom(
-        "ib_buffer_overrun", ("excessive_buffer_overrun_errors", "local_link_integrity_errors"), "flow control fails",
-        "Compare MTU and firmware of both ends.",
-    ),
+    Symptom("ib_link_flapped", ("link_downed", "link_error_recovery"), "the link went down or had to recover",
+            "Check cable and transceiver at both ends; a link that flaps breaks every collective over it."),
+    Symptom("ib_symbol_errors", ("symbol_error",), "bits arrive broken: the physical layer",
+            "Reseat or replace cable and transceiver."),
+    Symptom("ib_receive_errors", ("port_rcv_errors", "port_rcv_remote_physical_errors"),
+            "packets arrive broken: look at the far end's port",
+            "Look at the counters of the switch port on the other side of this cable."),
+    Symptom("ib_transmit_discards", ("port_xmit_discards",),
+            "packets are thrown away unsent: congestion, or a peer that is down",
+            "Look at the switch: routing, congestion, a slow receiver."),
+    Symptom("ib_buffer_overrun", ("excessive_buffer_overrun_errors", "local_link_integrity_errors"),
+            "flow control fails", "Compare MTU and firmware of both ends."),
 )  # fmt: skip
 """Counters of the kernel's sysfs ABI (``sysfs-class-infiniband``): growth of any while the job runs is a finding.
 CNP, ECN and port_xmit_wait are pressure, not errors, and in no row of this table."""
@@ -69,20 +59,6 @@ _LOST = frozenset(LOSSES)
 _PLACE = attrgetter("facts.device", "facts.port")
 
 
-class _Count(NamedTuple):
-    """How many ports, and how many of them are up."""
-
-    ports: int
-    up: int
-
-    @staticmethod
-    def of(ports: Collection[Port]) -> _Count:
-        return _Count(len(ports), sum(map(_up, ports)))
-
-    def __sub__(self, some: _Count) -> _Count:
-        return _Count(self.ports - some.ports, self.up - some.up)
-
-
 def port_down(job: Job) -> Iterator[Finding]:
     """ib_port_down: a port that is not Active or has no link, whose peers are up.
 
@@ -90,26 +66,28 @@ def port_down(job: Job) -> Iterator[Finding]:
     port that is down everywhere is not cabled; one that comes and goes is ib_link_flapped. One that has a link and
     waits for a subnet manager is at fault by itself, and so is one that is shown in a tool's output where none is up.
     """
-    same = job.once(_same_place)
+    same = job.once(_up_by_place)
     none_up = not job.live and not job.ranks and not any(_up(port) for _, port in _ports(job))
     for node, port in _ports(job):
         facts = port.facts
         if _up(port) or _flaps(port):
             continue
-        twins = same[_PLACE(port)] - _Count.of([other for other in node.ports if _PLACE(other) == _PLACE(port)])
-        layers = (facts.link_layer, "")
-        neighbours = [p for p in node.ports if p is not port and (not layers[0] or p.facts.link_layer in layers)]
-        peers, up = twins if twins.ports else _Count.of(neighbours)
-        waits_for_manager = facts.state == "INIT" and facts.phys_state == "LinkUp" and facts.link_layer == "InfiniBand"
-        if not waits_for_manager and not none_up and (not peers or up * 2 <= peers):
+        others = list(same[_PLACE(port)])
+        for own in (p for p in node.ports if _PLACE(p) == _PLACE(port)):
+            others.remove(_up(own))
+        layer = facts.link_layer
+        beside = [_up(p) for p in node.ports if p is not port and (not layer or p.facts.link_layer in (layer, ""))]
+        peers = others or beside
+        waits_for_manager = facts.state == "INIT" and facts.phys_state == "LinkUp" and layer == "InfiniBand"
+        if not waits_for_manager and not none_up and sum(peers) * 2 <= len(peers):
             continue
         hint = HINTS.get(facts.phys_state, "") if facts.state != "INIT" else ": no subnet manager has set it up"
         alone = waits_for_manager and not any(map(_up, node.ports))
         state = ", ".join(filter(None, (facts.state, facts.phys_state)))
         yield Finding(
-            "ib_port_down", "critical" if twins.ports or alone else "warning", 0.9 if twins.ports else 0.7,
+            "ib_port_down", "critical" if others or alone else "warning", 0.9 if others else 0.7,
             f"port {facts.device}/{facts.port} on {node.name} is {state}{hint}"
-            f"{f'; {up} of {peers} peers are up' if peers else ''}",
+            f"{f'; {sum(peers)} of {len(peers)} peers are up' if peers else ''}",
             nodes=(node.name,), ports=(_name(node, port),), evidence=(_state_proof(node, port),),
             advice="Check the cable and the switch port; Polling means that no light comes from the far end.",
         )  # fmt: skip
@@ -126,17 +104,18 @@ def port_errors(job: Job) -> Iterator[Finding]:
         if not flaps and not port.grew(_COUNTED):
             continue
         for symptom in SYMPTOMS:
-            words = [_growth(port, symptom.counters)] if _growth(port, symptom.counters) else []
-            if flaps and symptom.kind == "ib_link_flapped":
-                words.append(f"{flaps} times down and up again while watched")
+            came_back = flaps and symptom.kind == "ib_link_flapped"
+            words = [
+                *filter(None, [_growth(port, symptom.counters)]),
+                *([f"{flaps} times down and up again while watched"] if came_back else []),
+            ]
             if words:
                 yield Finding(
                     symptom.kind, "warning", 0.9,
                     f"port {port.facts.device}/{port.facts.port} on {node.name}: {listed(words)}; {symptom.meaning}",
                     nodes=(node.name,), ports=(_name(node, port),),
                     evidence=(
-                        Evidence(f"counters of {_name(node, port)}", job.now, listed(words)),
-                        _state_proof(node, port),
+                        Evidence(f"counters of {_name(node, port)}", job.now, listed(words)), _state_proof(node, port),
                     ),
                     advice=symptom.advice,
                 )  # fmt: skip
@@ -184,8 +163,8 @@ def link_lines(job: Job) -> Iterator[Finding]:
             if isinstance(event.data.get("up"), bool) and _OF_THE_FABRIC.search(f"{device} {event.text}"):
                 seen[device].append(event)
         for device, events in sorted(seen.items()):
-            first = next((at for at, event in enumerate(events) if event.data["up"] or _was_up(event)), len(events))
-            downs = [event for event in events[first:] if not event.data["up"]]
+            since_up = itertools.dropwhile(lambda event: not event.data["up"] and not _was_up(event), events)
+            downs = [event for event in since_up if not event.data["up"]]
             if not downs:
                 continue
             gone = not events[-1].data["up"]
@@ -211,12 +190,12 @@ def _ports(job: Job) -> Iterator[tuple[Node, Port]]:
             yield node, port
 
 
-def _same_place(job: Job) -> Mapping[tuple[str, int], _Count]:
-    """Ports of one device and number, over all nodes."""
-    found: dict[tuple[str, int], list[Port]] = defaultdict(list)
+def _up_by_place(job: Job) -> Mapping[tuple[str, int], list[bool]]:
+    """Which ports of one device and number are up, over all nodes."""
+    found: dict[tuple[str, int], list[bool]] = defaultdict(list)
     for _, port in _ports(job):
-        found[_PLACE(port)].append(port)
-    return {key: _Count.of(ports) for key, ports in found.items()}
+        found[_PLACE(port)].append(_up(port))
+    return found
 
 
 def _up(port: Port) -> bool:

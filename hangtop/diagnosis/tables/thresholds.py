@@ -108,8 +108,6 @@ SPIN_MEMORY_UTILIZATION = 4
 waits of NCCL 2.28 on an H200. What is bound by memory, as a model that writes word by word, draws little power, too."""
 IDLE_UTILIZATION = 5
 """Per cent."""
-MEMORY_IMBALANCE_SHARE = 0.25
-"""Ours: of the GPU's memory, by which one GPU is above the median of the job's GPUs."""
 MEMORY_IDLE_BYTES = 1 << 30
 """Ours: a CUDA context takes 0.3 to 0.6 GiB; under 1 GiB a GPU counts as unused."""
 REMAPPED_ROWS_UNCORRECTABLE = 512

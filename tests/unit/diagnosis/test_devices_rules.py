@@ -391,19 +391,6 @@ def test_a_context_on_gpu_0_is_no_conflict() -> None:
     assert "gpu_assignment_conflict" not in kinds(job.verdict())
 
 
-def test_memory_imbalance() -> None:
-    job = Sketch(world=4, nodes=1)
-    gpus = [
-        gpu(0, pids=[1000, 1001, 1002], memory=70 * GIB),
-        *(gpu(i, pids=[1000 + i], memory=30 * GIB) for i in (1, 2, 3)),
-    ]
-    job.node("node1", gpus=tuple(gpus))
-    found = first(job.verdict())
-    assert (found.kind, found.gpus) == ("gpu_memory_imbalance", ("node1:0",))
-    job.node("node1", gpus=tuple(gpu(i, pids=[1000 + i], memory=(40 + i) * GIB) for i in range(4)))
-    assert alarms(job.verdict()) == []
-
-
 def test_leftovers_of_an_earlier_run() -> None:
     job = Sketch()
     old = Sketch(world=1, nodes=1).job().ranks[0]
