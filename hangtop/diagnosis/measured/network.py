@@ -28,10 +28,16 @@ it with tuned settings; without them less is no proof of a fault."""
 def path_report(figures: Sequence[PathFigure], absent: Mapping[str, str], at: float, took: float) -> ProbeReport:
     """The path probe's figures as pairs."""
     directions = [
-        MeasuredDirection(one.a, one.b, None if one.throughput is None else one.throughput / 1e9, one.error, one.round_trip,
-                  one.retransmitted)
+        MeasuredDirection(
+            a=one.a,
+            b=one.b,
+            gigabytes=None if one.throughput is None else one.throughput / 1e9,
+            error=one.error,
+            round_trip=one.round_trip,
+            retransmitted=one.retransmitted,
+        )
         for one in figures
-    ]  # fmt: skip
+    ]
     return probes.paired_report("path", directions, (), absent, at, took)
 
 

@@ -19,8 +19,10 @@ BOOT_SLACK_S = 5.0
 """Seconds by which the clocks that tell of a boot, and of a rank's end, may differ."""
 ESSENTIAL = ("ranks",)
 """Sources without which nothing can be said of a node."""
-SILENT = ("is down", "went down", "link is cut", "no answer", "no sample")
-"""Words of a reason that only say that nothing was heard."""
+OTHERS_ANSWER = (
+    "The other nodes answer, so look at this one: at what the reason says, else at its console, power and network port."
+)
+NONE_ANSWERS = "No node answers: where the reason does not say why, check this machine's network first."
 EXAMPLES = 4
 """Ranks that are named as evidence, of many."""
 
@@ -46,17 +48,8 @@ def node_unreachable(job: Job) -> Iterator[Finding]:
             f"{f', and {ranks_text(ranks)} with it' if ranks else ''}: {node.why or 'no reason given'}",
             ranks=ranks, nodes=(name,),
             evidence=(Evidence(f"connection to {name}", node.since or None, node.why or node.link),),
-            advice=_what_to_do(node.why, others=bool(answering)),
+            advice=OTHERS_ANSWER if answering else NONE_ANSWERS,
         )  # fmt: skip
-
-
-def _what_to_do(why: str, *, others: bool) -> str:
-    """What to look at first: a machine that is down, or the reason that was given by one that is there."""
-    if not others:
-        return "No node answers: where the reason does not say why, check this machine's network first."
-    if why and not any(word in why for word in SILENT):
-        return "The other nodes answer; the reason says what is wrong with this one: try it by hand."
-    return "The other nodes answer, so look at this one: console, power, its network port."
 
 
 def _nowhere_else(job: Job, name: str) -> tuple[int, ...]:

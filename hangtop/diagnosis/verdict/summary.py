@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from hangtop.diagnosis.collectives.ras import POLLS
 from hangtop.diagnosis.evidence.event_fields import text_of
 from hangtop.diagnosis.evidence.events import finished, warned
 from hangtop.diagnosis.failures.first import left_at_exit
 from hangtop.diagnosis.failures.record import by_rank, failures
-from hangtop.diagnosis.failures.unheard import logs_behind
-from hangtop.diagnosis.finding import Finding, Outcome, Unknown
+from hangtop.diagnosis.finding import Finding, Outcome
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node_names import nodes_text
-from hangtop.diagnosis.phrasing import count, duration, listed, rank_text, ranks_on, ranks_text
+from hangtop.diagnosis.phrasing import count, duration, listed, rank_text, ranks_on
 from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.rules.launch import launching
 from hangtop.diagnosis.rules.slow_gpu import slowness_judged
 from hangtop.diagnosis.rules.stalled import standing
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.tables.thresholds import IDLE_UTILIZATION
-from hangtop.diagnosis.verdict.other_jobs import beside, other_jobs
+from hangtop.diagnosis.verdict.other_jobs import beside
 from hangtop.diagnosis.waits.job_status import JobStatus
 
-SOURCE_NAMES = {
-    "gpus": "nvidia-smi", "fabric": "InfiniBand ports", "network": "network counters", "kernel": "kernel log",
-    "logs": "rank logs", "ranks": "ranks", "host": "host figures", "nvml": "NVML", "ras": "NCCL RAS",
-}  # fmt: skip
-NOT_READ = {"denied": "not allowed", "late": "gives no answer", "failed": "failed"}
 ELSEWHERE = "for others: hangtop NODE…, hangtop --slurm JOBID"
 NAME_LOGS = "--log GLOB, hangtop analyze"
 BLINDING = {"ptrace_denied", "node_limited", "job_queued"}
@@ -244,54 +236,3 @@ def _of_files(job_status: JobStatus) -> str:
     if unknown:
         return f"nothing that is known is wrong; NCCL's last warning: {text_of(unknown[-1], 'message')[:160]}"
     return "nothing wrong was found in what was read, and it does not say how the run ended"
-
-
-# --- what could not be read --------------------------------------------------------------------------------------
-
-
-def unread_sources(job_status: JobStatus) -> tuple[Unknown, ...]:
-    """List sources that could not be read, the same reason once for all its nodes; and ranks without stacks."""
-    job = job_status.job
-    reasons: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for name, node in sorted(job.nodes.items()):
-        for source, state in sorted(node.sources.items()):
-            if state.state in NOT_READ:
-                reasons[SOURCE_NAMES.get(source, source), state.why or NOT_READ[state.state]].add(name)
-        if node.link not in ("live", "limited", "offline"):
-            reasons["everything", node.why or f"the node is {node.link}"].add(name)
-    for status in job_status.of("unseen"):
-        doing = status.activity
-        if doing is not None and doing.error:
-            remedy = f"; {_may_look(job, status.node)}" if doing.error == "denied" else ""
-            reasons["stacks", ": ".join(filter(None, (doing.error, doing.said))) + remedy].add(status.node)
-    for name in logs_behind(job_status):
-        reasons["logs", "not yet read since the last rank ended: what it wrote is not known"].add(name)
-    found = [Unknown(source, tuple(sorted(nodes)), why) for (source, why), nodes in sorted(reasons.items())]
-    return (*found, *(other_jobs(job) if job.live else _too_few_answers(job)))
-
-
-def _may_look(job: Job, name: str) -> str:
-    """How stacks may be read on a node where they were refused."""
-    hello = job.nodes[name].hello if name in job.nodes else None
-    if hello is not None and hello.uid == 0:
-        return "root may not either: a container needs --cap-add SYS_PTRACE, or log in on its host"
-    return (
-        "log in as the ranks' owner or as root, or add --sudo; a container needs SYS_PTRACE (hangtop preflight tells)"
-    )
-
-
-def _too_few_answers(job: Job) -> Iterator[Unknown]:
-    """NCCL RAS answers whose counts differ, but too few to tell a hang from a job in motion."""
-    if not job.ras or len(job.ras) >= POLLS:
-        return
-    last = max(job.ras, key=lambda look: look.at).value
-    for communicator in last.communicators:
-        for op in sorted({op for rank in communicator.ranks for op in rank.counts}):
-            by_count: dict[int, list[int]] = defaultdict(list)
-            for rank in communicator.ranks:
-                if op in rank.counts:
-                    by_count[rank.counts[op]].append(rank.rank)
-            if len(by_count) > 1:
-                told = ", ".join(f"{ranks_text(ranks)} at {number}" for number, ranks in sorted(by_count.items()))
-                why = f"{op} of communicator {communicator.comm}: {told}; counts of a job in motion differ, too: ask"
-                yield Unknown("NCCL RAS", (last.node,) if last.node else (), f"{why} {POLLS} times")

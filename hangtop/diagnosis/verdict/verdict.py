@@ -27,7 +27,8 @@ from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.tables.thresholds import START_LONGEST_S, START_S
 from hangtop.diagnosis.verdict.drain import with_drain
 from hangtop.diagnosis.verdict.ranking import rank_findings
-from hangtop.diagnosis.verdict.summary import ended_alone, gpus_in_use, proof_of_motion, summary_of, unread_sources
+from hangtop.diagnosis.verdict.summary import ended_alone, gpus_in_use, proof_of_motion, summary_of
+from hangtop.diagnosis.verdict.unread import unread_sources
 from hangtop.diagnosis.verdict.wait_boxes import wait_boxes
 from hangtop.diagnosis.waits.job_status import JobStatus, status_of_job
 from hangtop.diagnosis.waits.points import standing_at

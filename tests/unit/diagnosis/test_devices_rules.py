@@ -328,26 +328,6 @@ def test_a_pause_of_a_second_is_no_loss() -> None:
     assert alarms(job.verdict()) == []
 
 
-@pytest.mark.parametrize(
-    ("why", "machine"),
-    [
-        ("no answer from 10.0.0.2 port 22: it is down, or a firewall drops what is sent", True),
-        ("no answer for 8 s: its link is cut, or it is down", True),
-        ("the connection broke: sshd was killed there, or the machine went down", True),
-        ("", True),
-        ("10.0.0.2 shows another host key than before (ssh-ed25519 SHA256:x)", False),
-        ("python3 could not start there (status 1): MemoryError", False),
-        ("nothing listens at 10.0.0.2 port 22: is sshd running there?", False),
-    ],
-)
-def test_a_machine_that_answers_is_not_looked_for_at_its_console(why: str, machine: bool) -> None:
-    job = Sketch()
-    job.node("node2", link="lost", why=why, seen_at=NOW - 12)
-    advice = first(job.verdict()).advice
-    assert ("console, power" in advice) is machine
-    assert ("the reason says" in advice) is not machine
-
-
 def test_no_node_answers() -> None:
     job = Sketch(world=0)
     for name in ("node1", "node2"):
