@@ -14,8 +14,7 @@ from collectors.node.globbing import matches
 
 PATTERNS = (
     "{}/*.log", "{}/**/*.log", "{}/**", "{}/run?/*.log", "{}/run[12]/rank0.log", "{}/run1/rank0.log", "{}/none/*.log",
-    "{}/.*", "{}/.hidden/*.log", "{}/**/deep/**/*.log", "{}/*/*/*", "{}/link/*.log", "{}/run1/**/**/x.log",
-    "{}//run1/*", "{}/gone", "{}/run1/rank0.log/*",
+    "{}/.*", "{}/.hidden/*.log", "{}/*/*/*", "{}/link/*.log", "{}/gone", "{}/run1/rank0.log/*",
 )  # fmt: skip
 
 
@@ -45,6 +44,7 @@ def test_relative_to_where_we_are(tree: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.chdir(tree)
     assert matches("*/rank0.log") == ["link/rank0.log", "run1/rank0.log", "run2/rank0.log"]
     assert matches("run1/rank1.log") == ["run1/rank1.log"]
+    assert matches("**/rank1.log") == ["run1/rank1.log"]
 
 
 def test_links_in_circles_and_folders_without_a_bottom_hold_nobody(tmp_path: Path) -> None:
@@ -67,6 +67,7 @@ def test_links_in_circles_and_folders_without_a_bottom_hold_nobody(tmp_path: Pat
 
 def test_only_so_many_names_are_looked_at(tmp_path: Path) -> None:
     for number in range(50):
-        (tmp_path / f"{number}.log").write_text("x")
-    assert len(matches(f"{tmp_path}/*.log", names=20)) == 20
-    assert len(matches(f"{tmp_path}/*.log")) == 50
+        (tmp_path / f"{number}").mkdir()
+        (tmp_path / f"{number}" / "x.log").write_text("x")
+    assert len(matches(f"{tmp_path}/**/*.log", names=60)) == 10
+    assert len(matches(f"{tmp_path}/**/*.log")) == 50
