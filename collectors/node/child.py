@@ -231,7 +231,7 @@ class Query:
         if self._child is None:
             self._out = self._err = b""
             self._asked = time.monotonic()
-            self._child = Child(self._argv, feed=self._feed)
+            self._child = Child(self._argv, limit=min(self._limit, 1 << 20), feed=self._feed)
 
     def answer(self) -> Optional[ChildEnded]:
         """The answer once it is whole; a ``status`` of None says that it was waited for too long."""

@@ -10,7 +10,6 @@ from collectors.node.network.fabric import Fabric
 from collectors.node.shared import Shared
 from collectors.node.source import Absent, NotResponding, Source
 from collectors.samples.fabric import PortCounters, PortFacts
-from collectors.samples.stream import Fault
 from hangtop.demo.devices.bench import Bench, Hardware
 from tests.support.looks import gather, look, until, until_raised
 from tests.support.sysfs import write_port
@@ -69,13 +68,6 @@ def test_perfquery_is_not_asked_where_it_cannot_answer(
     assert [type(sample) for sample in samples] == [PortFacts]
 
 
-def test_a_refused_counter_is_reported(tmp_path: Path, source: Fabric) -> None:
-    home = write_port(tmp_path / "sys", "mlx5_0", counters={"symbol_error": 0})
-    (home / "counters/bad").mkdir()
-    samples, _ = look(source)
-    assert samples[-1] == Fault("fabric", "mlx5_0/1 bad: Is a directory; left alone for some minutes", 1)
-
-
 def test_without_sysfs_the_tools_show_ports_and_counters(tmp_path: Path, source: Fabric) -> None:
     bench = Bench(tmp_path, Hardware(ports=2))
     bench.install()
@@ -115,13 +107,6 @@ def test_an_ibstat_that_hangs_gives_no_answer_until_it_does(
     waits.unlink()
     assert "ibstat says: no adapter here" in str(until_raised(source, Absent))
     assert source.retry == Source.retry
-
-
-def test_the_environment_can_name_another_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_port(tmp_path, "mlx5_7")
-    monkeypatch.setenv(fabric.SYS, str(tmp_path))
-    samples, _ = look(Fabric(Shared()))
-    assert [sample.device for sample in samples if isinstance(sample, PortFacts)] == ["mlx5_7"]
 
 
 def test_errors_that_grow_are_seen_within_four_seconds(tmp_path: Path, source: Fabric) -> None:

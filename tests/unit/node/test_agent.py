@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import os
-import resource
 import shutil
 import signal
 import subprocess
 import sys
-import threading
-import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from collectors.node.agent import Agent
 from collectors.node.resources import LOW
 from collectors.node.sources import SOURCES
 from collectors.samples.control import Beat, Settings
 from collectors.samples.fabric import Interface
 from collectors.samples.host import HostFacts, HostSample
-from collectors.samples.ranks import Helper, HelperGone, RankGone, RankProcess, RankPulse
+from collectors.samples.ranks import Helper, RankProcess, RankPulse
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
 from tests.support.node_agent import NodeAgent
 
@@ -113,19 +109,6 @@ def test_under_every_interpreter(python: str, ranks: list[subprocess.Popen[bytes
     assert not agent.of(Fault)
 
 
-def test_stopped_continued_and_gone(ranks: list[subprocess.Popen[bytes]]) -> None:
-    with watch() as agent:
-        agent.wait_for(lambda it: {process.rank for process in it.of(RankProcess)} == {0, 1} and it.of(Helper))
-        victim = next(process for process in agent.of(RankProcess) if process.rank == 1)
-        os.kill(victim.pid, signal.SIGSTOP)
-        agent.wait_for(lambda it: any((p.pid, p.state) == (victim.pid, "T") for p in it.of(RankPulse)))
-        os.kill(victim.pid, signal.SIGCONT)
-        os.killpg(ranks[1].pid, signal.SIGKILL)
-        agent.wait_for(lambda it: (victim.pid, 1) in {gone[:2] for gone in it.of(RankGone)})
-        agent.wait_for(lambda it: victim.pid in {gone.rank_pid for gone in it.of(HelperGone)})
-        assert {gone.rank for gone in agent.of(RankGone)} == {1}
-
-
 def test_settings_change_while_it_runs(ranks: list[subprocess.Popen[bytes]]) -> None:
     with watch(settings=FAST._replace(job=["HANGTOP_TEST", "nobody"])) as agent:
         agent.wait_for(lambda it: len(it.of(Tick)) > 3)
@@ -158,12 +141,6 @@ def test_once_it_is_up_all_but_its_heartbeat_has_a_low_priority() -> None:
     assert len(others) >= len(MINE), "sources may have threads of their own for what may hang"
 
 
-def test_who_has_a_lower_priority_already_keeps_it() -> None:
-    """A user may not take any of it back."""
-    words = "from collectors.node.resources import os, yield_to_all; os.nice(15); yield_to_all(); print(os.nice(0))"
-    assert subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True).stdout == "15\n"
-
-
 def test_a_control_line_that_makes_no_sense_is_a_fault_and_nothing_else() -> None:
     with watch(sources=["host"]) as agent:
         agent.send(b"\xff\x00\n[[[[\n" + b'["Settings",[0]]\n')
@@ -175,25 +152,3 @@ def test_every_source_of_the_registry_loads_and_says_how_it_is() -> None:
     with NodeAgent({"settings": FAST}) as agent:
         agent.wait_for(lambda it: {state.source for state in it.of(SourceState)} == set(SOURCES))
     assert "failed" not in {state.state for state in agent.of(SourceState)}, agent.of(SourceState)
-
-
-def test_it_goes_on_where_no_further_file_may_be_opened() -> None:
-    with NodeAgent({"settings": FAST, "sources": MINE}) as agent:
-        agent.wait_for(lambda it: len(it.of(Tick)) > 3)
-        resource.prlimit(agent.process.pid, resource.RLIMIT_NOFILE, (3, 3))
-        before = len(agent.of(Tick))
-        agent.wait_for(lambda it: len(it.of(Tick)) > before + 5)
-        assert agent.process.poll() is None
-
-
-def test_a_wait_that_the_clock_makes_fail_is_still_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = object.__new__(Agent)
-    made._wake = threading.Event()
-
-    def fails(_: float) -> bool:
-        raise OSError(22, "Invalid argument")
-
-    monkeypatch.setattr(made._wake, "wait", fails)
-    began = time.monotonic()
-    made._rest_for(0.05)
-    assert 0.04 <= time.monotonic() - began < 5.0

@@ -70,26 +70,6 @@ def test_beside_one_that_waits_the_others_are_told_of(bench: Bench) -> None:
     assert {one.pid: one.waited for one in told} == {50: 50, 51: 0}
 
 
-def test_where_nobody_waits_any_more_nobody_is_told_of(bench: Bench) -> None:
-    bench.shared.ranks = (bench.rank(), process(1, pid=51, started=1.0))
-    (bench.proc.add(51) / "schedstat").write_text("700 0 9\n")
-    told = {}
-    for second in range(0, 40, 4):
-        bench.count(0.5 * min(second, 8))
-        told[second] = [one.pid for one in bench.look(1000.0 + second)]
-    assert told[8] == [50, 51]
-    assert told[32] == told[36] == []
-
-
-def test_another_process_under_the_same_pid_begins_anew(bench: Bench) -> None:
-    for second in (0, 4, 8):
-        bench.count(float(second))
-        bench.look(1000.0 + second)
-    bench.shared.ranks = (bench.rank(started=500.0),)
-    bench.count(0.0)
-    assert bench.look(1012.0) == []
-
-
 def test_a_kernel_that_does_not_count_says_so(bench: Bench) -> None:
     folder = bench.proc.add(50)
     (folder / "schedstat").write_text("0 0 0\n")

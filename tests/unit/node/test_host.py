@@ -14,17 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.node.files import text
-from collectors.node.machine import disks, host, software
+from collectors.node.machine import disks, software
 from collectors.node.machine.disks import DiskSource, checkpoint_folders
 from collectors.node.machine.host import HostSource, parse_loadavg, parse_meminfo, parse_pressure
-from collectors.node.machine.software import SoftwareSource, cuda_toolkit, libraries, torch_versions
+from collectors.node.machine.software import SoftwareSource, cuda_toolkit, libraries
 from collectors.node.processes import mounts
 from collectors.node.processes.mounts import Mounts
 from collectors.node.shared import Shared
 from collectors.node.source import NotResponding
 from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.ranks import RankProcess
-from tests.support.fake_proc import FakeProc
 
 
 def write(root: Path, name: str, content: str) -> None:
@@ -55,13 +54,6 @@ def test_the_host_as_files_tell_it(tmp_path: Path) -> None:
     assert (sample.load, sample.running, sample.memory_available) == (3.5, 7, 409600)
     assert sample.pressure_io == 12.5
     assert sample.shm_total is None or sample.shm_total > 0
-
-
-def test_an_old_kernel_without_available_memory(tmp_path: Path) -> None:
-    write(tmp_path, "meminfo", "MemTotal:  1000 kB\nMemFree:  10 kB\n")
-    _, sample = HostSource(Shared(), str(tmp_path), shm=str(tmp_path / "none")).look(0.0)
-    assert isinstance(sample, HostSample)
-    assert (sample.memory_available, sample.shm_total, sample.shm_used) == (10240, None, None)
 
 
 MOUNTS = (
@@ -123,16 +115,6 @@ def test_room_where_the_job_works_and_where_it_will_save(tmp_path: Path, clock: 
     assert list(source.look(0.0)) == []
     clock.now += disks.EVERY
     assert list(source.look(0.0)) != []
-
-
-def test_a_container_has_its_own_shared_memory(tmp_path: Path, clock: Clock) -> None:
-    proc = FakeProc(tmp_path)
-    folder = proc.add(7, mount="mnt:[9]")
-    (folder / "root" / "dev" / "shm").mkdir(parents=True)
-    shared = Shared()
-    shared.ranks = (rank(7),)
-    found = [sample for sample in DiskSource(shared, str(tmp_path)).look(0.0) if isinstance(sample, Disk)]
-    assert (f"{tmp_path}/7/root/dev/shm", "shm") in {(disk.path, disk.role) for disk in found}
 
 
 def test_a_file_system_that_hangs_is_named_and_hides_no_other(
@@ -198,29 +180,6 @@ def test_versions_by_what_a_rank_has_loaded(tmp_path: Path, clock: Clock, nccl: 
     assert shared.versions == {}
 
 
-def test_torch_that_is_loaded_later_is_seen_later(tmp_path: Path, clock: Clock) -> None:
-    write(tmp_path, f"{SITE}/torch/version.py", "__version__: str = '2.1.0'\ncuda = None\n")
-    write(tmp_path, "proc/7/maps", "7f00-7f01 r-xp 0 08:01 1 /opt/venv/bin/python3.11\n")
-    shared = Shared()
-    shared.ranks = (rank(7),)
-    source = SoftwareSource(shared, str(tmp_path / "proc"), str(tmp_path / "sys"), str(tmp_path))
-    source.look(0.0)
-    assert shared.versions == {}
-    write(tmp_path, "proc/7/maps", MAPS.format(nccl=""))
-    clock.now += source.period
-    source.look(0.0)
-    assert shared.versions == {7: {"torch": "2.1.0"}}
-
-
-def test_without_the_right_to_see_its_memory_the_prefix_tells(tmp_path: Path, clock: Clock) -> None:
-    write(tmp_path, f"{SITE}/torch/version.py", "__version__ = '2.4.1'\n")
-    (tmp_path / "proc").mkdir()
-    shared = Shared()
-    shared.ranks = (rank(7, executable="/opt/venv/bin/python3.11"),)
-    SoftwareSource(shared, str(tmp_path / "proc"), str(tmp_path / "sys"), str(tmp_path)).look(0.0)
-    assert shared.versions == {7: {"torch": "2.4.1"}}
-
-
 @pytest.mark.parametrize(
     ("said", "version"),
     [
@@ -262,9 +221,3 @@ SEEDS = [
 def test_no_bytes_break_a_parser(data: bytes) -> None:
     for parse in PARSERS:
         json.dumps(parse(data), allow_nan=False)
-
-
-def test_a_version_file_that_says_nothing(tmp_path: Path) -> None:
-    write(tmp_path, "torch/version.py", "nothing here\n")
-    assert torch_versions(str(tmp_path), "/torch", None, os.getuid()) == {}
-    assert host.parse_loadavg(b"") == (0.0, 0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,13 +21,6 @@ def test_nothing_is_compiled_until_something_is_asked() -> None:
     assert vars(late)["search"] == late.compiled.search, "asked once, and then at hand"
 
 
-@pytest.mark.parametrize("pattern", ["(", "[a", "(?P<x>a)(?P<x>b)"])
-def test_what_is_no_pattern_is_told_when_it_is_used(pattern: str) -> None:
-    late = late_re.compile(pattern)
-    with pytest.raises(re.error):
-        late.match("x")
-
-
 @given(
     st.text(alphabet="ab1 \n", max_size=30),
     st.sampled_from([0, re.IGNORECASE, re.MULTILINE, re.MULTILINE | re.IGNORECASE]),
@@ -38,9 +30,3 @@ def test_it_finds_what_re_finds(text: str, flags: int) -> None:
     assert [found.span() for found in late.finditer(text)] == [found.span() for found in own.finditer(text)]
     assert (late.findall(text), late.sub("x", text)) == (own.findall(text), own.sub("x", text))
     assert (late.flags, late.groups, dict(late.groupindex)) == (own.flags, own.groups, dict(own.groupindex))
-
-
-def test_bytes_and_the_rest_of_the_module() -> None:
-    assert late_re.compile(rb"\d+").findall(b"1 22") == [b"1", b"22"]
-    assert late_re.escape("a.b") == re.escape("a.b")
-    assert late_re.MULTILINE == re.MULTILINE

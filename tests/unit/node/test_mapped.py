@@ -81,13 +81,6 @@ def test_of_small_ones_and_of_daemons_nothing_is_read(bench: Bench) -> None:
     assert bench.reads == []
 
 
-def test_another_process_with_the_same_pid_is_looked_at_anew(bench: Bench) -> None:
-    bench.proc.add(50, rss=LARGE, mapped=[TORCH])
-    assert bench.look(50) == {50: "torch"}
-    bench.proc.add(50, rss=LARGE, start=777)
-    assert bench.look(50) == {}
-
-
 def test_whoever_computes_on_a_gpu_is_of_a_job_whatever_it_has_mapped(bench: Bench) -> None:
     bench.proc.add(50)
     assert bench.look(50, computing=frozenset({50, 99})) == {50: "gpu"}

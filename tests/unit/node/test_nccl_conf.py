@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from collectors.node import redact
-from collectors.node.machine.software import SoftwareSource
-from collectors.node.nccl.nccl_conf import lines, merged, settings
-from collectors.node.shared import ConfLine, Shared
+from collectors.node.nccl.nccl_conf import merged, settings
+from collectors.node.shared import ConfLine
 from tests.support.made import process
 
 
@@ -58,20 +54,3 @@ def test_a_rank_takes_what_its_environment_has_not() -> None:
     assert (found.env, found.conf) == ({"NCCL_ALGO": "Ring", "NCCL_DEBUG": "WARN"}, {"NCCL_DEBUG": "/etc/nccl.conf"})
     assert merged(found, conf) is found
     assert merged(rank, {}) is rank
-
-
-def test_ranks_without_nccl_read_no_file_of_nccls(tmp_path: Path) -> None:
-    (container(tmp_path) / "etc/nccl.conf").write_text("NCCL_ALGO=Tree\n")
-    shared = Shared()
-    shared.ranks = (process(0, 7, executable="/none"),)
-    source = SoftwareSource(shared, str(tmp_path / "proc"), str(tmp_path / "sys"))
-    source.look(0.0)
-    assert shared.nccl_conf == {}
-    shared.versions = {7: {"torch": "2.9.0", "nccl": "2.27.5"}}
-    source.look(0.0)
-    assert shared.nccl_conf == {7: {"NCCL_ALGO": ConfLine("Tree", "/etc/nccl.conf")}}
-
-
-@given(st.text())
-def test_any_file_is_read(text: str) -> None:
-    assert all(not name.startswith("#") for name in lines(text))

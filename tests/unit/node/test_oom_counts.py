@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -74,14 +68,6 @@ def test_a_kill_elsewhere_below_a_group_above_is_not_theirs(bench: Bench) -> Non
     assert bench.told(rank) == []
 
 
-def test_a_rank_that_is_put_into_another_group_is_followed(bench: Bench) -> None:
-    assert bench.told(bench.rank(50, "/kubepods")) == []
-    moved = bench.rank(50, OWN)
-    assert bench.told(moved) == []
-    bench.group(OWN, 4)
-    assert bench.told(moved) == [(OWN, 1)]
-
-
 def test_a_group_that_goes_with_its_ranks_is_counted_above_once(bench: Bench) -> None:
     assert bench.told(bench.rank(50, OWN)) == []
     (bench.sys / "fs" / "cgroup" / OWN.strip("/") / "memory.events").unlink()
@@ -91,14 +77,6 @@ def test_a_group_that_goes_with_its_ranks_is_counted_above_once(bench: Bench) ->
     bench.group("/kubepods/pod7", 5)
     assert bench.told() == []
     assert bench.counts._counts == {}
-
-
-def test_in_a_container_the_root_is_its_own_group(bench: Bench) -> None:
-    bench.group("/", 0)
-    rank = bench.rank(50, "/not/in/view")
-    assert bench.told(rank) == []
-    bench.group("/", 1)
-    assert bench.told(rank) == [("/", 1)]
 
 
 def test_the_source_tells_them_where_the_log_is_refused_and_looks_soon_again(
@@ -123,56 +101,3 @@ def test_the_source_tells_them_where_the_log_is_refused_and_looks_soon_again(
     (event,) = looked()
     assert isinstance(event, LogEvent)
     assert source.retry == source.period
-
-
-@pytest.fixture
-def real_group() -> Iterator[tuple[Path, str]]:
-    """A group of its own with a limit, and what /proc/PID/cgroup says of who is in it."""
-    unified = Path("/sys/fs/cgroup/cgroup.controllers").exists()
-    mount = Path("/sys/fs/cgroup") if unified else Path("/sys/fs/cgroup/memory")
-    folder = mount / f"hangtop-test-{os.getpid()}"
-    try:
-        folder.mkdir()
-        (folder / ("memory.max" if unified else "memory.limit_in_bytes")).write_text(str(LIMIT))
-    except OSError as error:
-        if folder.exists():
-            folder.rmdir()
-        pytest.skip(f"no control group with a limit may be made here: {error}")
-    try:
-        yield folder, f"/{folder.name}"
-    finally:
-        deadline = time.monotonic() + 10.0
-        while True:
-            try:
-                folder.rmdir()
-                break
-            except OSError as error:
-                if error.errno != errno.EBUSY or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.05)
-
-
-def test_a_real_kill_is_told(real_group: tuple[Path, str]) -> None:
-    folder, name = real_group
-    code = (
-        f"open({str(folder / 'cgroup.procs')!r}, 'w').write('0'); print('in', flush=True); input(); "
-        f"held = bytearray({4 * LIMIT}); print(len(held), flush=True); input()"
-    )
-    hog = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    try:
-        assert hog.stdin is not None
-        assert hog.stdout is not None
-        assert hog.stdout.readline() == b"in\n"
-        counts = OomCounts("/proc", "/sys")
-        rank = process(0, pid=hog.pid)
-        assert list(counts.look([rank], 1.0)) == []
-        hog.stdin.write(b"\n")
-        hog.stdin.flush()
-        if hog.stdout.readline():
-            pytest.skip("this machine swaps instead")
-        assert hog.wait() == -9
-        (event,) = counts.look([], 2.0)
-    finally:
-        hog.kill()
-        hog.communicate()
-    assert event.data == {"cgroup": name, "kills": 1}

@@ -75,11 +75,6 @@ def test_nccl_tests_take_no_library_of_the_ranks_as_root(rank: Rank) -> None:
 
 
 @as_root
-def test_a_named_interpreter_runs_as_the_ranks_owner_too(rank: Rank) -> None:
-    assert launched(rank(), "{python}", "-I", "-c", WHO, python=PYTHON)[0].startswith(f"({USER}, ")
-
-
-@as_root
 def test_a_ranks_process_cannot_be_left_behind(rank: Rank) -> None:
     """The parent-death signal is asked for after the change of user, which would take it away."""
     command = payload.command(sys.executable)
@@ -120,13 +115,6 @@ def test_of_roots_own_rank_no_interpreter_that_others_can_change_is_run(tmp_path
     assert "writable by others" in err
 
 
-def test_a_process_that_is_gone_lends_nothing() -> None:
-    out, err = launched(2**22 - 1, "sh", "-c", "echo $NCCL_MINE $EXTRA")
-    assert out == "login 1\n"
-    assert "nothing of process 4194303 may be used" in err
-    assert launched(None, "sh", "-c", "echo $NCCL_MINE")[1] == ""
-
-
 # --- what the kernel says of it -----------------------------------------------------------------------------------
 
 
@@ -146,10 +134,6 @@ def process(root: Path, *, uids: str = "7 7 7 7", secure: int = 0, mnt: str = "m
 
 def test_whose_it_is(tmp_path: Path) -> None:
     assert owner.owner_of(55, process(tmp_path)) == owner.ProcessOwner(7, 7, (8, 9), 777)
-
-
-def test_one_with_two_user_ids_is_nobodys(tmp_path: Path) -> None:
-    assert owner.owner_of(55, process(tmp_path, uids="7 0 0 0")) is None
 
 
 def test_one_whose_program_had_more_rights_than_its_caller_is_nobodys(tmp_path: Path) -> None:

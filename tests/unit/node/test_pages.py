@@ -104,20 +104,6 @@ def test_a_page_that_is_taken_away_and_one_whose_process_ends() -> None:
         assert list(source.look(7.0)) == [InsideGone(job.process.pid, 7.0)]
 
 
-def test_what_a_rank_forks_has_no_page_of_its_own() -> None:
-    script = JOB.replace('print("up"', 'child = os.fork() or __import__("time").sleep(60)\nprint("up"')
-    with running(script.replace("for line", "print(child, flush=True)\nfor line")) as job:
-        assert job.process.stdout
-        child = int(job.process.stdout.readline())
-        try:
-            device = memfd_device()
-            assert device is not None
-            assert find("/proc", child, os.getuid(), device) is None
-            assert find("/proc", job.process.pid, os.getuid(), device) is not None
-        finally:
-            os.kill(child, 9)
-
-
 def test_results_of_checks_are_told() -> None:
     finding = {"kind": "replicas_differ", "severity": "critical", "summary": "w differs", "ranks": [1],
                "evidence": ["a", "b"], "advice": "x"}  # fmt: skip
@@ -168,13 +154,6 @@ def page(**words: int) -> bytes:
 def test_a_page_of_another_version_is_none(words: dict[str, int]) -> None:
     assert page_reading.head_of(page()) is not None
     assert page_reading.head_of(page(**words)) is None
-
-
-@pytest.mark.parametrize("version", layout.READABLE)
-def test_a_page_of_a_job_that_began_before_an_update_is_read(version: int) -> None:
-    head = page_reading.head_of(page(VERSION_WORD=version, STEP=7))
-    assert head is not None
-    assert head.step == 7
 
 
 @given(st.binary(min_size=256, max_size=512))

@@ -21,25 +21,6 @@ def pulse_of(pid: int, proc: str = "/proc") -> RankPulse:
     return rank_pulse(proc, pid, HeldFiles(proc, pid), stat, status, 0.0)
 
 
-LEFT = """
-import ctypes, threading, time
-threading.Thread(target=time.sleep, args=(60,)).start()
-ctypes.CDLL(None).pthread_exit(None)
-"""
-
-
-def test_a_process_whose_first_thread_has_ended_is_told_by_one_that_is_left() -> None:
-    with subprocess.Popen([sys.executable, "-c", LEFT]) as process:
-        deadline = time.monotonic() + 60
-        while (stat := read_stat("/proc", process.pid)) is None or stat.state != "Z":
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        found = pulse_of(process.pid)
-        process.kill()
-    assert (found.state, found.threads) == ("S", 2)
-    assert found.syscall is not None
-
-
 BESIDE = """
 import sys, threading
 def burn():

@@ -40,33 +40,6 @@ def test_the_pid_inside_a_container_is_the_last_of_its_pids() -> None:
     assert procfs.parse_status(data, 4711) == procfs.ProcessStatus(1000, 1, 5, 6)
 
 
-def test_old_kernels_do_not_tell_the_inner_pid() -> None:
-    data = b"Uid:\t0\t0\t0\t0\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t6\n"
-    assert procfs.parse_status(data, 4711) == procfs.ProcessStatus(0, 4711, 5, 6)
-
-
-def test_limits() -> None:
-    data = (
-        b"Limit                     Soft Limit           Hard Limit           Units\n"
-        b"Max locked memory         unlimited            unlimited            bytes\n"
-        b"Max open files            1024                 4096                 files\n"
-    )
-    assert procfs.parse_limit(data, b"Max open files") == 1024
-    assert procfs.parse_limit(data, b"Max locked memory") == -1
-    assert procfs.parse_limit(data, b"Max stack size") is None
-
-
-@pytest.mark.parametrize(
-    ("data", "number"), [(b"202 0x1 0x2\n", 202), (b"running\n", None), (b"-1 0x0\n", None), (b"", None)]
-)
-def test_system_calls(data: bytes, number: int | None) -> None:
-    assert procfs.parse_syscall(data) == number
-
-
-def test_a_wait_channel_of_zero_is_none() -> None:
-    assert (procfs.parse_wchan(b"0"), procfs.parse_wchan(b"futex_wait\n")) == ("", "futex_wait")
-
-
 @pytest.mark.parametrize(
     ("data", "path", "unified", "name"),
     [
@@ -83,12 +56,6 @@ def test_a_wait_channel_of_zero_is_none() -> None:
 )  # fmt: skip
 def test_cgroups(data: bytes, path: str, unified: bool, name: str) -> None:
     assert cgroup.parse_cgroup(data) == cgroup.Cgroup(path, unified, name)
-
-
-def test_command_lines() -> None:
-    assert procfs.split_zeros(b"python\0-c\0print()\n\0\0") == ["python", "-c", "print()\n"]
-    assert procfs.split_zeros(b"") == []
-    assert procfs.split_zeros(b"rank 3: training\0\0\0\0") == ["rank 3: training"]
 
 
 PARSERS: list[Callable[[bytes], object]] = [

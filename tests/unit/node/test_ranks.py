@@ -16,7 +16,6 @@ from collectors.node.shared import ConfLine, Shared
 from collectors.node.source import Denied, Failed
 from collectors.samples.control import Settings
 from collectors.samples.ranks import Helper, HelperGone, RankGone, RankProcess, RankPulse
-from collectors.samples.stream import Fault
 from tests.support.fake_proc import PYTHON, FakeProc, rank_env
 
 
@@ -61,34 +60,6 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     return Bench(tmp_path, clock)
 
 
-def test_where_no_pid_was_given_since_nobody_is_looked_for(bench: Bench) -> None:
-    def given(pid: int) -> None:
-        (bench.proc.root / "loadavg").write_text(f"0.10 0.20 0.30 1/500 {pid}\n")
-
-    given(50)
-    bench.proc.add(50, env=rank_env(0))
-    bench.look()
-    for _ in range(4):
-        bench.look()  # until nobody is young any more
-    bench.proc.add(60, env=rank_env(1))
-    assert len(of(bench.look(), RankPulse)) == 1
-    given(60)
-    assert len(of(bench.look(), RankPulse)) == 2
-    for _ in range(4):
-        bench.look()
-    bench.proc.add(70, env=rank_env(2))
-    assert len(of(bench.look(), RankPulse)) == 2
-    assert len(of(bench.look(11.0), RankPulse)) == 3, "where /proc is another namespace's, its pids are not ours"
-
-
-def test_a_shell_that_becomes_a_program_of_this_tool_is_no_rank(bench: Bench) -> None:
-    bench.proc.add(50, env=rank_env(0), argv=["sh"], executable="/bin/sh", comm="sh")
-    assert of(bench.look(), RankProcess) == []
-    bench.proc.add(50, env=rank_env(0), argv=[PYTHON, "-I", "-S", "-B", "-u", "-c", "exec('')", "hangtop", "0"])
-    assert of(bench.look(), RankProcess) == []
-    assert bench.shared.ranks == ()
-
-
 def test_a_rank_with_all_its_facts(bench: Bench) -> None:
     env = rank_env(1, 4, NCCL_DEBUG_FILE="/logs/nccl.%h.%p.%d.log", NCCL_DEBUG="INFO", HF_TOKEN="hunter2")
     bench.proc.add(
@@ -127,14 +98,6 @@ def test_memory_limits_of_both_cgroup_versions(bench: Bench, tmp_path: Path) -> 
     assert [process.memory_limit for process in of(bench.look(), RankProcess)] == [5000, -1, None]
 
 
-def test_the_memory_limit_of_a_container_from_within(bench: Bench, tmp_path: Path) -> None:
-    """In a cgroup namespace one's own group is the root."""
-    (tmp_path / "sys" / "fs/cgroup").mkdir(parents=True, exist_ok=True)
-    (tmp_path / "sys" / "fs/cgroup/memory.max").write_text("7000\n")
-    bench.proc.add(50, env=rank_env(0), cgroup="0::/\n")
-    assert [process.memory_limit for process in of(bench.look(), RankProcess)] == [7000]
-
-
 def test_a_container_without_a_name_is_known_by_its_mounts(bench: Bench) -> None:
     bench.proc.add(50, env=rank_env(0, NCCL_DEBUG_FILE="logs/n.%p"), mount="mnt:[9]", inner=4)
     (process,) = of(bench.look(), RankProcess)
@@ -161,16 +124,6 @@ def test_helpers_and_their_cpu(bench: Bench) -> None:
     assert of(bench.look(), HelperGone)[0][:2] == (55, 50)
 
 
-def test_what_programs_of_a_rank_read_and_write_is_told_and_not_what_workers_do(bench: Bench) -> None:
-    bench.proc.add(50, env=rank_env(0))
-    bench.proc.add(55, env=rank_env(0), parent=50, comm="pt_data_worker")
-    (pulse,) = of(bench.look(), RankPulse)
-    assert pulse.helpers_bytes is None
-    bench.proc.add(56, env=rank_env(0), parent=50, comm="cp", argv=("cp", "model.pt", "/mnt"), executable="/bin/cp")
-    bench.look()
-    assert of(bench.look(), RankPulse)[-1].helpers_bytes == 3000
-
-
 @pytest.mark.parametrize(
     ("wchan", "comm", "told"),
     [("do_wait", "python3", 3000), ("do_wait", "pt_data_worker", None), ("futex_wait_queue", "python3", None)],
@@ -184,13 +137,6 @@ def test_what_a_fork_reads_and_writes_is_told_while_its_rank_waits_for_its_end(
     bench.proc.add(55, env=rank_env(0), parent=50, comm=comm)
     bench.look()
     assert of(bench.look(), RankPulse)[-1].helpers_bytes == told
-
-
-def test_whoever_hears_of_a_helper_knows_its_rank_already(bench: Bench) -> None:
-    bench.proc.add(50, env=rank_env(0))
-    bench.proc.add(55, env=rank_env(0), argv=["sleep", "1000"], executable="/bin/sleep", parent=50, comm="sleep")
-    kinds = [type(sample) for sample in bench.look()]
-    assert kinds.index(RankProcess) < kinds.index(Helper)
 
 
 def test_the_end_of_a_rank(bench: Bench) -> None:
@@ -266,21 +212,6 @@ def test_only_the_users_job(bench: Bench) -> None:
     assert {gone.pid for gone in of(samples, RankGone)} == {50, 51}
 
 
-def test_only_the_ranks_of_one_played_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(search.ONLY, "PLAYED=node1")
-    bench = Bench(tmp_path, Clock())
-    bench.proc.add(50, env=rank_env(0, PLAYED="node0"))
-    bench.proc.add(51, env=rank_env(1, PLAYED="node1"))
-    assert [process.pid for process in of(bench.look(), RankProcess)] == [51]
-
-
-def test_versions_come_later_from_another_source(bench: Bench) -> None:
-    bench.proc.add(50, env=rank_env(0))
-    assert of(bench.look(), RankProcess)[0].versions == {}
-    bench.shared.versions = {50: {"torch": "2.13.0"}}
-    assert of(bench.look(), RankProcess)[0].versions == {"torch": "2.13.0"}
-
-
 def test_nccl_s_own_files_come_later_and_after_the_environment(bench: Bench) -> None:
     bench.proc.add(50, env=rank_env(0, NCCL_ALGO="Ring"))
     assert of(bench.look(), RankProcess)[0].conf == {}
@@ -324,10 +255,6 @@ def test_other_users_processes_are_a_reason_not_a_silence(bench: Bench, monkeypa
     assert of(bench.look(), RankProcess)
 
 
-def test_an_idle_node_is_no_error(bench: Bench) -> None:
-    assert bench.look() == []
-
-
 def test_without_proc_nobody_is_said_not_to_be_there(bench: Bench, tmp_path: Path) -> None:
     shutil.rmtree(bench.proc.root)
     bench.proc.root.mkdir()
@@ -336,30 +263,6 @@ def test_without_proc_nobody_is_said_not_to_be_there(bench: Bench, tmp_path: Pat
             bench.look()
     FakeProc(bench.proc.root).add(50, env=rank_env(0))
     assert of(bench.look(), RankProcess)
-
-
-def test_a_process_whose_memory_is_locked_hides_nobody_else(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    import threading
-
-    release = threading.Event()
-    original = files.read
-
-    def hang(path: str) -> bytes:
-        if path.endswith("/50/environ"):
-            release.wait(10)
-        return original(path)
-
-    monkeypatch.setattr(blocking, "read", hang)
-    bench.source._reader._patience = 0.05
-    bench.proc.add(50, env=rank_env(0))
-    bench.proc.add(51, env=rank_env(1))
-    samples = [*bench.look(), *bench.look()]
-    assert {process.pid for process in of(samples, RankProcess)} == {51}
-    assert "/50/environ hangs" in of(samples, Fault)[0].text
-    release.set()
-    while bench.source._reader.stuck:
-        pass
-    assert {process.pid for process in of(bench.look(10), RankProcess)} == {50, 51}
 
 
 TORCH = "/venv/lib/python3.11/site-packages/torch/lib/libtorch_cpu.so"
@@ -413,14 +316,6 @@ def test_of_those_whom_mp_spawn_starts_each_is_a_rank_and_the_starter_is_none(be
     assert of(samples, RankGone) == [RankGone(40, -1, bench.clock.time(), False)]
 
 
-def test_what_a_rank_without_a_number_forks_is_its_helper(bench: Bench) -> None:
-    bench.proc.add(50, rss=LARGE, mapped=[TORCH], threads=["pt_nccl_watchdg"])
-    bench.proc.add(51, parent=50, rss=LARGE, mapped=[TORCH], comm="pt_data_worker")
-    samples = bench.look()
-    assert numbers(samples) == {50: -1}
-    assert [(helper.pid, helper.rank_pid, helper.role) for helper in of(samples, Helper)] == [(51, 50, "data_worker")]
-
-
 def test_agents_daemons_and_this_tool_itself_are_no_processes_of_a_job(bench: Bench) -> None:
     bench.proc.add(50, rss=LARGE, mapped=[TORCH], argv=[PYTHON, "/venv/bin/torchrun", "train.py"])
     bench.proc.add(51, rss=LARGE, mapped=[TORCH], argv=[PYTHON, "-B", "-u", "-c", "import sys", "hangtop", "0"])
@@ -444,26 +339,6 @@ def test_lightning_starts_ranks_from_its_first_one(bench: Bench) -> None:
     samples = bench.look()
     assert numbers(samples) == {50: 0, 51: 1}
     assert [(helper.pid, helper.rank_pid) for helper in of(samples, Helper)] == [(52, 51)]
-
-
-@pytest.mark.parametrize("number", ["\u00b2", "7x", "", "\u2460", "123456789"])
-def test_a_pipe_whose_name_ends_in_no_number_tells_none(bench: Bench, number: str) -> None:
-    """A user names it: a superscript is a digit, but no number, and the ranks of all users are read by one source."""
-    stem = {"TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/tmp/fr_"}
-    bench.proc.add(50, rss=LARGE, mapped=[TORCH], threads=["pt_nccl_watchdg"], env=stem)
-    bench.proc.link(bench.proc.root / "50" / "fd" / "9", f"/tmp/fr_{number}.pipe")
-    bench.proc.add(51, env=rank_env(3, 4))
-    told = {process.pid: process.rank for process in of(bench.look(), RankProcess)}
-    assert told == {50: -1, 51: 3}
-
-
-def test_the_recorders_pipe_tells_a_number(bench: Bench) -> None:
-    stem = {"TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/tmp/fr_"}
-    bench.proc.add(50, rss=LARGE, mapped=[TORCH], threads=["pt_nccl_watchdg"])
-    bench.proc.add(51, rss=LARGE, mapped=[TORCH], threads=["pt_nccl_watchdg"], env=stem)
-    bench.proc.link(bench.proc.root / "51" / "fd" / "9", "/tmp/fr_7.pipe")
-    told = {process.pid: (process.rank, process.numbered_by) for process in of(bench.look(), RankProcess)}
-    assert told == {50: (-1, ""), 51: (7, "recorder")}
 
 
 def test_ranks_of_torchs_are_numbered_by_their_commands(bench: Bench) -> None:
@@ -508,12 +383,3 @@ def test_a_program_that_starts_each_rank_and_says_its_number_too(
         bench.look()
     bench.look(20.0)
     assert [process.pid for process in bench.shared.ranks] == [rank]
-
-
-def test_a_task_of_slurm_that_is_a_rank_keeps_its_spawned_workers(bench: Bench) -> None:
-    env = {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0"}
-    bench.proc.add(40, env=env, threads=["pt_nccl_watchdg"])
-    bench.proc.add(50, parent=40, env=env, argv=SPAWNED, threads=["pt_autograd_0"])
-    for _ in range(3):
-        samples = bench.look()
-    assert numbers(samples) == {40: 1}

@@ -35,12 +35,6 @@ def test_only_changes_pass() -> None:
     assert news.changed([TcpCounters(1, 2)]) == []
 
 
-def test_events_always_pass() -> None:
-    news = ChangeFilter()
-    gone = HelperGone(1, 2, 3.0)
-    assert news.changed([gone, gone]) == [gone, gone]
-
-
 def test_what_could_not_be_sent_passes_again() -> None:
     news = ChangeFilter()
     news.changed([link("eth0")])
@@ -120,36 +114,6 @@ def test_what_a_look_raises_becomes_a_state(error: Exception, state: str, why: s
     assert (told.state, told.why, kept) == ("ok", "", link("after"))
 
 
-def test_what_is_absent_for_long_is_not_asked_before() -> None:
-    runner, finished, _ = run(raising(Absent("no driver", 600.0)), lambda: [link("after")])
-    harvest(runner, finished, 10.0)
-    runner.ask(600.0)
-    assert not runner.busy
-    assert harvest(runner, finished, 611.0)[1] == link("after")
-
-
-def test_a_source_may_change_how_often_it_looks() -> None:
-    runner, finished, kind = run(list, list, list)
-    harvest(runner, finished, 10.0)
-    kind.period = 5.0
-    harvest(runner, finished, 11.0)
-    runner.ask(12.0)
-    assert not runner.busy
-    runner.ask(16.0)
-    assert runner.busy
-
-
-def test_and_how_soon_after_a_refusal() -> None:
-    runner, finished, kind = run(raising(Denied("needs root")), raising(Denied("needs root")), lambda: [link("after")])
-    kind.retry = 5.0
-    harvest(runner, finished, 10.0)
-    kind.retry = 2.0
-    harvest(runner, finished, 16.0)
-    runner.ask(17.0)
-    assert not runner.busy
-    assert harvest(runner, finished, 18.5)[1] == link("after")
-
-
 def test_a_module_that_does_not_load_is_a_failed_source() -> None:
     def load() -> type[Source]:
         raise ImportError("no such thing")
@@ -158,15 +122,6 @@ def test_a_module_that_does_not_load_is_a_failed_source() -> None:
     runner = Runner("it", load, Shared(), finished)
     (told,) = harvest(runner, finished, 1.0)
     assert (told.state, told.why.partition(" (")[0]) == ("failed", "ImportError: no such thing")
-
-
-def test_settings_reach_the_source_before_its_next_look() -> None:
-    runner, finished, kind = run(list, list)
-    runner.configure(SETTINGS)
-    harvest(runner, finished, 1.0)
-    runner.configure(SETTINGS._replace(interval=5.0))
-    harvest(runner, finished, 1.0)
-    assert kind.seen == [SETTINGS, SETTINGS._replace(interval=5.0)]
 
 
 def test_settings_that_come_during_a_look_bring_on_the_next_one() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.node.network import tcp_info as module
-from collectors.node.network.tcp_info import PORTS, CarriedBytes, Connection, carried, counted, parts
+from collectors.node.network.tcp_info import CarriedBytes, Connection, carried, counted, parts
 
 
 def test_a_real_connection_is_counted_at_both_ends() -> None:
@@ -72,14 +72,6 @@ def test_one_list_serves_all_ranks_of_a_look_and_none_is_older_than_its_beginnin
     assert late.told() == (100160, 1000.0, [40001], [], [], [])
 
 
-def test_a_process_that_is_gone_or_has_no_socket_tells_nothing() -> None:
-    child = os.fork()
-    if child == 0:
-        os._exit(0)
-    os.waitpid(child, 0)
-    assert carried(child) is None
-
-
 def message(kind: int, body: bytes) -> bytes:
     return struct.pack("=IHHII", 16 + len(body), kind, 0, 1, 0) + body + b"\0" * (-len(body) % 4)
 
@@ -87,12 +79,6 @@ def message(kind: int, body: bytes) -> bytes:
 def diagnosed(inode: int, sent: int, received: int, *, info: int = 136, before: bytes = b"") -> bytes:
     told = (b"\0" * 120 + struct.pack("=QQ", sent, received) + b"\0" * 100)[:info]
     return b"\0" * 68 + struct.pack("=I", inode) + before + struct.pack("=HH", 4 + len(told), 2) + told
-
-
-def test_counts_are_read_behind_other_attributes() -> None:
-    other = struct.pack("=HHI", 8, 8, 77)
-    assert counted(diagnosed(9, 5, 7)) == (9, 12, 0, "", None, "::")
-    assert counted(diagnosed(9, 5, 7, before=other)) == (9, 12, 0, "", None, "::")
 
 
 @pytest.mark.parametrize(
@@ -158,21 +144,6 @@ def test_nothing_waits_on_an_empty_queue_on_the_loopback_and_as_far_as_an_old_ke
     found = counted(queueing(far, unsent=unsent, times=(9, 0, 0), info=info))
     assert found is not None
     assert found.queued is None
-
-
-@pytest.mark.parametrize(("number", "told"), [(PORTS, PORTS), (PORTS + 1, 0)])
-def test_ports_are_told_where_they_are_few(number: int, told: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    every = [Connection(inode, 1, 40000 + inode) for inode in range(number)]
-    monkeypatch.setattr(module, "_of_family", lambda family, _pid, _proc: every if family == socket.AF_INET else [])
-    monkeypatch.setattr(module, "CONNECTIONS", module.ConnectionLists())
-    monkeypatch.setattr(module, "held_sockets", lambda _proc, _pid: set(range(number)))
-    found = carried(os.getpid())
-    assert found is not None
-    assert (len(found.ports), found.carried) == (told, number)
-
-
-def test_a_kernel_before_4_1_counts_nothing() -> None:
-    assert counted(diagnosed(9, 5, 7, info=104)) is None
 
 
 def test_messages_of_one_answer_are_told_apart() -> None:

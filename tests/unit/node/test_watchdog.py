@@ -109,16 +109,6 @@ def test_a_cut_link_ends_it_even_while_it_is_blocked_in_a_write(stubborn: dict[s
         wait_gone([child], 60)
 
 
-def test_a_slow_reader_on_a_living_link_does_not_end_it(stubborn: dict[str, str]) -> None:
-    with start(stubborn, "flood", reading=False) as agent:
-        until = time.monotonic() + SILENCE + 1.0
-        while time.monotonic() < until:
-            agent.control(Beat(0))
-            time.sleep(0.2)
-        assert agent.process.poll() is None
-        assert Path(f"/proc/{agent.process.pid}/wchan").read_text() != "0"
-
-
 @pytest.fixture
 def client(tmp_path: Path, stubborn: dict[str, str]) -> Iterator[list[int]]:
     """A client of its own that holds an agent: pids of the client, the agent and the agent's child."""
@@ -150,11 +140,6 @@ def test_a_client_killed_outright_leaves_nothing(client: list[int]) -> None:
     assert all(alive(pid) for pid in client)
     os.kill(client[0], signal.SIGKILL)
     wait_gone(client[1:], 60)
-
-
-def test_a_killed_agent_takes_its_child_along(client: list[int]) -> None:
-    os.kill(client[1], signal.SIGKILL)
-    wait_gone(client[2:], 60)
 
 
 def test_a_flood_is_cut_to_the_bytes_of_a_tick_and_counted(stubborn: dict[str, str]) -> None:
