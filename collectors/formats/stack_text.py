@@ -127,6 +127,8 @@ class _Reader:
         self._named = False
         """The newest process was named by a heading below which no frame has come yet."""
         self._frames: list[Frame] | None = None
+        self._numbers: set[str] = set()
+        """Numbers that gdb gave to threads of this process: one that comes again is of the next process."""
 
     def line(self, line: str) -> None:
         """Take one line."""
@@ -155,13 +157,16 @@ class _Reader:
             raise BadFormat(f"stacks of more than {PROCESSES:,} processes")
         self.processes.append(SavedStack(None, _dump(pid, self._at, [])))
         self._frames = None
+        self._numbers = set()
 
     def _thread(self, found: re.Match[str]) -> None:
         told = found.groupdict()
         by_kernel = not told["id"].startswith("0x")  # gdb, eu-stack and newer py-spy: the main thread has the pid
         number = int(told["id"], 10 if by_kernel else 16)
-        if not self.processes:
-            self._begin(self._pid)
+        by_gdb = told.get("number") or ""
+        if not self.processes or by_gdb in self._numbers:
+            self._begin(self._pid - len(self.processes))
+        self._numbers |= {by_gdb} - {""}
         self._named = False
         rank, dump = self.processes[-1]
         if by_kernel and dump.pid <= 0 and told.get("number", "1" if not dump.threads else "") == "1":

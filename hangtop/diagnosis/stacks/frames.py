@@ -123,4 +123,6 @@ def _place(name: str, path: str, line: int | None) -> str:
     folder, _, short = path.rpartition("/")
     if short == "__init__.py":  # of a package, with its folder
         short = f"{folder.rpartition('/')[2]}/{short}"
+    if not short:  # a native frame whose library is not told
+        return name
     return f"{name} ({short})" if line is None else f"{name.replace('.<locals>', '')} ({short}:{line})"

@@ -51,7 +51,7 @@ class ParsedStack:
     behind: Meaning | None
     decided_by: Frame | None
     user: tuple[Frame, ...]
-    """Frames of user code, innermost first."""
+    """Frames of user code, innermost first; of a stack without Python frames, all that do more than carry a call."""
     frames: tuple[Frame, ...]
     """All frames of this process, innermost first."""
     by_name: bool
@@ -96,10 +96,11 @@ def _read_of(arguments: Mapping[str, str]) -> tuple[str | None, ...]:
 
 def _parse(frames: Sequence[Frame], view: KernelView, *, main: bool) -> ParsedStack:
     mine = own(frames)
-    user = tuple(frame for frame in mine if is_user(frame))
+    python = any(not frame.native for frame in mine)
+    user = tuple(frame for frame in mine if (is_user(frame) if python else not is_carrier(frame)))
     phases = [row for frame in mine if (row := phase_of(frame)) is not None]
     context: set[Phase] = {row.phase for row in phases}
-    named = phase_by_name(user)
+    named = phase_by_name(user) if python else None
     if named is not None:
         context.add(named)
     if main and view.known and _left_program(mine, view):
@@ -259,7 +260,7 @@ def folded(stack: ParsedStack) -> tuple[str, ...]:
     """Lines of a stack, outermost first: user frames, one ``[torch]`` a run of a library, ``⟨waits in all_reduce⟩``."""
     lines: list[str] = []
     for frame in reversed(stack.frames):
-        line = "" if is_carrier(frame) else _line(frame)
+        line = "" if is_carrier(frame) else place(frame) if frame in stack.user else _line(frame)
         if line and (not lines or lines[-1] != line):
             lines.append(line)
     if stack.decided_by is not None or stack.kind not in ("code", "unknown"):
@@ -270,8 +271,6 @@ def folded(stack: ParsedStack) -> tuple[str, ...]:
 
 
 def _line(frame: Frame) -> str:
-    if is_user(frame):
-        return place(frame)
     if frame.native:
         return "[native]"
     name = library(frame.file) or package(frame.file)

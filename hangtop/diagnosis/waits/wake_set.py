@@ -169,7 +169,9 @@ def _blocked_on(doing: Activity) -> str:
     call = doing.syscall if doing.syscall not in ("", "none", "running", "futex") else ""
     threads = [f"its thread {note.name} is at {note.where}" for note in doing.others if note.where]
     beside = f"; {listed(threads, 2)}" if doing.waits == "lock" and doing.holder is None and threads else ""
-    return f"blocked in {call}" if call else doing.label + beside
+    if call:
+        return f"blocked in {call}"
+    return "" if doing.meaning is Meaning.CODE else doing.label + beside
 
 
 def _opened(doing: Activity) -> str:

@@ -126,6 +126,12 @@ TEXTS = {
         Process(-1, None, [("", ["poll /lib64/libc.so.6", "ncclProxyProgress libnccl.so.2"])]),
         Process(-2, None, [("", ["read /lib64/libc.so.6", "main "])]),
     ]),
+    "gdb, all threads of two": (GDB + GDB.replace("471", "481"), [
+        Process(4711 + at, None, [
+            ("pt_autograd_0", ["__futex_abstimed_wait /lib64/libc.so.6", "?? "]),
+            ("python", ["cuEventQuery /usr/lib/libcuda.so.1", "c10d::TCPStore::wait ", "step /home/ada/train.py:31"]),
+        ]) for at in (0, 100)
+    ]),
     "faulthandler": (FAULTHANDLER, [
         Process(-1, None, [
             ("", ["wait /usr/lib/python3.11/threading.py:324", "_bootstrap /usr/lib/python3.11/threading.py:1002"]),
