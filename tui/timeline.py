@@ -90,7 +90,7 @@ class Timeline:
 
     def told(self) -> tuple[str, str]:
         """Which moment is shown, and how that lies to the newest one; both empty for what is live and now."""
-        player, at = self.head.player, self.now if self.at is None else self.at
+        player, at = self.head.player, self.shown
         if player is None and self.at is None:
             return "", ""
         glyph = "▶" if self.moves else "■" if player is not None and self.at is None and player.ended else "⏸"
@@ -100,6 +100,11 @@ class Timeline:
             return f"{glyph} {clock(at, millis=False)}", f"{age(left)} before its end" if left >= 1 else "its end"
         behind = "ago" if player is None else "before what was played"
         return f"{glyph} {clock(at, millis=False)}", f"{age(self.now - at)} {behind}"
+
+    @property
+    def shown(self) -> float:
+        """The moment that is shown."""
+        return self.now if self.at is None else self.at
 
     @property
     def now(self) -> float:

@@ -88,16 +88,6 @@ async def test_marks_are_kept_and_counted() -> None:
         assert "marked" not in shown.text()
 
 
-async def test_the_cursor_stays_on_its_row_when_others_come_before_it() -> None:
-    paper = Paper(nodes=2, names=("b", "c"))
-    session = paper.session()
-    async with screen(session) as shown:
-        await shown.press("6", "down")
-        Paper(nodes=1, names=("a",), clock=paper.clock).feed(session, 0, 0)
-        await shown.draw()
-        assert shown.app.panel.node() == "c"
-
-
 async def test_the_palette_finds_actions_nodes_and_themes() -> None:
     async with screen() as shown:
         await shown.press("colon")

@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 import pytest
-from textual.app import App
 
 from collectors.fleet.transport import SshConfigError
 from hangtop.diagnosis.finding import Verdict
@@ -84,27 +83,6 @@ async def test_answers_are_kept_and_can_be_read_again() -> None:
         assert "probe_absent" in shown.text()
 
 
-async def test_what_is_looked_at_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
-    copied: list[str] = []
-    monkeypatch.setattr(App, "copy_to_clipboard", lambda _app, text: copied.append(text))
-    session = Paper(slow=11).session()
-    session.verdict = hung()
-    async with screen(session) as shown:
-        await shown.press("7", "c")
-        assert "state D, wchan nfs_wait_bit_killable for 64 s" in copied[-1]
-        assert "hangtop stacks node2 --rank 11" in copied[-1]
-        await shown.press("1", "c")
-        assert "rank: 11 of 32" in copied[-1], "the cursor stands on the culprit"
-        await shown.press("y")
-    lines = copied[-1].splitlines()
-    assert len(lines) <= 10
-    assert lines[0] == "HUNG: rank 11 on node2 holds up 31 others: read_shard (data.py:88)"
-    assert "4 of 4 nodes up, 32 of 32 ranks alive" in lines[1]
-    assert any(line.startswith("- /proc of rank 11: state D") for line in lines)
-    assert "also: watchdog_timeout" in lines
-    assert lines[-1] == "not known: kernel log"
-
-
 async def test_the_way_here_is_told_from_panel_to_panel() -> None:
     session = Paper(slow=11).session()
     session.verdict = hung()
@@ -115,13 +93,3 @@ async def test_the_way_here_is_told_from_panel_to_panel() -> None:
         assert shown.lines()[2].startswith(" Findings › Stacks rank 11   Esc goes back")
         await shown.press("escape")
         assert "›" not in shown.lines()[2]
-
-
-@pytest.mark.parametrize("panel", [str(number) for number in range(1, 10)])
-async def test_a_narrow_footer_keeps_commands_help_and_quit(panel: str) -> None:
-    async with screen(size=(80, 24)) as shown:
-        await shown.press(panel)
-        footer = shown.lines()[-1]
-        assert ": Commands" in footer
-        assert "? Help" in footer
-        assert "q Quit" in footer

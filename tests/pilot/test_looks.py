@@ -63,31 +63,6 @@ async def test_a_node_that_falls_silent_looks_stale_and_says_how_old_it_is() -> 
         assert "30s" in shown.lines()[5]
 
 
-async def test_ranks_of_a_silent_node_are_not_said_to_be_alive() -> None:
-    paper = Paper(nodes=2, gpus=4)
-    session = paper.session()
-    async with screen(session) as shown:
-        await shown.press("2")
-        assert " 8 of 8 ranks alive   8 on CPU" in shown.text()
-        paper.clock.now += 27
-        paper.feed(session, 0, 21)
-        await shown.draw()
-        assert " 4 of 8 ranks alive   ◌ 4 on nodes that do not respond   4 on CPU" in shown.text()
-        assert "ended" not in shown.lines()[2]
-
-
-async def test_a_lost_node_says_why_and_when_it_is_tried_again() -> None:
-    session = Paper(nodes=2).session()
-    session.link(LinkChange("node2", "lost", "the link was cut: no answer for 8 s", NOW, NOW + 4))
-    async with screen(session, size=(160, 30)) as shown:
-        assert "✖ node2" in shown.text()
-        await shown.press("6")
-        line = next(line for line in shown.lines() if "node2" in line)
-        assert "✖ lost" in line
-        assert "the link was cut: no answer for 8 s" in line
-        assert " 4s " in line
-
-
 @pytest.mark.parametrize("theme", [theme.name for theme in THEMES])
 async def test_every_theme_draws_every_panel(theme: str) -> None:
     session = Paper(slow=11).session()

@@ -51,14 +51,6 @@ async def test_questions_wait_for_one_another() -> None:
         assert [await answer for answer in asked] == [None, "12"]
 
 
-async def test_a_question_of_a_server_may_be_answered_with_nothing() -> None:
-    async with screen() as shown:
-        answer = asyncio.ensure_future(shown.session.asker.ask(CODE))
-        await shown.pilot.pause()
-        await shown.pilot.press("enter")
-        assert await answer == ""
-
-
 async def test_what_was_left_unanswered_can_be_asked_again() -> None:
     session = Paper().session()
     session.link(LinkChange("node2", "lost", "root@node2: the question was not answered", NOW))
@@ -74,10 +66,3 @@ async def test_what_was_left_unanswered_can_be_asked_again() -> None:
         await shown.press("down", "A")
         assert session.retried == ["node2"]
         assert "connects to node2" in shown.notices()[-1]
-
-
-async def test_what_went_wrong_here_is_shown() -> None:
-    async with screen() as shown:
-        shown.session.asker.tell("the key [/b] cannot be used")
-        await shown.pilot.pause()
-        assert [notice.message for notice in shown.app._notifications] == ["the key [/b] cannot be used"]

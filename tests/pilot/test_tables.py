@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from tests.support.made import pulse
@@ -139,19 +137,3 @@ async def test_the_cursor_stands_on_whom_the_verdict_blames_until_it_is_moved(
         assert shown.app.panel.here() == above
         await shown.press("7", key)
         assert table.cursor == {"2": 3, "3": 3, "4": 0, "6": 0}[key], "but a new verdict is opened at its culprit"
-
-
-async def test_the_cursor_stands_on_a_thing_that_the_verdict_names_where_it_names_no_rank() -> None:
-    session = Paper(nodes=16).session(ticks=2)
-    alone = replace(hung().findings[0], ranks=(), nodes=("node7",), gpus=("node7:5",), ports=("node7:mlx5_0/1",))
-    session.verdict = replace(hung(), outcome="at_risk", waits=(), findings=(alone,))
-    async with screen(session) as shown:
-        for key, here in (("3", ("node7", 5)), ("4", ("node7", "mlx5_0/1")), ("6", "node7")):
-            await shown.press(key)
-            assert shown.app.panel.here() == here
-        every = tuple(session.state.nodes)
-        unheard = replace(alone, nodes=every, gpus=("node7:0000:11:00.0", "elsewhere:1"), ports=("node99:mlx5_9/1",))
-        session.verdict = replace(session.verdict, findings=(unheard,))
-        await shown.draw()
-        await shown.press("1", "4", "3")
-        assert "Traceback" not in shown.text()

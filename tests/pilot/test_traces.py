@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.support.piloted import Screen, screen
 from tests.support.screens import Paper
 from tui.dialogs.base import RunningDialog
@@ -39,26 +37,6 @@ async def test_traces_here_are_drawn_as_bars() -> None:
         assert "6/6" in rows[1]
         await shown.press("escape")
         assert "SLOW" not in shown.text()
-
-
-@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
-async def test_bars_fit_the_screen(size: tuple[int, int]) -> None:
-    async with screen(Paper(nodes=1).session(), size=size) as shown:
-        await shown.press("t")
-        shown.app.screen.query_one("Input").value = f"here:{TRACES}/straggler*"  # type: ignore[attr-defined]
-        await shown.press("enter")
-        (row,) = [line for line in (await answered(shown)).splitlines() if "6/6" in line]
-        assert row.count("█") > 0.2 * size[0]
-        inside = row.split("│")[1]
-        assert inside.rstrip().endswith("·")
-
-
-async def test_traces_on_nodes_without_connections_say_why() -> None:
-    async with screen(Paper(nodes=2).session()) as shown:
-        await shown.press("t", *"/tmp/x", "enter")
-        text = await answered(shown)
-        assert "FAILED" in text
-        assert "node2:/tmp/x: node2: this session has no connections" in text
 
 
 async def test_a_pattern_that_cannot_be_read_is_said() -> None:

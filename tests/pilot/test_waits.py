@@ -79,13 +79,6 @@ async def test_g_goes_into_the_picture_and_enter_to_the_stack_and_back() -> None
         assert "what happened" in shown.text()
 
 
-async def test_a_box_leads_to_its_ranks_where_no_stack_was_taken() -> None:
-    async with screen(hanging(), size=(120, 36)) as shown:
-        await shown.press("g", "enter")
-        assert "[Ranks]" in shown.lines()[1]
-        assert "Ranks rank=11" in shown.lines()[2]
-
-
 async def test_w_shows_it_from_any_panel_and_escape_leads_back() -> None:
     async with screen(hanging(), size=(120, 36)) as shown:
         await shown.press("7", "W")
@@ -188,13 +181,3 @@ async def test_ranks_say_where_the_verdict_sees_them_while_they_hang() -> None:
         assert shown.text().count("B waits in all_reduce") == 31
         await shown.press("slash", *"doing~read_shard", "enter")
         assert "1 of 32 ranks shown" in shown.text()
-
-
-async def test_the_column_of_waits_is_left_out_once_nobody_waits_any_more() -> None:
-    session = Paper(slow=11).session()
-    async with screen(session, size=(120, 30)) as shown:
-        await shown.press("2")
-        for verdict, there in ((hung(), True), (Verdict("healthy", "well again"), False), (hung(), True)):
-            session.publish(verdict)
-            await shown.draw()
-            assert ("waits for" in shown.lines()[3]) is there

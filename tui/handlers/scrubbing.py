@@ -35,8 +35,7 @@ def scrubs(step: int) -> Callable[[HangtopApp], object]:
 
     async def run(app: HangtopApp) -> None:
         timeline = app.model.timeline
-        by = max(1.0, timeline.span / COLUMNS)
-        await go(app, (timeline.now if timeline.at is None else timeline.at) + step * by)
+        await go(app, timeline.shown + step * max(1.0, timeline.span / COLUMNS))
 
     return run
 
@@ -45,9 +44,8 @@ def marks(step: int) -> Callable[[HangtopApp], object]:
     """Make the handler that goes to the next (1) or last (-1) thing that happened."""
 
     async def run(app: HangtopApp) -> None:
-        timeline = app.model.timeline
-        mark = beside(timeline.marks, timeline.now if timeline.at is None else timeline.at, step)
-        player = app.head.player
+        timeline, player = app.model.timeline, app.head.player
+        mark = beside(timeline.marks, timeline.shown, step)
         if mark is not None:
             await go(app, mark.at)
         elif step < 0:
@@ -64,7 +62,7 @@ def marks(step: int) -> Callable[[HangtopApp], object]:
 async def _next_played(app: HangtopApp, player: Player) -> None:
     """Play on at once until something happens, and go there; somebody who goes elsewhere meanwhile is left there."""
     timeline = app.model.timeline
-    at, begin = timeline.at, timeline.now if timeline.at is None else timeline.at
+    at, begin = timeline.at, timeline.shown
     while not player.ended and timeline.at == at:
         await player.seek(timeline.now + AHEAD)
         await asyncio.sleep(0)  # a recording that has not begun yet does so meanwhile
@@ -79,9 +77,8 @@ async def _next_played(app: HangtopApp, player: Player) -> None:
 
 def set_mark(app: HangtopApp) -> None:
     """Mark this moment."""
-    timeline = app.model.timeline
-    at = timeline.now if timeline.at is None else timeline.at
-    number = 1 + sum(change.kind == "mark" for change in timeline.head.state.changes)
+    at = app.model.timeline.shown
+    number = 1 + sum(change.kind == "mark" for change in app.head.state.changes)
     app.head.mark(at, f"mark {number}")
     app.say(f"mark {number} at {clock(at, millis=False)}: n and N go from mark to mark")
     app.tick()
@@ -100,11 +97,6 @@ async def toggle(app: HangtopApp) -> None:
     app.tick()
 
 
-def toggles(app: HangtopApp) -> str:
-    """What :func:`toggle` does now, as the footer calls it."""
-    return app.model.timeline.toggles.capitalize()
-
-
 async def live(app: HangtopApp) -> None:
     """To the newest moment."""
     await go(app, None)
@@ -118,10 +110,9 @@ async def go(app: HangtopApp, at: float | None) -> None:
 
 async def show_moment(app: HangtopApp, at: float | None) -> bool:
     """Show this moment, as near to it as is known; None is the newest. False when it cannot be shown."""
-    timeline = app.model.timeline
+    timeline, player, past = app.model.timeline, app.head.player, app.head.recordings.past
     timeline.playing = False
     if at is not None and at >= timeline.now:
-        player = app.head.player
         if player is not None and not player.ended:
             await player.seek(at)
         at = None if timeline.at is not None or player is not None else timeline.now
@@ -129,7 +120,6 @@ async def show_moment(app: HangtopApp, at: float | None) -> bool:
         timeline.at = None
         app.show_session(app.head)
         return True
-    past = app.head.recordings.past
     if past is None:
         app.say(f"only now can be shown: {app.head.recordings.no_past}", "warning")
         return False
@@ -150,8 +140,7 @@ async def _shown(app: HangtopApp) -> None:
     at, past = timeline.at, head.recordings.past
     if at is None or past is None:
         return
-    recording = past.opened()
-    moment = await asyncio.to_thread(SeekedSession, head.options, recording, at)
+    moment = await asyncio.to_thread(SeekedSession, head.options, past.opened(), at)
     if timeline.at == at:
         moment.show(head)
         app.show_session(moment)
@@ -163,9 +152,7 @@ def advance(app: HangtopApp, passed: float) -> None:
 
     timeline, head, shown = app.model.timeline, app.head, app.session
     player, past = head.player, head.recordings.past
-    if not timeline.playing or timeline.at is None or player is None or past is None:
-        return
-    if not isinstance(shown, SeekedSession):
+    if timeline.at is None or player is None or past is None or not isinstance(shown, SeekedSession):
         return
     at = timeline.at + passed * player.speed
     if at >= timeline.now:

@@ -39,7 +39,8 @@ FORMS: Mapping[str, Callable[[Any], str]] = {
 """How values of samples are told, by the name of the field; all others as they are."""
 TITLES = {"event_reasons": "held back by", "rate_text": "rate", "waited": "waits for a CPU", "wchan": "kernel wait"}
 HIDDEN = frozenset(
-    "gpu index rank uid env versions settings conf odd own_pid label library numbered_by started".split()
+    "gpu index rank uid env versions settings conf odd own_pid label library numbered_by started main_cpu idle_since"
+    " helpers_bytes voluntary_switches involuntary_switches node_rank local_world_size master_addr master_port".split()
 )
 """Fields that are told in another way, or say nothing to people."""
 
@@ -78,12 +79,13 @@ def rank_facts(row: RankRow, model: ViewModel) -> list[Fact]:
         ("node", row.node.name),
         ("gpus", ", ".join(str(gpu.index) for gpu in model.gpus_of(row)) or "no GPU"),
         ("up", age(model.now - process.started)),
+        ("master", f"{process.master_addr or UNKNOWN}:{number(process.master_port)}"),
         *([("ended", f"{age(model.now - rank.gone_at)} ago")] if rank.gone_at is not None else []),
         *_inside(row, model),
-        *facts_of(pulse_of(rank), rank.cpu_wait, process),
         *_list("helpers", (f"{h.role} pid {h.pid}, {h.state}, rss {size(h.rss)}" for h in rank.helpers.values())),
         *_pairs("versions", process.versions),
         *_pairs("environment", process.env),
+        *facts_of(pulse_of(rank), rank.cpu_wait, process),
     ]
 
 

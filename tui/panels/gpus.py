@@ -18,7 +18,6 @@ from tui.widgets.lines import Piece
 from tui.widgets.table import Column
 
 _TREND = 16
-NO_ROWS = "without an answer of nvidia-smi"
 
 
 class GpusPanel(TablePanel[GpuRow]):
@@ -37,21 +36,16 @@ class GpusPanel(TablePanel[GpuRow]):
             self.table.empty = self._why_none()
         return self.model.gpus
 
+    def _why_none(self) -> str:
+        said = [f"{node.name}: {node.gpu_fault.text}" for node in self.model.nodes if node.gpu_fault is not None]
+        sources = [(node.name, node.sources.get("gpus")) for node in self.model.nodes]
+        said += [f"{name}: {one.why or one.state}" for name, one in sources if one is not None and one.state != "ok"]
+        more = f"   (and {len(said) - 1} more nodes)" if len(said) > 1 else ""
+        return f"no GPU · {said[0]}{more}" if said else self.hint("no GPU seen yet")
+
     def node_of(self, row: GpuRow) -> str:
         """Name of the row's node."""
         return row.node.name
-
-    def _why_none(self) -> str:
-        said = [f"{node.name}: {node.gpu_fault.text}" for node in self.model.nodes if node.gpu_fault is not None]
-        said += [
-            f"{node.name}: {state.why or state.state}"
-            for node in self.model.nodes
-            if (state := node.sources.get("gpus")) is not None and state.state != "ok"
-        ]
-        if not said:
-            return self.hint("no GPU seen yet")
-        more = f"   (and {len(said) - 1} more nodes)" if len(said) > 1 else ""
-        return f"no GPU · {said[0]}{more}"
 
     def key(self, row: GpuRow) -> Hashable:
         """Node and index."""
@@ -76,26 +70,22 @@ class GpusPanel(TablePanel[GpuRow]):
         heard = [row for row in rows if not self.model.stale(row.node)]
         seen = [found for row in heard if (found := row_of(row.gpu)) is not None]
         shares = [found.utilization for found in seen if found.utilization is not None]
-        known, busy, idle = len(shares), sum(shares), sum(share < 5 for share in shares)
-        power = sum(found.power for found in seen if found.power is not None)
-        held = sum(throttling(found.event_reasons)[1] for found in seen)
-        faults, silent = sum(row.gpu.fault is not None for row in heard), len(rows) - len(heard)
-        late = len({row.node.name for row in heard if source_is_stale(row.node, "gpus")})
         pieces = self.shown_of("GPU") or [(f" {plural(len(self.model.gpus), 'GPU')}", Colour.STRONG)]
-        if known:
-            pieces += [("   mean utilisation ", Colour.DIM), (percent(busy / known), Colour.TEXT)]
-            pieces += [
-                ("   under 5%: ", Colour.DIM),
-                (f"{idle:,.0f}", Colour.WARN if 0 < idle < known else Colour.TEXT),
-            ]
-        if power:
+        if shares:
+            idle = sum(share < 5 for share in shares)
+            pieces += [("   mean utilisation ", Colour.DIM), (percent(sum(shares) / len(shares)), Colour.TEXT)]
+            odd = Colour.WARN if 0 < idle < len(shares) else Colour.TEXT
+            pieces += [("   under 5%: ", Colour.DIM), (f"{idle:,}", odd)]
+        if power := sum(found.power for found in seen if found.power is not None):
             pieces += [("   power ", Colour.DIM), (watts(power), Colour.TEXT)]
-        if silent:
-            pieces += [("   ", Colour.DIM), (f"◌ {silent:,.0f} on nodes that do not respond", Colour.WARN)]
-        for count, words in ((held, "held back"), (faults, "without figures"), (late, NO_ROWS)):
-            if count:
-                noun = "node" if words == NO_ROWS else "GPU"
-                pieces += [("   ", Colour.DIM), (f"▲ {plural(int(count), noun)} {words}", Colour.BAD)]
+        if silent := len(rows) - len(heard):
+            pieces.append((f"   ◌ {silent:,} on nodes that do not respond", Colour.WARN))
+        if held := sum(throttling(found.event_reasons)[1] for found in seen):
+            pieces.append((f"   ▲ {plural(held, 'GPU')} held back", Colour.BAD))
+        if faults := sum(row.gpu.fault is not None for row in heard):
+            pieces.append((f"   ▲ {plural(faults, 'GPU')} without figures", Colour.BAD))
+        if late := len({row.node.name for row in heard if source_is_stale(row.node, "gpus")}):
+            pieces.append((f"   ▲ {plural(late, 'node')} without an answer of nvidia-smi", Colour.BAD))
         return pieces
 
     def enter(self) -> Place | None:
@@ -113,15 +103,13 @@ class GpusPanel(TablePanel[GpuRow]):
     def details(self) -> tuple[str, list[Fact]] | None:
         """All that is known of the GPU."""
         row = self.table.current
-        return (
-            None
-            if row is None
-            else (f"GPU {row.gpu.index} of {row.node.name}", gpu_facts(row.node, row.gpu, self.model))
-        )
+        if row is None:
+            return None
+        return f"GPU {row.gpu.index} of {row.node.name}", gpu_facts(row.node, row.gpu, self.model)
 
 
 def gpu_columns(model: ViewModel) -> Sequence[Column[GpuRow]]:
-    """Columns over one model."""
+    """Columns over one job."""
 
     def sample(get: Callable[[GpuSample], Value]) -> Callable[[GpuRow], Value]:
         return lambda row: None if (found := row_of(row.gpu)) is None else get(found)
@@ -134,9 +122,8 @@ def gpu_columns(model: ViewModel) -> Sequence[Column[GpuRow]]:
         owners = [rank.process.rank for rank in model.ranks_of(row.node, row.gpu)]
         if not owners:
             return ("other" if row.gpu.processes else "", Colour.WARN)
-        return ",".join(str(rank) if rank >= 0 else "?" for rank in owners), Colour.STRONG if len(
-            owners
-        ) == 1 else Colour.BAD
+        text = ",".join(str(rank) if rank >= 0 else "?" for rank in owners)
+        return text, Colour.STRONG if len(owners) == 1 else Colour.BAD
 
     def trend(row: GpuRow) -> Piece:
         if row.gpu.fault is not None:
@@ -145,11 +132,7 @@ def gpu_columns(model: ViewModel) -> Sequence[Column[GpuRow]]:
         values = history(row.gpu.looks, lambda s: s.utilization, end, model.interval, _TREND)
         return spark(values, 100.0, _TREND), Colour.GRAPH
 
-    def reasons(row: GpuRow) -> Value:
-        found = row_of(row.gpu)
-        return None if found is None or found.event_reasons is None else throttling(found.event_reasons)[0]
-
-    def reasons_piece(row: GpuRow) -> Piece:
+    def reasons(row: GpuRow) -> Piece:
         found = row_of(row.gpu)
         if found is None or found.event_reasons is None:
             return UNKNOWN, Colour.DIM
@@ -172,18 +155,17 @@ def gpu_columns(model: ViewModel) -> Sequence[Column[GpuRow]]:
         Column("temp", "temp", 4, sample(lambda s: s.temperature), align="right", also=("gpu.temp",), help="°C"),
         Column("clock", "clock", 5, sample(lambda s: s.sm_clock), align="right", also=("gpu.clock",),
                help="MHz of the SMs"),
-        Column("held", "held back by", 13, reasons, reasons_piece, most=28,
+        Column("held", "held back by", 13, lambda row: reasons(row)[0], reasons, most=28,
                help="why its clocks are lower than they could be"),
         Column("odd", "odd values", 11, _odd, colour=Colour.BAD, most=30,
                help="what nvidia-smi says where a number should stand"),
         Column("used", "used", 6, sample(lambda s: s.memory_used), form=size, align="right",
                help="bytes of memory in use"),
-        Column("ecc", "ecc", 4, sample(lambda s: s.ecc_uncorrected), _alarm(lambda s: s.ecc_uncorrected), align="right",
+        Column("ecc", "ecc", 4, sample(lambda s: s.ecc_uncorrected), align="right",
                help="uncorrected memory errors since the driver started"),
         Column("remap", "remap", 5, sample(_remap), align="right", help="rows waiting to be remapped, or failed"),
         Column("pcie", "pcie", 6, sample(lambda s: s.pcie_width), _pcie, help="generation × width"),
         Column("pstate", "pstate", 6, sample(lambda s: s.pstate), help="performance state: P0 is the fastest"),
-        Column("processes", "processes", 9, lambda row: len(row.gpu.processes), align="right"),
         Column("name", "name", 12, lambda row: row.gpu.facts.name if row.gpu.facts else None, most=40,
                colour=Colour.DIM),
     )  # fmt: skip
@@ -200,15 +182,6 @@ def _remap(sample: GpuSample) -> Value:
     if sample.remap_failure:
         return "FAIL"
     return None if sample.remap_pending is None else "wait" if sample.remap_pending else "0"
-
-
-def _alarm(get: Callable[[GpuSample], float | None]) -> Callable[[GpuRow], Piece]:
-    def piece(row: GpuRow) -> Piece:
-        found = row_of(row.gpu)
-        value = None if found is None else get(found)
-        return (UNKNOWN, Colour.DIM) if value is None else (f"{value:.0f}", Colour.BAD if value else Colour.DIM)
-
-    return piece
 
 
 def _pcie(row: GpuRow) -> Piece:

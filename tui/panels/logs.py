@@ -114,53 +114,47 @@ class LogsPanel(Panel):
         self.view.feed(new)
         if self._wanted is not None and self._stand(self._wanted):
             self._wanted = None
-        self.bar.show(self._totals())
+        self._tell()
 
     def renew(self) -> None:
         """Read what was written until then."""
         self.book = self.view.book = self.book.again()
         self.view.following = True
 
-    def _totals(self) -> list[Piece]:
-        view, book = self.view, self.book
-        moment = self.model.timeline.at
+    def _tell(self) -> None:
+        """Say which lines are shown, of how many, and what is missing."""
+        view, book, moment, line = self.view, self.book, self.model.timeline.at, self.view.current
         if moment is not None:
             pieces: list[Piece] = [(f" ⏸ all until {clock(moment, millis=False)}", Colour.INFO)]
         elif not self.model.session.live:
             pieces = [(" ■ all that was written", Colour.INFO)]
-            if not view.following and (line := view.current) is not None:
-                pieces.append((f" at {clock(line.at)}", Colour.DIM))
         elif view.following:
             pieces = [(" ● following", Colour.OK)]
         else:
-            pieces = [(" ⏸ paused", Colour.WARN)]
-            if view.unseen:
-                pieces.append((f" · {view.unseen:,} new", Colour.ACCENT))
-            if (line := view.current) is not None:
-                pieces.append((f" at {clock(line.at)}", Colour.DIM))
+            new = f" · {view.unseen:,} new" if view.unseen else ""
+            pieces = [(" ⏸ paused", Colour.WARN), (new, Colour.ACCENT)]
+        if moment is None and not view.following and line is not None:
+            pieces.append((f" at {clock(line.at)}", Colour.DIM))
         folded = 0 if book.folds is None else book.folds.folded
         shown = len(book.shown) + folded
         of = "" if shown == len(book.lines) else f" of {len(book.lines):,}"
-        pieces += [("   ", Colour.DIM), (f"{shown:,}{of} lines", Colour.TEXT)]
-        pieces.append((f" from {plural(self._files, 'file')}", Colour.DIM))
-        if folded:
-            pieces.append((f"   {folded:,} like others at that time", Colour.DIM))
-        if book.lowest:
-            pieces += [("   ", Colour.DIM), (f"{SEVERITIES[book.lowest]} and worse", Colour.WARN)]
-        if book.skipped:
-            pieces += [("   ", Colour.DIM), (f"{book.skipped:,} lines of a flood not fetched", Colour.WARN)]
+        pieces += [(f"   {shown:,}{of} lines", Colour.TEXT), (f" from {plural(self._files, 'file')}", Colour.DIM)]
         left_out = sum(file.left_out for node in self.model.nodes for file in node.log_files.values())
-        if left_out:
-            pieces += [("   ", Colour.DIM), (f"▲ {size(left_out)} not even read there", Colour.WARN)]
-        if view.marked:
-            pieces += [("   ", Colour.DIM), (f"◆ {len(view.marked):,} marked", Colour.ACCENT)]
-        return pieces
+        for there, text, colour in (
+            (folded, f"{folded:,} like others at that time", Colour.DIM),
+            (book.lowest, f"{SEVERITIES[book.lowest]} and worse", Colour.WARN),
+            (book.skipped, f"{book.skipped:,} lines of a flood not fetched", Colour.WARN),
+            (left_out, f"▲ {size(left_out)} not even read there", Colour.WARN),
+            (view.marked, f"◆ {len(view.marked):,} marked", Colour.ACCENT),
+        ):
+            pieces += [(f"   {text}", colour)] if there else []
+        self.bar.show(pieces)
 
     def move(self, how: Move) -> None:
         """Move the cursor; the end follows."""
         self._wanted = None
         self.view.move(how)
-        self.bar.show(self._totals())
+        self._tell()
 
     def set_filter(self, text: str) -> None:
         """Show only what the filter lets through, within the scope."""
@@ -180,24 +174,24 @@ class LogsPanel(Panel):
     def mark(self) -> None:
         """Mark the line."""
         self.view.toggle_mark()
-        self.bar.show(self._totals())
+        self._tell()
 
     def mark_all(self) -> None:
         """Mark every line shown; when all are marked, none."""
         serials = {line.serial for line in self.book.shown}
         self.view.marked = self.view.marked - serials if serials <= self.view.marked else self.view.marked | serials
         self.view.repaint()
-        self.bar.show(self._totals())
+        self._tell()
 
     def pause(self) -> None:
         """Stand still, or follow again."""
         self.view.pause()
-        self.bar.show(self._totals())
+        self._tell()
 
     def go_alarm(self, step: int) -> bool:
         """Go to the next (or previous) warning or error; says whether there is one."""
         found = self.view.go_alarm(step)
-        self.bar.show(self._totals())
+        self._tell()
         return found
 
     def next_severity(self) -> None:
@@ -205,14 +199,14 @@ class LogsPanel(Panel):
         self.book.lowest = (self.book.lowest + 1) % len(SEVERITIES)
         self.book.show()
         self.view.changed()
-        self.bar.show(self._totals())
+        self._tell()
 
     def fold(self) -> None:
         """Show lines that are alike as one, or each alone."""
         self._folds = self.book.folds is None
         self.book.fold(self._folds)
         self.view.changed()
-        self.bar.show(self._totals())
+        self._tell()
 
     def go_time(self, text: str) -> str:
         """Go to a time of day (``02:47``, ``02:47:10``) or back by an age (``5m``, ``90s``); says what is wrong."""
@@ -220,7 +214,7 @@ class LogsPanel(Panel):
         if moment is None:
             return f"“{text}” is no time: write 02:47, 02:47:10 or an age such as 5m"
         self.view.jump(self.book.at(moment))
-        self.bar.show(self._totals())
+        self._tell()
         return ""
 
     def here(self) -> Hashable:

@@ -68,10 +68,10 @@ class NodesPanel(TablePanel[NodeState]):
             ]
         bad = sum(node.bad_lines for node in nodes)
         if bad:
-            pieces += [("   ", Colour.DIM), (f"▲ {plural(bad, 'line')} not understood", Colour.WARN)]
+            pieces.append((f"   ▲ {plural(bad, 'line')} not understood", Colour.WARN))
         left_out = sum(file.left_out for node in nodes for file in node.log_files.values())
         if left_out:
-            pieces += [("   ", Colour.DIM), (f"▲ {size(left_out)} of logs not read: floods", Colour.WARN)]
+            pieces.append((f"   ▲ {size(left_out)} of logs not read: floods", Colour.WARN))
         shared = self.model.names.told
         return [*pieces, *([(f"   {shared}", Colour.DIM)] if shared else [])]
 
@@ -161,21 +161,11 @@ def node_columns(model: ViewModel) -> Sequence[Column[NodeState]]:
                       help="processes that run or wait for storage, over 1 min"),
         Column("mem", "mem", 4, used_memory, form=percent, align="right", help="memory in use"),
         Column("shm", "shm", 4, used_shm, form=percent, align="right", help="/dev/shm in use"),
-        Column("bad", "unparsed lines", 14, lambda row: row.bad_lines, _bad_piece, align="right",
-               help="lines from the node that could not be read"),
-        Column("clock", "clock", 8, lambda row: row.clock_offset, form=lambda value: f"{value:+.3f}", align="right",
-               help="seconds that its clock is ahead of this machine's"),
         Column("io", "io %", 4, lambda row: row.load.pressure_io if row.load else None, form=number, align="right",
                help="share of the last 10 s in which some task waited for I/O"),
-        Column("agent", "agent", 6, lambda row: row.tick.rss if row.tick else None, form=size, align="right",
-               help="memory of hangtop's own process there"),
-        Column("took", "look", 6, lambda row: row.tick.took * 1000 if row.tick else None,
-               form=lambda value: f"{value:.0f}ms", align="right", help="how long one look takes there"),
-        Column("got", "received", 8, lambda row: row.received_bytes, form=size, align="right",
-               help="bytes from the node so far"),
+        Column("clock", "clock", 8, lambda row: row.clock_offset, form=lambda value: f"{value:+.3f}", align="right",
+               help="seconds that its clock is ahead of this machine's"),
         *_slurm_columns(model),
-        Column("python", "python", 8, lambda row: row.hello.python if row.hello else None),
-        Column("kernel", "kernel", 20, lambda row: row.hello.kernel if row.hello else None, colour=Colour.DIM),
     )  # fmt: skip
 
 
@@ -195,7 +185,3 @@ def _slurm_columns(model: ViewModel) -> Sequence[Column[NodeState]]:
                help="until the job's time is over"),
         Column("slurm", "slurm", 16, says, most=40, also=("reason",), help="the node's state in Slurm, and why"),
     )  # fmt: skip
-
-
-def _bad_piece(row: NodeState) -> Piece:
-    return (str(row.bad_lines), Colour.WARN) if row.bad_lines else ("0", Colour.DIM)

@@ -15,7 +15,6 @@ from tui.looks.theme import Colour
 from tui.measure import (
     cpu_percent,
     cpu_seconds,
-    growth,
     helpers_percent,
     history,
     memory_percent,
@@ -148,17 +147,9 @@ def rank_columns(model: ViewModel) -> Sequence[Column[RankRow]]:
                help="CPU of data workers and other helpers together; 100 is one core"),
         Column("workers", "workers", 7, lambda row: len(row.rank.helpers), align="right",
                help="data workers and other helper processes"),
-        Column("switches", "sleeps/s", 8, moving(_switches), form=number, align="right", also=("ctx/s",),
-               help="voluntary context switches: how often it went to sleep"),
-        Column("read", "read/s", 7, moving(_reading), form=size, align="right",
-               help="bytes a second read from storage"),
-        Column("threads", "threads", 7, _pulse(lambda pulse: pulse.threads), align="right"),
         Column("local", "local rank", 10, lambda row: row.rank.process.local_rank, align="right",
                help="number among the ranks of its node"),
         Column("pid", "pid", 8, lambda row: row.rank.process.pid, align="right"),
-        Column("user", "user", 8, lambda row: row.rank.process.user),
-        Column("launcher", "launcher", 8, lambda row: row.rank.process.launcher,
-               help="what started it; env: something that sets RANK itself"),
         Column("up", "up", 7, lambda row: model.now - row.rank.process.started, form=age, align="right",
                help="since the process was started"),
         Column("cmd", "command", 12, lambda row: row.rank.process.command, most=200, colour=Colour.DIM),
@@ -189,16 +180,6 @@ def _pace(row: RankRow) -> Value:
 def _inside(row: RankRow) -> InsidePulse | None:
     inside = row.rank.inside
     return None if inside is None or row.rank.gone_at is not None else inside.pulse
-
-
-def _switches(rank: RankState, node: NodeState, interval: float, looks: Sequence[Look[RankPulse]]) -> float | None:
-    del rank
-    return growth(looks, lambda pulse: pulse.voluntary_switches, node.seen_at, interval)
-
-
-def _reading(rank: RankState, node: NodeState, interval: float, looks: Sequence[Look[RankPulse]]) -> float | None:
-    del rank
-    return growth(looks, lambda pulse: float(pulse.read_bytes or 0), node.seen_at, interval)
 
 
 def _pulse(get: Callable[..., Value]) -> Callable[[RankRow], Value]:

@@ -72,7 +72,7 @@ class RanksPanel(TablePanel[RankRow]):
         known = f"{number:,}{of} {ranks_word(number, count.world_size)} {what}"
         pieces = narrow or [(f" {known}", Colour.STRONG)]
         if count.ranks_unheard and not narrow:
-            pieces += [("   ", Colour.DIM), (f"◌ {count.ranks_unheard:,} on nodes that do not respond", Colour.WARN)]
+            pieces.append((f"   ◌ {count.ranks_unheard:,} on nodes that do not respond", Colour.WARN))
         rows = self.kept(self.model.ranks)
         heard = [row for row in rows if row.rank.gone_at is None and not self.model.stale(row.node)]
         own = [row for row in heard if narrow or not self.model.strange(row.node, row.rank.process.pid)]
@@ -85,18 +85,18 @@ class RanksPanel(TablePanel[RankRow]):
             ]
         nameless = sum(row.number < 0 and row.rank.gone_at is None for row in rows)
         if nameless:
-            pieces += [("   ", Colour.DIM), (f"{nameless:,} without a number", Colour.WARN)]
+            pieces.append((f"   {nameless:,} without a number", Colour.WARN))
         twice = 0 if narrow else self.model.session.told_by_two_names
         unrelated = 0 if narrow else len(self.model.rows.unrelated) - twice
         if unrelated > 0:
-            pieces += [("   ", Colour.DIM), (f"{unrelated:,} not of this job", Colour.WARN)]
+            pieces.append((f"   {unrelated:,} not of this job", Colour.WARN))
         if twice:
-            pieces += [("   ", Colour.DIM), (f"{twice:,} told by two names", Colour.WARN)]
+            pieces.append((f"   {twice:,} told by two names", Colour.WARN))
         gone = 0 if narrow else count.ranks - count.ranks_alive - count.ranks_unheard
         if gone:
-            pieces += [("   ", Colour.DIM), (f"{gone:,} ended", Colour.WARN)]
+            pieces.append((f"   {gone:,} ended", Colour.WARN))
         if self.table.marked:
-            pieces += [("   ", Colour.DIM), (f"◆ {len(self.table.marked):,} marked", Colour.ACCENT)]
+            pieces.append((f"   ◆ {len(self.table.marked):,} marked", Colour.ACCENT))
         return pieces
 
     def enter(self) -> Place | None:

@@ -97,7 +97,7 @@ class StacksPanel(ItemPanel):
         old = self.model.now - merged.at
         pieces += [("   taken ", Colour.DIM), (f"{age(old)} ago", Colour.WARN if old > 60 else Colour.TEXT)]
         if self.view.marked:
-            pieces += [("   ", Colour.DIM), (f"◆ {plural(len(self.view.chosen()), 'rank')} marked", Colour.ACCENT)]
+            pieces.append((f"   ◆ {plural(len(self.view.chosen()), 'rank')} marked", Colour.ACCENT))
         return pieces
 
     def next_sample(self) -> None:

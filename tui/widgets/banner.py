@@ -5,16 +5,13 @@ A verdict that is loud is said whole: where its sentence is longer than the line
 
 from __future__ import annotations
 
-from tui.looks.format import age, ranks_word
+from tui.looks.format import age, plural, ranks_word
 from tui.looks.signs import outcome_sign
-from tui.looks.text import CUT, cells, clip, harmless, short_paths, wrap
+from tui.looks.text import cells, clip, harmless, short_paths, wrap
 from tui.looks.theme import Background, Colour
 from tui.view_model import ViewModel
-from tui.widgets.lines import Bar, Piece
-from tui.widgets.lines import width_of as _cells
+from tui.widgets.lines import Bar, Piece, width_of
 
-BESIDE = 8
-"""Cells at the right end that the sentence leaves to the label when it can."""
 LABEL = 8
 """Cells that the first word of a label may always have; of a wide line it has a quarter, however long it is."""
 LEAST = 20
@@ -32,7 +29,6 @@ class Banner(Bar):
     def __init__(self, model: ViewModel) -> None:
         super().__init__(id="banner", ground=Background.BAR)
         self.model = model
-        self._lines = 1
 
     def resized(self) -> None:
         """Lay out for the new width."""
@@ -43,118 +39,104 @@ class Banner(Bar):
         if not self.size.width:
             return
         verdict = self.model.session.verdict
-        right = self._right(brief=verdict is not None)
-        loud, lines = 0, list[list[Piece]]()
+        label = self._label(brief=True)
         if verdict is None:
-            lines = [self._fit([(" hangtop ", Colour.STRONG), (" ", Colour.TEXT), *self._progress()], right)]
+            loud, lines = 0, [([(" hangtop  ", Colour.STRONG), *self._progress()], self._right(None))]
         else:
             word, colour, loud = outcome_sign(verdict.outcome)
-            told = (f" {word} ", colour), (f" {short_paths(verdict.summary)}", Colour.STRONG if loud else Colour.TEXT)
+            sentence = harmless(short_paths(verdict.summary).strip())
             sure = f"  {verdict.findings[0].certainty}" if verdict.findings and loud else ""
-            lines = self._laid(told, (sure, Colour.DIM), right) if loud else [self._fit([*told], right)]
+            head: Piece = (f" {word}  ", colour)
+            rows = self._rows(sentence, cells(head[0]), _width(label)) if loud else [sentence]
+            strong = Colour.STRONG if loud else Colour.TEXT
+            lines = [([head, (rows[0], strong)], self._right(verdict.outcome) if len(rows) == 1 else [label])]
+            if len(rows) > 1:
+                lines.append(([(" " * cells(head[0]) + rows[1], strong)], self._right(verdict.outcome)[:-1]))
+            lines[-1][0].append((sure, Colour.DIM))
         over = self.palette.alarm[loud] if loud else None
         if over != self.over:
             self.over = over
             self.repaint()
-        if len(lines) != self._lines:
-            self._lines = len(lines)
+        if len(lines) != len(self.content):
             self.styles.height = len(lines)
-        self.show(*lines)
+        self.show(*(self._fit(left, right) for left, right in lines))
 
-    def _laid(self, told: tuple[Piece, Piece], sure: Piece, right: list[list[Piece]]) -> list[list[Piece]]:
-        """A loud sentence whole, in two lines where it needs them, and how sure it is where there is room."""
-        width, last = self.size.width, self._last(brief=True)
-        (word, _), (sentence, strong) = told
-        beside = _width(last) if last else 0
-        needed = cells(word) + cells(sentence) + 1 + beside + (SPARE if self._lines > 1 else 0)
-        if needed <= width or self.app.size.height < LEAST:
-            fits = cells(word) + cells(sentence) + cells(sure[0]) < width - BESIDE
-            return [self._fit([*told, sure] if fits else [*told], right)]
-        indent = cells(word) + 1
-        whole = harmless(sentence.strip())
-        first = wrap(whole, max(1, width - indent - 1 - beside))[0]
-        head: list[Piece] = [told[0], (f" {first}", strong)]
-        tail: list[Piece] = [(" " * indent + whole[len(first) :].lstrip(), strong)]
-        if cells(tail[0][0]) + cells(sure[0]) < width - BESIDE:
-            tail.append(sure)
-        return [
-            self._fit(head, [self._last(brief=False)] if last else []),
-            self._fit(tail, right[:-1] if last else right, labelled=False),
-        ]
+    def _rows(self, sentence: str, indent: int, label: int) -> list[str]:
+        """A sentence in one line, or in two where it needs them and there is room."""
+        room = self.size.width - indent - label - 1
+        spare = SPARE if len(self.content) > 1 else 0
+        if cells(sentence) + spare <= room or self.app.size.height < LEAST:
+            return [sentence]
+        first = wrap(sentence, max(1, room))[0]
+        return [first, sentence[len(first) :].lstrip()]
 
     def _progress(self) -> list[Piece]:
         """Nodes up, ranks seen, who is slow."""
         count = self.model.count
-        whole = count.world_size
         if not count.nodes:
             return [("no node yet", Colour.DIM)]
+        whole = "" if count.world_size is None else f"/{count.world_size:,}"
+        up = Colour.OK if count.nodes_up == count.nodes else Colour.WARN
         pieces: list[Piece] = [
-            (f"{count.nodes_up:,}/{count.nodes:,} nodes", Colour.OK if count.nodes_up == count.nodes else Colour.WARN),
+            (f"{count.nodes_up:,}/{count.nodes:,} nodes", up),
             (" up   ", Colour.DIM),
-            (f"{count.ranks_alive:,}{'' if whole is None else f'/{whole:,}'} ranks", Colour.TEXT),
+            (f"{count.ranks_alive:,}{whole} ranks", Colour.TEXT),
             (" seen", Colour.DIM),
         ]
         asking = [node for node in self.model.nodes if node.link == "connecting" and node.since]
-        if asking:
-            slowest = min(asking, key=lambda node: node.since)
-            waited = self.model.now - slowest.since
-            if waited >= OLD:
-                more = f" and {len(asking) - 1} more" if len(asking) > 1 else ""
-                pieces.append((f"   waiting {age(waited)} for {self.model.names.of(slowest.name)}{more}", Colour.WARN))
+        slowest = min(asking, key=lambda node: node.since, default=None)
+        if slowest is not None and (waited := self.model.now - slowest.since) >= OLD:
+            more = f" and {len(asking) - 1} more" if len(asking) > 1 else ""
+            pieces.append((f"   waiting {age(waited)} for {self.model.names.of(slowest.name)}{more}", Colour.WARN))
         return pieces
 
-    def _right(self, *, brief: bool) -> list[list[Piece]]:
+    def _right(self, outcome: str | None) -> list[list[Piece]]:
         """What stands at the right edge, the most important last."""
-        count, parts = self.model.count, list[list[Piece]]()
-        if self.model.session.live and count.oldest is not None and count.oldest > OLD:
+        count, session, parts = self.model.count, self.model.session, list[list[Piece]]()
+        if session.live and count.oldest is not None and count.oldest > OLD:
             parts.append([(f"oldest data {age(count.oldest)} ({count.oldest_node})", Colour.WARN)])
-        if brief:
+        # files may tell of a job without telling of its nodes or processes: that is no job of 0 ranks
+        if outcome is not None and (session.live or count.nodes or count.ranks):
             whole = f"/{count.world_size:,}" if count.world_size is not None else ""
+            several = "" if count.nodes == 1 else "s"
+            nodes = f"{count.nodes_up:,}/{count.nodes:,} node{several}" if session.live else plural(count.nodes, "node")
+            ranks = f" {count.ranks_alive:,}{whole} {ranks_word(count.ranks_alive, count.world_size)}"
             up = Colour.DIM if count.nodes_up == count.nodes else Colour.WARN
-            nodes = f"{count.nodes_up:,}/{count.nodes:,}" if self.model.session.live else f"{count.nodes:,}"
-            ranks = f"{count.ranks_alive:,}{whole} {ranks_word(count.ranks_alive, count.world_size)}"
-            # files may tell of a job without telling of its nodes or processes: that is no job of 0 ranks
-            live, several = self.model.session.live, "" if count.nodes == 1 else "s"
-            said: list[Piece] = [(f"{nodes} node{several}", up)] if live or count.nodes else []
-            said += [(f" {ranks}", Colour.DIM)] if live or count.ranks or count.world_size else []
-            parts += [said] if said else []
-        if self.model.session.options.read_only and self.model.session.can_act:
+            shown = nodes if session.live or count.nodes else ""
+            parts.append([(shown, up), (ranks if session.live or count.ranks else "", Colour.DIM)])
+        if session.options.read_only and session.can_act:
             parts.append([("read-only", Colour.INFO)])
-        last = self._last(brief=False)
-        return [*parts, last] if last else parts
+        return [*parts, self._label(brief=False)]
 
-    def _last(self, *, brief: bool) -> list[Piece]:
+    def _label(self, *, brief: bool) -> list[Piece]:
         """The label, when brief its first word alone, and the moment that is shown, which must be seen whole."""
         label, (moment, _) = self.model.session.label, self.model.timeline.told()
         words = label.split()
         shown = clip(words[0], max(LABEL, self.size.width // 4)) if words and brief else label
-        pieces: list[Piece] = [(shown, Colour.ACCENT)] if words else []
-        if moment:
-            pieces.append(((" " if words else "") + moment, Colour.STRONG))
-        return pieces
+        return [(text, colour) for text, colour in ((shown, Colour.ACCENT), (moment, Colour.STRONG)) if text]
 
-    def _fit(self, left: list[Piece], parts: list[list[Piece]], *, labelled: bool = True) -> list[Piece]:
+    def _fit(self, left: list[Piece], parts: list[list[Piece]]) -> list[Piece]:
         """The sentence first, then what there is room for at the right; of the label at least the first word."""
-        width = self.size.width
-        wanted = _cells(left) + 1
-        while len(parts) > 1 and wanted + sum(_width(part) for part in parts) > width:
-            parts = parts[1:]
-        if parts and wanted + sum(_width(part) for part in parts) > width:
-            parts = [least] if labelled and (least := self._last(brief=True)) else []
-        right = [piece for part in parts for piece in (("  ", Colour.TEXT), *part)]
-        room = width - _cells(right) - 1
+        width, shown = self.size.width, [part for part in parts if part]
+        wanted = width_of(left) + 1
+        while len(shown) > 1 and wanted + sum(map(_width, shown)) > width:
+            shown = shown[1:]
+        if shown and wanted + sum(map(_width, shown)) > width:
+            labels = self._label(brief=True), self._label(brief=False)
+            shown = [labels[0]] if shown[-1] in labels else []
+        right: list[Piece] = []
+        for part in shown:
+            for place, (text, colour) in enumerate(part):
+                right.append((f"{' ' if place and not text.startswith(' ') else '' if place else '  '}{text}", colour))
+        room = width - width_of(right) - 1
         kept: list[Piece] = []
         for text, colour in left:
-            size = cells(text)
-            if size > room:
-                shown = clip(text, room) if room > 1 else CUT[:room]
-                kept.append((shown, colour))
-                room -= cells(shown)
+            told = clip(text, room - width_of(kept))
+            kept += [(told, colour)] if told else []
+            if told != text:
                 break
-            kept.append((text, colour))
-            room -= size
-        return [*kept, (" " * room, Colour.TEXT), *right, (" ", Colour.TEXT)]
+        return [*kept, (" " * (room - width_of(kept)), Colour.TEXT), *right, (" ", Colour.TEXT)]
 
 
 def _width(part: list[Piece]) -> int:
-    return 2 + _cells(part)
+    return 2 + sum(cells(text) + 1 for text, _ in part)

@@ -20,7 +20,7 @@ from tui.measure import source_is_stale
 from tui.view_model import ViewModel
 from tui.waits import letter_of
 from tui.widgets.grid import FIGURE, Grid, far_grid, near_grid
-from tui.widgets.lines import Lines, Move, strip_of
+from tui.widgets.lines import Lines, Move, step_of, strip_of
 from tui.widgets.metrics import OF_GPUS, WAITS, Cell, Metric, cells_of, metrics_of
 
 ZOOMS = ("each GPU in figures", "a cell a node")
@@ -126,12 +126,11 @@ class HeatMap(Lines):
         self.moved = True
         at, layout, last = self.node_at, self.grid, len(self._cells(self._rows[self.node_at])) - 1
         line = layout.across if self.far else 1
-        page = max(1, self.size.height // layout.step) * line
-        sideways = 1 if self.far else 0
-        steps = {"up": -line, "down": line, "page_up": -page, "page_down": page, "left": -sideways, "right": sideways}
-        step = steps.get(how, len(self._rows) if how == "last" else -len(self._rows))
-        if how in ("left", "right") and not self.far:
-            way = 1 if how == "right" else -1
+        step = step_of(how, self.size.height // layout.step) * line
+        way = {"left": -1, "right": 1}.get(how, 0)
+        if way and self.far:
+            step = way
+        elif way:
             self.cell_at = min(self.cell_at, last) + way
             beside = at + way * layout.down
             if not 0 <= self.cell_at <= last and 0 <= beside < len(self._rows):

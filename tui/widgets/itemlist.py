@@ -11,7 +11,7 @@ from textual.strip import Strip
 from tui.looks.format import plural
 from tui.looks.text import line_of
 from tui.looks.theme import Background, Colour
-from tui.widgets.lines import Lines, Move, Piece, ruled, strip_of
+from tui.widgets.lines import Lines, Move, Piece, ruled, step_of, strip_of
 from tui.widgets.textview import broken
 
 
@@ -111,9 +111,7 @@ class ItemList(Lines):
 
     def move(self, how: Move) -> None:
         """Move the cursor from item to item."""
-        far, page = len(self.items), max(1, self.size.height // (2 if self.WRAPPED else 6))
-        steps = {"up": -1, "down": 1, "page_up": -page, "page_down": page, "first": -far, "last": far}
-        self.go(self.cursor + steps.get(how, 0))
+        self.go(self.cursor + step_of(how, self.size.height // (2 if self.WRAPPED else 6)))
 
     def toggle_mark(self) -> None:
         """Mark the item's ranks, and go on to the next."""

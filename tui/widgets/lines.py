@@ -26,6 +26,13 @@ Content = list[list[Piece]]
 """Lines to read."""
 
 
+def step_of(how: Move, page: int) -> int:
+    """Lines or rows to go for a key; whoever goes stops at the ends."""
+    page, far = max(1, page), 1 << 30
+    steps = {"up": -1, "down": 1, "page_up": -page, "page_down": page, "first": -far, "last": far}
+    return steps.get(how, 0)
+
+
 class Lines(ScrollView, can_focus=True, inherit_bindings=False):
     """A widget of lines. Subclasses say how many there are (:meth:`resize_to`) and paint one (:meth:`paint`).
 
@@ -53,9 +60,7 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
 
     def move(self, how: Move) -> None:
         """Move the cursor, or scroll where there is none."""
-        page = max(1, self.size.height - 1)
-        steps = {"up": -1, "down": 1, "page_up": -page, "page_down": page, "first": -(1 << 20), "last": 1 << 20}
-        self.scroll_to(y=self.top + steps.get(how, 0), animate=False, force=True)
+        self.scroll_to(y=self.top + step_of(how, self.size.height - 1), animate=False, force=True)
 
     @property
     def room(self) -> int:

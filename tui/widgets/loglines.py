@@ -15,7 +15,7 @@ from tui.looks.format import plural
 from tui.looks.text import cells, fit, harmless, line_of
 from tui.looks.theme import Background, Colour
 from tui.ordering.filter import Filter
-from tui.widgets.lines import Lines, Move, strip_of
+from tui.widgets.lines import Lines, Move, step_of, strip_of
 
 SIDEWAYS = 20
 """Cells that the text moves with ``left`` and ``right``."""
@@ -91,12 +91,10 @@ class LogView(Lines):
             self._left = max(0, self._left + (SIDEWAYS if how == "right" else -SIDEWAYS))
             self.repaint()
             return
-        page = max(1, self.size.height - 1)
-        steps = {"up": -1, "down": 1, "page_up": -page, "page_down": page, "first": -(1 << 30), "last": 1 << 30}
         if how == "last":
             self.follow()
         else:
-            self.go(self.cursor + steps[how])
+            self.go(self.cursor + step_of(how, self.size.height - 1))
 
     def go(self, place: int) -> None:
         """Stand on a line; that stops following."""

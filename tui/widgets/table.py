@@ -18,7 +18,7 @@ from tui.looks.theme import Background, Colour
 from tui.ordering.filter import Filter, parse
 from tui.ordering.order import ordered
 from tui.widgets.columns import SIGN, Column, ColumnsInView, Layout
-from tui.widgets.lines import Lines, Move, strip_of
+from tui.widgets.lines import Lines, Move, step_of, strip_of
 
 __all__ = ["Column", "Table"]
 
@@ -179,9 +179,7 @@ class Table(Lines, Generic[R]):
             self.view.scroll(1 if how == "right" else -1)
             self.repaint()
             return
-        page = max(1, self.size.height - 2)
-        steps = {"up": -1, "down": 1, "page_up": -page, "page_down": page, "first": -self.total, "last": self.total}
-        self.go(self.cursor + steps[how])
+        self.go(self.cursor + step_of(how, self.size.height - 2))
 
     def go(self, place: int) -> None:
         """Put the cursor on a row by its place."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from hangtop.session.state.changes import Change, ChangeKind, Changes
 from tui.logs.changes import chosen, told
 
@@ -32,29 +30,11 @@ def test_comings_and_goings_push_out_no_verdict_no_lost_node_and_no_port() -> No
     assert [change.kind for change in more[5:]] == ["hung", "lost", "port"]
 
 
-@pytest.mark.parametrize("most", range(1, 9))
-def test_what_the_verdict_says_now_is_told_before_what_it_said(most: int) -> None:
-    changes = flooded()
-    changes.append(Change(60_000.0, "", "all is well", "healthy"))
-    changes.append(Change(60_001.0, "node1", "back", "back"))
-    found = chosen(changes, most)
-    assert len(found) == most
-    assert [change.kind for change in found[:2]] == ["back", "healthy"][:most]
-
-
 def test_where_there_is_room_nothing_is_left_out_and_nothing_is_hangtops_own() -> None:
     changes = Changes([Change(1.0, "", "watching", "hangtop"), Change(2.0, "", "all is well", "healthy")])
     assert chosen(changes, 4) == [Change(2.0, "", "all is well", "healthy")]
     some = Changes([Change(float(at), "node1", f"what {at}", "other") for at in range(9)])
     assert [change.at for change in chosen(some, 4)] == [8.0, 7.0, 6.0, 5.0]
-
-
-def test_of_nodes_whose_names_are_a_line_long_it_is_told_how_many() -> None:
-    started = [
-        Change(1.0, f"rack{at // 4}-unit{at}-eu", f"rank {at} started (pid {at + 9})", "started") for at in range(64)
-    ]
-    (line,) = told(started, 5)
-    assert (line.node, line.text) == ("", "ranks 0-63 started on 64 nodes")
 
 
 def test_of_ranks_it_is_told_first_who_and_what_and_then_where() -> None:

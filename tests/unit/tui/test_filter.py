@@ -108,7 +108,3 @@ def test_whatever_is_typed_is_understood_or_refused_with_a_reason(text: str) -> 
 def test_a_term_and_its_negation_part_the_rows(field: str, operator: str, number: int) -> None:
     positive, negative = ranks(f"{field}{operator}{number}"), ranks(f"!{field}{operator}{number}")
     assert sorted(map(str, [*positive, *negative])) == sorted(["3", "8", "12"])
-
-
-def test_a_regex_that_a_later_python_may_read_otherwise_is_read_as_today() -> None:
-    assert ranks("cmd~[[]/") == [3]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collectors.samples.fabric import PortFacts
-from collectors.samples.stream import SourceState
 from hangtop.diagnosis.counters import Counters
 from hangtop.diagnosis.job import Look
 from hangtop.session.state.job_state import NodeState, PortState
-from tui.measure import grown_errors, growth, history, is_stale, source_is_stale, throttling
+from tui.measure import grown_errors, growth, history, is_stale, throttling
 
 
 def looks(*pairs: tuple[float, float]) -> list[Look[float]]:
@@ -48,15 +47,6 @@ def test_a_node_is_stale_when_its_link_or_its_ticks_are_gone() -> None:
     assert is_stale(node, 100.0, 1.0)
     node.link = "offline"
     assert not is_stale(node, 10_000.0, 1.0)
-
-
-def test_a_source_that_is_late_makes_its_values_old_and_one_that_is_absent_does_not() -> None:
-    node = NodeState("a")
-    node.sources = {**node.sources, "gpus": SourceState("gpus", "late", "no row for 10 s", 0.0)}
-    node.sources = {**node.sources, "fabric": SourceState("fabric", "absent", "no HCA", 0.0)}
-    assert source_is_stale(node, "gpus")
-    assert not source_is_stale(node, "fabric")
-    assert not source_is_stale(node, "ranks")
 
 
 def test_pressure_is_no_error() -> None:

@@ -37,10 +37,6 @@ def test_of_a_long_path_its_first_and_last_part_are_told() -> None:
     assert short_paths(told) == "rank 3 is in load (/home/…/loader.py:88), /tmp/x stays"
 
 
-def test_markup_is_only_text() -> None:
-    assert harmless("[/markup] [bold]") == "[/markup] [bold]"
-
-
 @given(st.text(max_size=40), st.integers(0, 30), st.sampled_from(["left", "right"]))
 def test_fit_gives_exactly_the_width(text: str, width: int, align: str) -> None:
     shown = fit(text, width, "left" if align == "left" else "right")
@@ -83,23 +79,3 @@ def test_what_is_clipped_fits_and_is_whole_where_it_does(text: str, width: int) 
     assert cells(shown) <= width
     if cells(harmless(text)) <= width:
         assert shown == harmless(text)
-
-
-@pytest.mark.parametrize(
-    ("width", "told"),
-    [
-        (18, "one two three four"),
-        (17, "one two three…"),
-        (14, "one two three…"),
-        (13, "one two…"),
-        (3, "on…"),
-        (1, "…"),
-        (0, ""),
-    ],
-)
-def test_a_sentence_is_clipped_behind_a_word(width: int, told: str) -> None:
-    assert clip("one two three four", width) == told
-
-
-def test_brackets_and_quotation_marks_have_signs_of_their_own_in_ascii() -> None:
-    assert to_ascii("⟨reads data⟩ “x” it’s") == '<reads data> "x" it\'s'

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.support.screens import Paper
 from tui.looks.plot import BRAILLE, Stretch, blocks, braille, rounded_up
-from tui.timeline import ZOOMS, Timeline
+from tui.timeline import Timeline
 
 STRETCHES = st.lists(
     st.none() | st.tuples(st.floats(0, 90), st.floats(0, 10)).map(lambda pair: (pair[0], pair[0] + pair[1])),
@@ -60,19 +60,3 @@ def test_the_moment_that_is_shown_is_on_view_and_columns_stand_still(passed: int
     line.at = line.now - back
     window = line.window(columns)
     assert window.begin - 1e-3 <= line.at <= window.end + 1e-3
-
-
-def test_as_much_is_shown_as_there_is_until_somebody_zooms() -> None:
-    line, paper = timeline(seconds=10)
-    assert line.name == "1m"
-    paper.clock.now += 60
-    assert line.name == "2m", "a job that began a while ago does not stand in a corner of five minutes"
-    paper.clock.now += 140
-    assert line.name == "5m"
-    paper.clock.now += 100_000
-    assert line.name == "15m"
-    line.zoom(1)
-    assert line.name == "1h"
-    for _ in ZOOMS:
-        line.zoom(-1)
-    assert line.name == "1m"

@@ -8,15 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.piloted import screen
-from tests.support.screens import Paper
 from tests.support.tmux import Tmux
 
 WATCH = shlex.join(
     [sys.executable, "-c", "from hangtop.cli.main import main; main()", "watch", "--job", "HANGTOP_TEST=nobody"]
 )
 """Without the ranks of this machine: while another program's job hangs there, ``q`` asks once before it leaves."""
-NOBODY = "not started by a shell"
 on_terminal = pytest.mark.skipif(Tmux.missing(), reason="tmux is not installed")
 
 
@@ -57,19 +54,3 @@ def test_the_terminal_is_the_shells_until_fg(under: str, tmp_path: Path) -> None
             settings(terminal, tmp_path / "after").replace("columns 130", "columns 120").replace("rows 40", "rows 36")
             == before
         )
-
-
-@on_terminal
-def test_without_a_shell_that_would_bring_it_back_it_stays() -> None:
-    with Tmux(shlex.split(WATCH)) as terminal:
-        terminal.wait_for("1/1 node")
-        terminal.press("C-z")
-        terminal.wait_for(NOBODY)
-        terminal.press("6")
-        terminal.wait_for("● live")
-
-
-async def test_what_has_no_terminal_stays() -> None:
-    async with screen(Paper().session()) as shown:
-        await shown.press("ctrl+z")
-        assert NOBODY in shown.text()
