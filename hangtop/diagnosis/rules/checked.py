@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.collectives.vote import vote
@@ -34,9 +34,6 @@ def fingerprints(job: Job) -> Iterator[Finding]:
             if rank is not None:
                 ran.setdefault(rank, _fingerprint(event, side))
     counted = vote(ran)
-    if len(ran) < 2:
-        yield _one_side(events, ran)
-        return
     if counted is None or not counted.odd:
         return
     size_only = bool(differs) and differs <= SHAPE_ONLY
@@ -47,15 +44,6 @@ def fingerprints(job: Job) -> Iterator[Finding]:
         f"{told}; {ranks_text(counted.usual_ranks)} ran {_told(counted.usual, size_only)}",
         ranks=counted.odd_ranks, nodes=homes(job, counted.odd_ranks), evidence=lines(events),
         advice="Look for a collective behind `if rank == …`, or for shapes that depend on a rank's data.",
-    )  # fmt: skip
-
-
-def _one_side(events: Sequence[LogEvent], ran: Mapping[int, tuple[str, str, str, int | None]]) -> Finding:
-    """Torch to 1.11 says what one rank ran, and that others ran something else."""
-    told = "".join(f": rank {rank} ran {_told(value, True)}, others something else" for rank, value in ran.items())
-    return Finding(
-        "collective_mismatch", "critical", 0.6, f"ranks ran different collectives{told}",
-        evidence=lines(events), advice="Newer versions of torch name both sides; compare where each rank called it.",
     )  # fmt: skip
 
 

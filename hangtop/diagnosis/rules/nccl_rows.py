@@ -64,6 +64,7 @@ NCCL = (
     ),
     EventRow(
         event=_warned("size_mismatch", "truncated"), kind="collective_size_mismatch", weight=0.75, other=HARMLESS,
+        accuses=False,
         summary="{who} received a message of another size than expected",
         details=(": {bytes} bytes from {peer}, {expected} expected",), advice=SAME_SIZES,
     ),
@@ -153,7 +154,7 @@ GLOO = (
         "127.0.0.1 in /etc/hosts; a rank that never started does the same.",
     ),
     EventRow(
-        event=Told("gloo.size_mismatch"), kind="collective_size_mismatch", weight=0.7,
+        event=Told("gloo.size_mismatch"), kind="collective_size_mismatch", weight=0.7, accuses=False,
         summary="{who} received a message of another size than its own tensor: ranks called one collective with "
         "different sizes",
         advice="Run once with TORCH_DISTRIBUTED_DEBUG=DETAIL: it names both ranks and both shapes.",

@@ -152,6 +152,17 @@ def test_the_end_of_a_rank(bench: Bench) -> None:
     assert bench.shared.ranks == ()
 
 
+def test_a_helper_that_lives_on_is_not_the_rank_that_it_worked_for(bench: Bench) -> None:
+    bench.proc.add(50, env=rank_env(3), parent=9)
+    bench.proc.add(55, env=rank_env(3), parent=50, argv=[PYTHON, "-c", "serve()"])
+    bench.look()
+    bench.proc.remove(50)
+    bench.proc.add(55, env=rank_env(3), parent=1, argv=[PYTHON, "-c", "serve()"])
+    samples = [sample for _ in range(3) for sample in bench.look()]
+    assert [gone.pid for gone in of(samples, RankGone)] == [50]
+    assert of(samples, RankProcess) == []
+
+
 def test_one_that_nobody_has_waited_for_has_ended(bench: Bench) -> None:
     bench.proc.add(50, env=rank_env(3))
     bench.look()
