@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from hangtop.diagnosis.collectives.ras import POLLS
 from hangtop.diagnosis.failures.unheard import logs_behind
 from hangtop.diagnosis.finding import Verdict
-from hangtop.diagnosis.rules.slow_gpu import slowness_judged
+from hangtop.diagnosis.rules.slow import slowness_judged
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.waits.job_status import JobStatus, native_wanted, status_of_job
 

@@ -10,9 +10,9 @@ from hangtop.diagnosis.finding import Evidence, Finding, NextStep
 from hangtop.diagnosis.phrasing import duration, listed, of_several, ranks_on, ranks_text
 from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.tables.kinds import word_of
-from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, LONG_WORK_S, SPIN_UNREAD_S, STOOD_STILL_S
+from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, LONG_WORK_S, SPIN_UNREAD_S
 from hangtop.diagnosis.waits.job_status import JobStatus, on_its_way
-from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
+from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of, stands
 
 ENOUGH = 3
 """Ranks among which one that is unlike all others may be told."""
@@ -32,36 +32,34 @@ def job_stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Fin
     rules.
     """
     job = job_status.job
-    still = job.stood_still
-    if not job.live or still is None or still < STOOD_STILL_S or job.motion.moving:
+    if not stands(job) or job.motion.moving:
         return
-    told = [f.kind for f in found if f.severity != "info" and word_of(f.kind) in ("hung", "crashed")]
-    if told or any(f.kind == "waiting" for f in found):
+    if any(f.kind == "waiting" or (f.severity != "info" and word_of(f.kind) in ("hung", "crashed")) for f in found):
         return
     present = [one for one in job_status.present if one.process is not None and one.state != "leaving"]
     if not present or any(job_status.works(one) or one.load == "computing" for one in job_status.statuses.values()):
         return
     if any(one.state == "unseen" and one.motion.moves_data for one in present):
         return  # nobody looked into it, and it saves or reads
+    still = job.stood_still or 0.0
     if min(still, *(one.arrived for one in present)) < _due(job_status, present) or on_its_way(job, present):
         return
-    odd, why = _odd(present)
-    graph = job_status.graph
-    if not odd and graph is not None and graph.pattern == "mismatch" and not graph.tied:  # not seen for long enough yet
-        odd, why = graph.culprits, f"{'wait' if len(graph.culprits) > 1 else 'waits'} elsewhere than the others"
-    gone = job_status.of("gone")
-    if not odd and gone:  # its logs are not read to its end yet, which may tell how that came
-        odd, why = gone, f"{'is' if len(gone) == 1 else 'are'} gone"
-    groups = _groups(present)
+    odd, why = _odd(job_status, present)
     alone = present if len(present) == 1 and world_size(job) in (1, None) else []
     named = tuple(one.rank for one in odd or alone)
     accused = f"{ranks_on(named, {one.node for one in odd})}: {why}; " if odd else ""
+    gpus = [one.process for one in present if one.process is not None and one.load != "unknown"]
+    groups = _groups(present)
     yield Finding(
         "job_stalled", "critical", 0.8 if odd and odd[0].load == "idle" else 0.5,
         f"{accused}nothing has moved for {duration(still)}: {listed(groups, GROUPS_TOLD)}",
         ranks=named,
         nodes=nodes_of(odd or alone),
-        evidence=(*_proof(job_status, present), Evidence("watch", job.now, _last_step(job_status))),
+        evidence=(
+            *((load_proof(job, gpus),) if gpus else ()),
+            *(Evidence("ranks", job.now, group) for group in groups[:GROUPS_TOLD]),
+            Evidence("watch", job.now, _last_step(job_status)),
+        ),
         advice=ALONE if alone else SETTLES,
         next=(NextStep("r", "hangtop repair launch"),),
     )  # fmt: skip
@@ -70,12 +68,11 @@ def job_stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Fin
 def standing(job_status: JobStatus) -> str:
     """Where all ranks of a job are that has not moved for a while, and in which none waits for another; else empty."""
     job, present = job_status.job, job_status.present
-    still = job.stood_still or 0.0
-    if not job.live or job.motion.moving or still < STOOD_STILL_S or job_status.graph is not None:
+    if not stands(job) or job.motion.moving or job_status.graph is not None:
         return ""
     if not present or not all(one.read for one in present):
         return ""
-    return f"nothing has moved for {duration(still)}: {listed(_groups(present), GROUPS_TOLD)}"
+    return f"nothing has moved for {duration(job.stood_still or 0.0)}: {listed(_groups(present), GROUPS_TOLD)}"
 
 
 def _due(job_status: JobStatus, present: Sequence[RankStatus]) -> float:
@@ -100,8 +97,12 @@ def _rests(status: RankStatus) -> bool:
     return status.state == "unseen" and status.motion.blocked
 
 
-def _odd(present: Sequence[RankStatus]) -> tuple[Sequence[RankStatus], str]:
-    """Ranks that are unlike all others, and how: an empty GPU among full ones, a sleeper among those that spin."""
+def _odd(job_status: JobStatus, present: Sequence[RankStatus]) -> tuple[Sequence[RankStatus], str]:
+    """Ranks that are unlike all others, and how.
+
+    An empty GPU among full ones, a sleeper among those that spin, a rank that waits elsewhere but was not seen there
+    for long enough, or one that is gone and whose logs, not yet read to their end, may tell how that came.
+    """
     empty = [one for one in present if one.load == "idle"]
     full = sum(one.load == "spinning" for one in present)
     if empty and full * 2 > len(present) and len(empty) + full == len(present):
@@ -109,13 +110,15 @@ def _odd(present: Sequence[RankStatus]) -> tuple[Sequence[RankStatus], str]:
     by_manner: dict[str, list[RankStatus]] = defaultdict(list)
     for one in present:
         by_manner[_manner(one)].append(one)
-    if len(present) < ENOUGH or len(by_manner) != 2 or "" in by_manner:
-        return (), ""
-    few, most = sorted(by_manner.values(), key=len)
-    if len(few) > max(1, len(present) // 4):
-        return (), ""
-    others = of_several(_manner(most[0]).removeprefix("it "), len(most))
-    return few, f"{_manner(few[0])} while the others {others}"
+    few, *most = sorted(by_manner.values(), key=len)
+    if len(present) >= ENOUGH and len(most) == 1 and "" not in by_manner and len(few) <= max(1, len(present) // 4):
+        others = of_several(_manner(most[0][0]).removeprefix("it "), len(most[0]))
+        return few, f"{_manner(few[0])} while the others {others}"
+    graph = job_status.graph
+    if graph is not None and graph.pattern == "mismatch" and not graph.tied:
+        return graph.culprits, f"{'wait' if len(graph.culprits) > 1 else 'waits'} elsewhere than the others"
+    gone = job_status.of("gone")
+    return gone, f"{'is' if len(gone) == 1 else 'are'} gone"
 
 
 def _manner(status: RankStatus) -> str:
@@ -145,13 +148,6 @@ def _where(status: RankStatus) -> str:
         return doing.label + (f", at {doing.where}" if doing.where else "")
     manner = _manner(status).removeprefix("it ") or "alive, and nobody could look into it"
     return manner + (f", GPU {status.load}" if status.load != "unknown" else "")
-
-
-def _proof(job_status: JobStatus, present: Sequence[RankStatus]) -> Iterator[Evidence]:
-    if any(one.load != "unknown" for one in present):
-        yield load_proof(job_status.job, [one.process for one in present if one.process is not None])
-    for group in _groups(present)[:GROUPS_TOLD]:
-        yield Evidence("ranks", job_status.job.now, group)
 
 
 def _last_step(job_status: JobStatus) -> str:

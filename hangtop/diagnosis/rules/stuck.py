@@ -80,7 +80,11 @@ def waits(job_status: JobStatus) -> Iterator[Finding]:
     graph = job_status.graph
     if graph is None or graph.pattern != "held_up" or not graph.waiters or graph.held < WORTH_SAYING_S:
         return
-    members = [c for c in graph.culprits if c.state in ("working", "on_gpu") and graph.held < job_status.due(c)]
+    members = [
+        c
+        for c in graph.culprits
+        if c.state in ("working", "on_gpu", "uninterruptible") and graph.held < job_status.due(c)
+    ]
     if not members or len(members) < len(graph.culprits):
         return
     places = [_place(job_status, alike) for alike in _same_place(members).values()]

@@ -22,7 +22,7 @@ from hangtop.diagnosis.phrasing import duration, listed, size
 from hangtop.diagnosis.stacks.kernel import FILE_LOCKS, OPENS, TRACED
 from hangtop.diagnosis.stacks.states import Activity, Meaning, TargetKind, ThreadNote, Waits
 from hangtop.diagnosis.tables.thresholds import IDLE_CORES, LATE_LOOKS, SOME_CORES
-from hangtop.diagnosis.tables.wchan import call_at
+from hangtop.diagnosis.tables.wchan import call_at, sleep_at
 from hangtop.diagnosis.waits.children import ENDED, STOPPED, awaited, children_of, known_to_all
 from hangtop.diagnosis.waits.process_motion import Motion, motion
 from hangtop.diagnosis.waits.rank_status import RankStatus
@@ -69,6 +69,12 @@ def wake_set_of(status: RankStatus, waiters: Sequence[RankStatus], since: float 
         return WakeSet(WakeProgress.WORKS, "its GPU computes")
     if status.state == "on_gpu":
         return WakeSet(WakeProgress.INSIDE, "waits for its own GPU")
+    if status.state == "uninterruptible":
+        wchan = status.motion.wchan or (status.activity.wchan if status.activity is not None else "")
+        ends = sleep_at(wchan).ordinary  # as a big fsync does, on a slow disk
+        return WakeSet(
+            WakeProgress.OUTSIDE if ends else WakeProgress.INSIDE, f"state D{f' in {wchan}' if wchan else ''}"
+        )
     if status.state not in ("working", "leaving"):
         return WakeSet(WakeProgress.INSIDE, "")
     doing = status.activity

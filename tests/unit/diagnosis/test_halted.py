@@ -203,3 +203,15 @@ def test_a_look_that_was_late_says_nothing_beside_one_that_was_not() -> None:
     late = last._replace(at=last.at + 0.5, threads=[], method="none", error="timeout: py-spy did not come back")
     seen = replace(picture, stacks=(*picture.stacks, late), stack_nodes=(*picture.stack_nodes, job.home(3)))
     assert [(f.kind, f.ranks) for f in diagnose(seen).findings] == [(f.kind, f.ranks) for f in job.verdict().findings]
+
+
+@pytest.mark.parametrize(
+    ("wchan", "soon"), [("folio_wait_bit_common", "waiting"), ("request_wait_answer", "hung")], ids=["a disk", "FUSE"]
+)
+def test_a_read_that_does_not_return_is_told_at_once_beside_ranks_that_spin(wchan: str, soon: str) -> None:
+    for seconds, outcome in ((7.0, soon), (70.0, "hung")):
+        job = Sketch(span=seconds, watched=seconds, stood_still=seconds, looks=5)
+        job.ranks().at(ALL_REDUCE, state="R").pulse(cores=1.0)
+        job.ranks(2).at(READING, state="D").pulse(wchan=wchan)
+        verdict = job.verdict()
+        assert (verdict.outcome, first(verdict).ranks) == (outcome, (2,)), verdict.summary
