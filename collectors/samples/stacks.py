@@ -45,6 +45,19 @@ class QueuedPath(NamedTuple):
     """Bytes that wait to be sent for the first time."""
 
 
+class ThreadWait(NamedTuple):
+    """A thread beside the main one that runs, or sleeps in a call on a file, a connection, a child or a timer."""
+
+    thread: int
+    name: str
+    """As the kernel calls it."""
+    state: str
+    syscall: str
+    """As in :class:`StackDump`."""
+    waiting_on: str
+    """As in :class:`StackDump`."""
+
+
 RUNS = ", running"
 """How ``waiting_on`` ends where it names a process of which a thread runs, or is ready to: it may be at work on what it
 was asked."""
@@ -91,3 +104,6 @@ class StackDump(NamedTuple):
     """Its TCP connections that have more to send than they get rid of, at most the eight with the most."""
     addresses: List[str] = []  # noqa: RUF012 (never written to)
     """Its own addresses of the connections with these ``ports``, where its network is a container's, not the node's."""
+    beside: List[ThreadWait] = []  # noqa: RUF012 (never written to)
+    """Where its main thread sleeps at a futex: its other threads that do not, at most sixteen. Native ones have no
+    frames."""

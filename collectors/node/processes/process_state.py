@@ -12,6 +12,7 @@ from collectors.node import files
 from collectors.node.processes import blocked_on
 from collectors.node.processes.procfs import read_stat
 from collectors.node.processes.socket_tables import LISTEN, address, read_tables, sockets
+from collectors.samples.stacks import ThreadWait
 
 # Numbers of the calls in which a rank can be found waiting: (name, x86-64, arm64 and riscv64), from the kernel's
 # arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h. -1: the architecture has no such call.
@@ -84,6 +85,31 @@ def of(pid: int, proc: str = "/proc") -> Optional[ProcessState]:
         keeper = blocked_on.lock_holder(pid, proc)
         waiting_on += ", locked by %s" % keeper if keeper else ""
     return ProcessState(stat.state, "" if wchan == "0" else wchan, syscall, waiting_on, stat.cpu_user + stat.cpu_system)
+
+
+THREADS, NAMED = 256, 16
+"""Threads of a process that are looked at, and those that are told."""
+
+
+def beside_main(pid: int, proc: str = "/proc") -> List[ThreadWait]:
+    """Threads beside the main one that run, or sleep elsewhere than at a futex: one may bring what main waits for.
+
+    Where each sleeps is asked first: most sleep at a futex, and the call of a thread costs more to read.
+    """
+    found: List[ThreadWait] = []
+    for thread in list(files.list_folder("%s/%d/task" % (proc, pid)))[:THREADS]:
+        folder = "%s/%d/task/%s" % (proc, pid, thread)
+        if thread == str(pid) or files.read_text(folder + "/wchan").startswith("futex"):
+            continue
+        stat = parse_stat(files.read_or_none(folder + "/stat") or b"")
+        if stat is None:
+            continue
+        syscall, waiting_on = ("none", "") if stat.state == "R" else _syscall(folder, pid, proc)
+        if syscall not in ("", "futex"):
+            found.append(ThreadWait(int(thread), stat.comm, stat.state, syscall, waiting_on))
+        if len(found) == NAMED:
+            break
+    return found
 
 
 def kernel_stack(pid: int, proc: str = "/proc") -> List[str]:

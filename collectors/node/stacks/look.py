@@ -185,6 +185,7 @@ class LookUnderWay:
             process_state.kernel_stack(self.pid) if stuck else [],
             remedy,
             *(self._traffic.told() if self._traffic is not None else TrafficTold()),
+            process_state.beside_main(self.pid) if self.pid == self.rank_pid and seen.syscall == "futex" else [],
         )
 
 

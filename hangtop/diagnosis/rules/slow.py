@@ -136,9 +136,7 @@ def _works_for_all(status: RankStatus) -> bool:
     A quarter of them is enough: before and after it is as quick as the others, which waited meanwhile.
     """
     inside = sum(bool({look.kind, *look.context} & WORK_OF_MINUTES) for look in status.readings)
-    return 0 < inside * 4 >= len(status.readings) or any(
-        look.meaning is Meaning.SERVES for look in status.readings
-    )
+    return 0 < inside * 4 >= len(status.readings) or any(look.meaning is Meaning.SERVES for look in status.readings)
 
 
 def data_bound(job_status: JobStatus) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from statistics import median_low
 from typing import Literal
 
+from hangtop.diagnosis.stacks.states import Meaning
 from hangtop.diagnosis.waits.network_threads import AT_REST, ONE, none_under_way
 from hangtop.diagnosis.waits.peers import peers_awaited
 from hangtop.diagnosis.waits.points import WaitPoint, path_of, points_of
@@ -77,7 +78,8 @@ def find_waits(statuses: Mapping[int, RankStatus]) -> WaitGraph | None:
     hard = in_state(statuses, *HARD)
     working = [*in_state(statuses, "working", "leaving"), *behind]
     if hard or working:
-        return _graph("held_up", waiting, (*hard, *_least_moving(working, alone=not hard)), points_of(waiting))
+        culprits = sorted((*hard, *_least_moving(working, alone=not hard)), key=lambda one: one.rank)
+        return _graph("held_up", waiting, culprits, points_of(waiting))
     if in_state(statuses, "unseen"):
         return _graph("unclear", waiting, (), points_of(waiting))
     graph = _all_wait(waiting, points_of(waiting))
@@ -209,8 +211,8 @@ def _elsewhere_on_gpus(on_gpu: WaitPoint) -> tuple[WaitPoint, WaitPoint] | None:
     members = on_gpu.members
     parties: dict[tuple[str, ...], list[RankStatus]] = defaultdict(list)
     for one in members:
-        if not one.seen or not one.where:
-            return None
+        if not one.seen or not one.where or (one.activity and one.activity.meaning is Meaning.GPU_QUEUE_FULL):
+            return None  # any line of the program may meet a full queue
         parties[path_of(one)].append(one)
     if len(parties) != 2:
         return None

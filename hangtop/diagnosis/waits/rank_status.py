@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import Literal, NamedTuple
 
-from collectors.samples.stacks import StackDump
+from collectors.samples.stacks import StackDump, ThreadWait
 from hangtop.diagnosis.evidence.gpu_load import Load
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.stacks import activity
@@ -55,6 +55,8 @@ class RankStatus(NamedTuple):
     """Over all recent looks."""
     readings: Sequence[Activity] = NOTHING_SEEN
     """One for each look alone, oldest first."""
+    beside: Sequence[Sequence[ThreadWait]] = ()
+    """For each look, its threads beside the main one that do not sleep at a futex."""
     moves: Moves = UNWATCHED
     held: float = 0.0
     """Seconds for which it was seen in this state, at this place."""
@@ -146,8 +148,9 @@ def status_of(
             plain = [dump for dump in plain if dump.at >= doing.since]
             doing = activity(plain)
     told = by_native(doing, dumps) if doing is not None else None
+    readings = Readings(plain) if plain else NOTHING_SEEN
     found = RankStatus(
-        number, home, "unseen", process, told or doing, Readings(plain) if plain else NOTHING_SEEN,
+        number, home, "unseen", process, told or doing, readings, readings.beside,
         Moves(process, doing.since if doing and doing.looks >= LATE_LOOKS else None),
         load=load, native=told is not None, arrived=arrived,
         interpreted=Readings([dump for dump in dumps if dump.method == "native"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import overload
 
-from collectors.samples.stacks import StackDump
+from collectors.samples.stacks import StackDump, ThreadWait
 from hangtop.diagnosis.stacks import activity
 from hangtop.diagnosis.stacks.states import Activity
 
@@ -42,6 +42,11 @@ class Readings(Sequence[Activity]):
             end = self._begin[place + 1] if place + 1 < len(self._begin) else len(self._dumps)
             known = self._known[place] = activity(self._dumps[self._begin[place] : end])
         return known
+
+    @property
+    def beside(self) -> Sequence[Sequence[ThreadWait]]:
+        """For each look at the rank itself, its threads that do not sleep at a futex."""
+        return [self._dumps[place].beside for place in self._begin]
 
     @property
     def helpers(self) -> tuple[int, ...]:

@@ -12,12 +12,14 @@ its upload thread blocked in ``recv`` and no byte moving: blocked outside. No th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from enum import Enum
 from statistics import median_low
 from typing import NamedTuple
 
 from collectors.samples.ranks import Helper
+from collectors.samples.stacks import ThreadWait
 from hangtop.diagnosis.phrasing import duration, listed, size
 from hangtop.diagnosis.stacks.kernel import FILE_LOCKS, OPENS, TRACED
 from hangtop.diagnosis.stacks.states import Activity, Meaning, TargetKind, ThreadNote, Waits
@@ -35,6 +37,8 @@ NO_PARTNER = ("wait_for_partner", "fifo_open")
 """Kernel functions in which the opening of a named pipe waits for a process at its other end (fs/pipe.c, fs/fifo.c)."""
 PIPES = ("pipe_read", "pipe_write", "anon_pipe_", *NO_PARTNER)
 """Kernel functions in which a thread sleeps at a pipe, named or not."""
+_ANY_OF = frozenset({"select", "pselect6", "poll", "ppoll", "epoll_wait", "epoll_pwait", "none"})
+"""Calls that wait for any of several files, as libraries' own loops do; and a thread that runs, which its CPU tells."""
 _INSIDE_CALLS = frozenset({"futex", "read", "write", "wait4"})
 """Calls in which a child is blocked on something that the job itself has: a lock, a pipe, a child of its own."""
 _OUTSIDE_THREADS: frozenset[Waits] = frozenset({"storage", "helper", "time", "nothing", "unknown"})
@@ -85,11 +89,12 @@ def wake_set_of(status: RankStatus, waiters: Sequence[RankStatus], since: float 
         return WakeSet(WakeProgress.WORKS, works)
     if doing is None or doing.error:
         return WakeSet(WakeProgress.UNKNOWN, "" if doing is None else doing.label)
-    on = _blocked_on(doing)
+    native = native_call(status, waiters) if doing.syscall == "futex" else None
+    on = _blocked_on(doing) if native is None else f"its thread {native.name} {_in_call(native)}"
     if len(status.readings) < LATE_LOOKS or (status.process is not None and status.process.looks and not moved.span):
         return WakeSet(WakeProgress.UNKNOWN, on)
     unknown = doing.waits == "helper" and not known_to_all(status)
-    if (children_of(status) or not unknown) and _blocked_inside(status, doing, waiters):
+    if (children_of(status) or not unknown) and native is None and _blocked_inside(status, doing, waiters):
         return WakeSet(WakeProgress.INSIDE, on)
     return WakeSet(WakeProgress.UNKNOWN if unknown else WakeProgress.OUTSIDE, on)
 
@@ -146,6 +151,28 @@ def _blocked_inside(status: RankStatus, doing: Activity, waiters: Sequence[RankS
     everywhere = {one.where for waiter in waiters if waiter.activity is not None for one in waiter.activity.others}
     brings = (one for one in threads if one.role == "python" and one.where and one.where not in everywhere)
     return not any(one.waits in _OUTSIDE_THREADS for one in brings)
+
+
+def native_call(status: RankStatus, waiters: Sequence[RankStatus]) -> ThreadWait | None:
+    """A thread without frames that may bring what the main thread waits for: it was in one call in the last two looks.
+
+    Threads that most waiters have in such a call, too (a heartbeat, a listener of the library's), bring nothing.
+    """
+    if len(status.beside) < LATE_LOOKS:
+        return None
+    before, last = ({(one.thread, _call(one)): one for one in look} for look in status.beside[-LATE_LOOKS:])
+    usual = Counter(call for other in waiters if other.beside for call in set(map(_call, other.beside[-1])))
+    stays = (one for key, one in last.items() if key in before and usual[key[1]] * 2 <= len(waiters))
+    return next((one for one in stays if one.syscall not in _ANY_OF), None)
+
+
+def _in_call(thread: ThreadWait) -> str:
+    return f"is in {thread.syscall}" + (f" on {thread.waiting_on}" if thread.waiting_on else "")
+
+
+def _call(thread: ThreadWait) -> tuple[str, str]:
+    """The system call of a thread, and the class of what it is on: ``recvfrom``, ``tcp``."""
+    return thread.syscall, "file" if thread.waiting_on.startswith("/") else thread.waiting_on.partition(" ")[0]
 
 
 def _child_inside(child: Helper) -> bool:

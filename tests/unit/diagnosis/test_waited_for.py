@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from collectors.samples.ranks import Helper, RankPulse
+from collectors.samples.stacks import ThreadWait
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Look
 from hangtop.diagnosis.verdict.verdict import diagnose
@@ -177,3 +178,25 @@ def test_a_rank_whose_own_gpu_computes_is_waited_for() -> None:
     verdict = job.verdict()
     assert (verdict.outcome, first(verdict).ranks) == ("waiting", (WHO,)), verdict.summary
     assert "its GPU computes" in verdict.summary
+
+
+FETCHES = ThreadWait(5001, "fetcher", "S", "recvfrom", "tcp 10.0.0.9:443")
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "soon"),
+    [((FETCHES,), (), "waiting"), ((FETCHES,), (FETCHES,), "hung"), ((), (), "hung")],
+    ids=["its thread alone asks a service", "so do those of the others", "no thread asks anything"],
+)
+def test_a_native_thread_that_asks_a_service_is_no_lock_of_the_main_one(
+    own: tuple[ThreadWait, ...], others: tuple[ThreadWait, ...], soon: str
+) -> None:
+    for seconds, outcome in ((7.0, soon), (70.0, "hung")):
+        job = Sketch(span=seconds, watched=seconds, stood_still=seconds, looks=5)
+        job.ranks().at(ALL_REDUCE)
+        job.ranks(WHO).at(LOCK, syscall="futex")
+        made = job.job()
+        dumps = [dump._replace(beside=list(own if dump.rank_pid == 1000 + WHO else others)) for dump in made.stacks]
+        verdict = diagnose(replace(made, stacks=tuple(dumps)))
+        assert (verdict.outcome, first(verdict).ranks) == (outcome, (WHO,)), verdict.summary
+        assert ("its thread fetcher is in recvfrom on tcp 10.0.0.9:443" in verdict.summary) is (soon == "waiting")

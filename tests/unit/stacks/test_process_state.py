@@ -12,6 +12,8 @@ import pytest
 from collectors.node.processes import capabilities, process_state
 from collectors.node.stacks import look
 
+X86 = os.uname().machine == "x86_64"
+
 
 def make_process(folder: Path, *, stat: str, **others: str) -> Path:
     process = folder / "7"
@@ -151,3 +153,26 @@ def test_a_wait_that_a_look_broke_off_is_called_what_it_is(tmp_path: Path, wchan
     seen = process_state.of(7, str(tmp_path))
     assert seen is not None
     assert (seen.syscall, seen.waiting_on) == (call, "")
+
+
+def test_threads_that_do_not_sleep_at_a_futex_are_told(tmp_path: Path) -> None:
+    """The main thread waits at a futex for one of its threads, which reads from a service: no lock is to blame."""
+    process = make_process(tmp_path, stat=STAT)
+    threads = {
+        7: ("S", "futex_do_wait", "202 0x1"),
+        8: ("S", "futex_do_wait", "202 0x1"),
+        9: ("S", "unix_stream_read_generic", "0 0x3 0x7f"),
+        10: ("R", "0", "running"),
+    }
+    for number, (state, wchan, syscall) in threads.items():
+        folder = process / "task" / str(number)
+        (folder / "fd").mkdir(parents=True)
+        (folder / "stat").write_text(STAT.replace("7 (py) thon) S", f"{number} (loader) {state}"))
+        (folder / "wchan").write_text(wchan)
+        (folder / "syscall").write_text(syscall + "\n")
+        (folder / "fd" / "3").symlink_to("/data/shard-7")
+    told = process_state.beside_main(7, str(tmp_path))
+    assert sorted(told) == [
+        (9, "loader", "S", process_state.call_names(os.uname().machine)[0], "/data/shard-7" if X86 else ""),
+        (10, "loader", "R", "none", ""),
+    ]
