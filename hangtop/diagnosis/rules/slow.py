@@ -33,7 +33,7 @@ ONE_WAIT_S, ONE_WAIT_SHARE = 5.0, 0.5
 WORK_OF_MINUTES = frozenset({"compile", "evaluation", "checkpoint"})
 """Work that may take minutes in one call in which no frame is seen to move."""
 STARVED_SHARE = 50
-"""Ours: per cent of its time for which a rank waits for a CPU, of a node with much more to do than it can."""
+"""Ours: per cent of its time for which a rank waits for a CPU, where a node has much more to do than it can."""
 PAUSE_SLACK_S = 0.5
 """Ours: by so much a look and the signs by which a pause is known may be apart, as of one that a watch began within."""
 A_STEP_S = 60.0
@@ -242,8 +242,7 @@ def _stands_still(job_status: JobStatus) -> bool:
 def _straggling_gpu(job_status: JobStatus) -> Iterator[Finding]:
     """Where all ranks wait for their own GPUs in each look, as over NCCL, stacks do not tell one from the other.
 
-    Needs utilisation and power of one GPU a rank over :data:`STEPS` steps; who evaluates, saves or compiles is left
-    out.
+    Needs utilisation and power of one GPU a rank over :data:`STEPS` steps; a rank that evaluates or saves is left out.
     """
     job = job_status.job
     if not job.motion.moving or job_status.hung:
@@ -293,8 +292,7 @@ def _late(job_status: JobStatus, shares: Mapping[int, LoadShares]) -> list[int]:
         return []
     if median(share.spinning for rank, share in shares.items() if rank not in late) < OTHERS_SPIN_SHARE:
         return []
-    statuses = [job_status.statuses.get(rank) for rank in late]
-    return [] if any(one is None or _works_for_all(one) for one in statuses) else late
+    return [] if any(_works_for_all(job_status.statuses[rank]) for rank in late) else late
 
 
 def _at_most(times: int, looks: int, share: float) -> float:
