@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from typing import Literal, NamedTuple
@@ -39,17 +38,6 @@ LAST = 8
 Load = Literal["computing", "spinning", "idle", "mixed", "unknown"]
 """``spinning``: full at little, steady power in every look; ``idle``: empty in every look; ``mixed``: now this, now
 that; ``unknown``: fewer than two looks, no GPU known for this rank, or no figure of its power."""
-Shape = Literal["all_spin", "one_idle", "all_idle", "working", "mixed"]
-"""``all_spin``: all at full utilisation and low flat power, as NCCL's kernels are that wait; ``one_idle``: that, but
-for a few at 0 %; ``all_idle``: all at 0 %, everybody is on the CPU; ``working``: power as under load."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
-    """The shape, and the observation as evidence."""
-
-    shape: Shape
-    evidence: Evidence
 
 
 class LoadShares(NamedTuple):
@@ -60,31 +48,12 @@ class LoadShares(NamedTuple):
 
 
 def gpu_loads(job: Job) -> Mapping[int, Load]:
-    """What the GPUs of each living rank do, by rank; worked out once for a picture."""
-    return job.once(_loads)
+    """What the GPUs of each living rank do, by rank; worked out once for a picture.
 
-
-def lately(job: Job) -> Mapping[int, Load]:
-    """The same, where a GPU that still computes now and then, though the job stands still, is one that computes.
-
-    Its rank evaluates, or searches, in batches, while the others wait for it. What was launched before the job came to
-    stand is done by the middle of that time.
+    A GPU that still computes now and then, though the job stands still, is one that computes: its rank evaluates, or
+    searches, in batches, while the others wait for it. What was launched before is done by the middle of that time.
     """
-    loads, still = gpu_loads(job), job.stood_still or 0.0
-    if not job.live or still < STOOD_STILL_S or "mixed" not in loads.values():
-        return loads
-    since = job.now - still / 2
-    return {
-        rank.rank: "computing" if loads[rank.rank] == "mixed" and _computed(job, rank, since) else loads[rank.rank]
-        for rank in job.ranks
-        if rank.rank in loads and rank.gone_at is None
-    }
-
-
-def _computed(job: Job, rank: Rank, since: float) -> bool:
-    """Whether a look at its GPUs since then met one that computes."""
-    looks = ((gpu, look) for gpu in gpus_of(job, rank) for look in list(gpu.looks)[-LAST:])
-    return any(look.at >= since and _of_look(gpu, look) == "computing" for gpu, look in looks)
+    return job.once(_loads)
 
 
 def gpus_of(job: Job, rank: Rank) -> tuple[Gpu, ...]:
@@ -101,20 +70,6 @@ def gpus_of(job: Job, rank: Rank) -> tuple[Gpu, ...]:
         index = given_gpu(rank.process)
         wanted = () if index is None else (index,)
     return tuple(gpu for gpu in node.gpus if gpu.index in wanted)
-
-
-def fingerprint(job: Job, ranks: Collection[int] | None = None) -> Fingerprint | None:
-    """Look at the GPUs of ``ranks`` (of all ranks); None where not all are known over several looks."""
-    loads = gpu_loads(job)
-    wanted = None if ranks is None else frozenset(ranks)
-    owners = [rank for rank in job.ranks if rank.gone_at is None and (wanted is None or rank.rank in wanted)]
-    by_load: dict[Load, list[int]] = defaultdict(list)
-    for owner in owners:
-        by_load[loads.get(owner.rank, "unknown")].append(owner.rank)
-    if not by_load or "unknown" in by_load:
-        return None
-    shape = _shape(by_load, len(owners))
-    return Fingerprint(shape, load_proof(job, owners))
 
 
 def load_proof(job: Job, owners: Sequence[Rank]) -> Evidence:
@@ -143,12 +98,21 @@ def _loads(job: Job) -> Mapping[int, Load]:
     owners = [rank for rank in job.ranks if rank.gone_at is None]
     newest_only = job.live and bool(job.motion.moving) and not job.stacks
     apart = len(owners) // FEW | 1
+    still = job.stood_still or 0.0
+    since = job.now - still / 2 if job.live and still >= STOOD_STILL_S else float("inf")
     found: dict[int, Load] = {}
     for place, owner in enumerate(owners):
         gpus = gpus_of(job, owner)
         if gpus:
-            found[owner.rank] = _together([_load(gpu, newest_only=newest_only or bool(place % apart)) for gpu in gpus])
+            load = _together([_load(gpu, newest_only=newest_only or bool(place % apart)) for gpu in gpus])
+            found[owner.rank] = "computing" if load == "mixed" and _computed(gpus, since) else load
     return found
+
+
+def _computed(gpus: Sequence[Gpu], since: float) -> bool:
+    """Whether a look at these GPUs since then met one that computes."""
+    looks = ((gpu, look) for gpu in gpus for look in list(gpu.looks)[-LAST:])
+    return any(look.at >= since and _of_look(gpu, look) == "computing" for gpu, look in looks)
 
 
 def load_shares(job: Job, span: float) -> dict[int, LoadShares]:
@@ -253,14 +217,3 @@ def _flat(gpu: Gpu, looks: Sequence[Look[GpuSample]]) -> bool:
     limit = gpu.facts.power_limit if gpu.facts else None
     watts = [look.value.power for look in looks if look.value.power is not None]
     return not limit or not watts or max(watts) - min(watts) <= FLAT_POWER_SHARE * limit
-
-
-def _shape(by_load: Mapping[Load, list[int]], total: int) -> Shape:
-    spinning, idle = len(by_load.get("spinning", ())), len(by_load.get("idle", ()))
-    if spinning == total:
-        return "all_spin"
-    if idle == total:
-        return "all_idle"
-    if spinning + idle == total and idle * 2 < total:
-        return "one_idle"
-    return "working" if len(by_load.get("computing", ())) == total else "mixed"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hangtop.diagnosis.evidence.gpu_load import fingerprint
+from hangtop.diagnosis.evidence.gpu_load import load_proof
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep, next_step
 from hangtop.diagnosis.phrasing import count, listed, rank_text, ranks_text, who_wait
 from hangtop.diagnosis.rules.stuck import COMING_UP, NOT_LAUNCHED, WHOLE_START
@@ -74,8 +74,8 @@ def deadlock(job_status: JobStatus) -> Iterator[Finding]:
     graph = job_status.graph
     if graph is None or graph.pattern != "deadlock" or not job_status.hung:
         return
-    load = fingerprint(job_status.job, [culprit.rank for culprit in graph.culprits])
-    if load is not None and load.shape in ("working", "mixed"):
+    loads = {culprit.load for culprit in graph.culprits}
+    if "unknown" not in loads and not loads <= {"spinning", "idle"}:
         return
     steps = []
     for culprit in graph.culprits:
@@ -115,14 +115,15 @@ def stalled(job_status: JobStatus) -> Iterator[Finding]:
     apart = none_under_way(members)
     both = apart is None and two_under_way(members)
     odd = "no rank is odd" if apart is None else f"{rank_text(apart.rank)} alone has nothing under way in the network"
-    load = fingerprint(job_status.job, set(ranks))
+    owners = [member.process for member in members if member.process is not None]
+    gpus = (load_proof(job_status.job, owners),) if all(member.load != "unknown" for member in members) else ()
     yield Finding(
         "collective_stalled", "critical", 0.55 if open_ended else 0.7,
         f"{group} wait {what} and none gets through; {odd}{', each has two operations under way' * both}{waiting}",
         ranks=ranks,
         nodes=nodes_of(members),
         evidence=(
-            *_stacks(members[:2]), *waiters_of(graph), *((load.evidence,) if load else ()),
+            *_stacks(members[:2]), *waiters_of(graph), *gpus,
             *((threads_of(job_status, members, apart or members[0]),) if apart or both else ()),
             watch_of(graph, _looks(graph)),
         ),
@@ -136,8 +137,7 @@ def _stands(job_status: JobStatus, graph: WaitGraph) -> bool:
     """Ranks that spin are seen to stand still by their GPUs, which are full at little and even power."""
     if job_status.job.motion.moving:
         return False
-    load = None if graph.frozen else fingerprint(job_status.job, {s.rank for s in (*graph.culprits, *graph.waiters)})
-    return graph.frozen or (load is not None and load.shape == "all_spin")
+    return graph.frozen or all(one.load == "spinning" for one in (*graph.culprits, *graph.waiters))
 
 
 def _stacks(statuses: Sequence[RankStatus]) -> tuple[Evidence, ...]:

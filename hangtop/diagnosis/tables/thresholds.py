@@ -28,8 +28,6 @@ PREEMPTED_PER_S = 3.0
 """Ours: who sleeps, or looks at a flag ten times a second, is taken off a CPU once in many seconds at the most."""
 STILL_SWITCHES_PER_S = 3.0
 """Ours: Python's queues poll every 5 s and a store every second; a training loop switches far oftener."""
-SELDOM_ASLEEP_PER_S = 6.0
-"""Ours: a look of ours makes six switches at the most of a thread that spins, and two looks are seconds apart."""
 QUIET_SWITCHES_PER_S = 0.05
 """Ours: the main thread of a rank that waits in gloo does not switch once in minutes; moving, once a collective."""
 WORK_BYTES_PER_S = 65536.0
@@ -41,8 +39,6 @@ LATE_LOOKS = 2
 """Looks that a state must persist over before it means anything (rule of evidence 3)."""
 TRACED_S = 3.0
 """Ours: a look at stacks holds a process for milliseconds, or seconds on a loaded machine; a debugger stays."""
-LOOKED_S, UNKNOWN_TRACER_S = 60.0, 10.0
-"""The same for a tracer that reads stacks by its name, and for one whose name no look has told."""
 UNINTERRUPTIBLE_S = 2.0
 """Ours: ordinary disk reads leave state D within milliseconds; a healthy node under write-back within a second."""
 
@@ -51,9 +47,6 @@ UNINTERRUPTIBLE_S = 2.0
 LOOKS_SLACK_S = 1.0
 LOOKS_SLACK_SHARE = 0.25
 """Ours: looks lie within the watch; a short watch loses up to a quarter at its ends, a long one a second."""
-SLEPT_SEEN_SHARE = 0.45
-"""Ours: of the patience, for which a wait must have been seen where the kernel says that who is waited for has slept
-without a break for the whole of it: from two looks of the cheap signals on, in a short watch."""
 STOOD_STILL_S = 3.0
 """Ours: a pause shorter than this belongs to the rhythm of a job."""
 LONG_WORK_S = 60.0
@@ -64,9 +57,6 @@ START_LONGEST_S = 120.0
 LONG_WAIT_S = 300.0
 SPIN_UNREAD_S = 20.0
 """Ours: a job whose ranks burn CPU where nobody can look may compute in one call; longer than that seldom."""
-OWN_WORK_S = 20.0
-"""Ours: a step of a model that computes on the CPU may take so long; code of one rank's own that computes within one
-call for longer, while all others wait, is unlike them. Whether it is a loop without end nothing tells from outside."""
 WORTH_SAYING_S = 2.0
 """Ours: a wait shorter than this is not even mentioned."""
 STRAGGLER_LOOKS = 4

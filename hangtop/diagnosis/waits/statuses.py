@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.evidence.gpu_load import lately
+from hangtop.diagnosis.evidence.gpu_load import gpu_loads
 from hangtop.diagnosis.job import Job, Node, Rank
 from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.stacks.states import Activity
@@ -33,7 +33,7 @@ def statuses_of(job: Job) -> Mapping[int, RankStatus]:
     world = world_size(job)
     if world is not None and job.live and processes and not job.unnumbered:  # any of these may be one that is missing
         numbers |= set(range(world))
-    resisting, loads = _resisting(dumps), lately(job)
+    resisting, loads = _resisting(dumps), gpu_loads(job)
     statuses = {}
     for number in sorted(numbers):
         node, own = dumps.get(number, ("", []))

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from hangtop.diagnosis.tables.thresholds import LONG_WORK_S, OWN_WORK_S
 from hangtop.session.watching.watched import WatchedSession
 
-LOOKS = (0.0, 2.0, 10.0, 30.0)
-"""Seconds from the first look at a wait to each: the second confirms it, the later ones tell whether it moves."""
-CLOSELY = (0.0, 2.0, 3.0, 4.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0)
-"""The same where a rank is waited for that may be at work: whether it gets on only several looks tell, and once it is
-through and waits elsewhere, an old one says that it works."""
-THEN_EVERY, THEN_CLOSELY = 60.0, 15.0
-"""Seconds from each later look to the next, and where somebody may be at work."""
-RIPE = (OWN_WORK_S + 1.0, LONG_WORK_S + 1.0)
-"""Seconds of a wait after which work of one rank's own, for which the others wait, is too long to be work: only a look
-tells that it still lasts, and none may be due."""
-CLOSE = 3.0
-"""Seconds after a look for which it does for that as well."""
+LOOKS = (0.0, 1.0, 2.0, 4.0, 7.0, 10.0, 15.0, 20.0, 25.0, 30.0)
+"""Seconds from the first look at a wait to each: the first ones measure who makes progress, the later ones tell whether
+it still does. Of a job with more than :data:`SAMPLED_RANKS` ranks ..."""
+LOOKS_OF_MANY = (0.0, 2.0, 10.0, 30.0)
+"""... fewer."""
+THEN_EVERY, THEN_EVERY_OF_MANY = 15.0, 60.0
+"""Seconds from each later look to the next."""
 BACK = 8.0
 """Seconds after a look from which on one is due as soon as a node whose ranks could not be looked at answers: nodes
 that come and go must not make a look at all others each time."""
@@ -52,11 +46,7 @@ class LookTimes:
         self._session = session
         self.looked = 0
         """Looks at the present wait; 0 while the job moves."""
-        self.closely = False
-        """Somebody is waited for who may be at work."""
         self._first_look_at = self._looked_at = self._regular_at = 0.0
-        self._ripened = 0
-        """How many of :data:`RIPE` the present wait has come to."""
         self._sample_at = self._sampled_at = 0.0
         self._samples = self._quick = 0
         """Looks at a job that moves, and how many of them since its steps became long."""
@@ -79,18 +69,16 @@ class LookTimes:
         now = session.now()
         if self.looked == 0:
             self._first_look_at = now
-        ripe = sum(self.waits(seconds) for seconds in RIPE if seconds > session.alarm_after)
-        ripens, self._ripened = self.looked > 0 and ripe > self._ripened, ripe
-        closely = self.closely and len(session.living()) <= SAMPLED_RANKS
-        looks = CLOSELY if closely else LOOKS
+        many = len(session.living()) > SAMPLED_RANKS
+        looks = LOOKS_OF_MANY if many else LOOKS
         if self.looked < len(looks):
             due = self._first_look_at + looks[self.looked]
         else:
-            due = self._regular_at + (THEN_CLOSELY if closely else THEN_EVERY)
+            due = self._regular_at + (THEN_EVERY_OF_MANY if many else THEN_EVERY)
         if now >= due:
             self.looked += 1
             self._regular_at = now
-        elif (not ripens or now - self._looked_at < CLOSE) and not self._came_back(now):
+        elif not self._came_back(now):
             return False
         self._looked_at = now
         return True

@@ -201,7 +201,6 @@ class Watcher:
             why = f"the diagnosis failed: {type(error).__name__}: {error}"
             verdict = Verdict("unknown", why, unknown=(Unknown("diagnosis", (), why),))
         verdict = session.publish(verdict)
-        self._times.closely = any(finding.kind == "waiting" for finding in verdict.findings)
         self._think_at = time.monotonic() + min(LONGEST_PAUSE, max(LEAST_PAUSE, DUTY * self._cost))
         return verdict
 

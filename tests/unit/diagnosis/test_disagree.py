@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import (
     ALL_REDUCE,
@@ -21,7 +20,6 @@ from tests.support.jobs import (
     gpu,
     kinds,
 )
-from tests.support.stacks import thread
 
 _TORCH = "/venv/lib/python3.11/point-packages/torch"
 SPINNING = {"utilization": 100, "power": 110.0}
@@ -38,13 +36,6 @@ def test_one_rank_waits_elsewhere() -> None:
         assert "barrier" in found.summary
         assert "end_of_epoch (loop.py:77)" in found.summary
         assert "backward" in found.summary
-
-
-def test_minority_of_eight() -> None:
-    job = Sketch(world=8)
-    job.ranks().at(ALL_REDUCE)
-    job.ranks(0, 4).at(c10d("broadcast", "sync sync.py:3"))
-    assert first(job.verdict()).ranks == (0, 4)
 
 
 def test_two_against_two_names_both_and_is_less_sure() -> None:
@@ -88,16 +79,6 @@ def test_a_pair_stuck_in_one_operation() -> None:
     found = first(job.verdict())
     assert (found.kind, found.ranks) == ("collective_stalled", (2, 3))
     assert "6 others wait for them" in found.summary
-
-
-def test_tensor_parallel_by_its_callers() -> None:
-    """No arguments in the dump: Megatron's own function says which group it is."""
-    job = Sketch(world=8)
-    job.ranks().at(BACKWARD)
-    mappings = "/venv/lib/python3.11/point-packages/megatron/core/tensor_parallel/mappings.py"
-    job.ranks(6).at(c10d("all_reduce", f"_reduce {mappings}:30", "forward layer.py:3"))
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("collective_mismatch", (6,))
 
 
 def test_all_at_the_same_operation() -> None:
@@ -145,30 +126,11 @@ def test_both_receive_first() -> None:
     assert kinds(job.verdict()) == ["p2p_deadlock"]
 
 
-def test_no_circle_while_gpus_compute() -> None:
-    """The bubble of a pipeline: stages wait for one another, and the GPUs are at work."""
-    for row, expected in (({"utilization": 99, "power": 650.0}, False), (SPINNING, True)):
-        job = Sketch()
-        for rank in range(4):
-            job.ranks(rank).at(c10d("recv", "pass_on ring.py:9"), arguments={"src": str((rank - 1) % 4)})
-        for name, ranks in (("node1", (0, 1)), ("node2", (2, 3))):
-            job.node(name, gpus=tuple(gpu(i, [row] * 5, pids=[1000 + rank]) for i, rank in enumerate(ranks)))
-        assert ("p2p_deadlock" in kinds(job.verdict())) == expected
-
-
 def test_a_ring_of_receives() -> None:
     job = Sketch()
     for rank in range(4):
         job.ranks(rank).at(c10d("recv", "pass_on ring.py:9"), arguments={"src": str((rank - 1) % 4)})
     assert first(job.verdict()).ranks == (0, 1, 2, 3)
-
-
-def test_both_receive_and_the_peers_are_unknown() -> None:
-    job = Sketch()
-    job.ranks(0, 1).at(BACKWARD)
-    job.ranks(2, 3).at(c10d("recv", "swap halo.py:9"))
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("collective_mismatch", (2, 3)), "a circle needs peers that are known"
 
 
 @pytest.mark.parametrize(("away", "named"), [((1, 3), (0, 1, 2, 3)), ((1, 2, 3), (0,))])
@@ -214,15 +176,6 @@ def test_a_send_that_meets_its_receive_is_no_circle() -> None:
     assert "p2p_deadlock" not in kinds(job.verdict())
 
 
-def test_a_receive_from_one_who_is_stuck_is_no_circle() -> None:
-    job = Sketch()
-    job.ranks(0, 1).at(BACKWARD)
-    job.ranks(2).at(c10d("recv", "swap halo.py:9"), arguments={"src": "3"})
-    job.ranks(3).at(["spill cache.py:8", "main run.py:2"])
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("rank_stuck_in_code", (3,))
-
-
 def test_moving_ranks_at_different_operations_are_healthy() -> None:
     job = Sketch()
     job.ranks(0, 1, 2).at(BACKWARD, ALL_REDUCE).pulse(switches=30, cores=0.3)
@@ -237,47 +190,3 @@ def test_one_that_went_on_to_the_whole_job_is_odd_among_those_that_wait_in_group
     job.ranks(1).at(c10d("barrier", "checkpoint_step train.py:30"), arguments={"group_given": "no"})
     found = first(job.verdict())
     assert (found.kind, found.ranks) == ("collective_mismatch", (1,))
-
-
-def with_a_thread(job: Sketch, innermost: str, ranks: tuple[int, ...]) -> Job:
-    """The same ranks; some have a thread of a pool beside their main one, which runs a library's code alone."""
-    pool = ["run /usr/lib/python3.11/concurrent/futures/thread.py:58", "_bootstrap /usr/lib/python3.11/threading.py:1"]
-    stack = [innermost, f"save {_TORCH}/distributed/checkpoint/state_dict_saver.py:196", *pool]
-    made = job.job()
-    dumps = [
-        dump._replace(threads=[*dump.threads, thread(*stack, name=f"Saver_{dump.pid}", tid=1)])
-        if made.stack_ranks[node, dump.pid] in ranks
-        else dump
-        for node, dump in zip(made.stack_nodes, made.stacks, strict=True)
-    ]
-    return replace(made, stacks=tuple(dumps))
-
-
-@pytest.mark.parametrize(
-    ("innermost", "ranks"),
-    [
-        ("wait /usr/lib/python3.11/threading.py:331", (0, 1, 2, 3)),  # waits for work
-        (c10d("gather_object")[0], (0, 1)),  # the others' threads are done: this is what it should be
-    ],
-)
-def test_a_thread_that_is_in_no_collective_on_every_rank_is_no_mismatch(innermost: str, ranks: tuple[int, ...]) -> None:
-    job = Sketch(stood_still=40.0)
-    job.ranks().at(ALL_REDUCE)
-    assert first(diagnose(with_a_thread(job, innermost, ranks))).kind == "collective_stalled"
-
-
-def _at_root(job: Sketch, *ranks: int, op: str = "broadcast_object_list", **arguments: str) -> None:
-    job.ranks(*ranks).at(c10d(op, "share sync.py:3"), arguments=arguments)
-
-
-def test_roots_of_groups_differ() -> None:
-    """Each group has a first rank of its own, and where one rank's argument was not read nothing is known of it."""
-    job = Sketch()
-    _at_root(job, 0, 1, 3, group_given="yes", src="0")
-    _at_root(job, 2, group_given="yes", src="2")
-    assert first(job.verdict()).kind == "collective_stalled"
-    _at_root(job, 0, 1, 3, group_given="no", src="0")
-    _at_root(job, 2, group_given="no")
-    assert first(job.verdict()).kind == "collective_stalled"
-    _at_root(job, 0, 1, 2, 3, group_given="no", src="0")
-    assert first(job.verdict()).kind == "collective_stalled"

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from hangtop.diagnosis.job import Look
-from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import ALL_REDUCE, BACKWARD, COMPUTING, READING, Sketch, alarms, first, kinds
-from tests.support.made import pulse
 
 
 def test_stopped() -> None:
@@ -47,16 +42,6 @@ def test_what_reads_stacks_may_take_seconds_on_a_loaded_machine(tracer: str, sec
     assert ("rank_stopped" in kinds(job.verdict())) is told
 
 
-@pytest.mark.parametrize(("state", "told"), [("t", []), ("T", ["rank_stopped"])])
-def test_somebody_elses_looks_are_no_stop(state: str, told: list[str]) -> None:
-    """Two of them, a second apart, hold the same rank at the moments at which it is looked at."""
-    job = Sketch()
-    job.span = 1.0
-    job.ranks(0, 1, 2).at(ALL_REDUCE)
-    job.ranks(3).at(READING, state=state)
-    assert alarms(job.verdict()) == told
-
-
 @pytest.mark.parametrize(
     ("state", "wchan"), [("D", "__refrigerator"), ("S", "do_freezer_trap"), ("S", "do_freezer_trap.isra.0")]
 )
@@ -70,26 +55,6 @@ def test_frozen_by_a_control_group(state: str, wchan: str) -> None:
     assert "is frozen by its control group and holds up 3 others" in found.summary
     assert "/proc/1003/cgroup" in found.advice
     assert not found.next, "no signal thaws it"
-
-
-@pytest.mark.parametrize(("ago", "switches", "told"), [(5, 0, True), (2, 0, False), (5, 8, False)])
-def test_one_that_moved_until_it_was_stopped_is_stopped(ago: int, switches: int, told: bool) -> None:
-    """What it did before that was watched, too, says nothing; a single look at its stack fell into the stop."""
-    job = Sketch()
-    job.ranks(0, 1, 2).at(ALL_REDUCE)
-    job.ranks(3).at(READING, state="T")
-    made = job.job()
-    looks, count = [], 1000
-    for second in range(20, -1, -1):
-        count += switches if second < ago else 10
-        looks.append(
-            Look(made.now - second, pulse(1003, state="T" if second <= ago else "S", voluntary_switches=count))
-        )
-    ranks = tuple(replace(rank, looks=tuple(looks)) if rank.rank == 3 else rank for rank in made.ranks)
-    newest = max(dump.at for dump in made.stacks)
-    stacks = tuple(dump for dump in made.stacks if dump.rank_pid != 1003 or dump.at == newest)
-    verdict = diagnose(replace(made, ranks=ranks, stacks=stacks))
-    assert ("rank_stopped" in kinds(verdict)) is told
 
 
 def test_a_stop_that_one_look_saw_is_none() -> None:
@@ -137,13 +102,6 @@ def test_a_local_disk_is_waited_for() -> None:
     assert first(job.verdict()).kind == "rank_uninterruptible"
 
 
-def test_reading_a_disk_between_looks_is_no_hang() -> None:
-    job = Sketch()
-    job.ranks(0, 2, 3).at(BACKWARD, COMPUTING).pulse(switches=20)
-    job.ranks(1).at(READING, COMPUTING, state="D").pulse(switches=50, wchan="io_schedule")
-    assert "rank_uninterruptible" not in kinds(job.verdict())
-
-
 def test_the_one_that_refuses() -> None:
     job = Sketch()
     job.ranks(0, 1, 2).at(ALL_REDUCE)
@@ -172,19 +130,6 @@ def test_one_node_refuses_as_a_whole() -> None:
     assert job.verdict().unknown
 
 
-def test_of_one_whom_every_look_met_held_by_another_look_nothing_is_known() -> None:
-    """Two hangtops look at a rank at the same moments: that it is blocked on the other one says nothing of the job."""
-    sketch = Sketch(watched=9.0, span=9.0, stood_still=9.0, patience=4.0)
-    sketch.ranks(0, 1, 2).at(ALL_REDUCE)
-    sketch.ranks(3).at(READING, state="t", waiting_on="python3 (pid 77)")
-    made = sketch.job()
-    runs = tuple(look._replace(value=look.value._replace(state="S")) for look in made.ranks[3].looks)
-    job = replace(made, ranks=(*made.ranks[:3], replace(made.ranks[3], looks=runs)))
-    assert alarms(diagnose(job)) == []
-    free = sketch.ranks(3).at(READING).sketch.job()
-    assert alarms(diagnose(free)) == ["rank_stuck_in_data"]
-
-
 @pytest.mark.parametrize(("state", "told"), [("R", False), ("D", True), ("S", True)])
 def test_who_runs_and_was_not_read_in_time_refuses_no_look(state: str, told: bool) -> None:
     """On a full node a look at a rank that computed in a library did not come back: it was told as uninterruptible."""
@@ -192,17 +137,6 @@ def test_who_runs_and_was_not_read_in_time_refuses_no_look(state: str, told: boo
     job.ranks(0, 1, 2).at(ALL_REDUCE)
     job.ranks(3).at(COMPUTING, state=state).unread("timeout: py-spy did not come back (nonblocking)")
     assert ("rank_uninterruptible" in kinds(job.verdict())) is told
-
-
-def test_a_look_that_was_late_says_nothing_beside_one_that_was_not() -> None:
-    job = Sketch(watched=30.0, span=12.0, stood_still=12.0)
-    job.ranks(0, 1, 2).at(ALL_REDUCE)
-    job.ranks(3).at(COMPUTING, state="R")
-    picture = job.job()
-    last = [dump for dump in picture.stacks if dump.pid == 1003][-1]
-    late = last._replace(at=last.at + 0.5, threads=[], method="none", error="timeout: py-spy did not come back")
-    seen = replace(picture, stacks=(*picture.stacks, late), stack_nodes=(*picture.stack_nodes, job.home(3)))
-    assert [(f.kind, f.ranks) for f in diagnose(seen).findings] == [(f.kind, f.ranks) for f in job.verdict().findings]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import JobMotion
 from hangtop.diagnosis.verdict.verdict import diagnose
-from tests.support.jobs import MOVING, Sketch, alarms, first, kinds
+from tests.support.jobs import MOVING, Sketch, first, kinds
 
 JAX = "/venv/lib/python3.11/site-packages/jax/_src"
 READS_LOSS = [
@@ -80,21 +80,6 @@ def test_who_may_live_on_a_node_that_does_not_answer_is_not_called_killed() -> N
     job = killed()
     job.node("node1", link="connecting")
     assert "rank_killed" not in kinds(verdict(job))
-
-
-def test_a_healthy_job_whose_results_take_long_is_not_accused() -> None:
-    job = three()
-    job.ranks().at(READS_LOSS).pulse(cores=0.02, switches=6.0)
-    job.motion, job.stood_still = MOVING, 0.0
-    assert alarms(job.verdict()) == []
-
-
-@pytest.mark.parametrize("cores", [0.02, 0.7])
-def test_a_slow_rank_that_wakes_as_the_others_do_takes_steps(cores: float) -> None:
-    """Steps of 0.4 s: those who wait for it wake as often as a wait that polls, and it is met at one line."""
-    job = three()
-    job.ranks(2).at(["augment_again train.py:92", "main train.py:39"]).pulse(cores=cores, switches=5.0)
-    assert "rank_stuck_in_code" not in kinds(job.verdict())
 
 
 COMPILES = [

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from hangtop.diagnosis.job import JobMotion
-from hangtop.diagnosis.verdict.verdict import diagnose
 from hangtop.diagnosis.waits.job_status import native_wanted
 from tests.support.jobs import ALL_REDUCE, MOVING, NOW, READING, Sketch, alarms, first, frame, gpu, kinds
 
@@ -84,12 +83,6 @@ def test_steps_of_half_a_minute_with_some_in_all_reduce_and_some_in_synchronize_
     job.ranks(2, 3).at(ALL_REDUCE)
     assert alarms(job.verdict()) == []
     assert job.verdict().outcome == "healthy"
-
-
-def test_gpus_that_read_much_memory_compute_at_whatever_power() -> None:
-    """Ranks that write an answer word by word: the others' weights and caches are read again for each."""
-    verdict = with_gpus(spinning(), *[{**SPIN, "memory_utilization": 40}] * 4).verdict()
-    assert (verdict.outcome, alarms(verdict)) == ("healthy", [])
 
 
 def test_all_spin_and_nobody_is_odd() -> None:
@@ -179,36 +172,6 @@ def test_where_native_frames_are_refused_full_gpus_tell_who_waits() -> None:
     job.ranks(0, 2, 3).at(OWN_LINE, state="R", syscall="running").pulse(cores=1.0)
     job.ranks(1).at(READING, syscall="read", waiting_on="pipe")
     assert alarms(job.verdict()) == [], "they compute"
-
-
-@pytest.mark.parametrize("symbol", ["cudaLaunchKernel", "cuLaunchKernel", "cudaGraphLaunch"])
-def test_a_full_queue_of_launches_is_a_wait_for_ones_own_gpu(symbol: str) -> None:
-    job = Sketch(stood_still=30.0)
-    job.ranks(0, 2, 3).at(OWN_LINE, state="R", syscall="sched_yield").pulse(cores=1.0)
-    job.ranks(1).at(READING, syscall="read", waiting_on="pipe")
-    told = diagnose(native(job, 0, "sched_yield", symbol))
-    assert (told.findings[0].kind, told.findings[0].ranks) == ("rank_stuck_in_data", (1,))
-
-
-def test_no_native_frames_are_wanted_of_a_job_that_moves() -> None:
-    job = Sketch(motion=MOVING, stood_still=0.0)
-    job.ranks().at(OWN_LINE, state="R", syscall="running").pulse(cores=1.0)
-    assert native_wanted(job.job()) == ()
-
-
-def test_an_unread_rank_in_a_job_that_moves_is_not_uninterruptible() -> None:
-    job = Sketch(motion=MOVING, stood_still=0.5)
-    job.ranks().at(ALL_REDUCE)
-    job.ranks(3).unread("failed: Failed to suspend process: EPERM")
-    assert "rank_uninterruptible" not in kinds(job.verdict())
-
-
-def test_a_gpu_that_is_lost_under_a_job_that_moves_is_a_risk() -> None:
-    job = Sketch(motion=MOVING, stood_still=0.0)
-    job.ranks().at(ALL_REDUCE, READING).pulse(switches=40, cores=0.5)
-    job.node("node2", gpus=(gpu(0, pids=[1002]), gpu(1, pids=[1003])))
-    job.says("kernel.xid", node="node2", ago=60, code=79, bus_id="0000:11:00")
-    assert job.verdict().outcome == "at_risk"
 
 
 def test_a_long_step_in_which_all_sleep_and_a_rank_that_others_wait_for_visibly_are_no_stall() -> None:

@@ -50,16 +50,6 @@ def test_three_looks_are_too_few() -> None:
     assert alarms(job.verdict()) == []
 
 
-def test_of_two_ranks_with_four_looks_three_waits_are_chance() -> None:
-    """As in a healthy job of two ranks on a busy machine; all four of them are not."""
-    job = Sketch(world=2, nodes=1, looks=4)
-    job.ranks(0).at(BACKWARD, SLUGGISH, BACKWARD, BACKWARD).pulse(switches=9, cores=0.4)
-    job.ranks(1).at(SLUGGISH, state="R").pulse(switches=9, cores=0.4)
-    assert "straggler_rank" not in kinds(job.verdict())
-    job.ranks(0).at(BACKWARD)
-    assert "straggler_rank" in kinds(job.verdict())
-
-
 def test_one_of_many_ranks_that_wait_half_the_time_is_chance() -> None:
     """Of 64 ranks that wait in every second look, some are never met waiting in four looks."""
     job = Sketch(world=64, nodes=8, looks=4)
@@ -67,14 +57,6 @@ def test_one_of_many_ranks_that_wait_half_the_time_is_chance() -> None:
         job.ranks(rank).at(*([BACKWARD, SLUGGISH] if rank % 2 else [SLUGGISH, BACKWARD])).pulse(switches=9, cores=0.4)
     job.ranks(7).at(SLUGGISH).pulse(switches=9, cores=0.4)
     assert alarms(job.verdict()) == []
-
-
-def test_a_slow_node() -> None:
-    job = Sketch(world=16, nodes=8, looks=6)
-    job.ranks().at(BACKWARD).pulse(switches=9, cores=0.03)
-    job.ranks(4, 5).at(SLUGGISH, state="R").pulse(switches=9, cores=0.95)
-    found = first(job.verdict())
-    assert (found.ranks, found.nodes) == ((4, 5), ("node3",))
 
 
 def test_looks_at_a_job_that_has_come_to_stand_are_no_rhythm() -> None:
@@ -175,12 +157,6 @@ def test_names_in_the_user_s_code_are_no_proof_where_no_step_was_met(steps: bool
     assert ("data_bound" in kinds(job.verdict())) is told
 
 
-def test_data_now_and_then_is_healthy() -> None:
-    job = Sketch()
-    job.ranks().at(READING, COMPUTING, BACKWARD, COMPUTING, ALL_REDUCE).pulse(switches=50, cores=0.7)
-    assert "data_bound" not in kinds(job.verdict())
-
-
 def test_a_rank_that_evaluates_while_the_others_wait_is_no_straggler() -> None:
     job = Sketch()
     job.ranks().at(BACKWARD).pulse(switches=9, cores=0.03)
@@ -188,17 +164,6 @@ def test_a_rank_that_evaluates_while_the_others_wait_is_no_straggler() -> None:
         switches=9, cores=0.95
     )
     assert "straggler_rank" not in kinds(job.verdict())
-
-
-def test_a_rank_that_evaluated_a_while_ago_is_none_neither() -> None:
-    evaluates = ["run_batch model.py:50", "evaluate train.py:70", "main train.py:9"]
-    job = Sketch(looks=8, motion=MOVING, stood_still=0.0)
-    job.ranks().at(BACKWARD, BACKWARD, BACKWARD, BACKWARD, BACKWARD, BACKWARD, SLUGGISH, BACKWARD)
-    job.ranks().pulse(switches=9, cores=0.4)
-    job.ranks(0).at(*[evaluates] * 3, *[SLUGGISH] * 5, state="R").pulse(switches=9, cores=0.95)
-    assert "straggler_rank" not in kinds(job.verdict())
-    job.ranks(0).at(*[SLUGGISH] * 8, state="R")
-    assert "straggler_rank" in kinds(job.verdict())
 
 
 def test_who_may_be_slow_is_looked_at_again_before_it_is_called_chance() -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import ALL_REDUCE, BACKWARD, Sketch, alarms, first, gpu, kinds
 
 
@@ -25,26 +22,6 @@ def test_ranks_that_all_sleep_in_their_own_code_are_given_the_time_of_a_long_ste
     sleeping = "accumulate train.py:60", "clock_nanosleep"
     assert alarms(all_at(*sleeping, still=30.0).verdict()) == []
     assert kinds(all_at(*sleeping, still=70.0).verdict()) == ["job_stalled"]
-
-
-def test_who_sleeps_between_two_attempts_to_read_sleeps_too() -> None:
-    """By its names it reads data."""
-    sleeping = "load_shard_again loader.py:60", "clock_nanosleep"
-    assert alarms(all_at(*sleeping, still=30.0).verdict()) == []
-    verdict = all_at(*sleeping, still=30.0).verdict()
-    assert verdict.outcome == "unknown"
-    assert "nothing has moved for 30 s: ranks 0-3 read data, at load_shard_again (loader.py:60)" in verdict.summary
-    assert kinds(all_at(*sleeping, still=70.0).verdict()) == ["job_stalled"]
-
-
-def test_a_look_that_caught_them_awake_changes_nothing() -> None:
-    job = all_at("accumulate train.py:60", "clock_nanosleep", still=30.0)
-    awake = job.job()
-    dumps = [
-        dump._replace(state="R", syscall="running") if place % 5 == 4 else dump
-        for place, dump in enumerate(awake.stacks)
-    ]
-    assert alarms(diagnose(replace(awake, stacks=tuple(dumps)))) == []
 
 
 def test_what_all_wait_in_is_not_stalled_before_the_last_of_them_has_been_there_for_as_long() -> None:

@@ -7,7 +7,6 @@ import dataclasses
 import pytest
 
 from collectors.samples.stacks import Frame
-from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import (
@@ -27,12 +26,6 @@ from tests.support.jobs import (
 )
 
 _TORCH = "/venv/lib/python3.11/point-packages/torch"
-SAVING = [
-    f"_save {_TORCH}/serialization.py:1100",
-    f"save {_TORCH}/serialization.py:900",
-    "keep run.py:51",
-    "main run.py:9",
-]
 SPINNING = ["drain queue.py:7", "main run.py:9"]
 
 
@@ -43,12 +36,6 @@ def held_up_by(
     job = Sketch(world=world)
     job.ranks().at(waiters)
     job.ranks(culprit).at(*stacks, **at)  # type: ignore[arg-type]
-    return job
-
-
-def for_long(job: Sketch, seconds: float = 9.0) -> Sketch:
-    """The same, seen for longer than what comes from outside of the job may take."""
-    job.span = job.watched = seconds
     return job
 
 
@@ -65,23 +52,6 @@ def test_lock() -> None:
     acquire = ["acquire /usr/lib/python3.11/threading.py:451", "wait /usr/lib/python3.11/threading.py:331", *LOCKED]
     found = first(held_up_by(2, acquire[1:]).verdict())
     assert (found.kind, found.ranks) == ("rank_stuck_on_lock", (2,))
-
-
-def with_memory(job: Job, rank: int, grown: int, at: int = -1) -> Verdict:
-    """The verdict where a rank's memory has grown by so many bytes at its last look, or at another one."""
-    ranks = list(job.ranks)
-    looks = list(ranks[rank].looks)
-    looks[at] = looks[at]._replace(value=looks[at].value._replace(rss=looks[at].value.rss + grown))
-    ranks[rank] = dataclasses.replace(ranks[rank], looks=tuple(looks))
-    return diagnose(dataclasses.replace(job, ranks=tuple(ranks)))
-
-
-def test_two_ranks_are_decided_by_who_waits() -> None:
-    for culprit in (0, 1):
-        job = Sketch(world=2)
-        job.ranks(1 - culprit).at(BACKWARD)
-        job.ranks(culprit).at(READING)
-        assert first(job.verdict()).ranks == (culprit,)
 
 
 def test_a_chain_through_two_groups_ends_at_the_rank_that_does_not_wait() -> None:
@@ -120,12 +90,6 @@ def test_one_look_proves_nothing() -> None:
     assert alarms(job.verdict()) == []
 
 
-def test_one_look_at_a_job_that_stood_still_does() -> None:
-    job = held_up_by(3, READING)
-    job.looks, job.patience, job.watched, job.stood_still = 1, 60.0, 600.0, 90.0
-    assert first(job.verdict()).ranks == (3,)
-
-
 def test_patience_is_waited_for() -> None:
     job = held_up_by(3, READING)
     job.patience, job.stood_still, job.watched = 60.0, 20.0, 600.0
@@ -150,28 +114,7 @@ def test_a_compile_that_computes_is_waited_for() -> None:
     assert alarms(job.verdict()) == []
 
 
-def test_a_compile_that_is_given_little_cpu_is_waited_for() -> None:
-    """The others spin on the same few cores: it is ready to run at every look, and gets a third of one."""
-    job = held_up_by(
-        2, [f"compile_fx {_TORCH}/_inductor/compile_fx.py:600", "main run.py:9"], waiters=BACKWARD, state="R"
-    )
-    job.stood_still = 79.0
-    job.ranks(2).pulse(cores=0.37)
-    assert alarms(job.verdict()) == []
-    job.ranks(2).at([f"compile_fx {_TORCH}/_inductor/compile_fx.py:600", "main run.py:9"], state="S")
-    job.ranks(2).pulse(cores=0.0)
-    assert first(job.verdict()).ranks == (2,), "one that sleeps in it is stuck"
-
-
 NAP = ["score_all_samples metrics.py:102", "main train.py:9"]
-
-
-def test_one_look_at_a_rank_that_uses_its_cpu_does_not_tell_that_it_stays_there() -> None:
-    """It evaluates with a nap in between, on a node that gives it little: met once, in its nap."""
-    job = held_up_by(0, NAP, state="R", syscall="clock_nanosleep")
-    job.looks, job.span, job.stood_still, job.patience = 1, 2.0, 3.0, 3.0
-    job.ranks(0).pulse(cores=0.08, switches=8.0)
-    assert alarms(job.verdict()) == []
 
 
 @pytest.mark.parametrize(("looks", "cores", "still"), [(3, 0.08, 3.0), (1, 0.0, 3.0), (1, 0.08, 21.0)])
@@ -179,30 +122,6 @@ def test_several_looks_or_no_cpu_or_a_long_time_tell_it(looks: int, cores: float
     job = held_up_by(0, NAP, state="S", syscall="clock_nanosleep")
     job.looks, job.span, job.stood_still, job.patience = looks, 2.0, still, 3.0
     job.ranks(0).pulse(cores=cores)
-    assert first(job.verdict()).ranks == (0,)
-
-
-@pytest.mark.parametrize(("cores", "switches"), [(0.16, 160.0), (0.08, 20.0)])
-def test_who_computes_between_its_naps_is_given_the_time_of_a_long_step(cores: float, switches: float) -> None:
-    """A healthy job whose rank 0 evaluates was accused when both looks, 0.8 s apart, met that rank in its nap."""
-    job = held_up_by(0, NAP, state="S", syscall="clock_nanosleep")
-    job.looks, job.span, job.stood_still, job.patience = 2, 0.8, 5.8, 3.0
-    job.ranks(0).pulse(cores=cores, switches=switches)
-    assert alarms(job.verdict()) == []
-    job.stood_still = 21.0
-    assert first(job.verdict()).ranks == (0,)
-
-
-def test_an_evaluation_with_naps_may_take_as_long_as_one_without() -> None:
-    job = held_up_by(0, [NAP[0], "evaluate train.py:92", NAP[1]], state="S", syscall="clock_nanosleep")
-    job.looks, job.span, job.stood_still, job.patience = 6, 20.0, 300.0, 3.0
-    job.ranks(0).pulse(cores=0.16, switches=160.0)
-    assert "rank_stuck_in_code" not in kinds(job.verdict())
-
-
-def test_who_looks_at_a_file_between_its_naps_is_stuck_there() -> None:
-    job = held_up_by(0, NAP, state="S", syscall="clock_nanosleep")
-    job.ranks(0).pulse(cores=0.06, switches=250.0)
     assert first(job.verdict()).ranks == (0,)
 
 
@@ -233,13 +152,6 @@ def test_nobody_waits(stack: list[str]) -> None:
     job.motion = MOVING
     assert job.verdict().outcome == "healthy"
     assert "steps 1,204 to 1,219" in job.verdict().summary
-
-
-def test_healthy_motion() -> None:
-    job = Sketch(motion=MOVING)
-    job.ranks().at(COMPUTING, BACKWARD, READING, ALL_REDUCE, BARRIER, state="R").pulse(cores=0.8, switches=40)
-    verdict = job.verdict()
-    assert (verdict.outcome, alarms(verdict)) == ("healthy", [])
 
 
 def test_a_lock_that_has_no_frame() -> None:
@@ -290,13 +202,6 @@ def test_how_often_an_actors_main_thread_wakes_says_nothing_of_its_work() -> Non
     job.ranks(1).at(READING).pulse(switches=95)
     found = first(diagnose(in_an_actor(job.job())))
     assert (found.kind, found.ranks) == ("rank_stuck_in_data", (1,))
-
-
-def test_an_actor_that_moves_does_not_hang() -> None:
-    job = Sketch(motion=MOVING, patience=4.0)
-    job.ranks().at(BACKWARD).pulse(switches=97)
-    job.ranks(1).at(READING).pulse(switches=95)
-    assert kinds(diagnose(in_an_actor(job.job()))) == ["straggler_rank"]
 
 
 def test_one_look_at_a_download_is_enough_to_see_it() -> None:

@@ -9,7 +9,7 @@ from collectors.samples.ranks import Helper
 from collectors.samples.stacks import ThreadStack
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.verdict.verdict import diagnose
-from tests.support.jobs import ALL_REDUCE, BACKWARD, READING, Sketch, alarms, first, frame
+from tests.support.jobs import ALL_REDUCE, BACKWARD, Sketch, alarms, first, frame
 
 COMPILER = "/venv/lib/python3.11/site-packages/torch/_inductor/compile_fx.py"
 
@@ -42,12 +42,6 @@ def test_processes_that_may_not_have_been_looked_at_yet_are_not_missed() -> None
     assert (first(verdict).kind, first(verdict).ranks) == ("waiting", (2,))
 
 
-def test_processes_of_a_rank_that_waits_for_none_of_them_are_not_told() -> None:
-    job = held_up_by(2, READING, syscall="read", waiting_on="pipe")
-    job.ranks(2).helpers(child(72, "T"))
-    assert "72" not in first(job.verdict()).summary
-
-
 ON_ITS_WAY = ["log_metrics train.py:60", "main run.py:8"]
 
 
@@ -69,16 +63,6 @@ def test_a_rank_that_computes_is_not_where_two_looks_met_it() -> None:
     job.ranks(1).pulse(cores=1.0)
     job.stood_still = 10.0
     assert alarms(job.verdict()) == [], "a long step of its own"
-
-
-def test_a_compile_is_waited_for_though_a_look_missed_its_innermost_frames() -> None:
-    compiling, torn = [f"compile_fx {COMPILER}:600", "main run.py:9"], ["main run.py:9"]
-    job = held_up_by(2, *[compiling] * 4, torn, state="R")
-    job.stood_still = 30.0
-    job.ranks(2).pulse(cores=0.4)
-    assert alarms(job.verdict()) == []
-    job.ranks(2).at(compiling, *[["step run.py:20", *torn], torn] * 2, state="R")
-    assert first(job.verdict()).ranks == (2,), "most looks met it in code of its own"
 
 
 def test_the_call_of_the_main_thread_says_nothing_of_a_hook_in_another_one() -> None:

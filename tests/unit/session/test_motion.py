@@ -9,7 +9,7 @@ import pytest
 from collectors.fleet.sink import LinkChange
 from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts
 from collectors.samples.gpus import GpuFacts, GpuProcess, GpuProcesses, NvlinkCounters
-from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, StepCount
+from collectors.samples.logs import CommProgress, LogFile, StepCount
 from collectors.samples.ranks import RankPulse
 from collectors.samples.stream import SourceState
 from tests.support.made import gpu_row
@@ -47,15 +47,6 @@ def test_steps_that_a_log_tells_prove_that_the_job_moves() -> None:
     assert (job.progress.motion.last_step, job.progress.motion.last_step_at) == (1219, job.now - 1.0)
 
 
-def test_one_step_after_others_of_which_nobody_knows_when_proves_it_too() -> None:
-    job = Job()
-    feed(job, step(job, 1204, 0, at=None))
-    job.run(2, spins)
-    feed(job, step(job, 1205, 1))
-    job.run(1, spins)
-    assert motion(job) == (True, "rank 0, step 1,205 is done")
-
-
 def test_all_ranks_that_log_steps_are_counted() -> None:
     job = Job()
     for done in range(5):
@@ -84,45 +75,6 @@ def test_steps_of_before_and_steps_of_another_run_prove_nothing() -> None:
         job.run(1, spins)
         job.progress.look(job.now, {("node1", 1003)})
     assert motion(job) == (False, "")
-
-
-def test_the_last_step_is_no_younger_for_another_count_that_goes_on() -> None:
-    job = Job()
-    feed(job, step(job, 12, 0))
-    done = job.now
-    for seconds in range(1, 9):
-        job.run(1, spins)
-        feed(job, step(job, 100 + seconds, seconds, path="/logs/uptime.out", name=""))
-    job.run(1, spins)
-    assert (job.progress.motion.last_step, job.progress.motion.last_step_at) == (12, done)
-
-
-def test_of_epochs_that_are_counted_in_fractions_a_step_is_what_comes_from_line_to_line() -> None:
-    """As some trainers log: 0.02 of an epoch after 0.01 of it, two seconds later."""
-    job = Job()
-    for done in range(5):
-        job.run(2, spins)
-        feed(job, step(job, 0.01 * done, done, name="epoch"))
-    job.run(1, spins)
-    assert job.progress.motion.step_s == pytest.approx(2.0)
-
-
-def test_lines_of_a_log_whose_times_go_back_tell_no_time_of_a_step() -> None:
-    job = Job()
-    for done in range(2):
-        job.run(2, spins)
-        feed(job, step(job, 0.01 * done, done, name="epoch")._replace(at=job.now - 4.0 * done))
-    job.run(1, spins)
-    assert job.progress.motion.step_s is None
-
-
-def test_a_step_takes_as_long_as_the_longest_of_the_last_few() -> None:
-    job = Job()
-    for done, seconds in enumerate((1, 1, 30, 1)):
-        job.run(seconds, spins)
-        feed(job, step(job, 100 + done, done))
-    job.run(1, spins)
-    assert job.progress.motion.step_s == 30.0
 
 
 def test_a_proof_by_steps_grows_old() -> None:
@@ -170,16 +122,6 @@ def test_a_job_of_long_steps_is_given_their_time() -> None:
     assert motion(job) == (False, "")
 
 
-def test_progress_bars_and_epochs_are_no_numbers_of_steps() -> None:
-    job = Job()
-    for done in range(3):
-        feed(job, step(job, 0.5 + done / 4, done, name="epoch"))
-        job.run(1, spins)
-    assert motion(job) == (True, "rank 0, epochs 0.50 to 1 in 2 s")
-    assert job.progress.motion.last_step is None
-    assert job.progress.motion.last_step_at == job.now - 1.0
-
-
 def test_a_heartbeat_that_grows_a_log_is_no_motion() -> None:
     """One line every thirty seconds, for ever."""
     job = Job()
@@ -188,38 +130,6 @@ def test_a_heartbeat_that_grows_a_log_is_no_motion() -> None:
         feed(job, LogFile("/logs/0.out", "1:1", 1000, 0, "stdout", 1000 + 40 * beat, "", "", job.now))
         job.run(30, sleeps)
     assert job.progress.stood_still == pytest.approx(120, abs=1)
-    assert motion(job) == (False, "")
-
-
-def test_opening_the_logs_panel_moves_nothing() -> None:
-    """What is fetched then was written long ago."""
-    job = Job()
-    job.run(5, works)
-    job.run(30, sleeps)
-    old = [f"step {n}" for n in range(200)]
-    feed(job, *(LogLines(f"/logs/{n}.out", 1000 + n, n, "stdout", job.now, old, 0) for n in range(4)))
-    assert job.run(1, sleeps) == pytest.approx(31, abs=1)
-    assert motion(job) == (False, "")
-
-
-def test_what_a_watchdog_says_of_a_hang_does_not_end_it() -> None:
-    job = Job()
-    job.run(5, works)
-    job.run(30, sleeps)
-    feed(job, *(LogEvent("torch.watchdog_timeout", job.now, n, "", 1000 + n, "x", 1, "", {}) for n in range(4)))
-    assert job.run(1, sleeps) == pytest.approx(31, abs=1)
-
-
-def test_a_line_of_a_new_kind_shows_that_something_moved_and_proves_nothing() -> None:
-    job = Job()
-    logs = [step(job, None, 0, 1000 + rank, name="") for rank in range(4)]
-    feed(job, *logs)
-    job.run(20, sleeps)
-    feed(job, *(log._replace(fresh=1) for log in logs))
-    job.run(1, sleeps)
-    assert job.progress.stood_still == 0.0
-    assert motion(job) == (None, "")
-    job.run(22, sleeps)
     assert motion(job) == (False, "")
 
 
@@ -247,15 +157,6 @@ def test_collectives_that_are_launched_are_motion() -> None:
         job.run(1, spins)
     assert motion(job) == (True, "4 ranks launching collectives")
     assert job.progress.stood_still == 0.0
-
-
-def test_collectives_of_a_log_that_is_read_for_the_first_time_are_none() -> None:
-    job = Job()
-    job.run(10, spins)
-    feed(job, *(collective(rank, 5000) for rank in range(4)))
-    assert job.run(1, spins) == pytest.approx(11, abs=1)
-    feed(job, *(collective(rank, 5000)._replace(line=2) for rank in range(4)))
-    assert job.run(1, spins) == pytest.approx(12, abs=1)
 
 
 # --- traffic ---------------------------------------------------------------------------------------------------------
@@ -320,19 +221,6 @@ def test_traffic_of_adapters_is_motion_and_their_chatter_is_not() -> None:
     assert motion(job) == (False, "")
 
 
-def test_of_counters_that_are_told_seldom_the_rate_tells_when_the_traffic_ended() -> None:
-    """It ended a quarter of a second after they were told before; nobody saw that until they were told again."""
-    job = Job()
-    port(job, 10, 40e9)
-    job.run(1, sleeps)
-    last = int(40e9 * 1010)
-    values = {"port_xmit_data": last + int(10e9), "port_rcv_data": last + int(10e9)}
-    job.now += 1.0
-    feed(job, *job.pulses.values(), PortCounters("mlx5_0", 1, "sysfs", values), job.ticked())
-    job.progress.look(job.now)
-    assert job.progress.stood_still == pytest.approx(1.75, abs=0.01)
-
-
 def test_traffic_between_gpus_is_motion_and_a_flat_counter_is_not() -> None:
     job = Job()
     for second in range(10):
@@ -375,19 +263,6 @@ def test_a_loop_of_events_beside_a_thread_that_spins_on_its_gpu_is_no_motion() -
     assert motion(job) == (False, "")
 
 
-def test_a_main_thread_that_works_for_its_gpu_is_motion() -> None:
-    job = Job()
-    gpus(job)
-    shine(job, 30, 152.0, 100, host=lambda p: hosts_a_trainer(p, own=0.05))
-    assert motion(job) == (True, "4 ranks computing, reading or writing")
-
-
-def test_without_a_gpu_whichever_thread_computes_is_the_ranks_motion() -> None:
-    job = Job()
-    job.run(30, hosts_a_trainer)
-    assert motion(job) == (True, "4 ranks computing, reading or writing")
-
-
 def test_gpus_that_compute_are_motion_however_evenly_they_do() -> None:
     job = Job()
     gpus(job)
@@ -411,15 +286,6 @@ def test_gpus_that_spin_or_idle_are_none(power: float, utilization: int, slope: 
     shine(job, 60, power, utilization, slope)
     assert motion(job) == (False, "")
     assert job.progress.stood_still == pytest.approx(59, abs=1)
-
-
-def test_a_gpu_with_nothing_to_do_flickers() -> None:
-    job = Job()
-    gpus(job)
-    for second in range(15):
-        shine(job, 1, 120.0, 4 * (second % 3))
-        shine(job, 1, 125.0, 0)
-    assert motion(job) == (False, "")
 
 
 # --- the CPU ---------------------------------------------------------------------------------------------------------
@@ -467,14 +333,6 @@ def test_a_small_model_whose_steps_take_a_few_milliseconds_is_motion() -> None:
     assert motion(job) == (True, "4 ranks computing, reading or writing")
 
 
-def test_a_tick_of_cpu_time_in_the_first_look_at_a_wait_is_no_motion() -> None:
-    """What a waiter used is told in hundredths: one of them may have come just then."""
-    job = Job()
-    job.run(1, poller(5, 0.02))
-    assert job.run(3, poller(5, 0.0)) == pytest.approx(4, abs=1)
-    assert motion(job)[0] is not True
-
-
 def test_a_wait_that_looks_thousands_of_times_a_second_is_still_however_unevenly_it_is_scheduled() -> None:
     job = Job()
     job.run(10, works)
@@ -507,24 +365,6 @@ def test_who_writes_each_time_that_he_wakes_does_not_poll() -> None:
     assert job.progress.stood_still == 0.0
     job.run(20, sleeps)
     assert (motion(job)[0], job.progress.stood_still) == (False, 20.0)
-
-
-def test_who_writes_a_line_now_and_then_while_he_polls_does_poll() -> None:
-    job = Job()
-    job.run(20, hands_over(300))
-    assert motion(job) == (False, "")
-
-
-def test_a_spinner_that_is_starved_neither_sleeps_nor_works() -> None:
-    """Eight of them on two busy cores: now more, now less."""
-    job = Job()
-    for second in range(20):
-
-        def starve(p: RankPulse, used: float = (0.6, 0.02, 0.3, 0.01)[second % 4]) -> RankPulse:
-            return p._replace(cpu_user=p.cpu_user + used, state="R", involuntary_switches=p.involuntary_switches + 50)
-
-        job.run(1, starve)
-    assert motion(job) == (False, "")
 
 
 def test_one_busy_rank_proves_nothing_for_the_others() -> None:
@@ -561,12 +401,6 @@ def test_to_read_or_write_in_earnest_is_motion() -> None:
 def test_a_trickle_is_none(trickle: Behaviour) -> None:
     job = Job()
     job.run(20, trickle)
-    assert motion(job) == (False, "")
-
-
-def test_helpers_that_do_next_to_nothing_are_no_motion() -> None:
-    job = Job()
-    job.run(20, lambda p: p._replace(helpers_cpu=p.helpers_cpu + 0.05))
     assert motion(job) == (False, "")
 
 
@@ -634,20 +468,6 @@ def test_spinners_that_stood_before_the_watch_stand_since_the_last_step_of_their
     feed(job, step(job, 1204, 0, at=job.now - 600.0, every=12.0))
     assert job.run(4, spins) == pytest.approx(604, abs=1)
     assert job.progress.motion.last_step_at == pytest.approx(400)
-
-
-def test_a_log_without_a_rhythm_or_of_a_young_step_says_nothing_of_since_when() -> None:
-    for at, every in ((-600.0, None), (-20.0, 12.0)):
-        job = Job()
-        feed(job, step(job, 1204, 0, at=job.now + at, every=every))
-        assert job.run(4, spins) == pytest.approx(4, abs=1)
-
-
-def test_a_log_says_nothing_of_ranks_that_moved_since() -> None:
-    job = Job()
-    feed(job, step(job, 1204, 0, at=job.now - 600.0, every=12.0))
-    job.run(10, works)
-    assert job.run(10, spins) == pytest.approx(10, abs=1)
 
 
 # --- spares ----------------------------------------------------------------------------------------------------------

@@ -31,13 +31,6 @@ def test_a_pause_is_usual_where_it_was_taken() -> None:
     assert pauses.usual("", 0.0) == 600.0
 
 
-def test_a_pause_of_unknown_place_may_have_been_anywhere() -> None:
-    pauses = Pauses()
-    pauses.learn("", 90.0, 0.0)
-    pauses.learn("evaluate", 40.0, 0.0)
-    assert (pauses.usual("evaluate", 0.0), pauses.usual("save", 0.0)) == (90.0, 90.0)
-
-
 def test_coming_back_from_what_was_called_a_hang_is_usual_from_the_second_time_on() -> None:
     pauses = Pauses()
     pauses.came_back("read", 20.0, 0.0)
@@ -58,16 +51,6 @@ def test_however_many_places_there_are_few_are_kept(taken: list[tuple[str, float
         pauses.came_back(place, seconds, at)
         assert (pauses.usual(place, at) or 0.0) >= 0.0
     assert max(len(pauses._known), len(pauses._alarmed)) <= PLACES
-
-
-def test_ten_minutes_of_compiling_do_not_deafen_the_watch_for_ever() -> None:
-    job = Job()
-    job.run(5, works)
-    job.run(600, spins)
-    job.run(2, works)
-    assert job.progress.usual_pause == pytest.approx(600, abs=2)
-    job.run(2 * int(HALF_LIFE), works)
-    assert job.progress.usual_pause == pytest.approx(150, abs=2)
 
 
 def test_a_pause_at_one_place_is_not_usual_at_another() -> None:

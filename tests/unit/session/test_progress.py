@@ -67,40 +67,6 @@ def test_a_sign_that_is_known_late_ends_a_pause_when_it_was_seen() -> None:
     assert list(job.progress.long_pauses(job.now)[-1]) == pytest.approx([looked, job.now], abs=1)
 
 
-def test_long_pauses_are_remembered_with_their_times() -> None:
-    job = Job()
-    job.run(5, works)
-    assert job.progress.long_pauses(job.now) == ()
-    began = job.now
-    job.run(20, sleeps)
-    assert list(job.progress.long_pauses(job.now)[0]) == pytest.approx([began, job.now], abs=2.0)
-    job.run(1, works)
-    ended = job.now
-    job.run(3, works)
-    assert [list(pause) for pause in job.progress.long_pauses(job.now)] == [pytest.approx([began, ended], abs=2.0)]
-
-
-def test_a_pause_in_which_a_watched_wait_was_looked_at_several_times_is_a_long_one() -> None:
-    """One wait of eight seconds, looked at five times, made a slow rank of who copied a checkpoint once."""
-    job = Job()
-    job.run(5, works)
-    began = job.now
-    job.run(8, sleeps)
-    ended = job.now
-    job.run(3, works)
-    assert [list(pause) for pause in job.progress.long_pauses(job.now)] == [pytest.approx([began, ended], abs=2.0)]
-
-
-def test_a_short_pause_counts_too_as_a_watch_begins_with_several_looks_within_two_seconds() -> None:
-    job = Job()
-    job.run(5, works)
-    began = job.now
-    job.run(3, sleeps)
-    ended = job.now
-    job.run(3, works)
-    assert [list(pause) for pause in job.progress.long_pauses(job.now)] == [pytest.approx([began, ended], abs=2.0)]
-
-
 def test_a_hang_that_was_reported_is_not_usual() -> None:
     job = Job()
     job.run(5, works)
@@ -120,20 +86,6 @@ def test_a_hang_from_which_the_job_comes_back_again_and_again_is_usual() -> None
         job.progress.alarmed = False
         job.run(3, works)
     assert job.progress.usual_pause == pytest.approx(20, abs=2)
-
-
-def test_helpers_that_compile_are_work() -> None:
-    def compiles(p: RankPulse) -> RankPulse:
-        return p._replace(helpers_cpu=p.helpers_cpu + 1.0)
-
-    job = Job()
-    job.run(5, works)
-    assert job.run(90, compiles) == 0.0
-
-
-def test_most_ranks_decide_and_one_idle_rank_does_not() -> None:
-    job = Job()
-    assert job.run(90, works, r3=sleeps) == 0.0
 
 
 def test_a_gpu_that_glows_is_a_sign_of_progress_and_one_that_spins_is_not() -> None:
