@@ -45,7 +45,7 @@ BYTES = Annotated[int, Meta(ge=0, le=1 << 60)]
 """Bytes of memory: an exabyte at the most."""
 
 FIELDS: dict[str, Any] = {
-    **dict.fromkeys(("at", "since", "started", "booted", "modified", "idle_since", "step_at", "phase_at"), MOMENT),
+    **dict.fromkeys(("at", "since", "started", "booted", "modified", "step_at", "phase_at"), MOMENT),
     "clock": CLOCK,
     **dict.fromkeys(("rank", "local_rank", "world_size", "local_world_size", "node_rank", "global_rank"), RANK),
     **dict.fromkeys(("pid", "own_pid", "rank_pid", "parent"), PROCESS),

@@ -77,8 +77,6 @@ class RankPulse(NamedTuple):
     written_bytes: Optional[int]
     helpers_cpu: float
     """CPU seconds of the processes that it forked, of those that are alive and of those that it has waited for."""
-    idle_since: Optional[float] = None
-    """Since when it has made no step, also from before it was watched; None while it makes some, or unknown."""
     main_cpu: Optional[float] = None
     """CPU seconds of its main thread alone; None where the kernel does not tell."""
     helpers_bytes: Optional[int] = None

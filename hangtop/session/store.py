@@ -14,7 +14,7 @@ from collectors.samples.host import HostFacts
 from collectors.samples.inside import InsideGone, InsidePulse, InsideResult
 from collectors.samples.location import Location
 from collectors.samples.logs import CommProgress, LogEvent, LogLines, LogsRead, StepCount
-from collectors.samples.ranks import HelperGone, IdleLauncher, RankGone, RankProcess, RankPulse
+from collectors.samples.ranks import HelperGone, IdleLauncher, RankGone, RankProcess
 from collectors.samples.registry import SAMPLES
 from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Hello, SourceState, Tick
@@ -74,7 +74,6 @@ def shift_of(offset: float | None) -> float:
 TIMES: dict[type, tuple[str, ...]] = {
     SourceState: ("since",),
     RankProcess: ("started",),
-    RankPulse: ("idle_since",),
     RankGone: ("at",),
     HelperGone: ("at",),
     IdleLauncher: ("started", "since"),

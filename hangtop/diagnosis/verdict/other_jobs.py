@@ -9,7 +9,7 @@ from dataclasses import replace
 from collectors.samples.ranks import RankProcess
 from hangtop.diagnosis.finding import Unknown, Verdict
 from hangtop.diagnosis.job import Job, Rank
-from hangtop.diagnosis.phrasing import count, duration
+from hangtop.diagnosis.phrasing import count
 from hangtop.diagnosis.rules.placement import left_over
 
 SOURCE = "another job"
@@ -22,16 +22,13 @@ COMMAND = 60
 def other_jobs(job: Job) -> tuple[Unknown, ...]:
     """One for each run beside the job that is judged, the largest first; what an earlier run left behind is none."""
     return tuple(
-        Unknown(SOURCE, tuple(sorted({one.node for one in ranks})), _told(job, ranks, choice))
+        Unknown(SOURCE, tuple(sorted({one.node for one in ranks})), _told(ranks, choice))
         for choice, ranks in job.once(_largest)
     )
 
 
 def beside(job: Job) -> str:
     """The same in a few words, behind those of a verdict that nothing is wrong; empty where there is none."""
-    still = [idle for _, ranks in job.once(_largest) if (idle := _stood_still(job, ranks)) is not None]
-    if still:
-        return f"; another job there has not moved for {duration(max(still))} and is not judged: --job chooses it"
     return "; another job there is not judged" if job.once(_largest) else ""
 
 
@@ -59,24 +56,12 @@ def _largest(job: Job) -> list[tuple[tuple[str, str], list[Rank]]]:
     return sorted(runs.items(), key=lambda run: (-len(run[1]), run[0]))[:MOST]
 
 
-def _stood_still(job: Job, ranks: list[Rank]) -> float | None:
-    """Seconds for which no main thread of a run has left its wait, where that is longer than the user's patience.
-
-    By the kernel alone: of ranks that spin, as over NCCL, nothing is known.
-    """
-    known = [at for rank in ranks if rank.looks and (at := rank.looks[-1].value.idle_since) is not None]
-    still = job.now - max(known) if known and len(known) == len(ranks) else 0.0
-    return still if job.live and still >= job.patience else None
-
-
-def _told(job: Job, ranks: list[Rank], choice: tuple[str, str]) -> str:
+def _told(ranks: list[Rank], choice: tuple[str, str]) -> str:
     command = ranks[0].process.command
     short = command if len(command) <= COMMAND else f"{command[: COMMAND - 1]}…"
     how = f"--job {choice[0]}={choice[1]} chooses it" if choice[0] else "--job KEY=VALUE chooses one"
-    idle = _stood_still(job, ranks)
-    still = "" if idle is None else f", not moving for {duration(idle)},"
     are = "is" if len(ranks) == 1 else "are"
-    return f"{count(len(ranks), 'rank')} of another run {are} there{still} and not judged ({short}): {how}"
+    return f"{count(len(ranks), 'rank')} of another run {are} there and not judged ({short}): {how}"
 
 
 def _choice(process: RankProcess, mine: RankProcess) -> tuple[str, str]:

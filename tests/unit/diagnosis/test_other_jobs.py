@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.jobs import ALL_REDUCE, MOVING, NOW, READING, Sketch
+from tests.support.jobs import ALL_REDUCE, MOVING, READING, Sketch
 
 
 def beside(**differs: Any) -> Sketch:
@@ -38,29 +38,6 @@ def test_another_job_is_told_with_what_chooses_it(differs: dict[str, Any], choic
     assert told.nodes == ("node1", "node2")
     assert choice in told.why
     assert "4 ranks of another run are there and not judged (python other.py)" in told.why
-
-
-def idle(job: Sketch, *since: float | None) -> Sketch:
-    """The other job's ranks, asleep in one wait for so many seconds each; None for one that spins."""
-    for number, (one, ago) in enumerate(zip(job.others, since, strict=True)):
-        look = one.looks[-1]
-        waits = look.value._replace(idle_since=None if ago is None else NOW - ago)
-        job.others[number] = replace(one, looks=(look._replace(value=waits),))
-    return job
-
-
-def test_another_job_that_stands_still_is_told_so() -> None:
-    verdict = idle(beside(master_port=29777), 300.0, 310.0, 305.0, 360.0).verdict()
-    assert verdict.outcome == "healthy"
-    assert "another job there has not moved for 5 min and is not judged: --job chooses it" in verdict.summary
-    (told,) = [one for one in verdict.unknown if one.source == "another job"]
-    assert "4 ranks of another run are there, not moving for 5 min, and not judged" in told.why
-
-
-@pytest.mark.parametrize("since", [(300.0, 310.0, 305.0, 1.0), (300.0, 310.0, 305.0, None)])
-def test_another_job_of_which_one_rank_moves_or_spins_is_not(since: tuple[float | None, ...]) -> None:
-    verdict = idle(beside(master_port=29777), *since).verdict()
-    assert verdict.summary.endswith("; another job there is not judged")
 
 
 def test_what_an_earlier_run_left_is_no_other_job() -> None:

@@ -154,7 +154,7 @@ def test_clocks_that_are_wrong_stay_as_wrong(tmp_path: Path, ahead: float) -> No
     session.samples("node1", [*first, tick(now + ahead)], 1)
     for second in range(1, 200):
         now = 1000.0 + second
-        moved = pulse(1000, voluntary_switches=second, idle_since=now + ahead)
+        moved = pulse(1000, voluntary_switches=second)
         session.samples("node1", [moved, tick(now + ahead, second)], 1)
         session.tick()
     assert session.recordings.past.first > 1020.0
