@@ -10,7 +10,7 @@ from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from collectors.node import files
 from collectors.node.processes import blocked_on
-from collectors.node.processes.procfs import read_stat
+from collectors.node.processes.procfs import parse_stat, read_stat
 from collectors.node.processes.socket_tables import LISTEN, address, read_tables, sockets
 from collectors.samples.stacks import ThreadWait
 
