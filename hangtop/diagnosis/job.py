@@ -81,10 +81,6 @@ class Port:
         """Counters that moved since watching began, and by how much."""
         return self.counters.since(self.first)
 
-    def grew(self, wanted: frozenset[str]) -> bool:
-        """Whether any of these counters moved since watching began."""
-        return self.counters.moved(self.first, wanted)
-
 
 @dataclass(frozen=True, slots=True)
 class NetworkUse:

@@ -54,8 +54,6 @@ LONG_UP_S = 300
 """Seconds after the kernel's start from which on a link that goes down was up before."""
 _OF_THE_FABRIC = re.compile(r"mlx\d_|\bib|rdma|bnxt|irdma|efa|\boper(?:ational)? stat")
 """Adapters of the fabric, ports of switches; links of others come and go with containers and management networks."""
-_COUNTED = frozenset(name for symptom in SYMPTOMS for name in symptom.counters)
-_LOST = frozenset(LOSSES)
 _PLACE = attrgetter("facts.device", "facts.port")
 
 
@@ -100,9 +98,9 @@ def port_errors(job: Job) -> Iterator[Finding]:
     down and come back has flapped whatever its counters say.
     """
     for node, port in _ports(job):
-        flaps = _flaps(port) if len(port.changes) > 1 else 0
-        if not flaps and not port.grew(_COUNTED):
+        if port.counters.numbers == port.first.numbers and len(port.changes) < 2:
             continue
+        flaps = _flaps(port)
         for symptom in SYMPTOMS:
             came_back = flaps and symptom.kind == "ib_link_flapped"
             words = [
@@ -126,7 +124,7 @@ def roce_retransmits(job: Job) -> Iterator[Finding]:
 
     Needs hw_counters at two times. packet_seq_err at A with out_of_sequence at B means loss on the way from A to B.
     """
-    lossy = [(node, port) for node, port in _ports(job) if port.grew(_LOST) and _growth(port, LOSSES)]
+    lossy = [(node, port) for node, port in _ports(job) if _growth(port, LOSSES)]
     if not lossy:
         return
     senders = sorted({node.name for node, port in lossy if _growth(port, SENDER_SAW)})

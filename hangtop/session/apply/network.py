@@ -60,12 +60,12 @@ def port_counters(here: SampleContext, sample: PortCounters) -> None:
     now = before.updated(sample.values)
     known = len(port.first.names)
     if known < len(now.names):
-        port.first = Counters(now.names, (*port.first.numbers, *now.numbers[known:])).packed()
+        port.first = Counters(now.names, (*port.first.numbers, *now.numbers[known:]))
     if any(map(lt, now.numbers, before.numbers)):
         # Those that are new have none before, and come last.
         resets = zip(port.first.numbers, before.numbers, now.numbers, strict=False)
         moved = [grown(*three)[0] for three in resets]
-        port.first = Counters(now.names, (*moved, *port.first.numbers[len(moved) :])).packed()
+        port.first = Counters(now.names, (*moved, *port.first.numbers[len(moved) :]))
     port.counters, port.before = now, before
     port.at, port.span = here.at, here.at - port.at
 
