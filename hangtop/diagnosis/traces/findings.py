@@ -26,10 +26,7 @@ MEETINGS = 5
 WHY_LATE = {
     "compute": (
         "it computes longer",
-        (
-            "Compare clocks and temperature of its GPU with its peers', and its work: longer sequences, more experts, an "
-            "extra pipeline stage."
-        ),
+        "Compare clocks and temperature of its GPU with its peers', and its work: longer sequences, an extra stage.",
     ),
     "data": (
         "it waits for its data loader",
