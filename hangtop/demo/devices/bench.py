@@ -10,12 +10,16 @@ from pathlib import Path
 from typing import Final
 
 FAULTS: Final = (
-    "gpu lost", "gpu missing", "gpu odd", "gpu throttled", "gpu ecc", "gpu remap", "gpu pcie", "gpu unlinked",
+    "gpu lost", "gpu missing", "gpu odd", "gpu throttled", "gpu unlinked",
     "driver wedged", "driver dies", "driver gone",
-    "port down", "port flapping", "port symbol", "port discards",
+    "port down", "port flapping",
 )  # fmt: skip
 """What :meth:`Bench.plant` takes; ``gpu`` and ``port`` with an index: ``gpu1 lost``, ``port0 down``."""
 
+TOOLS: Final = {
+    "nvidia-smi": ("nvidia_smi", "main"), "ibstat": ("infiniband", "ibstat"), "perfquery": ("infiniband", "perfquery"),
+}  # fmt: skip
+"""Module and function of each simulated tool."""
 _ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -50,10 +54,10 @@ class Bench:
         """Write the tools and the description of the hardware."""
         self.bin.mkdir(parents=True, exist_ok=True)
         (self.folder / "hardware.json").write_text(json.dumps(asdict(self.hardware)))
-        for tool, module in (("nvidia-smi", "nvidia_smi"), ("ibstat", "ibstat"), ("perfquery", "perfquery")):
+        for tool, (module, function) in TOOLS.items():
             program = (
                 f"import sys; sys.path.insert(0, {str(_ROOT)!r}); "
-                f"from hangtop.demo.devices.{module} import main; sys.exit(main(sys.argv[1:]))"
+                f"from hangtop.demo.devices.{module} import {function}; sys.exit({function}(sys.argv[1:]))"
             )
             words = [sys.executable, "-S", "-E", "-B", "-c", program]
             path = self.bin / tool

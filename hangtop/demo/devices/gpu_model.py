@@ -65,14 +65,14 @@ class GpuModel:
             "clocks_throttle_reasons.active": f"0x{mask:016X}",
             "pcie.link.gen.current": "1" if not load else "5",
             "pcie.link.gen.gpucurrent": "1" if not load else "5",
-            "pcie.link.width.current": "4" if "pcie" in faults else "16",
-            "ecc.errors.uncorrected.volatile.total": "2" if "ecc" in faults else "0",
+            "pcie.link.width.current": "16",
+            "ecc.errors.uncorrected.volatile.total": "0",
             "ecc.errors.uncorrected.aggregate.sram.thresholdExceeded": "No",
             "remapped_rows.correctable": "0",
-            "remapped_rows.uncorrectable": "1" if "remap" in faults else "0",
-            "remapped_rows.pending": "Yes" if "remap" in faults else "No",
+            "remapped_rows.uncorrectable": "0",
+            "remapped_rows.pending": "No",
             "remapped_rows.failure": "No",
-            "gpu_recovery_action": "Reset" if "remap" in faults else "None",
+            "gpu_recovery_action": "None",
         }
         if "odd" in faults:
             fields.update({"utilization.gpu": "[Unknown Error]", "power.draw": "ERR!", "power.draw.instant": "ERR!"})

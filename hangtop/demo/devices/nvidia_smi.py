@@ -1,4 +1,4 @@
-"""A simulated nvidia-smi with the options that monitors use: queries in CSV, looping, the list, the summary."""
+"""A simulated nvidia-smi with the options that monitors use: queries in CSV, looping, the list."""
 
 from __future__ import annotations
 
@@ -62,8 +62,6 @@ class Smi:
             return lambda _first: self._topology()
         if "-L" in self.options:
             return lambda _first: self._list()
-        if self.options.keys() <= {"-l", "-lms"}:
-            return lambda _first: self._summary()
         raise ToolRefused(
             f"ERROR: Option {next(iter(self.options))} is not recognized by the simulated nvidia-smi.\n", 2
         )
@@ -139,16 +137,6 @@ class Smi:
         for row, name in enumerate(names):
             cells = ["X" if row == other else "SYS" if {row, other} & gone else "NV18" for other in range(len(names))]
             lines.append("\t".join([name, *cells, "0-31", "0"]))
-        return "".join(f"{line}\n" for line in lines)
-
-    def _summary(self) -> str:
-        lines = [f"SIMULATED nvidia-smi    Driver Version: {self.node.hardware['driver']}"]
-        for index, gpu in enumerate(self.gpus):
-            now = gpu.fields()
-            lines.append(
-                f"GPU {index}  {now['name']}  {now['temperature.gpu']}C  {now['power.draw']}W / {now['power.limit']}W  "
-                f"{now['memory.used']}MiB / {now['memory.total']}MiB  {now['utilization.gpu']}%"
-            )
         return "".join(f"{line}\n" for line in lines)
 
     def _cell(self, name: str, value: str, units: dict[str, str]) -> str:
