@@ -35,7 +35,7 @@ class ViewModel:
         """Whether only ASCII may be drawn."""
         self.timeline = Timeline(session)
         self.now = session.now()
-        self.interval = session.node_settings.interval
+        self.interval = session.options.interval
         """Seconds between two ticks of a node."""
         self._rows = Rows()
         self._names: tuple[tuple[NodeState, ...], ShortNames] = ((), ShortNames())
@@ -51,7 +51,7 @@ class ViewModel:
 
     def turn(self) -> None:
         """Begin a tick: forget what was worked out for the last one."""
-        self.now, self.interval = self.session.now(), self.session.node_settings.interval
+        self.now, self.interval = self.session.now(), self.session.options.interval
         for name in ("count", "rows", "blamed", "suspects", "dumped", "nodes_of_rank", "book", "_dumps"):
             self.__dict__.pop(name, None)
         self._owners.clear()

@@ -62,5 +62,5 @@ class SeekedSession(Session):
         here.events.extend((node, event) for node, event in now.events if event.at is None or event.at <= at)
         here.event_serial = len(here.events)
         self.verdict = head.history.verdict_at(at)
-        self.history, self.node_settings.factor, self.traces = head.history, head.node_settings.factor, head.traces
+        self.history, self.traces = head.history, head.traces
         self.probed = [report for report in head.probed if report.at <= at]

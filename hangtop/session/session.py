@@ -64,7 +64,7 @@ class Session(Intake):
         """How many of these a second name tells of."""
         self._timeout: float | None = None
         self._living: tuple[int, list[RankState]] = (-1, [])
-        self.node_settings = NodeSettings(options, self.state, feed, self.now)
+        self.node_settings = NodeSettings(options, self.state, feed)
         self._looks = StackLooks(self, feed)
         self.watcher = Watcher(self)
         self.witnesses = Witnesses(self)

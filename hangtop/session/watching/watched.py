@@ -10,7 +10,6 @@ from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.session.job_snapshot import JobSnapshot, NodeSnapshot
 from hangtop.session.motion.progress import Progress
-from hangtop.session.node_settings import NodeSettings
 from hangtop.session.options import SessionOptions
 from hangtop.session.state.job_state import JobState, RankState
 from hangtop.session.watching.witnesses import Witnesses
@@ -22,7 +21,6 @@ class WatchedSession(Protocol):
     options: SessionOptions
     progress: Progress
     witnesses: Witnesses
-    node_settings: NodeSettings
 
     @property
     def state(self) -> JobState:
