@@ -1,7 +1,8 @@
-"""Which of all processes are the ranks of one job, and which belong to something else.
+"""Which processes are the ranks of one job, and which belong to something else.
 
-Processes that say their rank tell by that who belongs together. Of those that say none, what they run tells: whose they
-are, from which folder, with which command and which master. What two names of one machine both tell is there once.
+Processes with a rank number belong together by their run: run id, MASTER_PORT, world size, Slurm job. Processes
+without a number belong together by user, folder, command and MASTER_PORT. A machine that is reached by two names counts
+once.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collectors.samples.ranks import RankProcess
 from hangtop.diagnosis.job import Node, Rank
 
 CLOCKS_S = 2.0
-"""Seconds by which one process may seem to have been started apart: each name's clock is measured by itself."""
+"""Seconds by which the start of one process may differ between two names: each name's clock is measured by itself."""
 
 
 class DistinctRanks(NamedTuple):
@@ -27,10 +28,10 @@ class DistinctRanks(NamedTuple):
 
 
 def distinct_ranks(nodes: Mapping[str, tuple[Node, tuple[Rank, ...]]]) -> DistinctRanks:
-    """Leave out what a second name of a machine tells.
+    """Leave out what a second name of a machine reports.
 
-    Containers of one machine, too, have its boot id: one machine are names behind which one host name is found and one
-    process of one rank.
+    Two names lead to one machine where boot id, host name, and one process of one rank are the same behind both: boot
+    id alone is the same in all containers of a machine.
     """
     first: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, (node, ranks) in nodes.items():
@@ -43,7 +44,7 @@ def distinct_ranks(nodes: Mapping[str, tuple[Node, tuple[Rank, ...]]]) -> Distin
 
 
 def _alike(names: list[str], nodes: Mapping[str, tuple[Node, tuple[Rank, ...]]]) -> Iterator[tuple[str, str]]:
-    """Names among these behind which a process is that an earlier one has told."""
+    """Those of the names that report a process which an earlier name has reported."""
     known: dict[tuple[int, int], tuple[str, float]] = {}
     for name in names:
         living = [rank for rank in nodes[name][1] if rank.gone_at is None and rank.rank >= 0]
@@ -66,7 +67,7 @@ _NUMBER = re.compile(r"\d+")
 
 
 def run_key(process: RankProcess) -> RunKey:
-    """What the processes of one run have in common; not the master's address, which each node may name its own way."""
+    """What the processes of one run have in common; not MASTER_ADDR, which each node may write its own way."""
     return process.run_id, process.master_port, process.world_size, process.env.get("SLURM_JOB_ID", "")
 
 
@@ -137,9 +138,9 @@ def select_job(processes: Iterable[P]) -> JobSelection[P]:
 
 
 def _but_another_run(processes: list[P], gone: Sequence[P], living: Sequence[RankProcess]) -> list[P]:
-    """All but those of a run of which nobody is left, and of which one had the number of a rank that lives.
+    """All processes but those of an ended run that had the number of a living rank.
 
-    A rank that looked for another master and is gone stays: nobody else has its number.
+    A rank that looked for another master and has ended stays: no other process has its number.
     """
     if not gone:
         return processes  # as nearly always, of thousands
@@ -150,9 +151,10 @@ def _but_another_run(processes: list[P], gone: Sequence[P], living: Sequence[Ran
 
 
 def earlier_runs(gone: Sequence[RankOfJob], living: Sequence[RankProcess]) -> set[RunKey]:
-    """Runs of which nobody was left when those began that live or, where nobody does, when the last one began.
+    """Runs whose processes had all ended when the living run began or, with none alive, when the last run began.
 
-    A restart of a run by its own launcher, which keeps its id, is none: who does not come again is missed there.
+    A restart by the run's own launcher keeps the run id and is no run of its own: there, a rank that does not come
+    again is missing.
     """
     living = living or _last_run(gone)
     begun = min((p.started for p in living), default=float("-inf"))
@@ -174,7 +176,7 @@ def _last_run(gone: Iterable[RankOfJob]) -> list[RankProcess]:
 
 
 def _strange(processes: Sequence[RankProcess]) -> bool:
-    """True for ranks of different runs that run different programs, or that did not start together."""
+    """Whether ranks are of different runs that run different programs, or that did not start together."""
     begun: dict[RunKey, float] = {}
     for p in processes:
         key = run_key(p)
@@ -204,14 +206,14 @@ def _joined(without: Sequence[P], ranks: Sequence[P], *, alone: bool) -> Sequenc
 
 
 def _may_meet(process: RankProcess, programs: set[Hashable], masters: set[Hashable]) -> bool:
-    """It runs what ranks run, and does not say that it meets others than they do."""
+    """Whether a process runs the ranks' program and names no other MASTER_PORT than theirs."""
     return _runs(process) in programs and (_master(process) is None or not masters)
 
 
 def _groups(processes: Sequence[P]) -> list[list[P]]:
-    """Processes that run the same; where these meet at several places, those apart.
+    """Processes that run the same program, one group for each MASTER_PORT.
 
-    One that has no place yet goes with the most: the rank that is stuck before it sets MASTER_PORT is of the job.
+    A process without MASTER_PORT joins the largest group: a rank that is stuck before it sets the port is of the job.
     """
     by_program: dict[Hashable, list[P]] = {}
     for p in processes:
@@ -232,13 +234,13 @@ def _groups(processes: Sequence[P]) -> list[list[P]]:
 
 
 def _runs(process: RankProcess) -> Hashable:
-    """What processes of one job have in common that say no rank: numbers in commands tell descriptors and places."""
+    """What processes without a number have in common; numbers in commands are descriptors and places."""
     program = _NUMBER.sub("#", process.command)
     return process.uid, process.env.get("SLURM_JOB_ID", ""), process.cwd, program
 
 
 def _master(process: RankProcess) -> Hashable:
-    """Whose processes, and where they meet; None where that is not known."""
+    """User and MASTER_PORT; None where the port is not known."""
     return None if process.master_port is None else (process.uid, process.master_port)
 
 
