@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 
 from hangtop.cli.main import main
@@ -148,14 +147,3 @@ def test_the_users_own_file_is_read_unasked(run: Run, tmp_path: Path, monkeypatc
     with pytest.raises(SystemExit) as ended:
         main(["node1"])
     assert ended.value.code == 0
-
-
-@pytest.mark.parametrize(
-    ("command", "expected"), [("collectives", {"yes": True}), ("path", {"yes": True, "seconds": 0.2})]
-)
-def test_a_group_s_table_is_for_all_its_commands(command: str, expected: dict[str, object], tmp_path: Path) -> None:
-    from hangtop.cli.config import defaults
-    from hangtop.cli.probe import command as probe
-
-    inner = click.Context(probe.commands[command], parent=click.Context(probe))
-    assert defaults(tmp_path / "c.toml", {"probe": {"yes": True, "seconds": 0.2}}, inner) == expected

@@ -82,19 +82,3 @@ def test_a_terminal_that_is_closed_loses_nothing(tmp_path: Path) -> None:
     while not kept(tmp_path) and time.monotonic() < end:
         time.sleep(0.1)
     assert len(kept(tmp_path)) == 1
-
-
-@pytest.mark.parametrize(
-    ("term", "encoding", "ascii_alone"),
-    [
-        ("xterm-256color", "utf-8", False), ("tmux", "UTF-8", False), ("dumb", None, False), ("", "utf8", False),
-        ("linux", "utf-8", True), ("vt100", "utf-8", True), ("xterm", "iso8859-1", True),
-        ("screen", "ANSI_X3.4-1968", True),
-    ],
-)  # fmt: skip
-def test_a_console_without_the_signs_of_the_screen_gets_ascii(
-    term: str, encoding: str | None, ascii_alone: bool
-) -> None:
-    from hangtop.cli.screen import shows_ascii_alone
-
-    assert shows_ascii_alone(term, encoding) is ascii_alone

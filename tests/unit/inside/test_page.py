@@ -12,7 +12,6 @@ import pytest
 import hangtop.inside
 from collectors.samples import page as layout
 from hangtop.inside import starting, ways
-from hangtop.inside.page import OwnRank
 from hangtop.inside.steps import telling
 
 
@@ -131,11 +130,3 @@ def test_recorder_settings_are_those_that_nobody_set(tmp_path: Path) -> None:
     untouched: dict[str, str] = {}
     ways.record(untouched, started=True)
     assert untouched == {}
-
-
-def test_the_rank_of_a_process_without_a_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hangtop.inside.own_rank import own_rank
-
-    assert own_rank({}) == OwnRank(-1, -1, -1)
-    assert own_rank({"SLURM_PROCID": "3", "SLURM_NTASKS": "4", "SLURM_LOCALID": "1"}) == OwnRank(3, 4, 1)
-    assert own_rank({"RANK": "-2", "WORLD_SIZE": "x"}) == OwnRank(-1, -1, -1)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.probes.allreduce.plan import ProbeNode, ProbePlan, doubled, parse_sizes, tournament
-from collectors.probes.allreduce.run import bandwidths, describe
+from collectors.probes.allreduce.plan import doubled, parse_sizes, tournament
+from collectors.probes.allreduce.run import bandwidths
 
 
 def test_sizes_double_from_first_to_last() -> None:
@@ -42,10 +42,3 @@ def test_every_pair_meets_once_and_nobody_plays_twice_in_a_round(count: int) -> 
 )  # fmt: skip
 def test_bus_bandwidth_is_nccl_tests_own(op: str, world: int, factor: float) -> None:
     assert bandwidths(op, 1_000_000_000, 0.5, world) == pytest.approx((2.0, 2.0 * factor))
-
-
-def test_the_person_who_is_asked_sees_the_command() -> None:
-    text = describe(ProbePlan((ProbeNode("node3", "10.0.0.3", gpus=8, pid=4711),), backend="nccl"))
-    assert text.startswith("python3 -I -S -B -u -c ")
-    assert "one process a GPU" in text
-    assert "environment of a rank" in text

@@ -76,22 +76,3 @@ def test_many_nodes_are_told_apart_by_few_pairs_unless_every_pair_is_wanted() ->
     every = Network({})
     asyncio.run(Bisection(every.measure).run(nodes(33), every=True))
     assert len(every.measured) == 33 * 32 / 2
-
-
-def test_a_pair_that_was_slow_once_only_is_forgiven() -> None:
-    network = Network({frozenset(("node1", "node2")): SLOW})
-    bisection = Bisection(network.measure)
-
-    async def twice() -> None:
-        real = network.measure
-
-        async def measure(a: str, b: str) -> ProbePair:
-            if (a, b) in network.measured or (b, a) in network.measured:
-                network.bad.clear()
-            return await real(a, b)
-
-        bisection._measure = measure
-        await bisection.run(nodes(4))
-
-    asyncio.run(twice())
-    assert named(4, bisection) == []

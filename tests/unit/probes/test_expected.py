@@ -83,13 +83,6 @@ def test_several_nodes_are_measured_by_their_cards(rate: float, layer: str, each
     assert chosen(there, report(1.0)).busbw == pytest.approx(2 * each, rel=0.01)
 
 
-def test_the_slower_of_nvlink_and_cards_decides_and_so_do_the_cards_that_nccl_uses() -> None:
-    there = job(gpus=gpus("NVIDIA A100-SXM4-80GB"), ports=cards(400.0))
-    assert "A100" in chosen(there, report(1.0)).of
-    two = chosen(there, report(1.0, devices="mlx5_0:1/IB mlx5_3:1/IB"))
-    assert (two.busbw, two.of) == (96.0, "2 × NDR")
-
-
 @pytest.mark.parametrize(("speed", "busbw"), [(1000, 0.1), (100_000, 0.8)])
 def test_gloo_is_measured_by_its_interface_up_to_its_own_ceiling(speed: int, busbw: float) -> None:
     found = chosen(job(network=interface(speed)), report(1.0, backend="gloo", each=1))

@@ -58,20 +58,11 @@ def test_loss_explains_slowness() -> None:
     assert named(lossy) == [("packet_loss", ("node2",))]
 
 
-def test_a_little_loss_is_no_finding() -> None:
-    assert named(report(lost=with_node("node2", 0.002))) == []
-
-
 def test_a_node_that_nobody_reaches_is_named_alone() -> None:
     blocked: dict[frozenset[str], float | None] = dict.fromkeys(with_node("node4", 0.0))
     found = report(speeds=blocked)
     assert named(found) == [("path_blocked", ("node4",))]
     assert outcome(found, findings(found)) == "failed"
-
-
-def test_one_direction_that_is_blocked_names_the_pair() -> None:
-    one = report(errors={frozenset(("node1", "node2")): "node2 cannot reach a port of node1"})
-    assert named(one) == [("path_blocked", ("node1", "node2"))]
 
 
 def test_an_absent_node_is_named() -> None:

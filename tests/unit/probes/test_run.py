@@ -71,13 +71,6 @@ def test_all_meet_figures_are_told_as_they_come_and_everything_is_ended() -> Non
     assert not network.left
 
 
-@pytest.mark.parametrize(("again", "late"), [(1.0, 1.0), (2.0, 2.0)])
-def test_who_is_late_must_be_late_twice(again: float, late: float) -> None:
-    report, said = probe(Network(work=[[1e-3, 1e-3, 2e-3], [3e-3, 3e-3, 3e-3 * again]]))
-    assert "equal work once more: somebody was late" in said
-    assert [rank.late_over_median for rank in report.ranks] == pytest.approx([1.0, 1.0, late])
-
-
 def test_two_that_do_not_meet_are_told_with_the_direction() -> None:
     report, _ = probe(Network(apart="n1"))
     blocked = {(pair.a, pair.b): pair.error for pair in report.pairs if pair.error}

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.fleet.local import Local
-from collectors.probes.path.around import AROUND, ask, with_iperf
+from collectors.probes.path.around import AROUND, ask
 from collectors.probes.path.remote.iperf import parse_client
-from collectors.samples.asked import Observation, PathFigure
+from collectors.samples.asked import Observation
 from hangtop.diagnosis.measured.network import ResolvedNames, name_mismatch
 
 ADDRESSES = {f"node{n}": f"10.0.0.{n}" for n in (1, 2, 3)}
@@ -57,42 +54,6 @@ def answered(said: str) -> None:
 @given(st.text(max_size=200))
 def test_whatever_the_tools_print_is_survived(said: str) -> None:
     answered(said)
-
-
-FAKE_IPERF = """\
-#!{python} -S
-import json, socket, sys
-words = sys.argv[1:]
-port = int(words[words.index("-p") + 1])
-if "-s" in words:
-    with socket.create_server(("127.0.0.1", port)) as server:
-        server.accept()[0].recv(1)
-elif {broken}:
-    print(json.dumps({{"start": {{"version": "iperf 3.12"}}, "error": "unable to connect to server: refused"}}))
-    sys.exit(1)
-else:
-    socket.create_connection((words[words.index("-c") + 1], port)).sendall(b"x")
-    sums = {{"sum_sent": {{"retransmits": 3}}, "sum_received": {{"bits_per_second": 8e9}}}}
-    print(json.dumps({{"start": {{"version": "iperf 3.12"}}, "end": sums}}))
-"""
-FIGURE = PathFigure("a", "b", 1e-4, 1e-4, 1500, 1500, "eth0", "10.0.0.1", 5e8, 0.0, "")
-
-
-@pytest.mark.parametrize("broken", [False, True])
-async def test_iperf3s_figure_and_its_source_or_ours_and_why(
-    broken: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tool = tmp_path / "iperf3"
-    tool.write_text(FAKE_IPERF.format(python=sys.executable, broken=broken))
-    tool.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    here = Local("here"), sys.executable
-    figure = await with_iperf(FIGURE, here, here, "127.0.0.1", 0.1)
-    if broken:
-        assert figure.throughput == 5e8
-        assert figure.method == "hangtop (iperf3 failed: unable to connect to server: refused)"
-    else:
-        assert (figure.throughput, figure.method) == (1e9, "iperf 3.12")
 
 
 async def test_a_node_answers_about_names_and_tools() -> None:

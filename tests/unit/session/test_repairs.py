@@ -52,13 +52,6 @@ async def test_a_session_that_may_only_look_signals_nobody(
         await ending(session, repairable()).run(print)
 
 
-def test_without_names_only_the_certain_ones_are_meant() -> None:
-    sure, doubtful = repairable(1), repairable(2, sure=False)
-    assert repairs.chosen((sure, doubtful), ()) == (sure,)
-    assert repairs.chosen((sure, doubtful), (), doubtful=True) == (sure, doubtful)
-    assert repairs.chosen((sure, doubtful), ("node1:2",)) == (doubtful,)
-
-
 async def test_a_port_is_proposed_by_those_that_answer(session: PaperSession) -> None:
     found, silent = await repairs.free_port(session, 29500)
     assert found.port is not None
