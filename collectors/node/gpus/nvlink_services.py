@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Iterator, List, NamedTuple, Optional, Tuple
+from typing import Iterator, List, NamedTuple, Optional
 
 from collectors.node.child import find, run
 from collectors.node.files import list_folder, read_or_none, read_text, text
@@ -24,8 +24,7 @@ EVERY = 30.0
 PATIENCE = 20.0
 """Seconds that one tool may take."""
 FIELDS = ("index", "fabric.state", "fabric.status", "fabric.health.summary")
-SHORT = FIELDS[:3]
-"""What drivers before 550 know."""
+"""The last one is known since driver 550; on older ones the daemons alone are told."""
 NO_FABRIC = ("", "N/A", "[N/A]", "Not Supported", "[Not Supported]")
 MANAGER, IMEX = "nvidia-fabricmanager", "nvidia-imex"
 _COMMS = {MANAGER: (b"nv-fabricmanage", b"nvidia-fabricma"), IMEX: (b"nvidia-imex",)}
@@ -46,7 +45,6 @@ class NvlinkServices(Source):
     def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys", dev: str = "/dev") -> None:
         super().__init__(shared, proc, sys)
         self._dev = dev
-        self._fields: Tuple[str, ...] = FIELDS
 
     def look(self, _now: float) -> Iterator[NamedTuple]:
         """The fabric and its services. Raises :class:`Absent` on a node without NVIDIA's driver or a fabric."""
@@ -55,7 +53,7 @@ class NvlinkServices(Source):
         if not os.path.exists(self._dev + "/nvidiactl"):
             raise Absent("no NVIDIA driver on this node (/dev/nvidiactl)")
         rows = self._ask()
-        gpus = [GpuFabric(int(row[0]), row[1], row[2], row[3] if len(row) > 3 else "N/A") for row in rows]
+        gpus = [GpuFabric(int(row[0]), *row[1:]) for row in rows]
         joined = [gpu for gpu in gpus if gpu.state not in NO_FABRIC]
         if not switches and not channels and not joined:
             raise Absent("the GPUs of this node are on no NVLink fabric")
@@ -71,14 +69,9 @@ class NvlinkServices(Source):
         path = find("nvidia-smi")
         if path is None:
             return []
-        while True:
-            ended = run([path, "--query-gpu=" + ",".join(self._fields), "--format=csv,noheader"], PATIENCE)
-            said = text(ended.stdout)
-            if "is not a valid field" in said and self._fields != SHORT:
-                self._fields = SHORT
-                continue
-            rows = [[cell.strip() for cell in line.split(",")] for line in said.splitlines()]
-            return [row for row in rows if len(row) == len(self._fields) and row[0].isdecimal() and len(row[0]) < 5]
+        said = text(run([path, "--query-gpu=" + ",".join(FIELDS), "--format=csv,noheader"], PATIENCE).stdout)
+        rows = [[cell.strip() for cell in line.split(",")] for line in said.splitlines()]
+        return [row for row in rows if len(row) == len(FIELDS) and row[0].isdecimal() and len(row[0]) < 5]
 
     def _service(self, name: str, needed: str) -> FabricService:
         pid = self._process(name)

@@ -78,29 +78,17 @@ class SoftwareSource(Source):
         return ()
 
     def _of_rank(self, rank: RankProcess) -> Dict[str, str]:
-        """Versions by the libraries that a process has mapped, else by what lies beside its interpreter."""
+        """Versions by the libraries that a process has mapped."""
         base = "%s/%d" % (self.proc, rank.pid)
         maps = self._reader.read_all([base + "/maps"]).get(base + "/maps")
         root = foreign_root(rank.pid, self.proc) or self._root
         torch, nccl = libraries(maps) if isinstance(maps, bytes) else (None, None)
-        if torch is None and not isinstance(maps, bytes):
-            torch = self._beside(rank, root)
         if torch is None:
             return {}
         key = (root + torch, nccl or "")
         if key not in self._by_folder:
             self._by_folder[key] = torch_versions(root, torch, nccl, rank.uid)
         return self._by_folder[key]
-
-    def _beside(self, rank: RankProcess, root: str) -> Optional[str]:
-        """Folder of torch under the prefix of the interpreter, as its command or its file names it."""
-        for program in (rank.command.partition(" ")[0], rank.executable):
-            prefix = os.path.dirname(os.path.dirname(program))
-            for python in list_folder(root + prefix + "/lib") if program.startswith("/") else ():
-                torch = "%s/lib/%s/site-packages/torch" % (prefix, python)
-                if python.startswith("python3") and os.path.exists(root + torch + "/version.py"):
-                    return torch
-        return None
 
     def _host(self) -> Dict[str, str]:
         """Versions of drivers and of libraries installed for everybody."""

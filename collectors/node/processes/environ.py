@@ -60,6 +60,11 @@ class RankEnvironment(NamedTuple):
     assigned: bool
     """True when a launcher gave it to this one process; False for what a whole node or pod shares."""
 
+    @property
+    def job(self) -> Tuple[object, ...]:
+        """What all ranks of one run of one job have in common."""
+        return self.world_size, self.run_id, self.restart, self.master_addr, self.master_port
+
 
 def parse(data: bytes) -> Dict[str, str]:
     """Names and values of /proc/PID/environ. A name that comes twice has its first value, as getenv sees it."""

@@ -65,11 +65,10 @@ LAUNCHERS = STARTERS | frozenset(
 WRAPPERS = frozenset(
     (
         "sh", "bash", "dash", "zsh", "ksh", "csh", "tcsh", "fish", "ash", "busybox", "env", "timeout", "nice", "ionice",
-        "numactl", "taskset", "stdbuf", "setsid", "nohup", "time", "script", "tee", "cat", "tail", "sleep", "xargs",
-        "nsys", "ncu", "nvprof", "perf", "strace", "ltrace", "gdb", "gdbserver", "valgrind", "catchsegv", "py-spy",
-        "sudo", "su", "runuser", "chroot", "unshare", "nsenter", "cgexec", "systemd-run", "tini", "dumb-init",
-        "singularity", "apptainer", "starter", "starter-suid", "enroot", "docker", "podman", "nerdctl", "shifter",
-        "conda", "mamba", "micromamba", "uv", "pixi", "poetry", "ssh", "sshd", "nvidia-smi", "git", "pip",
+        "numactl", "taskset", "stdbuf", "setsid", "nohup", "time", "tee", "cat", "tail", "sleep", "xargs", "nsys",
+        "ncu", "perf", "strace", "gdb", "gdbserver", "py-spy", "sudo", "su", "runuser", "chroot", "unshare", "nsenter",
+        "systemd-run", "tini", "dumb-init", "singularity", "apptainer", "starter", "starter-suid", "enroot", "docker",
+        "podman", "conda", "mamba", "uv", "poetry", "ssh", "sshd", "nvidia-smi", "git", "pip",
     )
 )  # fmt: skip
 """Programs that wrap a rank, or stand beside one in a script."""
@@ -120,8 +119,7 @@ def _of_its_own(member: FamilyMember, owner: Optional[FamilyMember]) -> bool:
 
 def _meet(one: RankEnvironment, other: RankEnvironment) -> bool:
     """Whether the environments of two processes say that they meet in one job of several ranks."""
-    places = {(env.world_size, env.run_id, env.restart, env.master_addr, env.master_port) for env in (one, other)}
-    return len(places) == 1 and one.master_port is not None and (one.world_size or 1) > 1
+    return one.job == other.job and one.master_port is not None and (one.world_size or 1) > 1
 
 
 def helper_role(member: FamilyMember, owner: Optional[FamilyMember]) -> str:
@@ -266,24 +264,29 @@ def _adopt_orphans(members: Mapping[int, FamilyMember], places: Dict[int, Proces
     Two processes of one rank of one run: a younger orphan with another command is a helper that detached itself; an
     elder one, or one with the same command, is a rank that an earlier run left behind, and stays a rank.
     """
-    by_run: Dict[object, List[FamilyMember]] = {}
+    of_one_rank: Dict[object, List[FamilyMember]] = {}
     for pid, place in places.items():
-        if place.role == "rank":
-            by_run.setdefault(_run(members[pid]), []).append(members[pid])
-    for run, ranks in by_run.items():
+        env = members[pid].env
+        if place.role in ("rank", "stray") and env.rank != NO_RANK:
+            of_one_rank.setdefault((env.rank, env.job), []).append(members[pid])
+    for processes in of_one_rank.values():
+        ranks = [member for member in processes if places[member.pid].role == "rank"]
+        if not ranks:
+            continue
         first = min(ranks, key=lambda member: (member.orphan, member.start_ticks))
-        for member in ranks:
+        for member in processes:
+            stray = places[member.pid].role == "stray" and member.start_ticks >= first.start_ticks
             detached = member.orphan and member.start_ticks > first.start_ticks
-            if detached and (list(member.words) != list(first.words) or not first.orphan):
-                _give(places, members, member.pid, first.pid)
-        for pid, place in list(places.items()):
-            if place.role == "stray" and _run(members[pid]) == run and members[pid].start_ticks >= first.start_ticks:
-                _give(places, members, pid, first.pid)
-    for pid in [pid for pid, place in places.items() if place.role == "rank"]:
-        if _outlived_its_rank(members[pid], [members[other] for other in places if places[other].role == "rank"]):
-            places[pid] = ProcessRole("stray", 0)
-            for other, place in list(places.items()):
-                places[other] = ProcessRole("stray", 0) if place.owner == pid else place
+            if stray or (detached and (list(member.words) != list(first.words) or not first.orphan)):
+                places[member.pid] = ProcessRole("helper", first.pid)
+                for pid, place in places.items():  # and what it has started
+                    if place.owner == member.pid:
+                        places[pid] = ProcessRole("helper", first.pid)
+    ranks = [members[pid] for pid, place in places.items() if place.role == "rank"]
+    for member in ranks:
+        if _outlived_its_rank(member, [one for one in ranks if places[one.pid].role == "rank"]):
+            places[member.pid] = ProcessRole("stray", 0)
+            places.update({pid: ProcessRole("stray", 0) for pid, place in places.items() if place.owner == member.pid})
 
 
 def _outlived_its_rank(member: FamilyMember, ranks: Sequence[FamilyMember]) -> bool:
@@ -291,33 +294,12 @@ def _outlived_its_rank(member: FamilyMember, ranks: Sequence[FamilyMember]) -> b
 
     It is younger than they are, and runs another command.
     """
-    env = member.env
-    others = [
-        one
-        for one in ranks
-        if one.env.rank not in (env.rank, NO_RANK) and one.env.world_size == env.world_size and _meet(one.env, env)
-    ]
+    others = [one for one in ranks if one.env.rank not in (member.env.rank, NO_RANK) and _meet(one.env, member.env)]
     return (
         member.orphan
         and bool(others)
-        and all(
-            not one.orphan and one.start_ticks <= member.start_ticks and list(one.words) != list(member.words)
+        and not any(
+            one.orphan or one.start_ticks > member.start_ticks or list(one.words) == list(member.words)
             for one in others
         )
     )
-
-
-def _give(places: Dict[int, ProcessRole], members: Mapping[int, FamilyMember], pid: int, owner: int) -> None:
-    """Make a process, and its helpers with it, a helper of ``owner``."""
-    places[pid] = ProcessRole("helper", owner)
-    for other, place in places.items():
-        if place.owner == pid or (place.role == "stray" and members[other].parent == pid):
-            places[other] = ProcessRole("helper", owner)
-
-
-def _run(member: FamilyMember) -> object:
-    """What two processes of one rank of one run have in common."""
-    env = member.env
-    if env.rank == NO_RANK:
-        return member.pid
-    return (env.rank, env.world_size, env.run_id, env.restart, env.master_addr, env.master_port)

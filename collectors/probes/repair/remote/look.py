@@ -138,13 +138,10 @@ class Relatives:
     def _run(self, pid: int) -> List[int]:
         """Ranks on this node of the run that a rank belongs to."""
         env = self.members[pid].env
-        same = (env.world_size, env.run_id, env.restart, env.master_addr, env.master_port)
         return [
             other
             for other, place in self.places.items()
-            for its in [self.members[other].env]
-            if place.role == "rank"
-            and same == (its.world_size, its.run_id, its.restart, its.master_addr, its.master_port)
+            if place.role == "rank" and self.members[other].env.job == env.job
         ]
 
     def _broken(self, pid: int) -> bool:
