@@ -39,8 +39,18 @@ class UnknownKind(ValueError):
     """A rule named a kind that has no row."""
 
 
-def _set(*kinds: str) -> frozenset[str]:
-    return frozenset(kinds)
+def _set(*kinds: str | frozenset[str]) -> frozenset[str]:
+    return frozenset[str]().union(*({kind} if isinstance(kind, str) else kind for kind in kinds))
+
+
+def _job(*kinds: str | frozenset[str]) -> Effects:
+    """Consequences anywhere in the job."""
+    return Effects(_set(*kinds), "any")
+
+
+def _same(where: Where, *kinds: str | frozenset[str]) -> Effects:
+    """Consequences on the same rank, node, GPU or port."""
+    return Effects(_set(*kinds), where)
 
 
 STUCK = _set("rank_stuck_in_data", "rank_stuck_in_checkpoint", "rank_stuck_on_lock", "rank_stuck_in_code")
@@ -49,34 +59,22 @@ WAITS_END = _set(
     "watchdog_timeout", "store_timeout", "collective_stalled", "job_stalled", "nccl_remote_error", "nccl_connect_failed"
 )
 """What becomes of those who wait, whatever it is that they wait for."""
-WAITS_BEHIND = WAITS_END | _set("init_hang", "waiting")
+ENDS = _set("child_failed_no_detail", "init_hang", "rank_left_early", "rank_missing")
+"""What is told of ranks that ended or never came, where nothing says why."""
+WAITS_BEHIND = _set(WAITS_END, "init_hang", "waiting")
 
-HOLDS_UP = (Effects(WAITS_BEHIND, "any"), Effects(_set("collective_mismatch"), "rank"))
-DISAGREES = (Effects(WAITS_END | _set("child_failed_no_detail", "rank_crashed"), "any"),)
-RANK_ENDS = (
-    Effects(
-        WAITS_END | _set("child_failed_no_detail", "gil_hang", "init_hang", "rank_left_early", "rank_missing"), "any"
-    ),
-)
-RUNS_OUT = (
-    Effects(
-        WAITS_END
-        | _set("child_failed_no_detail", "gil_hang", "init_hang", "rank_crashed", "rank_left_early", "rank_missing"),
-        "any",
-    ),
-)
-NO_START = (
-    Effects(WAITS_END | _set("child_failed_no_detail", "init_hang", "nccl_init_failed", "rank_crashed"), "any"),
-)
-STORE_TIMEOUT_EFFECTS = (Effects(_set("nccl_remote_error"), "any"),)
-GPU_XID_EFFECTS = (
-    Effects(STUCK | GONE | _set("gil_hang", "rank_uninterruptible", "waiting"), "rank"),
-    Effects(WAITS_END, "any"),
-    Effects(_set("gpu_needs_reset", "gpu_row_remap"), "gpu"),
-)
-NO_PATH = (Effects(WAITS_END | _set("init_hang", "tcp_retransmits"), "any"),)
-GPU_THROTTLED_EFFECTS = (Effects(_set("straggler_rank"), "rank"),)
-NETWORK_SOCKET_FALLBACK_EFFECTS = (Effects(_set("bandwidth_low", "tcp_retransmits"), "any"),)
+HOLDS_UP = (_job(WAITS_BEHIND), _same("rank", "collective_mismatch"))
+DISAGREES = (_job(WAITS_END, "child_failed_no_detail", "rank_crashed"),)
+RANK_ENDS = (_job(WAITS_END, ENDS, "gil_hang"),)
+RUNS_OUT = (_job(WAITS_END, ENDS, "gil_hang", "rank_crashed"),)
+NO_START = (_job(WAITS_END, "child_failed_no_detail", "init_hang", "nccl_init_failed", "rank_crashed"),)
+STORE_TIMEOUT_EFFECTS = (_job("nccl_remote_error"),)
+BROKEN_GPU = (_same("rank", STUCK, GONE, "gil_hang", "rank_uninterruptible", "waiting"), _job(WAITS_END))
+GPU_XID_EFFECTS = (*BROKEN_GPU, _same("gpu", "gpu_needs_reset", "gpu_row_remap"))
+LINK_DOWN = (_job(WAITS_END, "ib_retry_exceeded", "roce_retransmits"),)
+NO_PATH = (_job(WAITS_END, "init_hang", "tcp_retransmits"),)
+GPU_THROTTLED_EFFECTS = (_same("rank", "straggler_rank"),)
+NETWORK_SOCKET_FALLBACK_EFFECTS = (_job("bandwidth_low", "tcp_retransmits"),)
 
 ROWS: tuple[Kind, ...] = (
     # ranks wait and will not stop waiting
@@ -99,10 +97,9 @@ ROWS: tuple[Kind, ...] = (
     Kind("collective_size_mismatch", "hung", 2, "ranks called one operation with different sizes or types", DISAGREES),
     Kind("p2p_deadlock", "hung", 2, "ranks wait to receive from, or to send to, one another in a circle", DISAGREES),
     Kind("rank_left_early", "hung", 2, "a rank finished while the others still want it in a collective",
-         (Effects(_set("collective_mismatch"), "rank"), Effects(WAITS_END |
-         _set("child_failed_no_detail", "rank_crashed"), "any"))),
+         (_same("rank", "collective_mismatch"), _job(WAITS_END, "child_failed_no_detail", "rank_crashed"))),
     Kind("rank_stuck_at_exit", "hung", 3,
-         "all ranks that are left have finished, and one of them does not end", (Effects(WAITS_END, "any"),)),
+         "all ranks that are left have finished, and one of them does not end", (_job(WAITS_END),)),
     Kind("rank_missing", "hung", 5,
          "fewer ranks are alive than the job's size says, or NCCL's RAS does not find one", HOLDS_UP),
     Kind("collective_stalled", "hung", 5,
@@ -110,64 +107,58 @@ ROWS: tuple[Kind, ...] = (
     Kind("job_stalled", "hung", 6,
          "the ranks are alive, none has moved by any sign for longer than is due, and no other rule says why"),
     Kind("unused_parameters", "hung", 2, "DDP waits for gradients of parameters that took no part in the loss",
-         (Effects(WAITS_END | _set("child_failed_no_detail", "collective_mismatch", "rank_crashed"), "any"),)),
+         (_job(WAITS_END, "child_failed_no_detail", "collective_mismatch", "rank_crashed"),)),
     Kind("gil_hang", "hung", 2,
          "one thread holds the interpreter lock in native code, and no Python thread of the rank moves",
-         (Effects(WAITS_END, "any"), Effects(STUCK, "rank"))),
+         (_job(WAITS_END), _same("rank", STUCK))),
     Kind("nccl_proxy_lost", "hung", 1,
-         "a rank spins in NCCL, whose proxy thread has lost an operation", (*HOLDS_UP, Effects(STUCK, "rank"))),
+         "a rank spins in NCCL, whose proxy thread has lost an operation", (*HOLDS_UP, _same("rank", STUCK))),
     Kind("init_hang", "hung", 5,
          "ranks wait in the rendezvous or the communicator's start for others that have not come",
-         (Effects(_set("store_timeout"), "any"),)),
+         (_job("store_timeout"),)),
     # ranks failed
     Kind("rank_crashed", "crashed", 1,
          "the earliest exception, signal or abort that is not the consequence of another", RANK_ENDS),
     Kind("rank_killed", "crashed", 1, "a rank was killed from outside, or by the kernel for want of memory", RANK_ENDS),
     Kind("node_rebooted", "crashed", 0, "a node was started anew under ranks that ran there, and they run nowhere now",
-         (Effects(WAITS_END | _set("child_failed_no_detail", "init_hang", "rank_killed",
-         "rank_left_early", "rank_missing", "waiting"), "any"),)),
+         (_job(WAITS_END, ENDS, "rank_killed", "waiting"),)),
     Kind("gpu_out_of_memory", "crashed", 1, "CUDA ran out of memory", RUNS_OUT),
     Kind("host_out_of_memory", "crashed", 1, "a rank could not get memory of the host", RUNS_OUT),
     Kind("job_restarts", "crashed", 2,
          "torchrun has started all ranks anew, with what had failed before; or it starts none since all ended",
-         (Effects(WAITS_END | _set("child_failed_no_detail", "init_hang", "rank_left_early", "rank_missing"), "any"),)),
+         (_job(WAITS_END, ENDS),)),
     Kind("watchdog_timeout", "crashed", 6,
          "a time-out ended a wait (NCCL's watchdog, gloo, JAX, an inference engine): a consequence",
-         (Effects(_set("child_failed_no_detail", "nccl_remote_error", "rank_crashed", "store_timeout"), "any"),)),
+         (_job("child_failed_no_detail", "nccl_remote_error", "rank_crashed", "store_timeout"),)),
     Kind("address_in_use", "crashed", 1, "the rendezvous port was taken", NO_START),
     Kind("store_timeout", "crashed", 6,
          "a wait at the store or the rendezvous ended by time-out", STORE_TIMEOUT_EFFECTS),
     Kind("child_failed_no_detail", "crashed", 3,
          "a launcher's bare exit code is all that is known of the first failure", STORE_TIMEOUT_EFFECTS),
     Kind("nccl_init_failed", "crashed", 3, "a communicator of NCCL could not be started",
-         (Effects(WAITS_END | _set("init_hang", "rank_crashed"), "any"),)),
+         (_job(WAITS_END, "init_hang", "rank_crashed"),)),
     Kind("nccl_no_interface", "crashed", 3, "NCCL finds no network interface", NO_START),
     Kind("nccl_connect_failed", "crashed", 6, "NCCL or gloo could not connect to a peer", STORE_TIMEOUT_EFFECTS),
     Kind("nccl_remote_error", "crashed", 8, "a rank lost its peer: a consequence"),
     Kind("nccl_version_mismatch", "crashed", 3, "ranks run different versions of NCCL", NO_START),
     Kind("ib_retry_exceeded", "crashed", 3,
-         "an InfiniBand send was repeated in vain", (Effects(WAITS_END | _set("rank_crashed"), "any"),)),
+         "an InfiniBand send was repeated in vain", (_job(WAITS_END, "rank_crashed"),)),
     Kind("duplicate_gpu", "crashed", 1,
-         "two ranks use one GPU", (Effects(WAITS_END | _set("child_failed_no_detail", "gil_hang",
-         "gpu_assignment_conflict", "init_hang", "rank_crashed", "rank_left_early", "rank_missing"), "any"),)),
+         "two ranks use one GPU", (_job(WAITS_END, ENDS, "gil_hang", "gpu_assignment_conflict", "rank_crashed"),)),
     Kind("invalid_device", "crashed", 3, "a rank asks for a GPU that does not exist", RANK_ENDS),
     Kind("shm_too_small", "crashed", 1, "shared memory ran out", RUNS_OUT),
     Kind("open_files_limit", "crashed", 1,
-         "file descriptors ran out", (Effects(WAITS_END | _set("child_failed_no_detail", "gil_hang",
-         "init_hang", "nccl_init_failed", "rank_crashed", "rank_left_early", "rank_missing"), "any"),)),
+         "file descriptors ran out", (_job(WAITS_END, ENDS, "gil_hang", "nccl_init_failed", "rank_crashed"),)),
     Kind("process_limit", "crashed", 1, "no further process or thread could be started", RUNS_OUT),
     Kind("memlock_limit", "crashed", 3,
-         "memory could not be pinned", (Effects(WAITS_END | _set("init_hang", "nccl_init_failed",
-         "rank_crashed"), "any"),)),
+         "memory could not be pinned", (_job(WAITS_END, "init_hang", "nccl_init_failed", "rank_crashed"),)),
     # broken hardware or network: it hangs a job, ends it, slows it, or has done nothing of that yet
     Kind("gpu_lost", "at_risk", 0, "a GPU fell off the bus, or the driver shows none",
-         (Effects(_set("gpu_driver_hung", "gpu_ecc", "gpu_needs_reset",
-         "gpu_row_remap", "gpu_throttled", "gpu_xid"), "node"), Effects(STUCK | GONE | _set("gil_hang",
-         "rank_uninterruptible", "waiting"), "rank"), Effects(WAITS_END, "any"))),
+         (_same("node", "gpu_driver_hung", "gpu_ecc", "gpu_needs_reset", "gpu_row_remap", "gpu_throttled", "gpu_xid"),
+         *BROKEN_GPU)),
     Kind("gpu_driver_hung", "at_risk", 0,
          "nvidia-smi gives no answer while the node does, or the driver waits for a GPU in vain",
-         (Effects(STUCK | GONE | _set("gil_hang", "rank_uninterruptible", "waiting"),
-         "rank"), Effects(WAITS_END, "any"))),
+         BROKEN_GPU),
     Kind("gpu_xid", "at_risk", 0, "the driver reported an Xid, or AMD's an error of a kernel", GPU_XID_EFFECTS),
     Kind("gpu_ecc", "at_risk", 0, "memory errors of a GPU that were not corrected", GPU_XID_EFFECTS),
     Kind("gpu_row_remap", "at_risk", 0, "memory rows of a GPU are to be remapped, or could not be"),
@@ -176,25 +167,23 @@ ROWS: tuple[Kind, ...] = (
          "error counters of an NVLink grow, a link is down while others of its node are up, or a switch failed"),
     Kind("nvlink_fabric_down", "at_risk", 0,
          "GPUs have not joined their NVLink fabric, or Fabric Manager or IMEX is down where it is needed",
-         (Effects(WAITS_END | _set("init_hang", "nccl_init_failed"), "any"),
-         Effects(_set("rank_crashed"), "node"))),
+         (_job(WAITS_END, "init_hang", "nccl_init_failed"),
+         _same("node", "rank_crashed"))),
     Kind("topology_differs", "at_risk", 1,
          "GPUs or NICs of a node are connected otherwise than on most nodes of the same devices: an NVLink is gone, a "
-         "NIC sits behind another socket", (Effects(_set("slow_node", "bandwidth_low"), "node"),)),
+         "NIC sits behind another socket", (_same("node", "slow_node", "bandwidth_low"),)),
     Kind("ib_port_down", "at_risk", 0,
-         "a port is down while its peers are up", (Effects(_set("ib_link_flapped", "ib_symbol_errors",
-         "ib_transmit_discards"), "port"), Effects(WAITS_END | _set("ib_retry_exceeded", "roce_retransmits"),
-         "any"), Effects(_set("path_blocked", "slow_node"), "node"))),
+         "a port is down while its peers are up",
+         (_same("port", "ib_link_flapped", "ib_symbol_errors", "ib_transmit_discards"), *LINK_DOWN,
+          _same("node", "path_blocked", "slow_node"))),
     Kind("node_unreachable", "at_risk", 0,
-         "a node does not answer", (Effects(WAITS_END | _set("init_hang", "rank_left_early",
-         "rank_missing", "waiting", "child_failed_no_detail"), "any"),)),
+         "a node does not answer", (_job(WAITS_END, ENDS, "waiting"),)),
     Kind("storage_stalled", "at_risk", 0,
          "a file server does not answer, or a local disk or file system reports errors",
-         (Effects(_set("kernel_trouble", "rank_stuck_in_checkpoint",
-         "rank_stuck_in_data", "rank_uninterruptible"), "node"),)),
+         (_same("node", "kernel_trouble", "rank_stuck_in_checkpoint", "rank_stuck_in_data", "rank_uninterruptible"),)),
     Kind("kernel_trouble", "at_risk", 0,
          "the kernel reports a hung task, a lockup, a network adapter or a part of the machine that failed",
-         (Effects(STUCK | GONE | _set("gil_hang", "rank_uninterruptible"), "rank"),)),
+         (_same("rank", STUCK, GONE, "gil_hang", "rank_uninterruptible"),)),
     Kind("path_blocked", "at_risk", 4,
          "what is sent between two nodes is not acknowledged: a link, a firewall, an MTU", NO_PATH),
     Kind("packet_loss", "slow", 4, "packets get lost between two nodes, by a probe", NO_PATH),
@@ -208,9 +197,9 @@ ROWS: tuple[Kind, ...] = (
     Kind("mesh_wrong", "at_risk", 4, "a device mesh does not fit the job"),
     # it moves, and something holds it back
     Kind("straggler_rank", "slow", 7, "the job moves, and the others wait for this rank far more often than chance",
-         (Effects(_set("waiting"), "rank"),)),
+         (_same("rank", "waiting"),)),
     Kind("cpu_starved", "slow", 7, "a rank is ready to run and has no CPU, while the others have theirs",
-         (Effects(_set("straggler_rank", "data_bound", "waiting"), "rank"),)),
+         (_same("rank", "straggler_rank", "data_bound", "waiting"),)),
     Kind("gpu_throttled", "slow", 7,
          "a GPU's clock is below its peers' under load, for a reason that is not normal", GPU_THROTTLED_EFFECTS),
     Kind("gpu_pcie_degraded", "slow", 7,
@@ -221,9 +210,8 @@ ROWS: tuple[Kind, ...] = (
     Kind("communication_bound", "slow", 7,
          "communication that no computation hides takes a large share, by profiler traces"),
     Kind("ib_link_flapped", "slow", 7,
-         "a link went down and came back", (Effects(_set("ib_receive_errors", "ib_symbol_errors",
-         "ib_transmit_discards"), "port"), Effects(WAITS_END | _set("ib_retry_exceeded", "roce_retransmits"),
-         "any"))),
+         "a link went down and came back",
+         (_same("port", "ib_receive_errors", "ib_symbol_errors", "ib_transmit_discards"), *LINK_DOWN)),
     Kind("ib_symbol_errors", "slow", 7, "bits arrive broken at a port"),
     Kind("ib_receive_errors", "slow", 7, "packets arrive broken at a port"),
     Kind("ib_transmit_discards", "slow", 7, "a port throws packets away unsent"),
@@ -245,7 +233,7 @@ ROWS: tuple[Kind, ...] = (
     Kind("nccl_known_bad", "none", 8, "a release of NCCL with a fault that hangs or ends jobs"),
     Kind("gpu_assignment_conflict", "none", 8, "ranks share their only GPU, or their settings leave them without one"),
     Kind("zombie_process", "none", 8, "processes of another run hold GPUs of the job",
-         (Effects(_set("gpu_out_of_memory"), "gpu"),)),
+         (_same("gpu", "gpu_out_of_memory"),)),
     Kind("port_taken", "none", 8, "the rendezvous port is in use before the start"),
     Kind("loopback_blocked", "none", 8, "connections of a node to itself do not come about"),
     Kind("container_address", "none", 8, "a container gives an address that other nodes cannot reach"),
