@@ -23,7 +23,7 @@ from hangtop.diagnosis.waits.job_status import JobStatus
 
 ELSEWHERE = "for others: hangtop NODE…, hangtop --slurm JOBID"
 NAME_LOGS = "--log GLOB, hangtop analyze"
-BLINDING = {"ptrace_denied", "node_limited", "job_queued"}
+BLINDING = {"ptrace_denied", "node_limited"}
 """Kinds that are no word on the job, and say why there is none."""
 OF_THE_ENDED = ("elastic.closing", "elastic.unkillable", "launcher.killed", "torch.taken_down", "torch.dump_signal",
                 "jax.victim")  # fmt: skip

@@ -117,9 +117,9 @@ class FilesFeed:
         if not file.lines or file.kind == "flight recorder dump" or not Path(file.name).is_file():
             return []
         followed = Followed(file.name, LogWriter(None, names.hints(file.name).rank, "extra"), self._read_at)
-        followed.refresh()
+        followed.tail.refresh()
         lines = [clean_value(shown) for shown in followed.lines(self._read_at, SHOWN, {})]
-        followed.close()
+        followed.tail.close()
         return lines
 
     async def close(self) -> None:

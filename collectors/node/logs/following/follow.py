@@ -32,8 +32,6 @@ CLOCKS = 10.0
 """Seconds that a file server's clock may differ from the node's before its times are left alone."""
 SHOWN = 65536
 """Bytes of a file on view that are sent at once."""
-
-
 LONGEST_SHOWN = 2000
 """Characters of a line on view."""
 
@@ -50,17 +48,16 @@ class Followed:
     """A file that is followed. ``owners`` are those who write it; one alone lends its rank to lines without a label."""
 
     def __init__(
-        self,
-        path: str,
-        owner: LogWriter,
-        now: float,
-        start: Optional[int] = None,
-        uid: Optional[int] = None,
+        self, path: str, owner: LogWriter, now: float, start: Optional[int] = None, uid: Optional[int] = None
     ) -> None:
         self.path = path
         self.owners: Dict[LogWriter, None] = {owner: None}
         self.tail = Tail(path, WHOLE, END, start, uid)
         self.events: List[LogEvent] = []
+        self.told_to = self._looked = float("-inf")
+        """What was in the file by then has been told, but for a record that may go on."""
+        self.left_out = 0
+        """Bytes of floods that were not read."""
         self._parser = self._new_parser(now)
         self._steps = LogSteps()
         self._began = self._grown = now
@@ -68,10 +65,6 @@ class Followed:
         self._document_size = self._ended_at = -1
         self._started = False
         self._shown: Optional[int] = None
-        self.told_to = self._looked = float("-inf")
-        """What was in the file by then has been told, but for a record that may go on."""
-        self.left_out = 0
-        """Bytes of floods that were not read."""
         self._unsaid = 0
         self._said_at = float("-inf")
 
@@ -87,9 +80,14 @@ class Followed:
         owner = self._owner()
         return self._steps.told(self.path, owner.pid, owner.rank)
 
-    def refresh(self) -> None:
-        """Look at the file again."""
-        self.tail.refresh()
+    def adopt(self, owner: LogWriter) -> None:
+        """Another process writes the file too."""
+        if owner not in self.owners:
+            for known in [one for one in self.owners if one.pid is None and one.rank == owner.rank]:
+                del self.owners[known]  # it was known by its name alone
+            self.owners[owner] = None
+            alone = self._owner()
+            self._parser.own(alone.rank, alone.pid)
 
     def read(self, now: float, until: float) -> None:
         """Parse what is there, until this thread has used CPU time up to ``until``; events go to :attr:`events`."""
@@ -97,11 +95,11 @@ class Followed:
             self._document()
             self.told_to = now
             return
-        if not self._started and self.tail.size:
-            self._start()
-        grown, late, live = False, b"", self._parser.read_at is not None
+        if not self._started and self.tail.skipped:  # too large to be read whole: the head, then the end
+            self.events += self._parser.feed(self._peek(0, min(HEAD, self.tail.skipped)))
+            self.events += self._parser.gap()
+        late, live = b"", self._parser.read_at is not None
         for chunk in self.tail.read():
-            grown = True
             late = (late + chunk.data if len(chunk.data) < SEEN else chunk.data)[-SEEN - 1 :]
             if chunk.fresh and self._started:
                 self._again(now)
@@ -110,47 +108,25 @@ class Followed:
             if time.thread_time() > until:
                 self.sample(now)
                 break
-        if grown:
+        modified = self.tail.modified
+        if late:
             self._grown = now
-            self._steps.take(late, now, self._written(now, live=live), live=live)
-        rests = self._rests(now, grown=grown)
+            late_clock = modified is None or abs(now - modified) > CLOCKS
+            self._steps.take(late, now, now if live and late_clock else modified, live=live)
+            # what was written long ago is all that comes for now
+            rests = not self.tail.behind and modified is not None and now - modified > CLOCKS
+        else:
+            rests = not 0 <= now - self._grown <= QUIET  # a clock that was set back must not make it wait for a day
         if rests:
             self.events += self._parser.idle()
         if not self.tail.behind:
             self.events += self._parser.rest(now, QUIET)  # one rank's last words, while others write on
             self._parser.read_at = now
-            if rests or grown:  # of what came just now the last record may go on
+            if rests or late:  # of what came just now the last record may go on
                 self.told_to = now if rests else self._looked
             self._looked = now
         self._reading_backlog = self._parser.read_at is None and now - self._began < BACKLOG
         self._say(now)
-
-    def _rests(self, now: float, *, grown: bool) -> bool:
-        """Whether what was read last is all that will come for now, so that it is told.
-
-        What was written long ago is, as soon as it is read; a file server's clock may be a little off.
-        """
-        if not grown:
-            return not 0 <= now - self._grown <= QUIET  # a clock that was set back must not make it wait for a day
-        modified = self.tail.modified
-        return not self.tail.behind and modified is not None and now - modified > max(QUIET, CLOCKS)
-
-    def _written(self, now: float, *, live: bool) -> Optional[float]:
-        """When the last bytes were written; a file server's clock is not trusted for those that came just now."""
-        modified = self.tail.modified
-        return now if live and (modified is None or abs(now - modified) > CLOCKS) else modified
-
-    def ending(self, now: float) -> Iterator[LogEvent]:
-        """Say once how a file ends that nobody has written to for a while, and that has been read to its end."""
-        size, modified = self.tail.size, self.tail.modified
-        if self.tail.behind or size == self._ended_at or modified is None or not size or now - modified < QUIET:
-            return
-        self._ended_at = size
-        owner = self._owner()
-        last = [each for each in self._peek(max(0, size - LONGEST_SHOWN), size).splitlines() if each.strip()]
-        text = files.text(last[-1]).strip() if last else ""
-        yield from self._parser.idle()
-        yield LogEvent("log.end", modified, owner.rank, "", owner.pid, self.path, 0, text, {})
 
     def sample(self, now: float) -> None:
         """Leave out all but the end of a flood that cannot be kept up with, and say so."""
@@ -162,33 +138,43 @@ class Followed:
         self._say(now)
 
     def _say(self, now: float) -> None:
-        if not self._unsaid or 0 <= now - self._said_at < SAY_EVERY:
+        if self._unsaid and not 0 <= now - self._said_at < SAY_EVERY:
+            text = "%d bytes of this log were not read: it grows faster than it may be read here" % self._unsaid
+            self.events.append(self._event("log.sampled", now, 0, text)._replace(data={"bytes": self._unsaid}))
+            self._unsaid, self._said_at = 0, now
+
+    def ending(self, now: float) -> Iterator[LogEvent]:
+        """Say once how a file ends that nobody has written to for a while, and that has been read to its end."""
+        size, modified = self.tail.size, self.tail.modified
+        if self.tail.behind or size == self._ended_at or modified is None or not size or now - modified < QUIET:
             return
-        out, self._unsaid, self._said_at = self._unsaid, 0, now
-        text = "%d bytes of this log were not read: it grows faster than it may be read here" % out
-        owner = self._owner()
-        self.events.append(LogEvent("log.sampled", now, owner.rank, "", owner.pid, self.path, 0, text, {"bytes": out}))
+        self._ended_at = size
+        last = [each for each in self._peek(max(0, size - LONGEST_SHOWN), size).splitlines() if each.strip()]
+        yield from self._parser.idle()
+        yield self._event("log.end", modified, 0, files.text(last[-1]).strip() if last else "")
+
+    def finish(self) -> List[LogEvent]:
+        """Let go of a file that is gone: the events that were still to be told."""
+        events, self.events = self.events + self._parser.close(), []
+        self.tail.close()
+        return events
 
     def lines(self, now: float, limit: int, ranks: Dict[int, int]) -> Iterator[LogLines]:
         """New raw lines for the screen, at most ``limit`` bytes; ``ranks`` maps local to global ranks."""
         size = self.tail.size
         old = self._shown is None or self._shown > size
-        if self._shown is None or self._shown > size:
-            self._shown = max(0, size - limit)
-            skipped_bytes = 0
-        else:
-            skipped_bytes = max(0, size - limit - self._shown)
-            self._shown += skipped_bytes
-        data = self._peek(self._shown, size)
+        start = max(0, size - limit) if self._shown is None or old else max(self._shown, size - limit)
+        left_out = 0 if self._shown is None or old else start - self._shown
+        data = self._peek(start, size)
         end = data.rfind(b"\n") + 1
+        self._shown = start + end
         if not end:
             return
-        self._shown += end
         raw = data[:end].split(b"\n")[:-1]
-        skipped = skipped_bytes * len(raw) // max(1, end)
+        skipped = left_out * len(raw) // end
         latest = now if not old or self.tail.modified is None else min(now, self.tail.modified)
         owner = self._owner()
-        runs: List[LineRun] = list(line_runs(raw, owner.rank, ranks, now, timed=old))
+        runs = list(line_runs(raw, owner.rank, ranks, now, timed=old))
         first = next((run.at for run in runs if run.at is not None), latest)
         for run in runs:
             at = latest if not old else min(latest, first if run.at is None else run.at)
@@ -199,16 +185,6 @@ class Followed:
     def hide(self) -> None:
         """Not on view any more."""
         self._shown = None
-
-    def finish(self) -> List[LogEvent]:
-        """Let go of a file that is gone: the events that were still to be told."""
-        events, self.events = self.events + self._parser.close(), []
-        self.close()
-        return events
-
-    def close(self) -> None:
-        """Let go of the file."""
-        self.tail.close()
 
     def _peek(self, start: int, end: int) -> bytes:
         try:
@@ -222,12 +198,6 @@ class Followed:
         finally:
             os.close(file)
 
-    def _start(self) -> None:
-        """Of a file that is too large to be read whole, read the head before the end."""
-        if self.tail.skipped:
-            self.events += self._parser.feed(self._peek(0, min(HEAD, self.tail.skipped)))
-            self.events += self._parser.gap()
-
     def _again(self, now: float) -> None:
         """The file was rotated or truncated: line 1 again, but the same process with the same communicators."""
         self.events += self._parser.close()
@@ -236,36 +206,26 @@ class Followed:
         self._parser.read_at = before.read_at
 
     def _document(self) -> None:
-        if self.tail.size == self._document_size:
-            return
-        self._document_size = self.tail.size
-        said = elastic_report.error_file(self._peek(0, min(self.tail.size, 1 << 20)))
-        if said is not None:
-            owner = self._owner()
-            message = str(said.data.get("message", ""))
-            self.events.append(
-                LogEvent(said.kind, said.at, owner.rank, "", owner.pid, self.path, 1, message[:4000], said.data)
-            )
+        """Read torchelastic's error file, when it has changed."""
+        if self.tail.size != self._document_size:
+            self._document_size = self.tail.size
+            told = elastic_report.error_file(self._peek(0, min(self.tail.size, 1 << 20)))
+            if told is not None:
+                event = self._event(told.kind, told.at, 1, str(told.data.get("message", ""))[:4000])
+                self.events.append(event._replace(data=told.data))
+
+    def _event(self, kind: str, at: Optional[float], line: int, text: str) -> LogEvent:
+        owner = self._owner()
+        return LogEvent(kind, at, owner.rank, "", owner.pid, self.path, line, text, {})
 
     def _owner(self) -> LogWriter:
         """Who writes the file: one process, or nobody in particular."""
-        pids = {owner.pid for owner in self.owners}
         first = next(iter(self.owners))
-        return first if len(pids) == 1 else LogWriter(None, None, first.stream)
+        return first if len({owner.pid for owner in self.owners}) == 1 else LogWriter(None, None, first.stream)
 
     def _new_parser(self, now: float) -> LogParser:
         owner = self._owner()
         return LogParser(self.path, rank=owner.rank, pid=owner.pid, now=now)
-
-    def adopt(self, owner: LogWriter) -> None:
-        """Another process writes the file too."""
-        if owner in self.owners:
-            return
-        for known in [one for one in self.owners if one.pid is None and one.rank == owner.rank]:
-            del self.owners[known]  # it was known by its name alone
-        self.owners[owner] = None
-        alone = self._owner()
-        self._parser.own(alone.rank, alone.pid)
 
 
 class LineRun(NamedTuple):
@@ -280,23 +240,18 @@ def line_runs(
     raw: List[bytes], owner: Optional[int], ranks: Dict[int, int], now: float, *, timed: bool
 ) -> Iterator[LineRun]:
     """Runs of lines of one rank, by label; ``owner`` is the rank of lines without one. Times only where ``timed``."""
-    run: List[str] = []
-    current: Optional[int] = owner
-    at: Optional[float] = None
+    run = LineRun(owner, None, [])
     for each in raw:
         whole = each.rstrip(b"\r").rsplit(b"\r", 1)[-1][: 4 * LONGEST_SHOWN]
         first = next(iter(prefixes.records(whole, 0, now)))
-        rank = first.stream.rank
-        if rank is None and first.stream.local_rank is not None:
-            rank = ranks.get(first.stream.local_rank)
+        rank, local = first.stream.rank, first.stream.local_rank
         if rank is None:
-            rank = owner
+            rank = owner if local is None else ranks.get(local, owner)
         told = prefixes.moment(first, now) if timed else None
-        if run and (rank != current or (told is not None and told != at)):
-            yield LineRun(current, at, run)
-            run = []
-        current = rank
-        at = at if told is None else told
-        run.append(redact.shapes(whole.decode("utf-8", "replace")[:LONGEST_SHOWN]))
-    if run:
-        yield LineRun(current, at, run)
+        if run.lines and (rank != run.rank or told not in (None, run.at)):
+            yield run
+            run = LineRun(rank, run.at, [])
+        run = LineRun(rank, run.at if told is None else told, run.lines)
+        run.lines.append(redact.shapes(whole.decode("utf-8", "replace")[:LONGEST_SHOWN]))
+    if run.lines:
+        yield run

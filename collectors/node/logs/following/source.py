@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+from collections import deque
+from typing import Deque, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
-from collectors.node.logs.following.follow import SHOWN, Followed, LogWriter
-from collectors.node.logs.following.log_paths import NOWHERE, LogPlaces, WantedLog, inode_of
-from collectors.node.logs.following.missing_rank_logs import logs_of_absent
-from collectors.node.logs.following.outbox import Outbox
+from collectors.node.logs.following.ended import NOWHERE, WantedLog, inode_of, logs_of_missing
+from collectors.node.logs.following.follow import SAY_EVERY, SHOWN, Followed, LogWriter
+from collectors.node.logs.following.places import LogPlaces
 from collectors.node.processes.mounts import Mounts
 from collectors.node.shared import Shared
 from collectors.node.source import Absent, Source
 from collectors.samples.control import ENDED, Settings
-from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogsRead, StepCount
+from collectors.samples.logs import LogEvent, LogFile, LogsRead, StepCount
 from collectors.samples.ranks import RankProcess
 
 SHARE = 0.55
@@ -22,8 +22,8 @@ LONGEST = 4.0
 """Seconds since the last look for which that part is taken at most."""
 FILES = 256
 """Files that are followed at once."""
-SENT = 128 << 10
-"""Bytes of events in one look; the others wait."""
+WAITING, SENT = 4096, 128
+"""Events that wait at once, of all logs, and those of one look."""
 SHOWN_IN_ALL = 256 << 10
 """Bytes of raw lines in one look."""
 UNSEEN = 2.0
@@ -34,34 +34,8 @@ STEPS_EVERY = 0.8
 """Seconds between two words on the steps that logs tell of, at the least."""
 FIND_EVERY = 5.0
 """Seconds between two looks for new files while the ranks stay the same."""
-
-
 SIZE_EVERY = 4.0
 """Seconds between two words on the size of a file that grows."""
-
-
-class ToldFile:
-    """What was last said of a file, and who it is."""
-
-    __slots__ = ("at", "checked", "files", "identity", "inode", "size", "words")
-
-    def __init__(self) -> None:
-        self.files: List[LogFile] = []
-        self.identity = ""
-        self.checked = self.at = float("-inf")
-        self.inode = NOWHERE
-        self.size = -1
-        """Its size in the last look."""
-        self.words: Tuple[object, ...] = ()
-
-    def due(self, size: int, words: Tuple[object, ...], now: float) -> bool:
-        """Whether to say it anew: what changed, a size that grows now and then, and one that has come to rest."""
-        rests, self.size = size == self.size, size
-        known, self.words = words == self.words, words
-        if known and (size == self.files[0].size or not (rests or not 0 <= now - self.at < SIZE_EVERY)):
-            return False
-        self.at = now
-        return True
 
 
 class LogSource(Source):
@@ -78,16 +52,16 @@ class LogSource(Source):
         self._mounts = Mounts(proc)
         self._followed: Dict[str, Followed] = {}
         self._unread: Dict[Tuple[str, Optional[int], str], WantedLog] = {}
-        self._waiting = Outbox()
+        self._waiting = WaitingEvents()
         self._ranks: Dict[int, int] = {}
         self._settings = Settings(1.0, 0.0, None, [], [], [])
         self._turn = 0
         self._left: Dict[Tuple[int, int], int] = {}
-        self._told: Dict[str, ToldFile] = {}
+        """How far files were read that were rotated away: some process may still write them."""
+        self._told: Dict[str, _Told] = {}
         self._looked_at = time.monotonic()
         self._began: Optional[float] = None
-        self._steps_at = float("-inf")
-        self._found_at = float("-inf")
+        self._steps_at = self._found_at = float("-inf")
         self._found_for: Tuple[RankProcess, ...] = ()
         self._full = False
 
@@ -99,18 +73,25 @@ class LogSource(Source):
 
     def look(self, now: float) -> Iterator[NamedTuple]:
         """Files first, then events and collectives, then the lines on view."""
-        until = self._until()
-        self._began = self._looked_at if self._began is None else self._began
-        self.period = self._period(self._looked_at)
-        self._find(now)
+        moment = time.monotonic()
+        since, self._looked_at = moment - self._looked_at, moment
+        until = time.thread_time() + SHARE * min(max(since, self._settings.interval / 2), LONGEST)
+        self._began = moment if self._began is None else self._began
+        self.period = self._period(moment)
+        if not 0 <= now - self._found_at < FIND_EVERY or self.shared.ranks != self._found_for:
+            self._find(now)
         if not self._followed and not self._unread and not self.shared.ranks:
             raise Absent("no rank runs here, and no log was named")
         yield from self._read(now, until)
         yield from self._files(now)
-        yield from self._progress()
+        for followed in self._followed.values():
+            for progress in followed.progress():
+                rank = progress.global_rank if progress.global_rank is not None else self._ranks.get(progress.pid)
+                yield progress._replace(global_rank=rank)
         if not 0 <= now - self._steps_at < STEPS_EVERY:
             self._steps_at = now
-            yield from self._steps()
+            told: List[Optional[StepCount]] = [followed.steps() for followed in self._followed.values()]
+            yield from (steps for steps in told if steps is not None)
         yield from self._view(now)
 
     def _period(self, moment: float) -> float:
@@ -118,45 +99,35 @@ class LogSource(Source):
             return 0.0
         return BRISK if self._began is None or moment - self._began < YOUNG else UNSEEN
 
-    def _until(self) -> float:
-        """This thread's CPU time at which this look has had its part of what passed since the last."""
-        moment = time.monotonic()
-        since, self._looked_at = moment - self._looked_at, moment
-        return time.thread_time() + SHARE * min(max(since, self._settings.interval / 2), LONGEST)
-
     def _find(self, now: float) -> None:
         """Start to follow what is new."""
-        ranks = self.shared.ranks
-        if 0 <= now - self._found_at < FIND_EVERY and ranks == self._found_for:
-            return
+        ranks, places = self.shared.ranks, self._places
         here = {rank.pid for rank in ranks}
         gone = [rank for rank in self._found_for if rank.pid not in here]
         self._found_at, self._found_for = now, ranks
         self._unread = {}
         self._full = False
+        self._ranks.update({rank.pid: rank.rank for rank in ranks if rank.rank >= 0})
         for inode in list(self._left)[: -4 * FILES]:
             del self._left[inode]
-        for rank in gone:
-            for wanted in self._places.of_elastic(rank):  # an error file is written just before the end
-                self._want(wanted, now)
-        self._ranks.update({rank.pid: rank.rank for rank in ranks if rank.rank >= 0})
-        theirs = [wanted for rank in ranks for wanted in self._places.of_rank(rank, now)]
-        # whose log is followed since it ran is known
-        left = [wanted for wanted in logs_of_absent(ranks, theirs) if wanted.path not in self._followed]
-        for wanted in (*theirs, *left):
-            self._want(wanted, now)
-        for wanted in self._places.of_system(now) if ranks else ():
-            self._want(wanted, now)
         globs = [pattern for pattern in self._settings.log_globs if pattern != ENDED]
-        for wanted in self._places.named(globs, now):
-            self._want(wanted, now)
+        theirs = [wanted for rank in ranks for wanted in places.of_rank(rank, now)]
+        wanted_logs = [wanted for rank in gone for wanted in places.of_elastic(rank)]  # written just before the end
+        # whose log is followed since it ran is known
+        missing = [wanted for wanted in logs_of_missing(ranks, theirs) if wanted.path not in self._followed]
+        wanted_logs += theirs + missing + (list(places.of_services(now)) if ranks else [])
+        wanted_logs += places.named(globs, now)
         if not ranks and len(globs) < len(self._settings.log_globs):
-            for wanted in self._places.left_behind(now):
-                self._want(wanted, now)
+            wanted_logs += places.left_behind(now)
+        for wanted in wanted_logs:
+            self._want(wanted, now)
 
     def _want(self, wanted: WantedLog, now: float) -> None:
         owner = LogWriter(wanted.pid, wanted.rank, wanted.stream)
-        known = self._followed.get(wanted.path) or self._elsewhere(wanted)
+        inode = inode_of(wanted.path)
+        known = self._followed.get(wanted.path) or next(
+            (one for one in self._followed.values() if inode != NOWHERE and one.tail.inode == inode), None
+        )
         if known is not None:
             if wanted.stream != "extra":
                 known.adopt(owner)
@@ -166,8 +137,8 @@ class LogSource(Source):
             why = "%d files are followed already" % FILES
             self._unread[wanted.path, wanted.pid, wanted.stream] = wanted._replace(why=why)
         else:
-            followed = Followed(wanted.path, owner, now, self._left.get(inode_of(wanted.path)), wanted.uid)
-            followed.refresh()
+            followed = Followed(wanted.path, owner, now, self._left.get(inode), wanted.uid)
+            followed.tail.refresh()
             self._followed[wanted.path] = followed
 
     def _made_room(self) -> bool:
@@ -181,21 +152,13 @@ class LogSource(Source):
                     self._told.pop(path, None)
         return len(self._followed) < FILES
 
-    def _elsewhere(self, wanted: WantedLog) -> Optional[Followed]:
-        """The same file, followed under another name."""
-        inode = inode_of(wanted.path)
-        for followed in self._followed.values():
-            if inode != NOWHERE and followed.tail.inode == inode:
-                return followed
-        return None
-
     def _read(self, now: float, until: float) -> Iterator[NamedTuple]:
         order = list(self._followed.values())
         self._turn += 1
         start = self._turn % max(1, len(order))
         read: List[Followed] = []
         for place, followed in enumerate(order[start:] + order[:start]):
-            followed.refresh()
+            followed.tail.refresh()
             if self._file_id(followed, now) in self._settings.not_mine:
                 continue
             read.append(followed)
@@ -212,7 +175,7 @@ class LogSource(Source):
             followed.tail.left = []
         yield from self._waiting.take(SENT, now)
         told_to = min((followed.told_to for followed in read), default=now)
-        if not self._waiting and told_to > float("-inf"):
+        if not self._waiting.count and told_to > float("-inf"):
             yield LogsRead(told_to)
 
     def _ranked(self, event: LogEvent) -> LogEvent:
@@ -233,12 +196,17 @@ class LogSource(Source):
         }
 
     def _files(self, now: float) -> Iterator[LogFile]:
+        """Each file with its owners: when something changes, and a size that grows now and then."""
         for path, followed in self._followed.items():
-            identity, tail = self._file_id(followed, now), followed.tail
+            identity, tail, told = self._file_id(followed, now), followed.tail, self._told[path]
             why = "another node reads it" if identity in self._settings.not_mine else tail.why
-            told = self._told[path]
-            if told.due(tail.size, (identity, why, *followed.owners), now):
+            words = (identity, why, *followed.owners)
+            rests, told.size = tail.size == told.size, tail.size
+            if words != told.words or (
+                tail.size != told.files[0].size and (rests or not 0 <= now - told.at < SIZE_EVERY)
+            ):
                 shared = self._mounts.of(path, now).shared
+                told.words, told.at = words, now
                 told.files = [
                     LogFile(path, identity, *owner, tail.size, shared, why, tail.modified, followed.left_out)
                     for owner in followed.owners
@@ -248,7 +216,7 @@ class LogSource(Source):
             yield LogFile(wanted.path, "", wanted.pid, wanted.rank, wanted.stream, 0, "", wanted.why, None)
 
     def _file_id(self, followed: Followed, now: float) -> str:
-        told = self._told.setdefault(followed.path, ToldFile())
+        told = self._told.setdefault(followed.path, _Told())
         if told.inode != followed.tail.inode or not 0 <= now - told.checked < FIND_EVERY:
             told.inode, told.checked = followed.tail.inode, now
             inode = inode_of(followed.path)
@@ -256,25 +224,69 @@ class LogSource(Source):
             told.identity = followed.path if inode == NOWHERE else "%s:%d" % (shared or inode[0], inode[1])
         return told.identity
 
-    def _steps(self) -> Iterator[StepCount]:
-        for followed in self._followed.values():
-            told = followed.steps()
-            if told is not None:
-                yield told
-
-    def _progress(self) -> Iterator[CommProgress]:
-        for followed in self._followed.values():
-            for progress in followed.progress():
-                rank = progress.global_rank if progress.global_rank is not None else self._ranks.get(progress.pid)
-                yield progress._replace(global_rank=rank)
-
     def _view(self, now: float) -> Iterator[NamedTuple]:
         on_view = set(self._settings.on_view)
         shown = [followed for path, followed in self._followed.items() if path in on_view or "*" in on_view]
         limit = min(SHOWN, SHOWN_IN_ALL // max(1, len(shown)))
         by_local = self._by_local()
-        for path, followed in self._followed.items():
-            if path in on_view or "*" in on_view:
+        for followed in self._followed.values():
+            if followed in shown:
                 yield from followed.lines(now, limit, by_local)
             else:
                 followed.hide()
+
+
+class _Told:
+    """What was last said of a file, and who it is."""
+
+    __slots__ = ("at", "checked", "files", "identity", "inode", "size", "words")
+
+    def __init__(self) -> None:
+        self.files: List[LogFile] = []
+        self.identity = ""
+        self.checked = self.at = float("-inf")
+        self.inode = NOWHERE
+        self.size = -1
+        """Its size in the last look."""
+        self.words: Tuple[object, ...] = ()
+
+
+class WaitingEvents:
+    """Events that wait to be sent, each log's in its turn.
+
+    When there are too many, the log that has most of them gives up its newest: what it said first tells most, and a
+    flood in one log must not hide the one line of another.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._events: Dict[str, Deque[LogEvent]] = {}
+        self._unsaid: Dict[str, int] = {}
+        self._said_at = float("-inf")
+
+    def add(self, events: Iterable[LogEvent]) -> None:
+        """Let these wait, too."""
+        for event in events:
+            self._events.setdefault(event.source, deque()).append(event)
+            self.count += 1
+            if self.count > WAITING:
+                fullest = max(self._events, key=lambda source: len(self._events[source]))
+                self._events[fullest].pop()
+                self.count -= 1
+                self._unsaid[fullest] = self._unsaid.get(fullest, 0) + 1
+
+    def take(self, most: int, now: float) -> Iterator[LogEvent]:
+        """The next events, one of each log in turn; then how many were left out, if any."""
+        for _ in range(min(most, self.count)):
+            source = next(iter(self._events))
+            events = self._events.pop(source)
+            yield events.popleft()
+            self.count -= 1
+            if events:
+                self._events[source] = events  # comes again behind the others
+        if self._unsaid and not 0 <= now - self._said_at < SAY_EVERY:
+            self._said_at = now
+            for source, count in self._unsaid.items():
+                text = "%d events of this log were left out: it has more of them than can be sent" % count
+                yield LogEvent("log.crowded", now, None, "", None, source, 0, text, {"events": count})
+            self._unsaid = {}
