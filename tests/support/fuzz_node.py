@@ -5,7 +5,7 @@ from __future__ import annotations
 from collectors.node import redact as redaction
 from collectors.node.logs import elastic_report as elastic
 from collectors.node.logs import file_names as names
-from collectors.node.logs import kernel_lines as kernel
+from collectors.node.logs.parser import kernel_event
 from collectors.node.machine.kernel import parse_dmesg, parse_journal, parse_kmsg
 from collectors.node.network import ib_tools, interfaces
 from collectors.node.network import source as network_source
@@ -20,7 +20,7 @@ from tests.support.ib_tools import BANDWIDTH, DEVINFO, PING, ROUTE
 def _kernel(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
     for line in text.splitlines():
-        kernel.event(line, 1.0, "dmesg")
+        kernel_event(line, 1.0, "dmesg")
         parse_journal(line)
     parse_dmesg(text)
     parse_kmsg(data)

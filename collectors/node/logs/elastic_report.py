@@ -9,8 +9,8 @@ import json
 from typing import Dict, List, Optional
 
 from collectors.node import late_re as re
-from collectors.node.logs import exceptions, signals, times, tracebacks
-from collectors.node.logs.rule import Data, ParsedEvent, number
+from collectors.node.logs import exceptions, times, tracebacks
+from collectors.node.logs.rule import Data, ParsedEvent, number, signal_name, signal_of_exit
 
 OPENER = re.compile(r"^\s*(?:Failures:|Other Failures:|Root Cause(?: \(first observed failure\))?:)\s*$")
 SCRIPT = re.compile(r"^\s*(?P<script>\S.*) FAILED\s*$")
@@ -93,14 +93,9 @@ class ElasticReport:
 
     def _unranked(self, entry: Dict[str, str]) -> Optional[ParsedEvent]:
         """An entry of which the rank's line is not there."""
-        ended = _EXIT.match(entry.get("exitcode", ""))
-        if ended is None:
+        data = _ended(entry)
+        if not data:
             return None
-        code = number(ended.group(1))
-        data: Data = {"exitcode": code, "failed_pid": number(ended.group(2))}
-        signal = signals.name(ended.group(3)) if ended.group(3) else signals.of_exit(code)
-        if signal:
-            data["signal"] = signal
         return ParsedEvent("elastic.failed", data, host=entry.get("host", ""), line=self._begun or None)
 
     def _event(self, entry: Dict[str, str], message: str) -> Optional[ParsedEvent]:
@@ -110,13 +105,7 @@ class ElasticReport:
         data: Data = {"root": self.root, "failed_rank": int(rank.group(1))}
         if rank.group(2):
             data["local_rank"] = int(rank.group(2))
-        ended = _EXIT.match(entry.get("exitcode", ""))
-        if ended is not None:
-            code = number(ended.group(1))
-            data["exitcode"], data["failed_pid"] = code, number(ended.group(2))
-            signal = signals.name(ended.group(3)) if ended.group(3) else signals.of_exit(code)
-            if signal:
-                data["signal"] = signal
+        data.update(_ended(entry))
         trace = entry.get("traceback", entry.get("msg", "")).strip('"')
         data["detail"] = bool(message) or not (_NO_DETAIL.search(trace) or not trace)
         if message or data["detail"]:
@@ -135,6 +124,17 @@ class ElasticReport:
             line=self._begun or None,
             text="\n".join(self._text).rstrip(),
         )
+
+
+def _ended(entry: Dict[str, str]) -> Data:
+    """How an entry's process ended; empty where it does not say."""
+    ended = _EXIT.match(entry.get("exitcode", ""))
+    if ended is None:
+        return {}
+    code = number(ended.group(1))
+    data: Data = {"exitcode": code, "failed_pid": number(ended.group(2))}
+    signal = signal_name(ended.group(3)) if ended.group(3) else signal_of_exit(code)
+    return dict(data, signal=signal) if signal else data
 
 
 def _raised(raised: ParsedEvent, trace: tracebacks.TracebackBlock, failure: ParsedEvent) -> ParsedEvent:

@@ -78,7 +78,7 @@ _CONSEQUENCE = re.compile(
     r"ChildFailedError|CalledProcessError" + TOOLS + r"[^\r\n]*non-zero|ProcessExitedException|exitcode -15|SIGTERM|"
     r"DataLoader worker .* (?:Terminated|exited unexpectedly)|cannot schedule new futures after|"
     r"Transport endpoint is not connected(?!: ')|heartbeat timeout|"
-    r"stopped sending heartbeats|another task died|`Termination signal` is detected"
+    r"stopped sending heartbeats|another task died|`Termination signal` is detected|RPC call to \w{1,60} timed out"
 )
 
 
@@ -106,31 +106,6 @@ _NOBODY = re.compile(r"refused|Max retries exceeded|Failed to establish|Name or 
 def of_a_service(frames: Sequence[Tuple[str, int, str]], words: str) -> bool:
     """Whether a connection that failed is one to a service that was not there: no peer ended."""
     return any(_SERVICE.search(frame[0]) for frame in frames[-4:]) and bool(_NOBODY.search(words))
-
-
-_ENDPOINT = re.compile(r"OSError: \[Errno 107\] ")
-_OF_FILES = re.compile(
-    r"/(?:pathlib|shutil|genericpath|posixpath|os|tarfile|zipfile|gzip|npyio|_npyio_impl|serialization)\.py$"
-)
-_ON_FILES = re.compile(
-    r"\bopen\(|\.(?:read|readline|readlines|readinto|write|writelines|flush|exists|iterdir|glob|stat|mkdir)\("
-    r"|\bos\.(?:listdir|scandir|stat|makedirs|mkdir|walk|path|unlink|replace|rename|fsync)\b|\b(?:load|save|fromfile|memmap)\("
-)
-_ON_SOCKETS = re.compile(r"sock|recv|send|peer|conn|stream|rfile|wfile")
-
-
-def of_a_mount(message: str, frames: Sequence[Tuple[str, int, str]], lines: Sequence[str]) -> bool:
-    """Whether an end point that is not connected is a file system's whose server died (FUSE), and not a peer's.
-
-    Sockets and dead mounts fail with the same words: what was called, by its module or its line, must be of files.
-    """
-    if not frames or _ENDPOINT.match(message) is None:
-        return False
-    if _OF_FILES.search(frames[-1][0]):
-        return True
-    sources = [line for line in lines if line[:4] == "    " and line.strip(" ^~")]
-    called = sources[-1][:500] if sources else ""
-    return bool(_ON_FILES.search(called)) and not _ON_SOCKETS.search(called)
 
 
 LAUNCHERS = re.compile(

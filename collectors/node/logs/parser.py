@@ -13,11 +13,14 @@ from typing import List, Optional, Tuple
 from collectors.node.logs import nccl_coll_filter, prefixes, times
 from collectors.node.logs.collective_counts import CommunicatorProgress
 from collectors.node.logs.matching import SCANNER
+from collectors.node.logs.prefixes import Line, Stream
 from collectors.node.logs.reader import Reader
 from collectors.samples.logs import CommProgress, LogEvent
 
 PIECE = 256 << 10
 """Bytes that are searched at once, few enough for a cache; a line longer than this is cut."""
+KERNEL_LINE = 4000
+"""Characters of a line that are looked at."""
 BEFORE = 4096
 """Bytes before an event in which a time is looked for when it has none of its own."""
 
@@ -203,6 +206,18 @@ class LogParser:
     def _flush(self) -> List[LogEvent]:
         events, self._reader.events = self._reader.events, []
         return events
+
+
+def kernel_event(text: str, at: Optional[float], source: str, line: int = 0) -> Optional[LogEvent]:
+    """The event of one line of the kernel's log; None when it says nothing. ``at`` is the line's time."""
+    clipped = text[:KERNEL_LINE]
+    mask = SCANNER.mask(clipped.encode("utf-8", "replace"))
+    if not mask:
+        return None
+    reader = Reader(source, None, None, "", at or 0.0)
+    reader.read(Line(line, clipped, Stream(), at, None, labelled=False, program="kernel"), mask, bytes)
+    reader.end()
+    return next((found._replace(at=at) for found in reader.events if found.kind.startswith("kernel.")), None)
 
 
 _END = re.compile(rb"\r?\n|\r")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, Mapping, Match, NamedTuple, Optional, Tuple
 
-from collectors.node.logs import signals
 from collectors.samples.values import Scalar, Value
 
 Data = Dict[str, Value]
@@ -74,6 +73,30 @@ class Rule(NamedTuple):
     """Pattern of those next lines, each; empty: up to three lines, until the pattern matches."""
 
 
+SIGNALS = {
+    1: "HUP", 2: "INT", 3: "QUIT", 4: "ILL", 5: "TRAP", 6: "ABRT", 7: "BUS", 8: "FPE", 9: "KILL", 11: "SEGV",
+    13: "PIPE", 15: "TERM", 24: "XCPU",
+}  # fmt: skip
+"""Names of the signals that end processes."""
+
+
+def signal_of_exit(code: Optional[int]) -> str:
+    """The signal behind an exit status: negative as Python says it, 128 + n as a shell does; empty for none."""
+    if code is None:
+        return ""
+    if code < 0:
+        return SIGNALS.get(-code, str(-code))
+    return SIGNALS.get(code - 128, "") if code > 128 else ""
+
+
+def signal_name(text: str) -> str:
+    """``KILL`` for ``SIGKILL``, ``Signals.SIGKILL`` and ``9``."""
+    bare = text.strip().rsplit(".", 1)[-1].upper()
+    if bare.isdecimal():
+        return SIGNALS.get(int(bare[:4]), bare)
+    return bare[3:] if bare.startswith("SIG") else bare
+
+
 def number(text: Optional[str]) -> Optional[int]:
     """A decimal number of a log, None for anything else and beyond 64 bits; unsigned 64-bit "minus one" is -1.
 
@@ -93,7 +116,7 @@ def number(text: Optional[str]) -> Optional[int]:
 def numbers(text: str) -> List[Scalar]:
     """All decimal numbers of a text, those of a range ``0-3`` too; at most 4,096."""
     found: List[Scalar] = []
-    for word in text.strip("[]").replace(",", " ").split():
+    for word in text.strip("[]{}").replace(",", " ").split():
         first, _, last = word.partition("-")
         low, high = number(first), number(last or first)
         if low is not None and high is not None and low <= high:
@@ -126,7 +149,7 @@ def fields(match: "Match[str]", integers: Tuple[str, ...] = ()) -> Data:
         elif name == "bus_id":
             value = bus_id(text)
         elif name == "signal":
-            value = signals.name(text)
+            value = signal_name(text)
         if value is not None and value != "":
             data[name] = value
     return data
@@ -141,7 +164,7 @@ def apply(rule: Rule, match: "Match[str]") -> Optional[ParsedEvent]:
         return None
     host, rank, pid = data.pop("by_host", ""), data.pop("by_rank", None), data.pop("by_pid", None)
     code = data.get("exitcode")
-    named = signals.of_exit(code) if isinstance(code, int) else ""
+    named = signal_of_exit(code) if isinstance(code, int) else ""
     if named:
         data.setdefault("signal", named)
     return ParsedEvent(rule.kind, data, rank=number(str(rank)), host=str(host).rstrip(".-"), pid=number(str(pid)))

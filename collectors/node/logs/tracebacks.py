@@ -17,6 +17,16 @@ OPENER = re.compile(
     r"\s{0,4}:?(?: \(RANK \d{1,7}\))?\s{0,300}(?:[─-]{0,300}[╮+])?\s{0,300}$"
 )
 HEAD = "Traceback (most recent call last):"
+RECORD = re.compile(
+    r"^(?:\[?[EWIF]\d{3,8} |\[[A-Z]+\]|(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|[=*\-]{5,}"
+    r"|srun: |slurmstepd: |Epoch|Traceback|"
+    r"\S+:\d+:\d+ \[\d+\]|\w[\w.-]*:\d+:\d+ |(?:root|accelerate|torch)[\w.]*: |Failures:"
+    r"|\[Rank \d{1,6} Error|Root Cause|Exception in thread|\d+%\|"
+    r"|\[[EWIF] \w{1,60}\.(?:cpp|cc|h):\d+\]|terminate called |Exception ignored "
+    r"|\[\w{1,40}\] \d{4}-\d\d-\d\d[ T]\d\d:"
+    r"|(?:- )?[\w.]{1,80} - (?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|\| (?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b)"
+)
+"""What begins a record of its own: no exception's message goes on so."""
 _BOX = re.compile(r"^\s*[╭┌+].*Traceback \(most recent call last\)")
 _BOX_FRAME = re.compile(r"^[│|]\s*(?P<file>\S+\.\w+|<\w+>):(?P<line>\d+) in (?P<function>[^│|]*)[│|]?\s*$")
 _BOX_END = re.compile(r"^\s*[╰└+][─-]+[╯┘+]\s*$")
@@ -33,31 +43,10 @@ _CARRIER = re.compile(r"[\w.]{0,80}RayTaskError\((?P<type>\w{1,80})\): ")
 _LAUNCHER = re.compile(r"(?:srun|slurmstepd|mpirun|mpiexec|prterun|orterun|scancel): ")
 """Programs whose lines look like an exception's, and cut a traceback short."""
 _REPEATED = re.compile(r"^\s*\[Previous line repeated \d+ more times?\]")
-RECORD = re.compile(
-    r"^(?:\[?[EWIF]\d{3,8} |\[[A-Z]+\]|(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|[=*\-]{5,}"
-    r"|srun: |slurmstepd: |Epoch|Traceback|"
-    r"\S+:\d+:\d+ \[\d+\]|\w[\w.-]*:\d+:\d+ |(?:root|accelerate|torch)[\w.]*: |Failures:"
-    r"|\[Rank \d{1,6} Error|Root Cause|Exception in thread|\d+%\|"
-    r"|\[[EWIF] \w{1,60}\.(?:cpp|cc|h):\d+\]|terminate called |Exception ignored "
-    r"|\[\w{1,40}\] \d{4}-\d\d-\d\d[ T]\d\d:"
-    r"|(?:- )?[\w.]{1,80} - (?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|\| (?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b)"
-)
 _BACKTRACE = re.compile(
     r"^(?:frame #\d+:|Exception raised from |<omitting python frames>|C\+\+ (?:Capture|Call)|#\d+ )"
 )
-
-_NOTEBOOK = re.compile(r"^(?P<type>[A-Za-z_][\w.]{0,120}) {2,200}Traceback \(most recent call last\)")
-"""IPython puts the type in front, and prints frames of a form of its own."""
-_CELL_FRAME = re.compile(
-    r"^(?:File )?(?P<file>[/~<][^\s:]{0,300})(?::(?P<line>\d{1,7}))?,? in (?P<function>[^\r\n]{0,300})$"
-    r"|^(?:Cell )?In ?\[\d{1,6}\], line (?P<cell>\d{1,7})"
-)
-_ELLIPSIS = re.compile(r"^[\[(]?(?:\.{2,}|…)(?: \([^()\r\n]{1,120}\) \.{2,})?[\])]?\s*$")
-"""What stands for lines that somebody left out: ``...``, ``... (Output truncated. See …) ...``."""
 _BEGUN = re.compile(r'^\s{1,8}File "')
-_FOLDED = 60
-"""Characters of a line from which on it may be the first half of one that a terminal folded."""
-
 _QUEUES = "/multiprocessing/queues.py"
 _READER_GONE = re.compile(r"(?:BrokenPipe|ConnectionReset|EOF)Error\Z")
 """The thread that feeds a queue of multiprocessing prints such an exception and goes on: whoever read has ended."""
@@ -75,32 +64,20 @@ class TracebackBlock:
     def __init__(self, opener: str, thread: str = "") -> None:
         self.thread = thread
         self.over = False
-        self.extra = 0
-        """Further openings seen before this one ended."""
         self._boxed = bool(_BOX.match(opener))
-        notebook = _NOTEBOOK.match(opener)
-        self._notebook = notebook.group("type") if notebook is not None else ""
         self._indent = "" if self._boxed else opener[: len(opener) - len(opener.lstrip(" \t"))]
         """In front of every line where all of it is indented, as in torchelastic's report."""
-        self._front = None if self._boxed or self._notebook else prefixes.before(opener, "Traceback (")
+        self._front = None if self._boxed else prefixes.before(opener, "Traceback (")
         """What may stand in front of all its lines; the first of them tells."""
         self._fronted = False
         self._frames: List[Tuple[str, int, str]] = []
         self._message: List[str] = []
         self._lines: List[str] = [opener.strip()]
-        self._size = 0
+        self._size = self._taken = 0
         self._first_type = ""
         self._earlier: List[str] = []
         """What the exceptions said that led to this one: the first ones, and the last."""
-        self._blank = False
-        self._chained = False
-        self._flush = False
-        """True where whoever copied it lost the indentation."""
-        self._widest = 0
-        """Characters of its longest line."""
-        self._indented = False
-        self._taken = 0
-        """Lines behind the first one."""
+        self._blank = self._chained = False
 
     def fronted(self, front: Optional[prefixes.RepeatedPrefix]) -> None:
         """From now on this stands in front of each line."""
@@ -118,16 +95,11 @@ class TracebackBlock:
             text = text[len(self._indent) :]
         if self._front is not None:
             text = self._without_front(text)
-        if self._notebook and not self._message:
-            taken = self._notebook_line(text)
-        else:
-            taken = self._boxed_line(text) if self._boxed else self._line(text)
-        if taken:
+        self.over = not (self._boxed_line(text) if self._boxed else self._line(text))
+        if not self.over:
             self._taken += 1
             self._keep(text)
-        else:
-            self.over = True
-        return taken
+        return not self.over
 
     def _without_front(self, text: str) -> str:
         """The line without what stands in front of every line; whether something does, the first frame tells."""
@@ -141,42 +113,21 @@ class TracebackBlock:
 
     def _line(self, text: str) -> bool:
         if OPENER.search(text) and (not self._message or self._chained):
-            self.extra += 0 if self._chained else 1
             self._chained = False
             return True
         if self._message:
             return self._after_message(text)
         frame = exceptions.FRAME.match(text)
         if frame is not None:
-            self._flush = text.startswith("File ")
             self._add(frame.group("file"), frame.group("line"), frame.group("function") or "<module>")
             return True
-        if text[:1] in (" ", "\t") or not text.strip() or _REPEATED.match(text) or _ELLIPSIS.match(text):
-            return True
-        if _CHAIN.match(text) or self._chained:
+        if text[:1] in (" ", "\t", "") or _REPEATED.match(text) or _CHAIN.match(text) or self._chained:
             return True
         exception = None if _LAUNCHER.match(text) else _EXCEPTION.match(text)
-        raised = exception is not None and _LOOKS_RAISED.search(exception.group("type"))
-        if self._flush and not raised and exceptions.FRAME.match(self._lines[-1]):
-            return True  # the line of source under a frame
-        if not raised and _ELLIPSIS.match(self._lines[-1]) and not RECORD.match(text):
-            return True  # the end of a line whose beginning was left out
-        if exception is not None and (self._frames or _LOOKS_RAISED.search(exception.group("type"))):
-            self._message.append(text)
-            self._first_type = self._first_type or exception.group("type").rsplit(".", 1)[-1]
-            return True
-        return self._goes_on(text)
-
-    def _goes_on(self, text: str) -> bool:
-        """Whether the line is the second half of a folded one: the one before it is the longest, and is indented."""
-        before = self._lines[-1]
-        if len(before) < max(_FOLDED, self._widest) or len(text) > len(before) or before[:1] not in (" ", "\t"):
+        if exception is None or not (self._frames or _LOOKS_RAISED.search(exception.group("type"))):
             return False
-        if RECORD.match(text) or _LAUNCHER.match(text) or not self._indented:
-            return False
-        frame = exceptions.FRAME.match(before + text)
-        if frame is not None:
-            self._add(frame.group("file"), frame.group("line"), frame.group("function") or "<module>")
+        self._message.append(text)
+        self._first_type = self._first_type or exception.group("type").rsplit(".", 1)[-1]
         return True
 
     def _after_message(self, text: str) -> bool:
@@ -211,26 +162,8 @@ class TracebackBlock:
         frame = _BOX_FRAME.match(text.rstrip())
         if frame is not None:
             self._add(frame.group("file"), frame.group("line"), frame.group("function"))
-            return True
-        if text.lstrip()[:1] in ("│", "|"):
-            return True
-        if _BOX_END.match(text):
-            self._boxed = False
-            return True
-        return False
-
-    def _notebook_line(self, text: str) -> bool:
-        frame = _CELL_FRAME.match(text)
-        if frame is not None:
-            name = (frame.group("function") or "<module>").partition("(")[0]
-            self._add(frame.group("file") or "<cell>", frame.group("line") or frame.group("cell") or "0", name)
-            return True
-        if text[:1] in ("", " ", "\t", "-") or _ELLIPSIS.match(text):
-            return True
-        if text.startswith(self._notebook.rpartition(".")[2]) or _EXCEPTION.match(text):
-            self._message.append(text)
-            return True
-        return False
+        self._boxed = not _BOX_END.match(text)
+        return not self._boxed or text.lstrip()[:1] in ("│", "|")
 
     def _add(self, file: str, line: str, function: str) -> None:
         self._chained = False
@@ -239,8 +172,6 @@ class TracebackBlock:
 
     def _keep(self, text: str) -> None:
         self._lines.append(text)
-        self._widest = max(self._widest, len(text))
-        self._indented = self._indented or text[:1] in (" ", "\t")
         self._size += len(text) + 1
         while self._size > 4 * TEXT and len(self._lines) > 24:
             self._size -= len(self._lines.pop(12)) + 1
@@ -269,16 +200,11 @@ class TracebackBlock:
         if not self._frames and not self._message and not any(map(_BEGUN.match, self._lines[1:])):
             return None
         last = self.message or "".join(self._earlier[-1:])
-        data: Data = (
-            exceptions.headline(last)
-            if last
-            else {"type": self._notebook, "message": "", "signature": "user", "consequence": False}
-        )
+        data: Data = {"type": "", "message": "", "signature": "user", "consequence": False}
+        data.update(exceptions.headline(last) if last else {})
         data.update(exceptions.framed(self._frames))
         if data["signature"] == "connection" and exceptions.of_a_service(self._frames, self.chain):
             data["signature"] = "user"
-        if data["consequence"] and exceptions.of_a_mount(self.message, self._frames, self._lines):
-            data["consequence"] = False
         if self.thread:
             data["thread"] = self.thread
         if self._first_type and self._first_type != data.get("type"):

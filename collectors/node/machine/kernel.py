@@ -17,7 +17,7 @@ from typing import Callable, Iterator, List, NamedTuple, Optional, Sequence, Tup
 
 from collectors.node.child import Child, run
 from collectors.node.files import read_text, text
-from collectors.node.logs.kernel_lines import event
+from collectors.node.logs.parser import kernel_event
 from collectors.node.machine.oom_counts import OomCounts
 from collectors.node.shared import Shared
 from collectors.node.source import Absent, Denied, Source
@@ -219,7 +219,7 @@ class KernelSource(Source):
         except (Absent, OSError):
             self._reader = None
             raise
-        found = [event(line.text, line.at, self._reader.source) for line in lines if now - line.at < HISTORY]
+        found = [kernel_event(line.text, line.at, self._reader.source) for line in lines if now - line.at < HISTORY]
         events: List[LogEvent] = [item for item in found if item is not None]
         yield from events[-FIRST:] if self._first else events
         self._first = False

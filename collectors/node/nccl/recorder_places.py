@@ -1,8 +1,8 @@
 """Where the flight recorder of a rank writes its dump and listens.
 
-torch writes a dump to ``<stem><rank>``. The stem is TORCH_FR_DUMP_TEMP_FILE (since 2.9) or
-TORCH_NCCL_DEBUG_INFO_TEMP_FILE, else ``${XDG_CACHE_HOME:-~/.cache}/torch/comm_lib_trace_rank_``, in older
-releases ``/tmp/nccl_trace_rank_``. A rank that was started with TORCH_NCCL_DEBUG_INFO_PIPE_FILE listens on
+torch writes a dump to ``<stem><rank>``. The stem is TORCH_FR_DUMP_TEMP_FILE (since 2.9), TORCHCOMM_FR_DUMP_TEMP_FILE
+(TorchComms) or TORCH_NCCL_DEBUG_INFO_TEMP_FILE, else ``${XDG_CACHE_HOME:-~/.cache}/torch/comm_lib_trace_rank_``, in
+older releases ``/tmp/nccl_trace_rank_``. A rank that was started with TORCH_NCCL_DEBUG_INFO_PIPE_FILE listens on
 ``<stem><rank>.pipe`` (ProcessGroupNCCL.hpp and FlightRecorder.hpp of torch 2.13).
 """
 
@@ -14,7 +14,7 @@ from typing import List, Mapping, NamedTuple, Tuple
 from collectors.node.files import link
 from collectors.node.processes.rooted import seen_by
 
-STEMS = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
+STEMS = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "TORCHCOMM_FR_DUMP_TEMP_FILE")
 PIPES = ("TORCH_NCCL_DEBUG_INFO_PIPE_FILE",)
 
 

@@ -31,7 +31,7 @@ LARGEST = 64 << 20
 """Bytes of a document that is read as a whole."""
 TOOL = 16 << 20
 """Bytes of what a tool printed: hundreds of its answers."""
-STRAY = 8
+STRAY = 4
 """Lines around a tool's output that are nobody's: prompts, marks of code, remarks."""
 FIRST = 4
 """Lines at the beginning of a text that may be prompts, marks of code, or empty."""
@@ -153,6 +153,11 @@ def _error_file(data: bytes, member: Member, contents: Contents) -> int:
     return 1
 
 
+def _beside_ras(text: str) -> int:
+    """Lines that are not the report's: torch's ``fr_trace`` below it is read as a log."""
+    return max(ras.others(text), STRAY + 1 if "Not all ranks joining collective" in text else 0)
+
+
 def _ras(data: bytes, member: Member, contents: Contents) -> int:
     report = ras.parse(_text(data), node=_node(member), at=_at(member))
     contents.ras.append(report)
@@ -224,7 +229,7 @@ DOCUMENTS: tuple[Document, ...] = (
         lambda head, name: name.endswith(".json") and b'"message"' in head and b"py_callstack" in head,
         _error_file,
     ),
-    Document("NCCL RAS report", lambda head, _: ras.looks_like(_text(head)), _ras, others=ras.others),
+    Document("NCCL RAS report", lambda head, _: ras.looks_like(_text(head)), _ras, others=_beside_ras),
     Document("stacks", lambda head, _: stack_text.looks_like(_text(head)), _stacks, TOOL, stack_text.others),
     Document("NVLink states", lambda head, _: nvlink_text.looks_like(_text(head[:4096])), _nvlink, TOOL // 2),
     Document(

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
-from itertools import pairwise
 
 from collectors.node.logs import counters, times
 from collectors.node.logs.file_names import Hints
@@ -27,16 +26,17 @@ ENDING = 40
 """Lines between a fault and the word that training is complete: less may be what another process was about to say."""
 LAUNCHERS = ("elastic.", "launcher.")
 """Words of who started ranks: steps behind them may be those of the other ranks."""
-FAULTS = (
-    "python.", "process.", "log.error", "host.", "gloo.", "fabric.", "engine.", "jax.", "elastic.fail",
-    "elastic.rendezvous", "elastic.signal", "elastic.restart", "elastic.closing", "elastic.unkillable",
-    "launcher.exit", "launcher.killed", "launcher.lost_node",
-    "slurm.out_of_memory", "slurm.cancelled", "nccl_tests.failed", "torch.out_of_memory", "torch.worker_died",
-    "torch.cuda_error", "torch.watchdog_", "torch.store_", "torch.barrier_failed", "torch.desync", "torch.fingerprint",
-    "torch.unused_parameters", "torch.marked_twice", "torch.taken_down", "torch.dump_signal", "torch.failed_collective",
-    "torch.gil", "torch.address_in_use", "torch.unresolved",
-)  # fmt: skip
-"""Kinds that tell of something that fails or waits. What kernels, NCCL and settings say stays true whatever follows."""
+TRUE_FOREVER = (
+    "kernel.",
+    "nccl.",
+    "job.",
+    "log.end",
+    "log.sampled",
+    "elastic.finished",
+    "torch.program_exit",
+    "nccl_tests.table",
+)
+"""What kernels, NCCL and settings say stays true whatever follows; all else tells of something that fails or waits."""
 EPOCH = 1e9
 """By how much a step of a later epoch is later than any of the one before."""
 OPENING, LETTERS, OPENING_LONG = 3, 40, 400
@@ -44,7 +44,6 @@ OPENING, LETTERS, OPENING_LONG = 3, 40, 400
 LATER_S = 60.0
 """Seconds after which ranks of one job that write the same file have all begun."""
 _DIGITS = re.compile(r"\d+")
-_LETTER = re.compile(r"[A-Za-z]")
 _TROUBLE = re.compile(r"(?i)traceback|^\s*file \"|error|exception|fail|abort|fatal|kill|signal|critical")
 
 
@@ -55,47 +54,31 @@ def outlived(events: Sequence[LogEvent], parser: LogParser, hints: Hints, head: 
     """
     tail = _Tail(parser, now)
     events = [event._replace(line=parser.last_said(event)) for event in events]
-    last_run = _last_run(events, tail, head, alone=hints.rank is not None or hints.local_rank is not None)
+    alone = hints.rank is not None or hints.local_rank is not None
     launched = max((event.line for event in events if event.kind.startswith(LAUNCHERS)), default=0)
     ended = max((event.line for event in events if event.kind in ("job.finished", "elastic.finished")), default=0)
+    again = tail.opens_again(head, alone=alone)
+    restarts = [event for event in events if event.kind == "elastic.restart"]
+    begun = [event.line + 1 for event in restarts if tail.steps_behind(event, anew=True)]
+    # what a launcher says behind the first lines may be about the ranks before, unless one process writes the log
+    last_run = max([*begun, again if alone or launched < again else 0])
     return [
-        event.kind.startswith(FAULTS)
+        not event.kind.startswith(TRUE_FOREVER)
         and (
             event.line < last_run
             or (
                 (event.rank is None or event.rank == hints.rank)
-                and (
-                    tail.steps_behind(event, anew=event.line > launched)
-                    or ended - last_line(event) > ENDING
-                )
+                and (tail.steps_behind(event, anew=event.line > launched) or ended - last_line(event) > ENDING)
             )
         )
         for event in events
-    ]  # fmt: skip
+    ]
 
 
 def last_line(event: LogEvent) -> int:
     """The number of the last line of its record, of which its text may have left out some."""
     lines = event.data.get("record_lines")
     return event.line + (lines - 1 if isinstance(lines, int) else event.text.rstrip("\n").count("\n"))
-
-
-def _last_run(events: Sequence[LogEvent], tail: _Tail, head: bytes, *, alone: bool) -> int:
-    """The line at which the last run in the file begins; 0 where there was but one.
-
-    A scheduler's word that a job was submitted, a restart behind which steps are counted, a job that a scheduler ended
-    and behind which steps are counted, or the log's first lines once more. What a launcher says behind those lines may
-    be about the ranks before, unless the log is one process's ``alone``.
-    """
-    begun = [event.line for event in events if event.kind == "job.submitted"]
-    begun += [
-        event.line + 1
-        for event in events
-        if event.kind in ("elastic.restart", "slurm.cancelled") and tail.steps_behind(event, anew=True)
-    ]
-    again = tail.opens_again(head, LATER_S if not alone else None)
-    launched = any(event.kind.startswith(LAUNCHERS) and event.line >= again for event in events)
-    return max([*begun, again if alone or not launched else 0], default=0)
 
 
 class _Tail:
@@ -127,13 +110,14 @@ class _Tail:
         behind = _by_words(own)
         if event.kind == "log.error" or event.data.get("logged") is True:
             return bool(behind)  # somebody was there to log it
+        most = max((len(set(numbers)) for numbers in behind.values()), default=0)
+        if most < STEPS:
+            return False
         if at < 0 or len(self._ends) - bisect_left(self._ends, at) > LINES:
-            return sum(len(set(numbers)) for numbers in behind.values()) >= STEPS
+            return True
+        # buffered lines go on where they were: fewer lines count where all begins again
         before = _by_words(self._steps[:first])
-        both = [(before[words], behind[words]) for words in behind if words in before]
-        if not anew or any(now[0] > earlier[-1] for earlier, now in both):
-            return False  # buffered lines go on where they were
-        return any(len(set(now)) >= STEPS and now[0] <= min(earlier) and _from_the_start(now) for earlier, now in both)
+        return anew and any(numbers[0] <= min(before[words]) for words, numbers in behind.items() if words in before)
 
     def _host(self, at: int) -> str:
         """The host that stands in front of a line."""
@@ -151,31 +135,29 @@ class _Tail:
         found = self._tail.rfind(words) if words else -1
         return None if found < 0 and last_line(event) >= self._first else found
 
-    def opens_again(self, head: bytes, later: float | None) -> int:
+    def opens_again(self, head: bytes, *, alone: bool) -> int:
         """The line at which the log's first lines stand once more, the last time; 0 where they do not.
 
-        ``later``: seconds by which times must show it to be later than what stands in front of it.
+        Unless one process writes the log ``alone``, the times in it must show that a run began, not another rank.
         """
         opening = [row for _, row in _rows(head[: 12 * OPENING_LONG])[:OPENING]]
-        words = "".join(opening)
-        if len(set(opening)) < OPENING or any(map(_TROUBLE.search, opening)) or len(_LETTER.findall(words)) < LETTERS:
+        letters = sum(map(str.isalpha, "".join(opening)))
+        if len(set(opening)) < OPENING or any(map(_TROUBLE.search, opening)) or letters < LETTERS:
             return 0
         if any(counters.counted(row.lower().replace("#", "1")) is not None for row in opening):
             return 0
         rows = _rows(self._tail)
-        often = sum(row == opening[0] for _, row in rows)
-        if often > OPENING and often * 4 * OPENING > len(rows):
-            return 0  # a row of every step's
         first = self._end - self._tail.count(b"\n")
-        places = range(len(rows) - 2 * OPENING, -1, -1)
-        found = (at for at in places if [row for _, row in rows[at : at + OPENING]] == opening)
-        at = next((rows[at][0] for at in found), -1)
-        if first + at <= OPENING or at < 0:
-            return 0
+        places = [
+            at for at in range(len(rows) - 2 * OPENING + 1) if [row for _, row in rows[at : at + OPENING]] == opening
+        ]
+        if not places or len(places) > OPENING:
+            return 0  # rows of every step's
+        at = rows[places[-1]][0]
         lines = self._tail.decode("utf-8", "replace").split("\n")
         before, behind = (times.last("\n".join(part), self._now) for part in (lines[:at], lines[at : at + OPENING]))
-        is_later = before is not None and behind is not None and behind - before >= (later or 0.0)
-        return first + at if later is None or is_later else 0
+        is_later = before is not None and behind is not None and behind - before >= LATER_S
+        return first + at if first + at > OPENING and (alone or is_later) else 0
 
 
 def _rows(data: bytes) -> list[tuple[int, str]]:
@@ -190,10 +172,3 @@ def _by_words(steps: Sequence[tuple[int, str, float]]) -> dict[str, list[float]]
     for _, words, number in steps:
         found.setdefault(words, []).append(number)
     return found
-
-
-def _from_the_start(numbers: Sequence[float]) -> bool:
-    """Whether they begin at nought, at one, or at as much as they grow by, in the first epoch that there is."""
-    epoch, first = divmod(numbers[0], EPOCH)
-    grows = next((later - earlier for earlier, later in pairwise(numbers) if later > earlier), 0.0)
-    return epoch <= 1 and first <= max(1.0, grows)

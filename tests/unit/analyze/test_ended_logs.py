@@ -79,17 +79,6 @@ def test_a_start_to_which_half_of_the_ranks_came(judge: Judge) -> None:
     assert roots(judge(a=joins + "loading a shard of the data\n" * 9)) == []
 
 
-def test_a_rank_that_says_nothing_is_known_by_its_place_among_its_node_s(tmp_path: Path) -> None:
-    late = "[rank{0}]: RuntimeError: [/x/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 6000ms for recv operation to complete\n"  # noqa: E501
-    for local in range(4):
-        folder = tmp_path / "none_4f2k" / "attempt_0" / str(local)
-        folder.mkdir(parents=True)
-        text = "step 6\n" if local == 2 else "[rank{0}]: Traceback (most recent call last):\n" + late
-        (folder / "stderr.log").write_text(text.format(local + 4))
-    (found,) = diagnose(files_session([tmp_path]).job()).findings
-    assert (found.kind, found.ranks) == ("watchdog_timeout", (6,))
-
-
 def test_of_those_who_lost_a_peer_it_is_said_who_left_no_word(tmp_path: Path) -> None:
     lost = "[rank{0}]: RuntimeError: [/x/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.7]:21177\n"
     for local in range(4):
@@ -143,11 +132,6 @@ def test_a_device_that_is_not_there_stands_before_the_crash(judge: Judge) -> Non
         "[rank3]: " + line for line in (CUT + "RuntimeError: CUDA error: invalid device ordinal").splitlines()
     )
     assert roots(judge(a=text + "\n")) == [("invalid_device", (3,))]
-
-
-def test_gpus_that_messages_name(judge: Judge) -> None:
-    text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79.15 GiB of which 1.00 GiB is free.\n"  # noqa: E501
-    assert judge(a=text).findings[0].gpus[0].endswith(":3")
 
 
 def test_a_hang_that_the_watchdog_ended_is_a_hang(judge: Judge) -> None:

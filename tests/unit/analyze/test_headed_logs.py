@@ -40,15 +40,6 @@ def test_a_job_s_output_that_begins_with_its_gpus_is_read_to_its_end(head: str, 
     assert (finding.kind, finding.nodes) == ("rank_killed", ("n7",))
 
 
-@pytest.mark.parametrize("head", [TABLE, LIST])
-def test_the_gpus_above_a_log_are_known_too(head: str, tmp_path: Path) -> None:
-    (tmp_path / "job.out").write_text(head + ENDED)
-    (known,) = (node.gpus for node in files_session([tmp_path]).job().nodes.values() if node.gpus)
-    facts = known[0].facts
-    assert facts is not None
-    assert facts.name == "NVIDIA H800"
-
-
 def test_a_log_of_many_megabytes_below_a_table_is_a_log(tmp_path: Path) -> None:
     (finding,) = _findings(tmp_path, TABLE + "step 1 loss 2.0\n" * (1 << 20) + ENDED)
     assert finding.kind == "rank_killed"
@@ -59,7 +50,3 @@ def test_a_table_alone_and_one_with_a_prompt_are_tables(tmp_path: Path) -> None:
         (tmp_path / "smi.txt").write_text(text)
         (file,) = files_session([tmp_path]).files
         assert file.kind == "nvidia-smi output"
-
-
-def test_a_command_that_failed_at_the_other_end_is_no_lost_node(tmp_path: Path) -> None:
-    assert [finding.kind for finding in _findings(tmp_path, SSH.format("n7", 1))] == ["child_failed_no_detail"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import os
 import random
 import subprocess
@@ -178,12 +177,6 @@ def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
     assert ended.stderr == "hangtop: standard output cannot be written: No space left on device\n"
 
 
-def test_a_ras_report_of_blanks_alone(tmp_path: Path) -> None:
-    (tmp_path / "ras.txt").write_text("   Job summary\n   Communicators... (0.00s)\n   \n")
-    (one,) = files_session([tmp_path]).files
-    assert json.dumps(one.why) is not None
-
-
 def sparse_header(name: str, size: int, parts: list[tuple[int, int]], *, goes_on: bool = False) -> bytes:
     """GNU tar's header of a sparse file: up to four parts in it, and the size that it claims."""
     header = tarfile.TarInfo(name)
@@ -212,35 +205,6 @@ def test_a_sparse_member_that_claims_terabytes(tmp_path: Path) -> None:
     assert (one.why, other.why) == ("", "")
     assert one.size == other.size == len(line), "its holes are left out"
     assert one.kind == other.kind == "rank log"
-
-
-def test_a_sparse_member_of_the_real_tar(tmp_path: Path) -> None:
-    with (tmp_path / "rank0.log").open("wb") as file:
-        file.seek(64 << 30)
-        file.write(b"RuntimeError: x\n")
-    for form in ("gnu", "pax"):
-        packed = tmp_path / f"{form}.tar"
-        subprocess.run(
-            ["tar", "-C", str(tmp_path), "-S", f"--format={form}", "-cf", str(packed), "rank0.log"], check=True
-        )
-        (one,) = read_bounded(packed, seconds=5.0)
-        assert (one.kind, one.why) == ("rank log", "")
-        assert one.size < MIB
-        packed.unlink()
-    (plain,) = read_bounded(tmp_path, seconds=5.0)
-    assert plain.size < MIB
-
-
-def test_parts_of_a_sparse_member_without_end(tmp_path: Path) -> None:
-    path = tmp_path / "logs.tar.gz"
-    block = bytearray(b"%011o\0" % 1 * 42)
-    more = bytes(block + b"\x01").ljust(512, b"\0")
-    with gzip.open(path, "wb", compresslevel=1) as file:
-        file.write(sparse_header("rank0.log", 8 << 40, [(0, 1)] * 4, goes_on=True))
-        for _ in range(64):
-            file.write(more * (MIB // 512))
-    (one,) = read_bounded(path, 128 * MIB)
-    assert "headers of more than" in one.why
 
 
 def test_what_swells_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,11 +63,6 @@ def test_of_two_hosts_with_the_same_pid_the_host_decides() -> None:
     assert [of_kind(parse(both + text), "python.exception")[0].rank for text in (RAISED, away)] == [None, 2]
 
 
-def test_a_snippet_that_was_cut_in_its_midst_ends_in_its_exception() -> None:
-    (raised,) = (event for event in of_kind(parse(SNIPPETS), "python.exception") if event.rank == 0)
-    assert raised.data["signature"] == "connection"
-
-
 def test_the_actor_that_a_snippet_tells_of_has_its_rank_and_pid() -> None:
     (gone,) = of_kind(parse(SNIPPETS), "launcher.exit")
     assert (gone.rank, gone.pid) == (1, 23545)

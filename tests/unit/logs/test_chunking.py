@@ -7,9 +7,8 @@ import itertools
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from collectors.node.logs import kernel_lines as kernel
 from collectors.node.logs import parser
-from collectors.node.logs.parser import LogParser
+from collectors.node.logs.parser import LogParser, kernel_event
 from collectors.samples.logs import CommProgress, LogEvent
 from tests.support.logs import LOGS, NOW
 
@@ -67,7 +66,7 @@ def test_mutations_break_nothing(data: bytes, changes: list[tuple[int, bytes]]) 
 @given(st.binary(max_size=400))
 def test_random_bytes_break_nothing(data: bytes) -> None:
     assert run(data, [7, 99]) == run(data, [])
-    kernel.event(data.decode("utf-8", "replace"), None, "dmesg")
+    kernel_event(data.decode("utf-8", "replace"), None, "dmesg")
 
 
 def test_byte_by_byte() -> None:

@@ -48,26 +48,6 @@ def test_a_restart() -> None:
     assert [e.data["failed_rank"] for e in of_kind(events, "elastic.failure")] == [0, 1]
 
 
-def test_the_block_of_torch_1_9() -> None:
-    text = """*****************************************
-            train.py FAILED
-=======================================
-Root Cause:
-[0]:
-  time: 2021-09-05_12:34:56
-  rank: 3 (local_rank: 1)
-  exitcode: 1 (pid: 123)
-  error_file: <N/A>
-  msg: "Process failed with exitcode 1"
-=======================================
-Other Failures:
-  <NO_OTHER_FAILURES>
-***************************************
-"""
-    event = only(parse(text), "elastic.failure")
-    assert (event.data["failed_rank"], event.data["root"], event.data["detail"]) == (3, True, False)
-
-
 def test_the_error_file() -> None:
     said = error_file((LOGS / "error.json").read_bytes())
     assert said is not None
@@ -121,12 +101,6 @@ def test_what_the_report_quotes_is_the_exception_of_its_rank(first: str, signatu
     )
     assert str(raised.data["message"]).startswith("stage 1 failed")
     assert "launcher" not in {name for name, value in raised.data.items() if value is True}
-
-
-def test_a_report_without_a_traceback_raises_nothing() -> None:
-    events = parse(report(entry(5, 1)))
-    assert not of_kind(events, "python.exception")
-    assert only(events, "elastic.failure").data["detail"] is False
 
 
 @pytest.mark.parametrize(

@@ -60,14 +60,6 @@ def test_splits_that_lost_their_comm_id_are_named_after_their_parent() -> None:
     assert [p.rank for p in found] == [0, 1]
 
 
-def test_old_versions_without_comm_ids_count_their_communicators() -> None:
-    def old(pid: int, comm: str, rank: int) -> str:
-        return f"n1:{pid}:1 [0] NCCL INFO comm {comm} rank {rank} nranks 2 cudaDev 0 busId 1000 - Init COMPLETE\n"
-
-    text = old(10, "0xaa", 0) + old(20, "0xbb", 1) + coll(10, "AllReduce", 1, "0xaa") + coll(20, "AllReduce", 1, "0xbb")
-    assert {p.comm for p in progress(text)} == {"nranks2#1"}
-
-
 def test_without_an_init_line_the_communicator_is_the_process_s_own() -> None:
     (only,) = progress(coll(10, "AllReduce", 1, "0xaa"))
     assert (only.comm, only.rank, only.size) == ("n1:10:0xaa", -1, 2)
@@ -87,16 +79,6 @@ def test_labels_and_times_in_front() -> None:
     assert second.at is not None
     (third,) = progress(f"(RayTrainWorker pid=615, ip=10.72.7.6) {line}\n")
     assert (third.host, third.pid) == ("n1", 10)
-
-
-def test_the_short_form_with_done_lines() -> None:
-    text = "".join(
-        f"[rank{rank}]: NCCL INFO AllReduce: opCount {count}\n[rank{rank}]: NCCL INFO AllReduce: opCount {count} DONE\n"
-        for rank, last in ((0, 7714), (1, 7713))
-        for count in range(7710, last + 1)
-    )
-    found = {p.global_rank: (p.op, p.op_count, p.launched) for p in progress(text)}
-    assert found == {0: ("AllReduce", 7714, 5), 1: ("AllReduce", 7713, 4)}
 
 
 def test_two_processes_that_wrote_into_one_line() -> None:

@@ -1,6 +1,6 @@
 """Tracebacks: whole, per rank, chained, boxed, interleaved, cut."""
 
-from tests.support.logs import fixture, kinds, of_kind, only, parse
+from tests.support.logs import fixture, of_kind, only, parse
 
 PLAIN = """Traceback (most recent call last):
   File "/opt/train/main.py", line 120, in <module>
@@ -46,15 +46,6 @@ def test_ranks_that_write_at_once() -> None:
         (0, "/opt/train/main.py:88 in main"),
         (5, "/opt/train/main.py:88 in main"),
     ]
-
-
-def test_two_without_labels_wrote_into_each_other() -> None:
-    text = (
-        "Traceback (most recent call last):\nTraceback (most recent call last):\n"
-        '  File "a.py", line 1, in f\n  File "b.py", line 2, in g\nValueError: one\nKeyError: \'two\'\n'
-    )
-    events = of_kind(parse(text), "python.exception")
-    assert next(event.data["type"] for event in events) == "ValueError"
 
 
 def test_a_chain_is_one_exception() -> None:
@@ -196,10 +187,6 @@ def test_deep_recursion_stays_small() -> None:
     assert len(event.text) <= 4100
 
 
-def test_kinds_of_a_finished_run() -> None:
-    assert kinds(fixture("fine")) == ["job.finished"]
-
-
 def test_what_a_worker_of_ray_raised_is_told_and_not_ray_s_wrapping() -> None:
     wrapped = (
         "Traceback (most recent call last):\n"
@@ -265,26 +252,3 @@ def test_what_c_says_behind_a_message_is_no_part_of_it() -> None:
     for behind in ("[E ProcessGroupNCCL.cpp:325] Some NCCL operations have failed or timed out.\n", aborted, named):
         event = only(parse(raised + behind), "python.exception")
         assert (event.data["message"], event.data["signature"]) == ("sizes differ", "user")
-
-
-def endpoint(called: str, file: str = "/opt/train/data.py") -> bool:
-    """Whether a traceback that ends so at a line is told as a consequence of somebody else's end."""
-    text = (
-        "Traceback (most recent call last):\n"
-        '  File "/opt/train/main.py", line 88, in main\n    batch = next(it)\n            ^^^^^^^^\n'
-        f'  File "{file}", line 4, in fetch\n    {called}\n    ^^^^\n'
-        "OSError: [Errno 107] Transport endpoint is not connected\n"
-    )
-    return bool(only(parse(text), "python.exception").data["consequence"])
-
-
-def test_a_mount_whose_server_died_is_told_from_a_peer_that_ended() -> None:
-    assert not endpoint("return f.read(1)")
-    assert not endpoint("names = os.listdir(folder)")
-    assert not endpoint("with open(path, 'rb') as f: return f.read()")
-    assert not endpoint("return os.stat(self)", "/usr/lib/python3.11/pathlib.py")
-    assert endpoint("data = sock.recv(4)")
-    assert endpoint("return self._sock.getpeername()", "/usr/lib/python3.11/ssl.py")
-    assert endpoint("line = self.rfile.readline()")
-    assert endpoint("dist.barrier()")
-    assert endpoint("stream.flush()")

@@ -42,13 +42,6 @@ def test_the_next_traceback_is_another_matter() -> None:
     assert "survived" not in only(parse(other), "python.exception").data
 
 
-def test_what_several_processes_of_one_label_wrote_into_one_another_is_ignored_whole() -> None:
-    text = rows(HEAD, *BODY[:2], HEAD, *BODY, "", *BODY[1:], front="2: ")
-    events = of_kind(parse(text), "python.exception")
-    assert events
-    assert all(event.data["survived"] is True for event in events)
-
-
 def test_the_message_of_an_ignored_exception_tells_of_no_fault() -> None:
     said = (
         "Traceback (most recent call last):",
@@ -57,9 +50,3 @@ def test_the_message_of_an_ignored_exception_tells_of_no_fault() -> None:
     )
     assert of_kind(parse(rows(*said)), "torch.cuda_error")
     assert not of_kind(parse(rows("Exception ignored in: <function T.__del__ at 0x7f>", *said)), "torch.cuda_error")
-
-
-def test_what_is_ignored_behind_a_message_is_no_part_of_it() -> None:
-    raised = ("Traceback (most recent call last):", '  File "/x/train.py", line 3, in f', "ValueError: bad shard")
-    first, second = of_kind(parse(rows(*raised, HEAD, *BODY)), "python.exception")
-    assert (first.data["message"], "survived" in first.data, second.data["survived"]) == ("bad shard", False, True)

@@ -94,6 +94,11 @@ def _fingerprint(match: "Match[str]", data: Data) -> Optional[Data]:
     return dict(data, differs=differs or ["other"])
 
 
+def _not_joined(match: "Match[str]", data: Data) -> Optional[Data]:
+    missing = data.get("missing")
+    return dict(data, finished=missing - 1) if isinstance(missing, int) else data
+
+
 def _without_grad(match: "Match[str]", data: Data) -> Optional[Data]:
     """Which parameters had no gradient, by index and, with TORCH_DISTRIBUTED_DEBUG=DETAIL, by name."""
     indices = re.search(r"indices which did not receive grad for rank \d{1,9}:\s*(\d[\d ]*)", match.string)
@@ -191,6 +196,14 @@ REPORTS = (
          Example("  - [0, 2] joined but didn't finish collective #8; [1] finished collective #7, but didn't "
          "join collective #8 (x)", {"lagging": [1], "finished": 7, "missing": 8},
          "torch c10d/TraceUtils.h"), integers=("missing",)),
+    Rule("fr_trace", "torch.desync",
+         r"Not all ranks joining collective(?:, sequence number: (?P<missing>\d+))?[\s\S]{0,1200}?missing ranks: "
+         r"\{(?P<lagging>[\d, ]{1,400})\}",
+         Example("Not all ranks joining collective, sequence number: 288686\ninternal record id: 1999\n"
+         "group info: 3:tp:0\ncollective: nccl:_all_gather_base\nmissing ranks: {0}\ninput sizes: [[1, 64640]]",
+         {"lagging": [0], "missing": 288686}, "torch distributed/flight_recorder/components/types.py"),
+         integers=("missing",), read=_not_joined, begins="Not all ranks joining collective",
+         item=r"\s{0,8}[a-z][a-z ]{2,40}: "),
     Rule("fingerprint", "torch.fingerprint",
          r"Rank (?P<rank_a>\d{1,9}) is running collective:\s{0,8}CollectiveFingerPrint"
          r"\((?P<side_a>.{0,2000}?)\)[\s,]{0,8}but\s{1,8}Rank (?P<rank_b>\d{1,9}) is running (?:inconsistent "
