@@ -72,7 +72,7 @@ class HangtopApp(App[None], inherit_bindings=False):
         """What is live, or played; and what is shown: that, or a moment of its past."""
         self.model = ViewModel(session, plain=self.options.ascii)
         moves = session.can_act or session.player is not None  # files have but one moment
-        self.main = MainScreen(self.model, PANELS[0].name if moves else "findings")
+        self.main: MainScreen = MainScreen(self.model, PANELS[0].name if moves else "findings")
         self.results: deque[tuple[float, str, Content]] = deque(maxlen=KEPT)
         """Answers that were asked for, the newest last: when, title, text."""
         self.never_began: BaseException | None = None
@@ -124,8 +124,7 @@ class HangtopApp(App[None], inherit_bindings=False):
         self.set_interval(min(10.0, max(0.25, self.options.refresh)), self.tick)
         self.set_interval(COST_PERIOD, self.main.footer.measure)
         self._arriving = self.set_interval(ARRIVALS, self._look_for_arrivals)
-        # what is there now stays: no collection need look at it again
-        gc.freeze()
+        gc.freeze()  # what is there now stays: no collection need look at it again
         gc.set_threshold(50_000, 20, 100)
         unknown = sorted(set(self.options.keymap) - BY_ID.keys())
         if unknown:
@@ -298,18 +297,3 @@ class HangtopApp(App[None], inherit_bindings=False):
 
         self.keep(title, content)
         self.push_screen(TextDialog(title, content))
-
-    def open_palette(self) -> None:
-        """Open the command palette."""
-        from textual.command import CommandPalette
-
-        from tui.commands import ActionsProvider
-
-        placeholder = "an action, a rank, a finding, a column, a node …"
-        self.push_screen(CommandPalette([ActionsProvider], placeholder=placeholder))
-
-    def open_help(self) -> None:
-        """Show all keys."""
-        from tui.help_text import help_dialog
-
-        self.push_screen(help_dialog(self.options.keymap, self.stage.top, self.panel))

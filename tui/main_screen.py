@@ -90,3 +90,18 @@ class MainScreen(Screen[None], inherit_bindings=False):
         from tui.dialogs.base import stack_dialog
 
         self.hangtop.push_screen(stack_dialog(event.dumps, event.nodes))
+
+    def open_palette(self) -> None:
+        """Open the command palette."""
+        from textual.command import CommandPalette
+
+        from tui.commands import ActionsProvider
+
+        placeholder = "an action, a rank, a finding, a column, a node …"
+        self.hangtop.push_screen(CommandPalette([ActionsProvider], placeholder=placeholder))
+
+    def open_help(self) -> None:
+        """Show all keys."""
+        from tui.help_text import help_dialog
+
+        self.hangtop.push_screen(help_dialog(self.hangtop.options.keymap, self.stage.top, self.stage.panel))

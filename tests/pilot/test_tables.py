@@ -30,7 +30,7 @@ async def test_the_chooser_hides_goes_and_orders() -> None:
         assert "✔ step" not in shown.text()
         await shown.press("escape")
         assert "waits for" not in heads(shown)
-        await shown.press("o", *["down"] * 18, "enter")
+        await shown.press("o", *["down"] * 15, "enter")
         assert "local rank" in heads(shown)
         await shown.press("o", "end", "s")
         assert table_of(shown).sort_key == "cmd"

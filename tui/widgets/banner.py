@@ -52,7 +52,8 @@ class Banner(Bar):
             lines = [([head, (rows[0], strong)], self._right(verdict.outcome) if len(rows) == 1 else [label])]
             if len(rows) > 1:
                 lines.append(([(" " * cells(head[0]) + rows[1], strong)], self._right(verdict.outcome)[:-1]))
-            lines[-1][0].append((sure, Colour.DIM))
+            if cells(head[0] + rows[-1] + sure) + _width(label) < self.size.width:
+                lines[-1][0].append((sure, Colour.DIM))
         over = self.palette.alarm[loud] if loud else None
         if over != self.over:
             self.over = over
