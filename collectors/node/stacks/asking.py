@@ -36,10 +36,6 @@ class Hearing:
     def __init__(self) -> None:
         self._data = b""
         self._more = threading.Condition()
-        self.descriptor, self._bell = os.pipe()
-        """Readable when something has come, be it a heartbeat."""
-        for end in (self.descriptor, self._bell):
-            os.set_blocking(end, False)
         watchdog.watch(self._hear)
 
     def _hear(self, data: bytes) -> None:
@@ -48,21 +44,6 @@ class Hearing:
             if len(self._data) > MOST:
                 watchdog.leave(1)
             self._more.notify_all()
-        try:
-            os.write(self._bell, b".")
-        except BlockingIOError:  # it rings already
-            return
-
-    def stirred(self) -> bool:
-        """Whether more than heartbeats has come that was not taken yet; stops the bell."""
-        try:
-            while os.read(self.descriptor, 4096):
-                pass
-        except BlockingIOError:  # all that rang is taken
-            pass
-        with self._more:
-            self._pass_over_heartbeats()
-            return bool(self._data)
 
     def line(self, seconds: float) -> Optional[bytes]:
         """The next line that is no heartbeat; None when none comes in time."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import resource
-import select
 import signal
 import time
 import zlib
@@ -100,14 +99,10 @@ class _Recorder:
             self._finish(pid)
 
     def _hears_stop(self) -> bool:
-        outputs = [child.output for child in self._running.values()]
-        bell = self._hearing.descriptor
-        ready, _, _ = select.select([bell, *outputs], [], [], _STEP)
+        heard = self._hearing.line(_STEP) is not None
         for child in self._running.values():
             child.read()  # py-spy's own progress: nobody reads it, but a full pipe would block it
-        if ready and bell not in ready:
-            time.sleep(_STEP / 5)
-        return self._hearing.stirred()
+        return heard
 
     def _start(self, pid: int) -> str:
         """Begin with one process; why not when that is impossible."""

@@ -54,14 +54,11 @@ def _told(job: Job, stuck: Sequence[LogEvent]) -> Iterator[Finding]:
     after = [event for event in stuck if _after(event, spoken)]
     roots = [event for event in stuck if event not in after]
     if roots:
-        first = "" if not spoken or all(_timed(event) for event in (*roots, *spoken)) else (
-            " Whether it stopped before the time-outs or because of them, lines without times do not tell."
-        )  # fmt: skip
         yield Finding(
-            "gil_hang", "critical", 0.45 if first else 0.6,
+            "gil_hang", "critical", 0.6,
             f"{_whose(roots)} made no progress itself, so the GIL or a CUDA call there is stuck",
             ranks=ranks_in(roots), nodes=hosts_in(job, roots), evidence=lines(roots),
-            advice=f"Dump the stacks there with native frames; look for Xid lines on the nodes.{first}",
+            advice="Dump the stacks there with native frames; look for Xid lines on the nodes.",
         )  # fmt: skip
     if after:
         yield Finding(
@@ -88,10 +85,6 @@ def _after(stuck: LogEvent, spoken: Sequence[LogEvent]) -> bool:
         elif event.at is not None and stuck.at is not None and event.at <= stuck.at - (0 if own else seconds):
             return True
     return False
-
-
-def _timed(event: LogEvent) -> bool:
-    return event.at is not None
 
 
 def _whose(events: Sequence[LogEvent]) -> str:
