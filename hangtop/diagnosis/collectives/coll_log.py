@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from collectors.samples.logs import CommProgress
-from hangtop.diagnosis.collectives.edges import WaitEdge
 from hangtop.diagnosis.collectives.members import CommRankResolver
 from hangtop.diagnosis.collectives.vote import Vote, vote
+from hangtop.diagnosis.collectives.wait_edge import WaitEdge
 from hangtop.diagnosis.job import Job
 
 Difference = Literal["behind", "op", "size"]

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from hangtop.diagnosis.collectives.edges import WaitEdge
+from hangtop.diagnosis.collectives.wait_edge import WaitEdge
 
 
 class Ends(NamedTuple):

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from collectors.samples.collectives import RasCommunicator, RasEvent, RasRank, RasReport
-from hangtop.diagnosis.collectives.edges import WaitEdge
 from hangtop.diagnosis.collectives.members import CommRankResolver
 from hangtop.diagnosis.collectives.vote import vote
+from hangtop.diagnosis.collectives.wait_edge import WaitEdge
 from hangtop.diagnosis.job import Job, Look
 
 POLLS = 3

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from collectors.samples.collectives import Collective, RecorderDump
-from hangtop.diagnosis.collectives.edges import Recorded, WaitEdge, edges_by_recorders, recorded
+from hangtop.diagnosis.collectives.edges import Recorded, edges_by_recorders, recorded
 from hangtop.diagnosis.collectives.ends import ends_of, outvoted
 from hangtop.diagnosis.collectives.groups import Group
 from hangtop.diagnosis.collectives.history import closes, ends_together
 from hangtop.diagnosis.collectives.order import LaunchOrder
 from hangtop.diagnosis.collectives.p2p import passed_before
 from hangtop.diagnosis.collectives.vote import Vote, vote
+from hangtop.diagnosis.collectives.wait_edge import WaitEdge
 
 SAME_INPUT = frozenset(
     {

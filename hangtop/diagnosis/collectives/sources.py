@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collectors.samples.collectives import RecorderDump
 from hangtop.diagnosis.collectives.coll_log import edges_by_nccl_log
-from hangtop.diagnosis.collectives.edges import WaitEdge
 from hangtop.diagnosis.collectives.ras import edges_by_ras
 from hangtop.diagnosis.collectives.recorder import Matched, match
+from hangtop.diagnosis.collectives.wait_edge import WaitEdge
 from hangtop.diagnosis.collectives.watchdog import edges_by_watchdog
 from hangtop.diagnosis.job import Job
 

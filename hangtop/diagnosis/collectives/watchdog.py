@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.collectives.edges import WaitEdge
 from hangtop.diagnosis.collectives.groups import WHOLE, WHOLE_NAME, name_of
+from hangtop.diagnosis.collectives.wait_edge import WaitEdge
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of
 from hangtop.diagnosis.evidence.events import ranks_in, said
 from hangtop.diagnosis.evidence.unlabelled import with_ranks

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from hangtop.diagnosis.collectives.edges import WaitEdge
 from hangtop.diagnosis.collectives.recorder import Differs, Matched, Stop, odd_size
 from hangtop.diagnosis.collectives.sources import matched_dumps
 from hangtop.diagnosis.collectives.vote import Vote
+from hangtop.diagnosis.collectives.wait_edge import WaitEdge
 from hangtop.diagnosis.evidence.events import lines, warned
 from hangtop.diagnosis.failures.first import ended_ranks, left_at_exit
 from hangtop.diagnosis.finding import Evidence, Finding

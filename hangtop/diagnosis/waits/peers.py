@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.addresses import nodes_by_address
-from hangtop.diagnosis.collectives.edges import WaitEdge
+from hangtop.diagnosis.collectives.wait_edge import WaitEdge
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.stacks.states import Meaning, Target, TargetKind, Wording, label_of
 from hangtop.diagnosis.waits.rank_status import RankStatus, waiting_for
