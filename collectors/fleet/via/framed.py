@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Literal
 
-from collectors.node.processes.own_programs import MARK
+from collectors.node.processes.commands import MARK
 
 State = Literal["before", "terminal", "running", "over"]
 

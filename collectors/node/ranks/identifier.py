@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Dict, Mapping, NamedTuple, Optional, Sequence, Set
 
 from collectors.node.blocking import BlockingGuard
+from collectors.node.processes.commands import is_python
 from collectors.node.processes.environ import NO_RANK
 from collectors.node.ranks.mapped import takes_part
-from collectors.node.ranks.process_tree import ProcessRole, is_python, is_spawned, may_be_wrapped
+from collectors.node.ranks.process_tree import ProcessRole, is_spawned, may_be_wrapped
 from collectors.node.ranks.rank_from_files import rank_of_pipe, ray_train_ranks
 from collectors.node.ranks.search import Search
 from collectors.node.ranks.tracked import FIRST_PAUSE, LONGEST_PAUSE, Tracked, without_number

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Dict, Iterable, Iterator, List, Set
 
 from collectors.node import redact
+from collectors.node.processes.commands import program
 from collectors.node.processes.procfs import CLOCK_TICKS
-from collectors.node.ranks.process_tree import program
 from collectors.node.ranks.tracked import Tracked
 from collectors.samples.ranks import IdleLauncher
 

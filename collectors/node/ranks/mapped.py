@@ -12,7 +12,7 @@ from typing import AbstractSet, Dict, Mapping, NamedTuple, Sequence
 
 from collectors.node.blocking import BlockingGuard
 from collectors.node.files import list_folder, read, read_or_none
-from collectors.node.processes.own_programs import is_own
+from collectors.node.processes.commands import is_own
 from collectors.node.processes.procfs import Stat
 
 LEAST = 40 << 20

@@ -8,11 +8,10 @@ process that takes no part in a process group, above one of the same number that
 
 from __future__ import annotations
 
-import os.path
 from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set
 
+from collectors.node.processes.commands import LAUNCHERS, WRAPPERS, is_own, is_python, program
 from collectors.node.processes.environ import NO_RANK, RankEnvironment
-from collectors.node.processes.own_programs import is_own
 
 
 class FamilyMember(NamedTuple):
@@ -44,65 +43,7 @@ class ProcessRole(NamedTuple):
     """Pid of the rank that a helper belongs to; 0 for all others. A rank may be one without a number."""
 
 
-STARTERS = frozenset(
-    (
-        "torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate", "deepspeed", "srun", "mpirun",
-        "mpiexec", "orterun", "prterun", "mpiexec.hydra", "horovodrun",
-    )
-)  # fmt: skip
-"""Programs, and modules after ``-m``, by which people start a job: a log of theirs is the job's."""
-
-LAUNCHERS = STARTERS | frozenset(
-    (
-        "torch.distributed.elastic.multiprocessing", "accelerate.commands.launch",
-        "accelerate.commands.accelerate_cli", "accelerate-launch", "deepspeed.launcher.launch",
-        "deepspeed.launcher.runner", "colossalai", "composer", "slurmstepd", "orted", "prted", "hydra_pmi_proxy",
-        "pdsh", "parallel-ssh", "ray", "raylet",
-    )
-)  # fmt: skip
-"""Programs (and Python modules) that start ranks and are none: those, what they run as, and their daemons."""
-
-WRAPPERS = frozenset(
-    (
-        "sh", "bash", "dash", "zsh", "ksh", "csh", "tcsh", "fish", "ash", "busybox", "env", "timeout", "nice", "ionice",
-        "numactl", "taskset", "stdbuf", "setsid", "nohup", "time", "tee", "cat", "tail", "sleep", "xargs", "nsys",
-        "ncu", "perf", "strace", "gdb", "gdbserver", "py-spy", "sudo", "su", "runuser", "chroot", "unshare", "nsenter",
-        "systemd-run", "tini", "dumb-init", "singularity", "apptainer", "starter", "starter-suid", "enroot", "docker",
-        "podman", "conda", "mamba", "uv", "poetry", "ssh", "sshd", "nvidia-smi", "git", "pip",
-    )
-)  # fmt: skip
-"""Programs that wrap a rank, or stand beside one in a script."""
-
 _HELPER_CODE = ("multiprocessing.spawn", "multiprocessing.forkserver", "multiprocessing.resource_tracker")
-_VALUE_OPTIONS = frozenset(("-W", "-X", "--check-hash-based-pycs"))
-
-
-def is_python(executable: str, words: Sequence[str]) -> bool:
-    """True for a Python interpreter, by its file or (where that may not be read) by the first word of its command."""
-    name = os.path.basename(executable or (words[0] if words else ""))
-    return name.startswith(("python", "pypy"))
-
-
-def program(words: Sequence[str]) -> str:
-    """Name of what a command runs: the script or module behind an interpreter, else the program itself."""
-    if not words:
-        return ""
-    name = os.path.basename(words[0])
-    if not name.startswith(("python", "pypy")):
-        return name
-    position = 1
-    while position < len(words):
-        word = words[position]
-        if word == "-m":
-            return words[position + 1] if position + 1 < len(words) else ""
-        if word.startswith("-m"):
-            return word[2:]
-        if word == "-c":
-            return "-c"
-        if not word.startswith("-"):
-            return os.path.basename(word)
-        position += 2 if word in _VALUE_OPTIONS else 1
-    return name
 
 
 def _of_its_own(member: FamilyMember, owner: Optional[FamilyMember]) -> bool:

@@ -13,6 +13,7 @@ from typing import AbstractSet, Dict, Iterator, List, Mapping, NamedTuple, Optio
 
 from collectors.node.blocking import Answer, GuardedReader
 from collectors.node.files import link
+from collectors.node.processes.commands import is_marked, is_python
 from collectors.node.processes.environ import (
     NO_RANK,
     RankEnvironment,
@@ -22,10 +23,8 @@ from collectors.node.processes.environ import (
     rank_of,
     rank_of_member,
 )
-from collectors.node.processes.own_programs import is_marked
 from collectors.node.processes.procfs import Stat, read_stat, split_zeros
 from collectors.node.ranks.mapped import Mapped, is_foreign
-from collectors.node.ranks.process_tree import is_python
 
 YOUNG = 8.0
 """Seconds during which a new process is looked at every time."""

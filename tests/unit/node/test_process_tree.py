@@ -6,16 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collectors.node.processes.commands import is_python, program
 from collectors.node.processes.environ import rank_of, rank_of_member
-from collectors.node.ranks.process_tree import (
-    FamilyMember,
-    ProcessRole,
-    classify_tree,
-    helper_role,
-    is_python,
-    may_be_wrapped,
-    program,
-)
+from collectors.node.ranks.process_tree import FamilyMember, ProcessRole, classify_tree, helper_role, may_be_wrapped
 from tests.support.fake_proc import PYTHON, rank_env
 
 TRAIN = [PYTHON, "-u", "train.py", "--launcher", "torchrun"]

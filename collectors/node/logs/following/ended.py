@@ -14,8 +14,8 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tu
 from collectors.node import files
 from collectors.node import late_re as re
 from collectors.node.logs import file_names
+from collectors.node.processes.commands import STARTERS
 from collectors.node.processes.procfs import split_zeros
-from collectors.node.ranks.process_tree import STARTERS
 from collectors.node.ranks.search import ONLY
 from collectors.samples.ranks import RankProcess
 

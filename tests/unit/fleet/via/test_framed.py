@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.fleet.via.framed import Framed
-from collectors.node.processes.own_programs import MARK
+from collectors.node.processes.commands import MARK
 
 
 def said_by(framed: Framed, shell: str = "sh") -> bytes:
