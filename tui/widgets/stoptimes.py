@@ -102,12 +102,9 @@ class StopTimes(Lines, can_focus=False):
         now = self._end is None and self.model.session.live and not self.model.timeline.told()[0]
         until = "now" if now else clock(self._until if self._end is not None else self.model.now, millis=False)
         when = f" {clock(self._until - MINUTE, millis=False)} to {until} ─"
-        titles = (
-            " ranks, first to stop above: ▇ moves, ▃ wakes, · still ",
-            " ranks, first to stop above ",
-            " ranks ",
-            "",
-        )
+        seen = any(one.lanes for one in self._rows)  # of files nobody watched how ranks moved
+        signs = " ranks, first to stop above: ▇ moves, ▃ wakes, · still " if seen else " ranks "
+        titles = signs, " ranks, first to stop above ", " ranks "
         return ruled(next((title for title in titles if cells(title) + cells(when) <= width), ""), when, width)
 
     def _heads(self) -> list[Piece]:
