@@ -42,6 +42,8 @@ SEGFAULT = (
     "writes where. Look whether it is always the same node (memory)."
 )
 ASK_NCCL = "NCCL says why in a warning that is not here: run with NCCL_DEBUG=WARN, look at the logs of all ranks."
+UNHEARD = 0.7
+"""Weight of a kill of which no line of the kernel tells."""
 _RENDEZVOUS = re.compile(r"elastic[/\\]rendezvous[/\\]\w{1,60}\.py")
 
 
@@ -72,7 +74,11 @@ def _by_elimination(job: Job, ends: Sequence[RankEnd], closed: Sequence[LogEvent
         what = "ended with exit code 0 by torchrun's report, and others then lost the connection"
         return _left_early(job, silent.ranks, what, 0.75, (*reports[:2], *closed[:2]))
     if silent.ranks and (closed or not all(_says_why(job, end.cause) for end in ends)):
-        return left_no_word(job, silent, ends, closed)
+        # While a rank lives that lost no connection, the silent rank may have ended well: it is missing (see `absent`).
+        lost = {end.rank for end in ends} | set(ranks_in(closed))
+        waits = job.live and any(rank.gone_at is None and rank.rank not in lost for rank in job.ranks)
+        found = left_no_word(job, silent, ends, closed)
+        return None if waits and found.weight <= UNHEARD else found
     spoke = {end.rank for end in ends} | {failure.rank for failure in failures(job)}
     survivor = silent_survivor(job, spoke, closed)
     if survivor is not None:
@@ -107,7 +113,7 @@ def left_no_word(
     fault = kernel is not None and kernel.kind == "kernel.segfault"
     lost = f"{count(len(victims), 'other')} lost" if victims else "the others lost"
     return Finding(
-        "rank_crashed" if fault else "rank_killed", "critical", 0.7 if kernel is None else 0.8 if fault else 0.85,
+        "rank_crashed" if fault else "rank_killed", "critical", UNHEARD if kernel is None else 0.8 if fault else 0.85,
         f"{who(silent.ranks)} {on(nodes)}left no word, and {lost} the connection to "
         f"{'it' if len(silent.ranks) == 1 else 'them'}: {kernel_text(job, kernel) if kernel else 'most likely killed'}",
         ranks=silent.ranks, nodes=nodes,
