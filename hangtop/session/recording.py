@@ -111,6 +111,8 @@ class Recorder:
 
     def _make_room(self, limit: int) -> None:
         held = self._rows("SELECT sum(length(body)) FROM block")[0][0]
+        if held <= limit:
+            return
         for number, size in self._rows("SELECT id, length(body) FROM block ORDER BY id"):
             if held <= limit:
                 break
