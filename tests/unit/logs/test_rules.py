@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import runpy
 import time
-from pathlib import Path
 
 import pytest
 
@@ -145,9 +143,3 @@ def test_a_search_finds_the_lines_with_a_literal_and_no_others() -> None:
     assert scanner.hits(text) == {7: 5, 31: 2}
     assert scanner.hits(b"step 9\n" * 500) == {}
     assert scanner.mask(b"x Xid (") == 2
-
-
-def test_the_page_of_kinds_is_made_from_the_rules() -> None:
-    docs = Path(__file__).parents[3] / "docs"
-    page = runpy.run_path(str(docs / "make_log_events.py"))["page"]()
-    assert (docs / "log-events.md").read_text() == page, "run docs/make_log_events.py"

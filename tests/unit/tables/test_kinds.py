@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.findings_page import MADE, PAGE, made
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.tables.kinds import KINDS, ROWS, UnknownKind, kind_row
 from hangtop.diagnosis.verdict.ranking import rank_findings
@@ -17,12 +16,6 @@ def test_each_kind_has_one_row() -> None:
 def test_what_a_kind_explains_has_rows_too() -> None:
     explained = {kind for row in ROWS for effects in row.explains for kind in effects.kinds}
     assert explained <= KINDS.keys()
-
-
-def test_the_page_of_findings_is_made_from_the_rows() -> None:
-    page = PAGE.read_text()
-    assert len(MADE.findall(page)) == 2
-    assert made(page) == page, "python -m benchmarks.findings_page"
 
 
 def test_a_kind_without_a_row_is_a_fault_and_never_passes_for_healthy() -> None:

@@ -1,0 +1,98 @@
+"""Write the pages that are made from rows: the tables of ``findings.md``, and ``log-events.md``.
+
+``python docs/make_pages.py`` after a kind, an event rule or a log rule was added or changed; tests say where that was
+forgotten.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from collectors.node.logs.rules import SUBJECTS
+from hangtop.diagnosis.rules import EVENT_ROWS
+from hangtop.diagnosis.rules.engine import EventRow
+from hangtop.diagnosis.tables.kinds import ROWS, WAITS_END, Kind
+
+FINDINGS = Path(__file__).with_name("findings.md")
+LOG_EVENTS = Path(__file__).with_name("log-events.md")
+MADE = re.compile(r"<!-- made: (?P<name>\w+) -->\n.*?<!-- end -->", re.DOTALL)
+"""A part of the page that is made from rows."""
+
+
+def kinds() -> Iterator[str]:
+    """One line a kind, by the verdict that it stands for."""
+    yield from ("| kind | verdict | it means | explains |", "|---|---|---|---|")
+    for row in ROWS:
+        yield f"| `{row.name}` | {row.word.replace('_', ' ')} | {row.meaning} | {_explained(row)} |"
+
+
+def _explained(row: Kind) -> str:
+    kinds = {kind for effects in row.explains for kind in effects.kinds}
+    waits = ["waits"] if kinds >= WAITS_END else []
+    return ", ".join([*waits, *(f"`{kind}`" for kind in sorted(kinds - WAITS_END if waits else kinds))])
+
+
+def events() -> Iterator[str]:
+    """One line an event rule: which lines of logs are a finding by themselves."""
+    yield from ("| log event | finding | severity |", "|---|---|---|")
+    for row in EVENT_ROWS:
+        yield f"| {_event(row)} | `{row.kind}` | {row.severity} |"
+
+
+def _event(row: EventRow) -> str:
+    wanted = [f"{name} {' or '.join(map(str, values))}" for name, values in row.event.fields.items()]
+    return f"`{row.event.kind}`" + (f" ({', '.join(wanted)})" if wanted else "")
+
+
+def findings_page(page: str) -> str:
+    """``findings.md``, with its made parts as the rows are now."""
+    parts = {"kinds": kinds, "events": events}
+
+    def anew(found: re.Match[str]) -> str:
+        return "\n".join((f"<!-- made: {found['name']} -->", *parts[found["name"]](), "<!-- end -->"))
+
+    return MADE.sub(anew, page)
+
+
+_BY_CODE = (
+    ("python.exception", "type, message, signature, consequence, frame, frames, launcher", "tracebacks of Python"),
+    ("python.fatal", "error, frame, frames", "faulthandler's dumps"),
+    ("elastic.failure", "failed_rank, local_rank, exitcode, failed_pid, signal, root, message", "ChildFailedError"),
+    ("elastic.error_file", "message, type, frame, frames", "torchelastic's error.json"),
+    ("torch.failed_collective", "frame, frames", "torch's stack of a collective that timed out"),
+    ("log.sampled, log.crowded", "bytes, events", "hangtop: a log grows faster than it may be read"),
+    ("log.end", "lines, last", "hangtop: where a log ends that nobody writes any more"),
+)
+_HEAD = """# Events of log lines
+
+A line, or a record of several lines, becomes an event with a kind, a time, a rank, a host, a process, its text and
+fields. `hangtop analyze` and the live view read lines by the same rules: one row each in `collectors/node/logs/rules`,
+a file a subject. A row has a pattern, the fields that it gives, a sample that is its test, and the source that prints
+the line. What no rule knows by name still counts: the last traceback of each rank, and a line at a level for errors
+(`log.error`). This page is made from the rows by `docs/make_pages.py`.
+
+| kind | fields | printed by |
+|---|---|---|
+"""
+
+
+def log_events_page() -> str:
+    """``log-events.md``."""
+    names: dict[str, set[str]] = {}
+    sources: dict[str, dict[str, None]] = {}
+    for rules in SUBJECTS.values():
+        for rule in rules:
+            assert rule.example is not None
+            said, source = rule.example.expect, rule.example.source
+            names.setdefault(rule.kind, set()).update(name for name in said if not name.startswith("by_"))
+            sources.setdefault(rule.kind, {}).setdefault(source.partition(" ")[0].partition("/")[0].rstrip(",;"))
+    rows = {kind: (", ".join(sorted(names[kind])), ", ".join(list(sources[kind])[:6])) for kind in names}
+    rows.update({kind: (fields, source) for kind, fields, source in _BY_CODE})
+    return _HEAD + "".join(f"| `{kind}` | {rows[kind][0]} | {rows[kind][1]} |\n" for kind in sorted(rows))
+
+
+if __name__ == "__main__":
+    FINDINGS.write_text(findings_page(FINDINGS.read_text(encoding="utf-8")), encoding="utf-8")
+    LOG_EVENTS.write_text(log_events_page(), encoding="utf-8")

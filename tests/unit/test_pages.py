@@ -1,0 +1,26 @@
+"""The pages that are made from rows are as the rows are now."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture(scope="module")
+def maker() -> dict[str, Any]:
+    return runpy.run_path(str(DOCS / "make_pages.py"))
+
+
+def test_the_page_of_findings_is_made_from_the_rows(maker: dict[str, Any]) -> None:
+    page = (DOCS / "findings.md").read_text(encoding="utf-8")
+    assert len(maker["MADE"].findall(page)) == 2
+    assert maker["findings_page"](page) == page, "run docs/make_pages.py"
+
+
+def test_the_page_of_log_events_is_made_from_the_rows(maker: dict[str, Any]) -> None:
+    assert maker["log_events_page"]() == (DOCS / "log-events.md").read_text(encoding="utf-8"), "run docs/make_pages.py"
