@@ -74,9 +74,10 @@ def _by_elimination(job: Job, ends: Sequence[RankEnd], closed: Sequence[LogEvent
         what = "ended with exit code 0 by torchrun's report, and others then lost the connection"
         return _left_early(job, silent.ranks, what, 0.75, (*reports[:2], *closed[:2]))
     if silent.ranks and (closed or not all(_says_why(job, end.cause) for end in ends)):
-        # While a rank lives that lost no connection, the silent rank may have ended well: it is missing (see `absent`).
+        # While a rank lives that lost no connection, the silent rank may have ended well: by WORLD_SIZE, it is missing.
         lost = {end.rank for end in ends} | set(ranks_in(closed))
         waits = job.live and any(rank.gone_at is None and rank.rank not in lost for rank in job.ranks)
+        waits = waits and job.world_size is not None
         found = left_no_word(job, silent, ends, closed)
         return None if waits and found.weight <= UNHEARD else found
     spoke = {end.rank for end in ends} | {failure.rank for failure in failures(job)}
