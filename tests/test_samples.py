@@ -5,6 +5,7 @@ import json
 import msgspec
 import pytest
 
+from collectors.node.source import IDENTITY
 from collectors.samples.control import Beat, Lent, Settings
 from collectors.samples.logs import LogEvent
 from collectors.samples.registry import SAMPLES
@@ -21,3 +22,16 @@ def test_a_sample_survives_the_wire() -> None:
     event = LogEvent("nccl.warn", None, 3, "node1", 77, "/tmp/x.log", 12, "NCCL WARN x", {"a": [1, "b"], "c": 0.5})
     line = json.dumps(["LogEvent", event])
     assert msgspec.json.Decoder(tuple[str, LogEvent]).decode(line)[1] == event
+
+
+ALWAYS_SENT = {
+    "Hello", "Tick", "RankGone", "HelperGone", "IdleLauncher", "PortCounters", "LogLines", "LogEvent", "Location",
+    "InsideGone", "StackDump",
+}  # fmt: skip
+"""Events, and samples whose source itself sends what is new alone."""
+
+
+def test_every_kind_says_of_what_it_speaks_or_is_always_sent() -> None:
+    kinds = {kind.__name__: kind for kind in SAMPLES}
+    assert kinds.keys() - IDENTITY.keys() == ALWAYS_SENT
+    assert all(max(places, default=0) < len(kinds[name]._fields) for name, places in IDENTITY.items())

@@ -192,7 +192,7 @@ ACTIONS: tuple[Action, ...] = (
            probes.lint_environment, "Job", "", 0),
     Action("probe.more", "M", "Measure", "List what else can be measured: packets, InfiniBand; each one asks.",
            probes.open_measurements, "Job", "", 0, Touch.NODE),
-    Action("repair", "K", "Repair", "List what can be mended: orphans, stopped ranks, the port; each one asks.",
+    Action("repair", "K", "Repair", "List what can be mended: orphans, stopped ranks, the port, bad nodes; each asks.",
            repairs.open_repairs, "Job", "", 0, Touch.NODE),
     Action("results", "R", "Results", "Answers of probes, flame graphs, traces, lint and recorder, to be read again.",
            own.open_results, "Job", "", 12),
