@@ -136,6 +136,13 @@ def _failed_in_nccl(job: Job, failed: Sequence[Failure]) -> Finding:
 def _ended_from_outside(job: Job, ends: Sequence[RankEnd], outside: Sequence[LogEvent]) -> Finding:
     """All were told to end: by a batch system, by somebody, or by a launcher whose own reason is not in the logs."""
     reason = text_of(outside[0], "reason").replace("_", " ") if outside else ""
+    if outside and all(map(_by_user, outside)):
+        return Finding(
+            "rank_killed", "info", 0.8, "the job was ended by its user; no rank failed by itself",
+            nodes=tuple(sorted({event.host for event in outside} - {""}))[:8],
+            evidence=tuple(map(event_line, outside[:2])),
+            advice="Nothing is wrong, if the user meant to end it.",
+        )  # fmt: skip
     proof = [*outside[:2], *(end.cause.event for end in ends[:2])]
     # a notice comes before the end, and a job may be spared: ranks that live were not ended
     lives = job.live and not ends and bool(job.ranks) and all(rank.gone_at is None for rank in job.ranks)
@@ -147,6 +154,13 @@ def _ended_from_outside(job: Job, ends: Sequence[RankEnd], outside: Sequence[Log
         nodes=tuple(sorted({event.host for event in proof} - {""}))[:8], evidence=tuple(map(event_line, proof)),
         advice="No rank is to blame. If it should have gone on, look at the batch system's reason.",
     )  # fmt: skip
+
+
+def _by_user(event: LogEvent) -> bool:
+    """Whether a user ended the job: scancel, Control-C, or a terminal that was closed."""
+    if event.kind == "slurm.cancelled":
+        return text_of(event, "reason") == "user"
+    return text_of(event, "signal").removeprefix("SIG") in ("INT", "HUP")
 
 
 def _launcher_alone(job: Job) -> Iterator[Finding]:

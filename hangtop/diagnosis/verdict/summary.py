@@ -62,7 +62,8 @@ def summary_of(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding,
         case _:
             reason = _no_word(job_status, findings, last) if not ranks else _blinding(findings)
             if reason or not job.live:
-                return reason or _of_files(job_status) + _outlived(job)
+                ended = next((finding.summary for finding in findings if finding.kind == "rank_killed"), "")
+                return reason or (ended or _of_files(job_status)) + _outlived(job)
             return f"{seen}{watched}: {_unsettled(job_status, waiting)}"
 
 

@@ -116,6 +116,8 @@ CASES: dict[str, tuple[list[Event], str, tuple[int, ...], str]] = {
         "time limit",
     ),
     "a launcher that was told to end": (say("elastic.signal", signal="TERM"), "rank_killed", NOBODY, "from outside"),
+    "a user's scancel": (say("slurm.cancelled", reason="user"), "rank_killed", NOBODY, "ended by its user"),
+    "Control-C at a launcher": (say("elastic.signal", signal="INT"), "rank_killed", NOBODY, "ended by its user"),
     "an exception before a launcher was told to end": (
         [*say("elastic.signal", signal="TERM"), *raised(2, ago=12)], "rank_crashed", (2,), "ValueError",
     ),
@@ -289,6 +291,12 @@ def test_the_first_finding(case: str) -> None:
     found = first(judged(events, world).verdict())
     assert (found.kind, found.ranks) == (kind, ranks)
     assert words in found.summary
+
+
+@pytest.mark.parametrize("case", ["a user's scancel", "Control-C at a launcher"])
+def test_what_its_user_ended_is_no_crash(case: str) -> None:
+    found = judged(CASES[case][0], 4).verdict()
+    assert (found.outcome, alarms(found)) == ("unknown", [])
 
 
 @pytest.mark.parametrize(
