@@ -18,6 +18,9 @@ from hangtop.diagnosis.roster import homes
 FIRST_WITHIN_S = 2.0
 """Ranks that ran out of memory within two seconds of the first did so by themselves, not after it."""
 
+TOLD_TO_END = frozenset({"Terminated", "Interrupt", "Hangup"})
+"""Signals, in strsignal's words, by which a data loader's worker is ended with its rank."""
+
 
 def gpu_out_of_memory(job: Job) -> Iterator[Finding]:
     """gpu_out_of_memory: CUDA out of memory on a rank; says whether the other GPUs had room.
@@ -108,9 +111,11 @@ def shm_too_small(job: Job) -> Iterator[Finding]:
 def worker_died(job: Job) -> Iterator[Finding]:
     """rank_crashed through a data loader's worker that was killed or crashed; host_out_of_memory by the kernel's word.
 
-    Needs torch's message about its worker; one that ended by SIGBUS is shm_too_small.
+    Needs torch's message about its worker; one that ended by SIGBUS is shm_too_small, and one that was told to end
+    (SIGTERM) was ended with its rank.
     """
-    events = [event for event in said(job, "torch.worker_died") if text_of(event, "reason") not in ("bus", "timeout")]
+    died = (event for event in said(job, "torch.worker_died") if text_of(event, "reason") not in ("bus", "timeout"))
+    events = [event for event in died if text_of(event, "signal") not in TOLD_TO_END]
     if not events:
         return
     first, reason = events[0], text_of(events[0], "reason") or "ended"

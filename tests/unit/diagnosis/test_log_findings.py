@@ -304,6 +304,7 @@ def test_what_its_user_ended_is_no_crash(case: str) -> None:
     [
         [*raised(1, survived=True), *say("elastic.finished")],
         say("nccl.connect_retry", 3, tried=3),
+        say("torch.worker_died", 1, worker_pid=5, reason="killed", signal="Terminated"),
         [*say("torch.store_lost", 1), *say("job.finished", 0)],
         say("launcher.exit", launcher="deepspeed"),
         say("torch.store_waiting", 0, joined=2, expected=2),
