@@ -10,7 +10,7 @@ from hangtop.diagnosis.finding import Evidence, Finding, NextStep
 from hangtop.diagnosis.phrasing import duration, listed, of_several, ranks_on, ranks_text
 from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.tables.kinds import word_of
-from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, LONG_WORK_S, SPIN_UNREAD_S
+from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, LONG_WORK_S, SPIN_UNREAD_S, START_S
 from hangtop.diagnosis.waits.job_status import JobStatus, on_its_way
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of, stands
 
@@ -41,6 +41,9 @@ def job_stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Fin
         return
     if any(one.state == "unseen" and one.motion.moves_data for one in present):
         return  # nobody looked into it, and it saves or reads
+    ages = [job.now - one.process.process.started for one in present if one.process is not None]
+    if job.motion.last_step is None and max(ages) < START_S:
+        return  # a start: see `startup`
     still = job.stood_still or 0.0
     if min(still, *(one.arrived for one in present)) < _due(job_status, present) or on_its_way(job, present):
         return

@@ -66,14 +66,18 @@ def _at_one_line(job: Job, statuses: Sequence[RankStatus]) -> dict[int, RankStat
     ``handle.wait()``, a lock and a wait for the GPU look the same without native frames. A rank that is alone there is
     stuck on something of its own; most of the job waits for an operation that all began, whether the kernel says that
     the ranks sleep, spin or nap between two polls: three ranks in ``synchronize()`` wait with each other for the rank
-    in ``tune_kernels``. All of the job there may as well be a step that takes long in C code.
+    in ``tune_kernels``. All of the job there may as well be a step that takes long in C code. A rank at the line at
+    which another one is seen to wait waits as that one does.
     """
     dumped = [one for one in statuses if one.activity and one.readings]
+    waits_at = {one.where: one.state for one in dumped if one.state in WAITS and one.where}
     at_line: dict[str, list[RankStatus]] = defaultdict(list)
+    found: dict[int, RankStatus] = {}
     for one in dumped:
         if one.state == "working" and one.where and _opaque(one.activity) and one.load != "computing":
             at_line[one.where].append(one)
-    found: dict[int, RankStatus] = {}
+            if one.where in waits_at:
+                found[one.rank] = one._replace(state=waits_at[one.where])
     for where, own in at_line.items():
         if not 1 < len(own) < len(dumped) or 2 * len(own) < len(dumped):
             continue
