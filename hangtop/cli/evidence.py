@@ -23,13 +23,13 @@ async def command(run: NodeRun) -> Reply:
     session = run.session
     await _versions_known(session)
     run.status.say("asking what lies there")
-    await session.witnesses.recorders()
+    await session.job_sources.recorders()
     if not run.options.read_only:
         await session.dump_stacks(None, unasked=True)
     if session.progress.motion.moving is not True:
-        await session.witnesses.ras()
+        await session.job_sources.ras()
     run.status.clear()
-    sources = evidence_sources(session.job(), session.witnesses.ras_fault)
+    sources = evidence_sources(session.job(), session.job_sources.ras_fault)
     lines = [] if sources else ["no rank runs on these nodes"]
     for source in sources:
         lines.append(f"{MARKS[source.state]} {source.name:<22} {source.text}")

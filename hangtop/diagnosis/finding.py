@@ -21,7 +21,7 @@ Outcome = Literal["hung", "crashed", "at_risk", "slow", "waiting", "starting", "
 class Evidence:
     """One observation, verbatim.
 
-    ``source`` names the witness ("py-spy rank 37", "/var/log/x.err:112"), ``at`` is seconds since the epoch on this
+    ``source`` names the source ("py-spy rank 37", "/var/log/x.err:112"), ``at`` is seconds since the epoch on this
     machine's clock (None where the source has no time).
     """
 
@@ -98,9 +98,9 @@ class WaitBox:
     """By the verdict's first finding."""
     waits_for: tuple[int, ...] = ()
     operation: str = ""
-    """What the first edge stands for, where a witness says it: ``all_reduce #41 in dp``."""
+    """What the first edge stands for, where a source says it: ``all_reduce #41 in dp``."""
     operations: tuple[str, ...] = ()
-    """The same for each of ``waits_for``; empty where no witness says it."""
+    """The same for each of ``waits_for``; empty where no source says it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,7 +155,7 @@ class Node:
     gpu_fault: GpuFault | None = None
     """A complaint of nvidia-smi that names no GPU."""
     locations: tuple[Location, ...] = ()
-    """Where it hangs in the building, by each witness that says so."""
+    """Where it hangs in the building, by each source that says so."""
     fabric: tuple[Look[GpuFabric], ...] = ()
     """How far its GPUs have come in joining their NVLink fabric, and since when they are seen so."""
     fabric_services: tuple[FabricService, ...] = ()

@@ -18,7 +18,7 @@ from hangtop.diagnosis.waits.job_status import JobStatus, native_wanted, status_
 if TYPE_CHECKING:
     from collectors.probes.recorder.fetch import Dump
     from hangtop.session.session import Session
-    from hangtop.session.watching.witnesses import Witnesses
+    from hangtop.session.watching.job_sources import JobSources
 
 STEP = 0.25
 """Seconds between two glances at the cheap signs."""
@@ -64,14 +64,14 @@ async def watch_until_sure(session: Session, watch: float, say: Callable[[str], 
         watching.stop()
 
 
-async def fetched_whole(witnesses: Witnesses, dumps: Sequence[Dump]) -> bool:
+async def fetched_whole(job_sources: JobSources, dumps: Sequence[Dump]) -> bool:
     """Fetch dumps once more where some ranks had none: those of one time-out write theirs seconds apart.
 
     Tells whether any rank had one.
     """
     found = any(dump.size for dump in dumps)
     if found and not all(dump.size for dump in dumps):
-        await witnesses.recorders()
+        await job_sources.recorders()
     return found
 
 
@@ -146,7 +146,7 @@ class _Watching:
     def _fetch(self) -> None:
         """Fetch the dumps that lie on the nodes, once."""
         if self._dumps is None:
-            self._dumps = asyncio.create_task(self._session.witnesses.recorders())
+            self._dumps = asyncio.create_task(self._session.job_sources.recorders())
 
     async def _with_recorders(self, verdict: Verdict, say: Callable[[str], None]) -> Verdict:
         """The verdict, once flight recorders have had their say."""
@@ -154,9 +154,9 @@ class _Watching:
         say("fetching what flight recorders hold")
         assert self._dumps is not None, "they are asked for before anything is judged"
         await asyncio.wait([self._dumps], timeout=LAST_LOOK)
-        found = self._dumps.done() and await fetched_whole(session.witnesses, self._dumps.result())
+        found = self._dumps.done() and await fetched_whole(session.job_sources, self._dumps.result())
         if verdict.names_nobody and not session.options.read_only:
-            found |= any(dump.size for dump in await session.witnesses.recorders(fresh=True))
+            found |= any(dump.size for dump in await session.job_sources.recorders(fresh=True))
         return await session.judge() if found else verdict
 
     def _ask_ras(self) -> None:
@@ -166,7 +166,7 @@ class _Watching:
 
     async def _hear_ras(self) -> None:
         """As many answers as tell counts that stand still, while the job does; none where there is no RAS."""
-        while await self._session.witnesses.ras(again=RAS_GAP) is not None:
+        while await self._session.job_sources.ras(again=RAS_GAP) is not None:
             self._heard += 1
             if self._heard == POLLS:
                 return

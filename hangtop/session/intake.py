@@ -1,4 +1,4 @@
-"""What a session takes in: samples and connections from its feed, looks at stacks, answers of witnesses, marks."""
+"""What a session takes in: samples and connections from its feed, looks at stacks, answers of sources, marks."""
 
 from __future__ import annotations
 

@@ -23,9 +23,9 @@ from hangtop.session.node_settings import NodeSettings
 from hangtop.session.options import SessionOptions, completed, names_no_node
 from hangtop.session.state.changes import Change
 from hangtop.session.state.job_state import RankState
+from hangtop.session.watching.job_sources import JobSources
 from hangtop.session.watching.looking import StackLooks, StackRequest
 from hangtop.session.watching.watcher import Watcher
-from hangtop.session.watching.witnesses import Witnesses
 
 if TYPE_CHECKING:
     from collectors.samples.probes import ProbeReport
@@ -67,7 +67,7 @@ class Session(Intake):
         self.node_settings = NodeSettings(options, self.state, feed)
         self._looks = StackLooks(self, feed)
         self.watcher = Watcher(self)
-        self.witnesses = Witnesses(self)
+        self.job_sources = JobSources(self)
         self._watching: asyncio.Task[None] | None = None
         self.probed: list[ProbeReport] = []
         """Answers of the probes of collectives that were asked for, oldest first."""

@@ -156,7 +156,7 @@ class Store:
         here.version += 1
 
     def number(self, told: Sequence[tuple[RankState, int]], by: str) -> None:
-        """Give ranks the numbers that a witness tells of them."""
+        """Give ranks the numbers that a source tells of them."""
         for rank, number in told:
             here = SampleContext(self.state, self.node(rank.node), self.clock())
             ranks.process(here, rank.process._replace(rank=number, numbered_by=by))

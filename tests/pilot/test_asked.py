@@ -69,7 +69,7 @@ async def test_how_to_arm_recorders_is_told_only_where_none_is_armed(
     async def none_came(*, fresh: bool = False) -> list[Dump]:
         return [Dump("node1", 0, "", None, b"", "", "asked, but no dump came")] if fresh else []
 
-    monkeypatch.setattr(session.witnesses, "recorders", none_came)
+    monkeypatch.setattr(session.job_sources, "recorders", none_came)
     for node in session.state.nodes.values():
         for rank in node.ranks.values():
             env = {"TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/tmp/fr_pipe_"} if armed else {}

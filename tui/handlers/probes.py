@@ -73,7 +73,7 @@ def recorders(app: HangtopApp) -> Probe:
         brief, command = "no rank can be asked for a dump; those that lie on the nodes are fetched", HOW_TO_ENABLE
 
     async def ask(_: Say) -> ProbeResult:
-        dumps = await app.session.witnesses.recorders(fresh=True)
+        dumps = await app.session.job_sources.recorders(fresh=True)
         came = sum(bool(dump.size) for dump in dumps)
         summary = f"flight recorder dumps of {plural(came, 'rank')}; findings are made of them"
         if came:

@@ -104,17 +104,17 @@ class CollectivesPanel(ItemPanel):
 
     def _items(self, grid: CollectiveGrid, room: int) -> list[Item]:
         """A heading, then a line for ranks that are alike."""
-        if grid.witness == "flight recorder":
+        if grid.source == "flight recorder":
             end = max(min(room, len(grid.columns)), len(grid.columns) - self.back)
             shown = range(max(0, end - room), end)
         else:  # tables of counters stay where they are
             shown = range(min(room, len(grid.columns)))
         everybody = frozenset(rank for line in grid.lines for rank in line.ranks)
         heading = (_heading(grid), _source(grid, self.model.now), *_titles(grid, shown))
-        items = [Item(heading, everybody, (grid.witness, grid.name), len(heading), apart=True)]
+        items = [Item(heading, everybody, (grid.source, grid.name), len(heading), apart=True)]
         for number, line in enumerate(grid.lines):
             cells = (self._line(line, shown),)
-            items.append(Item(cells, frozenset(line.ranks), (grid.witness, grid.name, number), 1))
+            items.append(Item(cells, frozenset(line.ranks), (grid.source, grid.name, number), 1))
         return items
 
     def _line(self, line: GridLine, shown: range) -> list[Piece]:
@@ -160,14 +160,14 @@ class CollectivesPanel(ItemPanel):
             return None
         heard = "unknown" if grid.at is None else f"{age(self.model.now - grid.at)} ago"
         facts: list[Fact] = [
-            ("witness", grid.witness),
+            ("source", grid.source),
             ("group", grid.title()),
             ("size", "unknown" if grid.size is None else str(grid.size)),
             ("last heard" if grid.aged else "newest entry", heard),
         ]
         facts += [("" if number else "from", source) for number, source in enumerate(grid.sources)]
         facts += [("" if number else "ranks", line.label) for number, line in enumerate(grid.lines)]
-        return f"{grid.witness}: {grid.name}", facts
+        return f"{grid.source}: {grid.name}", facts
 
     def text(self) -> str:
         """All tables as text."""
@@ -175,7 +175,7 @@ class CollectivesPanel(ItemPanel):
 
 
 def _heading(grid: CollectiveGrid) -> list[Piece]:
-    name = "group" if grid.witness == "flight recorder" else "communicator"
+    name = "group" if grid.source == "flight recorder" else "communicator"
     said = f" ({grid.description})" if grid.description else ""
     of = f" of {grid.size}" if grid.size is not None and grid.size != grid.seen else ""
     return [
@@ -191,7 +191,7 @@ def _source(grid: CollectiveGrid, now: float) -> list[Piece]:
     taken = f"{what}{age(max(0.0, now - grid.at))} ago" if grid.at else f"age {UNKNOWN}"
     more = f" and {plural(len(grid.sources) - 1, 'other')}" if len(grid.sources) > 1 else ""
     return [
-        (f"  {grid.witness}, ", Colour.DIM),
+        (f"  {grid.source}, ", Colour.DIM),
         (taken, Colour.WARN if grid.at and now - grid.at > 60 else Colour.TEXT),
         (f", from {grid.sources[0]}{more}" if grid.sources else "", Colour.DIM),
     ]

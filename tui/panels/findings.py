@@ -46,7 +46,7 @@ class FindingsPanel(TablePanel[FindingRow]):
                    lambda row: SEVERITIES[row.finding.severity]),
             Column("kind", "finding", 12, lambda row: row.finding.kind, most=28, colour=Colour.STRONG),
             Column("sure", "sure", 8, lambda row: row.finding.certainty,
-                   help="proven, likely or possible: by how many witnesses"),
+                   help="proven, likely or possible: by how many sources"),
             Column("where", "where", 8, lambda row: where(row.finding), colour=Colour.INFO, most=24,
                    brief=lambda row: where(row.finding, self.model.names)),
             Column("summary", "summary", 20, lambda row: row.finding.summary, most=1000),

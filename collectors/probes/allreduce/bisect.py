@@ -16,7 +16,7 @@ from collectors.samples.probes import ProbePair
 
 FULL_TOURNAMENT = 8
 """Up to this many nodes every pair is measured."""
-WITNESSES = 2
+GOOD_PARTNERS = 2
 """Above it, nodes that are well against which each suspect is measured; as many failures are proof."""
 SLOW_SHARE = 1 / 3
 """Share of the median under which a pair is slow."""
@@ -60,7 +60,7 @@ class Bisection:
             if pair.busbw is None:
                 for name, other in ((a, b), (b, a)):
                     failures[name] = failures.get(name, 0) + (other in good)
-        return {name for name, count in failures.items() if count >= WITNESSES and name not in good}
+        return {name for name, count in failures.items() if count >= GOOD_PARTNERS and name not in good}
 
     async def _suspects(self, names: tuple[str, ...]) -> None:
         """Measure each node of a bad pair against good nodes, to tell which of the two is bad."""
@@ -68,7 +68,7 @@ class Bisection:
         good = [name for name in names if name not in doubtful]
         if not doubtful or not good:
             return
-        for meeting in range(min(WITNESSES, len(good))):
+        for meeting in range(min(GOOD_PARTNERS, len(good))):
             self._progress(f"{len(doubtful)} suspects, each against a node that is well")
             for start in range(0, len(doubtful), len(good)):
                 some = doubtful[start : start + len(good)]
@@ -84,7 +84,7 @@ class Bisection:
             doubtful = sorted(self._under(DOUBTFUL_SHARE), key=lambda key: self.pairs[key].busbw or 0.0)
             for a, b in doubtful:
                 before = self.pairs[a, b]
-                if max(confirmed.get(a, 0), confirmed.get(b, 0)) >= WITNESSES:
+                if max(confirmed.get(a, 0), confirmed.get(b, 0)) >= GOOD_PARTNERS:
                     continue
                 self._progress(f"once more: {a} and {b}")
                 again = await self._measure(a, b)

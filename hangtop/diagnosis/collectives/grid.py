@@ -71,7 +71,7 @@ class CollectiveGrid:
     name: str
     description: str
     size: int | None
-    witness: Literal["flight recorder", "NCCL log", "NCCL RAS"]
+    source: Literal["flight recorder", "NCCL log", "NCCL RAS"]
     at: float | None
     sources: tuple[str, ...]
     seen: int
@@ -99,7 +99,7 @@ def grids(job: Job) -> tuple[CollectiveGrid, ...]:
     """Every group that some source tells of: those with an odd rank first, then by source and size."""
     resolver = CommRankResolver(job)
     found = [*_of_recorders(job.once(matched_dumps)), *_of_progress(job, resolver), *_of_ras(job, resolver)]
-    return tuple(sorted(found, key=lambda grid: (not grid.odd, grid.witness, -(grid.size or 0), grid.name)))
+    return tuple(sorted(found, key=lambda grid: (not grid.odd, grid.source, -(grid.size or 0), grid.name)))
 
 
 def _lines(rows: Mapping[int, tuple[GridCell, ...]], accused: Collection[int]) -> Iterator[GridLine]:
@@ -141,7 +141,7 @@ def _of_recorders(matched: Matched) -> Iterator[CollectiveGrid]:
             name=group.name or "0",
             description=group.description if group.description != group.name else "",
             size=len(members),
-            witness="flight recorder",
+            source="flight recorder",
             at=max((at for at in written.values() if at is not None), default=None),
             aged=all(dump.written is not None for dump in dumps),
             sources=tuple(dump.source for dump in dumps),
@@ -230,7 +230,7 @@ def _of_progress(job: Job, resolver: CommRankResolver) -> Iterator[CollectiveGri
             name=comm,
             description="",
             size=max((one.size for one in latest.values()), default=0) or None,
-            witness="NCCL log",
+            source="NCCL log",
             at=max((one.at for one in latest.values() if one.at is not None), default=None),
             sources=tuple(sorted({one.source for one in latest.values()})),
             seen=len(latest),
@@ -255,7 +255,7 @@ def _of_ras(job: Job, resolver: CommRankResolver) -> Iterator[CollectiveGrid]:
             name=communicator.comm,
             description=communicator.status.lower(),
             size=communicator.size,
-            witness="NCCL RAS",
+            source="NCCL RAS",
             at=last.at,
             sources=(f"{last.value.node or 'a report'}, {count(len(job.ras), 'answer')}",),
             seen=len(members),

@@ -60,7 +60,7 @@ def _order(finding: Finding) -> tuple[int, int, float, str, tuple[int, ...], tup
 
 
 def _merge(found: Iterable[Finding]) -> list[Finding]:
-    """Fold findings of one kind about the same ranks, GPUs and ports: two witnesses are surer than one."""
+    """Fold findings of one kind about the same ranks, GPUs and ports: two sources are surer than one."""
     kept: dict[tuple[object, ...], Finding] = {}
     for finding in sorted(map(_in_one_line, found), key=_order):
         nodes = finding.nodes if not finding.ranks else ()
@@ -79,7 +79,9 @@ def _in_one_line(finding: Finding) -> Finding:
 
 def _both(surer: Finding, other: Finding) -> Finding:
     evidence = tuple(dict.fromkeys((*surer.evidence, *other.evidence)))[:EVIDENCE_KEPT]
-    independent = {_witness(line) for line in surer.evidence}.isdisjoint({_witness(line) for line in other.evidence})
+    independent = {_source_of(line) for line in surer.evidence}.isdisjoint(
+        {_source_of(line) for line in other.evidence}
+    )
     weight = 1 - (1 - surer.weight) * (1 - other.weight / 2) if independent else surer.weight
     return replace(
         surer,
@@ -90,7 +92,7 @@ def _both(surer: Finding, other: Finding) -> Finding:
     )
 
 
-def _witness(line: Evidence) -> str:
+def _source_of(line: Evidence) -> str:
     return line.source.split(" ")[0].split(":")[0]
 
 

@@ -46,7 +46,7 @@ def process(here: SampleContext, sample: RankProcess) -> None:
     known = here.node.ranks.get(sample.pid)
     if known is not None and known.gone_at is None and abs(known.process.started - sample.started) < 2.0:
         if sample.rank < 0 <= known.process.rank:
-            # a witness told it, which the node does not hear
+            # a source told it, which the node does not hear
             sample = sample._replace(rank=known.process.rank, numbered_by=known.process.numbered_by)
         if known.process.rank != sample.rank:
             by = NUMBERED_BY.get(sample.numbered_by, "")

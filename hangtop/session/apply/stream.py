@@ -36,7 +36,7 @@ MOST_LOCATIONS = 256
 
 @applies(Location)
 def location(here: SampleContext, sample: Location) -> None:
-    """Where it hangs, by one witness."""
+    """Where it hangs, by one source."""
     known, key = here.node.locations, (sample.source, sample.level)
     if key in known or len(known) < MOST_LOCATIONS:
         known[key] = sample

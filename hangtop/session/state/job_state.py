@@ -197,7 +197,7 @@ class NodeState:
     fabric_services: dict[str, FabricService] = field(default_factory=dict)
     topology: Topology | None = None
     locations: dict[tuple[str, str], Location] = field(default_factory=dict)
-    """Where it hangs, by witness, level and device."""
+    """Where it hangs, by source, level and device."""
     launchers: dict[int, IdleLauncher] = field(default_factory=dict)
     """Those that run without a rank, by pid."""
     faults: dict[str, Fault] = field(default_factory=dict)

@@ -1,1 +1,1 @@
-"""The session's own mind: when stacks are looked at, witnesses asked, and the diagnosis."""
+"""When a session looks at stacks, asks the job's own sources (recorder, RAS), and judges."""

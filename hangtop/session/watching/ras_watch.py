@@ -1,6 +1,6 @@
 """Listening to NCCL's RAS while a job stands still: what it notices becomes changes, evidence and findings.
 
-One rank is listened to for the whole job, one whose RAS has answered about this job (``witnesses.py``), and only as
+One rank is listened to for the whole job, one whose RAS has answered about this job (``job_sources.py``), and only as
 long as the wait lasts: the program on the node ends with it. RAS tells a client nothing that happened before it came.
 """
 

@@ -12,7 +12,7 @@ from hangtop.session.job_snapshot import JobSnapshot, NodeSnapshot
 from hangtop.session.motion.progress import Progress
 from hangtop.session.options import SessionOptions
 from hangtop.session.state.job_state import JobState, RankState
-from hangtop.session.watching.witnesses import Witnesses
+from hangtop.session.watching.job_sources import JobSources
 
 
 class WatchedSession(Protocol):
@@ -20,7 +20,7 @@ class WatchedSession(Protocol):
 
     options: SessionOptions
     progress: Progress
-    witnesses: Witnesses
+    job_sources: JobSources
 
     @property
     def state(self) -> JobState:

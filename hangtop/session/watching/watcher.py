@@ -72,7 +72,7 @@ class Watcher:
                 await asyncio.sleep(self._pause())
                 await self._survive()
         finally:
-            self._session.witnesses.events.close()
+            self._session.job_sources.events.close()
             for look in self._looks:
                 look.cancel()
 
@@ -118,7 +118,7 @@ class Watcher:
             if self._session.progress.motion.moving is not True:
                 # counts mean nothing while they move, and a communicator that is being made may not bear a question
                 # (NVIDIA/nccl#2346, 2.29.7)
-                self._ask_once(self._session.witnesses.ras(), "RAS")
+                self._ask_once(self._session.job_sources.ras(), "RAS")
             self._listen()
         if due or time.monotonic() >= self._think_at:
             if self._times.looked and not due:
@@ -126,7 +126,7 @@ class Watcher:
             verdict = await self.think()
             if verdict.names_nobody and self._session.can_act and not (self._dumped or self._session.options.read_only):
                 self._dumped = True
-                self._ask_once(self._session.witnesses.recorders(fresh=True), "recorder dumps")
+                self._ask_once(self._session.job_sources.recorders(fresh=True), "recorder dumps")
 
     async def _tick(self) -> None:
         """Look at progress, a slice at a time."""
@@ -140,7 +140,7 @@ class Watcher:
     async def _look(self) -> None:
         """Look at all stacks; who has not answered by then is left to answer later."""
         looks = {self._ask(self._session.dump_stacks(None, unasked=True), "look")}
-        looks |= self._ask_once(self._session.witnesses.recorders(), "recorders")
+        looks |= self._ask_once(self._session.job_sources.recorders(), "recorders")
         await self._wait_for(looks)
         await self._look_natively()
 
@@ -236,6 +236,6 @@ class Watcher:
 
     def _listen(self) -> None:
         """Listen to NCCL's RAS for as long as the job waits."""
-        witnesses = self._session.witnesses
+        job_sources = self._session.job_sources
         standing = self._times.waits(self._times.soonest(self._session.alarm_after))
-        witnesses.events.follow(witnesses.answered, standing=standing)
+        job_sources.events.follow(job_sources.answered, standing=standing)

@@ -74,7 +74,7 @@ def test_a_job_in_motion_has_no_odd_rank() -> None:
     assert not only(grids(job(progress=tuple(rows)))).odd
     behind = [row._replace(op_count=4 if row.rank == 2 else 5) for row in rows]
     grid = only(grids(job(progress=tuple(behind))))
-    assert (grid.lines[0].label, grid.lines[0].odd, grid.witness) == ("rank 2", True, "NCCL log")
+    assert (grid.lines[0].label, grid.lines[0].odd, grid.source) == ("rank 2", True, "NCCL log")
 
 
 def test_no_witness_no_table() -> None:

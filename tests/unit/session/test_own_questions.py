@@ -13,7 +13,7 @@ from collectors.fleet.transport import TransportError
 from collectors.probes.recorder import fetch
 from collectors.samples.ranks import RankPulse
 from hangtop.session.deciding import fetched_whole
-from hangtop.session.watching.witnesses import ANSWER_SEEN, Witnesses
+from hangtop.session.watching.job_sources import ANSWER_SEEN, JobSources
 from tests.support.local_session import local_session
 from tests.support.made import process
 from tests.support.pulses import Job, spins
@@ -59,11 +59,11 @@ async def test_ranks_answer_from_the_question_until_their_samples_have_told_of_i
         return []
 
     monkeypatch.setattr(fetch, "fetch", asked)
-    witnesses = Witnesses(session)
-    await witnesses.recorders()
+    job_sources = JobSources(session)
+    await job_sources.recorders()
     assert (seen[0], node.answering) == ({}, {}), "what lies on a disk is read, and the rank does nothing for it"
     before = session.now()
-    await witnesses.recorders(fresh=True)
+    await job_sources.recorders(fresh=True)
     assert seen[1] == {os.getpid(): inf}
     assert before + ANSWER_SEEN <= node.answering[os.getpid()] < inf
 
@@ -72,7 +72,7 @@ async def test_ranks_answer_from_the_question_until_their_samples_have_told_of_i
 async def test_dumps_are_fetched_once_more_where_some_ranks_had_written_none_yet(
     monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, int], fetched: int
 ) -> None:
-    witnesses = Witnesses(local_session(process(0, os.getpid())))
+    job_sources = JobSources(local_session(process(0, os.getpid())))
     asked: list[bool] = []
 
     async def had(*_: Any, fresh: bool) -> Sequence[fetch.Dump]:
@@ -80,5 +80,5 @@ async def test_dumps_are_fetched_once_more_where_some_ranks_had_written_none_yet
         return [fetch.Dump("node1", rank, "", None, b"", "", "", size) for rank, size in enumerate(sizes)]
 
     monkeypatch.setattr(fetch, "fetch", had)
-    assert await fetched_whole(witnesses, await witnesses.recorders()) is any(sizes)
+    assert await fetched_whole(job_sources, await job_sources.recorders()) is any(sizes)
     assert asked == [False] * fetched

@@ -18,7 +18,7 @@ from hangtop.session import deciding
 from hangtop.session.motion.progress import Progress
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
-from hangtop.session.watching.witnesses import doors
+from hangtop.session.watching.job_sources import doors
 from tests.support.local_session import LocalSession, local_session
 from tests.support.made import hello, process, tick
 from tests.support.ras_server import RasServer, ras_server
@@ -33,7 +33,7 @@ async def test_a_job_that_moves_is_not_asked(monkeypatch: pytest.MonkeyPatch, mo
     async def ras() -> None:
         questions.append(session.now())
 
-    monkeypatch.setattr(session.witnesses, "ras", ras)
+    monkeypatch.setattr(session.job_sources, "ras", ras)
     monkeypatch.setattr(type(session.progress), "motion", property(lambda _: JobMotion(moving=moving)))
     await session.watcher.step()
     await asyncio.sleep(0)
@@ -105,9 +105,9 @@ async def test_another_node_is_asked_where_the_first_has_no_answer(monkeypatch: 
         closed = process(0, 5, env={"NCCL_RAS_ADDR": "127.0.0.1:1"}, versions={"nccl": "2.30.7"})
         session.samples("node0", [hello(session.now()), closed, tick(session.now())], 1)
         assert [rank.node for rank in doors(session.living())] == ["node0", "node1"]
-        assert await session.witnesses.ras() is not None
-    assert session.witnesses.answered is not None
-    assert (session.witnesses.answered.node, session.witnesses.ras_fault) == ("node1", "")
+        assert await session.job_sources.ras() is not None
+    assert session.job_sources.answered is not None
+    assert (session.job_sources.answered.node, session.job_sources.ras_fault) == ("node1", "")
 
 
 # --- numbers -----------------------------------------------------------------------------------------------------

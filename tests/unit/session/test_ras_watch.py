@@ -127,8 +127,8 @@ def watched(version: str = "2.32.3", port: int = 1) -> LocalSession:
 
 def follow(session: LocalSession, standing: bool) -> RasWatch:
     (asked, *_) = session.living()
-    session.witnesses.events.follow(asked, standing=standing)
-    return session.witnesses.events
+    session.job_sources.events.follow(asked, standing=standing)
+    return session.job_sources.events
 
 
 def told(session: Session) -> list[tuple[str, str]]:
@@ -160,8 +160,8 @@ async def test_nobody_is_listened_to_while_the_job_moves_or_where_ras_is_too_old
         watch = follow(old, standing=True)
         assert not watch.listening
         assert watch.why == "NCCL 2.28.9 cannot be listened to: RAS's MONITOR came with 2.29"
-        moving.witnesses.events.follow(None, standing=True)
-        assert not moving.witnesses.events.listening
+        moving.job_sources.events.follow(None, standing=True)
+        assert not moving.job_sources.events.listening
     assert server.heard == []
 
 

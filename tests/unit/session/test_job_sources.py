@@ -24,7 +24,7 @@ from collectors.probes.recorder.fetch import Dump
 from hangtop.diagnosis.job import Rank
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
-from hangtop.session.watching.witnesses import about, has_ras
+from hangtop.session.watching.job_sources import about, has_ras
 from tests.support.made import process, tick
 
 
@@ -138,8 +138,8 @@ def test_which_nccl_has_it(version: str, expected: bool) -> None:
 async def test_a_nccl_that_may_crash_when_asked_is_left_alone(version: str, asked: bool) -> None:
     session = Session(SessionOptions())
     session.samples("node1", [process(0, 77, versions={"nccl": version}), tick(1000.0)], 1)
-    assert await session.witnesses.ras() is None
-    assert (f"NCCL {version} can crash" in session.witnesses.ras_fault) is not asked
+    assert await session.job_sources.ras() is None
+    assert (f"NCCL {version} can crash" in session.job_sources.ras_fault) is not asked
 
 
 async def test_a_report_about_others_is_not_this_job_s() -> None:
@@ -153,7 +153,7 @@ async def test_a_report_about_others_is_not_this_job_s() -> None:
 async def test_when_a_dump_was_written_is_kept_beside_its_newest_entry() -> None:
     data = (Path(__file__).parent.parent.parent / "fixtures" / "recorder" / "gloo_hang_0").read_bytes()
     session = Session(SessionOptions(targets=("node1",)))
-    await session.witnesses.keep(Dump("node1", 0, "/tmp/gloo_hang_0", 1.9e9, data, "", ""))
+    await session.job_sources.keep(Dump("node1", 0, "/tmp/gloo_hang_0", 1.9e9, data, "", ""))
     kept = session.state.recorders[0]
     assert (kept.written, kept.at) == (1.9e9, kept.collectives[-1].created)
 
@@ -166,6 +166,6 @@ async def test_a_dump_with_collectives_from_before_its_rank_began_is_another_run
     first = flight_recorder.read(data, "", 0).collectives[0].created
     assert first is not None
     session.samples("node1", [process(0, 77, started=first + started), tick(time.time())], 1)
-    why = await session.witnesses.keep(Dump("node1", 0, "/tmp/gloo_hang_0", 1.9e9, data, "", ""))
+    why = await session.job_sources.keep(Dump("node1", 0, "/tmp/gloo_hang_0", 1.9e9, data, "", ""))
     assert (0 in session.state.recorders) is kept
     assert ("another run" in why) is not kept

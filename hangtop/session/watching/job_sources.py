@@ -48,7 +48,7 @@ ANSWER_SEEN = 2.5
 """Seconds after which samples no longer tell of the dump that a rank was asked to write."""
 
 
-class Witnesses:
+class JobSources:
     """Asks for a session, and puts the answers into its state."""
 
     def __init__(self, session: AskingSession) -> None:

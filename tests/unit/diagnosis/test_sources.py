@@ -1,4 +1,4 @@
-"""The job's own witnesses, rung by rung: why each is missing, and when it is not."""
+"""The job's own sources of evidence, one by one: why each is missing, and when it is not."""
 
 from __future__ import annotations
 
