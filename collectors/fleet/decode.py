@@ -1,6 +1,6 @@
 """Decoding of a node's stream into samples.
 
-No input raises. A line that is no sample becomes a :class:`BadLine`; the rest of a line without an end is dropped.
+No input raises. A line that is no sample becomes a :class:`RejectedLine`; the rest of a line without an end is dropped.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _decoders(kind: type) -> _Kind:
 _KINDS = {kind.__name__.encode(): _decoders(kind) for kind in SAMPLES}
 
 
-class BadLine(NamedTuple):
+class RejectedLine(NamedTuple):
     """A line, or a part of one, that is no sample."""
 
     text: str
@@ -66,7 +66,7 @@ class Decoder:
         self._line_limit = line_limit
         self._rest = b""
         self._skipping = False
-        self._bad: list[BadLine] = []
+        self._bad: list[RejectedLine] = []
         self._bad_unsaid = 0
 
     def feed(self, data: bytes) -> list[NamedTuple]:
@@ -88,11 +88,11 @@ class Decoder:
             self._skipping = True
         return samples
 
-    def bad_lines(self) -> list[BadLine]:
+    def bad_lines(self) -> list[RejectedLine]:
         """Bad lines since the last call."""
         bad, self._bad = self._bad, []
         if self._bad_unsaid:
-            bad.append(BadLine("", f"{self._bad_unsaid} more lines that are no samples"))
+            bad.append(RejectedLine("", f"{self._bad_unsaid} more lines that are no samples"))
             self._bad_unsaid = 0
         return bad
 
@@ -138,7 +138,7 @@ class Decoder:
 
     def _reject(self, line: bytes, why: str) -> None:
         if len(self._bad) < BAD_LIMIT:
-            self._bad.append(BadLine(clean_bytes(line[:EXCERPT]), why))
+            self._bad.append(RejectedLine(clean_bytes(line[:EXCERPT]), why))
         else:
             self._bad_unsaid += 1
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from collectors.formats import BadFormat
 from collectors.formats.loose import Loose, document, items, mapping
-from collectors.node.gpus.nvidia_smi import GONE, NAMES, Row, build_app, build_row, device_line
+from collectors.node.gpus.nvidia_smi import GONE, NAMES, SmiRow, build_app, build_row, device_line
 from collectors.samples.gpus import GpuFault, GpuProcess
 
 Path = tuple[str, ...]
@@ -25,7 +25,7 @@ class Saved(NamedTuple):
     """What one saved output tells. ``form`` is ``table``, ``query``, ``csv``, ``json`` or ``list``; empty for none."""
 
     form: str
-    rows: list[Row]
+    rows: list[SmiRow]
     faults: list[GpuFault]
     apps: list[GpuProcess]
 
@@ -74,13 +74,13 @@ def _header(line: str) -> list[str] | None:
     return keys if sum(map(bool, keys)) >= 2 and not any(cell.isdigit() for cell in names) else None
 
 
-def _saved_rows(text: str) -> tuple[list[Row], list[GpuFault]]:
+def _saved_rows(text: str) -> tuple[list[SmiRow], list[GpuFault]]:
     """Rows of a saved ``--query-gpu=… --format=csv`` with its header, and its other lines as faults.
 
     A query without ``index`` is numbered in the order in which bus addresses (or else names) first appear.
     """
     keys: list[str] | None = None
-    rows: list[Row] = []
+    rows: list[SmiRow] = []
     faults: list[GpuFault] = []
     order: list[str] = []
     for line in text.splitlines():
@@ -128,7 +128,7 @@ _LISTED = re.compile(r"^GPU (\d{1,4}): (.{1,200}?) \(UUID: ([\w-]{1,80})\)\s*$",
 _APPS = re.compile(r"(?=.*\b(?:used_gpu_memory|gpu_bus_id|gpu_uuid|process_name)\b)(?:[\w .\[\]]+,)* *pid\b")
 
 
-def _json(text: str) -> tuple[list[Row], list[GpuProcess]]:
+def _json(text: str) -> tuple[list[SmiRow], list[GpuProcess]]:
     try:
         whole = document(text.encode("utf-8", "replace"))
     except BadFormat:
@@ -147,7 +147,7 @@ def _cell(value: object) -> str:
     return "N/A" if value is None else str(value)
 
 
-def _json_apps(gpu: Loose, row: Row) -> Iterator[GpuProcess]:
+def _json_apps(gpu: Loose, row: SmiRow) -> Iterator[GpuProcess]:
     for process in (mapping(each) for each in items(gpu.get("processes"), 4096)):
         cells = {
             "gpu_bus_id": row.facts.bus_id,
@@ -182,7 +182,7 @@ _PROCESS = re.compile(
 )
 
 
-def _table(text: str) -> tuple[list[Row], list[GpuProcess]]:
+def _table(text: str) -> tuple[list[SmiRow], list[GpuProcess]]:
     driver = re.search(r"Driver Version: ([\w.]{1,32})", text)
     gpus: dict[str, dict[str, str]] = {}
     apps: list[GpuProcess] = []
@@ -278,9 +278,9 @@ _REASONS: dict[str, int] = {
 _GPU = re.compile(r"GPU ([0-9A-Fa-f:.]{7,20})")
 
 
-def _query(text: str) -> tuple[list[Row], list[GpuProcess]]:
+def _query(text: str) -> tuple[list[SmiRow], list[GpuProcess]]:
     driver = ""
-    rows: list[Row] = []
+    rows: list[SmiRow] = []
     apps: list[GpuProcess] = []
     block: list[tuple[Path, str]] = []
     bus_id = ""

@@ -41,14 +41,14 @@ _APPEND, _APPENDS, _SETITEM, _SETITEMS = 0x61, 0x65, 0x73, 0x75
 def load(data: bytes) -> object:
     """The document of a pickle. Raises :class:`BadFormat` for damaged ones and those that are more than plain data."""
     try:
-        document = _Reader(data).run()
+        document = _PickleReader(data).run()
     except (IndexError, ValueError, struct.error) as error:
         raise BadFormat(f"no plain data: {error}") from error
     _check(document)
     return document
 
 
-class _Reader:
+class _PickleReader:
     """Builds the document of one pickle."""
 
     def __init__(self, data: bytes) -> None:

@@ -104,7 +104,7 @@ def read(saved: str, *, at: float, pid: int = 0) -> list[SavedStack]:
     stripped = saved.lstrip()
     if stripped[:2] in ("[{", "[\n", "[ ", "[]") or stripped[:1] == "{":
         return _json(stripped, at, pid)
-    reader = _Reader(at, pid)
+    reader = _StackReader(at, pid)
     for line in saved.splitlines():
         reader.line(line[:_LONGEST])
     found = [one for one in reader.processes if one.dump.threads or one.dump.error]
@@ -117,7 +117,7 @@ def _match(patterns: tuple[re.Pattern[str], ...], line: str) -> re.Match[str] | 
     return next((found for pattern in patterns if (found := pattern.match(line))), None)
 
 
-class _Reader:
+class _StackReader:
     """Reads a text line by line."""
 
     def __init__(self, at: float, pid: int) -> None:

@@ -9,7 +9,7 @@ from tui.panels.base import Panel
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PanelEntry:
     """One panel: its key is its number."""
 
     name: str
@@ -26,15 +26,25 @@ class Entry:
 
 
 PANELS = (
-    Entry("overview", "Overview", "tui.panels.overview:OverviewPanel", "Nodes × GPUs at a glance; what changed lately"),
-    Entry("ranks", "Ranks", "tui.panels.ranks:RanksPanel", "Every rank's process: state, CPU, kernel wait, GPU, log"),
-    Entry("gpus", "GPUs", "tui.panels.gpus:GpusPanel", "Every GPU: load, memory, power, clocks, what holds it back"),
-    Entry("fabric", "Fabric", "tui.panels.fabric:FabricPanel", "HCA ports and interfaces: state, traffic, errors"),
-    Entry("logs", "Logs", "tui.panels.logs:LogsPanel", "All logs merged by time, with kernel lines"),
-    Entry("nodes", "Nodes", "tui.panels.nodes:NodesPanel", "Connections and sources: what is known, what is not, why"),
-    Entry("findings", "Findings", "tui.panels.findings:FindingsPanel", "What is wrong, the proof, the next key"),
-    Entry("stacks", "Stacks", "tui.panels.stacks:StacksPanel", "All ranks' stacks merged: who is where, fewest first"),
-    Entry(
+    PanelEntry(
+        "overview", "Overview", "tui.panels.overview:OverviewPanel", "Nodes × GPUs at a glance; what changed lately"
+    ),
+    PanelEntry(
+        "ranks", "Ranks", "tui.panels.ranks:RanksPanel", "Every rank's process: state, CPU, kernel wait, GPU, log"
+    ),
+    PanelEntry(
+        "gpus", "GPUs", "tui.panels.gpus:GpusPanel", "Every GPU: load, memory, power, clocks, what holds it back"
+    ),
+    PanelEntry("fabric", "Fabric", "tui.panels.fabric:FabricPanel", "HCA ports and interfaces: state, traffic, errors"),
+    PanelEntry("logs", "Logs", "tui.panels.logs:LogsPanel", "All logs merged by time, with kernel lines"),
+    PanelEntry(
+        "nodes", "Nodes", "tui.panels.nodes:NodesPanel", "Connections and sources: what is known, what is not, why"
+    ),
+    PanelEntry("findings", "Findings", "tui.panels.findings:FindingsPanel", "What is wrong, the proof, the next key"),
+    PanelEntry(
+        "stacks", "Stacks", "tui.panels.stacks:StacksPanel", "All ranks' stacks merged: who is where, fewest first"
+    ),
+    PanelEntry(
         "collectives",
         "Groups",
         "tui.panels.collectives:CollectivesPanel",

@@ -88,7 +88,7 @@ _TRUTHS = {
 }
 
 
-class Row(NamedTuple):
+class SmiRow(NamedTuple):
     """One GPU's row. ``gpus`` is how many nvidia-smi says there are."""
 
     facts: GpuFacts
@@ -129,7 +129,7 @@ def value(kind: str, cell: str) -> Any:
     raise ValueError(cell)
 
 
-def gpu_row(keys: Sequence[str], line: str) -> Optional[Row]:
+def gpu_row(keys: Sequence[str], line: str) -> Optional[SmiRow]:
     """Read one line that should have these columns; None when it is no row.
 
     A row without an index is none: it could not be told whose it is.
@@ -138,8 +138,8 @@ def gpu_row(keys: Sequence[str], line: str) -> Optional[Row]:
     return build_row(dict(zip(keys, cells))) if len(cells) == len(keys) else None
 
 
-def build_row(cells: Dict[str, str]) -> Optional[Row]:
-    """Row of cells by the keys of :data:`COLUMNS`; None without an index."""
+def build_row(cells: Dict[str, str]) -> Optional[SmiRow]:
+    """SmiRow of cells by the keys of :data:`COLUMNS`; None without an index."""
     values: Dict[str, Any] = {}
     odd: Dict[str, str] = {}
     for column in COLUMNS:
@@ -154,10 +154,10 @@ def build_row(cells: Dict[str, str]) -> Optional[Row]:
         return None
     values.update(gpu=index, bus_id=values["bus_id"].lower(), odd=odd or None)
     facts = GpuFacts._make(values[name] for name in GpuFacts._fields)
-    return Row(facts, GpuSample._make(values[name] for name in GpuSample._fields), values["count"])
+    return SmiRow(facts, GpuSample._make(values[name] for name in GpuSample._fields), values["count"])
 
 
-def lost_row(row: Row) -> Optional[GpuFault]:
+def lost_row(row: SmiRow) -> Optional[GpuFault]:
     """The fault that a row's own cells tell: nvidia-smi lists a lost GPU with its error in every column."""
     for text in (row.sample.odd or {}).values():
         if GONE.search(text):
@@ -213,7 +213,7 @@ class GpuRoster:
         """By GPU, the others that have given a row since its last one."""
         self._faults: Dict[Tuple[Optional[int], str], str] = {}
 
-    def row(self, row: Row) -> Iterator[NamedTuple]:
+    def row(self, row: SmiRow) -> Iterator[NamedTuple]:
         """Samples of a row, and what it changes in the faults."""
         fault = lost_row(row)
         if fault is not None:

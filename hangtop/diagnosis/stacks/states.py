@@ -188,7 +188,7 @@ class TargetKind(Enum):
     TIMER = auto()
 
 
-class Target(NamedTuple):
+class BlockedOn(NamedTuple):
     """What a system call waits on, out of the text that the node side sends (``StackDump.waiting_on``)."""
 
     kind: TargetKind = TargetKind.NOTHING
@@ -213,21 +213,21 @@ _FILE = re.compile(r"(?P<path>/.*?)(?:, to (?P<purpose>read|write))?(?:, locked 
 
 
 @lru_cache(maxsize=4096)
-def target_of(waiting_on: str) -> Target:
+def target_of(waiting_on: str) -> BlockedOn:
     """Read what the node side says that a call waits on."""
     text = waiting_on.removesuffix(RUNS)
     runs = text != waiting_on
     if found := _FILE.match(text):
-        return Target(TargetKind.FILE, purpose=found["purpose"] or "", name=found["path"])
+        return BlockedOn(TargetKind.FILE, purpose=found["purpose"] or "", name=found["path"])
     if found := _TCP.match(text):
         pid = int(found["pid"]) if found["pid"] else None
-        return Target(TargetKind.TCP, pid, runs, found["host"], int(found["port"]))
+        return BlockedOn(TargetKind.TCP, pid, runs, found["host"], int(found["port"]))
     if found := _PROCESS.match(text):
-        return Target(TargetKind.PROCESS, int(found["pid"]), runs)
+        return BlockedOn(TargetKind.PROCESS, int(found["pid"]), runs)
     if found := _TIMER.match(text):
-        return Target(TargetKind.TIMER, seconds=float(found["seconds"]))
+        return BlockedOn(TargetKind.TIMER, seconds=float(found["seconds"]))
     words = (("pipe", TargetKind.PIPE), ("a connection at ", TargetKind.LISTENER), ("socket", TargetKind.SOCKET))
-    return Target(next((kind for word, kind in words if text.startswith(word)), TargetKind.NOTHING), runs=runs)
+    return BlockedOn(next((kind for word, kind in words if text.startswith(word)), TargetKind.NOTHING), runs=runs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,6 +319,6 @@ class Activity(NamedTuple):
         return self.waits == "peers"
 
     @property
-    def target(self) -> Target:
+    def target(self) -> BlockedOn:
         """What its system call waits on."""
         return target_of(self.waiting_on)

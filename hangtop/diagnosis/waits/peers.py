@@ -8,7 +8,7 @@ from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.addresses import nodes_by_address
 from hangtop.diagnosis.collectives.wait_edge import WaitEdge
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.stacks.states import Meaning, Target, TargetKind, Wording, label_of
+from hangtop.diagnosis.stacks.states import BlockedOn, Meaning, TargetKind, Wording, label_of
 from hangtop.diagnosis.waits.rank_status import RankStatus, waiting_for
 
 
@@ -77,7 +77,7 @@ class _Peers:
                 self._by_port[place] = rank if self._by_port.get(place, rank) == rank else None  # a fork has it, too
         self._nodes = nodes_by_address(job, ((node, dump) for node, own in dumps.values() for dump in own))
 
-    def at(self, node: str, target: Target) -> int | None:
+    def at(self, node: str, target: BlockedOn) -> int | None:
         """The rank at the far end of a connection of a node, where the process at that end is told, or its port."""
         if target.pid is not None:
             return self._by_pid.get((node, target.pid))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node.gpus.nvidia_smi import Row, app_row, choose, device_line, gpu_row, lost_row
+from collectors.node.gpus.nvidia_smi import SmiRow, app_row, choose, device_line, gpu_row, lost_row
 
 KEYS = list(choose())
 H200 = {
@@ -22,7 +22,7 @@ def line(**cells: str) -> str:
     return ", ".join({**H200, **cells}[key] for key in KEYS)
 
 
-def row(**cells: str) -> Row:
+def row(**cells: str) -> SmiRow:
     found = gpu_row(KEYS, line(**cells))
     assert found is not None
     return found
