@@ -101,9 +101,9 @@ async def shoot(theme: str) -> None:
             await asyncio.sleep(2.0)
             await pilot.press("r")  # dumps for the panel of collectives: a question, then the answer
             await until(lambda: len(app.screen_stack) > 1)
+            question = app.screen
             await pilot.press("y")
-            await until(lambda: len(app.screen_stack) == 1)
-            await until(lambda: len(app.screen_stack) > 1)
+            await until(lambda: len(app.screen_stack) > 1 and app.screen is not question)
             await pilot.press("escape")
             await asyncio.sleep(0.5)
             for number, panel in enumerate(PANELS, start=1):

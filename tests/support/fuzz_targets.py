@@ -168,10 +168,6 @@ def _samples() -> tuple[bytes, ...]:
     )
 
 
-def _private_key() -> bytes:
-    return asyncssh.generate_private_key("ssh-ed25519").export_private_key("openssh", passphrase="x", rounds=50)
-
-
 def _certificate() -> bytes:
     signer, key = asyncssh.generate_private_key("ssh-ed25519"), asyncssh.generate_private_key("ssh-ed25519")
     return signer.generate_host_certificate(key.convert_to_public(), "node1", principals=["node1"]).public_data

@@ -19,7 +19,6 @@ from collectors.fleet.ssh.config import SshConfig
 from collectors.fleet.ssh.connector import Connector
 from collectors.fleet.ssh.node import Ssh
 
-Challenge = tuple[str, str, str, Sequence[tuple[str, bool]]]
 Handler = Callable[["asyncssh.SSHServerProcess[bytes]"], Awaitable[None]]
 
 

@@ -13,7 +13,6 @@ from tests.unit.diagnosis.test_own_gpu import COMPUTE, SPIN, SYNCHRONIZE, spinni
 
 CHECK = [SYNCHRONIZE[0], "check_finite train.py:40", "main train.py:8"]
 """A collective behind a condition that only holds on this rank."""
-NEXT_LINE = [SYNCHRONIZE[0], "log_metrics train.py:91", "main train.py:9"]
 
 
 def test_who_waits_in_a_function_that_no_other_is_in_is_named_as_possible() -> None:

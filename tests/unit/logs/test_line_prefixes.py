@@ -35,9 +35,6 @@ def test_without_its_head_behind_a_front() -> None:
     assert (event.data["type"], event.data["headless"]) == ("ValueError", True)
 
 
-MIDDLE = '  File "t.py", line 3, in main\n    x()\n  File "t.py", line 9, in x\n    y()\n'
-
-
 @pytest.mark.parametrize(
     "line",
     [

@@ -7,6 +7,7 @@ import math
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -195,7 +196,9 @@ def test_a_sudo_that_cannot_be_killed_takes_nothing_with_it(tmp_path: Path, monk
         list(closed.look(0.0))
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     monkeypatch.undo()
-    os.kill(refused[0], 9)
+    for pid in refused:  # on a busy machine the others, too, took longer than they may, and ended since
+        with suppress(ProcessLookupError):
+            os.kill(pid, 9)
 
 
 @given(st.binary(max_size=200))
