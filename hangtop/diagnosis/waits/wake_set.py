@@ -13,7 +13,7 @@ its upload thread blocked in ``recv`` and no byte moving: blocked outside. No th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from statistics import median_low
 from typing import NamedTuple
@@ -65,8 +65,9 @@ class WakeSet(NamedTuple):
 def wake_set_of(status: RankStatus, waiters: Sequence[RankStatus], since: float | None = None) -> WakeSet:
     """Measure the wake set of a rank, relative to the ranks that wait, from ``since`` on: when the job came to stand.
 
-    Threads of NCCL and torch that poll or keep watch use CPU in every rank of the job, so the threads beside the main
-    one count by what they use more than those of the median waiter.
+    Threads of NCCL and torch that poll or keep watch use CPU in every rank of the job, and every rank writes when
+    recorder dumps are asked for: threads beside the main one, reads and writes count by what they are more than the
+    median waiter's.
     """
     waiters = waiters[:: len(waiters) // ENOUGH + 1]
     if status.load == "computing":
@@ -101,8 +102,8 @@ def wake_set_of(status: RankStatus, waiters: Sequence[RankStatus], since: float 
 
 def _work(status: RankStatus, moved: Motion, doing: Activity | None, waiters: Sequence[RankStatus]) -> str:
     """The figures of what makes progress in a wake set; empty for none."""
-    usual = [one.motion.threads for one in waiters if one.motion.threads is not None]
-    beside = max(0.0, (moved.threads or 0.0) - (median_low(usual) if usual else 0.0))
+    others = [one.motion for one in waiters]
+    beside = _beyond(moved.threads, (other.threads for other in others))
     main = max(0.0, (moved.cpu or 0.0) - (moved.threads or 0.0))
     if moved.cpu is None and doing is not None and doing.cpu in ("busy", "mixed"):
         return "busy"
@@ -116,8 +117,8 @@ def _work(status: RankStatus, moved: Motion, doing: Activity | None, waiters: Se
         return f"{_cores(moved.helpers_cpu or 0.0)} in processes that it started"
     carried = doing.carried if doing is not None else None
     moving = (
-        ("reads", moved.read),
-        ("writes", moved.written),
+        ("reads", _beyond(moved.read, (other.read for other in others))),
+        ("writes", _beyond(moved.written, (other.written for other in others))),
         ("its connections carry", carried),
         ("processes that it started copy", moved.helpers_bytes),
     )
@@ -126,6 +127,12 @@ def _work(status: RankStatus, moved: Motion, doing: Activity | None, waiters: Se
             return f"{verb} {size(rate or 0.0)}/s"
     answers = doing is not None and doing.target.runs
     return "a process on its node works on the answer" if answers else ""
+
+
+def _beyond(own: float | None, others: Iterable[float | None]) -> float:
+    """By how much a figure is above that of the median waiter."""
+    known = [other for other in others if other is not None]
+    return max(0.0, (own or 0.0) - (median_low(known) if known else 0.0))
 
 
 def _cores(cores: float) -> str:

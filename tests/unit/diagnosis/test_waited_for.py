@@ -200,3 +200,13 @@ def test_a_native_thread_that_asks_a_service_is_no_lock_of_the_main_one(
         verdict = diagnose(replace(made, stacks=tuple(dumps)))
         assert (verdict.outcome, first(verdict).ranks) == (outcome, (WHO,)), verdict.summary
         assert ("its thread fetcher is in recvfrom on tcp 10.0.0.9:443" in verdict.summary) is (soon == "waiting")
+
+
+@pytest.mark.parametrize(("others", "outcome"), [(5000.0, "hung"), (0.0, "waiting")])
+def test_what_every_rank_writes_is_no_work_of_the_one_that_is_waited_for(others: float, outcome: str) -> None:
+    """Recorder dumps that were asked for are written by all of them, by the one that is blocked on a pipe, too."""
+    job = Sketch(span=20.0, watched=20.0, stood_still=20.0)
+    job.ranks().at(ALL_REDUCE).pulse(written=others)
+    job.ranks(WHO).at(READING, syscall="read", waiting_on="pipe").pulse(written=5000.0)
+    verdict = diagnose(job.job())
+    assert (verdict.outcome, first(verdict).ranks) == (outcome, (WHO,))
