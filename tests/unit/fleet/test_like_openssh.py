@@ -10,10 +10,12 @@ import asyncio
 import itertools
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -132,13 +134,16 @@ def config(folder: Path, row: Row, host: Host, jump: Host) -> Path:
 
 async def by_ssh(folder: Path, row: Row) -> Outcome:
     before = lines_of(folder)
-    process = await asyncio.create_subprocess_exec(
-        "ssh", "-F", folder / "config", "node0", "true", stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE, start_new_session=True,
-        env={"PATH": os.environ["PATH"], "HOME": str(folder)},
-    )  # fmt: skip
-    _, errors = await process.communicate()
-    said = errors.decode()
+    with (folder / "errors").open("wb") as errors:
+        process = await asyncio.create_subprocess_exec(
+            "ssh", "-F", folder / "config", "node0", "true", stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL, stderr=errors, start_new_session=True,
+            env={"PATH": os.environ["PATH"], "HOME": str(folder)},
+        )  # fmt: skip
+        await process.wait()
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)  # the ssh -W of its jump may outlive it, and keep a pipe open
+    said = (folder / "errors").read_text()
     if process.returncode == 0:
         answer = "in"
     elif "REVOKED HOST KEY" in said and "was revoked and you have requested strict checking" in said:
