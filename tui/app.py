@@ -23,7 +23,7 @@ from textual.worker import Worker, WorkerState
 from collectors.fleet.transport import TransportError
 from hangtop.session.session import Session
 from tui.actions import BY_ID, Action, Touch, bindings
-from tui.handlers.ask import Refused, refusals
+from tui.handlers.ask import ActionRefused, refusals
 from tui.handlers.scrubbing import advance
 from tui.looks.ascii import AsciiFilter
 from tui.looks.format import reason
@@ -244,7 +244,7 @@ class HangtopApp(App[None], inherit_bindings=False):
                 await done
         except (TransportError, OSError) as error:  # a full disk, a node that is gone: no reason to leave the job
             self._tell_failure(error, f"{action.title}: ")
-        except Refused as error:
+        except ActionRefused as error:
             self._tell_failure(error)
         if len(self.screen_stack) == 1:
             self.main.draw_frame()

@@ -6,7 +6,7 @@ from math import ceil, floor
 from typing import NamedTuple
 
 from hangtop.session.session import Session
-from hangtop.session.state.changes import Change, Mark, marks
+from hangtop.session.state.changes import Change, TimelineMark, marks
 from tui.looks.format import age, clock
 
 ZOOMS = (60, 120, 300, 900, 3600, 21_600, 86_400, 604_800)
@@ -46,7 +46,7 @@ class Timeline:
         """Whether the moment that is shown goes on by itself: in a recording, from where one has gone back to."""
         self._zoom: int | None = None
         """Place in :data:`ZOOMS`; None until somebody chose: as much as there is."""
-        self._marks: tuple[tuple[int, Change | None], list[Mark]] = ((0, None), [])
+        self._marks: tuple[tuple[int, Change | None], list[TimelineMark]] = ((0, None), [])
 
     @property
     def span(self) -> int:
@@ -125,7 +125,7 @@ class Timeline:
         return Window(begin, step, columns)
 
     @property
-    def marks(self) -> list[Mark]:
+    def marks(self) -> list[TimelineMark]:
         """What happened, the oldest first."""
         changes = self.head.state.changes
         key = (len(changes), changes.newest)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tui.app import HangtopApp
 
 
-class Refused(Exception):
+class ActionRefused(Exception):
     """It cannot be done; the text says why."""
 
 
@@ -78,4 +78,4 @@ def refusals() -> tuple[type[BaseException], ...]:
     """What is raised where something cannot be asked for: a reason to read, no fault."""
     from hangtop.session.probes import ProbeRefused
 
-    return ProbeRefused, Refused
+    return ProbeRefused, ActionRefused

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from tui.handlers.ask import Refused
+from tui.handlers.ask import ActionRefused
 from tui.handlers.scrubbing import show_moment
 from tui.looks.keys import shown_keys
 from tui.looks.theme import Colour
@@ -95,7 +95,7 @@ async def show_waits(app: HangtopApp) -> None:
         return
     if not app.model.waits:
         verdict = app.session.verdict
-        raise Refused(
+        raise ActionRefused(
             f"nobody waits for anybody: {'no verdict yet' if verdict is None else f'the job is {verdict.outcome}'}"
         )
     if isinstance(panel, OverviewPanel):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from hangtop.diagnosis.node_names import nodes_text
 from hangtop.diagnosis.phrasing import outcome_words
 from hangtop.session.live import shell_words, ssh_words
-from tui.handlers.ask import Refused
+from tui.handlers.ask import ActionRefused
 from tui.looks.format import age, clock
 from tui.looks.text import harmless
 from tui.looks.theme import THEMES, Colour
@@ -43,7 +43,7 @@ def open_results(app: HangtopApp) -> None:
 
     kept = list(app.results)[::-1]
     if not kept:
-        raise Refused("no result yet: probes, flame graphs, traces, lint and recorder answers are kept here")
+        raise ActionRefused("no result yet: probes, flame graphs, traces, lint and recorder answers are kept here")
 
     def take(place: int | None) -> None:
         if place is not None:
@@ -59,7 +59,7 @@ def open_shell(app: HangtopApp) -> None:
 
     node = app.panel.node()
     if node is None:
-        raise Refused("no node under the cursor")
+        raise ActionRefused("no node under the cursor")
     command, wrong = shell_command(node, app.session.options), ""
     try:
         with app.suspend():
@@ -72,7 +72,7 @@ def open_shell(app: HangtopApp) -> None:
             else:
                 wrong = f"{command[0]} could not reach {node}: {shown(command)}" if status == 255 else ""
     except SuspendNotSupported:
-        raise Refused(f"this terminal cannot be handed over; run: {shown(command)}") from None
+        raise ActionRefused(f"this terminal cannot be handed over; run: {shown(command)}") from None
     if wrong:
         app.say(wrong, "error")
     app.tick()
@@ -113,7 +113,7 @@ def suspend(app: HangtopApp) -> None:
     Where whoever started hangtop is of the same process group, as a script that runs it, no shell would notice.
     """
     if app.is_headless or os.getpgid(os.getppid()) == os.getpgrp() or os.getsid(os.getppid()) != os.getsid(0):
-        raise Refused("hangtop was not started by a shell that could bring it back")
+        raise ActionRefused("hangtop was not started by a shell that could bring it back")
     app.action_suspend_process()
 
 

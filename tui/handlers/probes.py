@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from hangtop.diagnosis.phrasing import rank_text
 from hangtop.session.state.changes import Change
-from tui.handlers.ask import Refused, asks, offer, run
+from tui.handlers.ask import ActionRefused, asks, offer, run
 from tui.looks.format import plural
 from tui.looks.theme import Colour
 from tui.texts.findings import findings_text, plain
@@ -95,7 +95,7 @@ async def flame_graph(app: HangtopApp) -> None:
 
     ranks = app.panel.chosen_ranks()
     if not ranks:
-        raise Refused("no rank here: mark ranks, or go to one")
+        raise ActionRefused("no rank here: mark ranks, or go to one")
     stop = asyncio.Event()
     probe = flame_probe(app.session, ranks, _folder(app), seconds=FLAME_SECONDS, stop=stop)
     app.run_worker(run(app, probe, stop=stop.set), name=probe.title, exit_on_error=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tui.handlers.ask import Refused, confirm
+from tui.handlers.ask import ActionRefused, confirm
 from tui.looks.format import plural
 from tui.panels.base import Place
 
@@ -20,7 +20,7 @@ def dump(*, everybody: bool = False) -> Callable[[HangtopApp], object]:
         ranks = None if everybody else _chosen(app)
         living = {row.number for row in app.model.ranks if row.rank.gone_at is None}
         if not living or (ranks is not None and not ranks & living):
-            raise Refused("no living rank to look at")
+            raise ActionRefused("no living rank to look at")
         number = len(living if ranks is None else ranks & living)
         app.notify(f"looking at {plural(number, 'rank')} …", markup=False, timeout=1.5)
         app.run_worker(_dumped(app, ranks, native=False), name="stacks", exit_on_error=False, exclusive=True)
@@ -36,7 +36,7 @@ def native(app: HangtopApp) -> None:
     ranks = _chosen(app)
     rows = [row for row in app.model.ranks if row.number in ranks and row.rank.gone_at is None]
     if not rows:
-        raise Refused("no living rank to look at")
+        raise ActionRefused("no living rank to look at")
     where = f"{plural(len(ranks), 'rank')} on {plural(len({row.node.name for row in rows}), 'node')}"
     commands = [
         f"{row.node.name}: {shown(dump_command('py-spy', row.rank.process.pid, 'native', True))}" for row in rows
@@ -49,7 +49,7 @@ def native(app: HangtopApp) -> None:
 def _chosen(app: HangtopApp) -> set[int]:
     ranks = app.panel.chosen_ranks()
     if not ranks:
-        raise Refused("no rank here: mark ranks, or press D for all")
+        raise ActionRefused("no rank here: mark ranks, or press D for all")
     return ranks
 
 

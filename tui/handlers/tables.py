@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from tui.handlers.ask import Refused
+from tui.handlers.ask import ActionRefused
 from tui.looks.format import plural
 from tui.texts.findings import verdict_text
 
@@ -20,7 +20,7 @@ async def ask_filter(app: HangtopApp) -> None:
     from tui.panels.filterline import FilterLine
 
     if "filter" not in app.panel.can:
-        raise Refused(app.panel.WHY_NO_FILTER)
+        raise ActionRefused(app.panel.WHY_NO_FILTER)
     await app.screen.query(FilterLine).remove()  # one that is just being left, or was just opened
     await app.screen.mount(FilterLine(app.panel), before="#footer")
 
@@ -65,7 +65,7 @@ def copy(app: HangtopApp) -> None:
         title, facts = details
         text = "\n".join([title, *(f"{label}: {value}" if label else f"  {value}" for label, value in facts)])
     if not text:
-        raise Refused("nothing here to copy")
+        raise ActionRefused("nothing here to copy")
     _copy(app, text)
 
 
@@ -73,7 +73,7 @@ def copy_verdict(app: HangtopApp) -> None:
     """Copy the verdict: what, since when, the first finding with its proof."""
     verdict = app.session.verdict
     if verdict is None:
-        raise Refused("no verdict yet to copy")
+        raise ActionRefused("no verdict yet to copy")
     _copy(app, verdict_text(verdict, app.model))
 
 

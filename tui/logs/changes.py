@@ -8,7 +8,7 @@ from itertools import islice
 
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import ranks_text
-from hangtop.session.state.changes import Change, Changes, Mark
+from hangtop.session.state.changes import Change, Changes, TimelineMark
 from tui.looks.format import plural
 from tui.looks.names import WHOLE, ShortNames
 from tui.looks.signs import change_sign, is_outcome
@@ -30,7 +30,7 @@ _SOURCE = re.compile(r"\w+: \w+ → \w+(?::|$)")
 _RANK = re.compile(r"rank (\d+) (.*?)(?: \(pid \d+\))?$")
 
 
-def label_of(mark: Mark) -> str:
+def label_of(mark: TimelineMark) -> str:
     """What a mark is, in a word or two."""
     return mark.text if mark.kind == "mark" else change_sign(mark.kind).label
 

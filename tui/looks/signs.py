@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tui.looks.theme import Colour
 
 
-class Outcome(NamedTuple):
+class OutcomeSign(NamedTuple):
     """How a verdict is shown."""
 
     word: str
@@ -30,15 +30,15 @@ class Sign(NamedTuple):
 
 
 _OUTCOMES = {
-    "hung": Outcome("■ HUNG", Colour.BAD, 2),
-    "crashed": Outcome("✖ CRASHED", Colour.BAD, 2),
-    "at_risk": Outcome("▲ AT RISK", Colour.BAD, 1),
-    "slow": Outcome("▲ SLOW", Colour.WARN, 1),
-    "waiting": Outcome("◔ WAITING", Colour.WARN, 1),
-    "starting": Outcome("◐ STARTING", Colour.INFO),
-    "healthy": Outcome("● HEALTHY", Colour.OK),
-    "idle": Outcome("○ IDLE", Colour.DIM),
-    "unknown": Outcome("◌ UNKNOWN", Colour.WARN),
+    "hung": OutcomeSign("■ HUNG", Colour.BAD, 2),
+    "crashed": OutcomeSign("✖ CRASHED", Colour.BAD, 2),
+    "at_risk": OutcomeSign("▲ AT RISK", Colour.BAD, 1),
+    "slow": OutcomeSign("▲ SLOW", Colour.WARN, 1),
+    "waiting": OutcomeSign("◔ WAITING", Colour.WARN, 1),
+    "starting": OutcomeSign("◐ STARTING", Colour.INFO),
+    "healthy": OutcomeSign("● HEALTHY", Colour.OK),
+    "idle": OutcomeSign("○ IDLE", Colour.DIM),
+    "unknown": OutcomeSign("◌ UNKNOWN", Colour.WARN),
 }
 
 _SIGNS = {
@@ -83,9 +83,9 @@ SEVERITIES: Mapping[str, tuple[str, Colour]] = {
 }
 
 
-def outcome_sign(outcome: str) -> Outcome:
+def outcome_sign(outcome: str) -> OutcomeSign:
     """How a verdict is shown; a word of a later version by itself."""
-    return _OUTCOMES.get(outcome) or Outcome(f"◌ {outcome.replace('_', ' ').upper()}", Colour.WARN)
+    return _OUTCOMES.get(outcome) or OutcomeSign(f"◌ {outcome.replace('_', ' ').upper()}", Colour.WARN)
 
 
 def is_outcome(kind: str) -> bool:

@@ -10,7 +10,7 @@ from textual.strip import Strip
 
 from hangtop.session.history.history import WORDS
 from hangtop.session.history.series import Span
-from hangtop.session.state.changes import Mark
+from hangtop.session.state.changes import TimelineMark
 from tui.logs.changes import label_of
 from tui.looks.format import age
 from tui.looks.plot import Stretch, blocks, braille
@@ -164,9 +164,9 @@ class TimeChart(Lines, can_focus=False):
                 pieces.append((text, colour))
         return self._line([(" verdict".ljust(LABEL), Colour.DIM)], pieces, width)
 
-    def _placed(self) -> dict[int, Mark]:
+    def _placed(self) -> dict[int, TimelineMark]:
         """Marks by column, of several in one the worst."""
-        placed: dict[int, Mark] = {}
+        placed: dict[int, TimelineMark] = {}
         for mark in self.model.timeline.marks:
             column = self._window.column(mark.at)
             known = None if column is None else placed.get(column)

@@ -13,7 +13,7 @@ from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuSample
 from collectors.samples.stream import Fault
 
 
-class Column(NamedTuple):
+class SmiColumn(NamedTuple):
     """One column: the field of the sample, nvidia-smi's names for it, newest first, and what its cells hold."""
 
     key: str
@@ -21,38 +21,38 @@ class Column(NamedTuple):
     kind: str = "whole"
 
 
-COLUMNS: Tuple[Column, ...] = (
-    Column("index", ("index",)),
-    Column("bus_id", ("pci.bus_id", "gpu_bus_id"), "text"),
-    Column("uuid", ("uuid", "gpu_uuid"), "text"),
-    Column("count", ("count",)),
-    Column("driver", ("driver_version",), "text"),
-    Column("pstate", ("pstate",), "text"),
-    Column("temperature", ("temperature.gpu",)),
-    Column("memory_temperature", ("temperature.memory",)),
-    Column("utilization", ("utilization.gpu",)),
-    Column("memory_utilization", ("utilization.memory",)),
-    Column("memory_used", ("memory.used",), "mebibytes"),
-    Column("memory_total", ("memory.total",), "mebibytes"),
-    Column("power", ("power.draw.instant", "power.draw"), "decimal"),  # power.draw is an average on Ampere and later
-    Column("power_limit", ("power.limit",), "decimal"),
-    Column("sm_clock", ("clocks.current.sm", "clocks.sm")),
-    Column("sm_clock_max", ("clocks.max.sm",)),
+COLUMNS: Tuple[SmiColumn, ...] = (
+    SmiColumn("index", ("index",)),
+    SmiColumn("bus_id", ("pci.bus_id", "gpu_bus_id"), "text"),
+    SmiColumn("uuid", ("uuid", "gpu_uuid"), "text"),
+    SmiColumn("count", ("count",)),
+    SmiColumn("driver", ("driver_version",), "text"),
+    SmiColumn("pstate", ("pstate",), "text"),
+    SmiColumn("temperature", ("temperature.gpu",)),
+    SmiColumn("memory_temperature", ("temperature.memory",)),
+    SmiColumn("utilization", ("utilization.gpu",)),
+    SmiColumn("memory_utilization", ("utilization.memory",)),
+    SmiColumn("memory_used", ("memory.used",), "mebibytes"),
+    SmiColumn("memory_total", ("memory.total",), "mebibytes"),
+    SmiColumn("power", ("power.draw.instant", "power.draw"), "decimal"),  # power.draw is an average on Ampere and later
+    SmiColumn("power_limit", ("power.limit",), "decimal"),
+    SmiColumn("sm_clock", ("clocks.current.sm", "clocks.sm")),
+    SmiColumn("sm_clock_max", ("clocks.max.sm",)),
     # renamed with driver 535
-    Column("event_reasons", ("clocks_event_reasons.active", "clocks_throttle_reasons.active"), "mask"),
-    Column("pcie_gen", ("pcie.link.gen.gpucurrent", "pcie.link.gen.current")),
-    Column("pcie_gen_max", ("pcie.link.gen.max",)),
-    Column("pcie_width", ("pcie.link.width.current",)),
-    Column("pcie_width_max", ("pcie.link.width.max",)),
-    Column("ecc_uncorrected", ("ecc.errors.uncorrected.volatile.total",)),
-    Column("sram_threshold_exceeded", ("ecc.errors.uncorrected.aggregate.sram.thresholdExceeded",), "truth"),
-    Column("remapped_correctable", ("remapped_rows.correctable",)),
-    Column("remapped_uncorrectable", ("remapped_rows.uncorrectable",)),
-    Column("remap_pending", ("remapped_rows.pending",), "truth"),
-    Column("remap_failure", ("remapped_rows.failure",), "truth"),
-    Column("recovery_action", ("gpu_recovery_action",), "verbatim"),
-    Column("mig", ("mig.mode.current",), "text"),
-    Column("name", ("name", "gpu_name"), "text"),  # last: it alone may hold a comma
+    SmiColumn("event_reasons", ("clocks_event_reasons.active", "clocks_throttle_reasons.active"), "mask"),
+    SmiColumn("pcie_gen", ("pcie.link.gen.gpucurrent", "pcie.link.gen.current")),
+    SmiColumn("pcie_gen_max", ("pcie.link.gen.max",)),
+    SmiColumn("pcie_width", ("pcie.link.width.current",)),
+    SmiColumn("pcie_width_max", ("pcie.link.width.max",)),
+    SmiColumn("ecc_uncorrected", ("ecc.errors.uncorrected.volatile.total",)),
+    SmiColumn("sram_threshold_exceeded", ("ecc.errors.uncorrected.aggregate.sram.thresholdExceeded",), "truth"),
+    SmiColumn("remapped_correctable", ("remapped_rows.correctable",)),
+    SmiColumn("remapped_uncorrectable", ("remapped_rows.uncorrectable",)),
+    SmiColumn("remap_pending", ("remapped_rows.pending",), "truth"),
+    SmiColumn("remap_failure", ("remapped_rows.failure",), "truth"),
+    SmiColumn("recovery_action", ("gpu_recovery_action",), "verbatim"),
+    SmiColumn("mig", ("mig.mode.current",), "text"),
+    SmiColumn("name", ("name", "gpu_name"), "text"),  # last: it alone may hold a comma
 )
 
 NAMES: Dict[str, str] = {name: column.key for column in COLUMNS for name in column.names}

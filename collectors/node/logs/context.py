@@ -8,7 +8,7 @@ from collectors.node import late_re as re
 from collectors.node.logs import attribution
 from collectors.node.logs.blocks import Block
 from collectors.node.logs.elastic_report import SCRIPT
-from collectors.node.logs.prefixes import Line, Stream
+from collectors.node.logs.prefixes import Line, LogWriter
 
 STEMS = (b" FAILED", b"-- Process ", b"Error Snippet", b"Exception in thread ", b" world_rank=", b" ray::")
 """Literals of which any line that gives such a name has one."""
@@ -28,9 +28,9 @@ class LogContext:
     def __init__(self) -> None:
         self.script = ""
         """Of the report of torchelastic that is under way."""
-        self._announced: Dict[Stream, int] = {}
-        self._threads: Dict[Stream, str] = {}
-        self._host = ("", Stream(), 0)
+        self._announced: Dict[LogWriter, int] = {}
+        self._threads: Dict[LogWriter, str] = {}
+        self._host = ("", LogWriter(), 0)
         """Where Ray's worker ran that a line told of, and which line that was."""
         self._workers: Dict[int, Dict[str, int]] = {}
 
@@ -51,7 +51,7 @@ class LogContext:
         if worker is not None and len(self._workers) < _MOST:
             self._workers.setdefault(int(worker.group("pid")), {})[worker.group("ip")] = int(worker.group("rank"))
 
-    def announced(self, stream: Stream) -> Optional[int]:
+    def announced(self, stream: LogWriter) -> Optional[int]:
         """The rank that this stream said the next record is about; asked once. None where its lines bear one."""
         return self._announced.pop(stream, None) if stream.rank is None else None
 
@@ -60,7 +60,7 @@ class LogContext:
         host, stream, number = self._host
         return host if stream == begun.stream and number == begun.number - 1 else ""
 
-    def thread(self, stream: Stream) -> str:
+    def thread(self, stream: LogWriter) -> str:
         """The thread that this stream said the next record is about; asked once."""
         return self._threads.pop(stream, "")
 

@@ -13,7 +13,7 @@ from typing import List, Optional, Tuple
 from collectors.node.logs import nccl_coll_filter, prefixes, times
 from collectors.node.logs.collective_counts import CommunicatorProgress
 from collectors.node.logs.matching import SCANNER
-from collectors.node.logs.prefixes import Line, Stream
+from collectors.node.logs.prefixes import Line, LogWriter
 from collectors.node.logs.reader import Reader
 from collectors.samples.logs import CommProgress, LogEvent
 
@@ -215,7 +215,7 @@ def kernel_event(text: str, at: Optional[float], source: str, line: int = 0) -> 
     if not mask:
         return None
     reader = Reader(source, None, None, "", at or 0.0)
-    reader.read(Line(line, clipped, Stream(), at, None, labelled=False, program="kernel"), mask, bytes)
+    reader.read(Line(line, clipped, LogWriter(), at, None, labelled=False, program="kernel"), mask, bytes)
     reader.end()
     return next((found._replace(at=at) for found in reader.events if found.kind.startswith("kernel.")), None)
 

@@ -85,7 +85,7 @@ _NO_HOST = re.compile(
 """What stands in front of a colon and names no host: a level, a program, a class, a function, a counter."""
 
 
-class Stream(NamedTuple):
+class LogWriter(NamedTuple):
     """Who wrote a line, as far as its labels tell: lines of one stream follow one another."""
 
     rank: Optional[int] = None
@@ -99,7 +99,7 @@ class Line(NamedTuple):
 
     number: int
     text: str
-    stream: Stream
+    stream: LogWriter
     at: Optional[float]
     """Time among the labels in front; :func:`moment` looks into the text too."""
     pid: Optional[int]
@@ -132,7 +132,7 @@ def records(raw: bytes, number: int, now: float) -> Iterator[Line]:
     yield first._replace(text=seen(pieces[0]))
     for piece in pieces[1:]:
         line = _unlabelled(piece, number, now)
-        named = line.stream != Stream()
+        named = line.stream != LogWriter()
         stream, pid = (line.stream, line.pid) if named else (first.stream, line.pid or first.pid)
         at = line.at if line.at is not None else first.at
         yield line._replace(text=seen(line.text), stream=stream, at=at, pid=pid, labelled=True)
@@ -189,7 +189,7 @@ def _unlabelled(text: str, number: int, now: float) -> Line:
             warned = warned or fields["level"] == "WARNING"
         else:
             host, tag = fields.get("host") or host, fields.get("tag") or tag
-    return Line(number, text, Stream(rank, local, host, tag), at, pid, text is not start, program, warned)
+    return Line(number, text, LogWriter(rank, local, host, tag), at, pid, text is not start, program, warned)
 
 
 def _label(text: str) -> "Tuple[str, Optional[re.Match[str]]]":

@@ -11,7 +11,7 @@ from collectors.node.logs.blocks import Block, Outcome
 from collectors.node.logs.context import LogContext, OpenRecord
 from collectors.node.logs.elastic_report import status_event
 from collectors.node.logs.matching import ALONE, MASKS, OPENS, ROWS, SCANNER, continued, matches
-from collectors.node.logs.prefixes import Line, Stream
+from collectors.node.logs.prefixes import Line, LogWriter
 from collectors.node.logs.repeats import Repeats
 from collectors.node.logs.rule import Data, ParsedEvent
 from collectors.node.logs.rules import FALLBACK
@@ -75,7 +75,7 @@ class Reader:
         self.counted = True
         """False once lines were left out: their numbers are unknown from there on."""
         self.events: List[LogEvent] = []
-        self._open: Dict[Stream, OpenRecord] = {}
+        self._open: Dict[LogWriter, OpenRecord] = {}
         self._seen = 0
         self._context = LogContext()
         self.repeats = Repeats()
@@ -157,7 +157,7 @@ class Reader:
             opened.mild = bool(_MILD.search(above)) or (begun.warned and not _ENDING.search(above))
             opened.ignored = self._is_ignored(record, before())
 
-    def _above(self, stream: Stream, raw: bytes) -> bytes:
+    def _above(self, stream: LogWriter, raw: bytes) -> bytes:
         """The line above a record of this stream; nothing where another rank's label stands in front of it, or none."""
         if stream.rank is None and stream.local_rank is None:
             return raw
@@ -222,7 +222,7 @@ class Reader:
             self._event(record, ParsedEvent("python.exception", data), record.text, None, self.read_at)
         return raised is not None
 
-    def _end(self, stream: Stream) -> None:
+    def _end(self, stream: LogWriter) -> None:
         holder = self._open.pop(stream)
         outcome = holder.block.end()
         for event in outcome.events:

@@ -10,6 +10,7 @@ from hangtop.diagnosis.evidence.events import hosts_in, lines, ranks_in, said
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, ranks_on, ranks_text
+from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.tables.thresholds import LATE_LOOKS
 from hangtop.diagnosis.waits.evidence import evidence_of
 from hangtop.diagnosis.waits.job_status import JobStatus
@@ -40,7 +41,7 @@ def gil_hang(job_status: JobStatus) -> Iterator[Finding]:
             "gil_hang", "critical", 0.85,
             f"{ranks_on([status.rank], [status.node])}: thread {owner} keeps the GIL in native code and does "
             "not run, so no Python thread of that rank can",
-            ranks=(status.rank,), nodes=(status.node,) if status.node else (),
+            ranks=(status.rank,), nodes=homes(job_status.job, (status.rank,)),
             evidence=evidence_of(status),
             advice="A C extension or a CUDA call blocks without giving the GIL back: dump it with native frames.",
         )  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.phrasing import ranks_on
+from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.stacks.states import Meaning
 from hangtop.diagnosis.waits.evidence import evidence_of
 from hangtop.diagnosis.waits.job_status import JobStatus
@@ -25,7 +26,7 @@ def operation_lost(job_status: JobStatus) -> Iterator[Finding]:
             "nccl_proxy_lost", "critical", 0.8,
             f"{ranks_on([status.rank], [status.node])} spins in ncclLocalOpAppend: NCCL's proxy thread has lost an "
             "operation",
-            ranks=(status.rank,), nodes=(status.node,) if status.node else (),
+            ranks=(status.rank,), nodes=homes(job_status.job, (status.rank,)),
             evidence=evidence_of(status),
             advice="Move to NCCL 2.29.3 or newer: older ones lose operations on aarch64 (NVIDIA/nccl issue 2353).",
         )  # fmt: skip

@@ -36,7 +36,7 @@ _ACCEPTS = ("accept", "accept4")
 _RUN, _STARTED_IN = "run", "multiprocessing/process.py"
 
 
-class Look(NamedTuple):
+class RankLook(NamedTuple):
     """One dump of a rank's own process, read, with the helper that it waits for."""
 
     dump: StackDump
@@ -82,7 +82,7 @@ def _raw(stack: ParsedStack, helper: ParsedStack | None) -> tuple[tuple[str, str
     return tuple(found)
 
 
-def look_at(dump: StackDump, helpers: Sequence[StackDump] = ()) -> Look | None:
+def look_at(dump: StackDump, helpers: Sequence[StackDump] = ()) -> RankLook | None:
     """Read one dump of a rank's own process, with those of its helpers of about the same moment; None without frames.
 
     Where main has handed the work to another thread, that one is judged (:func:`thread_that_counts`).
@@ -92,7 +92,7 @@ def look_at(dump: StackDump, helpers: Sequence[StackDump] = ()) -> Look | None:
         return None
     stack, judged = thread_that_counts(dump, main, parse(main.frames, kernel_view(dump)))
     helper = _helper(dump, helpers) if stack.waits == "helper" else None
-    return Look(dump, stack, judged, *(helper or (None, None)))
+    return RankLook(dump, stack, judged, *(helper or (None, None)))
 
 
 def _helper(waits: StackDump, helpers: Sequence[StackDump]) -> tuple[StackDump, ParsedStack] | None:
@@ -150,7 +150,7 @@ def _near(dumps: Sequence[StackDump], of: StackDump) -> list[StackDump]:
     return sorted(helpers, key=lambda dump: abs(dump.at - of.at))
 
 
-def _of_looks(looks: Sequence[Look], mine: Sequence[StackDump], child: Sequence[StackDump]) -> Activity:
+def _of_looks(looks: Sequence[RankLook], mine: Sequence[StackDump], child: Sequence[StackDump]) -> Activity:
     """``child``: dumps of the one process for whose end the rank waits."""
     last = looks[-1]
     stack, dump = last.stack, last.dump
@@ -228,7 +228,7 @@ def _unknown(newest: StackDump, mine: Sequence[StackDump]) -> Activity:
     )
 
 
-def _frames(seen: Look) -> tuple[str, ...]:
+def _frames(seen: RankLook) -> tuple[str, ...]:
     lines = folded(seen.stack)
     if seen.helper is None or seen.helper_stack is None:
         return lines
@@ -236,7 +236,7 @@ def _frames(seen: Look) -> tuple[str, ...]:
     return (*lines, f"[{helper} {seen.helper.pid}]", *folded(seen.helper_stack))
 
 
-def _stays(looks: Sequence[Look]) -> Frame | None:
+def _stays(looks: Sequence[RankLook]) -> Frame | None:
     """Innermost user frame; of a rank that moves, the innermost that all looks have in common."""
     newest = looks[-1].user
     if not newest:
@@ -259,7 +259,7 @@ def _waiting_on(dump: StackDump, helper: StackDump | None) -> str:
     return helper.waiting_on
 
 
-def _since(looks: Sequence[Look]) -> float:
+def _since(looks: Sequence[RankLook]) -> float:
     since = looks[-1].dump.at
     for seen in reversed(looks):
         if seen.place != looks[-1].place:
@@ -298,7 +298,7 @@ def _note(thread: ThreadStack, dump: StackDump, stack: ParsedStack) -> ThreadNot
     return ThreadNote(name, role(thread, dump), stack.where, stack.waits, thread.owns_gil)
 
 
-def _threads(seen: Look) -> tuple[tuple[ThreadNote, ...], ParsedStack | None, ThreadNote | None]:
+def _threads(seen: RankLook) -> tuple[tuple[ThreadNote, ...], ParsedStack | None, ThreadNote | None]:
     """Other threads in the job's own code, and the one that most likely holds what the judged thread waits for."""
     dump, judged = seen.dump, seen.stack
     if len(dump.threads) == 1:

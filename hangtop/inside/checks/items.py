@@ -20,7 +20,7 @@ SHARDED = ("_fsdp_flattened", "ds_id")
 """Marks of a plain tensor of which each rank has a part of its own: FSDP before DTensors, and ZeRO 3."""
 
 
-class Item(NamedTuple):
+class StateItem(NamedTuple):
     """One thing that replicas hold."""
 
     name: str
@@ -31,7 +31,7 @@ class Item(NamedTuple):
     """Of what is no tensor, what is compared."""
 
 
-def items_of(things: Tuple[Any, ...]) -> List[Item]:
+def items_of(things: Tuple[Any, ...]) -> List[StateItem]:
     """All items of what a script gives to ``check_same``.
 
     Modules, optimizers, tensors, mappings and sequences of them, and the words ``"rng"`` and, after a module,
@@ -40,7 +40,7 @@ def items_of(things: Tuple[Any, ...]) -> List[Item]:
     import torch
 
     buffers_alone = any(isinstance(thing, str) and thing == "buffers" for thing in things)
-    found: Dict[str, Item] = {}
+    found: Dict[str, StateItem] = {}
     for place, thing in enumerate(things):
         if isinstance(thing, str) and thing == "buffers":
             continue
@@ -60,7 +60,7 @@ def items_of(things: Tuple[Any, ...]) -> List[Item]:
     return [item for item in found.values() if item.shard != PARTIAL]
 
 
-def _parts(thing: Any, torch: Any, name: str, of: Any = None) -> Iterator[Item]:
+def _parts(thing: Any, torch: Any, name: str, of: Any = None) -> Iterator[StateItem]:
     """All that ``thing`` holds, each by the way that leads to it; ``of`` is the parameter that a state belongs to."""
     if torch.is_tensor(thing):
         yield _tensor(name or "tensor", thing, of)
@@ -70,7 +70,7 @@ def _parts(thing: Any, torch: Any, name: str, of: Any = None) -> Iterator[Item]:
     elif isinstance(thing, torch.optim.Optimizer):
         yield from _states(thing, torch)
     elif isinstance(thing, SCALARS):
-        yield Item(name or "value", "", None, repr(thing)[:300])
+        yield StateItem(name or "value", "", None, repr(thing)[:300])
     elif isinstance(thing, Mapping):
         for key, value in thing.items():
             yield from _parts(value, torch, _within(name, str(key)), of)
@@ -81,7 +81,7 @@ def _parts(thing: Any, torch: Any, name: str, of: Any = None) -> Iterator[Item]:
         raise TypeError("cannot compare a %s" % type(thing).__name__)
 
 
-def _states(optimizer: Any, torch: Any) -> Iterator[Item]:
+def _states(optimizer: Any, torch: Any) -> Iterator[StateItem]:
     number = 0
     for place, group in enumerate(optimizer.param_groups):
         for name, value in sorted(group.items()):
@@ -93,7 +93,7 @@ def _states(optimizer: Any, torch: Any) -> Iterator[Item]:
             number += 1
 
 
-def _comparable(value: Any, torch: Any, name: str, of: Any = None) -> Iterator[Item]:
+def _comparable(value: Any, torch: Any, name: str, of: Any = None) -> Iterator[StateItem]:
     """What can be compared of an optimizer's own: it may keep functions and objects there, too."""
     try:
         yield from _parts(value, torch, name, of)
@@ -101,14 +101,14 @@ def _comparable(value: Any, torch: Any, name: str, of: Any = None) -> Iterator[I
         return
 
 
-def _tensor(name: str, tensor: Any, of: Any = None) -> Item:
+def _tensor(name: str, tensor: Any, of: Any = None) -> StateItem:
     """One tensor, or the local part of a DTensor; one without data by its shape."""
     shard, local = shard_of(tensor, of)
     if type(local).__name__.startswith("Uninitialized") or local.is_meta:
-        return Item(name, shard, None, "a tensor without data")
+        return StateItem(name, shard, None, "a tensor without data")
     if local.is_quantized:
         local = local.int_repr()
-    return Item(name, shard, local if str(local.layout) == "torch.strided" else local.detach().to_dense())
+    return StateItem(name, shard, local if str(local.layout) == "torch.strided" else local.detach().to_dense())
 
 
 def shard_of(tensor: Any, of: Any = None) -> Tuple[str, Any]:
@@ -133,17 +133,17 @@ def _own_part() -> str:
     return "rank=%d" % (-1 if distributed is None else distributed.get_rank())
 
 
-def _generators(torch: Any) -> Iterator[Item]:
+def _generators(torch: Any) -> Iterator[StateItem]:
     import random
 
-    yield Item("generator of random", "", None, fingerprint(repr(random.getstate()).encode()))
-    yield Item("generator of torch", "", torch.get_rng_state())
+    yield StateItem("generator of random", "", None, fingerprint(repr(random.getstate()).encode()))
+    yield StateItem("generator of torch", "", torch.get_rng_state())
     numpy = sys.modules.get("numpy.random")
     if numpy is not None:
         state = numpy.get_state()
-        yield Item("generator of numpy", "", None, fingerprint(repr(state[2:]).encode() + state[1].tobytes()))
+        yield StateItem("generator of numpy", "", None, fingerprint(repr(state[2:]).encode() + state[1].tobytes()))
     if torch.cuda.is_available() and torch.cuda.is_initialized():
-        yield Item("generator of torch.cuda", "", torch.cuda.get_rng_state())
+        yield StateItem("generator of torch.cuda", "", torch.cuda.get_rng_state())
 
 
 def _within(name: str, own: str) -> str:

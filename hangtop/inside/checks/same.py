@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any, Dict, List, NamedTuple, Tuple, Union
 
 from hangtop.inside.checks.digests import digests
-from hangtop.inside.checks.items import Item, fingerprint, items_of
+from hangtop.inside.checks.items import StateItem, fingerprint, items_of
 from hangtop.inside.checks.meeting import Conclusion, More, Said, confer, group_of, harmless, ranks_text
 from hangtop.inside.results import FINDINGS, CheckResult, Noted
 
@@ -35,7 +35,7 @@ class Comparing:
 
     def __init__(self, things: Tuple[Any, ...]) -> None:
         self._things = things
-        self._items: Dict[str, Item] = {}
+        self._items: Dict[str, StateItem] = {}
         self._digests: Dict[str, str] = {}
 
     def say(self, request: Said) -> Said:
@@ -61,7 +61,7 @@ class Comparing:
         return {shard: [len(held), fingerprint("\n".join(held).encode())] for shard, held in shards.items()}
 
 
-def described(item: Item) -> str:
+def described(item: StateItem) -> str:
     """``float32[300, 8], mean 0.0123456789, norm 1.5, 2 NaN``: what tells two versions of an item apart."""
     if item.tensor is None:
         return item.text

@@ -17,7 +17,7 @@ SILENT: frozenset[ChangeKind] = frozenset({"hangtop", "other", "starting", "unkn
 
 
 @dataclass(slots=True)
-class Mark:
+class TimelineMark:
     """One mark."""
 
     at: float
@@ -31,10 +31,10 @@ class Mark:
     count: int = 1
 
 
-def marks(changes: Iterable[Change]) -> list[Mark]:
+def marks(changes: Iterable[Change]) -> list[TimelineMark]:
     """Marks of what happened, the oldest first; ``changes`` come as they were noted, some a little late."""
-    found: list[Mark] = []
-    last: dict[ChangeKind, Mark] = {}
+    found: list[TimelineMark] = []
+    last: dict[ChangeKind, TimelineMark] = {}
     for change in sorted(changes, key=lambda change: change.at):
         if change.kind in SILENT:
             continue
@@ -43,12 +43,12 @@ def marks(changes: Iterable[Change]) -> list[Mark]:
             known.until = change.at
             known.count += 1
             continue
-        mark = last[change.kind] = Mark(change.at, change.at, change.kind, change.node, change.text)
+        mark = last[change.kind] = TimelineMark(change.at, change.at, change.kind, change.node, change.text)
         found.append(mark)
     return found
 
 
-def beside(found: list[Mark], at: float, step: int) -> Mark | None:
+def beside(found: list[TimelineMark], at: float, step: int) -> TimelineMark | None:
     """The next mark after a time (``step`` 1), or the last one before it (-1); None where there is none."""
     place = bisect_right(found, at, key=lambda mark: mark.at)
     if step > 0:
