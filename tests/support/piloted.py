@@ -61,11 +61,11 @@ class Screen:
         await self.settle()
 
     async def settle(self) -> None:
-        """Let all widgets handle what was set going, and paint.
+        """Let all widgets handle what was set going, lay them out, once more where a scroll bar took room, and paint.
 
         Pilot's own pause waits until the process has nothing to do: 20 ms at least, and on a busy machine a second.
         """
-        for _ in range(2):
+        for _ in range(3):
             await nothing_left()
             await self.pilot._wait_for_screen()  # who waits for another thread keeps its messages waiting
             await self.app.animator.wait_until_complete()
