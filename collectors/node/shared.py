@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Dict, FrozenSet, Mapping, NamedTuple, Tuple
+from typing import TYPE_CHECKING, Dict, FrozenSet, Tuple
 
 if TYPE_CHECKING:
     from collectors.samples.ranks import RankProcess
-
-
-class ConfLine(NamedTuple):
-    """One line of NCCL's own files (:mod:`collectors.node.nccl.nccl_conf`)."""
-
-    value: str
-    file: str
-    """As the rank names it."""
 
 
 class Shared:
@@ -26,8 +18,6 @@ class Shared:
         """Processes that compute on a GPU, written by the source ``gpus``."""
         self.versions: Dict[int, Dict[str, str]] = {}
         """Versions of the libraries of each rank by pid, written by the source ``software``."""
-        self.nccl_conf: Dict[int, Mapping[str, ConfLine]] = {}
-        """What NCCL's own files set for each rank that has NCCL, by pid, written by the source ``software``."""
         self.host_versions: Dict[str, str] = {}
         """Versions of drivers and libraries of the host, written by the source ``software``."""
         self.sm_shares: Dict[Tuple[str, int], int] = {}

@@ -43,15 +43,6 @@ class RasAnswer(NamedTuple):
     """Why there is none."""
 
 
-class RasListening(NamedTuple):
-    """How listening to RAS goes: it began, something was left out, or it is over."""
-
-    why: str
-    """Why it is over; empty while it goes on."""
-    left_out: int
-    """Events that were too many to be passed on."""
-
-
 class PathFigure(NamedTuple):
     """One direction of the path between two nodes, as the sending node saw it. None is "not measured"."""
 

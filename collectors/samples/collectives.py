@@ -100,19 +100,3 @@ class RasReport(NamedTuple):
     """Peers that RAS gave up on."""
     complete: bool
     took: float
-
-
-class RasEvent(NamedTuple):
-    """Something that RAS noticed of a process of the job, as its ``MONITOR`` tells it (NCCL 2.29 and newer)."""
-
-    at: float
-    """When it was heard here: its own stamp is a local time without a zone."""
-    event: str
-    """``PEER_DEAD``, ``PEER_NEW`` (of the whole job); ``PEER_UNRESPONSIVE``, ``PEER_RECOVERED`` … (of neighbours)."""
-    host: str
-    """Address of the process."""
-    pid: int
-    """0 where RAS does not know whose address that is."""
-    gpus: List[int]
-    """CUDA devices of the process."""
-    details: str

@@ -58,7 +58,7 @@ class LogEvent(NamedTuple):
     host: str
     pid: Optional[int]
     source: str
-    """Path of the file, ``dmesg``, ``journal``, ``nvml``."""
+    """Path of the file, ``dmesg``, ``nvml``."""
     line: int
     """1-based number of the (first) line in the source; 0 when unknown."""
     text: str

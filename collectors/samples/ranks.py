@@ -53,8 +53,6 @@ class RankProcess(NamedTuple):
     """The title that a process without a number gave itself, such as ``VLLM::Worker_TP1``: a rank of some group."""
     own_pid: int = 0
     """Its number in its own PID namespace, which NCCL's log and RAS say; 0 where that is ``pid``."""
-    conf: Dict[str, str] = {}  # noqa: RUF012 (a NamedTuple is never changed)
-    """Names in ``env`` that its environment does not have, and the file of NCCL's that sets them."""
 
 
 class RankPulse(NamedTuple):

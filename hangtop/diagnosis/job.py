@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
-from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
+from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.fabric import Interface, PortFacts, PortUse
 from collectors.samples.gpus import (
     FabricService,
@@ -215,8 +215,6 @@ class Job:
     recorders: tuple[RecorderDump, ...] = ()
     ras: tuple[Look[RasReport], ...] = ()
     """RAS answers, oldest first."""
-    ras_events: tuple[RasEvent, ...] = ()
-    """What RAS noticed while it was listened to, oldest first."""
     traces: TracePicture | None = None
     """What the profiler traces of its ranks say together."""
     probed: tuple[ProbeReport, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 from collectors.fleet.sink import LinkChange
-from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
+from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.stacks import StackDump
 
 VERSION = 2
@@ -55,7 +55,7 @@ class End(NamedTuple):
     """The recording was closed: until then was watched, though nothing more came."""
 
 
-OTHERS = (LinkChange, BadLine, Pause, StackLook, RecorderDump, RasReport, RasEvent, Mark, End)
+OTHERS = (LinkChange, BadLine, Pause, StackLook, RecorderDump, RasReport, Mark, End)
 """Kinds of entries that are no samples of a node's stream."""
 
 

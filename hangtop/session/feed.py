@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from collectors.fleet.sink import Sink
 from collectors.fleet.ssh.asking import Asker, Question
 from collectors.fleet.transport import Transport
-from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
+from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.control import Settings
 from collectors.samples.stacks import StackDump
 from hangtop.session.state.job_state import JobState, RankState
@@ -28,8 +28,8 @@ class Answers(Protocol):
     def stacks(self, node: str, dumps: Sequence[StackDump]) -> None:
         """Take what a look at a node's stacks brought, on this machine's clock."""
 
-    def take_report(self, said: RecorderDump | RasReport | RasEvent) -> None:
-        """Take what a flight recorder held, RAS answered, or RAS noticed."""
+    def take_report(self, said: RecorderDump | RasReport) -> None:
+        """Take what a flight recorder held, or RAS answered."""
 
     def bad_line(self, node: str, text: str, why: str) -> None:
         """Count what could not be read."""

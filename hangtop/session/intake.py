@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from collectors.fleet.sink import LinkChange
-from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
+from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.location import Location
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import Look
@@ -121,12 +121,10 @@ class Intake:
         self.progress.saw(named)
         self.recordings.take(node, [StackLook(dump) for dump in dumps])
 
-    def take_report(self, said: RecorderDump | RasReport | RasEvent) -> None:
-        """Take what a flight recorder held, or RAS answered or noticed just now."""
+    def take_report(self, said: RecorderDump | RasReport) -> None:
+        """Take what a flight recorder held, or RAS answered."""
         if isinstance(said, RecorderDump):
             self.state.recorders[said.rank] = shared_dump(said)
-        elif isinstance(said, RasEvent):
-            self.state.ras_events.append(said)
         else:
             self.state.ras.append(Look(self.now(), said))
             self._store.number(numbers_of(said, self.state), "ras")

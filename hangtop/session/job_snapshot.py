@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
-from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
+from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.gpus import GpuSample
 from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.probes import ProbeReport
@@ -72,7 +72,6 @@ def job_snapshot(
         progress=tuple(state.progress.values()),
         recorders=tuple(state.recorders.values()),
         ras=tuple(state.ras),
-        ras_events=tuple(state.ras_events),
         world_size=state.world_size,
         stack_ranks=state.stack_ranks,
         passed=state.passed,
@@ -90,7 +89,6 @@ class JobSnapshot:
     progress: tuple[CommProgress, ...]
     recorders: tuple[RecorderDump, ...]
     ras: tuple[Look[RasReport], ...]
-    ras_events: tuple[RasEvent, ...]
     world_size: int | None = None
     """As saved files tell it; the same for the next two."""
     stack_ranks: Mapping[tuple[str, int], int] = field(default_factory=dict)
@@ -119,7 +117,6 @@ class JobSnapshot:
             progress=self.progress,
             recorders=self.recorders,
             ras=self.ras,
-            ras_events=self.ras_events,
             patience=context.patience,
             stood_still=context.stood_still,
             usual_pause=context.usual_pause,

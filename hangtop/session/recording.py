@@ -20,7 +20,7 @@ import zstandard
 
 from collectors.fleet import bounds
 from collectors.node import redact
-from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
+from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.fabric import PortUse
 from collectors.samples.gpus import GpuProcesses
 from collectors.samples.logs import LogEvent, LogLines
@@ -47,7 +47,7 @@ class RecordingError(Exception):
     """The file cannot be written or read; the text names it and says why."""
 
 
-for _kind in (*SAMPLES, RecorderDump, RasReport, RasEvent):
+for _kind in (*SAMPLES, RecorderDump, RasReport):
     bounds.bind(_kind)  # a recording may come from anybody
 _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
     kind.__name__: msgspec.json.Decoder(kind) for kind in (*SAMPLES, *OTHERS)

@@ -12,7 +12,7 @@ from typing import NamedTuple, cast
 
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import Transport, TransportError
-from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
+from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.control import Settings
 from hangtop.diagnosis.finding import Verdict
 from hangtop.session.entries import BadLine, Entry, Mark, Pause, StackLook
@@ -95,7 +95,7 @@ def _deliver(receiver: Receiver, node: str, payload: object) -> None:
             receiver.pause(node, pids, over=over)
         case StackLook(dump):
             receiver.stacks(node, [dump])
-        case RecorderDump() | RasReport() | RasEvent():
+        case RecorderDump() | RasReport():
             receiver.take_report(payload)
         case Mark(at, text):
             receiver.mark(at, text)

@@ -53,8 +53,6 @@ class SeekedSession(Session):
         here.stacks.extend((node, dump) for node, dump in now.stacks if dump.at <= at)
         here.ras.clear()
         here.ras.extend(look for look in now.ras if look.at <= at)
-        here.ras_events.clear()
-        here.ras_events.extend(event for event in now.ras_events if event.at <= at)
         here.log_lines.clear()
         here.log_lines.extend((node, lines) for node, lines in now.log_lines if lines.at <= at)
         here.log_serial = len(here.log_lines)

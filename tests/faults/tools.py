@@ -32,7 +32,7 @@ TOOLS = {
 
 
 def _tools(scene: Scene, text: str) -> None:
-    for name in ("nvidia-smi", "ibstat", "perfquery", "journalctl", "dmesg"):
+    for name in ("nvidia-smi", "ibstat", "perfquery", "dmesg"):
         scene.struck.tool(name, f"#!/bin/sh\n{text}")
         scene.undo.callback((scene.struck.bin / name).unlink)
     kill_agent(scene)

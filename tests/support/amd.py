@@ -1,8 +1,7 @@
-"""A /sys with AMD's GPUs of a test's own, and an amd-smi on PATH."""
+"""A /sys with AMD's GPUs of a test's own."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -51,36 +50,3 @@ def write_node(sys: Path, node: int, gpu_id: int, location: int, domain: int = 0
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "gpu_id").write_text(f"{gpu_id}\n")
     (folder / "properties").write_text(f"cpu_cores_count 0\nsimd_count 1216\nlocation_id {location}\ndomain {domain}\n")
-
-
-def metric(gpu: int, use: int = 73, watts: float = 142.0) -> dict[str, Any]:
-    """A GPU of ``amd-smi metric --json``."""
-
-    def figure(value: float, unit: str) -> dict[str, Any]:
-        return {"value": value, "unit": unit}
-
-    return {
-        "gpu": gpu, "usage": {"gfx_activity": figure(use, "%"), "umc_activity": figure(12, "%"), "mm_activity": "N/A"},
-        "power": {"socket_power": figure(watts, "W"), "throttle_status": "UNTHROTTLED"},
-        "clock": {"gfx_0": {"clk": figure(2090, "MHz"), "min_clk": figure(500, "MHz"), "max_clk": figure(2100, "MHz")}},
-        "temperature": {"edge": "N/A", "hotspot": figure(61, "C"), "mem": figure(48, "C")},
-        "pcie": {"width": 16, "speed": figure(32, "GT/s")},
-        "ecc": {"total_correctable_count": 0, "total_uncorrectable_count": 2},
-        "mem_usage": {"total_vram": figure(196592, "MB"), "used_vram": figure(49148, "MB")},
-    }  # fmt: skip
-
-
-def process(gpu: int, pid: int) -> dict[str, Any]:
-    """A GPU of ``amd-smi process --json`` with one process."""
-    info = {"name": "python3", "pid": pid, "memory_usage": {"vram_mem": {"value": 1 << 30, "unit": "B"}}}
-    return {"gpu": gpu, "process_list": [{"process_info": info}]}
-
-
-def install(folder: Path, answers: Mapping[str, Any], *, wrapped: bool) -> None:
-    """An amd-smi that prints these, as ROCm 7 does (wrapped) or as ROCm 6 does."""
-    folder.mkdir(exist_ok=True)
-    for command, listed in answers.items():
-        (folder / f"{command}.json").write_text(json.dumps({"gpu_data": listed} if wrapped else listed))
-    script = f"#!/bin/sh\n[ $1 = metric ] && echo 'WARNING: User is missing the render group'\ncat {folder}/$1.json\n"
-    (folder / "amd-smi").write_text(script)
-    (folder / "amd-smi").chmod(0o755)

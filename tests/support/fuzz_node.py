@@ -6,7 +6,7 @@ from collectors.node import redact as redaction
 from collectors.node.logs import elastic_report as elastic
 from collectors.node.logs import file_names as names
 from collectors.node.logs.parser import kernel_event
-from collectors.node.machine.kernel import parse_dmesg, parse_journal, parse_kmsg
+from collectors.node.machine.kernel import parse_dmesg, parse_kmsg
 from collectors.node.network import ib_tools, interfaces
 from collectors.node.network import source as network_source
 from collectors.node.processes import cgroup, environ, mounts, procfs, socket_tables
@@ -21,7 +21,6 @@ def _kernel(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
     for line in text.splitlines():
         kernel_event(line, 1.0, "dmesg")
-        parse_journal(line)
     parse_dmesg(text)
     parse_kmsg(data)
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from collectors.samples.collectives import Collective, RasEvent, RasReport, RecorderDump
+from collectors.samples.collectives import Collective, RasReport, RecorderDump
 from collectors.samples.fabric import PortFacts
 from collectors.samples.gpus import GpuFacts, GpuProcess, GpuSample
 from collectors.samples.inside import InsidePulse, InsideResult
@@ -209,7 +209,6 @@ class Sketch:
     progress: list[CommProgress] = field(default_factory=list)
     recorders: list[RecorderDump] = field(default_factory=list)
     ras: list[Look[RasReport]] = field(default_factory=list)
-    ras_events: list[RasEvent] = field(default_factory=list)
     others: list[Rank] = field(default_factory=list)
     people: dict[int, Person] = field(default_factory=dict)
     made_nodes: dict[str, Node] = field(default_factory=dict)
@@ -265,7 +264,7 @@ class Sketch:
             stack_ranks={(rank.node, rank.process.pid): rank.rank for rank in made},
             stack_nodes=tuple(node for node, _ in dumps), events=tuple(self.events),
             event_nodes=tuple(self.event_nodes), progress=tuple(self.progress), recorders=tuple(self.recorders),
-            ras=tuple(self.ras), ras_events=tuple(self.ras_events),
+            ras=tuple(self.ras),
             patience=self.patience, stood_still=self.stood_still, usual_pause=self.usual_pause, pauses=self.pauses,
             motion=self.motion, others=tuple(self.others),
         )  # fmt: skip

@@ -17,11 +17,9 @@ node042:12345 NCCL DIAG RAS diagnostics completed in 12.3 ms across 8 RAS peers
 class RasServer:
     """What one process of a job answers; commands are taken as they come, and told in ``heard``."""
 
-    def __init__(self, *, since_monitor: bool = True, busy: bool = False, status: str = "") -> None:
+    def __init__(self, *, busy: bool = False, status: str = "") -> None:
         self.port = 0
         self.heard: list[str] = []
-        self.listeners: list[asyncio.StreamWriter] = []
-        self._monitor = since_monitor
         self._busy = busy
         self._status = status
         self.answers: list[str] = []
@@ -38,9 +36,6 @@ class RasServer:
                     writer.write(b"SERVER PROTOCOL 2\n")
                 elif command.startswith("set format "):
                     json = command.endswith("json")
-                    writer.write(b"OK\n")
-                elif command.startswith("monitor") and self._monitor:
-                    self.listeners.append(writer)
                     writer.write(b"OK\n")
                 elif command == "diagnostics" and json:
                     writer.write(b"ERROR: diagnostics only supports text output\n")
@@ -59,28 +54,7 @@ class RasServer:
                     writer.write(f"ERROR: Unknown command {line}\n".encode())
                 await writer.drain()
         finally:
-            if writer in self.listeners:
-                self.listeners.remove(writer)
             writer.close()
-
-    def tell(self, event: str, peer: str, *, group: str = "TRACE", details: str = "") -> None:
-        """Tell all who listen; ``peer`` as NCCL writes it, in JSON."""
-        said = (
-            f'{{\n  "timestamp": "2025-12-19 13:07:07",\n  "group": "{group}",\n  "event": "{event}",\n'
-            f'  "peer": {{\n{peer}\n  }},\n  "details": "{details}"\n}}\n'
-        )
-        for writer in self.listeners:
-            writer.write(said.encode())
-
-
-def known(host: str, pid: int, gpu: int = 1) -> str:
-    """A peer that RAS knows."""
-    return f'    "host": "{host}",\n    "pid": {pid},\n    "cuda_devs": [{gpu}],\n    "nvml_devs": [{gpu}]'
-
-
-def unknown(address: str) -> str:
-    """A peer of whom RAS knows the address alone."""
-    return f'    "addr": "{address}"'
 
 
 @asynccontextmanager
@@ -90,5 +64,3 @@ async def ras_server(made: RasServer) -> AsyncIterator[RasServer]:
     async with listening:
         made.port = listening.sockets[0].getsockname()[1]
         yield made
-        for writer in made.listeners:
-            writer.close()

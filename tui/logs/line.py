@@ -31,7 +31,7 @@ class LogLine(NamedTuple):
     severity: int
     """Index into ``SEVERITIES``."""
     source: str
-    """Path, ``dmesg``, ``journal`` …"""
+    """Path, ``dmesg``, ``nvml`` …"""
     line: int
     """Line number in the source; 0 when unknown."""
     text: str

@@ -182,7 +182,7 @@ def proof_of(finding: Finding, model: ViewModel) -> Place:
         line = _LINE.match(source)
         if line is not None and not finding.ports:
             return Place("logs", "", Proof(line[1], int(line[2]), evidence.text), source)
-        if source in {"dmesg", "journal", "nvml"} or source.startswith("kernel"):
+        if source in {"dmesg", "nvml"} or source.startswith("kernel"):
             return Place("logs", "", Proof(source, 0, evidence.text), source)
     if finding.ports:
         node, _, port = finding.ports[0].partition(":")

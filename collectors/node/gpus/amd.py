@@ -1,35 +1,46 @@
-"""AMD's GPUs, in the same samples as NVIDIA's: by sysfs, and by ``amd-smi`` where that tells no use.
+"""AMD's GPUs as their driver shows them, in the same samples as NVIDIA's: world-readable files of sysfs, no tool.
 
-amd-smi serves guests and containers in which sysfs does not have the figures. ROCm 6 prints a list, an object for each
-GPU; ROCm 7 an object whose ``gpu_data`` is that list. A figure is ``{"value": 542, "unit": "W"}``, a bare number, or
-``"N/A"``; warnings may come before the JSON. ``amd-smi metric``: usage (gfx_activity, umc_activity), mem_usage
-(used_vram), temperature (hotspot or edge, mem), power (socket_power), clock (gfx_0.clk), pcie (width), ecc
-(total_uncorrectable_count). ``amd-smi process``: process_list of process_info. GPUs are numbered by PCI address.
+Files: "GPU Driver Developer's Guide" of the kernel, amdgpu (device/gpu_busy_percent, mem_busy_percent,
+mem_info_vram_used …, unique_id, product_name, ras/*_err_count), and its hwmon (power1_average or power1_input, in
+microwatts; temp*_input in thousandths of a degree, told apart by temp*_label: edge, junction, mem; freq1_input in
+hertz). Who computes on them: ``/sys/class/kfd/kfd/proc/PID/vram_GPUID``.
 """
 
 from __future__ import annotations
 
-import json
+import os
+import re
 import time
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional
+from typing import Dict, Iterator, List, NamedTuple, Optional
 
-from collectors.node.child import ChildEnded, Query, find
-from collectors.node.files import text
-from collectors.node.gpus import amd_sysfs
+from collectors.node.files import link, list_folder, read, read_int, read_text
 from collectors.node.shared import Shared
-from collectors.samples.gpus import GpuFault, GpuProcess, GpuProcesses, GpuSample
-from collectors.samples.stream import Fault
+from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuProcesses, GpuSample
 
 RESCAN = 30.0
 """Seconds between two looks for new GPUs, and at what does not move."""
 APPS_PERIOD = 5.0
 """Seconds between two looks at who computes."""
-SMI_PERIOD = 5.0
-"""amd-smi is a Python program that takes a second of a core: not oftener."""
-PATIENCE = 30.0
-"""Seconds that one tool may take."""
-PLACES = ("/opt/rocm/bin",)
-"""Where it lies beside the usual folders."""
+VENDOR = "0x1002"
+KFD = "class/kfd/kfd"
+_CARD = re.compile(r"card\d{1,4}\Z")
+_BUS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z")
+_LEVEL = re.compile(r"(\d{1,3}): (\d{1,6})Mhz", re.IGNORECASE)
+_UNCORRECTED = re.compile(r"^ue: (\d{1,18})", re.MULTILINE)
+_SPEED = re.compile(r"(\d{1,3}(?:\.\d)?) GT/s")
+GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
+"""PCIe generation by GT/s."""
+UNKNOWN = GpuSample._make([0, "", *[None] * (len(GpuSample._fields) - 4), "", None])
+"""A sample of which nothing is known."""
+
+
+class AmdCard(NamedTuple):
+    """One GPU and its folder."""
+
+    gpu: int
+    """Counted by PCI address, as HIP numbers them."""
+    bus_id: str
+    folder: str
 
 
 class AmdGpus:
@@ -39,18 +50,17 @@ class AmdGpus:
         self._shared = shared
         self._proc = proc
         self._sys = sys
-        self._cards: List[amd_sysfs.AmdCard] = []
+        self._cards: List[AmdCard] = []
         self._faults: Dict[int, str] = {}
         self._scanned = self._apps = float("-inf")
         self._rescanned = False
-        self._tool: Optional[_AmdSmi] = None
 
     def there(self) -> bool:
         """True where the node has such GPUs."""
         moment = time.monotonic()
         if moment - self._scanned > RESCAN:
             self._scanned, self._rescanned = moment, True
-            found = amd_sysfs.cards(self._sys)
+            found = cards(self._sys)
             # One that is gone from sysfs stays: that it does not answer any more is what counts.
             if {card.bus_id for card in found} - {card.bus_id for card in self._cards}:
                 self._cards = found
@@ -60,12 +70,11 @@ class AmdGpus:
         """Rows of all GPUs, and who is on them."""
         moment = time.monotonic()
         rescanned, self._rescanned = self._rescanned, False
-        lacking = False
         for card in self._cards:
             try:
-                row = amd_sysfs.sample(card)
+                row = sample(card)
             except (OSError, ValueError) as error:
-                why = amd_sysfs.why_not(error) if isinstance(error, OSError) else "amdgpu: no figure of its memory"
+                why = "amdgpu: %s" % (getattr(error, "strerror", None) or error)
                 if self._faults.get(card.gpu) != why:
                     self._faults[card.gpu] = why
                     yield GpuFault(card.gpu, card.bus_id, why)
@@ -73,149 +82,124 @@ class AmdGpus:
             if self._faults.pop(card.gpu, ""):
                 yield GpuFault(card.gpu, card.bus_id, "")
             if rescanned:
-                yield amd_sysfs.facts(card, self._sys)
-            lacking = lacking or row.utilization is None
-            if row.utilization is not None:
-                yield row
-        if lacking:
-            yield from self._by_tool(moment)
-        elif moment - self._apps > APPS_PERIOD:
+                yield facts(card, self._sys)
+            yield row
+        if moment - self._apps > APPS_PERIOD:
             self._apps = moment
-            yield self._told(list(amd_sysfs.processes(self._sys, self._proc)))
-
-    def _told(self, processes: List[GpuProcess]) -> GpuProcesses:
-        self._shared.computing = frozenset(process.pid for process in processes)
-        return GpuProcesses(processes)
-
-    def _by_tool(self, moment: float) -> Iterator[NamedTuple]:
-        if self._tool is None:
-            path = find("amd-smi", PLACES)
-            if path is None:
-                yield Fault("gpus", "the driver tells no use of AMD's GPUs, and there is no amd-smi", 1)
-                return
-            self._tool = _AmdSmi(path, {card.gpu: card.bus_id for card in self._cards})
-        for sample in self._tool.look(moment):
-            yield self._told(sample.processes) if isinstance(sample, GpuProcesses) else sample
-
-    def close(self) -> None:
-        """End what runs."""
-        if self._tool is not None:
-            self._tool.close()
+            found = list(processes(self._sys, self._proc))
+            self._shared.computing = frozenset(process.pid for process in found)
+            yield GpuProcesses(found)
 
 
-class _AmdSmi:
-    """amd-smi, asked again and again, one question at a time."""
-
-    def __init__(self, path: str, buses: Dict[int, str]) -> None:
-        self._buses = buses
-        self._due = float("-inf")
-        self._metric = Query([path, "metric", "--json"], patience=PATIENCE)
-        self._process = Query([path, "process", "--json"], patience=PATIENCE)
-
-    def look(self, moment: float) -> Iterator[NamedTuple]:
-        """What its answers say that have come."""
-        for query, samples in ((self._metric, self._rows), (self._process, self._who)):
-            ended = query.answer()
-            if ended is not None:
-                yield from samples(ended)
-        if moment - self._due > SMI_PERIOD and not self._metric.waits and not self._process.waits:
-            self._due = moment
-            self._metric.ask()
-            self._process.ask()
-
-    def _rows(self, ended: ChildEnded) -> Iterator[NamedTuple]:
-        rows = [sample(item) for item in items(text(ended.stdout))]
-        if not rows:
-            said = (text(ended.stderr) or text(ended.stdout)).strip()[:200] or "status %s" % ended.status
-            yield Fault("gpus", "amd-smi gave no figures: %s" % said, 1)
-        yield from rows
-
-    def _who(self, ended: ChildEnded) -> Iterator[NamedTuple]:
-        listed = items(text(ended.stdout))
-        yield GpuProcesses([
-            process for item in listed if item["gpu"] in self._buses
-            for process in processes(item, self._buses[item["gpu"]])
-        ])  # fmt: skip
-
-    def close(self) -> None:
-        """Forget the questions."""
-        self._metric.close()
-        self._process.close()
+def cards(sys: str) -> List[AmdCard]:
+    """AMD's GPUs that hold memory of their own, by PCI address."""
+    found: Dict[str, str] = {}
+    root = os.path.join(sys, "class/drm")
+    for name in list_folder(root):
+        folder = os.path.join(root, name, "device")
+        bus = os.path.basename(link(folder))
+        if not _CARD.match(name) or not _BUS.match(bus) or read_text(folder + "/vendor") != VENDOR:
+            continue
+        if os.path.exists(folder + "/mem_info_vram_total"):
+            found.setdefault(bus, folder)
+    return [AmdCard(index, bus, found[bus]) for index, bus in enumerate(sorted(found))]
 
 
-UNITS = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
-"""amd-smi's megabytes are binary ones."""
-_MOST_GPUS = 1024
-
-
-def items(said: str) -> List[Dict[str, Any]]:
-    """One object for each GPU; none where there is no such JSON."""
-    starts = [at for at in (said.find("["), said.find("{")) if at >= 0]
-    try:
-        document = json.loads(said[min(starts) :]) if starts else []
-    except (ValueError, RecursionError):
-        return []
-    listed = document.get("gpu_data", []) if isinstance(document, dict) else document
-    return [
-        item for item in (listed if isinstance(listed, list) else [])
-        if isinstance(item, dict) and isinstance(item.get("gpu"), int) and 0 <= item["gpu"] < _MOST_GPUS
-    ]  # fmt: skip
-
-
-def sample(item: Dict[str, Any]) -> GpuSample:
-    """Of one GPU of ``amd-smi metric``."""
-    hot = _whole(item, "temperature", "hotspot")
-    return amd_sysfs.UNKNOWN._replace(
-        gpu=item["gpu"],
-        temperature=_whole(item, "temperature", "edge") if hot is None else hot,
-        memory_temperature=_whole(item, "temperature", "mem"),
-        utilization=_whole(item, "usage", "gfx_activity"),
-        memory_utilization=_whole(item, "usage", "umc_activity"),
-        memory_used=_bytes(item, "mem_usage", "used_vram"),
-        power=_figure(_at(item, "power", "socket_power")),
-        sm_clock=_whole(item, "clock", "gfx_0", "clk"),
-        pcie_width=_whole(item, "pcie", "width"),
-        ecc_uncorrected=_whole(item, "ecc", "total_uncorrectable_count"),
+def facts(card: AmdCard, sys: str) -> GpuFacts:
+    """What does not move."""
+    folder = card.folder
+    limit = read_int(_hwmon(folder) + "/power1_cap")
+    levels = _LEVEL.findall(read_text(folder + "/pp_dpm_sclk"))
+    return GpuFacts(
+        gpu=card.gpu,
+        uuid=read_text(folder + "/unique_id"),
+        bus_id=card.bus_id,
+        name=read_text(folder + "/product_name") or "AMD GPU %s" % read_text(folder + "/device"),
+        driver=read_text(sys + "/module/amdgpu/version"),
+        memory_total=read_int(folder + "/mem_info_vram_total"),
+        power_limit=None if limit is None else limit / 1e6,
+        sm_clock_max=max((int(clock) for _, clock in levels), default=None),
+        pcie_gen_max=_generation(folder + "/max_link_speed"),
+        pcie_width_max=read_int(folder + "/max_link_width"),
+        mig="",
     )
 
 
-def processes(item: Dict[str, Any], bus_id: str) -> List[GpuProcess]:
-    """Of one GPU of ``amd-smi process``."""
-    found: List[GpuProcess] = []
-    listed = item.get("process_list")
-    for entry in listed if isinstance(listed, list) else []:
-        info = entry.get("process_info") if isinstance(entry, dict) else None
-        if isinstance(info, dict) and isinstance(info.get("pid"), int) and 0 < info["pid"] < 1 << 32:
-            memory = _bytes(info, "memory_usage", "vram_mem")
-            found.append(GpuProcess(bus_id, info["pid"], memory, None, _word(info.get("name"))))
+def sample(card: AmdCard) -> GpuSample:
+    """What moves. Raises :class:`OSError` where the driver does not answer for this GPU, as while it is being reset."""
+    folder, hwmon = card.folder, _hwmon(card.folder)
+    used = int(read(folder + "/mem_info_vram_used"))
+    temperatures = _temperatures(hwmon)
+    power, clock = read_int(hwmon + "/power1_average"), read_int(hwmon + "/freq1_input")
+    if power is None:
+        power = read_int(hwmon + "/power1_input")
+    return UNKNOWN._replace(
+        gpu=card.gpu,
+        temperature=temperatures.get("junction", temperatures.get("edge")),
+        memory_temperature=temperatures.get("mem"),
+        utilization=read_int(folder + "/gpu_busy_percent"),
+        memory_utilization=read_int(folder + "/mem_busy_percent"),
+        memory_used=used,
+        power=None if power is None else power / 1e6,
+        sm_clock=None if clock is None else clock // 1_000_000,
+        pcie_gen=_generation(folder + "/current_link_speed"),
+        pcie_width=read_int(folder + "/current_link_width"),
+        ecc_uncorrected=_uncorrected(folder),
+    )
+
+
+def processes(sys: str, proc: str) -> Iterator[GpuProcess]:
+    """Who computes on which GPU, and with how much of its memory."""
+    buses = _buses(sys)
+    for pid in filter(str.isdigit, list_folder(os.path.join(sys, KFD, "proc"))):
+        name = read_text("%s/%s/comm" % (proc, pid))
+        if not name:
+            continue  # of another pid namespace, or gone
+        folder = os.path.join(sys, KFD, "proc", pid)
+        for entry in list_folder(folder):
+            bus = buses.get(entry[len("vram_") :]) if entry.startswith("vram_") else None
+            memory = None if bus is None else read_int(os.path.join(folder, entry))
+            if bus is not None and memory:
+                yield GpuProcess(bus, int(pid), memory, None, name)
+
+
+def _buses(sys: str) -> Dict[str, str]:
+    """PCI addresses by the number that the compute driver gives a GPU."""
+    found: Dict[str, str] = {}
+    root = os.path.join(sys, KFD, "topology/nodes")
+    for node in list_folder(root):
+        number = read_text(os.path.join(root, node, "gpu_id"))
+        lines = read_text(os.path.join(root, node, "properties")).splitlines()
+        words = {name: value for name, _, value in (line.partition(" ") for line in lines)}
+        place, domain = words.get("location_id", ""), words.get("domain", "0")
+        if number not in ("", "0") and place.isdigit() and domain.isdigit():
+            at = int(place)
+            found[number] = "%04x:%02x:%02x.%x" % (int(domain), at >> 8 & 0xFF, at >> 3 & 0x1F, at & 7)
     return found
 
 
-def _at(item: Dict[str, Any], *names: str) -> Any:
-    value: Any = item
-    for name in names:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
+def _hwmon(folder: str) -> str:
+    """Folder of its sensors; one that is not there where it has none."""
+    return "%s/hwmon/%s" % (folder, (list_folder(folder + "/hwmon") or ["none"])[0])
 
 
-def _figure(value: Any) -> Optional[float]:
-    number = value.get("value") if isinstance(value, dict) else value
-    if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number < 1 << 53:
-        return None
-    return float(number)
+def _temperatures(hwmon: str) -> Dict[str, int]:
+    """Whole degrees by sensor."""
+    found: Dict[str, int] = {}
+    for number in range(1, 5):
+        value = read_int("%s/temp%d_input" % (hwmon, number))
+        if value is not None:
+            found[read_text("%s/temp%d_label" % (hwmon, number)) or "edge"] = round(value / 1000)
+    return found
 
 
-def _whole(item: Dict[str, Any], *names: str) -> Optional[int]:
-    number = _figure(_at(item, *names))
-    return None if number is None else round(number)
+def _uncorrected(folder: str) -> Optional[int]:
+    """Uncorrectable errors of all blocks since the driver was loaded; None where it counts none."""
+    names = [name for name in list_folder(folder + "/ras") if name.endswith("_err_count")]
+    counts = [int(count) for name in names for count in _UNCORRECTED.findall(read_text("%s/ras/%s" % (folder, name)))]
+    return sum(counts) if counts else None
 
 
-def _bytes(item: Dict[str, Any], *names: str) -> Optional[int]:
-    value = _at(item, *names)
-    number = _figure(value)
-    unit = value.get("unit", "MB") if isinstance(value, dict) else "MB"
-    return None if number is None or unit not in UNITS else int(number * UNITS[unit])
-
-
-def _word(value: Any) -> str:
-    return value[:200] if isinstance(value, str) and value != "N/A" else ""
+def _generation(path: str) -> Optional[int]:
+    found = _SPEED.search(read_text(path))
+    return GENERATIONS.get(float(found.group(1))) if found else None

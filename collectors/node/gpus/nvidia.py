@@ -94,7 +94,6 @@ class Gpus(Source):
 
     def close(self) -> None:
         """End what runs; a later look starts anew."""
-        self._amd.close()
         if self._opened is not None:
             for process in self._opened:
                 process.close()

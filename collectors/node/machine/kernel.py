@@ -1,7 +1,7 @@
 """Source ``kernel``: what the kernel says about GPUs, memory, tasks, links and file servers.
 
-Its log is read by whichever of four ways is open to this user: /dev/kmsg, the journal, dmesg, dmesg under sudo. Each
-reader gives lines with their wall clock, oldest first: what the log still holds when it is opened, then what comes.
+The kernel's log is read from /dev/kmsg, else by dmesg, else by dmesg under sudo where the user allows it. A reader
+gives lines with their wall clock, oldest first: what the log still holds when it is opened, then what comes.
 Kernel stamps count seconds since boot and drift from the wall clock over weeks; a line that comes while it is watched
 shows by how much, and all stamps are put right by that. Where the log may not be read, the counters of the ranks'
 control groups tell of kills for want of memory at least.
@@ -15,7 +15,7 @@ import re
 import time
 from typing import Callable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
-from collectors.node.child import Child, run
+from collectors.node.child import run
 from collectors.node.files import read_text, text
 from collectors.node.logs.parser import kernel_event
 from collectors.node.machine.oom_counts import OomCounts
@@ -35,7 +35,6 @@ DRIFT = 3.0
 
 _KMSG = re.compile(rb"(\d+),\d+,(\d+),[^;]*;([^\n]*)")
 _DMESG = re.compile(r"^(?:<\d+>)?\[ *(\d+\.\d+)\](?:\[[^\]]*\])? ?(.*)$")
-_JOURNAL = re.compile(r"^(\d+\.\d+) \S+ kernel(?:\[\d+\])?: ?(.*)$")
 
 
 class KernelLine(NamedTuple):
@@ -64,8 +63,6 @@ class Stamps:
 
 class KmsgReader:
     """/dev/kmsg: one record a read, without waiting. Raises :class:`OSError` when it may not be read."""
-
-    source = "dmesg"
 
     def __init__(self, path: str = "/dev/kmsg") -> None:
         self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -106,41 +103,11 @@ def parse_kmsg(record: bytes) -> Optional[Tuple[float, str]]:
     return None if found is None else (int(found.group(2)[:18]) / 1e6, text(found.group(3)))
 
 
-class JournalReader:
-    """``journalctl -k -f``: times are right, but its user must be of a group that may read the system's journal."""
-
-    source = "journal"
-
-    def __init__(self) -> None:
-        last = run(["journalctl", "-k", "-q", "--no-pager", "-n", "1", "-o", "short-unix"], timeout=5.0)
-        if parse_journal(text(last.stdout).partition("\n")[0]) is None:
-            raise Absent("journalctl -k shows nothing")
-        self._child = Child(["journalctl", "-k", "-q", "-f", "--no-pager", "-n", "5000", "-o", "short-unix"])
-        self._rest = b""
-
-    def read(self, _now: float) -> List[KernelLine]:
-        """Lines since the last call. Raises :class:`Absent` when journalctl ended."""
-        data = self._child.read()
-        if not data and self._child.status is not None:
-            raise Absent("journalctl ended with status %s" % self._child.status)
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        found = (parse_journal(text(line)) for line in lines)
-        return [line for line in found if line is not None]
-
-
-def parse_journal(line: str) -> Optional[KernelLine]:
-    """A line of ``journalctl -k -o short-unix``; None for its remarks (``-- Boot …``)."""
-    found = _JOURNAL.match(line)
-    return None if found is None else KernelLine(float(found.group(1)[:24]), found.group(2))
-
-
 class DmesgPoller:
     """``dmesg`` asked again and again.
 
     Not ``dmesg -w``: with capabilities of its own, or under sudo, it loses its parent-death signal and would stay.
     """
-
-    source = "dmesg"
 
     def __init__(self, argv: Sequence[str], period: float) -> None:
         self._argv = list(argv)
@@ -179,7 +146,7 @@ def parse_dmesg(said: str) -> List[Tuple[float, str]]:
     return [(float(match.group(1)[:24]), match.group(2)) for match in found if match]
 
 
-Reader = Union[KmsgReader, JournalReader, DmesgPoller]
+Reader = Union[KmsgReader, DmesgPoller]
 
 
 class KernelSource(Source):
@@ -219,7 +186,7 @@ class KernelSource(Source):
         except (Absent, OSError):
             self._reader = None
             raise
-        found = [kernel_event(line.text, line.at, self._reader.source) for line in lines if now - line.at < HISTORY]
+        found = [kernel_event(line.text, line.at, "dmesg") for line in lines if now - line.at < HISTORY]
         events: List[LogEvent] = [item for item in found if item is not None]
         yield from events[-FIRST:] if self._first else events
         self._first = False
@@ -236,11 +203,10 @@ class KernelSource(Source):
             refusals = ["%s: %s" % (self._kmsg, error.strerror)]
         if not self._refusals:
             doors: Tuple[Tuple[str, Callable[[], Reader]], ...] = (
-                ("journalctl -k", JournalReader),
                 ("dmesg", lambda: DmesgPoller(["dmesg"], 5.0)),
                 ("sudo -n dmesg", lambda: DmesgPoller(["sudo", "-n", "dmesg"], 30.0)),
             )
-            for name, opened in doors[: 3 if os.getuid() and self._sudo else 2]:
+            for name, opened in doors[: 2 if os.getuid() and self._sudo else 1]:
                 try:
                     return opened()
                 except Absent as reason:

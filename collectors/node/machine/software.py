@@ -1,4 +1,4 @@
-"""Source ``software``: versions of drivers and libraries, and NCCL's own files, without importing or running anything.
+"""Source ``software``: versions of drivers and libraries, without importing or running anything.
 
 It publishes them to the sources ``ranks`` and ``host``. It is a source of its own because an environment may lie on a
 file server that hangs.
@@ -14,7 +14,6 @@ from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from collectors.node.blocking import GuardedReader
 from collectors.node.files import link, list_folder, read_named, read_or_none, read_text, text
-from collectors.node.nccl import nccl_conf
 from collectors.node.processes.rooted import foreign_root
 from collectors.node.shared import Shared
 from collectors.node.source import Source
@@ -70,11 +69,7 @@ class SoftwareSource(Source):
             if found:
                 known[rank.pid] = found
         self._again = {rank.pid: self._again[rank.pid] for rank in ranks if rank.pid in self._again}
-        conf = {rank.pid: self.shared.nccl_conf[rank.pid] for rank in ranks if rank.pid in self.shared.nccl_conf}
-        for rank in ranks:
-            if rank.pid not in conf and "nccl" in known.get(rank.pid, {}):
-                conf[rank.pid] = nccl_conf.settings(rank, self.proc)  # once: NCCL reads it once
-        self.shared.versions, self.shared.nccl_conf = known, conf
+        self.shared.versions = known
         return ()
 
     def _of_rank(self, rank: RankProcess) -> Dict[str, str]:

@@ -12,7 +12,6 @@ from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Set
 from collectors.node import redact
 from collectors.node.blocking import GuardedReader
 from collectors.node.files import link, read_or_none
-from collectors.node.nccl.nccl_conf import merged
 from collectors.node.processes.procfs import Stat, boot_time, parse_stat, parse_status, read_stat, split_zeros
 from collectors.node.ranks.facts import FactFinder
 from collectors.node.ranks.helpers import bytes_moved, helper_sample
@@ -248,7 +247,6 @@ class RankSource(Source):
                 tracked.process = self._facts.process(tracked, status, versions)
             elif tracked.process.versions != versions:
                 tracked.process = tracked.process._replace(versions=versions)
-            tracked.process = self._with_conf(tracked.process)
             alive.append(tracked.process)
             yield tracked.process
             tracked.note_switches(status.voluntary_switches)
@@ -257,14 +255,6 @@ class RankSource(Source):
             if tracked.quiet_looks >= QUIET_LOOKS and tracked.zombies.due(moment, LIST_EVERY):
                 yield from tracked.zombies.look(self.proc, pid, now)
         self.shared.ranks = tuple(alive)
-
-    def _with_conf(self, process: RankProcess) -> RankProcess:
-        """With what NCCL's own files set for it, once they were read: where it writes its log, too."""
-        rank = merged(process, self.shared.nccl_conf.get(process.pid, {}))
-        pattern = rank.env.get("NCCL_DEBUG_FILE", "")
-        if rank is process or process.nccl_log or not pattern:
-            return rank
-        return rank._replace(nccl_log=self._facts.nccl_log(rank.pid, rank.own_pid or rank.pid, rank.cwd, pattern))
 
 
 def _is_awaited(fork: Tracked, rank: Optional[Tracked]) -> bool:

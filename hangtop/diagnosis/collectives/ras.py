@@ -7,10 +7,10 @@ never means "healthy". The root of a broadcast launches ahead of the others, whi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from collectors.samples.collectives import RasCommunicator, RasEvent, RasRank, RasReport
+from collectors.samples.collectives import RasCommunicator, RasRank, RasReport
 from hangtop.diagnosis.collectives.members import CommRankResolver
 from hangtop.diagnosis.collectives.vote import vote
 from hangtop.diagnosis.collectives.wait_edge import WaitEdge
@@ -19,12 +19,6 @@ from hangtop.diagnosis.job import Job, Look
 POLLS = 3
 """Answers over which counts must stand still (NCCL's manual asks for repeated queries)."""
 AWAY = ("missing", "unresponsive", "dead")
-DEAD = frozenset({"PEER_DEAD", "PEER_TIMEOUT_DEAD"})
-"""Names of events are those of ``src/ras`` of NVIDIA/nccl (2.29 to 2.32). These are told to the whole job, a minute
-after a process stopped responding; the others a process notices of its neighbours in RAS's ring alone, in 5 s."""
-UNRESPONSIVE = frozenset({"PEER_UNRESPONSIVE", "PEER_SEND_STUCK", "PEER_KEEPALIVE_TIMEOUT"})
-BACK = frozenset({"PEER_RECOVERED", "PEER_CONNECTED", "PEER_NEW"})
-"""The process answers again, or another process is there."""
 
 # --- counts ------------------------------------------------------------------------------------------------------
 
@@ -160,48 +154,3 @@ def away(reports: Sequence[Look[RasReport]], least: int = 2) -> tuple[Away, ...]
         if members:
             found.append(Away(comm, tuple(members), last[-1].at, surely))
     return tuple(found)
-
-
-@dataclass(frozen=True, slots=True)
-class LostPeer:
-    """A process that RAS lost and has not found again, by its last event."""
-
-    event: RasEvent
-    dead: bool
-    """RAS gave it up; else it does not answer."""
-
-    @property
-    def member(self) -> RasRank:
-        """The same as a report would name it."""
-        event = self.event
-        return RasRank(-1, event.host, event.pid, None, "dead" if self.dead else "unresponsive", 0, {})
-
-
-def events_of_the_wait(job: Job) -> tuple[RasEvent, ...]:
-    """Events since the job stands still; none where it moves."""
-    if job.stood_still is None or job.motion.moving:
-        return ()
-    since = job.now - job.stood_still
-    return tuple(event for event in job.ras_events if event.at >= since)
-
-
-def lost_peers(events: Iterable[RasEvent]) -> tuple[LostPeer, ...]:
-    """Processes that were last heard of as dead or not responding, in the order in which that was said."""
-    last: dict[tuple[str, int], LostPeer] = {}
-    for event in events:
-        key = (event.host, event.pid)
-        if event.event in DEAD:
-            last[key] = LostPeer(event, dead=True)
-        elif event.event in UNRESPONSIVE and not (key in last and last[key].dead):
-            last[key] = LostPeer(event, dead=False)
-        elif event.event in BACK:
-            last.pop(key, None)
-    return tuple(last.values())
-
-
-def event_text(event: RasEvent) -> str:
-    """One event as evidence: ``PEER_DEAD process 4711 on 10.0.0.4 (GPU 1)``."""
-    process = f"process {event.pid} on {event.host}" if event.pid else event.host
-    gpus = f" (GPU {', '.join(map(str, event.gpus))})" if event.gpus else ""
-    details = f": {event.details}" if event.details else ""
-    return " ".join(f"{event.event} {process}{gpus}{details}".split())

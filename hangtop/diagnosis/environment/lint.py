@@ -81,15 +81,12 @@ def _finding(fault: SettingFault, ranks: Sequence[Rank], name: str, value: str) 
     return Finding(
         fault.kind, fault.severity, fault.weight, fault.summary, ranks=tuple(rank.rank for rank in ranks),
         nodes=tuple(sorted({rank.node for rank in ranks})),
-        evidence=(Evidence(_source(ranks[0], name), None, f"{name}={value}"),), advice=fault.advice,
+        evidence=(Evidence(_source(ranks[0]), None, f"{name}={value}"),), advice=fault.advice,
     )  # fmt: skip
 
 
-def _source(rank: Rank, name: str) -> str:
-    """Where a rank has a setting from: its environment, or a file that NCCL reads beside it."""
-    file = rank.process.conf.get(name)
-    own = f"environment of {ranks_on([rank.rank], [rank.node])}"
-    return own if file is None else f"{own}, by {file}"
+def _source(rank: Rank) -> str:
+    return f"environment of {ranks_on([rank.rank], [rank.node])}"
 
 
 def _sockets(name: str, rank: Rank) -> Iterator[SettingFault]:
@@ -198,7 +195,7 @@ def _odd_ones(name: str, values: Mapping[str, Sequence[Rank]]) -> Iterator[Findi
         "env_mismatch", "critical" if name in FATAL_TO_DIFFER or name == "version of nccl" else "warning", 0.9,
         f"ranks differ in {name}: {'; '.join(f'{value} on {_some(ranks)}' for value, ranks in most_first)}",
         ranks=tuple(sorted(rank.rank for rank in odd)), nodes=tuple(sorted({rank.node for rank in odd})),
-        evidence=tuple(Evidence(_source(ranks[0], name), None, f"{name}={value}") for value, ranks in most_first),
+        evidence=tuple(Evidence(_source(ranks[0]), None, f"{name}={value}") for value, ranks in most_first),
         advice=f"Give every rank the same {name}: ranks that differ choose different algorithms or never meet.",
     )  # fmt: skip
 

@@ -59,8 +59,7 @@ def _recorder(job: Job, ranks: Sequence[Rank]) -> EvidenceSource:
 def _ras(job: Job, ranks: Sequence[Rank], fault: str) -> EvidenceSource:
     name = "NCCL's RAS"
     if job.ras:
-        events = f", {count(len(job.ras_events), 'event')}" if job.ras_events else ""
-        return EvidenceSource(name, "told", f"{count(len(job.ras), 'answer')}{events}")
+        return EvidenceSource(name, "told", f"{count(len(job.ras), 'answer')}")
     if fault:
         return EvidenceSource(name, "missing", fault)
     versions = sorted({rank.process.versions.get("nccl", "") for rank in ranks} - {""})

@@ -131,7 +131,6 @@ STATUS_RULES: tuple[StatusRule, ...] = (
     recorder.flight_recorder,
     counts.ras_behind,
     counts.ras_away,
-    counts.ras_lost,
     counts.nccl_log_behind,
 )
 """Rules that need to know where each rank stands and who waits for whom."""

@@ -61,29 +61,6 @@ def ras_away(job_status: JobStatus) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def ras_lost(job_status: JobStatus) -> Iterator[Finding]:
-    """rank_missing by RAS's events: a process that was given up, or stopped responding and was not heard of again.
-
-    Needs that the job stands still; a process that belongs to no rank of the job is another job's.
-    """
-    job = job_status.job
-    found = ras.lost_peers(ras.events_of_the_wait(job))
-    for dead in (True, False):
-        peers = [one for one in found if one.dead is dead and job.once(CommRankResolver).is_ours([one.member])]
-        if not peers:
-            continue
-        ranks = job.once(CommRankResolver).of_members(one.member for one in peers)
-        named = who(ranks, "a process")
-        yield Finding(
-            "rank_missing", "critical", 0.8 if dead else 0.7,
-            f"NCCL has given {named} up: it did not respond for a minute" if dead
-            else f"{named} no longer answers NCCL's keepalives",
-            ranks=ranks, nodes=homes(job, ranks),
-            evidence=tuple(Evidence("NCCL RAS, monitor", one.event.at, ras.event_text(one.event)) for one in peers[:4]),
-            advice=GONE,
-        )  # fmt: skip
-
-
 def nccl_log_behind(job_status: JobStatus) -> Iterator[Finding]:
     """collective_mismatch and collective_size_mismatch by NCCL's COLL lines: ranks compared per communicator.
 

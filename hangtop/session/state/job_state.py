@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from collectors.samples.collectives import RasEvent, RasReport, RecorderDump
+from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.fabric import Interface, InterfaceCounters, PortFacts, PortUse, TcpCounters
 from collectors.samples.gpus import (
     FabricService,
@@ -237,8 +237,6 @@ class JobState:
     stacks: deque[tuple[str, StackDump]] = field(default_factory=lambda: deque(maxlen=65_536))
     recorders: dict[int, RecorderDump] = field(default_factory=dict)
     ras: deque[Look[RasReport]] = field(default_factory=lambda: deque(maxlen=16))
-    ras_events: deque[RasEvent] = field(default_factory=lambda: deque(maxlen=1024))
-    """What RAS noticed while it was listened to, with times on this machine's clock."""
     world_size: int | None = None
     """How many ranks there are, where saved files tell it."""
     stack_ranks: Mapping[tuple[str, int], int] = field(default_factory=dict)

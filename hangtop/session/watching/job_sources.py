@@ -8,8 +8,10 @@ command, and once a wait by itself where a job hangs and no rank is odd.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -21,7 +23,6 @@ from hangtop.session.feed import AskingSession
 from hangtop.session.job_selection import RankOfJob
 from hangtop.session.state.job_state import RankState
 from hangtop.session.store import shift_of
-from hangtop.session.watching.ras_watch import RasWatch, release
 
 if TYPE_CHECKING:
     from collectors.probes.recorder.fetch import Dump
@@ -56,9 +57,6 @@ class JobSources:
         self._ras_at = 0.0
         self.ras_fault = ""
         """Why RAS could not be asked the last time; empty when it answered or there is none to ask."""
-        self.events = RasWatch(session)
-        self.answered: RankState | None = None
-        """The rank whose RAS answered the last time, about this job."""
         self._reading = asyncio.Lock()
         """Dumps are read one at a time: each may take 256 MB while it is."""
 
@@ -160,12 +158,12 @@ class JobSources:
         for asked in doors(ranks):
             report = await self._ask(asked, ranks, now)
             if report is not None:
-                self.ras_fault, self.answered = "", asked
+                self.ras_fault = ""
                 session.take_report(report)
                 return report
             if session.now() - now > RAS_PATIENCE:
                 break
-        self._ras_at, self.answered = now + RAS_RETRY, None
+        self._ras_at = now + RAS_RETRY
         return None
 
     async def _ask(self, asked: RankState, ranks: Sequence[RankState], now: float) -> RasReport | None:
@@ -206,3 +204,9 @@ def about(report: RasReport, ranks: Iterable[RankOfJob]) -> bool:
     """Whether a report is about these ranks: several jobs of one user on a node share the port."""
     told = {member.pid for communicator in report.communicators for member in communicator.ranks if member.pid > 0}
     return any((rank.process.own_pid or rank.process.pid) in told for rank in ranks)
+
+
+@lru_cache(64)
+def release(version: str) -> tuple[int, ...]:
+    """The first two numbers of a version, to compare by; empty for none."""
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])

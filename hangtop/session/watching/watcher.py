@@ -72,7 +72,6 @@ class Watcher:
                 await asyncio.sleep(self._pause())
                 await self._survive()
         finally:
-            self._session.job_sources.events.close()
             for look in self._looks:
                 look.cancel()
 
@@ -114,12 +113,10 @@ class Watcher:
             self._ask_once(self._session.dump_stacks(None, unasked=True), "sample")
         elif self._times.nearly_due():
             self._ask_once(self._session.warm_stacks(), "start of what looks at stacks")
-        if self._session.can_act:
-            if self._session.progress.motion.moving is not True:
-                # counts mean nothing while they move, and a communicator that is being made may not bear a question
-                # (NVIDIA/nccl#2346, 2.29.7)
-                self._ask_once(self._session.job_sources.ras(), "RAS")
-            self._listen()
+        if self._session.can_act and self._session.progress.motion.moving is not True:
+            # counts mean nothing while they move, and a communicator that is being made may not bear a question
+            # (NVIDIA/nccl#2346, 2.29.7)
+            self._ask_once(self._session.job_sources.ras(), "RAS")
         if due or time.monotonic() >= self._think_at:
             if self._times.looked and not due:
                 await self._look_natively(again=False)  # what was not seen to stand at the last look may be by now
@@ -233,9 +230,3 @@ class Watcher:
         """Tell, once a wait, that it has lasted as long as an alarm needs: what was seen of it is judged then."""
         before, self._ripe = self._ripe, self._times.waits(seen_after(self._session.alarm_after))
         return self._ripe and not before and self._times.looked > 0
-
-    def _listen(self) -> None:
-        """Listen to NCCL's RAS for as long as the job waits."""
-        job_sources = self._session.job_sources
-        standing = self._times.waits(self._times.soonest(self._session.alarm_after))
-        job_sources.events.follow(job_sources.answered, standing=standing)

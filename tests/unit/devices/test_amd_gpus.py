@@ -1,31 +1,25 @@
-"""AMD's GPUs: the same samples as NVIDIA's, from a /sys of the tests' own and from a simulated amd-smi."""
+"""AMD's GPUs: the same samples as NVIDIA's, from a /sys of the tests' own."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from collectors.node.gpus import amd
 from collectors.node.gpus.nvidia import Gpus
 from collectors.node.shared import Shared
 from collectors.node.source import Absent
-from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuProcesses, GpuSample
+from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcesses, GpuSample
 from hangtop.demo.devices.bench import Bench
-from tests.support.amd import install, metric, process, write_card, write_node, write_process
+from tests.support.amd import write_card, write_node, write_process
 from tests.support.looks import look, until, until_raised
-from tests.support.sent import arrived
 
 
 @pytest.fixture
 def sys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("collectors.node.child.PLACES", ())
-    monkeypatch.setattr(amd, "PLACES", ())
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
     monkeypatch.setenv("HANGTOP_SYS", str(tmp_path / "sys"))
     (tmp_path / "sys").mkdir()
@@ -87,16 +81,6 @@ def test_one_that_does_not_answer_and_comes_back(sys: Path, source: Gpus) -> Non
     assert until(source, GpuFault).text == ""
 
 
-@pytest.mark.parametrize("wrapped", [False, True], ids=["ROCm 6", "ROCm 7"])
-def test_where_sysfs_has_no_use_amd_smi_is_asked(sys: Path, source: Gpus, tmp_path: Path, wrapped: bool) -> None:
-    write_card(sys, 0, "0000:05:00.0", gpu_busy_percent=None)
-    install(tmp_path / "bin", {"metric": [metric(0)], "process": [process(0, 4242)]}, wrapped=wrapped)
-    row = until(source, GpuSample)
-    assert (row.utilization, row.memory_utilization, row.power, row.temperature) == (73, 12, 142.0, 61)
-    assert (row.memory_used, row.sm_clock, row.pcie_width, row.ecc_uncorrected) == (49148 << 20, 2090, 16, 2)
-    assert GpuProcess("0000:05:00.0", 4242, 1 << 30, None, "python3") in until(source, GpuProcesses).processes
-
-
 def test_nvidia_s_come_first_where_a_processor_has_one_of_its_own(sys: Path, source: Gpus, tmp_path: Path) -> None:
     write_card(sys, 0, "0000:05:00.0")
     Bench(tmp_path).install()
@@ -106,13 +90,3 @@ def test_nvidia_s_come_first_where_a_processor_has_one_of_its_own(sys: Path, sou
 def test_no_gpu_of_either_make(sys: Path, source: Gpus) -> None:
     write_card(sys, 0, "0000:05:00.0", vendor="0x8086")
     assert str(until_raised(source, Absent)) == "no nvidia-smi on this node: no NVIDIA driver"
-
-
-@given(st.text(max_size=60), st.recursive(st.none() | st.integers() | st.floats() | st.text(), lambda inner: (
-    st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["gpu", "usage", "gfx_activity", "value"]), inner)
-), max_leaves=8))  # fmt: skip
-def test_any_answer_is_read(text: str, value: object) -> None:
-    for said in (text, json.dumps([value]), json.dumps({"gpu_data": [{"gpu": 0, "usage": value, "power": value}]})):
-        for item in amd.items(said):
-            assert amd.sample(item).gpu == item["gpu"]
-            assert arrived(GpuProcesses(amd.processes({**item, "process_list": [value]}, "x")))

@@ -233,14 +233,3 @@ NAMES = st.sampled_from(
 @given(st.lists(st.dictionaries(NAMES, st.text(max_size=12), max_size=4), max_size=4))
 def test_no_value_can_break_the_lint(envs: list[dict[str, str]]) -> None:
     assert all(finding.evidence for finding in lint(job(*envs)))
-
-
-def test_a_setting_of_nccl_s_own_file_counts_and_is_named_with_it() -> None:
-    told = job({"NCCL_IB_TIMEOUT": "1800000"})
-    rank = told.ranks[0]
-    by_file = rank.process._replace(conf={"NCCL_IB_TIMEOUT": "/etc/nccl.conf"})
-    (found,) = lint(Job(now=1.0, watched=0.0, live=False, ranks=(Rank(0, "node0", by_file),)))
-    assert found.kind == "env_invalid"
-    assert found.evidence[0].source == "environment of rank 0 on node0, by /etc/nccl.conf"
-    (found,) = lint(told)
-    assert found.evidence[0].source == "environment of rank 0 on node0"

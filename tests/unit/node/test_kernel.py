@@ -19,12 +19,9 @@ from collectors.node.child import ChildEnded, run
 from collectors.node.machine import kernel
 from collectors.node.machine.kernel import (
     DmesgPoller,
-    JournalReader,
-    KernelLine,
     KernelSource,
     KmsgReader,
     parse_dmesg,
-    parse_journal,
     parse_kmsg,
 )
 from collectors.node.shared import Shared
@@ -46,11 +43,6 @@ def test_records_of_kmsg() -> None:
 def test_lines_of_dmesg() -> None:
     said = "[    1.500000] usb 1-1: x\n<3>[   98.765432] NVRM: y\n[   99.000000][ T812] with a caller\nno stamp\n"
     assert parse_dmesg(said) == [(1.5, "usb 1-1: x"), (98.765432, "NVRM: y"), (99.0, "with a caller")]
-
-
-def test_lines_of_the_journal() -> None:
-    assert parse_journal("1795232000.250000 gpu7 kernel: NVRM: x: y") == KernelLine(1795232000.25, "NVRM: x: y")
-    assert parse_journal("-- Boot 7cc1114b24ed --") is None
 
 
 class Records:
@@ -115,26 +107,6 @@ def script(folder: Path, name: str, body: str) -> None:
     path.chmod(0o755)
 
 
-def test_the_journal_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    line = f"{time.time():.6f} gpu7 kernel: {XID}"
-    script(
-        tmp_path,
-        "journalctl",
-        f"case \"$*\" in *-f*) echo '-- Boot'; echo '{line}'; exec sleep 9;; esac\necho '{line}'",
-    )
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    reader = JournalReader()
-    try:
-        lines: list[KernelLine] = []
-        while not lines:
-            assert reader._child.wait_output(5)
-            lines = reader.read(0.0)
-        assert [line.text for line in lines] == [XID]
-    finally:
-        reader._child.end()
-        reader._child.ended(5)
-
-
 def source(tmp_path: Path, kmsg_path: Path) -> KernelSource:
     return KernelSource(Shared(), str(tmp_path), str(tmp_path), str(kmsg_path))
 
@@ -156,7 +128,7 @@ def test_a_log_that_nobody_may_read_is_unknown_and_sudo_is_asked_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = tmp_path / "asked"
-    for name in ("journalctl", "dmesg", "sudo"):
+    for name in ("dmesg", "sudo"):
         script(tmp_path, name, f"echo {name} >> {asked}; echo '{name} refuses' >&2; exit 1")
     (tmp_path / "sys" / "kernel").mkdir(parents=True)
     (tmp_path / "sys" / "kernel" / "dmesg_restrict").write_text("1\n")
@@ -166,18 +138,17 @@ def test_a_log_that_nobody_may_read_is_unknown_and_sudo_is_asked_once(
     for _ in range(2):
         with pytest.raises(Denied, match=r"dmesg refuses.*dmesg_restrict is 1.*--sudo allows it"):
             list(closed.look(0.0))
-    assert asked.read_text().split() == ["journalctl", "dmesg"], "never unasked: sudo reports it to the administrators"
+    assert asked.read_text().split() == ["dmesg"], "never unasked: sudo reports it to the administrators"
     asked.unlink()
     for _ in range(2):
         closed.configure(Settings(1.0, 0.0, None, [], [], [], sudo=True))
         with pytest.raises(Denied, match=r"dmesg refuses.*sudo refuses.*dmesg_restrict is 1"):
             list(closed.look(0.0))
-    assert asked.read_text().split() == ["journalctl", "dmesg", "sudo"]
+    assert asked.read_text().split() == ["dmesg", "sudo"]
 
 
 def test_a_sudo_that_cannot_be_killed_takes_nothing_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("journalctl", "dmesg"):
-        script(tmp_path, name, "exit 1")
+    script(tmp_path, "dmesg", "exit 1")
     script(tmp_path, "sudo", "exec sleep 60")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(kernel.os, "getuid", lambda: 1000)  # type: ignore[attr-defined]
@@ -204,5 +175,5 @@ def test_a_sudo_that_cannot_be_killed_takes_nothing_with_it(tmp_path: Path, monk
 @given(st.binary(max_size=200))
 def test_no_bytes_break_a_parser(data: bytes) -> None:
     said = data.decode("utf-8", "replace")
-    for line in (parse_kmsg(data), parse_journal(said), *parse_dmesg(said)):
+    for line in (parse_kmsg(data), *parse_dmesg(said)):
         assert line is None or (math.isfinite(line[0]) and "\n" not in line[1])

@@ -12,7 +12,7 @@ import pytest
 from collectors.node import blocking, files
 from collectors.node.ranks import search, source
 from collectors.node.ranks.source import RankSource
-from collectors.node.shared import ConfLine, Shared
+from collectors.node.shared import Shared
 from collectors.node.source import Denied, Failed
 from collectors.samples.control import Settings
 from collectors.samples.ranks import Helper, HelperGone, RankGone, RankProcess, RankPulse
@@ -221,23 +221,6 @@ def test_only_the_users_job(bench: Bench) -> None:
     samples = bench.look()
     assert [process.pid for process in of(samples, RankProcess)] == [50]
     assert {gone.pid for gone in of(samples, RankGone)} == {50, 51}
-
-
-def test_nccl_s_own_files_come_later_and_after_the_environment(bench: Bench) -> None:
-    bench.proc.add(50, env=rank_env(0, NCCL_ALGO="Ring"))
-    assert of(bench.look(), RankProcess)[0].conf == {}
-    bench.shared.nccl_conf = {
-        50: {
-            "NCCL_ALGO": ConfLine("Tree", "/etc/nccl.conf"), "NCCL_DEBUG": ConfLine("INFO", "/root/.nccl.conf"),
-            "NCCL_DEBUG_FILE": ConfLine("/logs/n.%p", "/etc/nccl.conf"),
-        }
-    }  # fmt: skip
-    for _ in range(2):
-        (process,) = of(bench.look(), RankProcess)
-        assert process.env["NCCL_ALGO"] == "Ring"
-        assert process.env["NCCL_DEBUG"] == "INFO"
-        assert process.conf == {"NCCL_DEBUG": "/root/.nccl.conf", "NCCL_DEBUG_FILE": "/etc/nccl.conf"}
-        assert process.nccl_log == "/logs/n.50"
 
 
 def test_a_rank_that_becomes_a_launcher_is_taken_back(bench: Bench) -> None:

@@ -86,8 +86,6 @@ async def test_no_other_machine_is_connected_to_whatever_the_job_names() -> None
     node, where = Local("node1"), (ELSEWHERE, 28028)
     with pytest.raises(TransportError, match=r"192\.0\.2\.1 is no address of this machine"):
         await ras.ask(node, sys.executable, os.getpid(), where, 5.0)
-    why = await ras.listen(node, sys.executable, os.getpid(), where, lambda _: None, lambda _: None)
-    assert "192.0.2.1 is no address of this machine" in why
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs another user")
