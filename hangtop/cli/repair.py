@@ -135,8 +135,7 @@ async def launch(run: NodeRun) -> Reply:
     """
     found = next_run(run.session.job())
     document = {
-        "basis": found.basis, "present": list(found.present), "torchrun": found.torchrun, "srun": found.srun,
-        "code": list(found.code),
+        "torchrun": found.torchrun, "srun": found.srun, "code": list(found.code),
         "environment": [{"name": one.name, "value": one.value, "why": one.why} for one in found.settings],
     }  # fmt: skip
     return Reply(document, found.text())

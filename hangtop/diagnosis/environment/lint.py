@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from collectors.samples.ranks import RankProcess
 from hangtop.diagnosis.environment.settings import FATAL_TO_DIFFER, MUST_AGREE, SettingFault, faults_of
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job, Node, Rank
@@ -19,8 +20,6 @@ from hangtop.diagnosis.roster import world_or_logged
 
 INTERFACE_NAMES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME")
 """Variables that name network interfaces."""
-MOST_SOCKETS = 64
-"""NCCL's bound on threads times sockets."""
 
 
 class BadRelease(NamedTuple):
@@ -52,28 +51,34 @@ def lint(job: Job) -> list[Finding]:
 
 
 def wrong_settings(job: Job) -> Iterator[Finding]:
-    """env_invalid, env_unknown, env_deprecated, env_debug_left_on, env_log_file_clobbered: settings one by one."""
+    """env_invalid, env_unknown, env_debug_left_on, env_log_file_clobbered: settings one by one."""
     for (name, value), ranks in job.once(_by_setting).items():
-        faults = [*faults_of(name, value, frozenset(ranks[0].process.env)), *_sockets(name, ranks[0])]
-        if name == "NCCL_DEBUG_FILE":
-            faults += _log_file(value, ranks)
-        if name == "NCCL_IB_HCA" and not value.startswith(("=", "^")):
-            faults += _greedy_adapters(job, ranks, value)
+        faults = [*faults_of(name, value), *(_log_file(value, ranks) if name == "NCCL_DEBUG_FILE" else ())]
         yield from (_finding(fault, ranks, name, value) for fault in faults)
         if name in INTERFACE_NAMES:
             yield from _interfaces(job, ranks, name, value)
 
 
 def _by_setting(job: Job) -> Mapping[tuple[str, str], Sequence[Rank]]:
-    """Ranks by name and value: settings that thousands of ranks have in common are one table, and read once."""
+    """Ranks by name and value of their settings."""
+    return _ranks_by(job, lambda process: process.env)
+
+
+def _by_version(job: Job) -> Mapping[tuple[str, str], Sequence[Rank]]:
+    """Ranks by library and its version in their processes."""
+    return _ranks_by(job, lambda process: process.versions)
+
+
+def _ranks_by(job: Job, read: Callable[[RankProcess], Mapping[str, str]]) -> dict[tuple[str, str], list[Rank]]:
+    """Ranks by name and value. Ranks of a node share their table: each table is read once."""
     tables: dict[int, list[Rank]] = defaultdict(list)
-    for rank in sorted(job.ranks, key=lambda rank: rank.rank):
-        tables[id(rank.process.env)].append(rank)
+    for rank in job.ranks:
+        tables[id(read(rank.process))].append(rank)
     found: dict[tuple[str, str], list[Rank]] = defaultdict(list)
     for ranks in tables.values():
-        for setting in ranks[0].process.env.items():
-            found[setting] += ranks
-    return {setting: sorted(ranks, key=lambda rank: rank.rank) for setting, ranks in sorted(found.items())}
+        for pair in read(ranks[0].process).items():
+            found[pair] += ranks
+    return {pair: sorted(ranks, key=lambda rank: rank.rank) for pair, ranks in sorted(found.items())}
 
 
 def _finding(fault: SettingFault, ranks: Sequence[Rank], name: str, value: str) -> Finding:
@@ -87,14 +92,6 @@ def _finding(fault: SettingFault, ranks: Sequence[Rank], name: str, value: str) 
 
 def _source(rank: Rank) -> str:
     return f"environment of {ranks_on([rank.rank], [rank.node])}"
-
-
-def _sockets(name: str, rank: Rank) -> Iterator[SettingFault]:
-    threads, sockets = (rank.process.env.get(n, "") for n in ("NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD"))
-    known = name == "NCCL_NSOCKS_PERTHREAD" and threads.isdecimal() and sockets.isdecimal()
-    if known and int(threads) * int(sockets) > MOST_SOCKETS:
-        summary = f"{threads} threads × {sockets} sockets is over NCCL's bound of {MOST_SOCKETS}"
-        yield SettingFault("env_invalid", "warning", summary, "Lower NCCL_SOCKET_NTHREADS or NCCL_NSOCKS_PERTHREAD.")
 
 
 def _log_file(value: str, ranks: Sequence[Rank]) -> Iterator[SettingFault]:
@@ -111,18 +108,6 @@ def _log_file(value: str, ranks: Sequence[Rank]) -> Iterator[SettingFault]:
         return
     yield SettingFault("env_log_file_clobbered", "warning", f"NCCL_DEBUG_FILE={value}: {wrong}",
                 "Use NCCL_DEBUG_FILE=/path/nccl.%h.%p.log (host and process id).")  # fmt: skip
-
-
-def _greedy_adapters(job: Job, ranks: Sequence[Rank], value: str) -> Iterator[SettingFault]:
-    wanted = {word.strip().partition(":")[0] for word in value.split(",") if word.strip()}
-    for node in _homes(job, ranks):
-        devices = sorted({port.facts.device for port in node.ports} - wanted)
-        if extra := [have for have in devices if any(have.startswith(want) for want in wanted)]:
-            text = f"NCCL_IB_HCA={value} matches by prefix and takes {', '.join(extra)} too (seen on {node.name})"
-            yield SettingFault(
-                "env_invalid", "warning", text, f"Write NCCL_IB_HCA=={value}: the equals sign makes it exact."
-            )
-            return
 
 
 def _interfaces(job: Job, ranks: Sequence[Rank], name: str, value: str) -> Iterator[Finding]:
@@ -175,15 +160,6 @@ def mismatches(job: Job) -> Iterator[Finding]:
     for name in ("torch", "nccl", "cuda"):
         versions = {version: ranks for (own, version), ranks in job.once(_by_version).items() if own == name}
         yield from _odd_ones(f"version of {name}", versions)
-
-
-def _by_version(job: Job) -> Mapping[tuple[str, str], Sequence[Rank]]:
-    """Ranks by library and its version in their processes."""
-    found: dict[tuple[str, str], list[Rank]] = defaultdict(list)
-    for rank in sorted(job.ranks, key=lambda rank: rank.rank):
-        for version in rank.process.versions.items():
-            found[version].append(rank)
-    return found
 
 
 def _odd_ones(name: str, values: Mapping[str, Sequence[Rank]]) -> Iterator[Finding]:

@@ -227,7 +227,6 @@ ROWS: tuple[Kind, ...] = (
     Kind("env_mismatch", "none", 8, "ranks that must agree on a setting or a version do not"),
     Kind("env_invalid", "none", 8, "a setting has a value that is not accepted, or names nothing here", NO_START),
     Kind("env_unknown", "none", 8, "a setting that nobody reads, or that this release does not read"),
-    Kind("env_deprecated", "none", 8, "an old name of a setting"),
     Kind("env_debug_left_on", "none", 8, "a setting for finding faults slows the job"),
     Kind("env_log_file_clobbered", "none", 8, "ranks share one NCCL log file"),
     Kind("nccl_known_bad", "none", 8, "a release of NCCL with a fault that hangs or ends jobs"),
