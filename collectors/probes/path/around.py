@@ -1,4 +1,4 @@
-"""Name resolution and firewalls of every node, and iperf3 between two nodes that have it."""
+"""Tools and firewalls of every node, and iperf3 between two nodes that have it."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ async def ask(transport: Transport, python: str, entry: str, arguments: Mapping[
     return [one for one in found if one.name != "done"]
 
 
-async def look_around(places: Sequence[tuple[str, Transport, str]], names: Sequence[str]) -> Around:
-    """Ask (name, connection, interpreter) of every node about the names."""
+async def look_around(places: Sequence[tuple[str, Transport, str]]) -> Around:
+    """Ask (name, connection, interpreter) of every node."""
     found = Around()
 
     async def one(name: str, transport: Transport, python: str) -> None:
         try:
-            found.answers[name] = await ask(transport, python, AROUND, {"names": list(names)})
+            found.answers[name] = await ask(transport, python, AROUND, {})
         except TransportError as error:
             found.errors[name] = str(error)
 

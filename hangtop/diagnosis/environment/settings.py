@@ -1,6 +1,6 @@
 """What is known of single settings of NCCL and PyTorch, as rows: a name or value, what is wrong with it, what to do.
 
-Sources: NCCL's manual (env.html, 2.30), its source at the release tags from 2.18 to 2.32, and the headers of torch 2.13.
+Sources: the manual of NCCL (env.html, 2.30), its source at the tags from 2.18 to 2.32, and the headers of torch 2.13.
 """
 
 from __future__ import annotations

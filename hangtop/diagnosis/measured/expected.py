@@ -1,7 +1,8 @@
 """What the nodes' hardware should give a collective, and whether what was measured is clearly under it.
 
-Bus bandwidths of a large all_reduce, as nccl-tests define it, in GB/s (1e9 bytes). Figures are what others published,
-not what data sheets promise; each names where it was read. They are for buffers of :data:`LARGE` bytes and more.
+Bus bandwidths of a large all_reduce over NCCL, as nccl-tests define it, in GB/s (1e9 bytes). Figures are what others
+published, not what data sheets promise; each names where it was read. They are for buffers of :data:`LARGE` bytes and
+more.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from collectors.samples.fabric import PortFacts
 from collectors.samples.probes import ProbeFigure, ProbeReport
-from hangtop.diagnosis.addresses import chosen_interface
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job, Node
 
@@ -20,13 +21,8 @@ LARGE = 256 << 20
 CLEARLY_UNDER = 0.6
 """Ours: of the expected. Published figures of one kind of machine differ by a tenth, those of tuned and untuned ones by
 a third (230 to 160 GB/s of A100 and A800, nccl issue 412)."""
-CLEARLY_UNDER_TCP = 0.3
-"""Ours, for gloo and NCCL's sockets: the probe runs at the lowest priority beside whatever the nodes do."""
 NVLINK: tuple[tuple[str, str, int, float, str], ...] = (
-    (r"\bV100-SXM", "V100 over NVLink 2", 8, 120.0, "6 links of 25 GB/s, of which a ring gets 0.8; none published"),
-    (r"\bA800-SXM", "A800 over NVLink 3", 8, 160.0, "NVIDIA/nccl issue 412"),
     (r"\bA100-SXM", "A100 over NVLink 3", 8, 228.0, "Azure's node health checks, ND A100 v4"),
-    (r"\bH800\b(?!.*(?:PCIe|NVL))", "H800 over NVLink 4", 8, 200.0, "NVIDIA/nccl issue 1374 (215 with NVLS)"),
     (r"\bH100\b(?!.*(?:PCIe|NVL))", "H100 over NVLink 4", 8, 460.0, "Azure's node health checks, ND H100 v5"),
     (r"\bG?H200\b(?!.*(?:PCIe|NVL))", "H200 over NVLink 4", 8, 432.0, "Azure's node health checks, ND H200 v5"),
     (r"\bGB200\b", "GB200 over NVLink 5", 4, 432.0, "Azure's node health checks, ND GB200 v6"),
@@ -43,10 +39,6 @@ INFINIBAND: dict[float, tuple[str, float, str]] = {
 ROCE_SHARE = 0.85
 """Of the line rate, for RoCE from 25 to 400 Gb/s: a little over 0.75 of 8 × 100 Gb/s was seen (NVIDIA/nccl issue 495);
 Ethernet's and RoCE v2's headers leave 0.97 at an MTU of 4096."""
-SOCKET_SHARE, SOCKET_CEILING = 0.8, 5.0
-"""Ours, over NCCL's sockets: of the line rate; GB/s that a few threads that copy through the kernel reach."""
-GLOO_SHARE, GLOO_CEILING = 0.8, 0.8
-"""Ours: of the line rate; GB/s: gloo copies and adds with one thread a rank, and one core reaches about that."""
 WORTH_USING = 25.0
 """Gb/s: slower ports are for management."""
 
@@ -59,50 +51,44 @@ class Expected(NamedTuple):
     of: str
     """Hardware that sets it."""
     source: str
-    least_size: int = LARGE
-    """Bytes from which on a figure may be compared with it."""
-    share: float = CLEARLY_UNDER
-    """Of it, under which a figure is clearly too low."""
+
+    @property
+    def least(self) -> float:
+        """Busbw under which a figure is clearly too low."""
+        return CLEARLY_UNDER * self.busbw
 
 
 def expected(job: Job, report: ProbeReport) -> Expected | None:
     """What the nodes that took part should give together; None where no table says anything of their hardware.
 
-    The slowest of them decides. Virtual interfaces and loopback have no speed of their own: what the kernel says of a
-    veth is made up.
+    The slowest of them decides.
     """
     names = sorted({rank.node for rank in report.ranks if rank.rank >= 0})
     nodes = [job.nodes[name] for name in names if name in job.nodes]
-    if not nodes or len(nodes) < len(names):
+    if not nodes or len(nodes) < len(names) or report.backend != "nccl":
         return None
-    if report.backend != "nccl":
-        return _least([_over_gloo(job, node) for node in nodes]) if len(nodes) > 1 else None
     inside = _least([_over_nvlink(node, report) for node in nodes])
     if len(nodes) == 1:
         return inside
-    between = _least([_between(job, node, report) for node in nodes])
+    between = _least([_between(node, report) for node in nodes])
     if report.world_size == len(nodes):
         return between  # one GPU a node: nothing goes over NVLink
     return _least([between, inside])
 
 
-def best(report: ProbeReport, found: Expected | None) -> ProbeFigure | None:
+def best(report: ProbeReport) -> ProbeFigure | None:
     """The all_reduce figure that may be compared with what is expected; None when none is large enough."""
-    comparable = [f for f in report.figures if f.op == "all_reduce" and found and f.size >= found.least_size]
+    comparable = [figure for figure in report.figures if figure.op == "all_reduce" and figure.size >= LARGE]
     return max(comparable, key=lambda figure: figure.busbw, default=None)
 
 
 def bandwidth_low(job: Job, report: ProbeReport) -> Iterator[Finding]:
-    """bandwidth_low: the best all_reduce is clearly under what the hardware should give.
-
-    Needs the nodes' GPUs and ports (nccl) or the speed of a physical interface (gloo), and a figure of a large buffer.
-    """
-    found = expected(job, report)
-    figure = best(report, found)
-    if found is None or figure is None or figure.busbw >= found.share * found.busbw:
+    """bandwidth_low: the best all_reduce of a large buffer is clearly under what GPUs and ports should give."""
+    found, figure = expected(job, report), best(report)
+    if found is None or figure is None or figure.busbw >= found.least:
         return
     yield Finding(
-        "bandwidth_low", "warning", 0.75 if report.backend == "nccl" else 0.6,
+        "bandwidth_low", "warning", 0.75,
         f"all_reduce reaches {figure.busbw:.3g} GB/s (busbw), {figure.busbw / found.busbw:.0%} of the "
         f"{found.busbw:.3g} that {found.of} should give",
         nodes=tuple(sorted({rank.node for rank in report.ranks if rank.rank >= 0})),
@@ -117,20 +103,18 @@ def bandwidth_low(job: Job, report: ProbeReport) -> Iterator[Finding]:
 
 
 def socket_fallback(job: Job, report: ProbeReport) -> Iterator[Finding]:
-    """network_socket_fallback: the probe's own NCCL log says Socket on nodes with active InfiniBand or RoCE ports.
-
-    Needs the log of an nccl probe and the nodes' ports.
-    """
+    """network_socket_fallback: the probe's own NCCL log says Socket on nodes with active InfiniBand or RoCE ports."""
     cards = {
         name: found for name, said in sorted(report.network.items())
-        if _is_socket(said.get("network", "")) and name in job.nodes and (found := _active_cards(job.nodes[name]))
+        if said.get("network", "").lower().startswith("socket") and name in job.nodes
+        and (found := _active_cards(job.nodes[name]))
     }  # fmt: skip
     if cards:
         yield Finding(
             "network_socket_fallback", "warning", 0.9,
             f"Socket, not IB: NCCL goes over plain sockets on {', '.join(cards)}, which have active ports",
             nodes=tuple(cards),
-            ports=tuple(f"{name}:{device}/{port}" for name, found in cards.items() for device, port, _, _ in found),
+            ports=tuple(f"{name}:{card.device}/{card.port}" for name, found in cards.items() for card in found),
             evidence=tuple(
                 Evidence(f"NCCL log of the probe on {name}", report.at, f"network {report.network[name]['network']}")
                 for name in cards
@@ -140,40 +124,10 @@ def socket_fallback(job: Job, report: ProbeReport) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _is_socket(network: str) -> bool:
-    return network.lower().startswith("socket")
-
-
 def _least(found: list[Expected | None]) -> Expected | None:
     """The smallest; None when one of them is unknown."""
     known = [each for each in found if each is not None]
     return min(known, key=lambda each: each.busbw) if known and len(known) == len(found) else None
-
-
-def _over_gloo(job: Job, node: Node) -> Expected | None:
-    gbits = _line_rate(job, node)
-    if gbits is None:
-        return None
-    line, text = GLOO_SHARE * gbits / 8, f"an interface of {gbits:g} Gb/s"
-    if line > GLOO_CEILING:
-        return Expected(GLOO_CEILING, f"gloo, on {text},", "gloo's own ceiling", 1 << 20, CLEARLY_UNDER_TCP)
-    return Expected(line, text, "its speed in /sys/class/net", 1 << 20, CLEARLY_UNDER_TCP)
-
-
-def _over_sockets(job: Job, node: Node) -> Expected | None:
-    gbits = _line_rate(job, node)
-    if gbits is None:
-        return None
-    busbw = min(SOCKET_SHARE * gbits / 8, SOCKET_CEILING)
-    return Expected(busbw, f"NCCL's sockets on {gbits:g} Gb/s", "line rate less headers", 1 << 26, CLEARLY_UNDER_TCP)
-
-
-def _line_rate(job: Job, node: Node) -> float | None:
-    """Gb/s of the interface that the probe uses; None for virtual ones, whose speed is made up."""
-    name = chosen_interface(job, node)
-    speeds = (one.speed for one in node.network.interfaces if one.name == name and one.kind in ("physical", "ipoib"))
-    speed = next(speeds, None)
-    return None if speed is None else speed / 1000
 
 
 def _over_nvlink(node: Node, report: ProbeReport) -> Expected | None:
@@ -188,27 +142,22 @@ def _over_nvlink(node: Node, report: ProbeReport) -> Expected | None:
     return next((Expected(busbw, f"{ranks} × {title}", source) for _, title, _, busbw, source in rows), None)
 
 
-def _between(job: Job, node: Node, report: ProbeReport) -> Expected | None:
+def _between(node: Node, report: ProbeReport) -> Expected | None:
     """By the ports that NCCL said it uses, else by the fastest ones, one a GPU at most."""
-    said, cards = report.network.get(node.name, {}), _active_cards(node)
-    if _is_socket(said.get("network", "")) and not cards:
-        return _over_sockets(job, node)
-    used = {device.partition("/")[0] for device in said.get("devices", "").split()}
-    cards = [card for card in cards if not used or f"{card[0]}:{card[1]}" in used]
+    used = {device.partition("/")[0] for device in report.network.get(node.name, {}).get("devices", "").split()}
+    cards = [card for card in _active_cards(node) if not used or f"{card.device}:{card.port}" in used]
     if not cards:
         return None
-    top = max(rate for _, _, rate, _ in cards)
-    fastest = [card for card in cards if card[2] == top][: max(1, len(node.gpus))]
-    layer = fastest[0][3]
+    top = max(card.rate or 0.0 for card in cards)
+    fastest = [card for card in cards if card.rate == top][: max(1, len(node.gpus))]
+    layer = fastest[0].link_layer
     roce = (f"{layer} of {top:g} Gb/s", ROCE_SHARE * top / 8, "line rate less headers; NVIDIA/nccl issue 495")
     title, each, source = INFINIBAND.get(top, roce) if layer == "InfiniBand" else roce
     return Expected(len(fastest) * each, f"{len(fastest)} × {title}", source)
 
 
-def _active_cards(node: Node) -> list[tuple[str, int, float, str]]:
-    """Active ports that are worth using: device, port, Gb/s, link layer."""
+def _active_cards(node: Node) -> list[PortFacts]:
+    """Active ports that are worth using."""
     return [
-        (port.facts.device, port.facts.port, port.facts.rate, port.facts.link_layer)
-        for port in node.ports
-        if port.facts.state == "ACTIVE" and port.facts.rate is not None and port.facts.rate >= WORTH_USING
+        port.facts for port in node.ports if port.facts.state == "ACTIVE" and (port.facts.rate or 0.0) >= WORTH_USING
     ]

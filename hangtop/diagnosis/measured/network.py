@@ -1,13 +1,12 @@
-"""What the path and InfiniBand probes prove beside their pairs: ports, bandwidths, MTUs and names of nodes."""
+"""What the path and InfiniBand probes prove beside their pairs: ports, bandwidths and MTUs."""
 
 from __future__ import annotations
 
-import ipaddress
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from collectors.samples.asked import Observation, PathFigure
+from collectors.samples.asked import PathFigure
 from collectors.samples.probes import ProbeReport
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.measured import probes
@@ -29,15 +28,11 @@ def path_report(figures: Sequence[PathFigure], absent: Mapping[str, str], at: fl
     """The path probe's figures as pairs."""
     directions = [
         MeasuredDirection(
-            a=one.a,
-            b=one.b,
-            gigabytes=None if one.throughput is None else one.throughput / 1e9,
-            error=one.error,
-            round_trip=one.round_trip,
-            retransmitted=one.retransmitted,
+            one.a, one.b, None if one.throughput is None else one.throughput / 1e9, one.error, one.round_trip,
+            one.retransmitted,
         )
         for one in figures
-    ]
+    ]  # fmt: skip
     return probes.paired_report("path", directions, (), absent, at, took)
 
 
@@ -106,32 +101,18 @@ class PortSeen:
     """Gb/s, from sysfs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Carried:
-    """What one direction between two nodes carried."""
-
-    a: str
-    b: str
-    ports: tuple[str, str]
-    gbits: float | None
-    error: str
-
-
 def infiniband_report(
-    ports: Sequence[PortSeen], carried: Sequence[Carried], absent: Mapping[str, str], at: float, took: float
+    ports: Sequence[PortSeen], carried: Sequence[MeasuredDirection], absent: Mapping[str, str], at: float, took: float
 ) -> ProbeReport:
     """The figures as pairs. ``absent`` nodes did not answer; one without tools or adapters is merely not measured."""
-    directions = [
-        MeasuredDirection(one.a, one.b, None if one.gbits is None else one.gbits / 8, one.error) for one in carried
-    ]
-    report = probes.paired_report("infiniband", directions, {port.node for port in ports}, absent, at, took)
+    report = probes.paired_report("infiniband", carried, {port.node for port in ports}, absent, at, took)
     if report.pairs or report.why:
         return report
     return report._replace(outcome="failed", why="nothing could be measured")
 
 
 def infiniband_findings(
-    ports: Sequence[PortSeen], carried: Sequence[Carried], report: ProbeReport
+    ports: Sequence[PortSeen], carried: Sequence[MeasuredDirection], report: ProbeReport
 ) -> tuple[Finding, ...]:
     """Everything that is wrong, what explains the rest first."""
     paired = probes.findings(report)
@@ -164,16 +145,17 @@ def _down(ports: Sequence[PortSeen], at: float) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _low(ports: Sequence[PortSeen], carried: Sequence[Carried], blamed: set[str], at: float) -> Iterator[Finding]:
+def _low(
+    ports: Sequence[PortSeen], carried: Sequence[MeasuredDirection], blamed: set[str], at: float
+) -> Iterator[Finding]:
     """bandwidth_low: directions far under the rate of their narrower port, where no node or link explains it."""
     rates = {(port.node, port.name): port.rate for port in ports}
-    low: list[tuple[float, float, Carried]] = []
+    low: list[tuple[float, float, MeasuredDirection]] = []
     for one in carried:
         known = [rate for end in zip((one.a, one.b), one.ports, strict=True) if (rate := rates.get(end))]
-        if len(known) < 2 or one.gbits is None or blamed & {one.a, one.b}:
-            continue
-        if one.gbits < GOOD_SHARE * min(known):
-            low.append((one.gbits, min(known), one))
+        gbits = (one.gigabytes or 0.0) * 8
+        if len(known) == 2 and one.gigabytes is not None and not blamed & {one.a, one.b}:
+            low += [(gbits, min(known), one)] if gbits < GOOD_SHARE * min(known) else []
     if not low:
         return
     involved = Counter(name for _, _, one in low for name in (one.a, one.b))
@@ -189,83 +171,3 @@ def _low(ports: Sequence[PortSeen], carried: Sequence[Carried], blamed: set[str]
         advice="Look at the PCIe link of the adapter (width and speed), at the NUMA node that the test ran on, and at "
         "what else uses the fabric.",
     )  # fmt: skip
-
-
-# --- names -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class ResolvedNames:
-    """What every node takes every name for: the answers of the path probe, by node."""
-
-    answers: Mapping[str, Sequence[Observation]]
-    held: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Node → all addresses of its interfaces."""
-    master: str = ""
-    """MASTER_ADDR, where it is a name."""
-    at: float = 0.0
-
-    def rows(self) -> Iterator[tuple[str, Observation]]:
-        """(node, what it takes a name for), node by node."""
-        for node, answers in sorted(self.answers.items()):
-            yield from ((node, one) for one in answers if one.name == "resolve")
-
-    def owner(self, name: str) -> str:
-        """Node whose own host name this is; empty where it is nobody's."""
-        owners = (
-            node for node, answers in self.answers.items()
-            if any((one.name, one.subject) == ("own_name", name) for one in answers)
-        )  # fmt: skip
-        return next(owners, "")
-
-    def addresses(self, node: str, name: str) -> frozenset[str]:
-        """Addresses that a node resolves a name to."""
-        values = (one.value for of, one in self.rows() if (of, one.subject) == (node, name))
-        value = next(values, None)
-        return frozenset(map(str, value)) if isinstance(value, list) else frozenset()
-
-
-def path_outcome(report: ProbeReport, found: Iterable[Finding]) -> str:
-    """The path probe's word: a name is a failure only where the ranks' meeting depends on it."""
-    found = list(found)
-    if any(finding.kind == "name_mismatch" and finding.severity == "critical" for finding in found):
-        return "failed"
-    return probes.outcome(report, [finding for finding in found if finding.kind != "name_mismatch"])
-
-
-def name_mismatch(seen: ResolvedNames) -> Iterator[Finding]:
-    """name_mismatch: a name that a node takes for itself, or for an address that its owner does not have.
-
-    Host names need not resolve; the one at which the ranks meet must everywhere.
-    """
-    for name in sorted({one.subject for _, one in seen.rows()}):
-        owner, is_master = seen.owner(name), name == seen.master
-        held = {address for address in seen.held.get(owner, ()) if not _is_loopback(address)}
-        wrong: dict[str, str] = {}
-        for node in sorted(seen.answers):
-            found = seen.addresses(node, name)
-            if not found and is_master and node != owner:
-                wrong[node] = "does not resolve it"
-            elif found and all(map(_is_loopback, found)) and len(seen.answers) > 1:
-                own = "itself resolves it to loopback alone: gloo without GLOO_SOCKET_IFNAME listens there"
-                wrong[node] = own if node == owner else f"takes it for itself ({listed(sorted(found))})"
-            elif found and held and not found & held:
-                wrong[node] = f"resolves it to {listed(sorted(found))}, not {listed(sorted(held))}"
-        if not wrong:
-            continue
-        yield Finding(
-            "name_mismatch", "critical" if is_master and set(wrong) - {owner} else "warning", 0.9,
-            f"nodes disagree about {name}{' (MASTER_ADDR)' if is_master else ''}: "
-            f"{listed([f'{node} {text}' for node, text in wrong.items()])}",
-            nodes=tuple(wrong),
-            evidence=tuple(Evidence(f"name service of {node}", seen.at, text) for node, text in wrong.items())[:6],
-            advice=f"Make all nodes mean the same by {name}: one line in /etc/hosts everywhere, or DNS; or give "
-            "addresses to MASTER_ADDR and the rendezvous.",
-        )  # fmt: skip
-
-
-def _is_loopback(address: str) -> bool:
-    try:
-        return ipaddress.ip_address(address.partition("%")[0]).is_loopback
-    except ValueError:
-        return False

@@ -246,7 +246,6 @@ ROWS: tuple[Kind, ...] = (
     Kind("node_limited", "none", 8, "a node shows only a part"),
     Kind("node_twice", "none", 8, "two names lead to one machine"),
     Kind("probe_absent", "none", 8, "a node took no part in a probe"),
-    Kind("name_mismatch", "none", 8, "a name leads elsewhere on another node"),
 )  # fmt: skip
 
 KINDS: Mapping[str, Kind] = {row.name: row for row in ROWS}

@@ -157,14 +157,14 @@ def _lines(report: ProbeReport, should: expected.Expected | None) -> Iterator[Li
         wrong = f"  wrong on rank {', '.join(map(str, figure.wrong_ranks))}" if figure.wrong_ranks else ""
         yield [*_figure(figure), (wrong or "  right", "bad" if wrong else "good")]
     if should is not None:
-        best = expected.best(report, should)
+        best = expected.best(report)
         share, shade = "no figure is large enough to compare", "dim"
         if best is not None:
             share = f"measured {best.busbw:.3g}, {best.busbw / should.busbw:.0%}"
-            shade = "bad" if best.busbw < should.share * should.busbw else "good"
+            shade = "bad" if best.busbw < should.least else "good"
         yield [(f"{should.of} should give {should.busbw:.3g} GB/s ({should.source}): ", "dim"), (share, shade)]  # type: ignore[list-item]
     elif report.figures:
-        yield [("what the hardware should give is not known: no NVLink, HCA or physical interface that says", "dim")]
+        yield [("what the hardware should give is not known: no NVLink or HCA that says", "dim")]
     yield from _network(report)
     yield from (line for test in report.tested for line in _tested(test))
     if together := nccl_tests.across(report.tested):
@@ -218,7 +218,7 @@ def _pair_lines(report: ProbeReport, job: Job) -> Iterator[Line]:
 
 def _figures(report: ProbeReport, should: expected.Expected | None) -> Mapping[str, Any]:
     wrong = {rank for figure in report.figures for rank in figure.wrong_ranks}
-    best = expected.best(report, should)
+    best = expected.best(report)
     return {
         "backend": report.backend,
         "world_size": report.world_size,

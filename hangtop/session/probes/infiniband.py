@@ -11,7 +11,7 @@ from collectors.probes.infiniband.survey import Direction, SurveyedNode, describ
 from hangtop.diagnosis.finding import Unknown
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.measured import probes
-from hangtop.diagnosis.measured.network import Carried, PortSeen, infiniband_findings, infiniband_report
+from hangtop.diagnosis.measured.network import PortSeen, infiniband_findings, infiniband_report
 from hangtop.diagnosis.phrasing import count, listed
 from hangtop.session.probes import (
     LOADS,
@@ -55,7 +55,10 @@ def result(
 ) -> ProbeResult:  # fmt: skip
     """What was seen and measured, and what that proves."""
     ports = seen_ports(job, looked)
-    carried = [Carried(one.a, one.b, one.ports, one.gbits, one.error) for one in directions]
+    carried = [
+        probes.MeasuredDirection(one.a, one.b, None if one.gbits is None else one.gbits / 8, one.error, ports=one.ports)
+        for one in directions
+    ]
     report = infiniband_report(ports, carried, absent, at, took)
     found = infiniband_findings(ports, carried, report)
     left = sorted(set(looked) - {name for one in directions for name in (one.a, one.b)})

@@ -1,9 +1,8 @@
-"""The path probe of a session: connect, MTU, loss and throughput of every direction, and the nodes' names."""
+"""The path probe of a session: connect, MTU, loss and throughput of every direction."""
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -13,11 +12,10 @@ from collectors.probes.path.survey import PathNode, describe, survey
 from collectors.samples.asked import PathFigure
 from collectors.samples.probes import ProbeReport
 from hangtop.diagnosis.addresses import chosen_interface
-from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.firewall import with_firewall
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.measured.network import ResolvedNames, name_mismatch, path_findings, path_outcome, path_report
-from hangtop.diagnosis.measured.probes import LOST_SHARE
+from hangtop.diagnosis.measured.network import path_findings, path_report
+from hangtop.diagnosis.measured.probes import LOST_SHARE, outcome
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import count
 from hangtop.diagnosis.rack_topology import arrangement
@@ -37,8 +35,8 @@ def path_probe(session: ProbeSession, *, seconds: float = 0.5, iperf: bool = Tru
     async def run(say: Say) -> ProbeResult:
         at, began = time.time(), time.monotonic()
         try:
-            say("names and tools")
-            around = await look_around([(node.name, node.transport, node.python) for node in nodes], names_of(job))
+            say("tools and firewalls")
+            around = await look_around([(node.name, node.transport, node.python) for node in nodes])
             with_iperf = {node.name for node in nodes if iperf and around.has_iperf(node.name)}
             figures, failed = await survey(nodes, seconds=seconds, progress=say, iperf=with_iperf)
         except asyncio.CancelledError:
@@ -56,62 +54,18 @@ def result(
     job: Job, nodes: Sequence[PathNode], figures: Sequence[PathFigure], report: ProbeReport, around: Around
 ) -> ProbeResult:
     """What the figures and the nodes' answers mean."""
-    seen = ResolvedNames(around.answers, _held(job, nodes), master_name(job), report.at)
-    blocked = (with_firewall(finding, around.answers, report.at) for finding in path_findings(figures, report))
-    found = (*blocked, *name_mismatch(seen))
-    outcome = path_outcome(report, found)
+    found = tuple(with_firewall(finding, around.answers, report.at) for finding in path_findings(figures, report))
     chosen = {node.name: (chosen_interface(job, job.nodes[node.name]) or "", node.address) for node in nodes}
     return ProbeResult(
-        f"{TITLE}, {count(report.world_size, 'node')}, {report.took:.1f} s", outcome, _summary(report, outcome, found),
+        f"{TITLE}, {count(report.world_size, 'node')}, {report.took:.1f} s", outcome(report, found),
+        found[0].summary if found else report.why or f"{count(len(report.pairs), 'pair')}, all well",
         (*_figure_lines(figures), *_square_lines(job, report), *_interface_lines(chosen)),
         {
             "backend": "path", "world_size": report.world_size, "paths": list(map(_row, figures)),
             "interfaces": {name: interface for name, (interface, _) in chosen.items()},
-            "names": [
-                {"node": node, "name": one.subject, "addresses": one.value or [], "error": one.error}
-                for node, one in seen.rows()
-            ],
         },
         found,
     )  # fmt: skip
-
-
-def _summary(report: ProbeReport, outcome: str, found: Sequence[Finding]) -> str:
-    well = report.why or f"{count(len(report.pairs), 'pair')}, all well"
-    if not found:
-        return well
-    return f"{well}; {found[0].summary}" if outcome == "ok" else found[0].summary
-
-
-def names_of(job: Job) -> list[str]:
-    """Names that the job's nodes are known by to each other: their own host names, and MASTER_ADDR."""
-    own = {node.hello.hostname for node in job.nodes.values() if node.hello is not None and node.hello.hostname}
-    return sorted(own | ({master} if (master := master_name(job)) else set()))
-
-
-def master_name(job: Job) -> str:
-    """MASTER_ADDR of the living ranks, where it is a name."""
-    addresses = (rank.process.master_addr for rank in job.ranks if rank.gone_at is None)
-    return next((address for address in addresses if address and not _is_address(address)), "")
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _held(job: Job, nodes: Sequence[PathNode]) -> Mapping[str, frozenset[str]]:
-    return {
-        node.name: frozenset(
-            address.partition("/")[0]
-            for interface in job.nodes[node.name].network.interfaces
-            for address in interface.addresses
-        )
-        for node in nodes
-    }
 
 
 # --- figures -----------------------------------------------------------------------------------------------------

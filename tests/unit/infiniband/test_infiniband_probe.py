@@ -12,9 +12,10 @@ import pytest
 from collectors.fleet.local import Local
 from collectors.probes.infiniband.survey import SurveyedNode, describe, look, pairs, survey
 from collectors.probes.path.survey import PathNode
-from hangtop.diagnosis.measured.network import Carried, PortSeen
+from hangtop.diagnosis.measured.network import PortSeen
 from hangtop.diagnosis.measured.network import infiniband_findings as findings
 from hangtop.diagnosis.measured.network import infiniband_report as report
+from hangtop.diagnosis.measured.probes import MeasuredDirection
 from tests.support.ib_tools import install
 
 NODES = [PathNode(name, Local(name), sys.executable, "127.0.0.1") for name in ("a", "b")]
@@ -82,10 +83,11 @@ async def test_a_node_without_tools_is_left_out_and_says_so(tmp_path: Path, monk
 
 NAMES = ("n1", "n2", "n3", "n4")
 PORTS = [PortSeen(name, "mlx5_0/1", "PORT_ACTIVE", 4096, 4096, 1, "InfiniBand", 400.0) for name in NAMES]
-GOOD = [Carried(a, b, ("mlx5_0/1", "mlx5_0/1"), 390.0, "") for a in NAMES for b in NAMES if a != b]
+PAIR = ("mlx5_0/1", "mlx5_0/1")
+GOOD = [MeasuredDirection(a, b, 48.7, "", ports=PAIR) for a in NAMES for b in NAMES if a != b]
 
 
-def told(ports: list[PortSeen], carried: list[Carried]) -> list[tuple[str, tuple[str, ...]]]:
+def told(ports: list[PortSeen], carried: list[MeasuredDirection]) -> list[tuple[str, tuple[str, ...]]]:
     return [(f.kind, f.nodes) for f in findings(ports, carried, report(ports, carried, {}, 0.0, 1.0))]
 
 
@@ -110,10 +112,11 @@ def test_an_mtu_that_differs_from_most() -> None:
 
 
 def test_a_slow_node_a_slow_link_and_one_that_gets_nothing_through() -> None:
-    def changed(gbits: float | None, error: str, *names: str) -> list[Carried]:
+    def changed(gbits: float | None, error: str, *names: str) -> list[MeasuredDirection]:
         return [
-            replace(one, gbits=gbits, error=error) if set(names) <= {one.a, one.b} else one for one in GOOD
-        ]  # fmt: skip
+            one._replace(gigabytes=gbits and gbits / 8, error=error) if set(names) <= {one.a, one.b} else one
+            for one in GOOD
+        ]
 
     assert told(PORTS, changed(60.0, "", "n4")) == [("slow_node", ("n4",))]
     assert told(PORTS, changed(60.0, "", "n1", "n2")) == [("slow_link", ("n1", "n2"))]
@@ -121,7 +124,7 @@ def test_a_slow_node_a_slow_link_and_one_that_gets_nothing_through() -> None:
 
 
 def test_all_are_under_what_their_ports_should_carry() -> None:
-    half = [replace(one, gbits=200.0) for one in GOOD]
+    half = [one._replace(gigabytes=25.0) for one in GOOD]
     assert told(PORTS, half) == [("bandwidth_low", NAMES)]
     assert told([replace(port, rate=None) for port in PORTS], half) == []
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from collectors.samples.fabric import Interface, PortFacts
+from collectors.samples.fabric import PortFacts
 from collectors.samples.gpus import GpuFacts, NvlinkCounters
 from collectors.samples.probes import ProbeFigure, ProbeRank, ProbeReport
-from hangtop.diagnosis.job import Gpu, Job, NetworkUse, Node, Port
+from hangtop.diagnosis.job import Gpu, Job, Node, Port
 from hangtop.diagnosis.measured.expected import Expected, bandwidth_low, expected, socket_fallback
 
 H100 = "NVIDIA H100 80GB HBM3"
@@ -29,10 +29,6 @@ def cards(rate: float, count: int = 8, layer: str = "InfiniBand", state: str = "
         Port(PortFacts(f"mlx5_{n}", 1, layer, state, "LinkUp", rate, f"{rate} Gb/sec", 1, 1, "", "28", ""))
         for n in range(count)
     )
-
-
-def interface(speed: int | None, kind: str = "physical") -> NetworkUse:
-    return NetworkUse((Interface("eth0", 1500, speed, True, ["10.0.0.1/24"], kind),))
 
 
 def job(**fields: object) -> Job:
@@ -61,8 +57,7 @@ def chosen(there: Job, measured: ProbeReport) -> Expected:
 
 @pytest.mark.parametrize(
     ("name", "least", "most"),
-    [("Tesla V100-SXM2-32GB", 100, 140), ("NVIDIA A100-SXM4-80GB", 220, 240), (H100, 450, 480),
-     ("NVIDIA H200", 430, 480), ("NVIDIA B200", 780, 850)],
+    [("NVIDIA A100-SXM4-80GB", 220, 240), (H100, 450, 480), ("NVIDIA H200", 430, 480), ("NVIDIA B200", 780, 850)],
 )  # fmt: skip
 def test_one_node_is_measured_by_its_nvlink(name: str, least: float, most: float) -> None:
     found = chosen(job(gpus=gpus(name)), report(1.0, nodes=1))
@@ -81,12 +76,6 @@ def test_several_nodes_are_measured_by_their_cards(rate: float, layer: str, each
     assert chosen(there, report(1.0, each=1)).busbw == pytest.approx(2 * each, rel=0.01)
     there = job(gpus=gpus("NVIDIA B200"), ports=cards(rate, 2, layer))
     assert chosen(there, report(1.0)).busbw == pytest.approx(2 * each, rel=0.01)
-
-
-@pytest.mark.parametrize(("speed", "busbw"), [(1000, 0.1), (100_000, 0.8)])
-def test_gloo_is_measured_by_its_interface_up_to_its_own_ceiling(speed: int, busbw: float) -> None:
-    found = chosen(job(network=interface(speed)), report(1.0, backend="gloo", each=1))
-    assert found.busbw == pytest.approx(busbw)
 
 
 def test_clearly_too_little_is_a_finding_with_figure_and_source() -> None:
