@@ -17,7 +17,6 @@ NUMBERED_BY = {
     "recorder": "the name of its flight recorder's pipe",
     "command": "its command line",
     "ray": "Ray Train's log",
-    "ras": "NCCL's RAS",
 }
 """Who tells the number of a process that does not say it at its start, by ``RankProcess.numbered_by``."""
 _WRITTEN = re.compile(r"([^\s,:]+):([0-9]+(?:\+[0-9]+)*)")

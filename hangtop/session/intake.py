@@ -13,7 +13,6 @@ from hangtop.diagnosis.job import Look
 from hangtop.session.entries import BadLine, Mark, Pause, StackLook
 from hangtop.session.motion import own_pauses
 from hangtop.session.motion.progress import Progress
-from hangtop.session.numbering import numbers_of
 from hangtop.session.options import SessionOptions
 from hangtop.session.recordings import Recordings
 from hangtop.session.state.changes import Change
@@ -127,7 +126,6 @@ class Intake:
             self.state.recorders[said.rank] = shared_dump(said)
         else:
             self.state.ras.append(Look(self.now(), said))
-            self._store.number(numbers_of(said, self.state), "ras")
         self.recordings.take("", [said])
 
     def mark(self, at: float, text: str) -> None:

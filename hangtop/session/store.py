@@ -22,7 +22,7 @@ from hangtop.diagnosis.job import LinkWord
 from hangtop.session.apply import gpus, messages, network, ranks, stream  # noqa: F401 - each registers its functions
 from hangtop.session.apply.dispatch import APPLIERS, TOGETHER, SampleContext
 from hangtop.session.state.changes import ChangeKind
-from hangtop.session.state.job_state import JobState, NodeState, RankState, surplus
+from hangtop.session.state.job_state import JobState, NodeState, surplus
 from hangtop.session.state.sharing import STANDING, shared
 
 WINDOW = 60
@@ -154,13 +154,6 @@ class Store:
         here.bad_lines += 1
         here.last_bad = f"{why}: {text[:200]}"
         here.version += 1
-
-    def number(self, told: Sequence[tuple[RankState, int]], by: str) -> None:
-        """Give ranks the numbers that a source tells of them."""
-        for rank, number in told:
-            here = SampleContext(self.state, self.node(rank.node), self.clock())
-            ranks.process(here, rank.process._replace(rank=number, numbered_by=by))
-            here.node.version += 1
 
     def node(self, name: str) -> NodeState:
         """State of a node, made when first named."""

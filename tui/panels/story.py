@@ -97,8 +97,8 @@ def stopped_since(model: ViewModel, rows: Iterable[RankRow]) -> float | None:
     found = [
         stopped
         for row in rows
-        if (lanes := history.ranks.find(row.node.name, row.rank.process.pid)) is not None
-        and (stopped := lanes.stopped(model.now)) is not None
+        if (lane := history.ranks.get((row.node.name, row.rank.process.pid))) is not None
+        and (stopped := lane.stopped(model.now)) is not None
     ]
     return min(found, default=None)
 

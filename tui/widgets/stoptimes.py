@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from textual.strip import Strip
 
-from hangtop.session.history.history import STILL, WOKE
-from hangtop.session.history.lanes import UNSEEN, Lanes
+from hangtop.session.history.lanes import MOVED, STILL, UNSEEN, Lane
 from tui.looks.format import SILENT, UNKNOWN, age, clock, number, percent
 from tui.looks.text import cells, fit
 from tui.looks.theme import Background, Colour
@@ -26,8 +25,7 @@ KEPT = 3000
 """Seconds for which what ranks did is kept (:class:`~hangtop.session.history.lanes.Lane`), less that minute."""
 NAME = 14
 """Cells of a node's name at the most."""
-_MOVES, _WAKES, _STILL, _UNSEEN = ("▇", Colour.GRAPH), ("▃", Colour.DIM), ("·", Colour.DIM), (" ", Colour.DIM)
-_SIGNS = [_STILL if value == STILL else _WAKES if value <= WOKE else _MOVES for value in range(UNSEEN)] + [_UNSEEN]
+_SIGNS = {MOVED: ("▇", Colour.GRAPH), STILL: ("·", Colour.DIM), UNSEEN: (" ", Colour.DIM)}
 """Of each value that a cell can hold."""
 
 
@@ -35,7 +33,7 @@ class StopRow(NamedTuple):
     """One rank."""
 
     row: RankRow
-    lanes: Lanes | None
+    lane: Lane | None
     stopped: float | None
     """Since when it stands still."""
     suspect: bool
@@ -60,9 +58,9 @@ class StopTimes(Lines, can_focus=False):
         rows = []
         for row in model.ranks:
             if row.rank.gone_at is None and not model.strange(row.node, row.rank.process.pid):
-                lanes = history.ranks.find(row.node.name, row.rank.process.pid)
-                stopped = None if lanes is None else lanes.stopped(model.now)
-                rows.append(StopRow(row, lanes, stopped, row.number in suspects))
+                lane = history.ranks.get((row.node.name, row.rank.process.pid))
+                stopped = None if lane is None else lane.stopped(model.now)
+                rows.append(StopRow(row, lane, stopped, row.number in suspects))
         rows.sort(key=lambda one: (not one.suspect, one.stopped is None, one.stopped or 0.0, one.row.number))
         self._rows, self._end = rows, _end_of([one.stopped for one in rows], model.now, history.began)
         self.resize_to(len(rows) + 2)
@@ -102,8 +100,8 @@ class StopTimes(Lines, can_focus=False):
         now = self._end is None and self.model.session.live and not self.model.timeline.told()[0]
         until = "now" if now else clock(self._until if self._end is not None else self.model.now, millis=False)
         when = f" {clock(self._until - MINUTE, millis=False)} to {until} ─"
-        seen = any(one.lanes for one in self._rows)  # of files nobody watched how ranks moved
-        signs = " ranks, first to stop above: ▇ moves, ▃ wakes, · still " if seen else " ranks "
+        seen = any(one.lane for one in self._rows)  # of files nobody watched how ranks moved
+        signs = " ranks, first to stop above: ▇ moves, · still " if seen else " ranks "
         titles = signs, " ranks, first to stop above ", " ranks "
         return ruled(next((title for title in titles if cells(title) + cells(when) <= width), ""), when, width)
 
@@ -115,7 +113,7 @@ class StopTimes(Lines, can_focus=False):
     def _line(self, one: StopRow) -> list[Piece]:
         model, row = self.model, one.row
         silent, who = model.stale(row.node), str(row.number) if row.number >= 0 else "?"
-        going = SILENT if silent else UNKNOWN if one.lanes is None else "moves"
+        going = SILENT if silent else UNKNOWN if one.lane is None else "moves"
         still = age(model.now - one.stopped) if one.stopped is not None else going
         cpu = None if silent else cpu_percent(row.rank, row.node, model.interval)
         pieces: list[Piece] = [
@@ -125,7 +123,7 @@ class StopTimes(Lines, can_focus=False):
                 Colour.BAD if one.suspect else Colour.STRONG,
             ),
             (fit(model.names.of(row.node.name), self._longest) + " ", Colour.INFO),
-            *self._cells(one.lanes),
+            *self._cells(one.lane),
             (fit(still, 7, "right") + " ", Colour.WARN if one.stopped is not None else Colour.DIM),
             (fit(percent(cpu), 5, "right"), Colour.TEXT),
         ]
@@ -134,10 +132,10 @@ class StopTimes(Lines, can_focus=False):
             pieces.append((fit(number(sample.power), 5, "right") + "W", Colour.TEXT))
         return pieces
 
-    def _cells(self, lanes: Lanes | None) -> list[Piece]:
-        if lanes is None:
+    def _cells(self, lane: Lane | None) -> list[Piece]:
+        if lane is None:
             return [(" " * self._shown, Colour.DIM)]
-        signs = (_SIGNS[value] for value in lanes.cells(self._until, MINUTE / self._shown, self._shown))
+        signs = (_SIGNS[value] for value in lane.cells(self._until, MINUTE / self._shown, self._shown))
         runs = groupby(signs, lambda sign: sign[1])
         return [("".join(glyph for glyph, _ in run), colour) for colour, run in runs]
 

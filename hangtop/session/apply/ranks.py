@@ -45,9 +45,6 @@ def process(here: SampleContext, sample: RankProcess) -> None:
         sample = sample._replace(rank=Unnumbered(here.node.name, sample.pid))
     known = here.node.ranks.get(sample.pid)
     if known is not None and known.gone_at is None and abs(known.process.started - sample.started) < 2.0:
-        if sample.rank < 0 <= known.process.rank:
-            # a source told it, which the node does not hear
-            sample = sample._replace(rank=known.process.rank, numbered_by=known.process.numbered_by)
         if known.process.rank != sample.rank:
             by = NUMBERED_BY.get(sample.numbered_by, "")
             here.note(f"{rank_text(known.process.rank)} is {rank_text(sample.rank)}{', by ' if by else ''}{by}")

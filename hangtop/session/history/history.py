@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from hangtop.diagnosis.finding import Outcome, Verdict
-from hangtop.session.history.lanes import FULL, JobLanes
+from hangtop.session.history.lanes import MOVED, STILL, Key, Lane
 from hangtop.session.history.series import Series
 from hangtop.session.motion.progress import Progress
 from hangtop.session.motion.tracks import MotionTrack
@@ -105,15 +105,15 @@ WORDS: tuple[Outcome, ...] = (
 )  # fmt: skip
 """Words of verdicts, the worst last: of a stretch of time the worst is shown."""
 FINE = 1024
-"""Ranks of a job of which each is remembered by the second."""
+"""Ranks of a job of which each is remembered by the second, …"""
+HOUR, COARSE = (1, 3600), (20, 180)
+"""… and in a larger one by 20 s: seconds of a cell, and cells."""
 EVERY = 10
 """Ticks in which each node of a larger job is looked at once."""
 FRESH = 1.2
 """Ticks of its node within which a rank has moved, to count as one that moves."""
 SILENT = 3.0
 """Ticks that a node may be silent; what it does then is not known."""
-MOVED, WOKE, STILL = FULL, FULL // 3, 0
-"""What a rank did in a cell: it moved; it merely woke; neither."""
 VERDICTS = 200
 """Verdicts that are kept: one of each change of what they say, and of each minute."""
 SLICE = 48
@@ -132,7 +132,7 @@ class History:
 
     def __init__(self) -> None:
         self.series: Mapping[str, Series] = {name: Series() for name in NAMES}
-        self.ranks = JobLanes()
+        self.ranks: dict[Key, Lane] = {}
         self.verdicts: list[PastVerdict] = []
         self.began: float | None = None
         """When the first figures were taken."""
@@ -173,22 +173,26 @@ class History:
             known = tracks.get(pid)
             if known is None or rank.gone_at is not None or now - known.seen_at > SILENT * between + 1.0:
                 continue
-            did = _did(known, known.seen_at - FRESH * between)
+            moves = bool(known.moves) and known.moved_at >= known.seen_at - FRESH * between
             seen += 1
-            moved += did == MOVED
-            lanes = self.ranks.made(node.name, pid, fine=fine)
-            if did == STILL and lanes.since is None and known.looks:
+            moved += moves
+            lane = self.ranks.setdefault((node.name, pid), Lane(*(HOUR if fine else COARSE)))
+            if not moves and lane.since is None and known.looks:
                 # what was taken for a sign of life may have been none: a wait that polls is known after some looks
-                lanes.lower(known.moved_at, STILL)
-            lanes.since = known.moved_at if did == STILL else None
-            lanes.put(known.seen_at, did, 3.0 * between if fine else EVERY + 3.0 * between)
+                lane.lower(known.moved_at)
+            lane.since = None if moves else known.moved_at
+            lane.put(known.seen_at, MOVED if moves else STILL, 3.0 * between if fine else EVERY + 3.0 * between)
         return moved, seen
 
     def _forget(self, state: JobState) -> None:
         """Drop ranks that the state has dropped: those that ended stay as long as they do there."""
         nodes = state.nodes
         if len(self.ranks) > sum(len(node.ranks) for node in nodes.values()):
-            self.ranks.keep({name: node.ranks for name, node in nodes.items()})
+            self.ranks = {
+                (name, pid): lane
+                for (name, pid), lane in self.ranks.items()
+                if name in nodes and pid in nodes[name].ranks
+            }
 
     def judged(self, at: float, verdict: Verdict) -> None:
         """Keep a verdict: each that says something else than the one before, and one a minute."""
@@ -210,9 +214,3 @@ class History:
 def says(verdict: Verdict) -> tuple[object, ...]:
     """What a verdict says, without the seconds in its texts."""
     return verdict.outcome, *((f.kind, f.ranks, f.nodes, f.gpus, f.ports) for f in verdict.findings)
-
-
-def _did(known: MotionTrack, since: float) -> int:
-    if known.moved_at >= since and known.moves:
-        return MOVED
-    return STILL

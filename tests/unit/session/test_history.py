@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hangtop.diagnosis.finding import Finding, Verdict
-from hangtop.session.history.history import MOVED, STILL, VERDICTS, History
-from hangtop.session.history.lanes import Lanes
+from hangtop.session.history.history import VERDICTS, History
+from hangtop.session.history.lanes import MOVED, STILL, Lane
 from hangtop.session.history.series import HOLD, Grain, Series, Span
 
 VALUES = st.lists(st.tuples(st.integers(0, 9), st.integers(-1000, 1000)), min_size=1, max_size=60)
@@ -67,16 +67,16 @@ def test_a_pause_of_looking_is_a_gap_and_a_late_look_is_none() -> None:
 
 
 def test_a_rank_that_stopped_is_known_to_have_at_any_later_time() -> None:
-    lanes = Lanes()
+    lane = Lane(1, 3600)
     for second in range(60):
-        lanes.put(1000.0 + second, MOVED if second < 30 else STILL, 3.0)
-    assert lanes.stopped(1050.0) == 1030.0
-    assert lanes.stopped(1020.0) is None
-    lanes.since = 1029.7
-    assert lanes.stopped(1050.0) == 1029.7
-    assert lanes.cells(1035.0, 1.0, 10) == [MOVED] * 5 + [STILL] * 5
-    lanes.lower(1024.0, STILL)
-    assert lanes.cells(1035.0, 1.0, 10) == [STILL] * 10
+        lane.put(1000.0 + second, MOVED if second < 30 else STILL, 3.0)
+    assert lane.stopped(1050.0) == 1030.0
+    assert lane.stopped(1020.0) is None
+    lane.since = 1029.7
+    assert lane.stopped(1050.0) == 1029.7
+    assert lane.cells(1035.0, 1.0, 10) == [MOVED] * 5 + [STILL] * 5
+    lane.lower(1024.0)
+    assert lane.cells(1035.0, 1.0, 10) == [STILL] * 10
 
 
 def verdict(kind: str) -> Verdict:

@@ -9,10 +9,7 @@ import socket
 
 import pytest
 
-from collectors.fleet.sink import LinkChange
-from collectors.samples.collectives import RasCommunicator, RasRank, RasReport
 from collectors.samples.ranks import RankProcess
-from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import JobMotion
 from hangtop.session import deciding
 from hangtop.session.motion.progress import Progress
@@ -107,83 +104,3 @@ async def test_another_node_is_asked_where_the_first_has_no_answer(monkeypatch: 
         assert [rank.node for rank in doors(session.living())] == ["node0", "node1"]
         assert await session.job_sources.ras() is not None
     assert session.job_sources.ras_fault == ""
-
-
-# --- numbers -----------------------------------------------------------------------------------------------------
-
-
-def communicator(*members: tuple[int, str, int]) -> RasCommunicator:
-    """Members are rank, host and pid."""
-    ranks = [RasRank(rank, host, pid, 0, "running", 0, {}) for rank, host, pid in members]
-    return RasCommunicator("0x1", len(ranks), ranks, "", "")
-
-
-def report(*communicators: RasCommunicator) -> RasReport:
-    return RasReport(1000.0, "node1", "2.30.7", list(communicators), [], True, 0.1)
-
-
-def without_numbers(*places: tuple[str, int]) -> Session:
-    session = Session(SessionOptions())
-    for node, pid in places:
-        session.link(LinkChange(node, "live", "", 1000.0))
-        session.samples(node, [hello(1000.0, hostname=node), process(-1, pid, started=50.0), tick(1000.0)], 1)
-    return session
-
-
-PLACES = ("node1", 11), ("node1", 12), ("node2", 11), ("node2", 12)
-WHOLE = communicator((0, "node1", 12), (1, "node1", 11), (2, "node2", 11), (3, "node2", 12))
-PAIR = communicator((0, "node1", 12), (1, "node2", 12))
-STRANGER = communicator(*((rank.rank, rank.host, rank.pid) for rank in WHOLE.ranks), (4, "node3", 9))
-
-
-def numbers(session: Session) -> dict[tuple[str, int], int]:
-    return {(rank.node, rank.process.pid): rank.process.rank for rank in session.living() if rank.process.rank >= 0}
-
-
-@pytest.mark.parametrize("said", [(WHOLE,), (PAIR, WHOLE)])
-def test_ras_tells_ranks_that_do_not_say_theirs(said: tuple[RasCommunicator, ...]) -> None:
-    session = without_numbers(*PLACES)
-    session.take_report(report(*said))
-    assert numbers(session) == {("node1", 12): 0, ("node1", 11): 1, ("node2", 11): 2, ("node2", 12): 3}
-    session.samples("node1", [process(-1, 11, started=50.0, cwd="/elsewhere")], 1)
-    assert numbers(session)["node1", 11] == 1, "what the node does not know it does not take back"
-
-
-@pytest.mark.parametrize("said", [(), (PAIR,), (PAIR, communicator((0, "node1", 11), (1, "node2", 11)))])
-def test_a_place_in_a_part_of_the_job_is_no_number(said: tuple[RasCommunicator, ...]) -> None:
-    session = without_numbers(*PLACES)
-    session.take_report(report(*said))
-    assert numbers(session) == {}
-
-
-def test_of_a_job_of_which_a_part_is_seen_its_places_are_numbers() -> None:
-    session = without_numbers(*PLACES[2:])
-    session.take_report(report(STRANGER))
-    assert numbers(session) == {("node2", 11): 2, ("node2", 12): 3}
-
-
-def in_containers(session: Session, *addresses: str) -> None:
-    """Looks at the processes, each of which has the pid 7 and an address of its own in its container."""
-    for (node, rank), address in zip(((rank.node, rank) for rank in session.living()), addresses, strict=True):
-        pid = rank.process.pid
-        session.samples(node, [rank.process._replace(own_pid=7, rank=-1)], 1)
-        looked = StackDump(pid, pid, 1000.0, "", "S", "", "", 0.0, "", [], addresses=[address] if address else [])
-        session.stacks(node, [looked])
-
-
-IN_PODS = communicator((0, "10.244.0.9", 7), (1, "10.244.0.8", 7), (2, "10.244.1.9", 7), (3, "10.244.1.8", 7))
-
-
-def test_in_containers_ranks_are_told_apart_by_the_addresses_that_they_have_there() -> None:
-    session = without_numbers(*PLACES)
-    in_containers(session, "10.244.0.8", "10.244.0.9", "10.244.1.8", "10.244.1.9")
-    session.take_report(report(IN_PODS))
-    assert numbers(session) == {("node1", 11): 1, ("node1", 12): 0, ("node2", 11): 3, ("node2", 12): 2}
-
-
-def test_in_containers_of_unknown_or_equal_addresses_nobody_is_numbered() -> None:
-    for addresses in (("10.244.0.8", "10.244.0.9", "10.244.1.8", ""), ("10.244.0.8",) * 4):
-        session = without_numbers(*PLACES)
-        in_containers(session, *addresses)
-        session.take_report(report(IN_PODS))
-        assert numbers(session) == {}
