@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import faulthandler
 import gc
 import os
 import signal
-import sys
 import tempfile
-import time
 from collections.abc import Generator
 
 import pytest
@@ -20,44 +17,13 @@ os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="hangtop-state-")
 settings.register_profile("hangtop", deadline=None, max_examples=40)
 settings.register_profile("hangtop-slow", deadline=None)
 
-TOO_LONG = 1500.0
-"""Seconds after which a test, all its tries and fixtures together, ends the run; a try has its own limit."""
-LOOSELY = 60.0
-"""Seconds by which that may come too early: setting the clock anew waits for a thread, for each of thousands."""
-
-STANDSTILL = 20.0
-"""Seconds before another try: a loaded machine that stands still does so for ten and more."""
-
-MOST_OF_TRY = 3000
-"""Characters of why it failed that are shown: its end."""
-
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell without job control starts what runs in its background so, and all that the tests start would inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-class Limit:
-    """Lets no test hang the run, where even its limit is of no avail: all threads are written down, and it ends."""
-
-    def __init__(self) -> None:
-        self._set_at = -LOOSELY
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_logstart(self) -> None:
-        """A test begins."""
-        now = time.monotonic()
-        if now - self._set_at >= LOOSELY:
-            self._set_at = now
-            faulthandler.dump_traceback_later(TOO_LONG, exit=True, file=sys.__stderr__ or sys.stderr)
-
-    def pytest_sessionfinish(self) -> None:
-        """The last one has ended."""
-        faulthandler.cancel_dump_traceback_later()
-
-
 def pytest_configure(config: pytest.Config) -> None:
     """Properties are tried on more examples by ``--slow``."""
-    config.pluginmanager.register(Limit())
     settings.load_profile("hangtop-slow" if config.getoption("--slow") else "hangtop")
 
 
@@ -78,9 +44,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     Keep tests with real nodes in one worker: they wait for clocks, and would disturb one another; and those with ranks
     that have no nodes in one.
-
-    They get two more tries, for a machine that stands still for ten seconds is no fault of the code. Each comes a
-    while after the last, or it falls into the same ten seconds. What is wrong fails every time, and tries are counted.
     """
     if not config.getoption("--slow"):
         slow = [item for item in items if item.get_closest_marker("slow") is not None]
@@ -90,7 +53,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         nodes = item.get_closest_marker("nodes") is not None
         if nodes or item.get_closest_marker("torch") is not None:
             item.add_marker(pytest.mark.xdist_group("nodes" if nodes else "ranks"))
-            item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=STANDSTILL))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -107,10 +69,3 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     finally:
         if was_on:
             gc.enable()
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say of each try that was followed by another why it failed: one that passes then shows nothing of it."""
-    for report in terminalreporter.getreports("rerun"):
-        terminalreporter.section(f"a try of {report.nodeid} failed")
-        terminalreporter.write_line(report.longreprtext[-MOST_OF_TRY:])

@@ -10,11 +10,18 @@ from collections.abc import Callable
 from tests.faults.fault import Family, Outcome, Play
 from tests.faults.running import OnScreen
 from tests.faults.scene import SETTLE, Scene
-from tests.faults.tools import SMI
 
 fault = Family("endings")
 
 End = Callable[[Scene, OnScreen], None]
+SMI = """\
+#!/bin/sh
+case "$*" in
+  *--help-query-gpu*) printf '"index"\\n"pci.bus_id"\\n"utilization.gpu"\\n"name"\\n';;
+  *-lms*) while :; do echo "0, 00000000:07:00.0, 40, H200"; sleep 1; done;;
+  *) echo "0, 00000000:07:00.0, 40, H200";;
+esac
+"""
 
 
 def _ended(end: End, *, cut: bool = False) -> Play:

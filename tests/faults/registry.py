@@ -7,10 +7,7 @@ from collections.abc import Mapping
 
 from tests.faults.fault import FAULTS, Fault
 
-FAMILIES = (
-    "network", "sshd", "shells", "pythons", "limits", "tools", "clocks", "logs", "stream", "endings", "screen",
-    "local", "soak", "strangers", "logins",
-)  # fmt: skip
+FAMILIES = ("network", "sshd", "shells", "limits", "stream", "endings", "screen")
 """Modules of this folder, in the order of the table."""
 
 

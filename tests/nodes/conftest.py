@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
-from tests.support.batches import Batches
 from tests.support.cluster import missing_rights
 from tests.support.faulty import Nurseries, nurseries
 
@@ -16,18 +14,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test on real nodes where none can be made."""
     if item.get_closest_marker("nodes") is not None and (reason := missing_rights()):
         pytest.skip(reason)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Forget the answer on which a test failed, so that its next try is one."""
-    report = yield
-    if report.failed:
-        funcargs: dict[str, Any] = getattr(item, "funcargs", {})
-        for value in funcargs.values():
-            if isinstance(value, Batches):
-                value.forget()
-    return report
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,10 @@
-"""The same faults, the same verdicts: by steps of a real Slurm, by kubectl, and of ranks in containers; and the screen.
+"""The same faults, the same verdicts: by SSH, a command, steps of a real Slurm and kubectl, and of ranks in containers.
 
-sshd is off on the nodes that are reached by Slurm or kubectl. A few cases of each way are quick enough for every change
-(``-k "test_slurm or test_kubectl"``: 45 s); all of them: ``pytest --slow tests/nodes/test_verdicts_by_way.py``.
+sshd is off on the nodes that are reached by Slurm or kubectl.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -14,19 +12,17 @@ import pytest
 from tests.support.api_server import ApiServer
 from tests.support.batches import Batches
 from tests.support.device_variants import ContainedJob, contained
+from tests.support.entered import by_nsenter
 from tests.support.faulty import FaultyJob, Nurseries, WayIn, by_ssh, nurseries
 from tests.support.hung_cases import CASES
 from tests.support.pods import SELECTOR, environment, kubectl_folder, pods_of
-from tests.support.reached import HANGTOP
 from tests.support.slurm_cluster import SlurmCluster, missing_slurm
-from tests.support.tmux import Tmux
 
 pytestmark = [pytest.mark.nodes, pytest.mark.torch, pytest.mark.slow]
 
 HEALTHY = "fast"
 SOON = ("reader", "stopped", "fewer_batches", "both_receive")
 """One of each family: a rank that blocks, one that is stopped, one that disagrees, and a deadlock."""
-REST = tuple(name for name in CASES if name not in SOON)
 
 
 @pytest.fixture(scope="module")
@@ -91,17 +87,17 @@ def answers(nursery: Nurseries, way: WayIn | None, names: tuple[str, ...]) -> Ba
 
 @pytest.fixture(scope="module")
 def of_slurm(shut: Nurseries, by_slurm: WayIn) -> Batches:
-    return answers(shut, by_slurm, (*SOON, HEALTHY, *REST))
+    return answers(shut, by_slurm, (*SOON, HEALTHY))
 
 
 @pytest.fixture(scope="module")
 def of_kubectl(shut: Nurseries, by_kubectl: WayIn) -> Batches:
-    return answers(shut, by_kubectl, (*SOON, HEALTHY, *REST))
+    return answers(shut, by_kubectl, (*SOON, HEALTHY))
 
 
 @pytest.fixture(scope="module")
 def of_containers(held: Nurseries) -> Batches:
-    return answers(held, None, (*SOON, HEALTHY, *REST))
+    return answers(held, None, (*SOON, HEALTHY))
 
 
 def check(found: Batches, name: str) -> None:
@@ -126,50 +122,16 @@ def test_kubectl(of_kubectl: Batches, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SOON[:2])
-@pytest.mark.parametrize("via", [[], ["--via", "ssh"]], ids=["own", "openssh"])
-def test_ssh(open_nodes: Nurseries, via: list[str], name: str) -> None:
-    way = by_ssh(open_nodes.cluster)
-    check(answers(open_nodes, WayIn([*way.words, *via]), (name,)), name)
+@pytest.mark.parametrize("via", ["own", "openssh", "command"])
+def test_ssh(open_nodes: Nurseries, via: str, name: str) -> None:
+    words = by_ssh(open_nodes.cluster).words
+    if via == "openssh":
+        words = [*words, "--via", "ssh"]
+    elif via == "command":
+        words = ["--via", by_nsenter(open_nodes.cluster), *open_nodes.cluster.names]
+    check(answers(open_nodes, WayIn(words), (name,)), name)
 
 
 @pytest.mark.parametrize("name", [*SOON, HEALTHY])
 def test_container(of_containers: Batches, name: str) -> None:
     check(of_containers, name)
-
-
-@pytest.mark.parametrize("name", REST)
-def test_rest_by_srun(of_slurm: Batches, name: str) -> None:
-    check(of_slurm, name)
-
-
-@pytest.mark.parametrize("name", REST)
-def test_rest_by_exec(of_kubectl: Batches, name: str) -> None:
-    check(of_kubectl, name)
-
-
-@pytest.mark.parametrize("name", REST)
-def test_rest_in_containers(of_containers: Batches, name: str) -> None:
-    check(of_containers, name)
-
-
-def test_slurm_carries_the_screen(shut: Nurseries, by_slurm: WayIn) -> None:
-    if Tmux.missing():
-        pytest.skip("tmux is not installed")
-    job = CASES["reader"].launch(shut, "on-the-screen")
-    state = {"XDG_STATE_HOME": str(shut.cluster.root / "state"), "PATH": os.environ["PATH"]}
-    words = [*HANGTOP, *by_slurm.words, "--job", f"HX_CASE={job.case}", "--patience", "4"]
-    try:
-        CASES["reader"].strike(job)
-        with Tmux(words, env={**by_slurm.env, **state}) as terminal:
-            terminal.wait_for(
-                "rank 2 on node2 holds up 3 others"
-            )  # what was there before, it may have shown for a moment
-            terminal.press("8")
-            assert "token_pages" in terminal.wait_for("token_pages")
-            terminal.press("6")
-            terminal.wait_for("node2")
-            terminal.press("q")
-            terminal.press("y")
-            terminal.wait_until_ended()
-    finally:
-        job.end()

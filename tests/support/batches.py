@@ -12,8 +12,7 @@ class Batches:
     """Answers about many jobs, a few side by side; a batch is run when the first of its answers is asked for.
 
     ``start`` starts a job, ``ready`` returns when its fault has struck (or brings it about). While hangtop watches the
-    jobs of one batch, those of the next one are started already. A test that failed on an answer has it forgotten
-    (:meth:`forget`), or its next try would read the same one again.
+    jobs of one batch, those of the next one are started already.
     """
 
     def __init__(
@@ -34,14 +33,8 @@ class Batches:
         self._at_once = at_once
         self._jobs: dict[str, FaultyJob] = {}
         self._answers: dict[str, Answer] = {}
-        self._asked_last = ""
-
-    def forget(self) -> None:
-        """Forget the answer that was asked for last: it is found anew, from a new job."""
-        self._answers.pop(self._asked_last, None)
 
     def __getitem__(self, name: str) -> Answer:
-        self._asked_last = name
         if name not in self._answers:
             self._run(self._names.index(name) // self._at_once * self._at_once)
         return self._answers[name]
