@@ -13,7 +13,6 @@ from collectors.formats.loose import Loose, document, integer, items, mapping, t
 from collectors.samples.collectives import RasCommunicator, RasRank, RasReport
 
 RANKS = ras_text.RANKS
-_OF_A_RANK = re.compile(r"^(?:\[rank\d{1,7}\]:|\[default\d{1,4}\]:|Traceback \()", re.MULTILINE)
 _MISSING_COMMA = re.compile(r'("nvml_dev": -?\d{1,9})(\s{1,200}"status")')
 
 
@@ -35,11 +34,6 @@ def looks_like(head: str) -> bool:
     return ("Communicators..." in head and "Job summary" in head) or (
         '"communicators_count"' in head and '"nccl_version"' in head
     )
-
-
-def others(text: str) -> int:
-    """How many lines there are in all where a rank speaks among them: then the report is a part of a log; else none."""
-    return text.count("\n") + 1 if _OF_A_RANK.search(text) else 0
 
 
 def _from_json(report: str, node: str, at: float) -> RasReport:

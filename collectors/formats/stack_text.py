@@ -1,4 +1,4 @@
-"""Stacks that somebody saved: of py-spy (text and JSON), gdb, eu-stack or pstack, and Python's faulthandler.
+"""Stacks that somebody saved: of py-spy, gdb, eu-stack or pstack, and Python's faulthandler.
 
 A text may hold the stacks of several processes, one after another, each below a line that names it::
 
@@ -12,11 +12,9 @@ A text may hold the stacks of several processes, one after another, each below a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from collectors.formats import BadFormat
-from collectors.formats.loose import Loose, document, integer, items, mapping, text
 from collectors.samples.stacks import Frame, StackDump, ThreadStack
 
 PROCESSES, THREADS, FRAMES = 4096, 20_000, 5000
@@ -65,8 +63,6 @@ _FRAMES = (
 )
 _FIRST_FRAME = re.compile(r"#0 ")
 _ERROR = re.compile(r"(?:Error: (?P<error>.*)|(?P<denied>Permission Denied: .*))$")
-_REMARK = re.compile(r"\s*$|[#$>(\[=-]|Python v|Reason: |0x[0-9a-f]+ in |warning: |Using host libthread_db|\s+\S")
-"""Lines beside the stacks that are nobody's: prompts, remarks, what the tool says of itself."""
 
 
 class SavedStack(NamedTuple):
@@ -78,9 +74,7 @@ class SavedStack(NamedTuple):
 
 def looks_like(head: str) -> bool:
     """Whether a text that begins so has stacks: a heading of a thread and a frame below it, or a frame 0 and a next."""
-    if '"thread_id"' in head and '"frames"' in head and '"owns_gil"' in head:
-        return True
-    if head.lstrip().startswith(("Fatal Python error", "Traceback (most recent call last)")):
+    if "Fatal Python error" in head:
         return False  # a crash: the log's rules say more of it
     above = ""
     for line in (row[:_LONGEST] for row in head.splitlines()):
@@ -92,18 +86,8 @@ def looks_like(head: str) -> bool:
     return False
 
 
-def others(head: str) -> int:
-    """How many lines of a text are neither stacks nor remarks: a log may stand around them."""
-    rows = (line[:_LONGEST] for line in head.splitlines())
-    known = (*_HEADINGS, *_THREAD_HEADINGS, *_FRAMES, _ERROR, _REMARK)
-    return sum(_match(known, line) is None for line in rows)
-
-
 def read(saved: str, *, at: float, pid: int = 0) -> list[SavedStack]:
     """The processes of a text. ``pid`` is for the first that names none. Raises :class:`BadFormat` when it has none."""
-    stripped = saved.lstrip()
-    if stripped[:2] in ("[{", "[\n", "[ ", "[]") or stripped[:1] == "{":
-        return _json(stripped, at, pid)
     reader = _StackReader(at, pid)
     for line in saved.splitlines():
         reader.line(line[:_LONGEST])
@@ -206,33 +190,6 @@ def _frame_of(told: dict[str, str | None]) -> Frame:
     line = told.get("line") or "0"
     number = int(line) if line.isdecimal() else 0
     return Frame((told["name"] or "")[:500], (told["file"] or "")[:1000], number, told.get("line") is None)
-
-
-def _json(saved: str, at: float, pid: int) -> list[SavedStack]:
-    threads = [mapping(each) for each in items(document(saved.encode("utf-8", "replace")), THREADS)]
-    if not any("frames" in thread for thread in threads):
-        raise BadFormat("no dump of py-spy: it has no threads")
-    by_pid: dict[int, list[ThreadStack]] = {}
-    for thread in threads:
-        by_pid.setdefault(integer(thread.get("pid")) or pid, []).append(_thread_of_json(thread))
-    return [SavedStack(None, _dump(number, at, stacks)) for number, stacks in by_pid.items()]
-
-
-def _thread_of_json(thread: Loose) -> ThreadStack:
-    return ThreadStack(
-        thread_id=integer(thread.get("thread_id")) or 0,
-        os_thread_id=integer(thread.get("os_thread_id")),
-        name=text(thread.get("thread_name"), 200),
-        active=thread.get("active") is True,
-        owns_gil=thread.get("owns_gil") is True,
-        frames=list(_frames_of_json(thread)),
-    )
-
-
-def _frames_of_json(thread: Loose) -> Iterator[Frame]:
-    for frame in map(mapping, items(thread.get("frames"), FRAMES)):
-        line = integer(frame.get("line")) or 0
-        yield Frame(text(frame.get("name"), 500), text(frame.get("filename"), 1000), line, line == 0)
 
 
 def _dump(pid: int, at: float, threads: list[ThreadStack]) -> StackDump:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,6 @@ NAMED, LISTED = 12, 2000
 PATIENCE, BETWEEN = 0.7, 0.2
 """Seconds of reading before its progress is said, and between two words of it."""
 STANDARD_INPUT = ("-", "/dev/stdin")
-SHELLS_OWN = ("/dev/fd/", "/proc/self/fd/")
-"""Where pipes lie that the shell opened for us; other pipes may wait for a writer for ever."""
 
 
 @click.command("analyze", cls=SectionedCommand)
@@ -40,10 +37,10 @@ SHELLS_OWN = ("/dev/fd/", "/proc/self/fd/")
 def command(ctx: click.Context, choices: ScreenChoices, paths: tuple[Path, ...], json: bool, tui: bool) -> None:
     """Judge a job that is over, from any mix of files: no SSH, no torch, no job needed.
 
-    PATH is a file, a folder or an archive (tar, zip, gz, zst, xz, bz2), or - for what is piped in. Rank logs, merged
-    logs, Slurm output, NCCL logs, torchelastic folders, flight recorder dumps, profiler traces, saved stacks, RAS
-    reports, nvidia-smi, ibstat, perfquery, dmesg. Exit code: 0 healthy, 1 any other verdict (also where the files do
-    not tell), 2 wrong usage.
+    PATH is a file, a folder or an archive (tar, tar.gz, gz), or - for what is piped in. Rank logs, merged logs, Slurm
+    output, NCCL logs, torchelastic folders, flight recorder dumps, profiler traces, saved stacks, RAS reports, nvidia-
+    smi, ibstat, perfquery, dmesg. Exit code: 0 healthy, 1 any other verdict (also where the files do not tell), 2 wrong
+    usage.
     """
     with as_files(paths) as files:
         ctx.exit(_analyzed(files, choices, json=json, tui=tui))
@@ -127,28 +124,17 @@ def _summary(files: Sequence[Recognised]) -> str:
 
 @contextmanager
 def as_files(paths: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
-    """The paths, with what comes through pipes copied into files that are gone afterwards."""
-    if not any(map(_piped, paths)):
+    """The paths; what is piped in is copied into a file that is gone afterwards.
+
+    Raises :class:`click.UsageError` where standard input is a keyboard.
+    """
+    if not any(str(path) in STANDARD_INPUT for path in paths):
         yield tuple(paths)
         return
+    if sys.stdin.isatty():
+        raise click.UsageError("-: nothing is piped in; name files, or: ssh node1 cat log | hangtop analyze -")
     with tempfile.TemporaryDirectory(prefix="hangtop-") as folder:
-        yield tuple(_copied(path, Path(folder)) if _piped(path) else path for path in paths)
-
-
-def _piped(path: Path) -> bool:
-    if str(path) in STANDARD_INPUT:
-        return True
-    with suppress(OSError):
-        return str(path).startswith(SHELLS_OWN) and stat.S_ISFIFO(path.stat().st_mode)
-    return False
-
-
-def _copied(path: Path, folder: Path) -> Path:
-    """Copy it to its end. Raises :class:`click.UsageError` for a keyboard."""
-    own = str(path) in STANDARD_INPUT
-    if own and sys.stdin.isatty():
-        raise click.UsageError(f"{path}: nothing is piped in; name files, or: ssh node1 cat log | hangtop analyze -")
-    copy = folder / ("standard-input" if own else f"pipe-{path.name}")
-    with os.fdopen(os.dup(0) if own else os.open(path, os.O_RDONLY), "rb") as pipe, copy.open("wb") as file:
-        shutil.copyfileobj(pipe, file)
-    return copy
+        copy = Path(folder, "standard-input")
+        with os.fdopen(os.dup(0), "rb") as pipe, copy.open("wb") as file:
+            shutil.copyfileobj(pipe, file)
+        yield tuple(copy if str(path) in STANDARD_INPUT else path for path in paths)

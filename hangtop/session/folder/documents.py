@@ -1,4 +1,4 @@
-"""Files that are read as a whole: dumps, and what tools print. A kind of file is a function and a line in the table."""
+"""Files and texts that are no logs: dumps, and what tools print. A kind of file is a function and a line in a table."""
 
 from __future__ import annotations
 
@@ -7,107 +7,45 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from collectors.fleet.clean import clean
-from collectors.formats import (
-    BadFormat,
-    flight_recorder,
-    kineto,
-    nvidia_smi_text,
-    nvlink_text,
-    ras,
-    rdma_link,
-    smi_heading,
-    stack_text,
-    verbs_text,
-)
+from collectors.formats import BadFormat, flight_recorder, kineto, nvidia_smi_text, ras, stack_text
 from collectors.node.logs import elastic_report as elastic
 from collectors.node.logs import file_names as names
 from collectors.node.network.ib_tools import parse_ibstat, parse_perfquery
 from collectors.samples.gpus import GpuProcesses
 from collectors.samples.logs import LogEvent
 from hangtop.session.folder.contents import Contents, Recognised
-from hangtop.session.folder.members import Member
+from hangtop.session.folder.files import Member
 
 LARGEST = 64 << 20
 """Bytes of a document that is read as a whole."""
-TOOL = 16 << 20
-"""Bytes of what a tool printed: hundreds of its answers."""
-STRAY = 4
-"""Lines around a tool's output that are nobody's: prompts, marks of code, remarks."""
-FIRST = 4
-"""Lines at the beginning of a text that may be prompts, marks of code, or empty."""
-_PROMPT = re.compile(
-    r"^(?:```\w{0,12}|\s{0,4}(?:\([\w.-]{1,40}\) ?)?"
-    r"(?:\[?(?P<user>[\w.-]{1,40})@(?P<host>[\w.-]{1,80})[: ]?[^\r\n$#>%]{0,80}\]?\s?)?"
-    r"[$#>%] {0,2}\S[^\r\n]{0,200})\s{0,4}$"
-)
-_REMARK = re.compile(r"#[^\r\n:]{0,80}: ")
-"""What a tool prints behind a sharp of its own."""
 
 
 class Document(NamedTuple):
-    """A kind of file that is read as a whole."""
+    """A kind of file, or of what a text holds."""
 
     kind: str
     looks_like: Callable[[bytes, str], bool]
     """Told by the first bytes and the name."""
     take: Callable[[bytes, Member, Contents], int]
     """Adds what the file says; gives how many things that were. Raises :class:`BadFormat`."""
-    limit: int = LARGEST
-    others: Callable[[str], int] = lambda _: 0
-    """How many lines of a text are not the tool's: with more than a few it is a log that the tool's output heads."""
 
 
-class Copied(NamedTuple):
-    """A text that somebody copied from a terminal, without its prompts; ``host`` is empty where no prompt names one."""
-
-    text: str
-    host: str
+def document_of(documents: tuple[Document, ...], member: Member) -> Document | None:
+    """Which of the kinds a file is; None where it is none of them."""
+    return next((one for one in documents if one.looks_like(member.head, member.name)), None)
 
 
-def copied(text: str) -> Copied:
-    """The text behind the prompts, marks of code and empty lines that it begins with."""
-    host = ""
-    for _ in range(FIRST):
-        line, end, rest = text.partition("\n")
-        prompt = None if _REMARK.match(line) else _PROMPT.match(line)
-        if not end or (line.strip() and prompt is None):
-            break
-        host = host or (prompt.group("host") or "" if prompt is not None else "")
-        text = rest
-    return Copied(text, host)
-
-
-def document_of(member: Member) -> tuple[Document, bool] | None:
-    """What kind of document a file is, and whether a log stands below it; None where it is none."""
-    head = _text(member.head)
-    behind = copied(head).text.encode()
-    for document in DOCUMENTS:
-        if document.looks_like(member.head, member.name) or document.looks_like(behind, member.name):
-            return document, document.others(head) > STRAY
-    return None
-
-
-def read_document(document: Document, member: Member, contents: Contents) -> Recognised | bytes:
-    """Read a document to its end; the text of a tool's that has nothing of the kind is given back."""
-    data = member.whole(document.limit)
+def read_document(document: Document, member: Member, contents: Contents) -> Recognised:
+    """Read a document to its end."""
+    data = member.whole(LARGEST)
     if data is None:
-        why = f"looks like a {document.kind}, but is larger than {document.limit >> 20} MiB"
+        why = f"looks like a {document.kind}, but is larger than {LARGEST >> 20} MiB"
         return Recognised(member.name, "", member.size, why=why)
     try:
         found = document.take(data, member, contents)
     except BadFormat as error:
-        if document.limit <= TOOL:
-            return data
         return Recognised(member.name, "", len(data), why=f"looks like a {document.kind}: {clean(str(error))[:300]}")
     return Recognised(member.name, document.kind, len(data), data.count(b"\n"), found, member.damage)
-
-
-def read_above(document: Document, member: Member, contents: Contents) -> int:
-    """Read the tool's output with which a log begins; how many things it told."""
-    try:
-        return document.take(member.head, member, contents)
-    except BadFormat:
-        return 0
 
 
 def read_trace(member: Member, contents: Contents) -> Recognised:
@@ -131,8 +69,7 @@ def _at(member: Member) -> float:
 
 
 def _node(member: Member) -> str:
-    """The node by the file's name, else by the prompt of a terminal that the text begins with."""
-    return names.hints(member.name).host or copied(_text(member.head)).host
+    return names.hints(member.name).host
 
 
 def _recorder(data: bytes, member: Member, contents: Contents) -> int:
@@ -153,11 +90,6 @@ def _error_file(data: bytes, member: Member, contents: Contents) -> int:
     return 1
 
 
-def _beside_ras(text: str) -> int:
-    """Lines that are not the report's: torch's ``fr_trace`` below it is read as a log."""
-    return max(ras.others(text), STRAY + 1 if "Not all ranks joining collective" in text else 0)
-
-
 def _ras(data: bytes, member: Member, contents: Contents) -> int:
     report = ras.parse(_text(data), node=_node(member), at=_at(member))
     contents.ras.append(report)
@@ -175,73 +107,41 @@ def _stacks(data: bytes, member: Member, contents: Contents) -> int:
 
 def _nvidia_smi(data: bytes, member: Member, contents: Contents) -> int:
     saved = nvidia_smi_text.read(_text(data))
-    if not saved.form or not (saved.rows or saved.apps or any(fault.bus_id for fault in saved.faults)):
-        raise BadFormat("it has no rows of GPUs")
     node = contents.devices[_node(member)]
     node += [part for row in saved.rows for part in (row.facts, row.sample)]
     node += [*saved.faults, GpuProcesses(list(dict.fromkeys(saved.apps)))]
-    return len(saved.rows) + len(saved.faults) + len(saved.apps)
-
-
-def _nvlink(data: bytes, member: Member, contents: Contents) -> int:
-    links = nvlink_text.parse(_text(data))
-    if not links:
-        raise BadFormat("it lists no links")
-    rows = nvidia_smi_text.read(_text(data)).rows
-    contents.devices[_node(member)] += [*(part for row in rows for part in (row.facts, row.sample)), *links]
-    return len(links)
+    return len(saved.rows) + len(saved.apps)
 
 
 def _ibstat(data: bytes, member: Member, contents: Contents) -> int:
     ports = parse_ibstat(_text(data))
-    if not ports:
-        raise BadFormat("it lists no ports")
-    contents.devices[_node(member)] += ports
-    return len(ports)
-
-
-def _rdma_link(data: bytes, member: Member, contents: Contents) -> int:
-    ports = rdma_link.parse(_text(data))
-    contents.devices[_node(member)] += ports
-    return len(ports)
-
-
-def _verbs(data: bytes, member: Member, contents: Contents) -> int:
-    ports = verbs_text.parse(_text(data))
     contents.devices[_node(member)] += ports
     return len(ports)
 
 
 def _perfquery(data: bytes, member: Member, contents: Contents) -> int:
     blocks = parse_perfquery(_text(data))
-    if not blocks:
-        raise BadFormat("it has no counters")
     contents.counters[_node(member)] += blocks
     return len(blocks)
 
 
 DOCUMENTS: tuple[Document, ...] = (
-    Document(
-        "flight recorder dump", lambda head, _: flight_recorder.looks_like(head), _recorder, flight_recorder.LARGEST
-    ),
+    Document("flight recorder dump", lambda head, _: flight_recorder.looks_like(head), _recorder),
     Document(
         "torchelastic error file",
         lambda head, name: name.endswith(".json") and b'"message"' in head and b"py_callstack" in head,
         _error_file,
     ),
-    Document("NCCL RAS report", lambda head, _: ras.looks_like(_text(head)), _ras, others=_beside_ras),
-    Document("stacks", lambda head, _: stack_text.looks_like(_text(head)), _stacks, TOOL, stack_text.others),
-    Document("NVLink states", lambda head, _: nvlink_text.looks_like(_text(head[:4096])), _nvlink, TOOL // 2),
-    Document(
-        "nvidia-smi output",
-        lambda head, _: nvidia_smi_text.looks_like(_text(head[:4096])),
-        _nvidia_smi,
-        TOOL // 2,
-        smi_heading.others,
-    ),
-    Document("ibstat output", lambda head, _: head.lstrip().startswith(b"CA '"), _ibstat),
-    Document("ports of verbs", lambda head, _: verbs_text.looks_like(_text(head[:4096])), _verbs),
-    Document("rdma link output", lambda head, _: rdma_link.looks_like(_text(head[:4096])), _rdma_link),
+    Document("NCCL RAS report", lambda head, _: head.lstrip()[:1] == b"{" and ras.looks_like(_text(head)), _ras),
+)
+"""Files that are read as a whole, the surest first."""
+
+_IBSTAT = re.compile(rb"^CA '", re.MULTILINE)
+TOOLS: tuple[Document, ...] = (
+    Document("NCCL RAS report", lambda head, _: ras.looks_like(_text(head)), _ras),
+    Document("stacks", lambda head, _: stack_text.looks_like(_text(head)), _stacks),
+    Document("nvidia-smi output", lambda head, _: nvidia_smi_text.looks_like(_text(head[:4096])), _nvidia_smi),
+    Document("ibstat output", lambda head, _: _IBSTAT.search(head) is not None, _ibstat),
     Document("perfquery output", lambda head, _: b"ounters: Lid " in head[:400], _perfquery),
 )
-"""Kinds of documents, the surest first; what is none of them is read as a log."""
+"""What tools print, looked for where a text begins: it is read as a log too, as many a job's output begins so."""

@@ -14,7 +14,7 @@ from collectors.node.logs.file_names import Hints
 from collectors.node.logs.parser import LogParser
 from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.values import Value
-from hangtop.session.folder.members import Member
+from hangtop.session.folder.files import Member
 from hangtop.session.folder.runs import TAIL, last_line, outlived
 
 EVENTS = 20_000

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import NamedTuple
 from collectors.fleet.clean import clean_value
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import Transport, TransportError
-from collectors.formats import kineto
+from collectors.formats import BadFormat, kineto
 from collectors.node.logs import file_names as names
 from collectors.node.logs.following.follow import Followed, LogWriter
 from collectors.node.resources import Allocator
@@ -24,11 +25,10 @@ from collectors.samples.ranks import RankProcess
 from hangtop.diagnosis.traces import picture
 from hangtop.session.feed import Receiver
 from hangtop.session.folder.contents import Contents, Recognised
-from hangtop.session.folder.documents import document_of, read_above, read_document, read_trace
+from hangtop.session.folder.documents import DOCUMENTS, TOOLS, document_of, read_document, read_trace
+from hangtop.session.folder.files import Member, Unreadable, is_binary, members
 from hangtop.session.folder.joining import Process, joined, ranks_of_processes, same_communicators, world_size
 from hangtop.session.folder.logs import read_log
-from hangtop.session.folder.members import Member, Unreadable, members
-from hangtop.session.folder.streams import is_binary
 from hangtop.session.job_snapshot import NAMELESS
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
@@ -39,6 +39,8 @@ EVENTS, EVENT_BYTES = 500_000, 1 << 30
 """Events of all files, and bytes of memory for those of one node: nothing comes later for which room must be kept."""
 SHOWN = 256 << 10
 """Bytes of the end of each file whose lines are shown; of what stands before it, those that say something."""
+LARGEST_OUTPUT = 8 << 20
+"""Bytes of the beginning of a text that are read as what a tool printed: hundreds of its answers."""
 
 
 def read(paths: Sequence[Path], advance: Callable[[int], None] = lambda _: None) -> Contents:
@@ -60,24 +62,34 @@ def _read(member: Member, contents: Contents) -> Recognised:
         return Recognised(member.name, "empty", 0)
     if kineto.looks_like(member.head):
         return read_trace(member, contents)
-    document, above = document_of(member) or (None, False)
-    chunks: Iterable[bytes] = member.chunks()
-    if document is not None and not above:
-        said = read_document(document, member, contents)
-        if isinstance(said, Recognised):
-            return said
-        document, chunks = None, [said]
+    document = document_of(DOCUMENTS, member)
+    if document is not None:
+        return read_document(document, member, contents)
     if is_binary(member.head):
         return Recognised(member.name, "", len(member.head), why="binary, and no kind that is known")
-    found = 0 if document is None else read_above(document, member, contents)
-    log = read_log(member, chunks)
+    tool, begin = document_of(TOOLS, member), bytearray()
+    log = read_log(member, member.chunks() if tool is None else _keeping(member.chunks(), begin))
+    found = 0
+    if tool is not None:
+        with suppress(BadFormat):  # it was a log after all
+            found = tool.take(bytes(begin), member, contents)
+    said = len(log.events) - 1 + len(log.progress)  # that a log ends is said of each
+    if tool is not None and found and {event.kind for event in log.events} <= {"log.end", "nccl.version"}:
+        return Recognised(member.name, tool.kind, member.size, log.lines, found, member.damage)
     contents.events += log.events
     contents.passed += log.passed
     contents.progress += log.progress
     contents.members += log.members
-    kind = log.kind if document is None else f"{log.kind}, {document.kind} above it"
-    found += len(log.events) - 1 + len(log.progress)  # that a log ends is said of each
-    return Recognised(member.name, kind, member.size, log.lines, found, member.damage)
+    kind = f"{log.kind}, {tool.kind} above it" if tool is not None and found else log.kind
+    return Recognised(member.name, kind, member.size, log.lines, found + said, member.damage)
+
+
+def _keeping(chunks: Iterable[bytes], begin: bytearray) -> Iterator[bytes]:
+    """The chunks, the first of which are also kept for whoever reads a tool's output in them."""
+    for chunk in chunks:
+        if len(begin) < LARGEST_OUTPUT:
+            begin += chunk
+        yield chunk
 
 
 class FilesFeed:

@@ -95,14 +95,6 @@ def test_a_launcher_that_ended_its_ranks(judge: Judge) -> None:
 RAISED = 'Traceback (most recent call last):\n  File "/x/train.py", line 3, in f\n    go()\nValueError: bad shard\n'
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
-def test_a_log_of_two_bytes_a_character(encoding: str, tmp_path: Path) -> None:
-    mark = b"\xfe\xff" if encoding == "utf-16-be" else b""
-    (tmp_path / "out.log").write_bytes(mark + ("step 1\n" * 90000 + RAISED).encode(encoding))
-    verdict = diagnose(files_session([tmp_path]).job())
-    assert [finding.kind for finding in verdict.findings] == ["rank_crashed"]
-
-
 def test_a_log_with_a_hole_is_read_and_a_program_is_not(tmp_path: Path) -> None:
     (tmp_path / "out.log").write_bytes(b"\0" * 70 + b"step 1\n" + b"\0" * 200 + RAISED.encode())
     (tmp_path / "core.bin").write_bytes(bytes(range(256)) * 40 + b"\0" * 4096)
