@@ -15,7 +15,7 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.rules.engine import nccl_failures
-from hangtop.diagnosis.rules.hardware import hardware_kind
+from hangtop.diagnosis.rules.gpus import hardware_kind
 from hangtop.diagnosis.rules.victims import LOOK_FOR_THE_KILL, all_victims, left_no_word, on, timed_out, who_failed
 from hangtop.diagnosis.waits.job_status import JobStatus
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import ipaddress
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 
 from hangtop.diagnosis.addresses import nodes_by_address
 from hangtop.diagnosis.evidence.sockets import Queue, queues
 from hangtop.diagnosis.finding import Evidence, Finding, next_step
-from hangtop.diagnosis.job import Job, Node
+from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node_names import nodes_text
 from hangtop.diagnosis.phrasing import count, duration, listed, ranks_text, size
 from hangtop.diagnosis.tables.thresholds import (
@@ -36,16 +35,14 @@ TOLD = 4
 def tcp_retransmits(job: Job) -> Iterator[Finding]:
     """tcp_retransmits: the share of TCP segments that a node has to send again is over the threshold.
 
-    Needs /proc/net/snmp at two times, while enough is sent for a share to mean something: the kernel counts no
-    repeated segments in what it sends. A node with more to do than it has CPUs for answers late, and what nobody lost
-    is sent again.
+    A node with more to do than it has CPUs for answers late, and what nobody lost is sent again.
     """
-    for name in sorted(job.nodes):
-        use = job.nodes[name].network
-        sent, again = use.segments_per_s or 0.0, use.retransmitted_per_s or 0.0
+    for name, node in sorted(job.nodes.items()):
+        sent, again = node.network.segments_per_s or 0.0, node.network.retransmitted_per_s or 0.0
+        load = node.load.load / node.host.cpus if node.load and node.host and node.host.cpus else 0.0
         if sent < TCP_SEGMENTS_PER_S or again < TCP_RETRANSMITS_PER_S:
             continue
-        if again / sent >= TCP_RETRANSMIT_SHARE * _wanted_cpus(job.nodes[name]):
+        if again / sent >= TCP_RETRANSMIT_SHARE * max(1.0, load):
             text = f"{again / sent:.1%} of {sent:.0f} segments per second"
             yield Finding(
                 "tcp_retransmits", "warning", 0.8, f"{name} sends {text} again: packets get lost on their way from it",
@@ -54,31 +51,20 @@ def tcp_retransmits(job: Job) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def _wanted_cpus(node: Node) -> float:
-    """So many times its processors are asked for, by its load; 1 for a node that is not overloaded."""
-    if node.host is None or node.load is None or node.host.cpus <= 0:
-        return 1.0
-    return max(1.0, node.load.load / node.host.cpus)
-
-
 def mtu_mismatch(job: Job) -> Iterator[Finding]:
-    """mtu_mismatch: interfaces of one network differ in their MTU.
-
-    Needs the interfaces' addresses with their prefixes; bridges that every host has for itself are left out.
-    """
+    """mtu_mismatch: interfaces of one network differ in their MTU; bridges that every host has are left out."""
     networks: dict[str, list[tuple[str, str, int]]] = defaultdict(list)
-    for name in sorted(job.nodes):
-        for interface in job.nodes[name].network.interfaces:
+    for name, node in sorted(job.nodes.items()):
+        for interface in node.network.interfaces:
             if not interface.up or interface.kind == "loopback" or interface.name.startswith(PRIVATE_BRIDGES):
                 continue
             for network in {_network(address) for address in interface.addresses} - {""}:
                 networks[network].append((name, interface.name, interface.mtu))
-    told: set[tuple[tuple[str, str, int], ...]] = set()
-    for network, members in sorted(networks.items()):
+    by_members = {tuple(members): network for network, members in sorted(networks.items(), reverse=True)}
+    for members, network in sorted(by_members.items(), key=lambda pair: pair[1]):
         sizes = Counter(mtu for _, _, mtu in members)
-        if len(sizes) < 2 or len({name for name, _, _ in members}) < 2 or tuple(members) in told:
+        if len(sizes) < 2 or len({name for name, _, _ in members}) < 2:
             continue
-        told.add(tuple(members))
         usual = max(sizes, key=lambda mtu: (sizes[mtu], mtu))
         odd = [(name, interface, mtu) for name, interface, mtu in members if mtu != usual]
         words = [f"{interface} on {name} has {mtu}" for name, interface, mtu in odd]
@@ -93,7 +79,6 @@ def mtu_mismatch(job: Job) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-@lru_cache(maxsize=32_768)
 def _network(address: str) -> str:
     try:
         network = ipaddress.ip_interface(address).network
@@ -106,35 +91,35 @@ def _network(address: str) -> str:
 def path_blocked(job_status: JobStatus) -> Iterator[Finding]:
     """path_blocked: the job stands still, and the kernels of its nodes send to one another again and again in vain.
 
-    Needs samples of ranks whose network namespace may be entered, and TCP connections of theirs to other nodes of the
-    job, as gloo's and those of NCCL's sockets. Of a rank that is stopped the kernel still acknowledges: that is none.
+    Of a rank that is stopped the kernel still acknowledges. One connection alone counts after the alarm: where packets
+    get lost, four losses running are no cut.
     """
     job = job_status.job
-    if not job.live or not (job_status.hung or (job.stood_still or 0.0) >= job_status.alarm_after):
+    late = (job.stood_still or 0.0) >= job_status.alarm_after
+    if not job.live or not (job_status.hung or late):
         return
     silent = _unanswered(job)
     ways = sum(len(ends) for own in silent.values() for ends in own.values())
-    if not ways or (ways == 1 and (job.stood_still or 0.0) < job_status.alarm_after):
-        return  # where packets get lost, four losses running of one connection are no cut
-    nodes = _at_fault(silent)
-    ranks = sorted({rank for own in silent.values() for rank in own})
+    if not ways or (ways == 1 and not late):
+        return
+    every = {name for pair in silent for name in pair}
+    common = [name for name in every if all(name in pair for pair in silent)]
+    nodes = tuple(common) if len(common) == 1 and len(every) > 2 else tuple(sorted(every))
+    ranks = {rank for own in silent.values() for rank in own}
     where = f"to and from {nodes[0]}" if len(nodes) == 1 else f"between {nodes_text(nodes)}"
-    proof = [
-        (sender, receiver, "; ".join(f"{ranks_text((rank,))} to {', '.join(ends[:TOLD])}" for rank, ends in told))
-        for (sender, receiver), own in sorted(silent.items())[:TOLD]
-        for told in [sorted(own.items())[:TOLD]]
-    ]
     yield Finding(
         "path_blocked", "critical", 0.85,
         f"{where} nothing is acknowledged of what is sent on {count(ways, 'connection')} ({ranks_text(ranks)})",
         nodes=nodes,
         evidence=tuple(
-            Evidence(f"sock_diag on {sender}", job.now, f"to {receiver}, sent again and again: {text}")
-            for sender, receiver, text in proof
+            Evidence(f"sock_diag on {sender}", job.now, f"to {receiver}, sent again and again: " + "; ".join(
+                f"{ranks_text((rank,))} to {', '.join(ends[:TOLD])}" for rank, ends in sorted(own.items())[:TOLD]
+            ))
+            for (sender, receiver), own in sorted(silent.items())[:TOLD]
         ),
         advice="Look at the link, the firewall and the MTU between these nodes: small packets may pass where full ones "
         "do not.",
-        next=(next_step("P", "probe", "path", *sorted({name for pair in silent for name in pair})),),
+        next=(next_step("P", "probe", "path", *sorted(every)),),
     )  # fmt: skip
 
 
@@ -157,40 +142,27 @@ def _unanswered(job: Job) -> Mapping[tuple[str, str], Mapping[int, list[str]]]:
     return found
 
 
-def _at_fault(silent: Mapping[tuple[str, str], object]) -> tuple[str, ...]:
-    """The one node that all of these connections go to or come from, where it has several partners; else all."""
-    every = {name for pair in silent for name in pair}
-    common = [name for name in every if all(name in pair for pair in silent)]
-    return tuple(common) if len(common) == 1 and len(every) > 2 else tuple(sorted(every))
-
-
 def slow_path(job_status: JobStatus) -> Iterator[Finding]:
     """slow_link: data wait to be sent between two nodes for seconds on end, and next to nothing gets through.
 
-    Needs several samples of ranks, Linux 4.10, and TCP connections of theirs to addresses that are known to be another
-    node's of the job: those within the own networks of containers are not. What the far end does not take, or waits
-    for a buffer here, is no slow path.
+    What the far end does not take, or waits for a buffer here, is no slow path.
     """
     job = job_status.job
     slow = [queue for queue in queues(job) if _is_slow(queue)] if job.live else []
     if not slow:
         return
     nodes = tuple(sorted({name for one in slow for name in (one.node, one.far)}))
-    through, waits = sum(map(_per_s, slow)), sum(one.looks[-1][1].unsent for one in slow)
-    by_sender: dict[str, list[str]] = defaultdict(list)
-    for one in slow:
-        by_sender[one.node].append(
-            f"{ranks_text((one.rank,))} to {one.far}: {size(_per_s(one))}/s over {duration(_span(one))}, "
-            f"{size(one.looks[-1][1].unsent)} not sent yet"
-        )
+    through, unsent = sum(map(_per_s, slow)), sum(one.looks[-1][1].unsent for one in slow)
     yield Finding(
         "slow_link", "warning", 0.75,
-        f"between {nodes_text(nodes)} {size(through)}/s get through while {size(waits)} wait to be sent "
+        f"between {nodes_text(nodes)} {size(through)}/s get through while {size(unsent)} wait to be sent "
         f"({ranks_text(one.rank for one in slow)})",
         nodes=nodes,
         evidence=tuple(
-            Evidence(f"sock_diag on {sender}", job.now, "; ".join(told[:TOLD]))
-            for sender, told in sorted(by_sender.items())[:TOLD]
+            Evidence(f"sock_diag on {one.node}", job.now,
+                     f"{ranks_text((one.rank,))} to {one.far}: {size(_per_s(one))}/s over {duration(_span(one))}, "
+                     f"{size(one.looks[-1][1].unsent)} not sent yet")
+            for one in slow[:TOLD]
         ),
         advice="Look at the link, its speed, errors and whoever shares it; measure the path between these nodes.",
         next=(next_step("P", "probe", "path", *nodes),),

@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
-from operator import attrgetter
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from collectors.samples.logs import LogEvent
@@ -54,37 +53,33 @@ LONG_UP_S = 300
 """Seconds after the kernel's start from which on a link that goes down was up before."""
 _OF_THE_FABRIC = re.compile(r"mlx\d_|\bib|rdma|bnxt|irdma|efa|\boper(?:ational)? stat")
 """Adapters of the fabric, ports of switches; links of others come and go with containers and management networks."""
-_PLACE = attrgetter("facts.device", "facts.port")
 
 
 def port_down(job: Job) -> Iterator[Finding]:
-    """ib_port_down: a port that is not Active or has no link, whose peers are up.
+    """ib_port_down: a port that is not Active or has no link, while most of its peers are up.
 
-    Needs the state of ports: the same port on other nodes, or its neighbours on this node where there is no other. A
-    port that is down everywhere is not cabled; one that comes and goes is ib_link_flapped. One that has a link and
-    waits for a subnet manager is at fault by itself, and so is one that is shown in a tool's output where none is up.
+    Its peers are the same port of other nodes, else its neighbours on this node. A port that is down everywhere is not
+    cabled; one that waits for a subnet manager is at fault by itself.
     """
-    same = job.once(_up_by_place)
-    none_up = not job.live and not job.ranks and not any(_up(port) for _, port in _ports(job))
+    same: dict[tuple[str, int], list[bool]] = defaultdict(list)
+    for _, port in _ports(job):
+        same[port.facts.device, port.facts.port].append(_is_up(port))
     for node, port in _ports(job):
         facts = port.facts
-        if _up(port) or _flaps(port):
+        if _is_up(port) or _flaps(port):
             continue
-        others = list(same[_PLACE(port)])
-        for own in (p for p in node.ports if _PLACE(p) == _PLACE(port)):
-            others.remove(_up(own))
-        layer = facts.link_layer
-        beside = [_up(p) for p in node.ports if p is not port and (not layer or p.facts.link_layer in (layer, ""))]
-        peers = others or beside
-        waits_for_manager = facts.state == "INIT" and facts.phys_state == "LinkUp" and layer == "InfiniBand"
-        if not waits_for_manager and not none_up and sum(peers) * 2 <= len(peers):
+        others = same[facts.device, facts.port][:]
+        others.remove(False)
+        peers = others or [_is_up(one) for one in node.ports if one is not port]
+        unmanaged = facts.state == "INIT" and facts.phys_state == "LinkUp" and facts.link_layer == "InfiniBand"
+        if not unmanaged and sum(peers) * 2 <= len(peers):
             continue
         hint = HINTS.get(facts.phys_state, "") if facts.state != "INIT" else ": no subnet manager has set it up"
-        alone = waits_for_manager and not any(map(_up, node.ports))
-        state = ", ".join(filter(None, (facts.state, facts.phys_state)))
+        alone = unmanaged and not any(map(_is_up, node.ports))
         yield Finding(
             "ib_port_down", "critical" if others or alone else "warning", 0.9 if others else 0.7,
-            f"port {facts.device}/{facts.port} on {node.name} is {state}{hint}"
+            f"port {facts.device}/{facts.port} on {node.name} is "
+            f"{', '.join(filter(None, (facts.state, facts.phys_state)))}{hint}"
             f"{f'; {sum(peers)} of {len(peers)} peers are up' if peers else ''}",
             nodes=(node.name,), ports=(_name(node, port),), evidence=(_state_proof(node, port),),
             advice="Check the cable and the switch port; Polling means that no light comes from the far end.",
@@ -94,27 +89,18 @@ def port_down(job: Job) -> Iterator[Finding]:
 def port_errors(job: Job) -> Iterator[Finding]:
     """ib_link_flapped, ib_symbol_errors, ib_receive_errors, ib_transmit_discards, ib_buffer_overrun.
 
-    Needs the port's error counters at two times; any growth while it was watched counts. A port that was seen to go
-    down and come back has flapped whatever its counters say.
+    Any growth of a counter while it was watched counts, and so does a port that went down and came back.
     """
     for node, port in _ports(job):
-        if port.counters.numbers == port.first.numbers and len(port.changes) < 2:
-            continue
-        flaps = _flaps(port)
         for symptom in SYMPTOMS:
-            came_back = flaps and symptom.kind == "ib_link_flapped"
-            words = [
-                *filter(None, [_growth(port, symptom.counters)]),
-                *([f"{flaps} times down and up again while watched"] if came_back else []),
-            ]
-            if words:
+            flaps = _flaps(port) if symptom.kind == "ib_link_flapped" else 0
+            came_back = [f"{flaps} times down and up again while watched"] if flaps else []
+            if words := listed([*filter(None, [_growth(port, symptom.counters)]), *came_back]):
+                counted = Evidence(f"counters of {_name(node, port)}", job.now, words)
                 yield Finding(
                     symptom.kind, "warning", 0.9,
-                    f"port {port.facts.device}/{port.facts.port} on {node.name}: {listed(words)}; {symptom.meaning}",
-                    nodes=(node.name,), ports=(_name(node, port),),
-                    evidence=(
-                        Evidence(f"counters of {_name(node, port)}", job.now, listed(words)), _state_proof(node, port),
-                    ),
+                    f"port {port.facts.device}/{port.facts.port} on {node.name}: {words}; {symptom.meaning}",
+                    nodes=(node.name,), ports=(_name(node, port),), evidence=(counted, _state_proof(node, port)),
                     advice=symptom.advice,
                 )  # fmt: skip
 
@@ -122,7 +108,7 @@ def port_errors(job: Job) -> Iterator[Finding]:
 def roce_retransmits(job: Job) -> Iterator[Finding]:
     """roce_retransmits: counters of lost and repeated packets grow; both ends together tell the direction.
 
-    Needs hw_counters at two times. packet_seq_err at A with out_of_sequence at B means loss on the way from A to B.
+    packet_seq_err at A with out_of_sequence at B means loss on the way from A to B.
     """
     lossy = [(node, port) for node, port in _ports(job) if _growth(port, LOSSES)]
     if not lossy:
@@ -149,14 +135,13 @@ def roce_retransmits(job: Job) -> Iterator[Finding]:
 
 
 def link_lines(job: Job) -> Iterator[Finding]:
-    """ib_port_down and ib_link_flapped by the kernel's lines about the links of the fabric's adapters.
+    """ib_port_down and ib_link_flapped by the kernel's lines, after the fact: of a watched job the ports tell more.
 
-    Needs a link that was up before, by a line or by the time since the kernel's start: at boot, and of ports without a
-    cable, "down" means nothing. While the job is watched, the ports themselves tell more.
+    Needs a link that was up before, by a line or by the time since the kernel's start: at boot "down" means nothing.
     """
-    for name in sorted(job.nodes) if not job.live else ():
+    for name, node in sorted(job.nodes.items()) if not job.live else ():
         seen: dict[str, list[LogEvent]] = defaultdict(list)
-        for event in events_on(job, job.nodes[name], "kernel.link"):
+        for event in events_on(job, node, "kernel.link"):
             device = text_of(event, "device")
             if isinstance(event.data.get("up"), bool) and _OF_THE_FABRIC.search(f"{device} {event.text}"):
                 seen[device].append(event)
@@ -176,27 +161,17 @@ def link_lines(job: Job) -> Iterator[Finding]:
 
 
 def _was_up(event: LogEvent) -> bool:
-    """A link that goes down was up: the switch says so, or it is long after boot."""
     return " from up to " in event.text or (number_of(event, "uptime") or 0) >= LONG_UP_S
 
 
 def _ports(job: Job) -> Iterator[tuple[Node, Port]]:
-    """Every port with its node, in order: not kept, as tables of 16,384 are felt."""
-    for name in sorted(job.nodes):
-        node = job.nodes[name]
-        for port in sorted(node.ports, key=_PLACE):
+    """Every port with its node, in order."""
+    for _, node in sorted(job.nodes.items()):
+        for port in sorted(node.ports, key=lambda port: (port.facts.device, port.facts.port)):
             yield node, port
 
 
-def _up_by_place(job: Job) -> Mapping[tuple[str, int], list[bool]]:
-    """Which ports of one device and number are up, over all nodes."""
-    found: dict[tuple[str, int], list[bool]] = defaultdict(list)
-    for _, port in _ports(job):
-        found[_PLACE(port)].append(_up(port))
-    return found
-
-
-def _up(port: Port) -> bool:
+def _is_up(port: Port) -> bool:
     return port.facts.state == "ACTIVE" and port.facts.phys_state in ("LinkUp", "")  # ibv_devinfo tells no link
 
 
@@ -206,9 +181,9 @@ def _name(node: Node, port: Port) -> str:
 
 def _flaps(port: Port) -> int:
     """Times that it was seen to come back; once, too, when it went away now and had done so before by its counter."""
-    states = [look.value.state == "ACTIVE" for look in port.changes]
-    back = sum(1 for before, after in itertools.pairwise(states) if after and not before)
-    left = any(before and not after for before, after in itertools.pairwise(states))
+    states = list(itertools.pairwise(look.value.state == "ACTIVE" for look in port.changes))
+    back = sum(after and not before for before, after in states)
+    left = any(before and not after for before, after in states)
     return back or int(left and port.counters.get("link_downed", 0) > 1)
 
 

@@ -244,7 +244,6 @@ ROWS: tuple[Kind, ...] = (
     Kind("disk_full", "none", 8, "a disk is full"),
     Kind("ptrace_denied", "none", 8, "stacks of a rank may not be read"),
     Kind("node_limited", "none", 8, "a node shows only a part"),
-    Kind("node_twice", "none", 8, "two names lead to one machine"),
     Kind("probe_absent", "none", 8, "a node took no part in a probe"),
 )  # fmt: skip
 

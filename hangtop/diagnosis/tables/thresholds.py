@@ -146,5 +146,3 @@ CPU_WAITED_SHARE = 25
 """Ours: per cent of the time for which a rank is ready and has no CPU; one alone on its cores waits under 1 %."""
 CPU_PEERS_SHARE = 3
 """Ours: so many times as much as the others, at the least."""
-CPU_CROWDED = 1.5
-"""Ours: tasks that want to run (the load of a minute) for each CPU of a node, beside nodes with a third of that."""

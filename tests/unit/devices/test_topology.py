@@ -13,7 +13,7 @@ from collectors.node.source import Absent
 from collectors.samples.gpus import Topology
 from hangtop.demo.devices.bench import Bench
 from hangtop.diagnosis.job import Job, Node
-from hangtop.diagnosis.rules.topology import topology_differs
+from hangtop.diagnosis.rules.nvlink import topology_differs
 from tests.support.looks import look
 
 NAMED = """\

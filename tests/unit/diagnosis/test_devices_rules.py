@@ -142,7 +142,7 @@ def test_memory_errors() -> None:
     old = watched(gpu(0, [{"ecc_uncorrected": 2}] * 2))
     assert first(old.verdict()).severity == "warning"
     pending = watched(gpu(0, [{"remap_pending": True, "recovery_action": "Reset"}]))
-    assert kinds(pending.verdict()) == ["gpu_row_remap", "gpu_needs_reset"]
+    assert set(kinds(pending.verdict())) == {"gpu_row_remap", "gpu_needs_reset"}
     fine = watched(gpu(0, [{"remapped_correctable": 3, "recovery_action": "None"}]))
     assert kinds(fine.verdict()) == []
 
@@ -380,22 +380,6 @@ def test_leftovers_of_an_earlier_run() -> None:
     assert "kill 77" in found.advice
 
 
-@pytest.mark.parametrize(("nodes", "findings"), [(4, 4), (5, 1), (300, 1)])
-def test_leftovers_on_many_nodes_are_told_at_once(nodes: int, findings: int) -> None:
-    job = Sketch(world=8, nodes=2)
-    old = job.job().ranks[0]
-    for number in range(nodes):
-        process = old.process._replace(pid=700 + number, run_id="yesterday")
-        job.others.append(replace(old, node=f"node{number + 1}", process=process))
-    found = [one for one in job.verdict().findings if one.kind == "zombie_process"]
-    assert len(found) == findings
-    assert len({node for one in found for node in one.nodes}) == nodes
-    if findings == 1:
-        assert found[0].summary == f"{nodes} processes of another run still on node[1-{nodes}]"
-        assert "kill" not in found[0].advice, "the command beside it ends them, and asks"
-        assert found[0].next[0].command == f"hangtop repair orphans 'node[1-{nodes}]'"
-
-
 def test_another_job_at_work_on_the_node_is_no_leftover() -> None:
     """It has a parent that lives, or is whole in its container: nothing may advise to end it."""
     job = Sketch()
@@ -441,26 +425,6 @@ def test_a_rank_that_has_just_ended_is_no_stranger_on_its_gpu(ago: float, told: 
     job = watched(gpu(0, pids=[1000]), gpu(1, pids=[1001], memory=20 * GIB))
     job.ranks(1).gone(ago)
     assert ("zombie_process" in kinds(job.verdict())) is told
-
-
-@pytest.mark.parametrize(
-    ("nodes", "told"),
-    [
-        (1, ["GPUs 0, 1, 2, 3, 4, 5, 6 and 7 on node1 are also used by processes that are not of this job"]),
-        (6, ["48 GPUs on node[1-6] are also used by processes that are not of this job"]),
-    ],
-)
-def test_strangers_on_many_gpus_are_told_at_once(nodes: int, told: list[str]) -> None:
-    job = Sketch(world=8 * nodes, nodes=nodes)
-    for index in range(nodes):
-        job.node(
-            f"node{index + 1}",
-            gpus=tuple(gpu(at, pids=[1000 + 8 * index + at, 4242 + at], memory=20 * GIB) for at in range(8)),
-        )
-    found = [one for one in job.verdict().findings if one.kind == "zombie_process"]
-    assert [one.summary.partition(":")[0] for one in found] == told
-    assert (len(found[0].gpus), len(found[0].nodes)) == (8 * nodes, nodes)
-    assert "end them" in found[0].advice
 
 
 def test_a_stranger_on_a_gpu() -> None:

@@ -50,7 +50,6 @@ def test_gpus_that_wait_for_a_manager_that_failed() -> None:
 
 def test_one_that_trains_its_links_is_given_time() -> None:
     assert told("In Progress", "N/A", ago=5.0) == []
-    assert told("In Progress", "N/A", ago=5.0, booted=7200.0) != []
     assert told("In Progress", "N/A", ago=90.0) != []
 
 

@@ -1,10 +1,11 @@
-"""GPUs that are broken: lost, wedged, with memory errors, or with an error that the driver or CUDA tells."""
+"""GPUs that are lost, wedged, failing or slow, by nvidia-smi, the kernel's lines and CUDA's own errors."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from statistics import median
 from typing import NamedTuple
 
 from collectors.samples.gpus import GpuSample
@@ -14,9 +15,17 @@ from hangtop.diagnosis.evidence.event_fields import number_of, text_of
 from hangtop.diagnosis.evidence.events import event_line, events_on, hosts_in, lines, ranks_in, said
 from hangtop.diagnosis.failures.record import cuda_error
 from hangtop.diagnosis.finding import Evidence, Finding, Severity
-from hangtop.diagnosis.job import Gpu, Job, Node
+from hangtop.diagnosis.job import Gpu, Job, Look, Node
+from hangtop.diagnosis.peers import median_without
 from hangtop.diagnosis.phrasing import duration, listed, ranks_text, who
-from hangtop.diagnosis.tables.thresholds import REMAPPED_ROWS_UNCORRECTABLE
+from hangtop.diagnosis.tables.thresholds import (
+    BAD_EVENT_REASONS,
+    LATE_LOOKS,
+    LOAD_UTILIZATION,
+    LOW_CLOCK_SHARE,
+    REMAPPED_ROWS_UNCORRECTABLE,
+    SLOW_CLOCK_SHARE,
+)
 from hangtop.diagnosis.tables.xid import xid
 
 LOST_XID = 79
@@ -32,10 +41,12 @@ SEVERITY: dict[str, Severity] = {
 """Of Xids, by their kind."""
 NO_ACTION = frozenset({"", "none", "n/a", "unknown", "not supported"})
 CROWD = 4
-"""Processes a core that want to run: with more of them whatever is asked answers late."""
-DRIVER_SILENCE = 10.0
-"""Seconds of silence of nvidia-smi that are no slow start any more: where nothing keeps the driver loaded, every GPU
-is woken up first."""
+"""Processes a CPU that want to run: with more of them nvidia-smi answers late, and no driver is to blame."""
+DRIVER_SILENCE_S = 10.0
+"""Ours: where nothing keeps the driver loaded, nvidia-smi wakes every GPU up first, for some seconds."""
+LAST_LOOKS = 8
+"""Samples back that count for a slow GPU: what was cured is not reported."""
+BAD_BITS = sum(BAD_EVENT_REASONS)
 DRAIN = "Drain the node, reset the GPU or restart the node; replace the GPU if it comes again."
 FABRIC = (
     "The NVLink fabric is not up: look at Fabric Manager and IMEX on the node; their versions must be the driver's."
@@ -47,15 +58,11 @@ CUDA_HARDWARE: tuple[tuple[str, re.Pattern[str], str], ...] = (
     ("gpu_lost", re.compile(r"gpu is lost|fallen off|unrecoverable|device\b.*\blost|gpu hang", re.IGNORECASE), DRAIN),
 )
 """Words of CUDA's errors that no program can cause (cudaErrorECCUncorrectable, cudaErrorSystemNotReady …)."""
-TELL_CUDA_ERRORS = (
-    "torch.cuda_error", "torch.watchdog_error", "nccl.warn", "python.exception", "process.signal", "nccl_tests.failed",
-)  # fmt: skip
+TELL_CUDA_ERRORS = ("torch.cuda_error", "torch.watchdog_error", "nccl.warn", "python.exception", "process.signal")
 
 
-def on_gpu(
-    job: Job, node: Node, gpu: Gpu, kind: str, severity: Severity, weight: float, text: str, proof: Evidence,
-    advice: str = DRAIN,
-) -> Finding:  # fmt: skip
+def on_gpu(job: Job, node: Node, gpu: Gpu, kind: str, severity: Severity, weight: float, text: str, proof: Evidence,
+           advice: str = DRAIN) -> Finding:  # fmt: skip
     """A finding about one GPU; ``text`` goes on after ``GPU 3 on node4``."""
     return Finding(
         kind, severity, weight, f"GPU {gpu.index} on {node.name} {text}",
@@ -65,12 +72,8 @@ def on_gpu(
 
 
 def gpu_lost(job: Job) -> Iterator[Finding]:
-    """gpu_lost: nvidia-smi names a GPU that it cannot reach, a GPU that was listed is missing, or Xid 79.
-
-    Needs nvidia-smi's own lines (a GpuFault) or the kernel log.
-    """
-    for name in sorted(job.nodes):
-        node = job.nodes[name]
+    """gpu_lost: nvidia-smi cannot reach a GPU, or the kernel reports Xid 79."""
+    for name, node in sorted(job.nodes.items()):
         lost: dict[str, list[Evidence]] = defaultdict(list)
         for gpu in node.gpus:
             if gpu.fault is not None:
@@ -94,18 +97,15 @@ def gpu_lost(job: Job) -> Iterator[Finding]:
 
 
 def gpu_driver_hung(job: Job) -> Iterator[Finding]:
-    """gpu_driver_hung: nvidia-smi has said nothing for ten seconds while the node itself answers.
-
-    Needs the state of the source ``gpus``; no row from a node that is out of reach says nothing, nor from one on which
-    everything is late.
-    """
-    for name in sorted(job.nodes):
-        node = job.nodes[name]
+    """gpu_driver_hung: nvidia-smi has said nothing for ten seconds while the node, and its other sources, answer."""
+    for name, node in sorted(job.nodes.items()):
         source = node.sources.get("gpus")
         if source is None or source.state != "late" or node.link not in ("live", "limited"):
             continue
         silence = job.now - source.since
-        if silence < DRIVER_SILENCE or _is_starved(node):
+        crowded = node.load is not None and node.host is not None and node.load.running > CROWD * node.host.cpus
+        others_late = any(node.sources[s].state == "late" for s in ("ranks", "host", "network") if s in node.sources)
+        if silence < DRIVER_SILENCE_S or crowded or others_late:
             continue
         yield Finding(
             "gpu_driver_hung", "critical", 0.85,
@@ -116,21 +116,9 @@ def gpu_driver_hung(job: Job) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _is_starved(node: Node) -> bool:
-    """The node has no time: sources that ask no driver are late too, or far more processes want to run than can."""
-    crowded = node.load is not None and node.host is not None and node.load.running > CROWD * max(1, node.host.cpus)
-    return crowded or any(
-        node.sources[name].state == "late" for name in ("ranks", "host", "network") if name in node.sources
-    )
-
-
 def gpu_xid(job: Job) -> Iterator[Finding]:
-    """gpu_xid: Xid lines of the kernel log (79 is gpu_lost), with what they mean; 43 and 45 are consequences.
-
-    Needs the kernel log. Live, lines from before the job's processes started are left out.
-    """
-    for name in sorted(job.nodes):
-        node = job.nodes[name]
+    """gpu_xid: Xid lines of the kernel log with what they mean (79 is gpu_lost; 43 and 45 are consequences)."""
+    for name, node in sorted(job.nodes.items()):
         codes: dict[tuple[int, str], list[Evidence]] = defaultdict(list)
         for event in events_on(job, node, "kernel.xid"):
             code, before = number_of(event, "code"), EARLIER_XID.search(text_of(event, "detail"))
@@ -151,78 +139,61 @@ def gpu_xid(job: Job) -> Iterator[Finding]:
 
 
 class SampleFault(NamedTuple):
-    """A fault that one row of nvidia-smi tells: the kind, and what to read of the newest and the oldest sample."""
+    """A fault that nvidia-smi's columns show: ``words`` are empty where there is none."""
 
     kind: str
-    words: Callable[[GpuSample, GpuSample], str]
-    """What is wrong; empty for nothing."""
-    critical: Callable[[GpuSample, GpuSample], bool]
     column: str
     text: str
-
-
-def _ecc(now: GpuSample, first: GpuSample) -> str:
-    grown = _grown(now, first)
-    words = [
-        *([f"{now.ecc_uncorrected} uncorrected"] if now.ecc_uncorrected else []),
-        *([f"{grown} of them while watched"] if grown else []),
-        *(["SRAM threshold exceeded"] if now.sram_threshold_exceeded else []),
-    ]
-    return ", ".join(words)
-
-
-def _grown(now: GpuSample, first: GpuSample) -> int:
-    return (now.ecc_uncorrected or 0) - (first.ecc_uncorrected or 0)
-
-
-def _rows(now: GpuSample, _: GpuSample) -> str:
-    many = (now.remapped_uncorrectable or 0) > REMAPPED_ROWS_UNCORRECTABLE
-    return listed([
-        *(["a row could not be remapped"] if now.remap_failure else []),
-        *(["a remap waits for a reset"] if now.remap_pending else []),
-        *([f"{now.remapped_uncorrectable} rows are remapped"] if many else []),
-    ])  # fmt: skip
-
-
-def _action(now: GpuSample, _: GpuSample) -> str:
-    action = now.recovery_action.strip()
-    return "" if action.strip("[]").lower() in NO_ACTION else action
+    words: Callable[[GpuSample, int], Sequence[str]]
+    """Of the newest sample and of the uncorrected errors that came while it was watched."""
+    critical: Callable[[GpuSample, int], object]
 
 
 SAMPLE_FAULTS = (
-    SampleFault("gpu_ecc", _ecc, lambda now, first: bool(_grown(now, first) or now.sram_threshold_exceeded),
-                "ecc.errors.uncorrected.volatile", "has uncorrectable memory errors"),
-    SampleFault("gpu_row_remap", _rows, lambda now, _: bool(now.remap_failure), "remapped_rows",
-                "has memory rows to remap"),
-    SampleFault("gpu_needs_reset", _action, lambda *_: False, "gpu_recovery_action",
-                "is to be recovered, says the driver"),
+    SampleFault(
+        "gpu_ecc", "ecc.errors.uncorrected.volatile", "has uncorrectable memory errors",
+        lambda now, grown: [
+            *([f"{now.ecc_uncorrected} uncorrected"] if now.ecc_uncorrected else []),
+            *([f"{grown} of them while watched"] if grown else []),
+            *(["SRAM threshold exceeded"] if now.sram_threshold_exceeded else []),
+        ],
+        lambda now, grown: grown or now.sram_threshold_exceeded,
+    ),
+    SampleFault(
+        "gpu_row_remap", "remapped_rows", "has memory rows to remap",
+        lambda now, _: [
+            *(["a row could not be remapped"] if now.remap_failure else []),
+            *(["a remap waits for a reset"] if now.remap_pending else []),
+            *([f"{now.remapped_uncorrectable} rows are remapped"]
+              if (now.remapped_uncorrectable or 0) > REMAPPED_ROWS_UNCORRECTABLE else []),
+        ],
+        lambda now, _: now.remap_failure,
+    ),
+    SampleFault(
+        "gpu_needs_reset", "gpu_recovery_action", "is to be recovered, says the driver",
+        lambda now, _: [now.recovery_action] * (now.recovery_action.strip(" []").lower() not in NO_ACTION),
+        lambda *_: False,
+    ),
 )  # fmt: skip
 
 
 def gpu_memory_errors(job: Job) -> Iterator[Finding]:
-    """gpu_ecc, gpu_row_remap, gpu_needs_reset: by nvidia-smi's columns of errors, remapped rows and what it recommends.
-
-    Corrected errors and remaps that worked are no fault. Uncorrected errors count since the driver was loaded: those
-    that come while the job is watched are critical. Needs driver 560 for the recommended action.
-    """
+    """gpu_ecc, gpu_row_remap, gpu_needs_reset. Uncorrected errors are critical if they came while it was watched."""
     for node, gpu, at, sample in newest(job):
-        first = gpu.looks[0].value
+        grown = (sample.ecc_uncorrected or 0) - (gpu.looks[0].value.ecc_uncorrected or 0)
         for fault in SAMPLE_FAULTS:
-            if words := fault.words(sample, first):
-                critical = fault.critical(sample, first)
+            if words := listed(fault.words(sample, grown)):
+                critical = bool(fault.critical(sample, grown))
+                weight = 0.6 if fault.kind == "gpu_ecc" and not critical else 0.9
                 proof = Evidence(f"nvidia-smi on {node.name}", at, f"{fault.column}: {words}")
-                weight = (
-                    0.85 if fault.kind == "gpu_needs_reset" else 0.9 if critical or fault.kind != "gpu_ecc" else 0.6
-                )
-                yield on_gpu(job, node, gpu, fault.kind, "critical" if critical else "warning",
-                              weight, f"{fault.text}: {words}", proof)  # fmt: skip
+                severity: Severity = "critical" if critical else "warning"
+                yield on_gpu(job, node, gpu, fault.kind, severity, weight, f"{fault.text}: {words}", proof)
 
 
 def cuda_hardware(job: Job) -> Iterator[Finding]:
     """gpu_ecc, gpu_lost, nvlink_errors and nvlink_fabric_down by CUDA's own errors, whatever prints them.
 
-    Needs torch's, NCCL's or an exception's words; which GPU it was, the kernel log and nvidia-smi tell. NCCL's failure
-    to bind NVLS memory (CUDA error 401) is the fabric's, too.
+    NCCL's failure to bind NVLS memory (CUDA error 401) is the NVLink fabric's, too.
     """
     found: dict[str, list[LogEvent]] = defaultdict(list)
     for event in (event for kind in TELL_CUDA_ERRORS for event in said(job, kind)):
@@ -252,8 +223,80 @@ def _cuda_error(event: LogEvent) -> str:
         return text_of(event, "message") if text_of(event, "signature") == "cuda" else ""
     if event.kind == "process.signal":
         error = text_of(event, "what").partition("CUDA error: ")[2].partition("\n")[0]
-    elif event.kind == "nccl_tests.failed":
-        error = text_of(event, "error") if text_of(event, "what") == "CUDA" else ""
     else:
         error = cuda_error(event)
     return f"CUDA error: {error}" if error else ""
+
+
+# --- slow GPUs ---------------------------------------------------------------------------------------------------
+
+
+def gpu_throttled(job: Job) -> Iterator[Finding]:
+    """gpu_throttled: under load a bad event reason in most samples, and an SM clock far under that of its peers.
+
+    Where all GPUs are as slow (a whole rack on its power brake), the clock must be far under the GPU's own maximum.
+    """
+    loaded = [(row, looks) for row in newest(job) if (looks := _under_load(row.gpu))]
+    clocks: dict[str, list[float]] = defaultdict(list)
+    for row, looks in loaded:
+        clocks[_model(row.gpu)].append(_clock(looks))
+    for (node, gpu, *_), looks in loaded:
+        bad = [look for look in looks if (look.value.event_reasons or 0) & BAD_BITS]
+        if len(bad) < LATE_LOOKS or len(bad) * 2 < len(looks):
+            continue
+        clock, peers, top = _clock(bad), sorted(clocks[_model(gpu)]), gpu.facts.sm_clock_max if gpu.facts else None
+        others = median_without(peers, _clock(looks)) if len(peers) > 1 else 0.0
+        slower = clock < SLOW_CLOCK_SHARE * others
+        if not clock or not (slower or (top is not None and clock < LOW_CLOCK_SHARE * top)):
+            continue
+        last = bad[-1].value
+        reasons = listed([text for bit, text in BAD_EVENT_REASONS.items() if (last.event_reasons or 0) & bit])
+        proof = (
+            f"GPU {gpu.index}: {last.utilization} %, {last.sm_clock} MHz, {last.power} W, {last.temperature} °C, "
+            f"clocks_event_reasons {last.event_reasons or 0:#x}"
+        )
+        yield on_gpu(
+            job, node, gpu, "gpu_throttled", "warning", 0.9 if slower else 0.75,
+            f"runs at {clock:.0f} MHz, {f'its peers run at {others:.0f}' if slower else f'its maximum is {top}'}: "
+            f"{reasons}", Evidence(f"nvidia-smi on {node.name}", bad[-1].at, proof),
+            "Every rank waits for the slowest GPU. Check cooling, power supply and power cap of this one; move the job "
+            "off it.",
+        )  # fmt: skip
+
+
+def gpu_pcie_degraded(job: Job) -> Iterator[Finding]:
+    """gpu_pcie_degraded: link generation or width under its maximum in every sample under load."""
+    for node, gpu, *_ in newest(job):
+        looks, facts = _under_load(gpu), gpu.facts
+        if facts is None or len(looks) < LATE_LOOKS:
+            continue
+        generation = max(look.value.pcie_gen or 0 for look in looks)
+        width = max(look.value.pcie_width or 0 for look in looks)
+        wrong = [
+            f"{what} {value} of {most}"
+            for what, value, most in (
+                ("generation", generation, facts.pcie_gen_max),
+                ("width", width, facts.pcie_width_max),
+            )
+            if most and 0 < value < most
+        ]
+        if wrong:
+            yield on_gpu(
+                job, node, gpu, "gpu_pcie_degraded", "warning", 0.8,
+                f"has a slow PCIe link under load: {listed(wrong)}",
+                Evidence(f"nvidia-smi on {node.name}", looks[-1].at, f"PCIe {listed(wrong)}"),
+                "Reseat the card or its riser; compare with the other nodes: a slot may be built that way.",
+            )  # fmt: skip
+
+
+def _under_load(gpu: Gpu) -> list[Look[GpuSample]]:
+    """The last samples of a GPU that were taken under load."""
+    return [look for look in gpu.looks[-LAST_LOOKS:] if (look.value.utilization or 0) >= LOAD_UTILIZATION]
+
+
+def _clock(looks: Iterable[Look[GpuSample]]) -> float:
+    return median([look.value.sm_clock or 0 for look in looks])
+
+
+def _model(gpu: Gpu) -> str:
+    return gpu.facts.name if gpu.facts else ""
