@@ -15,7 +15,7 @@ from hangtop.cli.node_command import NodeRun, Reply, node_command
 from hangtop.cli.options import Ranks
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.phrasing import rank_text
-from hangtop.diagnosis.stacks import Activity, Merged, StackGroup, as_folded, as_text, merge, summary
+from hangtop.diagnosis.stacks import Activity, Merged, StackGroup, as_text, merge, summary
 from hangtop.session.probes import ProbeRefused, plain
 from hangtop.session.probes.flame import flame_probe
 
@@ -29,8 +29,7 @@ RANKS = click.option("--rank", "ranks", type=Ranks(), help="Only these ranks, su
 @click.option("--native", is_flag=True,
               help="Native frames too: pauses a rank for up to 25 ms and costs its node half a second of CPU.",
               )  # fmt: skip
-@click.option("--folded", is_flag=True, help="Folded stacks, one path a line, for flame graph tools.")
-async def command(run: NodeRun, ranks: frozenset[int] | None, samples: int, native: bool, folded: bool) -> Reply:
+async def command(run: NodeRun, ranks: frozenset[int] | None, samples: int, native: bool) -> Reply:
     """Show where all ranks are: ranks at the same point together, the smallest group first.
 
     Only reads, without pausing a rank, unless a read stays torn (then for under 1 ms), or --native is given.
@@ -42,16 +41,15 @@ async def command(run: NodeRun, ranks: frozenset[int] | None, samples: int, nati
     run.status.say(f"looking at the stacks of {len(job.ranks)} ranks")
     dumps = await run.session.dump_stacks(ranks, native=native, samples=samples)
     run.status.clear()
-    return stacks_reply(job, merge(list(_by_rank(job, dumps))), ranks, folded=folded)
+    return stacks_reply(job, merge(list(_by_rank(job, dumps))), ranks)
 
 
-def stacks_reply(job: Job, merged: Merged, ranks: Collection[int] | None, *, folded: bool = False) -> Reply:
+def stacks_reply(job: Job, merged: Merged, ranks: Collection[int] | None) -> Reply:
     """The answer: groups and ranks, those missing that were asked for or that the job must have, the exit code."""
     wanted = set(ranks) if ranks is not None else set(range(job.world_size or 0))
     missing = sorted(wanted - set(merged.activities))
-    text = as_folded(merged) if folded else as_text(merged) or "no ranks found: is the job running on these nodes?"
-    if not folded:
-        text = "\n\n".join([text.rstrip("\n"), *(f"{rank_text(rank)}: not found on these nodes" for rank in missing)])
+    text = as_text(merged) or "no ranks found: is the job running on these nodes?"
+    text = "\n\n".join([text.rstrip("\n"), *(f"{rank_text(rank)}: not found on these nodes" for rank in missing)])
     failed = missing or not merged.groups or any(doing.error for doing in merged.activities.values())
     return Reply(_as_json(job, merged, missing), text.splitlines(), int(bool(failed)))
 

@@ -17,7 +17,7 @@ from tui.handlers.ask import asks
 from tui.looks.keys import shown_keys
 from tui.panels.registry import PANELS
 
-HOME = {"again": "6", "graph": "1", "view": "1", "log": "5", "metric": "1", "time": "1", "samples": "8"}
+HOME = {"again": "6", "graph": "1", "view": "1", "log": "5", "metric": "1", "time": "1"}
 """Panel on which an action with this need can be tried; the ranks otherwise."""
 
 

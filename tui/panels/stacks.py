@@ -10,24 +10,21 @@ from tui.looks.theme import Colour
 from tui.panels.base import Place, StacksOpened
 from tui.panels.item_panel import ItemPanel
 from tui.panels.story import MANY, stopped_since
-from tui.texts.stacked import Entry, entries, group_item, judged_as, tree_items
+from tui.texts.stacked import Entry, entries, group_item, judged_as
 from tui.view_model import ViewModel
 from tui.widgets.lines import Piece
 
 
 class StacksPanel(ItemPanel):
-    """Groups, or the tree, under a line that says what was looked at and when."""
+    """Groups under a line that says what was looked at and when."""
 
     NAME = "stacks"
     EMPTY = "no stack taken yet: D looks at all ranks (it reads and does not pause them), d at those under the cursor"
-    CAN = frozenset({"filter", "enter", "mark", "copy", "node", "ranks", "samples"})
+    CAN = frozenset({"filter", "enter", "mark", "copy", "node", "ranks"})
 
     def __init__(self, model: ViewModel) -> None:
         super().__init__(model)
         self.merged: Merged | None = None
-        self.sample: int | None = None
-        """The look that is shown; None is all of them."""
-        self.as_tree = False
         self._entries: list[Entry] = []
         self._seen: object = None
         """What the merge was made of."""
@@ -59,27 +56,24 @@ class StacksPanel(ItemPanel):
 
     def _merge(self) -> None:
         # a few milliseconds for 64 ranks, seconds for thousands: never on the loop
-        self.run_worker(self._merged(self._entries, self.sample), name="merge", exclusive=True, exit_on_error=False)
+        self.run_worker(self._merged(self._entries), name="merge", exclusive=True, exit_on_error=False)
 
-    async def _merged(self, found: list[Entry], sample: int | None) -> None:
-        self.merged = await asyncio.to_thread(merge, found, sample)
+    async def _merged(self, found: list[Entry]) -> None:
+        self.merged = await asyncio.to_thread(merge, found)
         self.lay_out()
 
     def lay_out(self) -> None:
-        """Write the groups, or the tree, that pass the filter."""
+        """Write the groups that pass the filter."""
         if self.merged is None:
             return
         self._said = self.model.waits, self.model.moves
         self.view.empty = f"no group with “{self.query_text}”" if self.query_text else self.hint(self.EMPTY)
-        if self.as_tree:
-            self.feed(tree_items(self.merged, self.nodes_of))
-        else:
-            waiting, moves = self.model.waiting, self.model.moves
-            self.feed([
-                group_item(group, self.nodes_of(group.ranks), judged_as(waiting, group.ranks, group.activity.label),
-                           moves=moves)
-                for group in self.merged.groups
-            ])  # fmt: skip
+        waiting, moves = self.model.waiting, self.model.moves
+        self.feed([
+            group_item(group, self.nodes_of(group.ranks), judged_as(waiting, group.ranks, group.activity.label),
+                       moves=moves)
+            for group in self.merged.groups
+        ])  # fmt: skip
         self.bar.show(self._totals())
 
     def _totals(self) -> list[Piece]:
@@ -91,27 +85,13 @@ class StacksPanel(ItemPanel):
             (" in ", Colour.DIM),
             (plural(len(merged.groups), "group"), Colour.STRONG),
         ]
-        which = f"all {merged.looks} looks" if self.sample is None else f"look {self.sample + 1} of {merged.looks}"
         if merged.looks > 1:
-            pieces += [("   ", Colour.DIM), (which, Colour.INFO), (", s: the next", Colour.DIM)]
+            pieces += [("   ", Colour.DIM), (f"{merged.looks} looks", Colour.INFO)]
         old = self.model.now - merged.at
         pieces += [("   taken ", Colour.DIM), (f"{age(old)} ago", Colour.WARN if old > 60 else Colour.TEXT)]
         if self.view.marked:
             pieces.append((f"   ◆ {plural(len(self.view.chosen()), 'rank')} marked", Colour.ACCENT))
         return pieces
-
-    def next_sample(self) -> None:
-        """Show all looks together, then each alone."""
-        looks = self.merged.looks if self.merged else 0
-        if looks > 1:
-            following = 0 if self.sample is None else self.sample + 1
-            self.sample = following if following < looks else None
-            self._merge()
-
-    def toggle_tree(self) -> None:
-        """Show the prefix tree, or the groups again."""
-        self.as_tree = not self.as_tree
-        self.lay_out()
 
     def mark(self) -> None:
         """Mark the group's ranks."""

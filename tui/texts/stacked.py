@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.phrasing import duration, of_several, rank_text
-from hangtop.diagnosis.stacks import Activity, Merged, StackGroup, TreeNode
+from hangtop.diagnosis.stacks import Activity, StackGroup
 from hangtop.diagnosis.stacks.states import TargetKind, target_of
 from hangtop.diagnosis.stacks.threads import main_thread
 from hangtop.session.state.job_state import JobState
@@ -25,17 +25,6 @@ TOGETHER = 15.0
 SETTLED = 1.0
 """Seconds by which it is not known when exactly a rank stopped."""
 
-ROLES = {
-    "main": "main threads",
-    "data_worker": "data workers",
-    "python": "other Python threads",
-    "autograd": "autograd threads",
-    "pin_memory": "pinning threads",
-    "watchdog": "watchdogs",
-    "heartbeat": "heartbeat threads",
-    "gloo": "gloo threads",
-    "store": "store threads",
-}
 HOW = {
     "nonblocking": "read without pausing it",
     "blocking": "paused for a moment while it was read",
@@ -134,30 +123,6 @@ def _notes(doing: Activity, moves: bool) -> list[Piece]:
     if doing.waiting_on and doing.waiting_on not in doing.label:
         notes.append((f" · {_on(doing.waiting_on)}", Colour.TEXT))
     return notes
-
-
-def tree_items(merged: Merged, nodes_of: Callable[[Iterable[int]], str]) -> list[Item]:
-    """One prefix tree for each role of thread; every edge carries its ranks."""
-    items: list[Item] = []
-    for role, root in merged.trees.items():
-        whose = f"  of {plural(len(root.ranks), 'rank')}"
-        heading: list[Piece] = [(ROLES.get(role, role), Colour.STRONG), (whose, Colour.DIM)]
-        for depth, node in (found for child in root.children for found in child.walk()):
-            lines = _branch(depth, node, nodes_of(node.ranks))
-            first = not items or items[-1].key != role
-            items.append(Item(tuple([heading, *lines] if first else lines), node.ranks, role, len(lines), apart=True))
-    return items
-
-
-def _branch(depth: int, node: TreeNode, nodes: str) -> Content:
-    indent = "  " * (depth + 1)
-    ranks: list[Piece] = [
-        (f"{indent}{plural(len(node.ranks), 'rank')} ", Colour.STRONG),
-        (node.folded, Colour.ACCENT),
-        (f"  {nodes}", Colour.INFO),
-        (f"  {plural(node.looks, 'look')}", Colour.DIM),
-    ]
-    return [ranks, *[[(f"{indent}  {frame}", Colour.TEXT)] for frame in node.frames]]
 
 
 def full_stack(rank: int, dumps: Iterable[StackDump]) -> Content:

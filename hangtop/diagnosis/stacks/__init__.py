@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from hangtop.diagnosis.stacks.activity import activity
-from hangtop.diagnosis.stacks.merge import Merged, StackGroup, TreeNode, as_folded, as_text, merge, summary
+from hangtop.diagnosis.stacks.merge import Merged, StackGroup, as_text, merge, summary
 from hangtop.diagnosis.stacks.states import Activity
 
 __all__ = [
     "Activity",
     "Merged",
     "StackGroup",
-    "TreeNode",
     "activity",
-    "as_folded",
     "as_text",
     "merge",
     "summary",

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
-from hypothesis import given
-from hypothesis import strategies as st
-
 from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.phrasing import folded
-from hangtop.diagnosis.stacks import Merged, as_folded, as_text, merge
-from hangtop.diagnosis.stacks.merge import TreeNode, grow
+from hangtop.diagnosis.stacks import Merged, as_text, merge
 from tests.support.stacks import SCRIPT, TORCH, dump, main_dump, scenario
 
 ALL_REDUCE = f"all_reduce {TORCH}/distributed/distributed_c10d.py:2806"
@@ -36,12 +29,6 @@ def test_the_smallest_group_comes_first_and_names_the_odd_one() -> None:
     assert not reader.lines[-1].differs
 
 
-def test_data_workers_have_a_tree_of_their_own() -> None:
-    merged = merge([(rank, each) for rank, dumps in enumerate(scenario("data_workers")) for each in dumps])
-    assert merged.trees["data_worker"].folded == "1"
-    assert any("read_shard" in frame for _, node in merged.trees["data_worker"].walk() for frame in node.frames)
-
-
 def test_ranks_that_read_different_files_at_one_place_are_one_group() -> None:
     read = f"read_shard {SCRIPT}:12"
     entries = [
@@ -65,20 +52,11 @@ def test_several_looks_tell_moving_from_frozen() -> None:
     merged = merge(entries)
     assert {group.folded: group.activity.moving for group in merged.groups} == {"2": True, "0-1": False}
     assert merged.looks == 3
-    assert merged.trees["main"].looks == 9
-
-
-def test_one_sample_alone_can_be_shown() -> None:
-    entries = [
-        (0, main_dump(f"load {SCRIPT}:9", STEP, at=1.0, syscall="read")),
-        (0, main_dump(ALL_REDUCE, STEP, at=2.0)),
-    ]
-    assert [merge(entries, sample).activities[0].waits for sample in (0, 1, 7)] == ["storage", "peers", "peers"]
 
 
 def test_nothing_merges_to_nothing() -> None:
-    assert merge([]) == Merged((), {}, {}, 0, 0.0)
-    assert as_text(merge([])) == as_folded(merge([])) == ""
+    assert merge([]) == Merged((), {}, 0.0)
+    assert as_text(merge([])) == ""
 
 
 def test_text_for_a_report() -> None:
@@ -86,31 +64,3 @@ def test_text_for_a_report() -> None:
     assert text.startswith("rank 5: waits for a lock, at Cache.lookup (scenarios.py:")
     assert "62 ranks 0-4,6-36,38-63: wait in all_reduce, at sync_metrics" in text
     assert "\n  > Shards.read_shard (scenarios.py:" in text
-
-
-STACKS = st.lists(
-    st.tuples(st.integers(0, 9), st.lists(st.sampled_from("abc"), max_size=6).map(tuple)), max_size=30
-)  # fmt: skip
-
-
-@given(STACKS)
-def test_a_tree_loses_no_stack_and_invents_none(stacks: list[tuple[int, tuple[str, ...]]]) -> None:
-    tree = grow(stacks)
-    assert tree.ranks == {rank for rank, _ in stacks}
-    assert Counter(_ends(tree, ())) == Counter(frames for _, frames in stacks)
-    for _, node in tree.walk():
-        below = frozenset[int]().union(*(child.ranks for child in node.children))
-        assert below <= node.ranks
-        assert node is tree or node.frames
-        assert node.folded == folded(node.ranks)
-        if len(node.children) == 1 and node is not tree:  # a run is cut only where a stack ends or ranks part
-            assert node.looks > node.children[0].looks
-
-
-def _ends(node: TreeNode, above: tuple[str, ...]) -> list[tuple[str, ...]]:
-    path = (*above, *node.frames)
-    here = node.looks - sum(child.looks for child in node.children)
-    return [path] * here + [end for child in node.children for end in _ends(child, path)]
-
-
-NAMES = st.sampled_from([ALL_REDUCE, STEP, f"load {SCRIPT}:9", f"a;b {SCRIPT}:1"])
