@@ -88,7 +88,6 @@ class HangtopApp(App[None], inherit_bindings=False):
             self.register_theme(theme)
         self.theme = self._first_theme()
         self.palette: Palette = palette_of(self.current_theme, plain=self._plain)
-        self.set_keymap({name: keys for name, keys in self.options.keymap.items() if name in BY_ID})
 
     def _first_theme(self) -> str:
         if self._plain:
@@ -126,9 +125,6 @@ class HangtopApp(App[None], inherit_bindings=False):
         self._arriving = self.set_interval(ARRIVALS, self._look_for_arrivals)
         gc.freeze()  # what is there now stays: no collection need look at it again
         gc.set_threshold(50_000, 20, 100)
-        unknown = sorted(set(self.options.keymap) - BY_ID.keys())
-        if unknown:
-            self.say(f"no such action in [keys]: {', '.join(unknown)}", "warning")
 
     async def _start(self) -> None:
         """Begin the session, whose questions are asked on the screen, and keep its past from then on."""

@@ -40,7 +40,7 @@ class ActionsProvider(Provider):
         app = self._hangtop
         for action in ACTIONS:
             if action.valid(app.panel.can) and not action.id.startswith("move."):
-                keys = " ".join(shown_keys(app.options.keymap.get(action.id, action.keys)))
+                keys = " ".join(shown_keys(action.keys))
                 yield _Offer(f"{action.title} ({keys})", action.help, partial(app.start, action.id))
 
     def _things(self, query: str) -> Iterator[_Offer]:

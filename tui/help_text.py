@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from tui.actions import ACTIONS, Action, Touch
+from tui.actions import ACTIONS, Touch
 from tui.dialogs.base import TextDialog
 from tui.looks.keys import shown_keys
 from tui.looks.theme import Colour
@@ -30,7 +28,7 @@ _GROUPS = {"Overview": "overview", "Time": "overview", "Logs": "logs", "Stacks":
 _TOUCH = {Touch.NOTHING: "", Touch.NODE: "  (not read-only)", Touch.JOB: "  (asks first; not read-only)"}
 
 
-def help_dialog(keymap: Mapping[str, str], name: str, panel: Panel) -> TextDialog:
+def help_dialog(name: str, panel: Panel) -> TextDialog:
     """Make the help; the present panel's own keys come first, its columns, and the fields that its filter knows.
 
     Keys that need what this panel cannot do are dim: others do something else here.
@@ -38,13 +36,13 @@ def help_dialog(keymap: Mapping[str, str], name: str, panel: Panel) -> TextDialo
     can, fields = panel.can, panel.fields()
     groups = list(dict.fromkeys(action.group for action in ACTIONS))
     groups.sort(key=lambda group: _GROUPS.get(group) != name)
-    taken = {key for action in ACTIONS if action.needs and action.valid(can) for key in _keys(keymap, action)}
+    taken = {key for action in ACTIONS if action.needs and action.valid(can) for key in action.keys.split(",")}
     lines: Content = [[(f"{BY_NAME[name].title}: {BY_NAME[name].help}", Colour.INFO)]]
     for group in groups:
         lines += [[], [(group, Colour.STRONG)]]
         for action in (action for action in ACTIONS if action.group == group):
-            keys = " ".join(shown_keys(keymap.get(action.id, action.keys)))
-            here = action.valid(can) and (action.needs != "" or not taken.issuperset(_keys(keymap, action)))
+            keys = " ".join(shown_keys(action.keys))
+            here = action.valid(can) and (action.needs != "" or not taken.issuperset(action.keys.split(",")))
             opens = BY_NAME.get(action.id.removeprefix("panel."))
             told = f"{opens.title}: {action.help}" if opens is not None else action.help
             mark = _TOUCH[action.touch] if here else "  (not here)"
@@ -58,7 +56,3 @@ def help_dialog(keymap: Mapping[str, str], name: str, panel: Panel) -> TextDialo
     if fields:
         lines.append([("  fields here: ", Colour.DIM), (" ".join(sorted(fields)), Colour.INFO)])
     return TextDialog("Help", lines)
-
-
-def _keys(keymap: Mapping[str, str], action: Action) -> list[str]:
-    return keymap.get(action.id, action.keys).split(",")

@@ -104,4 +104,4 @@ class MainScreen(Screen[None], inherit_bindings=False):
         """Show all keys."""
         from tui.help_text import help_dialog
 
-        self.hangtop.push_screen(help_dialog(self.hangtop.options.keymap, self.stage.top, self.stage.panel))
+        self.hangtop.push_screen(help_dialog(self.stage.top, self.stage.panel))

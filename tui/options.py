@@ -1,15 +1,15 @@
-"""How the screen looks and which keys it has; what is watched is the session's business."""
+"""How the screen looks; what is watched is the session's business."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
 class ScreenOptions:
-    """Options of the screen, as command line and configuration file say them."""
+    """Options of the screen, as the command line says them."""
 
     theme: str = ""
     """Name of a theme; empty picks by what the terminal can show."""
@@ -19,8 +19,6 @@ class ScreenOptions:
     """Bold, dim, underline and reverse alone, as with ``NO_COLOR``."""
     refresh: float = 1.0
     """Seconds between two drawings, 0.25 to 10."""
-    keymap: Mapping[str, str] = field(default_factory=dict)
-    """Keys by action id, instead of the usual ones."""
     report_folder: Path | None = None
     """Where incident reports go; None is the present folder."""
     bell: bool = True

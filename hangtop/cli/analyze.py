@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from hangtop.cli.options import CONFIG, ScreenChoices, SectionedCommand, screen
+from hangtop.cli.options import ScreenChoices, SectionedCommand, screen
 from hangtop.cli.terminal import Status
 from hangtop.diagnosis.phrasing import size
 from hangtop.session.folder.contents import Recognised
@@ -31,7 +31,6 @@ STANDARD_INPUT = ("-", "/dev/stdin")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--json", is_flag=True, help='The answer as JSON, with a list of the files under "files".')
 @click.option("--tui", is_flag=True, help="Show it on the screen.")
-@CONFIG
 @screen
 @click.pass_context
 def command(ctx: click.Context, choices: ScreenChoices, paths: tuple[Path, ...], json: bool, tui: bool) -> None:

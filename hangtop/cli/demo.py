@@ -6,7 +6,7 @@ import time
 
 import click
 
-from hangtop.cli.options import CONFIG, ScreenChoices, SectionedCommand, screen
+from hangtop.cli.options import ScreenChoices, SectionedCommand, screen
 from hangtop.demo.options import FAULTS, DemoOptions
 from hangtop.session.options import SessionOptions
 
@@ -19,7 +19,6 @@ def _faults(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
 
 
 @click.command("demo", cls=SectionedCommand)
-@CONFIG
 @screen
 @click.option("--fault", type=click.Choice([*FAULTS]), metavar="NAME", help="What goes wrong after a while.")
 @click.option(

@@ -1,4 +1,4 @@
-"""Every command by name, and groups that mean one of their commands where the words name none.
+"""Every command by name, and groups that run one of their commands where the words name none.
 
 A command's module is imported when the command is asked for, so that a start imports little.
 """
@@ -6,7 +6,7 @@ A command's module is imported when the command is asked for, so that a start im
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import click
@@ -30,16 +30,12 @@ COMMANDS: dict[str, CommandEntry] = {
     "analyze": CommandEntry(
         "hangtop.cli.analyze:command", "Judge a job that is over, from its logs, dumps and tool outputs."
     ),
-    "flame": CommandEntry("hangtop.cli.stacks:flame", "Sample ranks for some seconds and save flame graphs."),
+    "flame": CommandEntry("hangtop.cli.stacks:flame", "Sample ranks for some seconds and save a flame graph."),
     "preflight": CommandEntry(
         "hangtop.cli.preflight:command", "Check nodes before a job: what would stop it, and the remedy."
     ),
     "probe": CommandEntry(
-        "hangtop.cli.probe:command", "Measure collectives between nodes; name what is slow, blocked or wrong."
-    ),
-    "evidence": CommandEntry(
-        "hangtop.cli.evidence:command",
-        "List what the job itself can tell (recorder, RAS), and what is missing.",
+        "hangtop.cli.probe:command", "Measure all_reduce between nodes; name what is slow, blocked or wrong."
     ),
     "repair": CommandEntry(
         "hangtop.cli.repair:command",
@@ -53,37 +49,7 @@ DEFAULT = "watch"
 LIKE = 0.8
 """How much a word must be like a command's name to be taken for a slip of the finger: ``triagee``, ``analyse``."""
 ALONE = {"--help", "-h", "--version"}
-"""Options of ``hangtop`` itself."""
-
-
-def load(name: str) -> click.Command:
-    """Import a command."""
-    module, _, attribute = COMMANDS[name].where.partition(":")
-    command = getattr(importlib.import_module(module), attribute)
-    assert isinstance(command, click.Command)
-    return command
-
-
-class LazyGroup(click.Group):
-    """``hangtop`` itself: knows its commands by name and imports one when it is wanted."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put the command's name first: ``hangtop gpu[1-8]`` is ``hangtop watch gpu[1-8]``."""
-        completing = ctx.resilient_parsing and first_plain(args) is None  # the shell asks for names of commands
-        return super().parse_args(ctx, args if completing else arrange(args))
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Names in the order of the table."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
-        """Import a command."""
-        return load(cmd_name) if cmd_name in COMMANDS else None
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """List the commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+"""Options of a group itself."""
 
 
 class DefaultGroup(click.Group):
@@ -97,15 +63,10 @@ class DefaultGroup(click.Group):
         self.default = default
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put the command's name in front, the default one's when none is given."""
-        at = first_plain(args)
-        if at is not None and args[at] in self.commands:
-            args = [args[at], *args[:at], *args[at + 1 :]]
-        elif ctx.resilient_parsing and at is None:
-            pass  # the shell asks for names of commands
-        elif not args or args[0] not in {"--help", "-h"}:
-            args = [self.default, *args]
-        return super().parse_args(ctx, args)
+        """Put the default command's name in front when the words name no command."""
+        completing = ctx.resilient_parsing and not args  # the shell asks for names of commands
+        words = args if completing else arrange(args, self.commands, self.default, ctx.command_path)
+        return super().parse_args(ctx, words)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         """List the commands with the whole of their first paragraph: click cuts it at one line."""
@@ -115,48 +76,51 @@ class DefaultGroup(click.Group):
             formatter.write_dl(rows)
 
 
-def arrange(words: Sequence[str]) -> list[str]:
-    """Put the command's name in front, adding the default one when the words name none.
+class LazyGroup(click.Group):
+    """``hangtop`` itself: knows its commands by name and imports one when it is wanted."""
 
-    Options may come before the command (``hangtop -F lab.conf triage node1``); the first word that is neither an option
-    nor its value is the command, if it is the name of one. A node that has a command's name is reached with the
-    command before it: ``hangtop watch demo``.
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """``hangtop gpu[1-8]`` is ``hangtop watch gpu[1-8]``."""
+        completing = ctx.resilient_parsing and not args
+        return super().parse_args(ctx, args if completing else arrange(args, COMMANDS, DEFAULT, "hangtop"))
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Names in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        """Import a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name].where.partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+
+def arrange(words: Sequence[str], commands: Collection[str], default: str, group: str) -> list[str]:
+    """The words with the default command's name in front, unless they begin with a command's name.
+
+    A node that has a command's name is reached with the command before it: ``hangtop watch demo``. Raises
+    :class:`click.UsageError` for a command behind other words, and for a word that is nearly a command's name.
     """
     first = words[0] if words else ""
-    if first in COMMANDS or first in ALONE:
+    if first in commands or first in ALONE:
         return list(words)
-    at = first_plain(words)
-    if at is not None and words[at] in COMMANDS:
-        return [words[at], *words[:at], *words[at + 1 :]]
-    if at is not None:
-        _refuse_slip(words[at])
-    return [DEFAULT, *words]
-
-
-def _refuse_slip(word: str) -> None:
-    """Raise :class:`click.UsageError` for a word that was most likely meant for a command, and is the name of none."""
     from difflib import get_close_matches
 
-    near = get_close_matches(word, COMMANDS, 1, LIKE) if word.isalpha() else []
+    near = get_close_matches(first, commands, 1, LIKE) if first.isalpha() else []
+    if late := next((word for word in words if word in commands), ""):
+        raise click.UsageError(
+            f"the command comes first: {group} {late}; a node of that name: {group} {default} {late}"
+        )
     if near:
         raise click.UsageError(
-            f"no command is called {word}; did you mean hangtop {near[0]}? "
-            f"A node of that name: hangtop {DEFAULT} {word}"
+            f"no command is called {first}; did you mean {group} {near[0]}? A node so called: {group} {default} {first}"
         )
-
-
-def first_plain(words: Sequence[str]) -> int | None:
-    """Index of the first word that is neither an option nor its value; None when there is none."""
-    from hangtop.cli.options import options_with_value
-
-    taking, skip = options_with_value(), False
-    for index, word in enumerate(words):
-        if skip:
-            skip = False
-        elif word == "--":
-            return None
-        elif word.startswith("-") and word != "-":
-            skip = word in taking
-        else:
-            return index
-    return None
+    return [default, *words]

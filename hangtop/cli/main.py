@@ -34,7 +34,7 @@ looking it over more than a hundred times takes a twentieth of the time to the f
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     subcommand_metavar=f"[{DEFAULT}] [NODE]... | COMMAND [ARGS]...",
     epilog=f"Without a command, the words are nodes for {DEFAULT}; without a node, this machine is watched. "
-    "Any option can be set in ~/.config/hangtop/config.toml, or in a file that --config names. "
+    "Options of nodes, looking and screen can be set in the environment: HANGTOP_SSH_CONFIG for --ssh-config. "
     'Completion: eval "$(_HANGTOP_COMPLETE=bash_source hangtop)" (or zsh_source, fish_source).',
 )
 @click.version_option(__version__, prog_name="hangtop")

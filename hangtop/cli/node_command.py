@@ -13,25 +13,28 @@ from __future__ import annotations
 import functools
 import json as codec
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import click
 
+from hangtop.cli.answer import wants_colour
 from hangtop.cli.connecting import connected
 from hangtop.cli.options import SectionedCommand, connection, nodes
 from hangtop.cli.terminal import Status, asker, interrupted_cleanly, interruptible
 from hangtop.session.options import SessionOptions
+from hangtop.session.probes import Line, Probe, ProbeRefused, ProbeResult, Shade
 from hangtop.session.session import Session
 
 SCHEMA = 1
 """Version of the JSON of all commands here that have no verdict's own."""
-TOLD = 8
+MOST = 8
 """Nodes of which it is said one by one why they could not be reached."""
 NOT_WATCHING = ("interval", "patience", "logs", "py_spy", "sudo", "read_only")
 """Shared options of which a command that neither watches nor looks at stacks makes no use."""
+COLOURS: dict[Shade, str] = {"good": "green", "bad": "red", "middling": "yellow", "accent": "magenta", "dim": "blue"}
 
 
 class NoNodeError(click.ClickException):
@@ -67,11 +70,18 @@ class NodeRun:
             click.echo(line, err=True)
         agree(question, yes=self.yes)
 
+    async def measure(self, probe: Probe) -> ProbeResult:
+        """Run a probe, its progress in the line of status."""
+        try:
+            return await probe.run(self.status.say)
+        except ProbeRefused as refused:
+            raise click.ClickException(str(refused)) from None
+
 
 def node_command(
     name: str,
     *,
-    json: str = "",
+    json: str = "docs/findings.md",
     yes: str = "",
     changes: str = "",
     hidden: Collection[str] = NOT_WATCHING,
@@ -89,7 +99,7 @@ def node_command(
     def decorate(work: Callable[..., Awaitable[Reply]]) -> click.Command:
         @functools.wraps(work)
         def command(options: SessionOptions, **wishes: Any) -> None:
-            as_json, agreed = wishes.pop("json", False), wishes.pop("yes", False)
+            as_json, agreed = wishes.pop("json"), wishes.pop("yes", False)
             if changes and options.read_only:
                 raise click.UsageError(f"--read-only refuses {changes}")
 
@@ -102,10 +112,9 @@ def node_command(
             finish(interrupted_cleanly(answer()), as_json=as_json)
 
         decorated = connection(hidden=hidden)(command)
-        if json:
-            decorated = click.option("--json", is_flag=True, help=f"Answer as JSON ({json}).")(decorated)
+        decorated = click.option("--json", is_flag=True, help=f"Answer as JSON ({json}).")(decorated)
         if yes:
-            decorated = click.option("--yes", is_flag=True, help=yes)(decorated)
+            decorated = click.option("--yes", is_flag=True, envvar="HANGTOP_YES", help=yes)(decorated)
         params = getattr(nodes(decorated), "__click_params__")  # noqa: B009 - click's own list, the last word first
         params.insert(0, params.pop())  # nodes stand behind the command's own arguments
         return click.command(name, cls=SectionedCommand)(decorated)
@@ -122,6 +131,19 @@ def finish(reply: Reply, *, as_json: bool) -> None:
         for line in reply.lines:
             click.echo(line)
     click.get_current_context().exit(reply.exit_code)
+
+
+def painted(lines: Iterable[Line]) -> Iterator[str]:
+    """A probe's lines with colours for their shades, where the terminal has colours."""
+    colour = wants_colour(sys.stdout)
+    for line in lines:
+        pieces = (
+            click.style(text, fg=COLOURS.get(shade), bold=shade == "strong")
+            if colour and shade and text.strip()
+            else text
+            for text, shade in line
+        )
+        yield "".join(pieces).rstrip()
 
 
 @asynccontextmanager
@@ -145,20 +167,15 @@ async def node_run(
         await session.close()
 
 
-def tell_unreached(session: Session) -> bool:
-    """Say on standard error which nodes were never reached, and why; True when none was."""
+def need_a_node(session: Session) -> None:
+    """Say on standard error which nodes were never reached, and why. Raises :class:`NoNodeError` when none was."""
     every = list(session.state.nodes.values())
     away = [node for node in every if node.seen_at is None and node.link != "limited"]
-    for node in away[:TOLD]:
+    for node in away[:MOST]:
         click.echo(f"hangtop: {node.name}: {node.why or f'still {node.link}'}", err=True)
-    if len(away) > TOLD:
-        click.echo(f"hangtop: and {len(away) - TOLD} more nodes", err=True)
-    return bool(every) and len(away) == len(every)
-
-
-def need_a_node(session: Session) -> None:
-    """The same for a command that can do nothing without a node. Raises :class:`NoNodeError`."""
-    if tell_unreached(session):
+    if len(away) > MOST:
+        click.echo(f"hangtop: and {len(away) - MOST} more nodes", err=True)
+    if every and len(away) == len(every):
         raise NoNodeError("no node could be reached")
 
 

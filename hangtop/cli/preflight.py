@@ -51,7 +51,7 @@ class Master(click.ParamType[tuple[str, int]]):
         return host, int(port)
 
 
-@node_command("preflight", json="docs/findings.md", needs=NEEDS, node_needed=False)
+@node_command("preflight", needs=NEEDS, node_needed=False)
 @click.option("--master", type=Master(), help="Where the ranks will meet; else the job's own, else the first node.")
 async def command(run: NodeRun, master: tuple[str, int] | None) -> Reply:
     """Check nodes before a job, or beside one: what would stop it, and the command that mends it.

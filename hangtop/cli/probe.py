@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,24 +15,22 @@ import click
 from collectors.probes.allreduce.plan import parse_sizes
 from hangtop.cli.answer import Answer, as_json, as_text, wants_colour
 from hangtop.cli.groups import DefaultGroup
-from hangtop.cli.node_command import NOT_WATCHING, NodeRun, Reply, finish, node_command, node_run
+from hangtop.cli.node_command import NOT_WATCHING, NodeRun, Reply, finish, node_command, node_run, painted
 from hangtop.cli.options import Decorator, SectionedCommand, connection
 from hangtop.cli.terminal import Status, interrupted_cleanly
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import outcome_words
 from hangtop.session.options import SessionOptions, completed
-from hangtop.session.probes import NEEDED, Line, Probe, ProbeRefused, ProbeResult, Shade
+from hangtop.session.probes import NEEDED, Probe, ProbeRefused, ProbeResult
 from hangtop.session.probes.capture import capture_probe
 from hangtop.session.probes.collectives import collectives_probe
 from hangtop.session.probes.infiniband import infiniband_probe
 from hangtop.session.probes.path import path_probe
 from hangtop.session.probes.traces import traces_here, traces_on_nodes
 
-COLOURS: dict[Shade, str] = {"good": "green", "bad": "red", "middling": "yellow", "accent": "magenta", "dim": "blue"}
-
 probe_command = functools.partial(
-    node_command, json="docs/findings.md", yes="Do not ask before a probe beside a running job.",
+    node_command, yes="Do not ask before a probe beside a running job.",
     changes="probes: they load the network", hidden=NOT_WATCHING, needs=NEEDED, node_needed=False,
 )  # fmt: skip
 """A command that measures something on nodes."""
@@ -47,11 +45,7 @@ async def run_probe(run: NodeRun, probe: Probe, began: float) -> Reply:
     beside = [rank for rank in job.ranks if rank.gone_at is None and rank.node in probe.nodes]
     if beside:
         run.agree(f"{len(beside)} ranks of a job run there. {probe.risk} Go on?")
-    try:
-        result = await probe.run(run.status.say)
-    except ProbeRefused as refused:
-        raise click.ClickException(str(refused)) from None
-    return probe_reply(result, job, began, run.options)
+    return probe_reply(await run.measure(probe), job, began, run.options)
 
 
 def probe_reply(result: ProbeResult, job: Job, began: float, options: SessionOptions | None = None) -> Reply:
@@ -71,18 +65,6 @@ def _lines(answer: Answer, result: ProbeResult) -> Iterator[str]:
     if answer.verdict.findings:
         text = as_text(answer, colour=wants_colour(sys.stdout))
         yield "".join(text.partition("\n\n")[1:]).rstrip("\n")
-
-
-def painted(lines: Iterable[Line]) -> Iterator[str]:
-    """The lines with colours for their shades, where the terminal has colours."""
-    colour = wants_colour(sys.stdout)
-    for line in lines:
-        pieces = (_painted(text, shade) if colour and text.strip() else text for text, shade in line)
-        yield "".join(pieces).rstrip()
-
-
-def _painted(text: str, shade: Shade) -> str:
-    return click.style(text, fg=COLOURS.get(shade), bold=shade == "strong") if shade else text
 
 
 class Sizes(click.ParamType[tuple[int, ...]]):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from hangtop.cli.options import CONFIG, ScreenChoices, SectionedCommand, screen
+from hangtop.cli.options import ScreenChoices, SectionedCommand, screen
 
 NAMED = 8
 """Nodes that are named of each session that was kept."""
@@ -16,7 +16,6 @@ NAMED = 8
 
 @click.command("replay", cls=SectionedCommand)
 @click.argument("file", metavar="[FILE]", required=False, type=click.Path(dir_okay=False))
-@CONFIG
 @screen
 @click.option("--at", "seconds", metavar="S", type=click.FloatRange(min=0), help="Begin (or judge) S seconds into it.")
 @click.option(

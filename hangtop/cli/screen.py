@@ -66,7 +66,6 @@ def show(session: Session, choices: ScreenChoices, *, keep: bool = False) -> Non
             theme=choices.theme,
             ascii=choices.ascii or shows_ascii_alone(os.environ.get("TERM", ""), sys.stderr.encoding),
             no_color=choices.no_color or bool(os.environ.get("NO_COLOR")),
-            keymap=choices.keymap,
             refresh=choices.refresh,
             report_folder=choices.report_folder,
             bell=choices.bell,

@@ -12,17 +12,15 @@ import click
 
 from collectors.samples.stacks import StackDump
 from hangtop.cli.node_command import NodeRun, Reply, node_command
-from hangtop.cli.options import Ranks
+from hangtop.cli.options import RANKS
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.stacks import Activity, Merged, StackGroup, as_text, merge, summary
-from hangtop.session.probes import ProbeRefused, plain
+from hangtop.session.probes import plain
 from hangtop.session.probes.flame import flame_probe
 
-RANKS = click.option("--rank", "ranks", type=Ranks(), help="Only these ranks, such as 3,7-9.")
 
-
-@node_command("stacks", json="docs/findings.md", hidden=("interval", "patience"))
+@node_command("stacks", hidden=("interval", "patience"))
 @RANKS
 @click.option("--samples", metavar="N", type=click.IntRange(1, 100), default=1, show_default=True,
               help="Looks at each rank, half a second apart: several tell moving from frozen.")  # fmt: skip
@@ -108,7 +106,7 @@ def _rank(rank: Rank, doing: Activity) -> dict[str, Any]:
     }
 
 
-@node_command("flame", json="docs/findings.md", hidden=("interval", "patience", "logs", "sudo", "read_only"))
+@node_command("flame", hidden=("interval", "patience", "logs", "sudo", "read_only"))
 @RANKS
 @click.option(
     "--seconds", metavar="S", type=click.FloatRange(1, 600), default=10.0, show_default=True, help="How long to sample."
@@ -125,8 +123,5 @@ async def flame(run: NodeRun, ranks: frozenset[int] | None, seconds: float, out:
     probe = flame_probe(run.session, ranks, out, seconds=seconds, stop=stop)
     click.echo(probe.command, err=True)
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
-    try:
-        result = await probe.run(run.status.say)
-    except ProbeRefused as refused:
-        raise click.ClickException(str(refused)) from None
+    result = await run.measure(probe)
     return Reply(dict(result.figures), plain(result.lines), int(result.outcome != "ok"))

@@ -26,12 +26,7 @@ QUIET = ("healthy", "idle")
 
 @click.command("triage", cls=SectionedCommand)
 @nodes
-@connection(
-    told={
-        "patience": "Seconds that a wait may take before it is called a hang; without it, and at most, as many as "
-        "--watch."
-    }
-)
+@connection()
 @click.option(
     "--watch",
     metavar="S",
@@ -52,13 +47,13 @@ def command(ctx: click.Context, options: SessionOptions, watch: float, json: boo
     """
     began = time.monotonic()
     # A one-shot answer is about what did not move while it was watched, not about a patience that it has no time for.
-    patience = options.patience if ctx.get_parameter_source("patience") is _COMMANDLINE else watch
+    patience = options.patience if ctx.get_parameter_source("patience") is not _DEFAULT else watch
     answer = interrupted_cleanly(triage(replace(options, patience=min(patience, watch)), watch, began, record))
     print_answer(answer, json=json)
     ctx.exit(answer.exit_code)
 
 
-_COMMANDLINE = click.core.ParameterSource.COMMANDLINE
+_DEFAULT = click.core.ParameterSource.DEFAULT
 
 
 async def triage(options: SessionOptions, watch: float, began: float, record: str | None = None) -> Answer:

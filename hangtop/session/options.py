@@ -1,4 +1,4 @@
-"""What a session is asked to do, as command line, configuration file or demo say it; and commands that say the same."""
+"""What a session is asked to do, as command line or demo say it; and commands that say the same."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hangtop.diagnosis.finding import Finding, NextStep, Verdict
 
-REACHING = frozenset(("stacks", "probe", "repair", "flame", "triage", "check", "preflight", "evidence"))
+REACHING = frozenset(("stacks", "probe", "repair", "flame", "triage", "check", "preflight"))
 """Commands that connect to nodes and so take the options of the connection."""
 
 

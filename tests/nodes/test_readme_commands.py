@@ -47,16 +47,13 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def environment(cluster: Cluster, tmp_path: Path) -> dict[str, str]:
-    """A user's own configuration names the ssh_config, so that the commands stay as the README has them."""
-    folder = tmp_path / "config" / "hangtop"
-    folder.mkdir(parents=True)
-    settings = f'ssh-config = "{cluster.ssh_config}"\nbatch = true\npython = "{sys.executable}"\n[probe]\nyes = true\n'
-    (folder / "config.toml").write_text(settings, encoding="utf-8")
+    """The user's environment names the ssh_config, so that the commands stay as the README has them."""
     logs = tmp_path / "logs"
     logs.mkdir()
     (logs / "rank0.log").write_text("step 1\nstep 2\n", encoding="utf-8")
     shutil.copytree(TRACES, tmp_path / "traces")
-    return {**os.environ, "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    own = {"HANGTOP_SSH_CONFIG": str(cluster.ssh_config), "HANGTOP_BATCH": "1", "HANGTOP_PYTHON": sys.executable}
+    return {**os.environ, **own, "HANGTOP_YES": "1"}
 
 
 def test_there_are_commands() -> None:

@@ -60,7 +60,7 @@ def test_orphans_end_and_stopped_ranks_go_on() -> None:
 
         code, found = repair(cluster, "list")
         assert code == 1
-        assert [(one["pid"], one["ports"], one["sure"]) for one in found["orphans"]] == [(pid, [port], True)]
+        assert [(one["pid"], one["ports"]) for one in found["orphans"]] == [(pid, [port])]
         assert [(one["pid"], one["rank"], one["state"]) for one in found["stopped"]] == [(stopped, 1, "T")]
         assert states(node)[stopped] == "T", "listing changes nothing"
 

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +19,6 @@ from tests.support.cluster import Cluster
 from tests.support.faulty import Nurseries, nurseries
 from tests.support.reached import HANGTOP, Reached
 from tests.support.slurm_cluster import SlurmCluster, missing_slurm
-from tests.support.tmux import Tmux
 
 pytestmark = [pytest.mark.nodes, pytest.mark.torch, pytest.mark.slow]
 
@@ -142,49 +140,6 @@ async def test_each_node_hangs_where_scontrol_says(
         assert plan.of([name]) == expected
 
 
-def test_a_node_is_drained_after_a_yes_and_not_before(cluster: Cluster, slurm: SlurmCluster) -> None:
-    """Its ranks say which Slurm and which node: what is run is what a finding about the node proposes."""
-    node = cluster.names[1]
-    job = slurm.submit("--nodes=2", command=f"srun {sys.executable} -S -c 'import time; time.sleep(600)'", nodes=2)
-    words = [
-        *HANGTOP,
-        "repair",
-        "drain",
-        "--via",
-        "slurm",
-        "--slurm",
-        job,
-        "--batch",
-        "--out",
-        node,
-        "--reason",
-        "a fan",
-    ]
-    env = {**os.environ, **slurm.env}
-
-    def drain(*more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*words, *more], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180, check=False, env=env
-        )
-
-    command = f"scontrol update nodename={node} state=drain 'reason=hangtop: a fan'"
-    try:
-        asked = drain()
-        assert asked.returncode != 0
-        assert command in asked.stderr, asked.stderr
-        assert "DRAIN" not in slurm.ask(["scontrol", "show", "node", node])
-        done = drain("--yes")
-        assert (done.returncode, done.stdout) == (0, f"✓ {command}: done\n"), done.stderr
-        shown = slurm.ask(["scontrol", "show", "node", node])
-        assert "+DRAIN" in shown
-        assert "Reason=hangtop: a fan" in shown
-        assert "DRAIN" not in slurm.ask(["scontrol", "show", "node", cluster.names[0]])
-        assert len(slurm.ask(["squeue", "--noheader", "--jobs", job]).splitlines()) == 1, "what runs there goes on"
-    finally:
-        slurm.ask(["scontrol", "update", f"nodename={node}", "state=resume"], check=False)
-        slurm.cancel(job)  # which waits until its nodes take jobs again
-
-
 def live(slurm: SlurmCluster, job: str) -> set[str]:
     """Nodes that hangtop reaches by steps of a job."""
     words = [*HANGTOP, "triage", "--watch", "1", "--json", "--via", "slurm", "--slurm", job, "--batch"]
@@ -194,41 +149,3 @@ def live(slurm: SlurmCluster, job: str) -> set[str]:
     nodes = json.loads(done.stdout)["job"]["nodes"]
     assert all(node["state"] == "live" for node in nodes), nodes
     return {node["name"] for node in nodes}
-
-
-LOST = """#!/bin/sh
-echo "Unable to determine the device handle for GPU 0000:3B:00.0: GPU is lost.  Reboot the system to recover this GPU"
-sleep 1
-exit 15
-"""
-
-
-@pytest.mark.skipif(Tmux.missing(), reason="tmux is not installed")
-def test_the_screen_drains_a_node_that_lost_a_gpu_after_a_yes(cluster: Cluster, slurm: SlurmCluster) -> None:
-    """By the finding's own command, from ``K``; nothing is run before."""
-    node = cluster.nodes[1]
-    node.tool("nvidia-smi", f"#!/bin/sh\n[ $(hostname) = {node.name} ] || exit 9\n" + LOST)
-    ranks = f"srun {sys.executable} -S -c 'import time; time.sleep(600)'"
-    job = slurm.submit("--nodes=2", command=ranks, nodes=2)
-    env = {**slurm.env, "PATH": f"{node.bin}:{os.environ['PATH']}"}
-
-    def state() -> str:
-        return slurm.ask(["scontrol", "show", "node", node.name])
-
-    try:
-        with Tmux([*HANGTOP, "--via", "slurm", "--slurm", job], size=(160, 40), env=env) as terminal:
-            terminal.wait_for(f"GPU on {node.name} is lost", 60.0)
-            terminal.press("K")
-            terminal.wait_for(f"Take out: scontrol update nodename={node.name} state=drain")
-            terminal.press("Enter")
-            terminal.wait_for("what runs there goes on")
-            assert "DRAIN" not in state()
-            terminal.press("y")
-            terminal.wait_for(": done")
-            assert "+DRAIN" in state()
-            assert "Reason=hangtop: gpu_lost" in state()
-            terminal.press("Escape", "q")
-    finally:
-        slurm.ask(["scontrol", "update", f"nodename={node.name}", "state=resume"])
-        slurm.cancel(job)
-        (node.bin / "nvidia-smi").unlink()

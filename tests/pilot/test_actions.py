@@ -67,18 +67,6 @@ async def test_every_key_of_every_action_works_on_the_screen(
             assert not [note for note in shown.notices() if "Error" in note]
 
 
-async def test_keys_can_be_remapped_and_the_footer_and_help_say_so() -> None:
-    options = ScreenOptions(theme="hangtop", keymap={"panel.ranks": "f2", "nonsense": "x"})
-    async with screen(options=options, size=(120, 60)) as shown:
-        await shown.press("2")
-        assert "[Overview]" in shown.lines()[1]
-        await shown.press("f2")
-        assert "[Ranks]" in shown.lines()[1]
-        assert "no such action in [keys]: nonsense" in shown.notices()
-        await shown.press("question_mark")
-        assert "f2" in shown.text()
-
-
 async def test_read_only_refuses_what_touches_nodes_and_allows_looking(monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[object] = []
     monkeypatch.setattr("subprocess.call", called.append)

@@ -8,13 +8,11 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from collectors.fleet.local import Local
 from collectors.fleet.transport import Transport
-from hangtop.diagnosis.finding import Finding, NextStep, Verdict
 from tests.support import orphans
 from tests.support.made import process
 from tests.support.piloted import Screen, screen
@@ -89,26 +87,3 @@ async def test_a_node_without_a_connection_is_not_known_rather_than_well() -> No
     async with screen(Paper(nodes=1).session()) as shown:
         await shown.press("K")
         assert "not known of node1" in shown.text()
-
-
-async def test_a_node_at_fault_is_taken_out_when_it_was_said_yes_to(
-    session: PaperSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    command = "scontrol update nodename=node1 state=drain 'reason=hangtop: gpu_lost'"
-    (tmp_path / "scontrol").write_text(f"#!/bin/sh\necho ran >> {tmp_path}/asked\n")
-    (tmp_path / "scontrol").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setenv("HANGTOP_ONLY", "HX_NOBODY=1")
-    step = NextStep("c", command)
-    lost = Finding("gpu_lost", "critical", 0.9, "GPU 3 fell off the bus", nodes=("node1",), next=(step,))
-    session.verdict = Verdict("at_risk", lost.summary, (lost,))
-    async with screen(session, size=(160, 40)) as shown:
-        await shown.press("K")
-        assert "Take out: scontrol update nodename=node1 state=drain" in shown.text()
-        assert not (tmp_path / "asked").exists()
-        await shown.press("enter")
-        assert "what runs there goes on" in shown.text()
-        assert not (tmp_path / "asked").exists()
-        await shown.press("y")
-        assert f"{command}: done" in shown.text()
-    assert (tmp_path / "asked").read_text() == "ran\n"

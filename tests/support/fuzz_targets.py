@@ -9,7 +9,6 @@ from collections.abc import Callable
 from io import BytesIO
 
 import asyncssh
-import click
 
 from collectors.fleet import interpreter
 from collectors.fleet.clean import clean_bytes
@@ -28,13 +27,11 @@ from collectors.probes.allreduce import reports
 from collectors.probes.allreduce.nccl_log import network_of
 from collectors.probes.decoding import Unreadable, one_of
 from collectors.probes.flame.profile import profile
-from collectors.probes.repair.remote.words import Curable, PortsInUse, Signalled
+from collectors.probes.remote.repair import PortsInUse, RepairCandidate, Signalled
 from collectors.probes.trace.remote.program import Done, ListedTrace
 from collectors.samples.asked import Observation, PathFigure, RasAnswer, RecorderFile
 from collectors.samples.registry import SAMPLES
 from collectors.samples.traces import RankTrace
-from hangtop.cli import config
-from hangtop.cli.screen import command as watch
 from hangtop.session.entries import About
 from hangtop.session.folder import files_session
 from hangtop.session.options import SessionOptions
@@ -45,7 +42,7 @@ from tests.support.fuzzing import FIXTURES, LONGEST, Target, fixtures, in_file
 from tests.support.made import gpu_row, hello, process, pulse, tick
 
 _told = one_of(
-    Observation, PathFigure, RasAnswer, RecorderFile, Curable, Signalled, PortsInUse, FlameProgress, Recorded,
+    Observation, PathFigure, RasAnswer, RecorderFile, RepairCandidate, Signalled, PortsInUse, FlameProgress, Recorded,
     WantsPySpy, RankTrace, ListedTrace, Done,
 )  # fmt: skip
 
@@ -109,11 +106,6 @@ def _known_hosts(data: bytes) -> None:
     known = KnownHosts([in_file(data, "known_hosts")])
     for name in ("node1", "[node1]:2222", "10.0.0.1"):
         known.look(name)
-
-
-def _settings(data: bytes) -> None:
-    context = click.Context(watch, info_name="watch")
-    config.apply(context, str(in_file(data, "config.toml")))
 
 
 def _answers(data: bytes) -> None:
@@ -201,6 +193,5 @@ def targets() -> dict[str, Target]:
         ),
         "ssh_config": Target(_reading(_ssh_config, SshConfigError), fixtures("seeds/ssh_config/*")),
         "known_hosts": Target(_known_hosts, fixtures("seeds/known_hosts/*")),
-        "config": Target(_reading(_settings, click.ClickException), fixtures("seeds/config/*")),
     }
     return {**here, **fuzz_node.targets()}

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tui.handlers.ask import ActionRefused
 from tui.handlers.scrubbing import show_moment
-from tui.looks.keys import shown_keys
 from tui.looks.theme import Colour
 from tui.panels.base import Place
 from tui.widgets.lines import Move
@@ -110,8 +109,7 @@ def next_alarm(step: int) -> Callable[[HangtopApp], object]:
     def run(app: HangtopApp) -> None:
         if cast("LogsPanel", app.panel).go_alarm(step):
             return
-        back = shown_keys(app.options.keymap.get("log.previous", "N"))[0]
-        hint = f" after this line; {back} goes back to the one before" if step > 0 else " before this line"
+        hint = " after this line; N goes back to the one before" if step > 0 else " before this line"
         app.say(f"no warning and no error{hint}")
 
     return run

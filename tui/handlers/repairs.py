@@ -13,10 +13,9 @@ from tui.looks.format import plural
 from tui.texts.findings import plain
 
 if TYPE_CHECKING:
-    from collectors.probes.repair.ask import Signal
-    from hangtop.diagnosis.finding import Verdict
+    from collectors.probes.repair import Signal
     from hangtop.session.probes import ProbeResult, Say
-    from hangtop.session.probes.repair import Looked, Repairable
+    from hangtop.session.probes.repair import Repairable, RepairSurvey
     from tui.app import HangtopApp
 
 
@@ -39,7 +38,7 @@ async def _open(app: HangtopApp) -> None:
     from tui.dialogs.choosing import ChoiceDialog
 
     looked = await look(app.session)
-    listed = [*_signals(looked), *_drains(app.session.verdict), *ALWAYS]
+    listed = [*_signals(looked), *ALWAYS]
     silent: dict[str, list[str]] = {}
     for node, why in looked.unknown.items():
         silent.setdefault(why.removeprefix(f"{node}: "), []).append(node)
@@ -52,19 +51,17 @@ async def _open(app: HangtopApp) -> None:
     app.push_screen(ChoiceDialog("What can be mended now", [(one.title, one.detail) for one in listed], notes), take)
 
 
-def _signals(looked: Looked) -> list[Repair]:
+def _signals(found: RepairSurvey) -> list[Repair]:
     """Processes to end, and to continue; all of a kind first."""
-    sure = [one for one in looked.orphans if one.process.sure]
-    found: list[Repair] = []
-    if len(sure) > 1:
-        found.append(_signal(f"End all {plural(len(sure), 'certain orphan')} of earlier runs", "TERM", *sure))
-    found += [
-        _signal(f"End orphan {one.name}{'' if one.process.sure else ' (not certain)'}", "TERM", one)
-        for one in looked.orphans
-    ]
-    if len(looked.stopped) > 1:
-        found.append(_signal(f"Continue all {len(looked.stopped)} stopped processes", "CONT", *looked.stopped))
-    return [*found, *(_signal(f"Continue stopped {one.name}", "CONT", one) for one in looked.stopped)]
+    listed: list[Repair] = []
+    if len(found.orphans) > 1:
+        listed.append(
+            _signal(f"End all {plural(len(found.orphans), 'orphan')} of earlier runs", "TERM", *found.orphans)
+        )
+    listed += [_signal(f"End orphan {one.name}", "TERM", one) for one in found.orphans]
+    if len(found.stopped) > 1:
+        listed.append(_signal(f"Continue all {len(found.stopped)} stopped processes", "CONT", *found.stopped))
+    return [*listed, *(_signal(f"Continue stopped {one.name}", "CONT", one) for one in found.stopped)]
 
 
 def _signal(title: str, signal: Signal, *processes: Repairable) -> Repair:
@@ -73,18 +70,8 @@ def _signal(title: str, signal: Signal, *processes: Repairable) -> Repair:
     def choose(app: HangtopApp) -> None:
         offer(app, signal_probe(app.session, title, signal, processes), after=partial(_note, app, title))
 
-    detail = f"{processes[0].told()}: {processes[0].process.why}" if len(processes) == 1 else ""
+    detail = f"{processes[0].text()}: {processes[0].process.why}" if len(processes) == 1 else ""
     return Repair(title, detail, choose)
-
-
-def _drains(verdict: Verdict | None) -> list[Repair]:
-    """The commands of the verdict that take a node at fault out."""
-    from hangtop.session.probes.drain import drain_probe, proposed
-
-    def choose(command: str, why: str, app: HangtopApp) -> None:
-        offer(app, drain_probe(app.session, command, why), after=partial(_note, app, command))
-
-    return [Repair(f"Take out: {command}", why, partial(choose, command, why)) for command, why in proposed(verdict)]
 
 
 def _note(app: HangtopApp, what: str) -> None:
@@ -95,10 +82,9 @@ def _port(app: HangtopApp) -> None:
     from hangtop.session.probes import Probe, ProbeResult, text_lines
 
     async def look(_: Say) -> ProbeResult:
-        from collectors.probes.repair.free import FIRST
-        from hangtop.session.probes.repair import free_port, port_text
+        from hangtop.session.probes.repair import free_port
 
-        first, *lines = port_text(*await free_port(app.session, FIRST))
+        first, *lines = (await free_port(app.session)).lines()
         return ProbeResult("A free port", "ok", first, text_lines(lines))
 
     offer(app, Probe("A free port", "", "", look))

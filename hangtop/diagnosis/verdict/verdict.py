@@ -25,7 +25,6 @@ from hangtop.diagnosis.rules.stalled import job_stalled
 from hangtop.diagnosis.rules.stuck import begun, coming_up
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.tables.thresholds import START_LONGEST_S, START_S
-from hangtop.diagnosis.verdict.drain import with_drain
 from hangtop.diagnosis.verdict.ranking import rank_findings
 from hangtop.diagnosis.verdict.summary import ended_alone, gpus_in_use, proof_of_motion, summary_of
 from hangtop.diagnosis.verdict.unread import unread_sources
@@ -50,7 +49,7 @@ def diagnose(job: Job) -> Verdict:
     job_status = status_of_job(job)
     found = [_survived(job_status, finding) for finding in _found(job_status)]
     found += job_stalled(job_status, found)
-    findings = with_shared_device(job, with_drain(job, rank_findings(found)))
+    findings = with_shared_device(job, rank_findings(found))
     outcome = _outcome(job_status, findings)
     waits = wait_boxes(job_status, findings) if outcome in ("hung", "waiting") else ()
     summary, place = summary_of(job_status, outcome, findings), standing_at(job_status.graph)

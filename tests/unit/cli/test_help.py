@@ -72,24 +72,35 @@ def test_a_group_says_that_nodes_alone_will_do(group: str, default: str) -> None
         ("gpu[001-064,070]", "watch gpu[001-064,070]"),
         ("--read-only node1", "watch --read-only node1"),
         ("triage node1 --json", "triage node1 --json"),
-        ("-F lab.conf triage node1", "triage -F lab.conf node1"),
-        ("--job K=V --read-only triage node1", "triage --job K=V --read-only node1"),
-        ("-F triage node1", "watch -F triage node1"),
         ("watch triage", "watch triage"),
-        ("node1 triage", "watch node1 triage"),
         ("watcher1", "watch watcher1"),
         ("--help", "--help"),
     ],
 )
-def test_the_command_may_be_left_out_or_follow_shared_options(typed: str, meant: str) -> None:
-    assert arrange(typed.split()) == meant.split()
+def test_without_a_command_the_words_are_those_of_watch(typed: str, meant: str) -> None:
+    assert arrange(typed.split(), COMMANDS, "watch", "hangtop") == meant.split()
 
 
-@pytest.mark.parametrize(("typed", "meant"), [("triagee", "hangtop triage?"), ("analyse /logs", "hangtop analyze?")])
-def test_a_slip_of_the_finger_is_no_node(typed: str, meant: str) -> None:
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("triagee", "did you mean hangtop triage?"),
+        ("analyse /logs", "did you mean hangtop analyze?"),
+        ("-F lab.conf triage node1", "the command comes first: hangtop triage; a node of that name: hangtop watch"),
+    ],
+)
+def test_a_slip_of_the_finger_is_no_node(typed: str, told: str) -> None:
     with pytest.raises(click.UsageError) as caught:
-        arrange(typed.split())
-    assert f"did you mean {meant}" in caught.value.message
+        arrange(typed.split(), COMMANDS, "watch", "hangtop")
+    assert told in caught.value.message
+
+
+def test_the_environment_sets_what_the_command_line_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HANGTOP_PATIENCE", "7")
+    monkeypatch.setenv("HANGTOP_READ_ONLY", "1")
+    monkeypatch.setenv("HANGTOP_JOB", "A=1")
+    params = EVERY["watch"].make_context("watch", ["--job", "B=2"]).params
+    assert (params["patience"], params["read_only"], params["job"]) == (7.0, True, ("B", "2"))
 
 
 @pytest.mark.parametrize(
