@@ -31,13 +31,6 @@ class BadLine(NamedTuple):
     why: str
 
 
-class Pause(NamedTuple):
-    """A look of ours that pauses processes began, or is over: what they show meanwhile is not their own doing."""
-
-    pids: list[int]
-    over: bool
-
-
 class StackLook(NamedTuple):
     """What a look at one process brought, on this machine's clock."""
 
@@ -55,7 +48,7 @@ class End(NamedTuple):
     """The recording was closed: until then was watched, though nothing more came."""
 
 
-OTHERS = (LinkChange, BadLine, Pause, StackLook, RecorderDump, RasReport, Mark, End)
+OTHERS = (LinkChange, BadLine, StackLook, RecorderDump, RasReport, Mark, End)
 """Kinds of entries that are no samples of a node's stream."""
 
 

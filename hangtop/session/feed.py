@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 class Answers(Protocol):
     """A session as it takes the answers of what is asked beside the stream of samples."""
 
-    def pause(self, node: str, pids: Sequence[int], *, over: bool) -> None:
-        """Take that a look which pauses these processes begins, or is over."""
-
     def stacks(self, node: str, dumps: Sequence[StackDump]) -> None:
         """Take what a look at a node's stacks brought, on this machine's clock."""
 

@@ -10,8 +10,7 @@ from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.location import Location
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import Look
-from hangtop.session.entries import BadLine, Mark, Pause, StackLook
-from hangtop.session.motion import own_pauses
+from hangtop.session.entries import BadLine, Mark, StackLook
 from hangtop.session.motion.progress import Progress
 from hangtop.session.options import SessionOptions
 from hangtop.session.recordings import Recordings
@@ -104,19 +103,10 @@ class Intake:
             self.state.changes.append(Change(self.now(), "", text, "hangtop"))
         self._locator.learn(plan)
 
-    def pause(self, node: str, pids: Sequence[int], *, over: bool) -> None:
-        """Take that a look which pauses these processes begins, or is over."""
-        if node in self.state.nodes:
-            known = self.state.nodes[node]
-            own_pauses.end(known, pids, self.now()) if over else own_pauses.begin(known, pids)
-        self.recordings.take(node, [Pause(list(pids), over)])
-
     def stacks(self, node: str, dumps: Sequence[StackDump]) -> None:
         """Take what a look at a node's stacks brought, on this machine's clock."""
         named = [(node, shared_stack(dump)) for dump in dumps]
         self.state.stacks.extend(named)
-        if node in self.state.nodes:
-            own_pauses.told_by(self.state.changes, self.state.nodes[node], dumps)
         self.progress.saw(named)
         self.recordings.take(node, [StackLook(dump) for dump in dumps])
 

@@ -204,9 +204,9 @@ class Recording:
         )
         for line in self._lines(chosen, max(since, -1e300), until):
             entry = self._entry(line)
-            if entry is None:
+            if entry is None and self.damage:
                 return
-            if since < entry.at <= until:
+            if entry is not None and since < entry.at <= until:
                 yield entry
 
     def snapshot(self, at: float) -> list[Entry]:
@@ -219,10 +219,10 @@ class Recording:
         return self._lines("SELECT id FROM block WHERE NOT snapshot ORDER BY id")
 
     def _entry(self, line: bytes) -> Entry | None:
-        """One line decoded; None, and ``damage``, where that cannot be."""
+        """One line decoded; None for a kind that is recorded no more, and with ``damage`` where that cannot be."""
         try:
             return _entry(line)
-        except (msgspec.DecodeError, KeyError, ValueError) as error:
+        except (msgspec.DecodeError, ValueError) as error:
             self.damage = f"damaged: {error}"
             return None
 
@@ -254,11 +254,12 @@ def _unpacked(body: bytes, size: object) -> bytes:
     return zstandard.ZstdDecompressor().decompress(body, max_output_size=size)
 
 
-def _entry(line: bytes) -> Entry:
+def _entry(line: bytes) -> Entry | None:
     at, node, kind, value = _decode_line(line)
     if not bounds.FIRST_MOMENT <= at <= bounds.LAST_MOMENT:
         raise ValueError(f"{at} is no time")
-    return Entry(at, node, _DECODERS[kind].decode(value))
+    decoder = _DECODERS.get(kind)
+    return None if decoder is None else Entry(at, node, decoder.decode(value))
 
 
 def _line(entry: Entry) -> bytes:

@@ -15,7 +15,7 @@ from collectors.fleet.transport import Transport, TransportError
 from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.control import Settings
 from hangtop.diagnosis.finding import Verdict
-from hangtop.session.entries import BadLine, Entry, Mark, Pause, StackLook
+from hangtop.session.entries import BadLine, Entry, Mark, StackLook
 from hangtop.session.feed import Receiver
 from hangtop.session.options import SessionOptions
 from hangtop.session.recording import Recording
@@ -91,8 +91,6 @@ def _deliver(receiver: Receiver, node: str, payload: object) -> None:
             receiver.link(payload)
         case BadLine(text, why):
             receiver.bad_line(node, text, why)
-        case Pause(pids, over):
-            receiver.pause(node, pids, over=over)
         case StackLook(dump):
             receiver.stacks(node, [dump])
         case RecorderDump() | RasReport():

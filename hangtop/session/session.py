@@ -244,7 +244,3 @@ class Session(Intake):
             text = f"stacks of {seen} rank{'' if seen == 1 else 's'} were read"
             self.state.changes.append(Change(self.now(), "", text, "dump"))
         return dumps
-
-    async def warm_stacks(self) -> None:
-        """Have what looks at stacks at hand on every node with ranks: a look is likely soon."""
-        await self._looks.warm(self.options.py_spy or "")

@@ -18,7 +18,7 @@ import pytest
 
 from collectors.fleet.local import Local, LocalProcess
 from collectors.probes.flame import record
-from collectors.probes.stacks import DumpRequest, dump, warm
+from collectors.probes.stacks import DumpRequest, dump
 from collectors.probes.stacks import dump as dump_module
 from collectors.probes.stacks.lender import loan
 from collectors.samples.stacks import StackDump
@@ -323,15 +323,3 @@ async def none_left(before: set[str]) -> bool:
             return True
         await asyncio.sleep(0.05)
     return False
-
-
-async def test_one_that_was_started_ahead_answers_the_first_look(start: Callable[..., int]) -> None:
-    before = dumpers()
-    transport, pid = Local("here"), start("rest()")
-    assert await warm(transport, [pid], python=sys.executable) == ""
-    [ahead] = dumpers() - before
-    found = await one(transport, pid)
-    assert (found.error, found.threads[0].frames[0].name) == ("", "rest")
-    assert dumpers() - before == {ahead}
-    await transport.close()
-    assert await none_left(before)

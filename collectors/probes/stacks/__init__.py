@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collectors.node.stacks.stackdump import DumpRequest
-from collectors.probes.stacks.dump import dump, warm
+from collectors.probes.stacks.dump import dump
 from collectors.probes.stacks.dumper import prepare
 
-__all__ = ["DumpRequest", "dump", "prepare", "warm"]
+__all__ = ["DumpRequest", "dump", "prepare"]

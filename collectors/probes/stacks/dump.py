@@ -36,16 +36,6 @@ async def dump(
     return dumps
 
 
-async def warm(transport: Transport, pids: Sequence[int], *, python: str = "python3", py_spy: str = "") -> str:
-    """Have a dumper at hand for a look at these processes soon: it finds or borrows its py-spy and looks at nobody.
-
-    Returns why there is none; empty when there is. It ends some seconds later unless it is asked. Raises
-    :class:`~collectors.fleet.transport.TransportError` when the node cannot be reached or the program not be started.
-    """
-    nothing = _of(pids, DumpRequest(samples=0, py_spy=py_spy))
-    return await carry_out(DumpOrder(nothing, python, _START_SECONDS, loan), transport, lambda _dump: None)
-
-
 def _of(pids: Sequence[int], request: DumpRequest) -> DumpRequest:
     deadline = max(request.deadline, NATIVE_DEADLINE) if request.native else request.deadline
     return request._replace(targets=[[pid, pid] for pid in pids], deadline=deadline)

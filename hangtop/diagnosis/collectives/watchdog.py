@@ -15,7 +15,6 @@ from hangtop.diagnosis.collectives.groups import WHOLE, WHOLE_NAME, name_of
 from hangtop.diagnosis.collectives.wait_edge import WaitEdge
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of
 from hangtop.diagnosis.evidence.events import ranks_in, said
-from hangtop.diagnosis.evidence.unlabelled import with_ranks
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.roster import known_ranks
 
@@ -73,7 +72,7 @@ class TimedOutGroup:
 
 def timed_out(job: Job) -> tuple[TimedOutGroup, ...]:
     """Groups with time-outs, the first to time out first."""
-    events = _without_errors(job, with_ranks((*said(job, TIMEOUT), *said(job, STATUS))))
+    events = _without_errors(job, (*said(job, TIMEOUT), *said(job, STATUS)))
     by_work = _names_by_work(events)
     by_name: dict[str, list[LogEvent]] = defaultdict(list)
     for event in events:
@@ -94,7 +93,7 @@ def _without_errors(job: Job, events: Sequence[LogEvent]) -> list[LogEvent]:
     It calls that a collective time-out as well, "from this local rank", and so do the others that it tells to dump
     (ProcessGroupNCCL.cpp of torch 2.11).
     """
-    failed = {(event.source, event.rank) for event in with_ranks(said(job, ERROR))}
+    failed = {(event.source, event.rank) for event in said(job, ERROR)}
     late = {(event.source, event.rank) for event in events if event.kind == TIMEOUT}
     if failed and not late:
         return []

@@ -10,11 +10,10 @@ from hangtop.diagnosis.job import Inside
 from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.unnumbered import NUMBERED_BY, Unnumbered
 from hangtop.session.apply.dispatch import SampleContext, applies, applies_together
-from hangtop.session.motion import own_pauses
 from hangtop.session.state.job_state import THINGS, RankState
 from hangtop.session.state.time_series import TimeSeries
 
-ALARMING = {"T": "stopped", "t": "traced", "D": "uninterruptible", "Z": "zombie"}
+ALARMING = {"T": "stopped", "D": "uninterruptible", "Z": "zombie"}
 HELPERS = 1024
 """Processes that one rank forked, at most."""
 LAUNCHERS = 64
@@ -65,8 +64,6 @@ def process(here: SampleContext, sample: RankProcess) -> None:
 def pulses(here: SampleContext, samples: Sequence[RankPulse]) -> None:
     """Processes of ranks moved."""
     ranks, at = here.node.ranks, here.at
-    if here.node.held_until:
-        samples = own_pauses.without(here.node, at, samples)
     for sample in samples:
         rank = ranks.get(sample.pid)
         if rank is not None:
@@ -80,7 +77,7 @@ def pulses(here: SampleContext, samples: Sequence[RankPulse]) -> None:
 
 def _note_state(here: SampleContext, rank: RankState, was: str, now: str) -> None:
     before, after = ALARMING.get(was), ALARMING.get(now)
-    if before != after and (before in {"stopped", "traced"} or after is not None) and after != "uninterruptible":
+    if before != after and (before == "stopped" or after is not None) and after != "uninterruptible":
         here.note(f"{rank_text(rank.process.rank)} is {after or 'running again'}", "stopped" if after else "back")
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.values import MOST_RANK
 from hangtop.diagnosis.evidence.event_fields import number_of
-from hangtop.diagnosis.evidence.unlabelled import with_ranks
 from hangtop.session.folder.contents import Contents
 
 Process = tuple[str, int]
@@ -44,7 +43,7 @@ def joined(events: Iterable[LogEvent], processes: dict[Process, int]) -> list[Lo
     by_pid = _by_pid(processes, events)
     by_local = _by_local(events)
     told = [_ranked(event, processes, by_pid, by_local) for event in events]
-    told = _one_node(with_ranks(told))
+    told = _one_node(told)
     return sorted(told, key=lambda event: (event.at is None, event.at or 0.0, event.source, event.line))
 
 

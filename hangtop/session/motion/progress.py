@@ -20,7 +20,6 @@ from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.evidence.gpu_load import given_gpu
 from hangtop.diagnosis.job import JobMotion
 from hangtop.session.motion.moving import Tally, motion_of
-from hangtop.session.motion.own_pauses import pauses
 from hangtop.session.motion.pauses import ANYWHERE, Pauses
 from hangtop.session.motion.steps import JobSteps
 from hangtop.session.motion.tracks import LOOKED_OFTEN, MotionTrack, track
@@ -30,6 +29,8 @@ from hangtop.session.state.job_state import JobState, NodeState, RankState
 Key = tuple[str, int]
 """Node and pid."""
 
+NO_PAUSE = frozenset({"nonblocking", "none"})
+"""Ways to read stacks that do not stop the process."""
 PAUSE = 2.0
 """Seconds: shorter pauses are the rhythm of looking, not of the job."""
 LAG = 3.0
@@ -235,7 +236,7 @@ class Progress:
             known = self._tracks.get(node, {}).get(dump.pid)
             if known is None:
                 continue
-            if pauses(dump):
+            if dump.method not in NO_PAUSE:
                 self._rebase.add((node, dump.pid))
             known.saw(dump)
 

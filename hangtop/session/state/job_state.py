@@ -171,8 +171,6 @@ class NodeState:
     """Reasons for which its connection is lost that have been told, without their numbers."""
     unconfirmed: frozenset[int] = frozenset()
     """Pids known from before a reconnect that the new stream has not named yet."""
-    held_until: dict[int, float] = field(default_factory=dict)
-    """When the newest look of ours that holds a process is over, by pid; infinite while it lasts."""
     answering: dict[int, float] = field(default_factory=dict)
     """Pid → session's time until which what a rank does is its answer to a question of ours: it writes a dump."""
     ports: dict[str, PortState] = field(default_factory=dict)

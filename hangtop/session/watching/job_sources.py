@@ -1,8 +1,8 @@
 """What a job's own libraries can be asked for: flight recorder dumps, and NCCL's RAS.
 
-Both only read: a dump that lies on a node's disk is fetched, and RAS is asked gently, by one node for the whole job.
-A *fresh* dump is written by the ranks, through the pipe that a job arms for that: it is asked for by a key press or a
-command, and once a wait by itself where a job hangs and no rank is odd.
+Both only read: a dump that lies on a node's disk is fetched, and RAS is asked by one node for the whole job. A *fresh*
+dump is written by the ranks, through the pipe that a job arms for that: it is asked for by a key press or a command,
+and once a wait by itself where a job hangs and no rank is odd.
 """
 
 from __future__ import annotations
@@ -11,39 +11,30 @@ import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from math import inf
 from typing import TYPE_CHECKING
 
 from collectors.fleet.transport import TransportError
 from collectors.formats import BadFormat
 from collectors.samples.collectives import RasReport, RecorderDump
-from collectors.samples.stacks import StackDump
 from hangtop.session.feed import AskingSession
 from hangtop.session.job_selection import RankOfJob
 from hangtop.session.state.job_state import RankState
-from hangtop.session.store import shift_of
 
 if TYPE_CHECKING:
     from collectors.probes.recorder.fetch import Dump
 
-RAS_SINCE = (2, 24)
 RAS_SAFE = (2, 29)
-"""Older ones can crash when they are asked and are left alone: NVIDIA/nccl#1669, #1718 and #1762. The last, a wrong
-step over ranks that are missing (``rasClientRunComms``), is in 2.28.9 yet, for JSON, too; 2.29.2 has it right."""
-RAS_SEEK = 5.0
-"""Seconds between two looks for ranks that have RAS, while none has."""
+"""Older NCCL can crash when its RAS is asked (NVIDIA/nccl#1669, #1718, #1762): it is left alone."""
 RAS_PERIOD = 15.0
 """Seconds between two questions; three answers in which counts stand still are needed to call a mismatch a hang."""
-RAS_DOORS = 3
-"""Nodes at which RAS is asked, at the most, where the first has no answer about this job,"""
-RAS_PATIENCE = 5.0
-"""if that was not slow to come: seconds."""
+RAS_NODES = 3
+"""Nodes at which RAS is asked, at the most, where the first has no answer about this job, ..."""
+RAS_SLOW = 5.0
+"""... if that took less than so many seconds."""
 RAS_RETRY = 120.0
 """Seconds after which a job whose RAS did not answer is asked again."""
-
-
-CLOCKS = 1.0
+CLOCK_SLACK = 1.0
 """Seconds by which the start of a process, reckoned from that of its machine, may be off."""
 ANSWER_SEEN = 2.5
 """Seconds after which samples no longer tell of the dump that a rank was asked to write."""
@@ -55,8 +46,6 @@ class JobSources:
     def __init__(self, session: AskingSession) -> None:
         self._session = session
         self._ras_at = 0.0
-        self.ras_fault = ""
-        """Why RAS could not be asked the last time; empty when it answered or there is none to ask."""
         self._reading = asyncio.Lock()
         """Dumps are read one at a time: each may take 256 MB while it is."""
 
@@ -67,7 +56,8 @@ class JobSources:
         """
         by_node: dict[str, list[RankState]] = {}
         for rank in self._session.living():
-            by_node.setdefault(rank.node, []).append(rank)
+            if rank.process.rank >= 0:  # torch writes the number of the rank into the name of a dump
+                by_node.setdefault(rank.node, []).append(rank)
         parts = await asyncio.gather(*(self._of_node(node, ranks, fresh) for node, ranks in by_node.items()))
         return [dump for part in parts for dump in part]
 
@@ -77,8 +67,6 @@ class JobSources:
 
         session = self._session
         shift = session.state.nodes[node].clock_offset or 0.0
-        # torch writes the number of the rank into the name of a dump: without one there is none to look for
-        ranks = [rank for rank in ranks if rank.process.rank >= 0]
         rows = [(rank.process.rank, rank.process.pid, rank.process.started + shift) for rank in ranks]
         answering = session.state.nodes[node].answering
         if fresh:
@@ -96,11 +84,6 @@ class JobSources:
             kept.append(replace(dump, data=b"", why=why or dump.why))
         return kept
 
-    def looked(self, node: str, dumps: Sequence[StackDump]) -> None:
-        """Take stacks that ranks wrote themselves, with times of their node's clock."""
-        shift = shift_of(self._session.state.nodes[node].clock_offset)
-        self._session.stacks(node, [dump._replace(at=dump.at - shift) for dump in dumps])
-
     async def keep(self, dump: Dump) -> str:
         """Put a dump that a rank wrote into the session; one that cannot be read is counted as a bad line.
 
@@ -109,8 +92,7 @@ class JobSources:
         from collectors.formats import flight_recorder  # with the probe, after the first frame
 
         try:
-            # Megabytes of somebody else's opcodes: not on the event loop.
-            async with self._reading:
+            async with self._reading:  # megabytes of somebody else's opcodes: not on the event loop
                 read = await asyncio.to_thread(flight_recorder.read, dump.data, f"{dump.node}:{dump.path}", dump.rank)
         except BadFormat as error:
             self._session.bad_line(dump.node, dump.path, str(error))
@@ -121,16 +103,13 @@ class JobSources:
         return ""
 
     def _of_another_run(self, node: str, dump: RecorderDump) -> bool:
-        """Whether a dump holds what was called before the rank's process began.
-
-        Runs of one home have one place for their dumps: what another one writes when it ends is newer than this job.
-        """
+        """Whether a dump holds what was called before the rank's process began: runs of one home share their names."""
         own = [rank for rank in self._session.living() if (rank.node, rank.process.rank) == (node, dump.rank)]
         if not own:
             return False
         began = min(rank.process.started for rank in own) + (self._session.state.nodes[node].clock_offset or 0.0)
         first = min((each.created for each in dump.collectives if each.created is not None), default=inf)
-        return first < began - CLOCKS
+        return first < began - CLOCK_SLACK
 
     async def ras(self, again: float = RAS_PERIOD) -> RasReport | None:
         """Ask RAS once, if the job has it and it is time; an answer about other processes is not this job's.
@@ -139,74 +118,47 @@ class JobSources:
         """
         session = self._session
         now = session.now()
-        if now < self._ras_at:
-            return None
-        self._ras_at = now + RAS_SEEK
-        # Ranks share the table of their versions: no need to look at each of thousands to see that none has it.
-        every = (rank.process.versions for node in session.state.nodes.values() for rank in node.ranks.values())
-        if not any(map(has_ras, {id(versions): versions for versions in every}.values())):
-            return None
-        ranks = [rank for rank in session.living() if has_ras(rank.process.versions)]
-        if not ranks:
-            return None
-        oldest = min((rank.process.versions.get("nccl", "") for rank in ranks), key=release)
-        if release(oldest) < RAS_SAFE:
-            self._ras_at = now + RAS_RETRY
-            self.ras_fault = f"NCCL {oldest} can crash a job that is asked for its state: RAS is not asked"
+        ranks = session.living() if now >= self._ras_at else []
+        if not ranks or not all(has_safe_ras(rank.process.versions) for rank in ranks):
             return None
         self._ras_at = now + again
-        for asked in doors(ranks):
-            report = await self._ask(asked, ranks, now)
-            if report is not None:
-                self.ras_fault = ""
+        for asked in asked_ranks(ranks):
+            report = await self._ask(asked, now)
+            if report is not None and about(report, ranks):
                 session.take_report(report)
                 return report
-            if session.now() - now > RAS_PATIENCE:
+            if session.now() - now > RAS_SLOW:
                 break
         self._ras_at = now + RAS_RETRY
         return None
 
-    async def _ask(self, asked: RankState, ranks: Sequence[RankState], now: float) -> RasReport | None:
-        """The answer that this rank's RAS has about the job; None, and ``ras_fault``, where it has none."""
+    async def _ask(self, asked: RankState, now: float) -> RasReport | None:
+        """The answer of this rank's RAS; None where it gives none."""
         from collectors.probes import ras
 
-        session = self._session
         try:
             where = ras.address(asked.process.env.get("NCCL_RAS_ADDR", ""))
-            node, python = session.transport(asked.node), session.python(asked.node)
-            report = await ras.ask(node, python, asked.process.pid, where, now)
-        except TransportError as error:
-            self.ras_fault = str(error)
+            node, python = self._session.transport(asked.node), self._session.python(asked.node)
+            return await ras.ask(node, python, asked.process.pid, where, now)
+        except TransportError:
             return None
-        if not about(report, ranks):
-            self.ras_fault = f"{asked.node}: RAS answers about processes that are not this job's"
-            return None
-        return report
 
 
-def doors(ranks: Iterable[RankState]) -> list[RankState]:
-    """The ranks to ask through, in this order: RAS answers for the whole job at every node.
-
-    Of each node the first, for another job there may have its port; few, for they are asked one after another.
-    """
+def asked_ranks(ranks: Iterable[RankState]) -> list[RankState]:
+    """The first rank of each of a few nodes: RAS answers for the whole job, but another job there may have its port."""
     first: dict[str, RankState] = {}
     for rank in sorted(ranks, key=lambda one: one.process.rank):
         first.setdefault(rank.node, rank)
-    return list(first.values())[:RAS_DOORS]
+    return list(first.values())[:RAS_NODES]
 
 
-def has_ras(versions: Mapping[str, str]) -> bool:
-    """Whether a rank's NCCL has RAS."""
-    return release(versions.get("nccl", "")) >= RAS_SINCE
+def has_safe_ras(versions: Mapping[str, str]) -> bool:
+    """Whether a rank's NCCL has a RAS that may be asked."""
+    release = tuple(int(part) for part in re.findall(r"\d+", versions.get("nccl", ""))[:2])
+    return release >= RAS_SAFE
 
 
-def about(report: RasReport, ranks: Iterable[RankOfJob]) -> bool:
+def about(report: RasReport, ranks: Sequence[RankOfJob]) -> bool:
     """Whether a report is about these ranks: several jobs of one user on a node share the port."""
     told = {member.pid for communicator in report.communicators for member in communicator.ranks if member.pid > 0}
     return any((rank.process.own_pid or rank.process.pid) in told for rank in ranks)
-
-
-@lru_cache(64)
-def release(version: str) -> tuple[int, ...]:
-    """The first two numbers of a version, to compare by; empty for none."""
-    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])

@@ -21,9 +21,6 @@ COMING = 15.0
 """Seconds from the start of a session in which a wait of ``FIRST_WAIT`` seconds is looked into already: that is no
 alarm yet, but the banner can say what is being waited for."""
 FIRST_WAIT = 3.0
-AHEAD = 2.0
-"""Seconds before the first look at a wait at which what looks is started on the nodes: its start takes longer than a
-look. It waits there for some seconds and goes when nobody asks it."""
 SUSPECT = 1.5
 """Seconds that a wait must last for that at the least: steps of a job that moves are shorter as a rule."""
 SAMPLE_EVERY, OF_IT = 7.0, 6.0
@@ -52,8 +49,6 @@ class LookTimes:
         """Looks at a job that moves, and how many of them since its steps became long."""
         self._shortest = float("inf")
         """Seconds of its shortest step, as its log told."""
-        self._warmed = False
-        """What looks at stacks was started for the present wait."""
 
     def look_due(self) -> bool:
         """Tell whether the wait has come to its next look; ``looked`` is 0 where there is none.
@@ -131,15 +126,6 @@ class LookTimes:
         if step < max(SLOWED_STEP_S, SLOWED * self._shortest):
             self._quick = 0
         return step >= max(SLOWED_STEP_S, SLOWED * self._shortest) and self._quick < SLOWED_LOOKS
-
-    def nearly_due(self) -> bool:
-        """Tell, once a wait, that its first look is near."""
-        session = self._session
-        still = session.progress.stood_still
-        near = still is not None and still >= max(SUSPECT, self._limit() - AHEAD)
-        first = near and not (self._warmed or self.looked)
-        self._warmed = near
-        return first and session.can_act and not session.options.read_only
 
     def waits(self, seconds: float) -> bool:
         """Tell whether the job has stood still for so long."""

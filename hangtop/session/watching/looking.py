@@ -6,14 +6,12 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 from collectors.fleet.transport import TransportError
 from collectors.samples.stacks import StackDump
 from hangtop.session.feed import AskingSession, Feed
 from hangtop.session.store import shift_of
-from hangtop.session.threads import run_in_thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +50,6 @@ class StackLooks:
         parts = await asyncio.gather(*(self._look(node, of, request) for node, of in pids.items()))
         return [(node, dump) for node, dumps in zip(pids, parts, strict=True) for dump in dumps]
 
-    async def warm(self, py_spy: str) -> None:
-        """Start what looks at stacks on every node with ranks; a look that comes within some seconds finds it there."""
-        feed = self._feed
-        if feed is None:
-            return
-        await run_in_thread(_prepare)
-        wanted = {node: of for node, of in self._pids(None).items() if not self._looking[node]}
-        await asyncio.gather(*(warm_node(feed, node, of, py_spy) for node, of in wanted.items()))
-
     def _pids(self, ranks: Collection[int] | None) -> dict[str, list[int]]:
         """Processes of these living ranks, or of all, by node."""
         pids: dict[str, list[int]] = {}
@@ -71,15 +60,10 @@ class StackLooks:
 
     async def _look(self, node: str, pids: Sequence[int], request: StackRequest) -> list[StackDump]:
         self._looking[node] += 1
-        pauses = request.native or not request.unasked
-        if pauses:
-            self._session.pause(node, pids, over=False)
         try:
             dumps = await dump_node(self._feed, node, pids, request)
         finally:
             self._looking[node] -= 1
-            if pauses:
-                self._session.pause(node, pids, over=True)
         shift = shift_of(self._session.state.nodes[node].clock_offset)
         shifted = [dump._replace(at=dump.at - shift) for dump in dumps]
         # Native frames need more rights than Python's: that they are refused says nothing of a rank that can be read.
@@ -102,20 +86,6 @@ async def dump_node(feed: Feed | None, node: str, pids: Sequence[int], request: 
         return await dump(feed.transport(node), pids, asked, python=feed.python(node))
     except TransportError as error:
         return [no_dump(pid, f"unreachable: {error}") for pid in pids]
-
-
-def _prepare() -> None:
-    from collectors.probes.stacks import prepare
-
-    prepare()
-
-
-async def warm_node(feed: Feed, node: str, pids: Sequence[int], py_spy: str) -> None:
-    """Start what looks at stacks on a node before it is needed: its start takes longer than a look."""
-    from collectors.probes.stacks import warm
-
-    with suppress(TransportError):  # the look itself will say so
-        await warm(feed.transport(node), pids, python=feed.python(node), py_spy=py_spy)
 
 
 def no_dump(pid: int, error: str) -> StackDump:

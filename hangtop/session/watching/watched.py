@@ -59,6 +59,3 @@ class WatchedSession(Protocol):
         self, ranks: Collection[int] | None, *, native: bool = False, samples: int = 1, unasked: bool = False
     ) -> list[tuple[str, StackDump]]:
         """Look at the stacks of these ranks, or of all."""
-
-    async def warm_stacks(self) -> None:
-        """Have what looks at stacks at hand on every node with ranks."""

@@ -111,8 +111,6 @@ class Watcher:
             await self._look()
         elif self._times.sample_due():
             self._ask_once(self._session.dump_stacks(None, unasked=True), "sample")
-        elif self._times.nearly_due():
-            self._ask_once(self._session.warm_stacks(), "start of what looks at stacks")
         if self._session.can_act and self._session.progress.motion.moving is not True:
             # counts mean nothing while they move, and a communicator that is being made may not bear a question
             # (NVIDIA/nccl#2346, 2.29.7)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import pytest
@@ -62,14 +62,11 @@ class Watched:
         self.feed = Feed()
         self.session = Session(options, feed=self.feed)
         self.looked: list[float] = []
-        self.warmed: list[float] = []
-        """When what looks was started ahead of need."""
         self.verdict = Verdict("healthy", "")
         self.session.link(LinkChange("node1", "live", "", 1000.0))
         self.session.samples("node1", [hello(1000.0), process(0), process(1)], 1)
         monkeypatch.setattr("hangtop.diagnosis.verdict.verdict.diagnose", self._diagnose)
         monkeypatch.setattr(self.session, "dump_stacks", self._dump)
-        monkeypatch.setattr(self.session, "warm_stacks", self._warm)
         monkeypatch.setattr(watcher, "LEAST_PAUSE", 0.0)
         monkeypatch.setattr(watcher, "DUTY", 0.0)
         monkeypatch.setattr(look_times, "SAMPLED_RANKS", 0)  # looks at a job that moves have tests of their own
@@ -80,10 +77,6 @@ class Watched:
     async def _dump(self, ranks: object, *, unasked: bool = False, native: bool = False) -> list[tuple[str, StackDump]]:
         self.looked.append(self.feed.time)
         return []
-
-    def _warm(self) -> Coroutine[object, object, None]:
-        self.warmed.append(self.feed.time)
-        return asyncio.sleep(0)
 
     async def run(self, seconds: int, *, still: bool) -> None:
         """Let seconds pass in which both ranks work, or neither moves."""
