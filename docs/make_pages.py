@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from collectors.node.logs.rules import SUBJECTS
-from hangtop.diagnosis.rules import EVENT_ROWS
 from hangtop.diagnosis.rules.engine import EventRow
+from hangtop.diagnosis.rules.event_rows import EVENT_ROWS
 from hangtop.diagnosis.tables.kinds import ROWS, WAITS_END, Kind
 
 FINDINGS = Path(__file__).with_name("findings.md")

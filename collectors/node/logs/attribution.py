@@ -16,7 +16,7 @@ FRONT = 200
 _VERY_FRONT = 80
 OF_ONE_PROCESS = (
     "python.", "process.", "torch.cuda_error", "torch.out_of_memory", "torch.worker_died", "host.", "log.error",
-    "fabric.error", "gpu.unseen", "engine.", "torch.address_in_use",
+    "gpu.unseen", "engine.", "torch.address_in_use",
 )  # fmt: skip
 """Kinds of events of one process. Watchdogs, NCCL and launchers name ranks that may be a group's, or another's."""
 _OF_CHILDREN = ("launcher.exit", "slurm.out_of_memory")

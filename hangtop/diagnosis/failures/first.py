@@ -170,8 +170,7 @@ def lost_connections(job: Job) -> tuple[LogEvent, ...]:
     """Words of ranks that lost the connection to a peer: these ranks are victims."""
     told = [
         *warned(job, "connection_closed", "ib_flush", "proxy"),
-        *(event for kind in ("torch.watchdog_error", "nccl_tests.failed") for event in said(job, kind)
-          if event.data.get("consequence") is True),
+        *(event for event in said(job, "torch.watchdog_error") if event.data.get("consequence") is True),
         *said(job, "gloo.closed"),
         *said(job, "jax.victim"),
     ]  # fmt: skip

@@ -18,13 +18,10 @@ from hangtop.diagnosis.rules import (
     gpus,
     halted,
     inside,
-    job_rows,
     launch,
-    machine_rows,
     memory,
     nccl,
     nccl_proxy,
-    nccl_rows,
     nodes,
     nvlink,
     paths,
@@ -37,13 +34,11 @@ from hangtop.diagnosis.rules import (
     stuck,
     watchdog,
 )
-from hangtop.diagnosis.rules.engine import EventRow
+from hangtop.diagnosis.rules.event_rows import EVENT_ROWS
 from hangtop.diagnosis.waits.job_status import JobStatus
 
 Rule = Callable[[Job], Iterable[Finding]]
 StatusRule = Callable[[JobStatus], Iterable[Finding]]
-
-EVENT_ROWS: tuple[EventRow, ...] = (*machine_rows.ROWS, *nccl_rows.ROWS, *job_rows.ROWS)
 
 RULES: tuple[Rule, ...] = (
     nodes.node_unreachable,

@@ -57,8 +57,7 @@ def first_to_fail(job_status: JobStatus) -> Iterator[Finding]:
         if not logs_behind(job_status):
             yield from all_victims(job, ends, closed)
     elif _was_killed(first):
-        if not (first.cause.event.kind.startswith("elastic.") and said(job, "monitor.silent")):
-            yield _killed(job, first)
+        yield _killed(job, first)
     elif closed and all(end.unheard for end in alone):
         if not logs_behind(job_status):
             silent = SilentRanks(tuple(sorted({end.rank for end in alone if end.rank is not None})))

@@ -16,19 +16,16 @@ from typing import Any, Literal, NamedTuple
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.devices import gpu_at, ranks_on_gpu, ranks_on_node
 from hangtop.diagnosis.evidence.event_fields import number_of, numbers_of, text_of
-from hangtop.diagnosis.evidence.events import event_line, events_on, finished, hosts_in, lines, ranks_in, said
+from hangtop.diagnosis.evidence.events import events_on, finished, hosts_in, lines, ranks_in, said
 from hangtop.diagnosis.failures.first import reported_rank
-from hangtop.diagnosis.failures.record import by_rank, failures
+from hangtop.diagnosis.failures.record import failures
 from hangtop.diagnosis.finding import Finding, Severity
 from hangtop.diagnosis.job import Job, Node
-from hangtop.diagnosis.phrasing import duration, listed, on_nodes, ranks_text, size, who
+from hangtop.diagnosis.phrasing import duration, listed, on_nodes, size, who
 from hangtop.diagnosis.roster import homes
 
 Scope = Literal["job", "node", "gpu"]
 """What one finding is about: all events of the job together, those of one node, or those of one GPU of a node."""
-BYTES, SECONDS = frozenset({"tried"}), frozenset({"seconds"})
-"""Fields that are amounts of memory, and of time."""
-LINES = 4
 
 
 class Told(NamedTuple):
@@ -36,10 +33,6 @@ class Told(NamedTuple):
 
     kind: str
     fields: Mapping[str, tuple[object, ...]] = {}
-
-    def of(self, job: Job) -> tuple[LogEvent, ...]:
-        """Those of this run."""
-        return tuple(event for event in said(job, self.kind) if self.fits(event))
 
     def fits(self, event: LogEvent) -> bool:
         """Whether an event of this kind has those values."""
@@ -66,8 +59,6 @@ class EventRow:
     scope: Scope = "job"
     where: Callable[[LogEvent], bool] | None = None
     """What an event must have besides."""
-    least: int = 1
-    """So many events at the least."""
     over: bool = False
     """Only of a job that is over: a live one may have got over it."""
     unless: tuple[Told, ...] = ()
@@ -78,8 +69,6 @@ class EventRow:
     """Whether the ranks that said it are the culprits."""
     ranks_in: str = ""
     """The field that holds the culprits, where that is not who said it."""
-    silent_only: bool = False
-    """Of the culprits those that tell of their own failure are left to the rules on failures."""
 
     def __call__(self, job: Job) -> Iterator[Finding]:
         """Make the findings of a job."""
@@ -88,60 +77,46 @@ class EventRow:
         if self.scope != "job":
             yield from self._of_nodes(job)
             return
-        events = tuple(filter(self._wanted, self.event.of(job)))
-        if len(events) < self.least or any(told.of(job) for told in self.unless):
-            return
-        if self.last_resort and explained(job):
-            return
-        ranks, nodes = self._culprits(job, events)
-        if ranks or not self.silent_only:
-            yield self._finding(events, ranks, nodes, lines(events))
+        events = tuple(filter(self._wanted, said(job, self.event.kind)))
+        told_more = any(more.fits(event) for more in self.unless for event in said(job, more.kind))
+        if events and not told_more and not (self.last_resort and explained(job)):
+            yield self._finding(events, *self._culprits(job, events))
 
     def _wanted(self, event: LogEvent) -> bool:
         return self.event.fits(event) and (self.where is None or self.where(event))
 
     def _culprits(self, job: Job, events: Sequence[LogEvent]) -> tuple[tuple[int, ...], tuple[str, ...]]:
         if not self.ranks_in:
-            ranks, nodes = reported_rank(job, events)
-            reporters = {rank for event in events if (rank := number_of(event, "reporter")) is not None}
-            return ranks or tuple(sorted(reporters)), nodes
-        told = {
-            rank for event in events for rank in (*numbers_of(event, self.ranks_in), number_of(event, self.ranks_in))
-        }
-        if self.silent_only:
-            told -= {rank for rank, own in by_rank(failures(job)).items() if any(not one.consequence for one in own)}
-        ranks = tuple(sorted(rank for rank in told if rank is not None))
+            return reported_rank(job, events)
+        ranks = tuple(sorted({rank for event in events for rank in numbers_of(event, self.ranks_in)}))
         return ranks, homes(job, ranks) or hosts_in(job, events)
 
     def _of_nodes(self, job: Job) -> Iterator[Finding]:
         """One finding for each node, or for each of its GPUs, by lines of its kernel and its services."""
-        for name in sorted(job.nodes):
-            node = job.nodes[name]
+        for name, node in sorted(job.nodes.items()):
             together: dict[str, list[LogEvent]] = defaultdict(list)
             for event in filter(self._wanted, events_on(job, node, self.event.kind)):
-                together[gpu_of(node, event) if self.scope == "gpu" else ""].append(event)
+                together[_gpu_of(node, event) if self.scope == "gpu" else ""].append(event)
             for gpu, events in sorted(together.items()):
                 if not gpu and len(together) > 1:
                     continue  # the same was told of a GPU by name
                 index = int(gpu) if gpu.isdecimal() else None
                 ranks = ranks_on_gpu(job, node, index) if self.scope == "gpu" else ranks_on_node(job, name)
-                evidence = tuple(map(event_line, events[:LINES]))
-                yield self._finding(events, ranks, (name,), evidence, f"{name}:{gpu}" if gpu else "")
+                yield self._finding(events, ranks, (name,), gpu)
 
-    def _finding(self, events: Sequence[LogEvent], ranks: tuple[int, ...], nodes: tuple[str, ...], evidence: Any,
-                 gpu: str = "") -> Finding:  # fmt: skip
-        spoken = ranks if self.ranks_in else ranks or ranks_in(events)
+    def _finding(self, events: Sequence[LogEvent], ranks: tuple[int, ...], nodes: tuple[str, ...], gpu: str = ""
+                 ) -> Finding:  # fmt: skip
         values = {
-            "who": who(spoken), "ranks": ranks_text(spoken) if spoken else "", "node": listed(nodes),
-            "on": f" {on_nodes(nodes)}" if nodes else "", "gpu": f"GPU {gpu.partition(':')[2]}" if gpu else "a GPU",
+            "who": who(ranks if self.ranks_in else ranks or ranks_in(events)), "node": listed(nodes),
+            "on": f" {on_nodes(nodes)}" if nodes else "", "gpu": f"GPU {gpu}" if gpu else "a GPU",
         }  # fmt: skip
-        said_last = [detail for detail in self.details if all(_value(events, name) for name in _names(detail))]
-        names = _names(self.summary, *said_last)
+        ends = [detail for detail in self.details if all(_value(events, name) for name in _names(detail))]
+        names = _names(self.summary, *ends)
         values |= {name: _value(events, name) for name in names if name not in values}
         return Finding(
-            self.kind, self.severity, self.weight, "".join((self.summary, *said_last)).format_map(values),
-            ranks=ranks if self.accuses else (), nodes=nodes, gpus=(gpu,) if gpu else (), evidence=evidence,
-            advice=self.advice,
+            self.kind, self.severity, self.weight, "".join((self.summary, *ends)).format_map(values),
+            ranks=ranks if self.accuses else (), nodes=nodes, gpus=(f"{nodes[0]}:{gpu}",) if gpu else (),
+            evidence=lines(events), advice=self.advice,
         )  # fmt: skip
 
 
@@ -163,7 +138,7 @@ FAILING = (
 """Signatures of such warnings."""
 
 
-def gpu_of(node: Node, event: LogEvent) -> str:
+def _gpu_of(node: Node, event: LogEvent) -> str:
     """Index of the GPU that a line of a driver names where it is known, else its address; empty where it names none."""
     index, bus = number_of(event, "gpu"), text_of(event, "bus_id")
     if index is None and bus:
@@ -180,6 +155,6 @@ def _value(events: Iterable[LogEvent], name: str) -> str:
     value = next((value for event in events if (value := event.data.get(name)) not in (None, "", [])), "")
     if isinstance(value, list):
         return listed([str(item) for item in value])
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and name in BYTES | SECONDS:
-        return size(value) if name in BYTES else duration(value)
+    if isinstance(value, (int, float)) and name in ("tried", "seconds"):
+        return size(value) if name == "tried" else duration(value)
     return str(value)

@@ -27,11 +27,10 @@ def gpu_out_of_memory(job: Job) -> Iterator[Finding]:
 
     Needs torch's message; the memory of the other GPUs where nvidia-smi tells.
     """
-    nccl = (*warned(job, "cuda"), *said(job, "nccl_tests.failed"))
     events = [
         *said(job, "torch.out_of_memory"),
         *said(job, "python.exception", "out_of_memory"),
-        *(event for event in nccl if "out of memory" in text_of(event, "error")),
+        *(event for event in warned(job, "cuda") if "out of memory" in text_of(event, "error")),
     ]
     if not events:
         return

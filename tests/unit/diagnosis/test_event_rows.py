@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.rules import EVENT_ROWS
 from hangtop.diagnosis.rules.engine import EventRow, Told
+from hangtop.diagnosis.rules.event_rows import EVENT_ROWS
 from hangtop.diagnosis.tables.kinds import KINDS
 from tests.support.jobs import Sketch, after
 
@@ -17,13 +17,11 @@ NODE = "node2"
 RANK = 2
 
 
-def told(
-    row: EventRow, *more: Told, live: bool = False, times: int = 0, fields: Mapping[str, Any] | None = None
-) -> Job:
+def told(row: EventRow, *more: Told, live: bool = False, fields: Mapping[str, Any] | None = None) -> Job:
     """A job in which the row's example was said, and what else is given."""
     job = Sketch(world=4, nodes=2) if live else after()
     job.node(NODE)
-    for said in (*more, *[row.event] * (times or row.least)):
+    for said in (*more, row.event):
         own: dict[str, Any] = {name: values[0] for name, values in said.fields.items()}
         data = (own | dict(row.example if fields is None else fields)) if said is row.event else own
         kernel = row.scope != "job"
@@ -60,11 +58,6 @@ def test_what_says_more_takes_its_place(row: EventRow) -> None:
         assert list(row(told(row, more))) == [], more
 
 
-@pytest.mark.parametrize("row", [row for row in EVENT_ROWS if row.least > 1], ids=name_of)
-def test_fewer_events_are_no_finding(row: EventRow) -> None:
-    assert list(row(told(row, times=row.least - 1))) == []
-
-
 @pytest.mark.parametrize("row", [row for row in EVENT_ROWS if row.over], ids=name_of)
 def test_a_job_that_goes_on_may_have_got_over_it(row: EventRow) -> None:
     assert list(row(told(row, live=True))) == []
@@ -80,6 +73,5 @@ def test_a_failure_that_is_known_says_more(row: EventRow) -> None:
 def test_words_of_a_process_before_a_restart_are_history(row: EventRow) -> None:
     job = Sketch(world=4, nodes=2)
     own: dict[str, Any] = {name: values[0] for name, values in row.event.fields.items()}
-    for _ in range(row.least):
-        job.says(row.event.kind, RANK, ago=90_000, **(own | dict(row.example)))
+    job.says(row.event.kind, RANK, ago=90_000, **(own | dict(row.example)))
     assert list(row(job.job())) == []

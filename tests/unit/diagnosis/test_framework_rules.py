@@ -7,13 +7,6 @@ import pytest
 from tests.support.jobs import after, first, kinds
 
 
-def test_a_task_that_tells_of_its_own_end_is_told_by_that() -> None:
-    job = after().says("jax.lost", None, ago=9, tasks=[3], how="heartbeat")
-    job.says("python.exception", 3, ago=20, type="KeyError", message="'x'", signature="user", frame="f (m.py:1)")
-    assert first(job.verdict()).kind == "rank_crashed"
-    assert "rank_killed" not in kinds(job.verdict())
-
-
 def test_what_an_engine_kills_after_its_watchdog() -> None:
     job = after().says("engine.timeout", None, ago=9, call="scheduler", seconds=300, worker=4)
     job.says("process.signal", None, ago=8, signal="KILL", what="Killed")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Dict, Tuple
 
 from collectors.node.logs.rule import Rule
-from collectors.node.logs.rules import cuda, engines, infiniband, kernel, launchers, nccl, process, slurm, store, torch
+from collectors.node.logs.rules import cuda, engines, kernel, launchers, nccl, process, slurm, store, torch
 
 SUBJECTS: Dict[str, Tuple[Rule, ...]] = {
     "nccl": nccl.RULES,
@@ -29,7 +29,6 @@ SUBJECTS: Dict[str, Tuple[Rule, ...]] = {
     "engines": engines.ENGINES,
     "jax": engines.JAX,
     "kernel": kernel.RULES,
-    "infiniband": infiniband.RULES,
     "fatal": process.FATAL_LINES,
 }
 FALLBACK = "fatal"

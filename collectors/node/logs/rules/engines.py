@@ -1,4 +1,4 @@
-"""Inference engines and monitors whose workers do not answer (vLLM, SGLang, NVRx), Ray, and JAX."""
+"""Inference engines whose workers do not answer (vLLM, SGLang), Ray, and JAX."""
 
 from __future__ import annotations
 
@@ -38,20 +38,12 @@ def _lost(match: "Match[str]", data: Data) -> Optional[Data]:
     return dict(data, tasks=tasks) if tasks else None
 
 
-def _stuck(match: "Match[str]", data: Data) -> Optional[Data]:
-    return dict(data, ended="Termination timeout" in match.group())
-
-
 def _scheduler(match: "Match[str]", data: Data) -> Optional[Data]:
     label = re.search(r"\b(?:TP|tp_rank=)(\d{1,4})\b", match.string[:120])
     return data if label is None else dict(data, worker=number(label.group(1)))
 
 
 ENGINES = (
-    Rule("waiting", "engine.waiting",
-         r"No available (?:shared memory broadcast )?block found in (?P<seconds>\d{1,6}) ?second",
-         Example("INFO 05-28 14:44:28 [shm_broadcast.py:466] No available shared memory broadcast block "
-         "found in 60 seconds.", {"seconds": 60}, "vllm shm_broadcast.py")),
     Rule("rpc_timeout", "engine.timeout",
          r"RPC call to (?P<call>\w{1,60}) timed out", Example("TimeoutError: RPC call to execute_model timed out.",
          {"call": "execute_model"}, "vllm multiproc_executor.py")),
@@ -64,11 +56,6 @@ ENGINES = (
          r"Health check failed\. Server couldn't get a response from (?P<call>\w{2,40}) for last (?P<seconds>\d{1,6})",
          Example("Health check failed. Server couldn't get a response from detokenizer for last 20 seconds.",
          {"call": "detokenizer", "seconds": 20}, "sglang http_server.py")),
-    Rule("monitor", "monitor.silent",
-         r"\[RankMon(?:itor)?Server(?:\d{0,10}@(?P<by_host>[\w.-]{1,120}))?:(?P<by_rank>\d{1,7})\] Did not get "
-         r"(?:initial|subsequent) heartbeat\. Waited (?P<seconds>\d{1,7})",
-         Example("[RankMonitorServer:3] Did not get subsequent heartbeat. Waited 60.00 seconds.",
-         {"seconds": 60, "by_rank": 3}, "nvidia-resiliency-ext rank_monitor_server.py")),
     Rule("vllm_worker", "launcher.exit",
          r"(?P<reason>Worker proc VllmWorker-(?P<task>\d{1,5}) died unexpectedly)",
          Example("ERROR [multiproc_executor.py:140] Worker proc VllmWorker-2 died unexpectedly, shutting "
@@ -119,17 +106,6 @@ JAX = (
          "tsl coordination_service.cc"), read=_barrier,
          begins=r"Barrier timed out[^\r\n]{0,600}(?:further\.|task names:)\s*$",
          item=r"\s*(?:" + _TASK + r"\d{1,6}\s*$|# of tasks that reached|The first task at the barrier)"),
-    Rule("stuck", "jax.waiting",
-         r"This thread has been waiting for `(?P<what>[^`;]{1,400})[`;][^\r\n]{0,500}? for (?P<seconds>\d{1,6}) "
-         r"seconds and may be stuck|Termination timeout for `(?P<what_2>[^`;]{1,400})[`;][^\r\n]{0,500}? of "
-         r"(?P<seconds_2>\d{1,6}) seconds exceeded",
-         Example("E1 rendezvous.cc:38] This thread has been waiting for `all reduce` for 20 seconds and may "
-         "be stuck:", {"what": "all reduce", "seconds": 20, "ended": False}, "xla/service/rendezvous.cc"),
-         read=_stuck),
-    Rule("unstuck", "jax.unstuck",
-         "Thread is unstuck! Warning above was a false-positive",
-         Example("Thread is unstuck! Warning above was a false-positive. Perhaps the timeout is too short.", {},
-         "xla/service/rendezvous.cc")),
     Rule("lost", "jax.lost",
          r"(?:unhealthy \()?stopped sending heartbeats|" + _TASK + r"\d{1,6} heartbeat timeout",
          Example("UNAVAILABLE: Task /job:w/replica:0/task:3 heartbeat timeout. This indicates that the "
@@ -141,11 +117,4 @@ JAX = (
          "|indicates that another task died",
          Example("Terminating process because the JAX distributed service detected fatal errors. This most "
          "likely indicates that another task died", {}, "xla/pjrt/distributed/client.h")),
-    Rule("no_coordinator", "jax.no_coordinator",
-         r"(?:oordination|PjRT|jax|Xla)[^\n]{0,300}?(?P<what>failed to connect to all addresses"
-         r"|agent in error status: DEADLINE_EXCEEDED)(?:[^\r\n]{0,200}?ipv[46]:(?P<address>[\w.%\[\]-]{1,80}):"
-         r"(?P<port>\d{1,5}))?|(?P<what_2>Connect\(\) timed out after)",
-         Example("E client.cc:300] Coordination agent is in error: failed to connect to all addresses; last "
-         "error: ipv4:10.0.0.1:1234", {"address": "10.0.0.1", "port": 1234},
-         "tsl coordination_service_agent.cc")),
 )  # fmt: skip

@@ -56,10 +56,6 @@ def _devices(match: "Match[str]", data: Data) -> Optional[Data]:
     return data
 
 
-def _failed(match: "Match[str]", data: Data) -> Optional[Data]:
-    return dict(data, consequence="remote" in str(data["error"]))
-
-
 def _gpus(match: "Match[str]", data: Data) -> Optional[Data]:
     del data["a"], data["b"]
     ranks: Data = {"group_ranks": [number(match.group(name)) for name in ("a", "b")]}
@@ -231,12 +227,6 @@ RULES = (
          Example("NCCL DIAG [INFO] p2p: only 52/56 GPU-to-GPU peer accesses passed verification",
          {"signature": "diagnostics", "message": "p2p: only 52/56 GPU-to-GPU peer accesses passed verification"},
          "NCCL 2.31 docs, diagnostics"), {"signature": "diagnostics"}),
-    Rule("tests_failed", "nccl_tests.failed",
-         r"(?:(?P<by_host>[\w.-]{1,80}): )?Test (?P<what>NCCL|CUDA) failure (?P<at_file>[\w./-]{1,80}:\d+) "
-         r"['\"](?P<error>[^'\r\n]{1,300}?)[ /]*(?:'|$)",
-         Example("node4: Test NCCL failure common.cu:1005 'unhandled system error / '",
-         {"what": "NCCL", "error": "unhandled system error", "consequence": False, "by_host": "node4"},
-         "nccl-tests src/common.h"), read=_failed),
     Rule("tests_wrong", "nccl_tests.table", r"#\s*Out of bounds values\s*:\s*(?P<wrong>[1-9]\d{0,11})\s+FAILED",
          Example("# Out of bounds values : 3 FAILED", {"wrong": 3}, "nccl-tests src/common.cu"), integers=("wrong",)),
     Rule("tests_over", "nccl_tests.table", r"#\s*Avg bus bandwidth\s*:\s*\S",

@@ -232,11 +232,6 @@ REPORTS = (
          "|parameters that were not used in producing the loss",
          Example("RuntimeError: Expected to have finished reduction in the prior iteration before starting a "
          "new one.", {}, "torch c10d/reducer.cpp")),
-    Rule("marked_twice", "torch.marked_twice",
-         r"Expected to mark a variable ready only once(?:[\s\S]{0,1200}?Parameter at index (?P<index>\d+)(?: "
-         r"with name (?P<name>\S+))?)?",
-         Example("Expected to mark a variable ready only once. Parameter at index 3 with name net.w has been "
-         "marked as ready twice.", {"index": 3, "name": "net.w"}, "torch c10d/reducer.cpp")),
 )  # fmt: skip
 
 

@@ -1,0 +1,259 @@
+"""What is a finding as soon as a log says it: one row a finding, by what prints the line.
+
+Signatures of NCCL's warnings are those of ``docs/log-events.md``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.evidence.event_fields import number_of, text_of
+from hangtop.diagnosis.failures.record import ENDING_SIGNALS, signal_name
+from hangtop.diagnosis.finding import Severity
+from hangtop.diagnosis.rules.engine import EventRow, Told
+
+WATCHDOG_SAYS_MORE = tuple(map(Told, (
+    "torch.watchdog_timeout", "torch.watchdog_status", "torch.watchdog_error", "torch.watchdog_stuck",
+)))  # fmt: skip
+TOGETHER = ("PjRT_Client_Connect", "RegisterTask", "CoordinationServiceConnect")
+"""What the barriers are called by which JAX's processes come together."""
+VICTIMS = frozenset({"connection", "interrupt", "child_failed", "store", "rendezvous", "collective_timeout"})
+"""Signatures of errors that tell of somebody else's end, or of a wait."""
+DRAIN_GPU = "Drain the node; reset the GPU or restart the node, and check driver and firmware if it comes again."
+DRAIN_NODE = "Drain the node: its hardware or its kernel failed; see the management controller's log."
+_ADAPTER = re.compile(
+    r"health|assert_var|load_one failed|[Cc](?:omman|m)d timeout|cause a leak|TX timeout"
+    r"|transmit queue \d+ timed out|Unit Hang|adapter unexpectedly"
+)
+"""What the kernel says of a network adapter that does not work."""
+
+
+def _nccl(signatures: str, kind: str, weight: float, summary: str, advice: str, *details: str, accuses: bool = True,
+          severity: Severity = "critical") -> EventRow:  # fmt: skip
+    """Warnings of NCCL with one of these signatures."""
+    return EventRow(
+        event=Told("nccl.warn", {"signature": tuple(signatures.split())}), kind=kind, severity=severity, weight=weight,
+        other={"signature": "env"}, summary=summary, details=details, advice=advice, accuses=accuses,
+    )  # fmt: skip
+
+
+def _gpu(problems: str, kind: str, summary: str, severity: Severity = "critical", advice: str = DRAIN_GPU) -> EventRow:
+    """Problems of a GPU that its driver tells without an Xid: NVIDIA's and AMD's."""
+    return EventRow(
+        event=Told("kernel.gpu", {"problem": tuple(problems.split())}), kind=kind, severity=severity, weight=0.85,
+        scope="gpu", other={"problem": "noise"}, summary=f"{{node}}: {summary}", advice=advice,
+    )  # fmt: skip
+
+
+def _machine(problem: str, weight: float, summary: str) -> EventRow:
+    """A failure of the machine itself, the surer the nearer to the root: a panic follows from most of the others."""
+    return EventRow(
+        event=Told("kernel.machine", {"problem": (problem,)}), kind="kernel_trouble", weight=weight,
+        scope="node", other={"problem": "noise"}, summary=f"{{node}}: {summary}", advice=DRAIN_NODE,
+    )  # fmt: skip
+
+
+def _switch(kind: str, example: dict[str, Any]) -> EventRow:
+    return EventRow(
+        event=Told(kind, {"fatal": (True,)}), kind="nvlink_errors", weight=0.9, scope="node", example=example,
+        other={"fatal": False}, summary="a fatal error of NVLink or an NVSwitch was reported on {node}",
+        advice="Drain the node; restart it and its fabric manager.",
+    )  # fmt: skip
+
+
+def _limit(kind: str, finding: str, weight: float, summary: str, advice: str, *details: str) -> EventRow:
+    """Something that the host gives and that ran out."""
+    return EventRow(event=Told(kind), kind=finding, weight=weight, summary=summary, details=details, advice=advice)
+
+
+def _failed_by_itself(event: LogEvent) -> bool:
+    """Torch's word that NCCL failed: no error of CUDA, which has a rule of its own, no time-out, no lost peer."""
+    error = text_of(event, "error")
+    return event.data.get("consequence") is not True and not error.startswith("CUDA") and "imeout" not in error
+
+
+def _fatal(event: LogEvent) -> bool:
+    """A failure of the rank's own that the run did not outlive; a launcher's SIGTERM and Control-C are none."""
+    outlived = event.data.get("survived") is True or event.data.get("consequence") is True
+    return not outlived and signal_name(event) not in ENDING_SIGNALS and text_of(event, "signature") not in VICTIMS
+
+
+MACHINES = (
+    _gpu("gsp_timeout locked", "gpu_driver_hung", "the driver waits in vain for {gpu}"),
+    _gpu("needs_reset amd_reset", "gpu_needs_reset", "{gpu} wants a reset, says the driver"),
+    _gpu("init_failed bad_register amd_lost", "gpu_lost", "the driver cannot reach {gpu}"),
+    _gpu("amd_memory", "gpu_ecc", "{gpu} has an uncorrectable hardware error"),
+    _gpu("amd_page_fault", "gpu_xid", "a kernel on {gpu} touched an address that is not mapped (page fault)", "warning",
+         "Look in the program first: an index out of bounds, memory that was freed. The GPU is whole, as a rule."),
+    _machine("memory", 0.88, "its memory has an error that could not be corrected"),
+    _machine("machine_check", 0.87, "a CPU reports an error that could not be corrected"),
+    _machine("pcie", 0.85, "a PCIe device reports an error that could not be corrected, or was lost"),
+    _machine("panic", 0.83, "the kernel panicked"),
+    _switch("kernel.sxid", {"code": 12028}),
+    _switch("kernel.fabric_manager", {"what": "gpu"}),
+    EventRow(
+        event=Told("kernel.link"), kind="kernel_trouble", weight=0.8, scope="node",
+        where=lambda event: bool(_ADAPTER.search(text_of(event, "problem"))),
+        example={"device": "mlx5_0", "problem": "health compromised"}, other={"device": "mlx5_0", "up": False},
+        summary="{node}: the network adapter {device} does not work ({problem})",
+        advice="Drain the node; reset the adapter or restart the node, and look at its firmware and seating.",
+    ),
+    EventRow(
+        event=Told("gpu.unseen"), kind="gpu_lost", weight=0.8, example={"error": "Driver/library version mismatch"},
+        summary="the driver shows no GPU{on}: NVML says {error}",
+        advice="After a mismatch: restart the node, or reload the module. Else look at dmesg for an Xid; in a "
+        "container, whether it lost its devices (systemd's daemon-reload does that): start it anew.",
+    ),
+)  # fmt: skip
+
+NCCL = (
+    EventRow(
+        event=Told("nccl.warn", {"signature": ("duplicate_gpu",)}), kind="duplicate_gpu", weight=0.95,
+        other={"signature": "env"}, ranks_in="group_ranks", example={"group_ranks": [0, 1], "device": "1b000"},
+        summary="{who} use the same GPU", details=(", {device}",),
+        advice="Give each rank its own GPU: torch.cuda.set_device(LOCAL_RANK), and no CUDA_VISIBLE_DEVICES by hand "
+        "under torchrun.",
+    ),
+    _nccl("no_interface", "nccl_no_interface", 0.93,
+          "NCCL finds no network interface that fits NCCL_SOCKET_IFNAME{on}",
+          "Set NCCL_SOCKET_IFNAME to an interface that every node has (ip -br link), or remove it.", ": {interface}"),
+    _nccl("version_mismatch", "nccl_version_mismatch", 0.95, "ranks run different versions of NCCL",
+          "Give every node the same image, or the same wheel of torch."),
+    _nccl("ib_memory", "memlock_limit", 0.85, "the InfiniBand driver could not pin memory for {who}",
+          "Raise the memlock limit to unlimited (limits.conf, LimitMEMLOCK of the service, --ulimit memlock=-1).",
+          ": {error}"),
+    _nccl("duplicate_rank", "nccl_init_failed", 0.9,
+          "two processes came to NCCL with the same rank, or they disagree on how many there are",
+          "Every process needs its own RANK and all the same WORLD_SIZE: was the job started twice, or once per node "
+          "with the same NODE_RANK or Slurm settings?"),
+    _nccl("size_mismatch truncated", "collective_size_mismatch", 0.75,
+          "{who} received a message of another size than expected",
+          "Compare tensor sizes over the ranks, and settings that must agree (NCCL_ALGO, NCCL_PROTO, NCCL_BUFFSIZE).",
+          ": {bytes} bytes from {peer}, {expected} expected", accuses=False),
+    _nccl("open_files", "open_files_limit", 0.9, "file descriptors ran out on {who}",
+          "Raise the limit of open files (ulimit -n 1048576)."),
+    _nccl("ib_queue_pair", "nccl_init_failed", 0.8,
+          "InfiniBand queue pairs cannot be connected ({who}): GID index or RoCE routing",
+          "Leave NCCL_IB_GID_INDEX unset from NCCL 2.21 on; check that the nodes' RoCE networks route to each other.",
+          ": {error}"),
+    _nccl("nvls", "nccl_init_failed", 0.75, "NVLink SHARP could not be set up{on}",
+          "Check the fabric manager and IMEX on these nodes; NCCL_NVLS_ENABLE=0 works around it.", ": {error}"),
+    _nccl("cuda_ipc", "nccl_init_failed", 0.85, "a GPU of {who} cannot open another one's memory (CUDA IPC)",
+          "The GPUs do not support peer access, or CUDA_VISIBLE_DEVICES and containers hide them from each other. "
+          "NCCL_P2P_DISABLE=1 works around it.", ": {error}"),
+    _nccl("ib_queue_error ib_completion", "nccl_init_failed", 0.6, "an InfiniBand operation of {who} was refused",
+          "The status says why: access or protection errors come from memory registration, drivers or firmware that do "
+          "not fit, or a peer that freed its memory; they are no fault of cable or port.",
+          ": {status_name}", " ({device})"),
+    _nccl("ib_port_error", "ib_link_flapped", 0.85, "an InfiniBand port of this host reported an error{on}",
+          "Check cable and transceiver of that port.", " (device {device})", severity="warning"),
+    EventRow(
+        event=Told("nccl.warn", {"signature": ("net_failed",)}), kind="nccl_init_failed", weight=0.6,
+        other={"signature": "env"}, unless=(Told("nccl.init", {"phase": ("complete",)}),),
+        summary="NCCL's network plugin fails on {who}", details=(": {error}",),
+        advice="With EFA: do the security groups let the nodes reach each other in both directions, and do plugin, "
+        "libfabric and driver fit together (fi_info -p efa on every node)?",
+    ),
+    _nccl("invalid_device", "invalid_device", 0.9, "{who} asks for a GPU that it does not have",
+          "Compare LOCAL_RANK with CUDA_VISIBLE_DEVICES: LOCAL_RANK counts within that list."),
+    EventRow(
+        event=Told("torch.cuda_error", {"signature": ("invalid_device",)}), kind="invalid_device", weight=0.9,
+        other={"signature": "other"}, summary="{who} asks for a GPU that it does not have",
+        advice="Compare LOCAL_RANK with CUDA_VISIBLE_DEVICES: LOCAL_RANK counts within that list.",
+    ),
+    EventRow(
+        event=Told("nccl_tests.table"), kind="silent_corruption", weight=0.9, accuses=False,
+        where=lambda event: (number_of(event, "wrong") or 0) > 0, example={"wrong": 3}, other={"wrong": 0},
+        summary="nccl-tests got {wrong} wrong elements{on}",
+        advice="Data is damaged on its way: test the nodes by twos to find the GPU or link; IOMMU and ACS settings do "
+        "this, too.",
+    ),
+    EventRow(
+        event=Told("gloo.connect_failed"), kind="nccl_connect_failed", weight=0.6, accuses=False,
+        where=lambda event: not text_of(event, "peer"), other={"peer": "10.0.0.7"}, unless=(Told("gloo.closed"),),
+        summary="{who} could not connect to all others over gloo: nothing tells which one does not answer",
+        advice="Set GLOO_SOCKET_IFNAME to the interface that all nodes share, and see that no host name stands for "
+        "127.0.0.1 in /etc/hosts; a rank that never started does the same.",
+    ),
+    EventRow(
+        event=Told("gloo.size_mismatch"), kind="collective_size_mismatch", weight=0.7, accuses=False,
+        summary="{who} received a message of another size than its own tensor: ranks called one collective with "
+        "different sizes",
+        advice="Run once with TORCH_DISTRIBUTED_DEBUG=DETAIL: it names both ranks and both shapes.",
+    ),
+)  # fmt: skip
+
+JOBS = (
+    EventRow(
+        event=Told("torch.unused_parameters"), kind="unused_parameters", weight=0.93,
+        example={"names": ["head.weight"]},
+        summary="parameters got no gradient in this step ({who})", details=(": {names}", " (number {indices})"),
+        advice="Use every parameter in the loss on every rank, or find_unused_parameters=True.",
+    ),
+    EventRow(
+        event=Told("torch.taken_down"), kind="watchdog_timeout", weight=0.5, over=True, last_resort=True,
+        unless=WATCHDOG_SAYS_MORE, accuses=False,
+        summary="torch's watchdog took {who} down: NCCL operations failed or timed out, which ones is not in what was "
+        "read",
+        advice="A consequence: look at the lines before, and at the logs of the other ranks.",
+    ),
+    EventRow(
+        event=Told("torch.watchdog_error"), kind="rank_crashed", weight=0.5, over=True, last_resort=True,
+        where=_failed_by_itself, example={"error": "NCCL error: unhandled system error"},
+        other={"error": "NCCL error: remote process exited", "consequence": True},
+        unless=(Told("torch.watchdog_timeout"),), summary="{who} failed in NCCL: {error}",
+        advice="NCCL says why in a warning that is not here: run with NCCL_DEBUG=WARN, look at the logs of all ranks.",
+    ),
+    _limit("host.memory", "host_out_of_memory", 0.88, "{who} could not get memory of the host",
+           "Look at the node's memory and the job's limit (cgroup, Slurm --mem): fewer data loader workers, less "
+           "pinned or cached data, or more memory.", ": it asked for {tried}"),
+    _limit("host.processes", "process_limit", 0.85, "{who} could not start another process or thread",
+           "Look at ulimit -u, the cgroup's pids.max and kernel.threads-max; fewer data loader workers and "
+           "OMP_NUM_THREADS=1 need less."),
+    _limit("host.open_files", "open_files_limit", 0.9, "file descriptors ran out on {who}",
+           "Raise the limit of open files (ulimit -n 1048576)."),
+    EventRow(
+        event=Told("engine.timeout"), kind="watchdog_timeout", weight=0.6, accuses=False,
+        example={"call": "execute_model", "seconds": 300}, summary="the engine's {call} got no answer",
+        details=(" on tensor-parallel worker {worker}", " for {seconds}"),
+        advice="Dump the stacks of all workers while it hangs (py-spy dump): the odd one is to blame.",
+    ),
+    EventRow(
+        event=Told("jax.barrier"), kind="store_timeout", weight=0.8, ranks_in="missing",
+        where=lambda event: text_of(event, "barrier").startswith(TOGETHER),
+        example={"barrier": "PjRT_Client_Connect", "missing": [3]}, other={"barrier": "sync_3", "missing": [3]},
+        summary="JAX's processes did not come together: {who} missing at its barrier {barrier}",
+        details=("; {joined} of {expected} came",),
+        advice="Look at those processes: did they start, and can they reach the coordinator?",
+    ),
+    EventRow(
+        event=Told("jax.barrier"), kind="watchdog_timeout", weight=0.8, ranks_in="missing",
+        where=lambda event: not text_of(event, "barrier").startswith(TOGETHER),
+        example={"barrier": "sync_3", "missing": [3]}, other={"barrier": "PjRT_Client_Connect", "missing": [3]},
+        summary="JAX's barrier {barrier} timed out: {who} did not come", details=("; {joined} of {expected} came",),
+        advice="The time-out is a consequence: look at what kept those processes (their last log lines, their stacks).",
+    ),
+    EventRow(
+        event=Told("jax.lost"), kind="rank_killed", weight=0.75, ranks_in="tasks", example={"tasks": [3]},
+        summary="{who} sends JAX's coordinator no heartbeats, or was started anew: its process died, was pre-empted, "
+        "or its node cannot be reached",
+        advice="Look at that process's own log and at its node: an out-of-memory kill, a pre-emption, a lost network.",
+    ),
+    EventRow(
+        event=Told("launcher.lost_node"), kind="node_unreachable", weight=0.85,
+        summary="the launcher cannot reach a node{on}", details=(": {why}",),
+        advice="Look at that node: did it restart or run out of memory, was the daemon killed, is its network up?",
+    ),
+    EventRow(
+        event=Told("log.error", {"told": ("exception", "exit")}), kind="rank_crashed", weight=0.4, over=True,
+        last_resort=True, where=_fatal, example={"type": "ValueError", "message": "bad shard"},
+        other={"told": "level", "message": "retrying"},
+        summary="{who} ended with an error: ", details=("{type}: ", "{message}", "exit code {exitcode}"),
+        advice="Only its last words are here: look at the traceback in that rank's own output.",
+    ),
+)  # fmt: skip
+"""The last row is the fatal line of a rank of which nothing else is known."""
+
+EVENT_ROWS = (*MACHINES, *NCCL, *JOBS)
