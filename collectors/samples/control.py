@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import List, NamedTuple, Optional
 
-ENDED = "@ended"
-"""Among ``log_globs``: what a job left behind that ended here a short while ago, as long as no rank runs."""
-
 
 class Settings(NamedTuple):
     """What the node side should do; sent whole at start and whenever it changes, on the control line."""

@@ -91,8 +91,6 @@ async def _of_one_job(options: SessionOptions, watch: float, began: float, recor
             await all_spoken(session)
         await rules
         if any(node.seen_at is not None for node in session.state.nodes.values()):
-            if not session.living():
-                session.node_settings.read_left_behind()
             from hangtop.session.deciding import watch_until_sure
 
             verdict = await watch_until_sure(session, watch, status.say)

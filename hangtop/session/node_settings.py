@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Protocol
 
-from collectors.samples.control import ENDED, Settings
+from collectors.samples.control import Settings
 from hangtop.session.options import SessionOptions
 from hangtop.session.state.job_state import JobState
 
@@ -27,7 +27,6 @@ class NodeSettings:
         self._state = state
         self._feed = feed
         self._on_view: tuple[str, ...] = ()
-        self._left_behind = False
         self._owners: dict[str, str] = {}
         """File on shared storage → the node that reads it."""
         self._not_mine: dict[str, list[str]] = {}
@@ -40,7 +39,7 @@ class NodeSettings:
             interval=options.interval,
             phase=0.0,
             job=list(options.job) if options.job else None,
-            log_globs=[*options.logs, *([ENDED] if self._left_behind else [])],
+            log_globs=list(options.logs),
             on_view=list(self._on_view),
             not_mine=self._not_mine.get(node or "", []),
             sudo=options.sudo,
@@ -51,12 +50,6 @@ class NodeSettings:
         wanted = tuple(sorted(paths))
         if wanted != self._on_view:
             self._on_view = wanted
-            self._tell_all()
-
-    def read_left_behind(self) -> None:
-        """Have nodes on which no rank runs read the logs of a job that ended a short while ago."""
-        if not self._left_behind:
-            self._left_behind = True
             self._tell_all()
 
     def share_logs(self) -> None:

@@ -37,15 +37,13 @@ STEP_SLACK_S = 2.0
 def summary_of(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding, ...]) -> str:
     """One line for an outcome: the first finding where one speaks, else how much was seen and what would tell more."""
     job = job_status.job
-    last = last_words(job) if job.live else ""
     ranks, nodes = sum(rank.gone_at is None for rank in job.ranks), count(_nodes_seen(job), "node")
     watched = f", watched for {duration(job.watched)}" if job.watched else ""
     waiting = next((finding.summary for finding in findings if finding.kind == "waiting"), "")
     seen = f"{_ranks_seen(job, ranks)} on {nodes}"
     match outcome:
         case "hung" | "crashed" | "at_risk" | "waiting" | "slow" if findings:
-            over = last and all(rank.gone_at is not None for rank in job.ranks)
-            return findings[0].summary + (f" (no rank runs any more; {last.partition(': ')[0]})" if over else "")
+            return findings[0].summary
         case "healthy" if not job.live:
             return "the run ended well, and nothing is wrong in what was read" + _outlived(job)
         case "healthy":
@@ -56,25 +54,23 @@ def summary_of(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding,
             return f"{seen} starting up{watched}{f': {waiting}' if waiting else ''}" if ranks else launching(job)
         case "idle":
             none = f"no rank runs on {f'this machine ({ELSEWHERE})' if job.unasked else nodes}"
-            if last:
-                return f"{none}; {last}; for other logs add --log GLOB"
-            return f"{none}, and no log was read: if a job ended here, name its logs ({NAME_LOGS})"
+            return f"{none}: if a job ended here, name its logs ({NAME_LOGS})"
         case _:
-            reason = _no_word(job_status, findings, last) if not ranks else _blinding(findings)
+            reason = _no_word(job_status, findings) if not ranks else _blinding(findings)
             if reason or not job.live:
                 ended = next((finding.summary for finding in findings if finding.kind == "rank_killed"), "")
                 return reason or (ended or _of_files(job_status)) + _outlived(job)
             return f"{seen}{watched}: {_unsettled(job_status, waiting)}"
 
 
-def _no_word(job_status: JobStatus, findings: Sequence[Finding], last: str) -> str:
+def _no_word(job_status: JobStatus, findings: Sequence[Finding]) -> str:
     """Why nothing is known of a job without a living rank in view; empty where its ranks are merely not in view."""
     job = job_status.job
     if job.ranks and not finished(job) and job.live:
         gone = max(rank.gone_at or 0.0 for rank in job.ranks)
         return (
             f"all {count(len(job.ranks), 'rank')} ended {duration(max(0.0, job.now - gone))} ago while they were "
-            f"watched, and nothing that was read says how{f'; {last}' if last else ''}: name their logs ({NAME_LOGS})"
+            f"watched, and nothing that was read says how: name their logs ({NAME_LOGS})"
         )
     serious = [finding for finding in findings if finding.severity != "info"]
     if serious:
@@ -198,15 +194,6 @@ def ended_alone(job_status: JobStatus) -> str:
 
 
 # --- files of a run that is over ---------------------------------------------------------------------------------
-
-
-def last_words(job: Job) -> str:
-    """How the log that was written last ends, and when that was; empty where none is known to have ended."""
-    ends = [event for event in job.events if event.kind == "log.end" and event.at is not None and event.text]
-    if not ends:
-        return ""
-    end = max(ends, key=lambda event: (event.at or 0.0, event.source))
-    return f"the last log ended {duration(max(0.0, job.now - (end.at or 0.0)))} ago: “{end.text[:120]}” ({end.source})"
 
 
 def _outlived(job: Job) -> str:

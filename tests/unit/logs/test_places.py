@@ -13,20 +13,9 @@ from typing import Any
 
 import pytest
 
-from collectors.node.logs.following import ended
-from collectors.node.logs.following.ended import RankNumbers, WantedLog, logs_of_missing, missing, named_alike
-from collectors.node.logs.following.pipes import files_behind
-from collectors.node.logs.following.places import LogPlaces
-from collectors.node.logs.following.source import LogSource
-from collectors.node.ranks.search import ONLY
-from collectors.node.shared import Shared
-from collectors.node.source import Absent
-from collectors.samples.control import ENDED, Settings
-from collectors.samples.logs import LogEvent
+from collectors.node.logs.following.places import LogPlaces, WantedLog, files_behind, logs_of_missing
 from collectors.samples.ranks import RankProcess
-from tests.support.fake_proc import FakeProc
 from tests.support.made import process
-from tests.unit.logs.test_follow import TRACEBACK, Looker, rank_process
 
 CARRIER = """
 import os, sys
@@ -102,62 +91,18 @@ def test_runtimes_keep_logs_by_the_id_of_the_container(tmp_path: Path) -> None:
     assert files_behind(os.getpid(), "pipe:[1]", "*" * 64, root=root) == []
 
 
-SWITCH = "[Jul 23 2024 07:53:55] [ERROR] [tid 841] detected NVSwitch fatal error 20034 on fid 0\n"
-GPU = "[Oct 13 2025 18:14:38] [ERROR] [tid 202] Fabric Manager detected GPU NVL Fatal error on :\n"
-
-
-def test_its_file_is_followed_where_it_is_configured(tmp_path: Path) -> None:
-    assert list(LogPlaces(root=str(tmp_path)).of_services(0.0)) == []
+def test_the_log_of_fabric_manager_is_followed(tmp_path: Path) -> None:
+    assert list(LogPlaces(root=str(tmp_path)).of_services()) == []
     usual = tmp_path / "var/log/fabricmanager.log"
     usual.parent.mkdir(parents=True)
-    usual.write_text(SWITCH)
-    assert [wanted.path for wanted in LogPlaces(root=str(tmp_path)).of_services(0.0)] == [str(usual)]
-    configuration = tmp_path / "usr/share/nvidia/nvswitch/fabricmanager.cfg"
-    configuration.parent.mkdir(parents=True)
-    configuration.write_text("# LOG_FILE_NAME=/no\nLOG_LEVEL=4\nLOG_FILE_NAME=/var/log/fm/own.log\n")
-    assert list(LogPlaces(root=str(tmp_path)).of_services(0.0)) == []
-    (tmp_path / "var/log/fm").mkdir()
-    (tmp_path / "var/log/fm/own.log").write_text(GPU)
-    places = LogPlaces(root=str(tmp_path))
-    assert [Path(wanted.path).name for wanted in places.of_services(0.0)] == ["own.log"]
-    (wanted,) = places.of_services(1.0)
-    assert (wanted.rank, wanted.stream, wanted.why) == (None, "extra", "")
+    usual.write_text("")
+    assert [(log.path, log.rank) for log in LogPlaces(root=str(tmp_path)).of_services()] == [(str(usual), None)]
 
 
-def ranks(*numbers: int, first: int | None = 0, **fields: Any) -> list[RankProcess]:
-    """Ranks of a node whose first one is ``first``; None where nothing tells which number each has there."""
-    given = {"started": 0.0, **fields}
-    return [process(number, local_rank=None if first is None else number - first, **given) for number in numbers]
-
-
-def test_who_should_run_here_is_told_by_local_ranks() -> None:
-    found = list(missing(ranks(4, 5, 7, first=4)))
-    assert [(place.rank, place.local) for place, _ in found] == [(6, 2)]
-    assert [rank.rank for rank in found[0][1]] == [5, 7, 4]
-
-
-def test_without_local_ranks_those_between_are_missing() -> None:
-    assert [place.rank for place, _ in missing(ranks(2, 5, first=None, local_world_size=None))] == [3, 4]
-
-
-def test_ranks_of_two_runs_are_no_neighbours() -> None:
-    mixed = [*ranks(0, 1, run_id="a", local_world_size=2), *ranks(0, run_id="b", local_world_size=2)]
-    assert [(place.rank, beside[0].run_id) for place, beside in missing(mixed)] == [(1, "b")]
-
-
-@pytest.mark.parametrize(
-    ("path", "own", "theirs", "found"),
-    [
-        ("/logs/rank3.err", RankNumbers(3, 1), RankNumbers(2, 0), "/logs/rank2.err"),
-        ("/logs/rank003.err", RankNumbers(3, 1), RankNumbers(2, 0), "/logs/rank002.err"),
-        ("/logs/rank9.err", RankNumbers(9, 1), RankNumbers(10, 2), "/logs/rank10.err"),
-        ("/logs/4711_12.out", RankNumbers(12, 4), RankNumbers(13, 5), "/logs/4711_13.out"),
-        ("/elastic/attempt_0/1/stderr.log", RankNumbers(5, 1), RankNumbers(4, 0), "/elastic/attempt_0/0/stderr.log"),
-        ("/run7/7/rank7.log", RankNumbers(7, 7), RankNumbers(6, 6), "/run7/7/rank6.log"),
-    ],
-)
-def test_names(path: str, own: RankNumbers, theirs: RankNumbers, found: str) -> None:
-    assert found in list(named_alike(path, own, theirs))
+def ranks(*numbers: int, first: int = 0, **fields: Any) -> list[RankProcess]:
+    """Ranks of a node whose first one is ``first``."""
+    given = {"started": time.time() - 60, "local_world_size": 2, **fields}
+    return [process(number, local_rank=number - first, **given) for number in numbers]
 
 
 def wanted(path: Path, rank: int, stream: str = "stderr") -> WantedLog:
@@ -171,16 +116,24 @@ def files(folder: Path, *names: str) -> list[Path]:
     return [folder / name for name in names]
 
 
-def test_the_log_of_the_rank_that_is_gone_is_found(tmp_path: Path) -> None:
-    mine, theirs = files(tmp_path, "rank3.err", "rank2.err")
-    here = ranks(3, first=2, local_world_size=2, started=time.time() - 60)
-    found = list(logs_of_missing(here, [wanted(mine, 3)]))
-    assert found == [WantedLog(str(theirs), None, 2, "stderr", "", here[0].uid)]
+@pytest.mark.parametrize(
+    ("mine", "theirs"),
+    [
+        ("rank3.err", "rank2.err"),
+        ("rank003.err", "rank002.err"),
+        ("4711_3.out", "4711_2.out"),
+        ("elastic/attempt_0/1/stderr.log", "elastic/attempt_0/0/stderr.log"),
+    ],
+)
+def test_the_log_of_the_rank_that_is_gone_is_found(tmp_path: Path, mine: str, theirs: str) -> None:
+    own, other = files(tmp_path, mine, theirs)
+    here = ranks(3, first=2)
+    assert list(logs_of_missing(here, [wanted(own, 3)])) == [WantedLog(str(other), None, 2, "stderr", "", here[0].uid)]
 
 
 def test_no_log_is_taken_from_before_of_another_owner_or_of_a_rank_that_is_here(tmp_path: Path) -> None:
     mine, old = files(tmp_path, "rank3.err", "rank2.err")
-    here = ranks(3, first=2, local_world_size=2, started=time.time() - 60)
+    here = ranks(3, first=2)
     os.utime(old, (time.time() - 3600,) * 2)
     assert list(logs_of_missing(here, [wanted(mine, 3)])) == []
     os.utime(old)
@@ -191,95 +144,16 @@ def test_no_log_is_taken_from_before_of_another_owner_or_of_a_rank_that_is_here(
         assert list(logs_of_missing(here, [wanted(mine, 3)])) == []
 
 
-def test_a_name_that_says_another_rank_is_not_taken(tmp_path: Path) -> None:
+def test_what_is_no_file_or_says_another_rank_is_not_opened(tmp_path: Path) -> None:
     mine, _ = files(tmp_path, "job3/rank1.err", "job2/rank1.err")
-    here = ranks(3, first=2, local_world_size=2, started=time.time() - 60)
-    assert list(logs_of_missing(here, [wanted(mine, 3)])) == []
-
-
-def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
+    assert list(logs_of_missing(ranks(3, first=2), [wanted(mine, 3)])) == []
     (mine,) = files(tmp_path, "rank3.err")
     os.mkfifo(tmp_path / "rank2.err")
-    here = ranks(3, first=2, local_world_size=2, started=time.time() - 60)
-    assert list(logs_of_missing(here, [wanted(mine, 3)])) == []
+    assert list(logs_of_missing(ranks(3, first=2), [wanted(mine, 3)])) == []
 
 
-def test_nobody_is_missing_where_all_are_here(tmp_path: Path) -> None:
+def test_nobody_is_missing_where_all_are_here_or_two_jobs_run(tmp_path: Path) -> None:
     one, two, _ = files(tmp_path, "rank0.err", "rank1.err", "rank2.err")
-    here = ranks(0, 1, local_world_size=2, started=time.time() - 60)
-    assert list(logs_of_missing(here, [wanted(one, 0), wanted(two, 1)])) == []
-
-
-EXCEPTION = "python.exception"
-
-
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A temporary folder and a home of our own; none of this machine's."""
-    home = tmp_path / "home"
-    home.mkdir()
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.delenv(ONLY, raising=False)
-    return tmp_path
-
-
-def wrote(path: Path, text: str, ago: float = 60.0) -> str:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    os.utime(path, (time.time() - ago, time.time() - ago))
-    return str(path)
-
-
-def mine(folder: Path) -> list[str]:
-    return [path for path in ended.left_behind(time.time()) if path.startswith(str(folder))]
-
-
-def test_only_the_last_attempt_of_a_recent_run_counts(here: Path) -> None:
-    run = here / "torchelastic_abc" / "none_x"
-    wrote(run / "attempt_9" / "0" / "stderr.log", "earlier\n")
-    last = wrote(run / "attempt_10" / "0" / "stderr.log", "last\n", 30)
-    error = wrote(run / "attempt_10" / "1" / "error.json", "{}", 40)
-    wrote(run / "attempt_10" / "1" / "stdout.log", "")
-    wrote(run / "attempt_\u00b2" / "0" / "stderr.log", "of no launcher\n")
-    wrote(here / "torchelastic_old" / "none_y" / "attempt_0" / "0" / "stderr.log", "long ago\n", 7200)
-    assert mine(here) == [last, error]
-
-
-def test_a_launcher_that_still_lives_is_known_by_its_command(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    proc = FakeProc(here / "proc")
-    proc.add(7, argv=["/usr/bin/python3", "-u", "/opt/venv/bin/torchrun", "train.py"])
-    proc.add(8, argv=["python3", "-m", "torch.distributed.run", "train.py"], env={"NODE": "b"})
-    proc.add(9, argv=["vim", "torchrun.md"])
-    assert list(ended.launchers(str(here / "proc"))) == [7, 8]
-    monkeypatch.setenv(ONLY, "NODE=b")
-    assert list(ended.launchers(str(here / "proc"))) == [8]
-
-
-def test_one_look_tells_what_the_ended_job_said(here: Path) -> None:
-    log = wrote(here / "run.log", "epoch 3\n" + TRACEBACK % "bad shard", 45)
-    proc = FakeProc(here / "proc")
-    proc.add(7, argv=["torchrun", "train.py"])
-    proc.link(here / "proc" / "7" / "fd" / "1", log)
-    source = LogSource(Shared(), str(here / "proc"))
-    source.configure(Settings(1.0, 0.0, None, [ENDED], [], []))
-    said = [sample for sample in source.look(time.time()) if isinstance(sample, LogEvent) and sample.source == log]
-    assert [event.kind for event in said] == [EXCEPTION, "log.end"]
-    assert said[1].text == "ValueError: bad shard"
-    assert said[1].at == pytest.approx(time.time() - 45, abs=5)
-    assert not [sample for sample in source.look(time.time()) if isinstance(sample, LogEvent)], "once"
-
-
-def test_nothing_is_looked_for_unless_asked_and_while_a_rank_runs(here: Path) -> None:
-    log = here / "torchelastic_abc" / "none_x" / "attempt_0" / "0" / "stderr.log"
-    wrote(log, TRACEBACK % "of an earlier run")
-    with pytest.raises(Absent):
-        Looker().look()
-
-    def told(looker: Looker) -> list[str]:
-        samples = [sample for _ in range(5) for sample in looker.look()]  # others' logs may take all of one look's time
-        events = [sample for sample in samples if isinstance(sample, LogEvent)]
-        return [str(event.data["message"]) for event in events if event.kind == EXCEPTION]
-
-    assert told(Looker(rank_process(os.getpid(), 0), log_globs=[ENDED])) == []
-    assert "of an earlier run" in told(Looker(log_globs=[ENDED]))
+    assert list(logs_of_missing(ranks(0, 1), [wanted(one, 0), wanted(two, 1)])) == []
+    mixed = [*ranks(0, run_id="a", local_world_size=3), *ranks(1, run_id="b", local_world_size=3)]
+    assert list(logs_of_missing(mixed, [wanted(one, 0), wanted(two, 1)])) == []

@@ -1,4 +1,4 @@
-"""One log file on a node: followed, parsed, and its raw lines shown when it is on view."""
+"""One log file on a node: followed like ``tail -F``, parsed, and its raw lines shown when it is on view."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import os
 import time
 from typing import Dict, Iterator, List, NamedTuple, Optional
 
-from collectors.node import files, redact
+from collectors.node import redact
+from collectors.node.files import named_file, opened, regular
 from collectors.node.logs import elastic_report, prefixes
 from collectors.node.logs.following.steps import SEEN, LogSteps
-from collectors.node.logs.following.tail import Tail
 from collectors.node.logs.parser import LogParser
 from collectors.samples.logs import CommProgress, LogEvent, LogLines, StepCount
 
+CHUNK = 256 << 10
+"""Bytes of one read."""
 WHOLE = 8 << 20
 """A file up to this size is read from its beginning."""
 HEAD = 1 << 20
@@ -22,16 +24,12 @@ LAG = 32 << 20
 """When reading is further behind than this at the end of a look, the log is sampled."""
 KEPT = 1 << 20
 """Bytes of a flood's end that are read when it is sampled."""
-SAY_EVERY = 10.0
-"""Seconds between two events that say how much was left out."""
 QUIET = 2.0
 """Seconds without growth, of a log or of one rank's part in it, after which a record is not waited for any more."""
 BACKLOG = 10.0
 """Seconds within which what was in a file before is read, even of one that floods."""
 CLOCKS = 10.0
 """Seconds that a file server's clock may differ from the node's before its times are left alone."""
-SHOWN = 65536
-"""Bytes of a file on view that are sent at once."""
 LONGEST_SHOWN = 2000
 """Characters of a line on view."""
 
@@ -44,29 +42,135 @@ class LogWriter(NamedTuple):
     stream: str
 
 
-class Followed:
-    """A file that is followed. ``owners`` are those who write it; one alone lends its rank to lines without a label."""
+class Tail:
+    """Reads what is appended to a path: through rotation, truncation, and its coming into being later.
 
-    def __init__(
-        self, path: str, owner: LogWriter, now: float, start: Optional[int] = None, uid: Optional[int] = None
-    ) -> None:
+    ``uid`` is the user whose process named the path: root reads nothing for that user that the user could not.
+    """
+
+    def __init__(self, path: str, uid: Optional[int] = None) -> None:
+        self.path = path
+        self.size = 0
+        self.modified: Optional[float] = None
+        self.inode = (0, 0)
+        self.why = ""
+        """Why it cannot be read; empty while it can."""
+        self.skipped = 0
+        """Bytes left out so far."""
+        self.fresh = False
+        """The next bytes begin a file: after rotation or truncation."""
+        self._uid = uid
+        self._file = -1
+        self._offset = 0
+
+    @property
+    def behind(self) -> int:
+        """Bytes that are there and not read yet."""
+        return max(0, self.size - self._offset)
+
+    def refresh(self) -> None:
+        """Look at the file again: its size, and whether it is still the same file."""
+        if self._file < 0 and not self._open():
+            return
+        status = os.fstat(self._file)
+        self.size, self.modified = status.st_size, status.st_mtime
+        if self.size < self._offset:
+            self._offset, self.fresh = 0, True
+        if self._offset < self.size:
+            return
+        try:
+            there = os.stat(self.path)
+        except OSError:
+            return
+        # what is no file has no lines: who writes has the one in hand still, as when the name is gone
+        if regular(there) and (there.st_dev, there.st_ino) != self.inode:
+            self.close()
+            self.fresh = self._open()
+
+    def read(self) -> Iterator[bytes]:
+        """What is there, in chunks; stop asking when enough was read."""
+        while self.behind:
+            try:
+                data = os.pread(self._file, min(CHUNK, self.behind), self._offset)
+            except OSError as error:
+                self.why = error.strerror or str(error)
+                self.close()
+                return
+            if not data:
+                return
+            self._offset += len(data)
+            yield data
+
+    def skip(self, keep: int) -> int:
+        """Leave out all but the last ``keep`` bytes; how many were left out."""
+        out = max(0, self.behind - keep)
+        self._offset += out
+        self.skipped += out
+        return out
+
+    def peek(self, start: int, end: int) -> bytes:
+        """Some of its bytes, whatever was read; none where it cannot be opened."""
+        try:
+            file = self._descriptor()
+        except OSError:
+            return b""
+        try:
+            return os.pread(file, end - start, start)
+        except OSError:
+            return b""
+        finally:
+            os.close(file)
+
+    def is_there(self) -> bool:
+        """Whether the path names anything."""
+        return os.path.exists(self.path)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file >= 0:
+            os.close(self._file)
+        self._file = -1
+
+    def _descriptor(self) -> int:
+        return opened(self.path) if self._uid is None else named_file(self.path, self._uid)
+
+    def _open(self) -> bool:
+        try:
+            self._file = self._descriptor()
+        except OSError as error:
+            self.why = error.strerror or str(error)
+            return False
+        status = os.fstat(self._file)
+        inode = (status.st_dev, status.st_ino)
+        self.why = ""
+        self.size, self.modified = status.st_size, status.st_mtime
+        if inode != self.inode:
+            is_first = self.inode == (0, 0)
+            self.inode, self._offset = inode, 0
+            if is_first and self.size > WHOLE:
+                self.skip(END)
+        return True
+
+
+class Followed:
+    """A log file that is followed.
+
+    ``owners`` are the processes that write it; one alone lends its rank to lines without a label.
+    """
+
+    def __init__(self, path: str, owner: LogWriter, now: float, uid: Optional[int] = None) -> None:
         self.path = path
         self.owners: Dict[LogWriter, None] = {owner: None}
-        self.tail = Tail(path, WHOLE, END, start, uid)
+        self.tail = Tail(path, uid)
         self.events: List[LogEvent] = []
         self.told_to = self._looked = float("-inf")
         """What was in the file by then has been told, but for a record that may go on."""
-        self.left_out = 0
-        """Bytes of floods that were not read."""
         self._parser = self._new_parser(now)
         self._steps = LogSteps()
         self._began = self._grown = now
-        self._reading_backlog = False
-        self._document_size = self._ended_at = -1
-        self._started = False
+        self._started = self._reading_backlog = False
+        self._document_size = -1
         self._shown: Optional[int] = None
-        self._unsaid = 0
-        self._said_at = float("-inf")
 
     def progress(self) -> List[CommProgress]:
         """Last collective of every communicator in this file.
@@ -96,18 +200,23 @@ class Followed:
             self.told_to = now
             return
         if not self._started and self.tail.skipped:  # too large to be read whole: the head, then the end
-            self.events += self._parser.feed(self._peek(0, min(HEAD, self.tail.skipped)))
+            self.events += self._parser.feed(self.tail.peek(0, min(HEAD, self.tail.skipped)))
             self.events += self._parser.gap()
+        if self.tail.fresh:
+            self._again(now)
         late, live = b"", self._parser.read_at is not None
-        for chunk in self.tail.read():
-            late = (late + chunk.data if len(chunk.data) < SEEN else chunk.data)[-SEEN - 1 :]
-            if chunk.fresh and self._started:
-                self._again(now)
+        for data in self.tail.read():
             self._started = True
-            self.events += self._parser.feed(chunk.data)
+            late = (late + data if len(data) < SEEN else data)[-SEEN - 1 :]
+            self.events += self._parser.feed(data)
             if time.thread_time() > until:
-                self.sample(now)
+                self.sample()
                 break
+        self._rest(late, now, live)
+        self._reading_backlog = self._parser.read_at is None and now - self._began < BACKLOG
+
+    def _rest(self, late: bytes, now: float, live: bool) -> None:
+        """Count steps in what came last, and tell the records of which nothing more came for a while."""
         modified = self.tail.modified
         if late:
             self._grown = now
@@ -125,33 +234,12 @@ class Followed:
             if rests or late:  # of what came just now the last record may go on
                 self.told_to = now if rests else self._looked
             self._looked = now
-        self._reading_backlog = self._parser.read_at is None and now - self._began < BACKLOG
-        self._say(now)
 
-    def sample(self, now: float) -> None:
-        """Leave out all but the end of a flood that cannot be kept up with, and say so."""
+    def sample(self) -> None:
+        """Leave out all but the end of a flood that cannot be kept up with."""
         if self.tail.behind > LAG:
-            out = self.tail.skip(KEPT)
-            self.left_out += out
-            self._unsaid += out
+            self.tail.skip(KEPT)
             self.events += self._parser.gap()
-        self._say(now)
-
-    def _say(self, now: float) -> None:
-        if self._unsaid and not 0 <= now - self._said_at < SAY_EVERY:
-            text = "%d bytes of this log were not read: it grows faster than it may be read here" % self._unsaid
-            self.events.append(self._event("log.sampled", now, 0, text)._replace(data={"bytes": self._unsaid}))
-            self._unsaid, self._said_at = 0, now
-
-    def ending(self, now: float) -> Iterator[LogEvent]:
-        """Say once how a file ends that nobody has written to for a while, and that has been read to its end."""
-        size, modified = self.tail.size, self.tail.modified
-        if self.tail.behind or size == self._ended_at or modified is None or not size or now - modified < QUIET:
-            return
-        self._ended_at = size
-        last = [each for each in self._peek(max(0, size - LONGEST_SHOWN), size).splitlines() if each.strip()]
-        yield from self._parser.idle()
-        yield self._event("log.end", modified, 0, files.text(last[-1]).strip() if last else "")
 
     def finish(self) -> List[LogEvent]:
         """Let go of a file that is gone: the events that were still to be told."""
@@ -165,7 +253,7 @@ class Followed:
         old = self._shown is None or self._shown > size
         start = max(0, size - limit) if self._shown is None or old else max(self._shown, size - limit)
         left_out = 0 if self._shown is None or old else start - self._shown
-        data = self._peek(start, size)
+        data = self.tail.peek(start, size)
         end = data.rfind(b"\n") + 1
         self._shown = start + end
         if not end:
@@ -186,20 +274,9 @@ class Followed:
         """Not on view any more."""
         self._shown = None
 
-    def _peek(self, start: int, end: int) -> bytes:
-        try:
-            file = self.tail.opened()
-        except OSError:
-            return b""
-        try:
-            return os.pread(file, end - start, start)
-        except OSError:
-            return b""
-        finally:
-            os.close(file)
-
     def _again(self, now: float) -> None:
         """The file was rotated or truncated: line 1 again, but the same process with the same communicators."""
+        self.tail.fresh = False
         self.events += self._parser.close()
         before, self._parser = self._parser, self._new_parser(now)
         self._parser.coll = before.coll
@@ -209,17 +286,15 @@ class Followed:
         """Read torchelastic's error file, when it has changed."""
         if self.tail.size != self._document_size:
             self._document_size = self.tail.size
-            told = elastic_report.error_file(self._peek(0, min(self.tail.size, 1 << 20)))
+            told = elastic_report.error_file(self.tail.peek(0, min(self.tail.size, 1 << 20)))
             if told is not None:
-                event = self._event(told.kind, told.at, 1, str(told.data.get("message", ""))[:4000])
-                self.events.append(event._replace(data=told.data))
-
-    def _event(self, kind: str, at: Optional[float], line: int, text: str) -> LogEvent:
-        owner = self._owner()
-        return LogEvent(kind, at, owner.rank, "", owner.pid, self.path, line, text, {})
+                owner, text = self._owner(), str(told.data.get("message", ""))[:4000]
+                self.events.append(
+                    LogEvent(told.kind, told.at, owner.rank, "", owner.pid, self.path, 1, text, told.data)
+                )
 
     def _owner(self) -> LogWriter:
-        """Who writes the file: one process, or nobody in particular."""
+        """The process that writes the file, or nobody in particular."""
         first = next(iter(self.owners))
         return first if len({owner.pid for owner in self.owners}) == 1 else LogWriter(None, None, first.stream)
 

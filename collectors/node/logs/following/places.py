@@ -1,28 +1,64 @@
-"""Where the logs of a node's ranks lie: standard output and error, NCCL's log, torchelastic's folder, named files."""
+"""Where the logs of a node's ranks lie: standard output and error, NCCL's log, torchelastic's folder, named files.
+
+Behind a pipe it is what the pipe's reader (``tee``, slurmstepd, a launcher) writes, or the log of the container. The
+log of a rank that has ended is looked for under the names of the others' logs, with its number in them.
+"""
 
 from __future__ import annotations
 
+import glob
 import os
-from typing import Callable, Dict, Iterator, List, Sequence, Tuple
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from collectors.node import files
 from collectors.node import late_re as re
 from collectors.node.globbing import matches
 from collectors.node.logs import file_names
-from collectors.node.logs.following import ended
-from collectors.node.logs.following.ended import WantedLog
-from collectors.node.logs.following.pipes import files_behind
+from collectors.node.processes.procfs import parse_stat
 from collectors.node.processes.rooted import seen_by
 from collectors.samples.ranks import RankProcess
 
 SEARCH = 20.0
 """Seconds between two costly searches for the same."""
-_SERVICES = (
-    ("/usr/share/nvidia/nvswitch/fabricmanager.cfg", "/var/log/fabricmanager.log"),
-    ("/etc/nvidia-imex/config.cfg", "/var/log/nvidia-imex.log"),
+READERS = 512
+"""Processes that are looked at with all their descriptors."""
+BEFORE = 5.0
+"""Seconds before the start of the first of the others in which a missing rank's file may have been written last."""
+MOST = 64
+"""Missing ranks that are looked for on one node."""
+ELASTIC_FILES = ("stdout.log", "stderr.log", "error.json")
+SERVICES = ("/var/log/fabricmanager.log", "/var/log/nvidia-imex.log")
+"""Logs of Fabric Manager and IMEX, which say why NVLinks fail."""
+CARRIERS = frozenset((
+    "tee", "slurmstepd", "slurmd", "srun", "conmon", "containerd-shim", "enroot", "apptainer", "singularity", "mpirun",
+    "mpiexec", "orted", "prted", "logger", "rotatelogs", "multilog", "svlogd", "cat", "ts", "stdbuf", "awk",
+))  # fmt: skip
+"""Programs that carry others' output, by the names that the kernel gives them (15 characters at most).
+
+No daemon that writes the logs of all containers: which of them is this rank's, its descriptors do not tell."""
+CONTAINER_LOGS = (
+    "/var/lib/docker/containers/{0}/{0}-json.log",
+    "/var/log/containers/*-{0}.log",
+    "/var/lib/containers/storage/overlay-containers/{0}/userdata/ctr.log",
+    "/home/*/.local/share/containers/storage/overlay-containers/{0}/userdata/ctr.log",
 )
-"""Configuration and usual log of Fabric Manager and of IMEX."""
-_LOG_FILE = re.compile(r"^[ \t]*LOG_FILE_NAME[ \t]*=[ \t]*(/[^\s#]{1,400})", re.MULTILINE)
+"""Where the runtimes keep what a container prints: docker's json-file, the kubelet's links, podman's k8s-file."""
+_CONTAINER = re.compile(r"[0-9a-f]{64}\Z")
+_NUMBER = re.compile(r"\d{1,9}")
+_ACCESS = os.O_RDONLY | os.O_WRONLY | os.O_RDWR
+
+
+class WantedLog(NamedTuple):
+    """One file and one of the processes that write it."""
+
+    path: str
+    pid: Optional[int]
+    rank: Optional[int]
+    stream: str
+    why: str
+    """Why it cannot be read; empty for a path that may be opened."""
+    uid: Optional[int] = None
+    """The user whose process named the file: only what that user may read is read; None for any."""
 
 
 class LogPlaces:
@@ -50,7 +86,7 @@ class LogPlaces:
         error = rank.env.get("TORCHELASTIC_ERROR_FILE", "")
         if error.startswith("/"):
             folder = os.path.dirname(seen_by(rank.pid, error, self._proc))
-            for path in (os.path.join(folder, name) for name in ended.ELASTIC_FILES):
+            for path in (os.path.join(folder, name) for name in ELASTIC_FILES):
                 if os.path.exists(path):
                     yield WantedLog(path, rank.pid, rank.rank if rank.rank >= 0 else None, "elastic", "", rank.uid)
 
@@ -59,23 +95,13 @@ class LogPlaces:
         for pattern in patterns:
             found = self._known((pattern,), now, matches, os.path.expanduser(pattern))
             for path in filter(os.path.isfile, found):
-                yield _extra(os.path.abspath(path))
+                yield WantedLog(os.path.abspath(path), None, file_names.hints(path).rank, "extra", "")
 
-    def of_services(self, now: float) -> Iterator[WantedLog]:
-        """Logs of Fabric Manager and IMEX, which say why NVLinks fail, where they are configured or as usual."""
-        for path in filter(os.path.isfile, self._known((), now, self._services)):
-            yield WantedLog(path, None, None, "extra", "")
-
-    def left_behind(self, now: float) -> Iterator[WantedLog]:
-        """Files of a job that has ended, and of launchers that outlive it, as of the last search."""
-        for path in self._known(("left behind", ""), now, ended.left_behind, now):
-            yield _extra(path)
-        for pid in ended.launchers(self._proc):
-            for descriptor in (1, 2):
-                target = files.link("%s/%d/fd/%d" % (self._proc, pid, descriptor))
-                for path, why in self._opened(pid, target, descriptor, now):
-                    if not why:
-                        yield WantedLog(path, None, None, "extra", "")
+    def of_services(self) -> Iterator[WantedLog]:
+        """Logs of Fabric Manager and IMEX."""
+        for path in (self._root + service for service in SERVICES):
+            if os.path.isfile(path):
+                yield WantedLog(path, None, None, "extra", "")
 
     def _known(self, key: Tuple[str, ...], now: float, search: Callable[..., List[str]], *args: object) -> List[str]:
         """What a search found. It is made again after a while, but for a pipe of which the file is known."""
@@ -85,14 +111,7 @@ class LogPlaces:
             self._searched[key] = (now, found)
         return found
 
-    def _services(self) -> List[str]:
-        found = []
-        for configuration, usual in _SERVICES:
-            named = _LOG_FILE.search(files.text(files.read_or_none(self._root + configuration) or b""))
-            found.append(self._root + (named.group(1) if named is not None else usual))
-        return found
-
-    def _opened(self, pid: int, target: str, descriptor: int, now: float, container: str = "") -> List[Tuple[str, str]]:
+    def _opened(self, pid: int, target: str, descriptor: int, now: float, container: str) -> List[Tuple[str, str]]:
         """What an open descriptor leads to: (path, why not)."""
         if target.startswith("pipe:"):
             where = (pid, target, container, self._proc, self._root)
@@ -111,12 +130,117 @@ class LogPlaces:
         return [(path if _same(path, held) else held, "")]
 
 
-def _extra(path: str) -> WantedLog:
-    return WantedLog(path, None, file_names.hints(path).rank, "extra", "")
-
-
 def _same(one: str, other: str) -> bool:
     try:
         return os.path.samefile(one, other)
     except OSError:
         return False
+
+
+# --- behind a pipe ---------------------------------------------------------------------------------------------------
+
+
+def files_behind(pid: int, pipe: str, container: str, proc: str = "/proc", root: str = "") -> List[str]:
+    """Files that get what ``pid`` writes to ``pipe``: its container's log, else what the pipe's readers write."""
+    found: List[str] = []
+    if _CONTAINER.match(container):  # else a scheduler's name, or a namespace
+        for pattern in CONTAINER_LOGS:
+            found += sorted(glob.glob(root + pattern.format(container)))
+    for reader in () if found else _readers(pid, pipe, proc):
+        found += _written(reader, proc)
+    return list(dict.fromkeys(found))
+
+
+def _readers(pid: int, pipe: str, proc: str) -> Iterator[int]:
+    """Processes that read it: any by standard input, the writer's ancestors and known carriers by any descriptor."""
+    ancestors = set(_ancestors(pid, proc))
+    looked = 0
+    for name in files.list_folder(proc):
+        base = "%s/%s" % (proc, name)
+        if not name.isdigit():
+            continue
+        if files.link(base + "/fd/0") == pipe:
+            yield int(name)
+        elif looked < READERS and (int(name) in ancestors or files.read_text(base + "/comm") in CARRIERS):
+            looked += 1
+            held = [number for number in files.list_folder(base + "/fd") if files.link(base + "/fd/" + number) == pipe]
+            if any(_access(base, number) == os.O_RDONLY for number in held):
+                yield int(name)
+
+
+def _ancestors(pid: int, proc: str) -> Iterator[int]:
+    for _ in range(64):
+        found = parse_stat(files.read_or_none("%s/%d/stat" % (proc, pid)) or b"")
+        if found is None or found.parent <= 1:
+            return
+        pid = found.parent
+        yield pid
+
+
+def _written(pid: int, proc: str) -> Iterator[str]:
+    """Regular files that a process writes; to standard error goes what it says itself."""
+    base = "%s/%d" % (proc, pid)
+    for descriptor in files.list_folder(base + "/fd"):
+        held = base + "/fd/" + descriptor
+        path = files.link(held)
+        if descriptor == "2" or not path.startswith("/") or path.startswith(("/dev/", "/proc/")):
+            continue
+        if os.path.isfile(held) and _access(base, descriptor) != os.O_RDONLY and not path.endswith(" (deleted)"):
+            yield seen_by(pid, path, proc)
+
+
+def _access(base: str, descriptor: str) -> int:
+    """How a descriptor was opened: O_RDONLY, O_WRONLY or O_RDWR; O_RDONLY where that may not be read."""
+    for line in files.read_text("%s/fdinfo/%s" % (base, descriptor)).splitlines():
+        name, _, value = line.partition(":")
+        if name == "flags" and value.strip().isdecimal():
+            return int(value.strip(), 8) & _ACCESS
+    return os.O_RDONLY
+
+
+# --- ranks that have ended -------------------------------------------------------------------------------------------
+
+
+def logs_of_missing(ranks: Sequence[RankProcess], found: Sequence[WantedLog]) -> Iterator[WantedLog]:
+    """Logs of ranks that should run on this node and do not, by the names of those that were ``found`` for the others.
+
+    A file counts that has the same owner, was written since the others started, and does not say another rank's number.
+    """
+    here = [rank for rank in ranks if rank.rank >= 0 and rank.local_rank is not None and rank.local_world_size]
+    firsts = {(rank.rank - (rank.local_rank or 0), rank.local_world_size or 0, rank.run_id) for rank in here}
+    if len(firsts) != 1:
+        return  # several jobs, or ranks that are not counted up
+    ((first, count, _),) = firsts
+    since = min(rank.started for rank in here) - BEFORE
+    taken = {wanted.path for wanted in found}
+    local_of = {rank.pid: rank.local_rank or 0 for rank in here}
+    missing = sorted(set(range(min(count, 4 * MOST))) - set(local_of.values()))[:MOST]
+    for local in missing:
+        streams: Dict[str, WantedLog] = {}
+        for wanted in found:
+            if wanted.pid in local_of and not wanted.why and wanted.stream not in streams:
+                own = local_of[wanted.pid]
+                numbers = ((first + own, first + local), (own, local))
+                for made in set(_named_alike(wanted.path, numbers)) - taken:
+                    if file_names.hints(made).rank in (None, first + local) and _serves(made, wanted.path, since):
+                        log = WantedLog(made, None, first + local, wanted.stream, "", here[0].uid)
+                        streams.setdefault(wanted.stream, log)
+        yield from streams.values()
+
+
+def _named_alike(path: str, numbers: Sequence[Tuple[int, int]]) -> Iterator[str]:
+    """Names that the file of one rank may have where that of another is ``path``: one number in it is replaced.
+
+    ``numbers`` are pairs of the other's rank, or local rank, and one's own.
+    """
+    for own, other in numbers:
+        for begin, end in [found.span() for found in _NUMBER.finditer(path) if int(found.group()) == own]:
+            yield path[:begin] + str(other).zfill(end - begin if path[begin] == "0" else 0) + path[end:]
+
+
+def _serves(made: str, path: str, since: float) -> bool:
+    try:
+        found, own = os.stat(made), os.stat(path)
+    except OSError:
+        return False  # there is none of that name, or it may not be looked at
+    return files.regular(found) and found.st_mtime >= since and found.st_uid == own.st_uid

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import Deque, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Deque, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
-from collectors.node.logs.following.ended import NOWHERE, WantedLog, inode_of, logs_of_missing
-from collectors.node.logs.following.follow import SAY_EVERY, SHOWN, Followed, LogWriter
-from collectors.node.logs.following.places import LogPlaces
+from collectors.node.logs.following.follow import Followed, LogWriter
+from collectors.node.logs.following.places import LogPlaces, WantedLog, logs_of_missing
 from collectors.node.processes.mounts import Mounts
 from collectors.node.shared import Shared
 from collectors.node.source import Absent, Source
-from collectors.samples.control import ENDED, Settings
-from collectors.samples.logs import LogEvent, LogFile, LogsRead, StepCount
+from collectors.samples.control import Settings
+from collectors.samples.logs import LogEvent, LogFile, LogsRead
 from collectors.samples.ranks import RankProcess
 
 SHARE = 0.55
@@ -24,8 +23,8 @@ FILES = 256
 """Files that are followed at once."""
 WAITING, SENT = 4096, 128
 """Events that wait at once, of all logs, and those of one look."""
-SHOWN_IN_ALL = 256 << 10
-"""Bytes of raw lines in one look."""
+SHOWN, SHOWN_IN_ALL = 64 << 10, 256 << 10
+"""Bytes of raw lines in one look, of a file and of all."""
 UNSEEN = 2.0
 """Seconds between two looks while nobody has lines on view."""
 YOUNG, BRISK = 15.0, 1.0
@@ -35,7 +34,9 @@ STEPS_EVERY = 0.8
 FIND_EVERY = 5.0
 """Seconds between two looks for new files while the ranks stay the same."""
 SIZE_EVERY = 4.0
-"""Seconds between two words on the size of a file that grows."""
+"""Seconds between two words on a file that grows."""
+NOWHERE = (0, 0)
+"""Device and inode of what is not there."""
 
 
 class LogSource(Source):
@@ -52,18 +53,15 @@ class LogSource(Source):
         self._mounts = Mounts(proc)
         self._followed: Dict[str, Followed] = {}
         self._unread: Dict[Tuple[str, Optional[int], str], WantedLog] = {}
-        self._waiting = WaitingEvents()
+        self._waiting: Deque[LogEvent] = deque()
         self._ranks: Dict[int, int] = {}
         self._settings = Settings(1.0, 0.0, None, [], [], [])
         self._turn = 0
-        self._left: Dict[Tuple[int, int], int] = {}
-        """How far files were read that were rotated away: some process may still write them."""
         self._told: Dict[str, _Told] = {}
         self._looked_at = time.monotonic()
         self._began: Optional[float] = None
         self._steps_at = self._found_at = float("-inf")
         self._found_for: Tuple[RankProcess, ...] = ()
-        self._full = False
 
     def configure(self, settings: Settings) -> None:
         """Take new settings: which files to look for, which are on view, which another node reads."""
@@ -72,7 +70,7 @@ class LogSource(Source):
         self._found_at = float("-inf")
 
     def look(self, now: float) -> Iterator[NamedTuple]:
-        """Files first, then events and collectives, then the lines on view."""
+        """Events first, then files and collectives, then the lines on view."""
         moment = time.monotonic()
         since, self._looked_at = moment - self._looked_at, moment
         until = time.thread_time() + SHARE * min(max(since, self._settings.interval / 2), LONGEST)
@@ -90,8 +88,9 @@ class LogSource(Source):
                 yield progress._replace(global_rank=rank)
         if not 0 <= now - self._steps_at < STEPS_EVERY:
             self._steps_at = now
-            told: List[Optional[StepCount]] = [followed.steps() for followed in self._followed.values()]
-            yield from (steps for steps in told if steps is not None)
+            for steps in [followed.steps() for followed in self._followed.values()]:
+                if steps is not None:
+                    yield steps
         yield from self._view(now)
 
     def _period(self, moment: float) -> float:
@@ -106,77 +105,65 @@ class LogSource(Source):
         gone = [rank for rank in self._found_for if rank.pid not in here]
         self._found_at, self._found_for = now, ranks
         self._unread = {}
-        self._full = False
         self._ranks.update({rank.pid: rank.rank for rank in ranks if rank.rank >= 0})
-        for inode in list(self._left)[: -4 * FILES]:
-            del self._left[inode]
-        globs = [pattern for pattern in self._settings.log_globs if pattern != ENDED]
         theirs = [wanted for rank in ranks for wanted in places.of_rank(rank, now)]
         wanted_logs = [wanted for rank in gone for wanted in places.of_elastic(rank)]  # written just before the end
         # whose log is followed since it ran is known
         missing = [wanted for wanted in logs_of_missing(ranks, theirs) if wanted.path not in self._followed]
-        wanted_logs += theirs + missing + (list(places.of_services(now)) if ranks else [])
-        wanted_logs += places.named(globs, now)
-        if not ranks and len(globs) < len(self._settings.log_globs):
-            wanted_logs += places.left_behind(now)
+        wanted_logs += theirs + missing + (list(places.of_services()) if ranks else [])
+        wanted_logs += places.named(self._settings.log_globs, now)
         for wanted in wanted_logs:
             self._want(wanted, now)
 
     def _want(self, wanted: WantedLog, now: float) -> None:
         owner = LogWriter(wanted.pid, wanted.rank, wanted.stream)
-        inode = inode_of(wanted.path)
-        known = self._followed.get(wanted.path) or next(
-            (one for one in self._followed.values() if inode != NOWHERE and one.tail.inode == inode), None
-        )
-        if known is not None:
-            if wanted.stream != "extra":
-                known.adopt(owner)
-        elif wanted.why:
-            self._unread[wanted.path, wanted.pid, wanted.stream] = wanted
-        elif len(self._followed) >= FILES and not self._made_room():
-            why = "%d files are followed already" % FILES
+        known = self._followed.get(wanted.path)
+        if known is None and not wanted.why:
+            fresh = Followed(wanted.path, owner, now, wanted.uid)
+            fresh.tail.refresh()
+            inode = fresh.tail.inode
+            same = (one for one in self._followed.values() if inode != NOWHERE and one.tail.inode == inode)
+            known = next(same, None)
+            if known is None and (len(self._followed) < FILES or self._made_room()):
+                self._followed[wanted.path] = fresh
+                return
+            fresh.tail.close()
+        if known is None:
+            why = wanted.why or "%d files are followed already" % FILES
             self._unread[wanted.path, wanted.pid, wanted.stream] = wanted._replace(why=why)
-        else:
-            followed = Followed(wanted.path, owner, now, self._left.get(inode), wanted.uid)
-            followed.tail.refresh()
-            self._followed[wanted.path] = followed
+        elif wanted.stream != "extra":
+            known.adopt(owner)
 
     def _made_room(self) -> bool:
-        """Whether files that are gone gave up their place; looked for once for all new files."""
-        if not self._full:
-            self._full = True
-            for path, followed in list(self._followed.items()):
-                if inode_of(path) == NOWHERE:
-                    self._waiting.add(self._ranked(event) for event in followed.finish())
-                    del self._followed[path]
-                    self._told.pop(path, None)
-        return len(self._followed) < FILES
+        """Whether files that are gone gave up their place."""
+        gone = [path for path, followed in self._followed.items() if not followed.tail.is_there()]
+        for path in gone:
+            self._waiting.extend(map(self._ranked, self._followed.pop(path).finish()))
+            self._told.pop(path, None)
+        return bool(gone)
 
     def _read(self, now: float, until: float) -> Iterator[NamedTuple]:
         order = list(self._followed.values())
         self._turn += 1
         start = self._turn % max(1, len(order))
-        read: List[Followed] = []
+        told_to = []
         for place, followed in enumerate(order[start:] + order[:start]):
             followed.tail.refresh()
             if self._file_id(followed, now) in self._settings.not_mine:
                 continue
-            read.append(followed)
             if place == 0 or time.thread_time() < until:
                 followed.read(now, until)
             else:
-                followed.sample(now)
-            self._waiting.add(self._ranked(event) for event in followed.events)
+                followed.sample()
+            # what a flood says first tells most
+            self._waiting.extend(map(self._ranked, followed.events[: max(0, WAITING - len(self._waiting))]))
             followed.events = []
-            if not self.shared.ranks:
-                self._waiting.add(followed.ending(now))
-            for device, inode, offset in followed.tail.left:
-                self._left[device, inode] = offset
-            followed.tail.left = []
-        yield from self._waiting.take(SENT, now)
-        told_to = min((followed.told_to for followed in read), default=now)
-        if not self._waiting.count and told_to > float("-inf"):
-            yield LogsRead(told_to)
+            told_to.append(followed.told_to)
+        for _ in range(min(SENT, len(self._waiting))):
+            yield self._waiting.popleft()
+        read_to = min(told_to, default=now)
+        if not self._waiting and read_to > float("-inf"):
+            yield LogsRead(read_to)
 
     def _ranked(self, event: LogEvent) -> LogEvent:
         """The event with its rank, where its process or its local rank tells it."""
@@ -196,7 +183,7 @@ class LogSource(Source):
         }
 
     def _files(self, now: float) -> Iterator[LogFile]:
-        """Each file with its owners: when something changes, and a size that grows now and then."""
+        """Each file with its owners, told anew when something changed, and now and then while it grows."""
         for path, followed in self._followed.items():
             identity, tail, told = self._file_id(followed, now), followed.tail, self._told[path]
             why = "another node reads it" if identity in self._settings.not_mine else tail.why
@@ -208,7 +195,7 @@ class LogSource(Source):
                 shared = self._mounts.of(path, now).shared
                 told.words, told.at = words, now
                 told.files = [
-                    LogFile(path, identity, *owner, tail.size, shared, why, tail.modified, followed.left_out)
+                    LogFile(path, identity, *owner, tail.size, shared, why, tail.modified, tail.skipped)
                     for owner in followed.owners
                 ]
             yield from told.files
@@ -217,11 +204,10 @@ class LogSource(Source):
 
     def _file_id(self, followed: Followed, now: float) -> str:
         told = self._told.setdefault(followed.path, _Told())
-        if told.inode != followed.tail.inode or not 0 <= now - told.checked < FIND_EVERY:
-            told.inode, told.checked = followed.tail.inode, now
-            inode = inode_of(followed.path)
+        if told.inode != followed.tail.inode or not told.identity:
+            told.inode = device, inode = followed.tail.inode
             shared = self._mounts.of(followed.path, now).shared
-            told.identity = followed.path if inode == NOWHERE else "%s:%d" % (shared or inode[0], inode[1])
+            told.identity = followed.path if told.inode == NOWHERE else "%s:%d" % (shared or device, inode)
         return told.identity
 
     def _view(self, now: float) -> Iterator[NamedTuple]:
@@ -237,56 +223,15 @@ class LogSource(Source):
 
 
 class _Told:
-    """What was last said of a file, and who it is."""
+    """What was last said of a file, and which file it is."""
 
-    __slots__ = ("at", "checked", "files", "identity", "inode", "size", "words")
+    __slots__ = ("at", "files", "identity", "inode", "size", "words")
 
     def __init__(self) -> None:
         self.files: List[LogFile] = []
         self.identity = ""
-        self.checked = self.at = float("-inf")
+        self.at = float("-inf")
         self.inode = NOWHERE
         self.size = -1
         """Its size in the last look."""
         self.words: Tuple[object, ...] = ()
-
-
-class WaitingEvents:
-    """Events that wait to be sent, each log's in its turn.
-
-    When there are too many, the log that has most of them gives up its newest: what it said first tells most, and a
-    flood in one log must not hide the one line of another.
-    """
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._events: Dict[str, Deque[LogEvent]] = {}
-        self._unsaid: Dict[str, int] = {}
-        self._said_at = float("-inf")
-
-    def add(self, events: Iterable[LogEvent]) -> None:
-        """Let these wait, too."""
-        for event in events:
-            self._events.setdefault(event.source, deque()).append(event)
-            self.count += 1
-            if self.count > WAITING:
-                fullest = max(self._events, key=lambda source: len(self._events[source]))
-                self._events[fullest].pop()
-                self.count -= 1
-                self._unsaid[fullest] = self._unsaid.get(fullest, 0) + 1
-
-    def take(self, most: int, now: float) -> Iterator[LogEvent]:
-        """The next events, one of each log in turn; then how many were left out, if any."""
-        for _ in range(min(most, self.count)):
-            source = next(iter(self._events))
-            events = self._events.pop(source)
-            yield events.popleft()
-            self.count -= 1
-            if events:
-                self._events[source] = events  # comes again behind the others
-        if self._unsaid and not 0 <= now - self._said_at < SAY_EVERY:
-            self._said_at = now
-            for source, count in self._unsaid.items():
-                text = "%d events of this log were left out: it has more of them than can be sent" % count
-                yield LogEvent("log.crowded", now, None, "", None, source, 0, text, {"events": count})
-            self._unsaid = {}
