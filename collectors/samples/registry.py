@@ -15,7 +15,6 @@ from collectors.samples.gpus import (
 )
 from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.inside import InsideFacts, InsideGone, InsidePulse, InsideResult
-from collectors.samples.location import Location
 from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, LogsRead, StepCount
 from collectors.samples.ranks import CpuWait, Helper, HelperGone, IdleLauncher, RankGone, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
@@ -27,7 +26,7 @@ SAMPLES = (
     GpuFacts, GpuSample, GpuProcesses, GpuFault, NvlinkCounters, GpuFabric, FabricService, Topology,
     PortFacts, PortCounters, Interface, InterfaceCounters, TcpCounters, PortUse,
     LogFile, LogLines, LogEvent, CommProgress, StepCount, LogsRead,
-    HostFacts, HostSample, Disk, Location,
+    HostFacts, HostSample, Disk,
     InsidePulse, InsideFacts, InsideResult, InsideGone,
     StackDump,
 )  # fmt: skip

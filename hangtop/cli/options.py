@@ -100,8 +100,6 @@ CONNECTION: tuple[Decorator, ...] = (
     _reached("--python", metavar="PATH", help="The interpreter to use on the nodes."),
     _reached("--py-spy", metavar="PATH", help="The py-spy to use on the nodes."),
     _reached("--sudo", is_flag=True, help="Try sudo -n for py-spy, dmesg and tcpdump where the login may not."),
-    _reached("--topology", metavar="FILE", type=FILE,
-             help="Which leaf each node hangs at: a topology.conf of Slurm, or what scontrol show topology printed."),
     _looked("--job", type=Converted("KEY=VALUE", _key_value), help="Only ranks whose environment has KEY=VALUE."),
     _looked("--log", "logs", metavar="GLOB", multiple=True, help="Further log files on the nodes; repeatable."),
     _looked("--interval", metavar="S", type=click.FloatRange(0.1, 3600), default=1.0, show_default=True,
@@ -150,7 +148,7 @@ def connection(*, hidden: Collection[str] = ()) -> Decorator:
     def decorate(function: Function) -> Function:
         @functools.wraps(function)
         def with_options(*args: Any, **values: Any) -> Any:
-            paths: dict[str, Any] = {name: _path(values.pop(name)) for name in ("ssh_config", "hostfile", "topology")}
+            paths: dict[str, Any] = {name: _path(values.pop(name)) for name in ("ssh_config", "hostfile")}
             options = SessionOptions(
                 targets=tuple(values.pop("targets", ())), logs=tuple(values.pop("logs")), **paths,
                 **{name: values.pop(name) for name in _UNCHANGED},

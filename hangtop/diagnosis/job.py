@@ -26,7 +26,6 @@ from collectors.samples.gpus import (
 )
 from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.inside import InsidePulse, InsideResult
-from collectors.samples.location import Location
 from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.probes import ProbeReport
 from collectors.samples.ranks import CpuWait, Helper, IdleLauncher, RankProcess, RankPulse
@@ -154,8 +153,8 @@ class Node:
     """Seconds that the node's clock is ahead of ours."""
     gpu_fault: GpuFault | None = None
     """A complaint of nvidia-smi that names no GPU."""
-    locations: tuple[Location, ...] = ()
-    """Where it hangs in the building, by each source that says so."""
+    leaf: str = ""
+    """The leaf switch at which it hangs, as Slurm tells it; empty where it is not known."""
     fabric: tuple[Look[GpuFabric], ...] = ()
     """How far its GPUs have come in joining their NVLink fabric, and since when they are seen so."""
     fabric_services: tuple[FabricService, ...] = ()

@@ -15,7 +15,6 @@ from hangtop.session.state.job_state import JobState, RankState
 
 if TYPE_CHECKING:
     from collectors.fleet.targets.slurm_nodes import Scheduled
-    from collectors.formats.slurm_topology import NodeLocations
     from hangtop.diagnosis.finding import Verdict
 
 
@@ -69,8 +68,8 @@ class Receiver(Sink, Answers, Protocol):
     def scheduled(self, places: Mapping[str, Scheduled]) -> None:
         """Take what Slurm says of the nodes."""
 
-    def located(self, plan: NodeLocations) -> None:
-        """Take the racks, leaves and hosts of the nodes."""
+    def located(self, leaves: Mapping[str, str]) -> None:
+        """Take the leaf switches of nodes, by Slurm's names of the nodes."""
 
     def mark(self, at: float, text: str) -> None:
         """Mark a moment on the line of time."""

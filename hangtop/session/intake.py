@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from collectors.fleet.sink import LinkChange
 from collectors.samples.collectives import RasReport, RecorderDump
-from collectors.samples.location import Location
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import Look
 from hangtop.session.entries import BadLine, Mark, StackLook
@@ -21,33 +20,6 @@ from hangtop.session.store import Store
 
 if TYPE_CHECKING:
     from collectors.fleet.targets.slurm_nodes import Scheduled
-    from collectors.formats.slurm_topology import NodeLocations
-
-
-class NodeLocator:
-    """Racks, leaves and hosts of the nodes: told once for each node, and again when it is known by more names."""
-
-    def __init__(self, state: JobState) -> None:
-        self._state = state
-        self._known: list[NodeLocations] = []
-        self._asked: dict[str, tuple[object, ...]] = {}
-
-    def learn(self, locations: NodeLocations) -> None:
-        """Take locations; of the same nodes, in the place of those before."""
-        if locations.by_name:
-            self._known = [*(one for one in self._known if one.by_name.keys() != locations.by_name.keys()), locations]
-            self._asked.clear()
-
-    def news(self) -> Iterator[tuple[str, list[Location]]]:
-        """Nodes with their locations."""
-        for name, node in self._state.nodes.items() if self._known else ():
-            known = (node.roster, node.hello)  # the roster moves when a rank comes
-            if self._asked.get(name) == known:
-                continue
-            self._asked[name] = known
-            names = _names(node)
-            if found := [place for locations in self._known for place in locations.of(names)]:
-                yield name, found
 
 
 def _names(node: NodeState) -> tuple[str, ...]:
@@ -68,7 +40,8 @@ class Intake:
         self._store = Store(clock=now)
         self.progress = Progress(self._store.state)
         self.recordings = Recordings(options, self._store.state, now)
-        self._locator = NodeLocator(self._store.state)
+        self._leaves: Mapping[str, str] = {}
+        """Leaf switch by Slurm's name of a node."""
 
     @property
     def state(self) -> JobState:
@@ -96,12 +69,16 @@ class Intake:
             if name in self.state.nodes:
                 self.state.nodes[name].scheduled = place
 
-    def located(self, plan: NodeLocations) -> None:
-        """Take the racks, leaves and hosts of the nodes."""
-        if plan.why:
-            text = f"where nodes hang in the building is not known: {plan.why}"
-            self.state.changes.append(Change(self.now(), "", text, "hangtop"))
-        self._locator.learn(plan)
+    def located(self, leaves: Mapping[str, str]) -> None:
+        """Take the leaf switches of nodes, by Slurm's names of the nodes."""
+        self._leaves = leaves
+
+    def _find_leaves(self) -> None:
+        """Give nodes their leaf switches, as the names that they have become known."""
+        for node in self.state.nodes.values() if self._leaves else ():
+            if not node.leaf:
+                names = (known for name in _names(node) for known in (name.lower(), name.lower().partition(".")[0]))
+                node.leaf = next((self._leaves[name] for name in names if name in self._leaves), "")
 
     def stacks(self, node: str, dumps: Sequence[StackDump]) -> None:
         """Take what a look at a node's stacks brought, on this machine's clock."""

@@ -203,7 +203,7 @@ def _node(state: NodeState) -> Node:
         disks=tuple(state.disks.values()),
         clock_offset=state.clock_offset,
         gpu_fault=state.gpu_fault,
-        locations=tuple(state.locations.values()),
+        leaf=state.leaf,
         fabric=tuple(state.fabric.values()),
         fabric_services=tuple(state.fabric_services.values()),
         topology=state.topology,

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from collectors.fleet.clean import clean
 from collectors.fleet.ssh.asking import Question
 from collectors.fleet.targets.chosen import Target, TargetError, parse, resolve
 from collectors.fleet.targets.slurm import SlurmComponent, parts_of_job
@@ -16,8 +14,6 @@ from collectors.fleet.transport import Transport, TransportError
 from collectors.fleet.via.kubectl import Kubectl, PodSelection, list_pods
 from collectors.fleet.via.srun import Srun
 from collectors.fleet.via.way import KUBECTL, SLURM, Way, way_of
-from collectors.formats import slurm_topology as topology_text
-from collectors.formats.slurm_topology import NodeLocations
 from collectors.samples.control import Settings
 from hangtop import __version__
 from hangtop.session.feed import Receiver
@@ -27,8 +23,6 @@ from hangtop.session.threads import run_in_thread
 
 if TYPE_CHECKING:
     from collectors.fleet.fleet import Fleet
-
-TOPOLOGY_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +38,6 @@ class Reach:
     """Files that the scheduler says the job writes, as globs."""
     notes: tuple[str, ...] = ()
     """What the user should know of the way, once."""
-    locations: NodeLocations | None = None
-    """Racks and leaves of the nodes, by a file."""
 
 
 def live_session(options: SessionOptions) -> Session:
@@ -57,9 +49,7 @@ def live_session(options: SessionOptions) -> Session:
 
 def reach(options: SessionOptions) -> Reach:
     """What the options name. Asks Slurm or Kubernetes, so it may block. Raises :class:`TargetError`."""
-    locations = None if options.topology is None else read_topology(options.topology)
-    found = _pods(options) if options.via == KUBECTL else _machines(options)
-    return replace(found, locations=locations)
+    return _pods(options) if options.via == KUBECTL else _machines(options)
 
 
 def _machines(options: SessionOptions) -> Reach:
@@ -102,19 +92,6 @@ def _pods(options: SessionOptions) -> Reach:
     if not way.names:
         raise TargetError(f"no pod is chosen by -l {options.selector}" if options.selector else "no such pod")
     return Reach(tuple(parse(way.names)), way)
-
-
-def read_topology(path: Path) -> NodeLocations:
-    """Racks and leaves that a file names. Raises :class:`TargetError`."""
-    try:
-        with path.open("rb") as file:
-            text = clean(file.read(TOPOLOGY_BYTES).decode("utf-8", "replace"))
-    except OSError as error:
-        raise TargetError(f"{path}: cannot be read: {error.strerror}") from None
-    found = topology_text.read(text, path.name)
-    if not found.by_name:
-        raise TargetError(f"{path}: is neither a topology.conf of Slurm nor what scontrol show topology prints")
-    return found
 
 
 def shell_words(node: str, options: SessionOptions) -> list[str] | None:
@@ -173,24 +150,19 @@ class LiveFeed:
         for note in self._reach.notes:
             receiver.asker.tell(note)
         await self._fleet.start(run_in_thread)
-        if self._reach.locations is not None:
-            receiver.located(self._reach.locations)
-        self._asking = asyncio.create_task(self._ask_schedulers(receiver), name="hangtop schedulers")
-
-    async def _ask_schedulers(self, receiver: Receiver) -> None:
-        """Ask the scheduler where the nodes hang, once, and Slurm how they are, again and again."""
         if self._reach.parts:
-            from collectors.fleet.targets import slurm_topology
-            from collectors.fleet.targets.slurm_nodes import keep_asking
+            self._asking = asyncio.create_task(self._ask_slurm(receiver), name="hangtop Slurm")
 
-            async with asyncio.TaskGroup() as both:
-                both.create_task(keep_asking(self._reach.parts, receiver.scheduled))
-                receiver.located(await slurm_topology.ask())
-        elif isinstance(self._reach.way, Kubectl):
-            from collectors.fleet.targets import pod_topology
+    async def _ask_slurm(self, receiver: Receiver) -> None:
+        """Ask Slurm at which leaf switches the nodes hang, once, and how the nodes are, again and again."""
+        from collectors.fleet.targets.slurm_nodes import keep_asking
+        from collectors.fleet.targets.slurm_topology import leaf_switches
 
-            way = self._reach.way
-            await pod_topology.keep_telling(lambda: way.hosts, receiver.located)
+        try:
+            receiver.located(await leaf_switches())
+        except TransportError as error:
+            receiver.asker.tell(f"leaf switches of the nodes are not known: {error}")
+        await keep_asking(self._reach.parts, receiver.scheduled)
 
     async def close(self) -> None:
         """End every connection."""

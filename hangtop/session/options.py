@@ -67,8 +67,6 @@ class SessionOptions:
     ssh_config: Path | None = None
     """Instead of ``~/.ssh/config``."""
     hostfile: Path | None = None
-    topology: Path | None = None
-    """What ``scontrol show topology`` printed, or a ``topology.conf``."""
     slurm: str | None = None
     """Job id whose nodes are asked of Slurm."""
     via: str | None = None

@@ -43,7 +43,6 @@ def _host(node: NodeState) -> Iterator[NamedTuple]:
     yield from node.faults.values()
     yield from (one for one in (node.host, node.load) if one is not None)
     yield from node.disks.values()
-    yield from node.locations.values()
 
 
 def _gpus(node: NodeState) -> Iterator[NamedTuple]:

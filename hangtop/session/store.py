@@ -12,7 +12,6 @@ from collectors.fleet import bounds
 from collectors.fleet.sink import LinkChange
 from collectors.samples.host import HostFacts
 from collectors.samples.inside import InsideGone, InsidePulse, InsideResult
-from collectors.samples.location import Location
 from collectors.samples.logs import CommProgress, LogEvent, LogLines, LogsRead, StepCount
 from collectors.samples.ranks import HelperGone, IdleLauncher, RankGone, RankProcess
 from collectors.samples.registry import SAMPLES
@@ -112,8 +111,7 @@ class Store:
         """Apply the samples of one chunk, in order (see :class:`collectors.fleet.sink.Sink`)."""
         state, arrived = self.node(node), self.clock()
         state.received_bytes += size
-        if any(type(sample) is not Location for sample in samples):  # which others tell of it, too
-            state.seen_at = arrived
+        state.seen_at = arrived
         state.version += 1
         runs = [(kind, list(group)) for kind, group in groupby(samples, type)]
         here = SampleContext(self.state, state, self._flushed(state, runs, arrived))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
 
-from hangtop.diagnosis.rack_topology import device_of
 from hangtop.session.state.job_state import InterfaceState, NodeState, PortState
 from tui.looks.format import SILENT, plural, size
 from tui.looks.theme import Colour
@@ -150,10 +149,6 @@ def fabric_columns(model: ViewModel) -> Sequence[Column[LinkRow]]:
             return ("● ACTIVE", Colour.OK) if _is_up(row.link) else (f"✖ {facts.state} {facts.phys_state}", Colour.BAD)
         return ("● up", Colour.OK) if row.link.facts.up else ("○ down", Colour.DIM)
 
-    def leaf(row: LinkRow) -> Value:
-        found = device_of(row.node.locations.values(), "leaf")
-        return None if found is None else ", ".join(sorted(found.names))
-
     return (
         Column("node", "node", 12, lambda row: row.node.name, most=32, colour=Colour.INFO,
                brief=lambda row: model.names.of(row.node.name)),
@@ -174,5 +169,5 @@ def fabric_columns(model: ViewModel) -> Sequence[Column[LinkRow]]:
                help="bytes of a packet at most"),
         Column("netdev", "netdev", 8, _either(lambda p: p.facts.netdev, lambda i: i.facts.name), most=15),
         Column("addresses", "addresses", 12, _either(lambda _: "", lambda i: " ".join(i.facts.addresses)), most=40),
-        Column("leaf", "leaf", 6, leaf, most=20, help="switch that it hangs at, by Slurm, Kubernetes or --topology"),
+        Column("leaf", "leaf", 6, lambda row: row.node.leaf, most=20, help="switch at which the node hangs, by Slurm"),
     )  # fmt: skip

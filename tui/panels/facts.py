@@ -171,7 +171,7 @@ def node_facts(node: NodeState, model: ViewModel) -> list[Fact]:
         reason = f": {place.reason}" if place.reason else ""
         facts.append(("Slurm", f"job {place.job}, {place.left or UNKNOWN} left, node {place.state or UNKNOWN}{reason}"))
         facts += _list("steps", place.steps)
-    facts += _list("hangs at", (f"{at.level} {at.name} ({at.source})" for at in node.locations.values()))
+    facts += _list("leaf switch", filter(None, [node.leaf]))
     facts += _list("topology", _topology(node))
     facts += _list("nvlink", (f"{one.name}: {one.state} ({one.said})" for one in node.fabric_services.values()))
     facts += _list("sources", (f"{one.source}: {one.state} {one.why}" for one in node.sources.values()))

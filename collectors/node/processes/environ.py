@@ -11,7 +11,6 @@ from typing import Dict, Mapping, NamedTuple, Optional, Tuple
 
 from collectors.node import redact
 from collectors.node.files import text
-from collectors.samples.location import HOST_VARIABLES
 
 PREFIXES = (
     "NCCL_", "TORCH_", "TORCHELASTIC_", "GLOO_", "CUDA_", "UCX_", "FI_", "SLURM_", "OMPI_", "PMI_", "MASTER_", "PET_",
@@ -25,7 +24,7 @@ NAMES = frozenset(
         "OMP_NUM_THREADS", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "NVIDIA_VISIBLE_DEVICES",
         "ACCELERATE_DISABLE_NCCL", "PYTHONFAULTHANDLER", "PMIX_RANK", "PALS_RANKID", "MV2_COMM_WORLD_RANK",
         "MV2_COMM_WORLD_SIZE", "JAX_PROCESS_ID", "JAX_NUM_PROCESSES", "JOB_COMPLETION_INDEX",
-        "SLURMD_NODENAME", "KUBERNETES_SERVICE_HOST", *HOST_VARIABLES,
+        "SLURMD_NODENAME", "KUBERNETES_SERVICE_HOST",
     )
 )  # fmt: skip
 """Further names, exactly."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collectors.samples.host import Disk, HostFacts, HostSample
-from collectors.samples.location import Location
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
 from hangtop.diagnosis.counters import Counters
 from hangtop.session.apply.dispatch import SampleContext, applies
@@ -28,18 +27,6 @@ def load(here: SampleContext, sample: HostSample) -> None:
 def disk(here: SampleContext, sample: Disk) -> None:
     """A file system that the job writes to."""
     here.node.disks[sample.path] = sample
-
-
-MOST_LOCATIONS = 256
-"""Of one node: several levels of each of its HCAs."""
-
-
-@applies(Location)
-def location(here: SampleContext, sample: Location) -> None:
-    """Where it hangs, by one source."""
-    known, key = here.node.locations, (sample.source, sample.level)
-    if key in known or len(known) < MOST_LOCATIONS:
-        known[key] = sample
 
 
 CONFIRM_TICKS = 4

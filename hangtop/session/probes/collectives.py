@@ -18,10 +18,10 @@ from collectors.samples.probes import NcclTest, ProbeFigure, ProbePair, ProbeRep
 from hangtop.diagnosis.addresses import address_of, chosen_interface
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job, Node
+from hangtop.diagnosis.leaf_switches import leaves_of
 from hangtop.diagnosis.measured import expected, probes
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import count, listed, size
-from hangtop.diagnosis.rack_topology import arrangement
 from hangtop.session.probes import LOADS, Line, Probe, ProbeRefused, ProbeResult, ProbeSession, Say, Shade
 from hangtop.session.probes.square import square
 
@@ -206,7 +206,7 @@ def _pair_lines(report: ProbeReport, job: Job) -> Iterator[Line]:
     """The square of pairs, then what it does not show: round trips, what was lost, what went wrong."""
     if report.pairs:
         yield []
-        yield from square(report.pairs, arrangement(job, {rank.node for rank in report.ranks}))
+        yield from square(report.pairs, leaves_of(job, {rank.node for rank in report.ranks}))
     for pair in report.pairs:
         lost = f"{pair.retransmitted:.1%} sent again" if pair.retransmitted and pair.retransmitted >= 0.01 else ""
         words = [word for word in (lost, pair.error) if word]

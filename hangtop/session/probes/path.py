@@ -14,11 +14,11 @@ from collectors.samples.probes import ProbeReport
 from hangtop.diagnosis.addresses import chosen_interface
 from hangtop.diagnosis.firewall import with_firewall
 from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.leaf_switches import leaves_of
 from hangtop.diagnosis.measured.network import path_findings, path_report
 from hangtop.diagnosis.measured.probes import LOST_SHARE, outcome
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import count
-from hangtop.diagnosis.rack_topology import arrangement
 from hangtop.session.probes import LOADS, Line, Probe, ProbeResult, ProbeSession, Say, cancelled, path_nodes
 from hangtop.session.probes.square import square
 
@@ -95,7 +95,7 @@ def _figure_lines(figures: Sequence[PathFigure]) -> Iterator[Line]:
 
 
 def _square_lines(job: Job, report: ProbeReport) -> Iterator[Line]:
-    lines = list(square(report.pairs, arrangement(job, set(job.nodes))))
+    lines = list(square(report.pairs, leaves_of(job, set(job.nodes))))
     yield from [[], *lines] if lines else []
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from collectors.samples.probes import ProbePair
-from hangtop.diagnosis.rack_topology import BY_NAME, Arrangement
 from hangtop.session.probes import Line, Shade
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -21,18 +20,20 @@ GOOD, MIDDLING = 2 / 3, 1 / 3
 LEGEND = f"GB/s; {BARS[-1]} as fast as the best pair, {BARS[0]} an eighth of it or less, {FAILED} failed"
 
 
-def square(pairs: Sequence[ProbePair], arranged: Arrangement = BY_NAME) -> Iterator[Line]:
+def square(pairs: Sequence[ProbePair], leaves: Mapping[str, str] | None = None) -> Iterator[Line]:
     """Rows and columns are nodes, each pair in two cells. Nothing for fewer than two pairs.
 
-    In the order of their names, or ``arranged``: nodes of one leaf together, with a gap between leaves, so that what
-    crosses a slow leaf is a block.
+    In the order of their names; with the leaf switches of nodes, those of one switch together, with a gap between
+    switches, so that what crosses a slow switch is a block.
     """
     if len(pairs) < 2:
         return
-    names = sorted({name for pair in pairs for name in (pair.a, pair.b)}, key=arranged.key)
-    by = f", by {arranged.level} ({arranged.source})" if arranged.level else ""
+    leaves = leaves or {}
+    measured = {name for pair in pairs for name in (pair.a, pair.b)}
+    names = sorted(measured, key=lambda name: (name not in leaves, leaves.get(name, ""), name))
+    by = ", by leaf switch" if leaves else ""
     yield [(f"pairs{by}, {LEGEND}", "dim")]
-    homes = [arranged.homes.get(name, "") for name in names]
+    homes = [leaves.get(name, "") for name in names]
     gaps = [" " * GAP if number and home != homes[number - 1] else "" for number, home in enumerate(homes)]
     home_width = max(len(home) + 2 if home else 0 for home in homes)
     cells = {key: pair for pair in pairs for key in ((pair.a, pair.b), (pair.b, pair.a))}

@@ -26,7 +26,6 @@ from collectors.samples.gpus import (
 )
 from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.inside import InsideFacts
-from collectors.samples.location import Location
 from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, StepCount
 from collectors.samples.ranks import CpuWait, Helper, IdleLauncher, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
@@ -194,8 +193,8 @@ class NodeState:
     """By GPU: how far it has come in joining its NVLink fabric, and since when it is seen so."""
     fabric_services: dict[str, FabricService] = field(default_factory=dict)
     topology: Topology | None = None
-    locations: dict[tuple[str, str], Location] = field(default_factory=dict)
-    """Where it hangs, by source, level and device."""
+    leaf: str = ""
+    """The leaf switch at which it hangs, as Slurm tells it."""
     launchers: dict[int, IdleLauncher] = field(default_factory=dict)
     """Those that run without a rank, by pid."""
     faults: dict[str, Fault] = field(default_factory=dict)

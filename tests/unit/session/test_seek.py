@@ -63,7 +63,7 @@ def replayed(path: Path) -> Session:
     return session
 
 
-SAME = ("link", "sources", "faults", "host", "load", "disks", "locations", "log_files", "gpu_processes",
+SAME = ("link", "sources", "faults", "host", "load", "disks", "log_files", "gpu_processes",
         "gpu_fault", "fabric_services", "port_uses", "ports")  # fmt: skip
 
 

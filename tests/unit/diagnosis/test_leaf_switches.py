@@ -1,23 +1,25 @@
-"""Leaf and rack of nodes: the order in which they are shown, and what all nodes of a finding share."""
+"""Leaf switches of nodes: how they reach the job, the order in which nodes are shown, what nodes of a finding share."""
 
 from __future__ import annotations
 
 import pytest
 
-from collectors.samples.location import Location
+from collectors.fleet.sink import LinkChange
 from collectors.samples.probes import ProbePair
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job, Node
-from hangtop.diagnosis.rack_topology import BY_NAME, Arrangement, arrangement, with_shared_device
+from hangtop.diagnosis.leaf_switches import leaves_of, with_shared_leaf
+from hangtop.session.options import SessionOptions
 from hangtop.session.probes import plain
 from hangtop.session.probes.square import square
+from hangtop.session.session import Session
+from tests.support.made import hello, tick
 
 LEAVES = {"gpu1": "leaf2", "gpu2": "leaf1", "gpu3": "leaf2", "gpu4": "leaf1"}
 
 
 def job(leaves: dict[str, str]) -> Job:
-    nodes = {name: Node(name, locations=(Location("leaf", leaf, "scontrol"),)) for name, leaf in leaves.items()}
-    return Job(0.0, 10.0, True, nodes)
+    return Job(0.0, 10.0, True, {name: Node(name, leaf=leaf) for name, leaf in leaves.items()})
 
 
 def pairs(*names: str) -> list[ProbePair]:
@@ -28,10 +30,21 @@ def pairs(*names: str) -> list[ProbePair]:
     ]  # fmt: skip
 
 
+def test_nodes_are_found_by_the_user_s_name_and_by_their_own() -> None:
+    session = Session(SessionOptions(), clock=lambda: 1000.0)
+    session.link(LinkChange("root@gpu1", "connecting", "", 1000.0))
+    session.link(LinkChange("alias", "connecting", "", 1000.0))
+    session.located({"gpu1": "leaf1", "gpu3": "leaf2"})
+    session.tick()
+    assert {name: node.leaf for name, node in session.job().nodes.items()} == {"root@gpu1": "leaf1", "alias": ""}
+    session.samples("alias", [hello(1000.0, hostname="gpu3.cluster"), tick(1000.0)], 10)
+    session.tick()
+    assert session.job().nodes["alias"].leaf == "leaf2"
+
+
 def test_nodes_of_one_leaf_stand_together_with_a_gap_between_leaves() -> None:
-    arranged = arrangement(job(LEAVES), LEAVES)
-    legend, head, *rows = plain(square(pairs(*LEAVES), arranged))
-    assert "by leaf (scontrol)" in legend
+    legend, head, *rows = plain(square(pairs(*LEAVES), leaves_of(job(LEAVES), LEAVES)))
+    assert "by leaf switch" in legend
     assert head.split() == ["gpu2", "gpu4", "gpu1", "gpu3"]
     assert rows == [
         "leaf1  gpu2           █ 1.0     ▁ 0.1   ▁ 0.1",
@@ -42,24 +55,19 @@ def test_nodes_of_one_leaf_stand_together_with_a_gap_between_leaves() -> None:
     ]
 
 
-def test_nodes_are_in_the_order_of_their_names_where_no_device_parts_them() -> None:
+def test_nodes_are_in_the_order_of_their_names_where_no_switch_parts_them() -> None:
     apart = {name: f"leaf{name}" for name in LEAVES}
     together = dict.fromkeys(LEAVES, "leaf1")
-    assert arrangement(job(apart), LEAVES) == arrangement(job(together), LEAVES) == BY_NAME
+    assert leaves_of(job(apart), LEAVES) == leaves_of(job(together), LEAVES) == {}
     _, head, *rows = plain(square(pairs(*LEAVES)))
     assert head.split() == sorted(LEAVES)
     assert "" not in rows
 
 
-def test_a_node_whose_place_is_not_known_comes_last() -> None:
-    arranged = Arrangement("leaf", "scontrol", {"b": "leaf1", "c": "leaf1"})
-    assert sorted(["a", "c", "b"], key=arranged.key) == ["b", "c", "a"]
-
-
 @pytest.mark.parametrize(
     ("nodes", "kind", "shared"),
     [
-        (("gpu1", "gpu3"), "node_unreachable", "all 2 nodes hang at leaf leaf2"),
+        (("gpu1", "gpu3"), "node_unreachable", "all 2 nodes hang at leaf switch leaf2"),
         (("gpu1", "gpu2"), "node_unreachable", ""),
         (("gpu1",), "node_unreachable", ""),
         (("gpu1", "stranger"), "node_unreachable", ""),
@@ -69,11 +77,10 @@ def test_a_node_whose_place_is_not_known_comes_last() -> None:
 def test_what_all_nodes_of_a_finding_share_and_others_do_not_is_said(
     nodes: tuple[str, ...], kind: str, shared: str
 ) -> None:
-    (found,) = with_shared_device(job(LEAVES), [Finding(kind, "critical", 0.9, "they are gone", nodes=nodes)])
+    (found,) = with_shared_leaf(job(LEAVES), [Finding(kind, "critical", 0.9, "they are gone", nodes=nodes)])
     assert found.summary == "they are gone" + (f"; {shared}" if shared else "")
-    assert [line.source for line in found.evidence] == (["topology by scontrol"] if shared else [])
 
 
 def test_what_all_nodes_of_the_job_share_explains_nothing() -> None:
     finding = Finding("node_unreachable", "critical", 0.9, "they are gone", nodes=("gpu1", "gpu3"))
-    assert with_shared_device(job(dict.fromkeys(LEAVES, "leaf1")), [finding]) == (finding,)
+    assert with_shared_leaf(job(dict.fromkeys(LEAVES, "leaf1")), [finding]) == (finding,)
