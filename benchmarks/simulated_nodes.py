@@ -88,7 +88,7 @@ def standing(number: int, count: int, now: float) -> bytes:
     samples: list[NamedTuple] = [
         hello(now, hostname=f"sim{number:04d}", boot_id=f"boot-{number}", pid=4711),
         *(SourceState(source, "ok", "", now) for source in ("ranks", "gpus", "fabric", "network", "logs", "host")),
-        HostFacts(128, 2**40, now - 864_000, {"nvidia": "550.54.15"}, {"ptrace_scope": "0"}),
+        HostFacts(128, 2**40, now - 864_000, {"nvidia": "550.54.15"}),
         Interface("eth0", 9000, 25_000, True, [f"10.0.{number // 250}.{number % 250 + 1}"], "physical"),
         GpuProcesses([GpuProcess(bus, PID + local, 2**35, 90, "python") for local, bus in enumerate(buses)]),
     ]  # fmt: skip
@@ -96,14 +96,21 @@ def standing(number: int, count: int, now: float) -> bytes:
     for local, bus in enumerate(buses):
         ports.append(
             PortFacts(
-                f"mlx5_{local}", 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, "400 Gb/sec", 17, 1, "ib0", "28", "MT"
+                f"mlx5_{local}",
+                1,
+                "InfiniBand",
+                "ACTIVE",
+                "LinkUp",
+                400.0,
+                17,
+                "ib0",
             )
         )
         gpus.append(
             GpuFacts(local, f"GPU-{number}-{local}", bus, "NVIDIA H100", "550.54", 80 * 2**30, 700.0, 1980, 5, 16, "")
         )
         ranks.append(process(
-            first + local, PID + local, started=now - 7300, local_rank=local, world_size=count * EACH, node_rank=number,
+            first + local, PID + local, started=now - 7300, local_rank=local, world_size=count * EACH,
             local_world_size=EACH, launcher="torchrun", run_id="train", restart=0,
             command="python train.py --config llama-8b.yaml", cwd="/home/ada/run", user="ada", uid=1000,
             stdout=f"/logs/rank{first + local}.out", stderr=f"/logs/rank{first + local}.err",
@@ -125,7 +132,13 @@ def moving(variant: int) -> bytes:
     ]  # fmt: skip
     samples += [
         HostSample(3.2 + variant / 10, 5, 900 * 2**30, 2**36, 2**32, 0.4),
-        InterfaceCounters("eth0", variant * 2**20, variant * 2**19, 0, 0, 0, 0),
+        InterfaceCounters(
+            "eth0",
+            variant * 2**20,
+            variant * 2**19,
+            0,
+            0,
+        ),
     ]
     samples += [
         gpu_row(

@@ -47,7 +47,7 @@ BYTES = Annotated[int, Meta(ge=0, le=1 << 60)]
 FIELDS: dict[str, Any] = {
     **dict.fromkeys(("at", "since", "started", "booted", "modified", "step_at", "phase_at"), MOMENT),
     "clock": CLOCK,
-    **dict.fromkeys(("rank", "local_rank", "world_size", "local_world_size", "node_rank", "global_rank"), RANK),
+    **dict.fromkeys(("rank", "local_rank", "world_size", "local_world_size", "global_rank"), RANK),
     **dict.fromkeys(("pid", "own_pid", "rank_pid", "parent"), PROCESS),
     **dict.fromkeys(("gpu", "link"), INDEX),
     **dict.fromkeys(("port", "master_port"), PORT),

@@ -176,8 +176,6 @@ def _status(status: Loose, rank: int, names: dict[str, str]) -> list[GroupStatus
     found = []
     for key, value in list(status.items())[:4096]:
         number, known = str(key)[:200], mapping(value)
-        enqueued, started, completed = (
-            integer(known.get(f"last_{word}_collective")) for word in ("enqueued", "started", "completed")
-        )
-        found.append(GroupStatus(rank, names.get(number, number), enqueued, started, completed))
+        enqueued, completed = (integer(known.get(f"last_{word}_collective")) for word in ("enqueued", "completed"))
+        found.append(GroupStatus(rank, names.get(number, number), enqueued, completed))
     return found

@@ -110,7 +110,6 @@ def _rank(known: Loose, state: str, async_error: int, counts: dict[str, int]) ->
         rank=-1 if rank is None else rank,
         host=text(known.get("host"), 200),
         pid=pid or 0,
-        cuda_device=integer(known.get("cuda_dev")),
         state=state,
         async_error=async_error,
         counts=counts,

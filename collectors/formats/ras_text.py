@@ -197,7 +197,6 @@ def _named(number: str, match: re.Match[str] | None = None, of: _Members | None 
         rank=int(number[:8]),
         host=match.group("host") if match and known else "",
         pid=int(match.group("pid")[:10]) if match and known else 0,
-        cuda_device=int(match.group("gpu")[:4]) if match and known else None,
         state=of.state if of else "missing",
         async_error=1 if of and of.failed else 0,
         counts=dict(of.counts) if of else {},

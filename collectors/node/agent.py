@@ -218,7 +218,6 @@ class Agent:
         return Hello(
             version=self._version,
             python=sys.version.split()[0],
-            executable=sys.executable or "",
             hostname=machine.nodename,
             boot_id=read_text("/proc/sys/kernel/random/boot_id"),
             machine=machine.machine,

@@ -91,12 +91,11 @@ IDENTITY: Dict[str, Tuple[int, ...]] = {
     "HostSample": (),
     "Disk": (0, 1),
     "InsidePulse": (0,),
-    "InsideFacts": (0,),
     "InsideResult": (0, 1),
 }
 """Positions of the fields that say *of what* a sample speaks. A kind that is not here is an event: always sent."""
 
-_OF_PROCESSES = ("RankProcess", "RankPulse", "Helper", "CpuWait", "InsidePulse", "InsideFacts", "InsideResult")
+_OF_PROCESSES = ("RankProcess", "RankPulse", "Helper", "CpuWait", "InsidePulse", "InsideResult")
 """Kinds whose first field is the process that they speak of."""
 
 Key = Tuple[object, ...]

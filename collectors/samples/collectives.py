@@ -45,7 +45,6 @@ class GroupStatus(NamedTuple):
     rank: int
     group: str
     last_enqueued: Optional[int]
-    last_started: Optional[int]
     last_completed: Optional[int]
 
 
@@ -71,7 +70,6 @@ class RasRank(NamedTuple):
     rank: int
     host: str
     pid: int
-    cuda_device: Optional[int]
     state: str
     """``running``, ``init``, ``finalize``, ``abort``, ``missing``, ``unresponsive``, ``dead``."""
     async_error: int

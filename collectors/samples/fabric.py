@@ -18,12 +18,8 @@ class PortFacts(NamedTuple):
     """``LinkUp``, ``Polling``, ``Disabled`` …"""
     rate: Optional[float]
     """Gb/s."""
-    rate_text: str
     lid: Optional[int]
-    sm_lid: Optional[int]
     netdev: str
-    firmware: str
-    board: str
 
 
 class PortCounters(NamedTuple):
@@ -58,8 +54,6 @@ class InterfaceCounters(NamedTuple):
     sent: int
     receive_drops: int
     send_drops: int
-    receive_errors: int
-    send_errors: int
 
 
 class TcpCounters(NamedTuple):

@@ -46,7 +46,6 @@ class GpuSample(NamedTuple):
     pcie_width: Optional[int]
     ecc_uncorrected: Optional[int]
     sram_threshold_exceeded: Optional[bool]
-    remapped_correctable: Optional[int]
     remapped_uncorrectable: Optional[int]
     remap_pending: Optional[bool]
     remap_failure: Optional[bool]

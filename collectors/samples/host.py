@@ -13,8 +13,6 @@ class HostFacts(NamedTuple):
     booted: float
     versions: Dict[str, str]
     """``nvidia``, ``cuda``, ``nccl``, ``ofed``, ``torch`` as far as files tell."""
-    settings: Dict[str, str]
-    """Kernel settings that matter: ``ptrace_scope``, ``dmesg_restrict``, ``ip_local_port_range`` …"""
 
 
 class HostSample(NamedTuple):

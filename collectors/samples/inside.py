@@ -19,15 +19,6 @@ class InsidePulse(NamedTuple):
     """When that began."""
 
 
-class InsideFacts(NamedTuple):
-    """What ``start()`` opened there."""
-
-    pid: int
-    pipe: str
-    """Beginning of the path of its flight recorder's pipe; empty for none."""
-    did: List[str]
-
-
 class InsideFinding(NamedTuple):
     """One thing that a check found."""
 

@@ -15,8 +15,6 @@ from __future__ import annotations
 NAME = "hangtop-inside"
 MAGIC = b"HTINSIDE"
 VERSION = 2
-READABLE = (1, 2)
-"""Versions whose words a reader of this one finds where they lie here."""
 SIZE = 16384
 
 # words of 8 bytes, by number; written once, the magic last

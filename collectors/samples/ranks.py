@@ -14,7 +14,6 @@ class RankProcess(NamedTuple):
     """-1 where its number is not known."""
     local_rank: Optional[int]
     world_size: Optional[int]
-    node_rank: Optional[int]
     local_world_size: Optional[int]
     master_addr: str
     master_port: Optional[int]
@@ -25,12 +24,10 @@ class RankProcess(NamedTuple):
     parent: int
     command: str
     cwd: str
-    executable: str
     container: str
     """Container id or cgroup name; empty outside one."""
     uid: int
     user: str
-    memory_limit: Optional[int]
     open_files_limit: Optional[int]
     """-1 is unlimited."""
     memlock_limit: Optional[int]
@@ -69,7 +66,6 @@ class RankPulse(NamedTuple):
     involuntary_switches: int
     rss: int
     threads: int
-    open_files: Optional[int]
     read_bytes: Optional[int]
     """Bytes read from storage and pipes (``rchar``) since start."""
     written_bytes: Optional[int]

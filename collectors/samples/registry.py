@@ -14,7 +14,7 @@ from collectors.samples.gpus import (
     Topology,
 )
 from collectors.samples.host import Disk, HostFacts, HostSample
-from collectors.samples.inside import InsideFacts, InsideGone, InsidePulse, InsideResult
+from collectors.samples.inside import InsideGone, InsidePulse, InsideResult
 from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, LogsRead, StepCount
 from collectors.samples.ranks import CpuWait, Helper, HelperGone, IdleLauncher, RankGone, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
@@ -27,7 +27,7 @@ SAMPLES = (
     PortFacts, PortCounters, Interface, InterfaceCounters, TcpCounters, PortUse,
     LogFile, LogLines, LogEvent, CommProgress, StepCount, LogsRead,
     HostFacts, HostSample, Disk,
-    InsidePulse, InsideFacts, InsideResult, InsideGone,
+    InsidePulse, InsideResult, InsideGone,
     StackDump,
 )  # fmt: skip
 """Every kind that a stream may carry, by class; the wire uses the class's name."""

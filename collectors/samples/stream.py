@@ -12,7 +12,6 @@ class Hello(NamedTuple):
     """Version of the payload that runs there."""
     python: str
     """``3.11.7``; empty when no Python runs there (the stream is nvidia-smi alone)."""
-    executable: str
     hostname: str
     boot_id: str
     machine: str

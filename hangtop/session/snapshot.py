@@ -102,8 +102,6 @@ def _rank(rank: RankState) -> Iterator[NamedTuple]:
     if rank.inside is not None:
         yield rank.inside.pulse
         yield from rank.inside.results
-    if rank.opened is not None:
-        yield rank.opened
     if rank.gone_at is not None:
         yield RankGone(process.pid, process.rank, rank.gone_at)
 

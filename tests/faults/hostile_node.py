@@ -49,7 +49,7 @@ def tell(*samples: NamedTuple) -> None:
 
 def hello(clock: float | None = None) -> Hello:
     now = time.time() if clock is None else clock
-    return Hello("v", "3.11.7", "/usr/bin/python3", "node2", "boot", "x86_64", "6.1", 0, os.getpid(), now, ["ranks"])
+    return Hello("v", "3.11.7", "node2", "boot", "x86_64", "6.1", 0, os.getpid(), now, ["ranks"])
 
 
 def tick(number: int, clock: float | None = None) -> Tick:
@@ -74,13 +74,13 @@ def odd_value(hint: object) -> Any:
 
 def rank(pid: int, number: int, command: str = "python train.py", env: dict[str, str] | None = None) -> RankProcess:
     return RankProcess(
-        pid, time.time(), number, 0, 3, 0, 1, "node1", 29500, "torchrun", "", None, 1, command, "/", "/usr/bin/python3",
-        "", 0, "root", None, None, None, "", "", "", env or {}, {},
+        pid, time.time(), number, 0, 3, 1, "node1", 29500, "torchrun", "", None, 1, command, "/",
+        "", 0, "root", None, None, "", "", "", env or {}, {},
     )  # fmt: skip
 
 
 def pulse(pid: int, cpu: float) -> RankPulse:
-    return RankPulse(pid, "S", "futex_wait", None, cpu, 0.0, 1, 1, 1 << 20, 1, None, None, None, 0.0, None)
+    return RankPulse(pid, "S", "futex_wait", None, cpu, 0.0, 1, 1, 1 << 20, 1, None, None, 0.0, None)
 
 
 def event(number: int, text: str) -> LogEvent:

@@ -69,7 +69,7 @@ async def test_other_witnesses_say_who_they_are() -> None:
                            NOW - 3, f"/logs/nccl.{rank}", 7)  # fmt: skip
         session.state.progress["node1", "0xabc", rank] = one._replace(launched=28, op_count=0x1B) if rank == 2 else one
     members = [
-        RasRank(rank, "10.0.0.1", PID + rank, rank, "missing" if rank == 6 else "running", 0, {"AllReduce": 29})
+        RasRank(rank, "10.0.0.1", PID + rank, "missing" if rank == 6 else "running", 0, {"AllReduce": 29})
         for rank in range(8)
     ]
     report = RasReport(NOW - 5, "node1", "2.28.9", [RasCommunicator("0xabc", 8, members, "RUNNING", "OK")], [], True, 1)

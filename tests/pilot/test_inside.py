@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from collectors.samples.inside import InsideFacts, InsideFinding, InsidePulse, InsideResult
+from collectors.samples.inside import InsideFinding, InsidePulse, InsideResult
 from collectors.samples.stream import Tick
 from tests.support.piloted import screen
 from tests.support.screens import NOW, Paper, PaperSession
@@ -18,7 +18,6 @@ def telling(session: PaperSession) -> int:
     finding = InsideFinding("replicas_differ", "critical", "fc.weight differs", [rank.rank], ["1 of 64"], "x")
     samples: list[NamedTuple] = [
         InsidePulse(rank.pid, 1204, NOW - 42.0, "data", NOW - 41.0),
-        InsideFacts(rank.pid, "", ["page: step and phase in shared memory, 16 KiB"]),
         InsideResult(rank.pid, "same", NOW - 3.0, [0, 1], False, 0.2, "1 of 2 tensors differs", [finding]),
         END,
     ]

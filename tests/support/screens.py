@@ -136,7 +136,13 @@ class Paper:
         samples += [
             HostSample(3.2 + index / 10, 5, 900 * 2**30, 2**36, 2**32, 0.4),
             PortCounters("mlx5_0", 1, "sysfs", {"port_rcv_data": tick * 2**35, "port_xmit_data": tick * 2**34}),
-            InterfaceCounters("eth0", tick * 2**20, tick * 2**19, 0, 0, 0, 0),
+            InterfaceCounters(
+                "eth0",
+                tick * 2**20,
+                tick * 2**19,
+                0,
+                0,
+            ),
             Tick(tick, now, 0.004, 0.1 + tick * 0.004, 9 * 2**20),
         ]
         session.samples(name, samples, 4096)
@@ -145,12 +151,21 @@ class Paper:
         """What is sent once."""
         buses = list(enumerate(f"00000000:{local:02X}:00.0" for local in range(self.gpus)))
         first = index * self.each
-        port = PortFacts("mlx5_0", 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, "400 Gb/sec", 17, 1, "ib0", "28.3", "MT")
+        port = PortFacts(
+            "mlx5_0",
+            1,
+            "InfiniBand",
+            "ACTIVE",
+            "LinkUp",
+            400.0,
+            17,
+            "ib0",
+        )
         return [
             hello(now, hostname=self.name(index), pid=4711, kernel="6.1.0-18"),
             *(SourceState(source, "ok", "", now) for source in ("ranks", "gpus", "fabric", "network", "logs", "host")),
             SourceState("kernel", "denied", "dmesg needs root here", now),
-            HostFacts(128, 2**40, now - 864_000, {"nvidia": "550.54.15"}, {"ptrace_scope": "0"}),
+            HostFacts(128, 2**40, now - 864_000, {"nvidia": "550.54.15"}),
             port,
             Interface("eth0", 9000, 25_000, True, [f"10.0.0.{index % 250 + 1}"], "physical"),
             *(
@@ -168,7 +183,7 @@ class Paper:
     def _process(self, rank: int, local: int, now: float) -> NamedTuple:
         return process(
             rank, PID + rank, started=now - 7300, local_rank=local, world_size=self.nodes * self.each,
-            node_rank=rank // self.each, local_world_size=self.each, launcher="torchrun", run_id="train", restart=0,
+            local_world_size=self.each, launcher="torchrun", run_id="train", restart=0,
             command="python train.py --config llama-8b.yaml", cwd="/home/ada/run", user="ada", uid=1000,
             stdout=f"/logs/rank{rank}.out", stderr=f"/logs/rank{rank}.err", env={"NCCL_DEBUG": "WARN"},
             versions={"torch": "2.13.0"},

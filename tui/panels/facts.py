@@ -27,7 +27,7 @@ def _limit(value: int) -> str:
 
 FORMS: Mapping[str, Callable[[Any], str]] = {
     **dict.fromkeys(("rss", "memory_total", "memory_used", "read_bytes", "written_bytes", "received", "sent"), size),
-    **dict.fromkeys(("memory_limit", "memlock_limit"), _limit),
+    "memlock_limit": _limit,
     **dict.fromkeys(("power", "power_limit"), lambda watts: f"{watts:.0f} W"),
     **dict.fromkeys(("temperature", "memory_temperature"), lambda degrees: f"{degrees} °C"),
     **dict.fromkeys(("sm_clock", "sm_clock_max"), lambda clock: f"{clock} MHz"),
@@ -37,10 +37,10 @@ FORMS: Mapping[str, Callable[[Any], str]] = {
     "event_reasons": lambda mask: throttling(mask)[0] or "nothing",
 }
 """How values of samples are told, by the name of the field; all others as they are."""
-TITLES = {"event_reasons": "held back by", "rate_text": "rate", "waited": "waits for a CPU", "wchan": "kernel wait"}
+TITLES = {"event_reasons": "held back by", "waited": "waits for a CPU", "wchan": "kernel wait"}
 HIDDEN = frozenset(
-    "gpu index rank uid env versions settings conf odd own_pid label library numbered_by started main_cpu idle_since"
-    " helpers_bytes voluntary_switches involuntary_switches node_rank local_world_size master_addr master_port".split()
+    "gpu index rank uid env versions odd own_pid label library numbered_by started main_cpu idle_since"
+    " helpers_bytes voluntary_switches involuntary_switches local_world_size master_addr master_port".split()
 )
 """Fields that are told in another way, or say nothing to people."""
 
@@ -105,14 +105,14 @@ def rank_brief(row: RankRow, model: ViewModel) -> list[Fact]:
 
 def _inside(row: RankRow, model: ViewModel) -> list[Fact]:
     """What it tells of itself, and what checks in it found."""
-    inside, opened = row.rank.inside, row.rank.opened
+    inside = row.rank.inside
     if inside is None:
         return []
     pulse = inside.pulse
     since = UNKNOWN if pulse.phase_at is None else age(max(0.0, model.now - pulse.phase_at))
     step = f"{number(pulse.step)} done" + (f", in {pulse.phase} for {since}" if pulse.phase else "")
     checked = (f"check {one.check}, {age(max(0.0, model.now - one.at))} ago: {one.summary}" for one in inside.results)
-    return [("step", step), *_list("inside", opened.did if opened else ()), *_list("checks", checked)]
+    return [("step", step), *_list("checks", checked)]
 
 
 def gpu_facts(node: NodeState, gpu: GpuState, model: ViewModel) -> list[Fact]:
@@ -189,7 +189,7 @@ def node_facts(node: NodeState, model: ViewModel) -> list[Fact]:
     facts += _list("disks", (f"{d.path} ({d.role}, {d.fstype}): {size(d.free)} of {size(d.total)} free" for d in disks))
     facts += _list("logs", (f"{f.path} {size(f.size)} {f.why or f.shared}" for f in node.log_files.values()))
     if host is not None:
-        facts += [*_pairs("versions", host.versions), *_pairs("settings", host.settings)]
+        facts += _pairs("versions", host.versions)
     return facts
 
 

@@ -46,7 +46,6 @@ COLUMNS: Tuple[SmiColumn, ...] = (
     SmiColumn("pcie_width_max", ("pcie.link.width.max",)),
     SmiColumn("ecc_uncorrected", ("ecc.errors.uncorrected.volatile.total",)),
     SmiColumn("sram_threshold_exceeded", ("ecc.errors.uncorrected.aggregate.sram.thresholdExceeded",), "truth"),
-    SmiColumn("remapped_correctable", ("remapped_rows.correctable",)),
     SmiColumn("remapped_uncorrectable", ("remapped_rows.uncorrectable",)),
     SmiColumn("remap_pending", ("remapped_rows.pending",), "truth"),
     SmiColumn("remap_failure", ("remapped_rows.failure",), "truth"),

@@ -1,4 +1,4 @@
-"""Source ``host``: load, memory, pressure, and the settings of the kernel that jobs stumble over."""
+"""Source ``host``: load, memory and pressure."""
 
 from __future__ import annotations
 
@@ -6,24 +6,11 @@ import os
 import re
 from typing import Dict, Iterator, NamedTuple, Optional, Tuple
 
-from collectors.node.files import read_or_none, read_text
+from collectors.node.files import read_or_none
 from collectors.node.processes.procfs import boot_time
 from collectors.node.shared import Shared
 from collectors.node.source import Source
 from collectors.samples.host import HostFacts, HostSample
-
-SETTINGS = {
-    "ptrace_scope": "kernel/yama/ptrace_scope",
-    "dmesg_restrict": "kernel/dmesg_restrict",
-    "hung_task_timeout_secs": "kernel/hung_task_timeout_secs",
-    "pid_max": "kernel/pid_max",
-    "numa_balancing": "kernel/numa_balancing",
-    "overcommit_memory": "vm/overcommit_memory",
-    "ip_local_port_range": "net/ipv4/ip_local_port_range",
-    "tcp_tw_reuse": "net/ipv4/tcp_tw_reuse",
-    "somaxconn": "net/core/somaxconn",
-}
-"""Name → file below /proc/sys."""
 
 
 class HostSource(Source):
@@ -36,7 +23,6 @@ class HostSource(Source):
         super().__init__(shared, proc, sys)
         self._shm = shm
         self._booted = round(boot_time(), 1)
-        self._settings = self._read_settings()
 
     def look(self, _now: float) -> Iterator[NamedTuple]:
         """Facts (the filter keeps them from being sent twice) and what moves."""
@@ -46,7 +32,6 @@ class HostSource(Source):
             memory_total=memory.get("MemTotal", 0),
             booted=self._booted,
             versions=dict(self.shared.host_versions),
-            settings=self._settings,
         )
         load, running = parse_loadavg(read_or_none(self.proc + "/loadavg") or b"")
         total, used = _usage(self._shm)
@@ -58,10 +43,6 @@ class HostSource(Source):
             shm_used=used,
             pressure_io=parse_pressure(read_or_none(self.proc + "/pressure/io") or b""),
         )
-
-    def _read_settings(self) -> Dict[str, str]:
-        found = {name: read_text("%s/sys/%s" % (self.proc, path)) for name, path in SETTINGS.items()}
-        return {name: " ".join(value.split()) for name, value in found.items() if value}
 
 
 def parse_meminfo(data: bytes) -> Dict[str, int]:

@@ -54,7 +54,6 @@ def facts(sys: str, device: str, port: int) -> Optional[PortFacts]:
     if not state:
         return None
     rate_text = read_text(os.path.join(home, "rate"))
-    above = os.path.join(sys, FOLDER, device)
     return PortFacts(
         device=device,
         port=port,
@@ -62,12 +61,8 @@ def facts(sys: str, device: str, port: int) -> Optional[PortFacts]:
         state=state,
         phys_state=_after_colon(read_text(os.path.join(home, "phys_state"))),
         rate=_leading_number(rate_text),
-        rate_text=rate_text,
         lid=_hexadecimal(read_text(os.path.join(home, "lid"))),
-        sm_lid=_hexadecimal(read_text(os.path.join(home, "sm_lid"))),
         netdev=_netdev(sys, device, port),
-        firmware=read_text(os.path.join(above, "fw_ver")),
-        board=read_text(os.path.join(above, "hca_type")) or read_text(os.path.join(above, "board_id")),
     )
 
 

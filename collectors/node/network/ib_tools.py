@@ -22,31 +22,30 @@ def parse_ibstat(text: str) -> List[PortFacts]:
     """Ports of every adapter. What a line does not say is unknown; lines of no meaning here are skipped."""
     ports: List[PortFacts] = []
     device = ""
-    adapter: Dict[str, str] = {}
     port: Optional[int] = None
     fields: Dict[str, str] = {}
 
     def close() -> None:
         if device and port is not None:
-            ports.append(_ibstat_port(device, port, adapter, fields))
+            ports.append(_ibstat_port(device, port, fields))
 
     for line in map(str.strip, text.splitlines()):
         opened = _ADAPTER.fullmatch(line)
         numbered = _PORT_LINE.fullmatch(line)
         if opened:
             close()
-            device, port, adapter, fields = opened.group(1), None, {}, {}
+            device, port, fields = opened.group(1), None, {}
         elif numbered and device:
             close()
             port, fields = int(numbered.group(1)), {}
         else:
             key, _, value = line.partition(":")
-            (adapter if port is None else fields)[key.lower()] = value.strip()
+            fields[key.lower()] = value.strip()
     close()
     return ports
 
 
-def _ibstat_port(device: str, port: int, adapter: Dict[str, str], fields: Dict[str, str]) -> PortFacts:
+def _ibstat_port(device: str, port: int, fields: Dict[str, str]) -> PortFacts:
     state = fields.get("state", "")
     rate = _NUMBER.match(fields.get("rate", ""))
     return PortFacts(
@@ -56,12 +55,8 @@ def _ibstat_port(device: str, port: int, adapter: Dict[str, str], fields: Dict[s
         state=STATES.get(state.lower(), state.upper()),
         phys_state=fields.get("physical state", ""),
         rate=float(rate.group(0)) if rate else None,
-        rate_text=fields.get("rate", ""),
         lid=_lid(fields.get("base lid", "")),
-        sm_lid=_lid(fields.get("sm lid", "")),
         netdev="",
-        firmware=adapter.get("firmware version", ""),
-        board=adapter.get("ca type", ""),
     )
 
 

@@ -127,8 +127,6 @@ def parse_dev(data: bytes) -> List[InterfaceCounters]:
                 sent=numbers[8],
                 receive_drops=numbers[3],
                 send_drops=numbers[11],
-                receive_errors=numbers[2],
-                send_errors=numbers[10],
             )
         )
     return found

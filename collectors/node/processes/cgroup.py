@@ -1,4 +1,4 @@
-"""Control groups of a process, versions 1 and 2: which one, and its memory limit.
+"""Control groups of a process, versions 1 and 2: which one.
 
 Formats: cgroups(7), Documentation/admin-guide/cgroup-v2.rst.
 """
@@ -6,12 +6,9 @@ Formats: cgroups(7), Documentation/admin-guide/cgroup-v2.rst.
 from __future__ import annotations
 
 import re
-from typing import Iterator, NamedTuple, Optional
+from typing import Iterator, NamedTuple
 
-from collectors.node.files import read_int, read_text, text
-from collectors.node.processes.procfs import UNLIMITED
-
-_V1_UNLIMITED = 1 << 60
+from collectors.node.files import text
 
 
 class Cgroup(NamedTuple):
@@ -61,19 +58,3 @@ def _cgroup_name(path: str) -> str:
         if found:
             return found.group(1)[:64]
     return ""
-
-
-def memory_limit(cgroup: Cgroup, sys: str = "/sys") -> Optional[int]:
-    """Smallest limit on the way from a process's group to the root; :data:`UNLIMITED` where there is none."""
-    folder = sys + "/fs/cgroup" + ("" if cgroup.unified else "/memory")
-    name = "/memory.max" if cgroup.unified else "/memory.limit_in_bytes"
-    limits = []
-    seen = False
-    for path in upward(cgroup.memory_path):
-        limit = read_int(folder + path + name)
-        seen = seen or limit is not None or read_text(folder + path + name) == "max"
-        if limit is not None and limit < _V1_UNLIMITED:
-            limits.append(limit)
-    if limits:
-        return min(limits)
-    return UNLIMITED if seen else None

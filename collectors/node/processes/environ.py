@@ -49,7 +49,6 @@ class RankEnvironment(NamedTuple):
     world_size: Optional[int]
     local_rank: Optional[int]
     local_world_size: Optional[int]
-    node_rank: Optional[int]
     master_addr: str
     master_port: Optional[int]
     launcher: str
@@ -146,7 +145,6 @@ def environment_of(
         world_size=world,
         local_rank=_number(env, "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"),
         local_world_size=_number(env, "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE"),
-        node_rank=_number(env, "GROUP_RANK", "NODE_RANK", "PET_NODE_RANK", "SLURM_NODEID"),
         master_addr=env.get("MASTER_ADDR", ""),
         master_port=_number(env, "MASTER_PORT"),
         launcher=launcher,

@@ -8,7 +8,7 @@ from typing import Dict, Mapping
 
 from collectors.node import redact
 from collectors.node.files import link, read_named, read_or_none, text
-from collectors.node.processes.cgroup import memory_limit, parse_cgroup
+from collectors.node.processes.cgroup import parse_cgroup
 from collectors.node.processes.environ import NO_RANK
 from collectors.node.processes.procfs import CLOCK_TICKS, ProcessStatus, parse_limit, read_status
 from collectors.node.processes.rooted import foreign_mounts, seen_by
@@ -39,7 +39,6 @@ class FactFinder:
             rank=env.rank,
             local_rank=env.local_rank,
             world_size=env.world_size,
-            node_rank=env.node_rank,
             local_world_size=env.local_world_size,
             master_addr=env.master_addr,
             master_port=env.master_port,
@@ -49,11 +48,9 @@ class FactFinder:
             parent=stat.parent,
             command=redact.command(subject.words),
             cwd=cwd,
-            executable=subject.executable,
             container=cgroup.name or foreign_mounts(subject.pid, self._proc),
             uid=status.uid,
             user=self._users.get(status.uid, str(status.uid)),
-            memory_limit=memory_limit(cgroup, self._sys),
             open_files_limit=parse_limit(limits, b"Max open files"),
             memlock_limit=parse_limit(limits, b"Max locked memory"),
             stdout=link(base + "/fd/1"),

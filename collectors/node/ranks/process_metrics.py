@@ -94,7 +94,6 @@ def rank_pulse(
         involuntary_switches=status.involuntary_switches,
         rss=stat.rss,
         threads=stat.threads,
-        open_files=_open_files("%s/%d/fd" % (proc, pid)),
         read_bytes=io.read_bytes,
         written_bytes=io.written_bytes,
         helpers_cpu=round(helpers_cpu, 2),
@@ -119,11 +118,3 @@ def _thread_left(proc: str, pid: int) -> Optional[Tuple[str, Optional[bytes], Op
         return None
     state = min(found, key=lambda one: one != "D")
     return state, read_or_none(found[state] + "wchan"), read_or_none(found[state] + "syscall")
-
-
-def _open_files(folder: str) -> Optional[int]:
-    """Open files of a process. Linux 6.2 tells their number as the folder's size; before that they are counted."""
-    try:
-        return os.stat(folder).st_size or len(os.listdir(folder))
-    except OSError:
-        return None

@@ -195,6 +195,7 @@ def _growth(port: Port, counters: Collection[str]) -> str:
 
 def _state_proof(node: Node, port: Port) -> Evidence:
     facts = port.facts
-    text = f"state {facts.state}, physical state {facts.phys_state}, rate {facts.rate_text or 'unknown'}"
+    rate = "unknown" if facts.rate is None else f"{facts.rate:g} Gb/s"
+    text = f"state {facts.state}, physical state {facts.phys_state}, rate {rate}"
     at = port.changes[-1].at if port.changes else None
     return Evidence(f"/sys/class/infiniband/{facts.device}/ports/{facts.port} on {node.name}", at, text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from collectors.samples.inside import InsideFacts, InsideGone, InsidePulse, InsideResult
+from collectors.samples.inside import InsideGone, InsidePulse, InsideResult
 from collectors.samples.ranks import CpuWait, Helper, HelperGone, IdleLauncher, RankGone, RankProcess, RankPulse
 from hangtop.diagnosis.job import Inside
 from hangtop.diagnosis.phrasing import rank_text
@@ -149,14 +149,6 @@ def page_pulse(here: SampleContext, sample: InsidePulse) -> None:
         rank.inside = Inside(sample, () if rank.inside is None else rank.inside.results)
 
 
-@applies(InsideFacts)
-def page_facts(here: SampleContext, sample: InsideFacts) -> None:
-    """What it opened."""
-    rank = here.node.ranks.get(sample.pid)
-    if rank is not None:
-        rank.opened = sample
-
-
 @applies(InsideResult)
 def page_result(here: SampleContext, sample: InsideResult) -> None:
     """What came of a check."""
@@ -177,5 +169,5 @@ def page_gone(here: SampleContext, sample: InsideGone) -> None:
     """Its page is no longer there."""
     rank = here.node.ranks.get(sample.pid)
     if rank is not None:
-        rank.inside = rank.opened = None
+        rank.inside = None
         here.node.roster += 1

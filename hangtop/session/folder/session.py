@@ -238,7 +238,7 @@ def _homes(processes: Mapping[Process, int], events: Sequence[LogEvent]) -> dict
 def _process(rank: int, pid: int, size: int | None) -> RankProcess:
     """A rank's process of which nothing but its number is known."""
     unknown = dict.fromkeys(RankProcess._fields)
-    words = ("master_addr", "command", "cwd", "executable", "container", "user", "stdout", "stderr", "nccl_log")
+    words = ("master_addr", "command", "cwd", "container", "user", "stdout", "stderr", "nccl_log")
     known: dict[str, object] = {"pid": pid, "started": 0.0, "rank": rank, "world_size": size, "parent": 0, "uid": -1}
     known |= {"env": {}, "versions": {}, **dict.fromkeys((*words, "launcher", "run_id"), "")}
     return RankProcess(**{**unknown, **known, **RankProcess._field_defaults})

@@ -25,7 +25,6 @@ from collectors.samples.gpus import (
     Topology,
 )
 from collectors.samples.host import Disk, HostFacts, HostSample
-from collectors.samples.inside import InsideFacts
 from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, StepCount
 from collectors.samples.ranks import CpuWait, Helper, IdleLauncher, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
@@ -119,8 +118,6 @@ class RankState:
     """Collectives that it was seen to launch while watched, by NCCL's log."""
     inside: Inside | None = None
     """What it tells by its page; None for one that shares none."""
-    opened: InsideFacts | None = None
-    """What its ``start()`` opened."""
     cpu_wait: CpuWait | None = None
     """How it gets its CPU; None for one that has not been seen to wait for one."""
 

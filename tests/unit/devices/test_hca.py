@@ -34,8 +34,8 @@ def test_an_infiniband_port(tmp_path: Path) -> None:
     write_port(tmp_path, "mlx5_0")
     facts = hca.facts(str(tmp_path), "mlx5_0", 1)
     assert facts is not None
-    assert (facts.state, facts.phys_state, facts.rate, facts.lid, facts.sm_lid) == ("ACTIVE", "LinkUp", 400.0, 0x6B7, 1)
-    assert (facts.link_layer, facts.firmware, facts.board, facts.netdev) == ("InfiniBand", "28.39.1002", "MT4129", "")
+    assert (facts.state, facts.phys_state, facts.rate, facts.lid) == ("ACTIVE", "LinkUp", 400.0, 0x6B7)
+    assert (facts.link_layer, facts.netdev) == ("InfiniBand", "")
 
 
 def test_a_roce_port_names_its_interface(tmp_path: Path) -> None:

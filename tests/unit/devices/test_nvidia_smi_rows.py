@@ -13,7 +13,7 @@ H200 = {
     "memory_used": "32362", "memory_total": "143771", "power": "626.26", "power_limit": "700.00", "sm_clock": "1980",
     "sm_clock_max": "1980", "event_reasons": "0x0000000000000004", "pcie_gen": "5", "pcie_gen_max": "5",
     "pcie_width": "16", "pcie_width_max": "16", "ecc_uncorrected": "0", "sram_threshold_exceeded": "No",
-    "remapped_correctable": "0", "remapped_uncorrectable": "0", "remap_pending": "No", "remap_failure": "No",
+    "remapped_uncorrectable": "0", "remap_pending": "No", "remap_failure": "No",
     "recovery_action": "None", "mig": "Disabled", "name": "NVIDIA H200",
 }  # fmt: skip
 

@@ -19,7 +19,7 @@ def dump(rank: int, *entries: Collective, members: dict[str, list[int]] | None =
     """A rank's dump, taken a minute ago."""
     done = [entry.seq for entry in entries if entry.retired and not entry.p2p]
     seqs = [entry.seq for entry in entries if not entry.p2p]
-    status = [GroupStatus(rank, "0", max(seqs, default=-1), None, max(done, default=-1))]
+    status = [GroupStatus(rank, "0", max(seqs, default=-1), max(done, default=-1))]
     groups = {"0": [0, 1, 2, 3]} if members is None else members
     return RecorderDump(rank, "2.10", f"/tmp/fr_{rank}", NOW - 60, groups, status, list(entries))
 
@@ -279,7 +279,7 @@ def test_votes() -> None:
 def answer(at: float, *counts: int, away: int | None = None) -> Look[RasReport]:
     """One answer: AllReduce counts of the ranks, and one of them that is not found."""
     ranks = [
-        RasRank(r, "node1" if r < 2 else "node2", 1000 + r, r, "running" if r != away else "unresponsive", 0,
+        RasRank(r, "node1" if r < 2 else "node2", 1000 + r, "running" if r != away else "unresponsive", 0,
                 {} if r == away else {"AllReduce": count})
         for r, count in enumerate(counts)
     ]  # fmt: skip
@@ -313,7 +313,7 @@ def test_counts_that_mean_nothing(polls: list[tuple[int, int]]) -> None:
 def counted(*counts: dict[str, int], pid: int = 1000, comm: str = "27a079b8") -> list[Look[RasReport]]:
     """Three answers without motion about one communicator, by what each rank launched."""
     ranks = [
-        RasRank(r, "node1" if r < 2 else "node2", pid + r, r, "running", 0, own) for r, own in enumerate(counts)
+        RasRank(r, "node1" if r < 2 else "node2", pid + r, "running", 0, own) for r, own in enumerate(counts)
     ]  # fmt: skip
     one = RasCommunicator(comm, len(counts), ranks, "RUNNING", "MISMATCH")
     report = RasReport(NOW, "node1", "2.32.3", [one], [], complete=True, took=0.1)
@@ -456,7 +456,7 @@ def test_of_dumps_of_active_entries_alone_a_member_that_lists_nothing_has_not_jo
     """The recorder wrote `scheduled` for all of them, so that it is likely and not proven."""
     waiting = [collective(rank, 7, op="all_reduce", done=False, state="scheduled") for rank in range(3)]
     dumps = [*(dump(rank, waiting[rank]) for rank in range(3)), dump(3)]
-    told = [one._replace(status=[GroupStatus(one.rank, "0", 7, None, 6)]) for one in dumps]
+    told = [one._replace(status=[GroupStatus(one.rank, "0", 7, 6)]) for one in dumps]
     found = first(recorded(*told).verdict())
     assert (found.kind, found.ranks, found.certainty) == ("collective_mismatch", (3,), "likely")
 

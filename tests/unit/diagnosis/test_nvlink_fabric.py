@@ -28,7 +28,7 @@ def told(
     fabric = tuple(Look(NOW - ago, GpuFabric(index, state, status, health)) for index in range(2))
     job.node(
         "node1", gpus=(gpu(0, pids=[1000]), gpu(1, pids=[1001])), fabric=fabric, fabric_services=tuple(services),
-        host=HostFacts(8, 1 << 40, NOW - booted, {}, {}),
+        host=HostFacts(8, 1 << 40, NOW - booted, {}),
     )  # fmt: skip
     return [finding for finding in job.verdict().findings if finding.kind == "nvlink_fabric_down"]
 

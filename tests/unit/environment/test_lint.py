@@ -32,7 +32,18 @@ def job(*envs: dict[str, str], versions: tuple[dict[str, str], ...] = ()) -> Job
         )
     )
     ports = tuple(
-        Port(PortFacts(device, 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, "400 Gb/sec (4X NDR)", 1, 1, "", "", ""))
+        Port(
+            PortFacts(
+                device,
+                1,
+                "InfiniBand",
+                "ACTIVE",
+                "LinkUp",
+                400.0,
+                1,
+                "",
+            )
+        )
         for device in ("mlx5_0", "mlx5_1", "mlx5_10")
     )
     nodes = {name: Node(name, network=network, ports=ports) for name in {rank.node for rank in ranks}}

@@ -19,7 +19,7 @@ from collectors.samples.control import Settings
 from collectors.samples.stream import Fault, Hello, Tick
 
 SETTINGS = Settings(1.0, 0.25, None, [], [], [])
-HELLO = Hello("v", "3.11", "/usr/bin/python3", "gpu1", "b", "x86_64", "6.1", 0, 7, 1.0, ["ranks"])
+HELLO = Hello("v", "3.11", "gpu1", "b", "x86_64", "6.1", 0, 7, 1.0, ["ranks"])
 TICK = Tick(1, 2.0, 0.5, 0.25, 4096)
 
 

@@ -32,24 +32,21 @@ def write(root: Path, name: str, content: str) -> None:
     path.write_text(content)
 
 
-def rank(pid: int, command: str = "python train.py", cwd: str = "/home/x", executable: str = "") -> RankProcess:
+def rank(pid: int, command: str = "python train.py", cwd: str = "/home/x") -> RankProcess:
     fields: dict[str, Any] = dict.fromkeys(RankProcess._fields)
     fields |= {"env": {}, "uid": 0}
-    return RankProcess(**{**fields, "pid": pid, "command": command, "cwd": cwd, "executable": executable})
+    return RankProcess(**{**fields, "pid": pid, "command": command, "cwd": cwd})
 
 
 def test_the_host_as_files_tell_it(tmp_path: Path) -> None:
     write(tmp_path, "meminfo", "MemTotal:  1000 kB\nMemFree:  10 kB\nMemAvailable:  400 kB\nHugePages_Total:  0\n")
     write(tmp_path, "loadavg", "3.50 2.00 1.00 7/512 4711\n")
     write(tmp_path, "pressure/io", "some avg10=12.50 avg60=0.00 avg300=0.00 total=1\nfull avg10=1.00\n")
-    write(tmp_path, "sys/kernel/yama/ptrace_scope", "1\n")
-    write(tmp_path, "sys/net/ipv4/ip_local_port_range", "32768\t60999\n")
     shared = Shared()
     shared.host_versions = {"nvidia": "535.1"}
     facts, sample = HostSource(shared, str(tmp_path)).look(0.0)
     assert isinstance(facts, HostFacts)
     assert (facts.memory_total, facts.cpus, facts.versions) == (1024000, os.cpu_count(), {"nvidia": "535.1"})
-    assert facts.settings == {"ptrace_scope": "1", "ip_local_port_range": "32768 60999"}
     assert isinstance(sample, HostSample)
     assert (sample.load, sample.running, sample.memory_available) == (3.5, 7, 409600)
     assert sample.pressure_io == 12.5

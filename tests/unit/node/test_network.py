@@ -53,8 +53,20 @@ def row(number: int, local: int, remote: int, state: str, inode: int = 0, addres
 
 def test_counters_of_every_interface() -> None:
     assert parse_dev(DEV) == [
-        InterfaceCounters("lo", 100, 100, 0, 0, 0, 0),
-        InterfaceCounters("eth0.5", 7000, 8000, 3, 5, 2, 4),
+        InterfaceCounters(
+            "lo",
+            100,
+            100,
+            0,
+            0,
+        ),
+        InterfaceCounters(
+            "eth0.5",
+            7000,
+            8000,
+            3,
+            5,
+        ),
     ]
 
 
@@ -149,7 +161,16 @@ def test_facts_now_and_then_counters_always(fixture: Fixture) -> None:
     assert [sample.name for sample in first if isinstance(sample, Interface)] == ["lo"]
     assert not [sample for sample in second if isinstance(sample, Interface)]
     for samples in (first, second):
-        assert InterfaceCounters("lo", 100, 100, 0, 0, 0, 0) in samples
+        assert (
+            InterfaceCounters(
+                "lo",
+                100,
+                100,
+                0,
+                0,
+            )
+            in samples
+        )
         assert TcpCounters(21397, 8) in samples
 
 

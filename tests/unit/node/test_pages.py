@@ -16,11 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node.processes import page_reading
-from collectors.node.processes.pages import PageSource, find, memfd_device, told_pipe
+from collectors.node.processes.pages import PageSource, find, memfd_device, read_pulse, read_results, told_pipe
 from collectors.node.shared import Shared
 from collectors.samples import page as layout
-from collectors.samples.inside import InsideFacts, InsideGone, InsidePulse, InsideResult
+from collectors.samples.inside import InsideGone, InsidePulse, InsideResult
 from collectors.samples.logs import StepCount
 from tests.support.made import process
 from tests.support.sent import arrived
@@ -74,12 +73,7 @@ def test_step_and_phase_of_a_rank() -> None:
     with running() as job:
         pid = job.process.pid
         source = source_of(pid)
-        before = list(source.look(0.0))
-        assert [type(sample) for sample in before] == [InsidePulse, InsideFacts]
-        assert before[0] == InsidePulse(pid, None, None, "", None)
-        facts = before[1]
-        assert isinstance(facts, InsideFacts)
-        assert facts.did[0].startswith("page: ")
+        assert list(source.look(0.0)) == [InsidePulse(pid, None, None, "", None)]
         job.do("hangtop.inside.step(41); hangtop.inside.phase('data')")
         pulse, steps = source.look(0.0)
         assert isinstance(pulse, InsidePulse)
@@ -152,17 +146,17 @@ def page(**words: int) -> bytes:
 
 @pytest.mark.parametrize("words", [{"VERSION_WORD": 3}, {"VERSION_WORD": 0}, {"SIZE_WORD": 4096}])
 def test_a_page_of_another_version_is_none(words: dict[str, int]) -> None:
-    assert page_reading.head_of(page()) is not None
-    assert page_reading.head_of(page(**words)) is None
+    assert read_pulse(page(), 12, 7) is not None
+    assert read_pulse(page(), 12, 8) is None  # another process's
+    assert read_pulse(page(**words), 12, 7) is None
 
 
 @given(st.binary(min_size=256, max_size=512))
 def test_any_numbers_make_a_pulse_that_the_wire_takes(noise: bytes) -> None:
     data = bytearray(page())
-    data[8 * layout.PID : 8 * layout.PID + len(noise) - 32] = noise[32:]
-    head = page_reading.head_of(bytes(data))
-    assert head is not None
-    pulse = head.pulse(12)
+    data[8 * layout.STARTED : 8 * layout.STARTED + len(noise) - 40] = noise[40:]
+    pulse = read_pulse(bytes(data), 12, 7)
+    assert pulse is not None
     json.dumps(pulse, allow_nan=False)
     assert pulse.phase in layout.PHASE_NAMES
 
@@ -170,15 +164,11 @@ def test_any_numbers_make_a_pulse_that_the_wire_takes(noise: bytes) -> None:
 def test_a_write_that_is_under_way_tells_nothing() -> None:
     """It fills a pair with zeros, writes its number, then its time."""
     begun = {"STEP": 7, "PHASE": 2}
-    head = page_reading.head_of(page(**begun))
-    assert head is not None
-    assert head.pulse(12) == InsidePulse(12, None, None, "", None)
+    assert read_pulse(page(**begun), 12, 7) == InsidePulse(12, None, None, "", None)
     data = bytearray(page(**begun))
     for place in (layout.STEP_AT, layout.PHASE_AT):
         struct.pack_into("=d", data, 8 * place, 1.8e9)
-    head = page_reading.head_of(bytes(data))
-    assert head is not None
-    assert head.pulse(12) == InsidePulse(12, 7, 1.8e9, "forward", 1.8e9)
+    assert read_pulse(bytes(data), 12, 7) == InsidePulse(12, 7, 1.8e9, "forward", 1.8e9)
 
 
 json_values = st.recursive(
@@ -195,7 +185,4 @@ def test_any_answer_is_read_or_left(answer: bytes, length: int | None) -> None:
     data = bytearray(page())
     data[layout.ANSWER : layout.ANSWER + 4] = (len(answer) if length is None else length).to_bytes(4, "little")
     data[layout.ANSWER + 4 : layout.ANSWER + 4 + len(answer)] = answer
-    data[layout.SAID : layout.SAID + 4] = (len(answer) if length is None else length).to_bytes(4, "little")
-    data[layout.SAID + 4 : layout.SAID + 4 + len(answer)] = answer
-    assert all(arrived(result) for result in page_reading.results_of(bytes(data), 7))
-    assert arrived(page_reading.facts_of(bytes(data), 7))
+    assert all(arrived(result) for result in read_results(bytes(data), 7))

@@ -45,7 +45,7 @@ def test_neighbours_of_one_kind_share_a_line() -> None:
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), b"bytes"])
 def test_what_json_cannot_say_is_refused(value: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
-        wire.encode(RankPulse(1, "S", "", None, value, 0.0, 0, 0, 0, 0, None, None, None, 0.0))
+        wire.encode(RankPulse(1, "S", "", None, value, 0.0, 0, 0, 0, 0, None, None, 0.0))
 
 
 SETTINGS = Settings(2.0, 0.25, ["SLURM_JOB_ID", "7"], ["/logs/*"], ["*"], [])

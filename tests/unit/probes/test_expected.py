@@ -26,7 +26,18 @@ def gpus(name: str, count: int = 8, links: tuple[bool, ...] = ()) -> tuple[Gpu, 
 
 def cards(rate: float, count: int = 8, layer: str = "InfiniBand", state: str = "ACTIVE") -> tuple[Port, ...]:
     return tuple(
-        Port(PortFacts(f"mlx5_{n}", 1, layer, state, "LinkUp", rate, f"{rate} Gb/sec", 1, 1, "", "28", ""))
+        Port(
+            PortFacts(
+                f"mlx5_{n}",
+                1,
+                layer,
+                state,
+                "LinkUp",
+                rate,
+                1,
+                "",
+            )
+        )
         for n in range(count)
     )
 

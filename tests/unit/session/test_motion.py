@@ -167,7 +167,18 @@ def exchange(job: Job, seconds: int, sent: float, received: float, kind: str = "
     for _ in range(seconds):
         job.now += 1.0
         out, back = int(sent * job.now), int(received * job.now)
-        feed(job, *job.pulses.values(), InterfaceCounters("eth0", back, out, 0, 0, 0, 0), job.ticked())
+        feed(
+            job,
+            *job.pulses.values(),
+            InterfaceCounters(
+                "eth0",
+                back,
+                out,
+                0,
+                0,
+            ),
+            job.ticked(),
+        )
         job.progress.look(job.now)
 
 
@@ -203,7 +214,19 @@ def test_a_tenth_of_what_is_usual_is_a_pause() -> None:
 
 
 def port(job: Job, seconds: int, rate: float) -> None:
-    feed(job, PortFacts("mlx5_0", 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, "", 1, 1, "", "", ""))
+    feed(
+        job,
+        PortFacts(
+            "mlx5_0",
+            1,
+            "InfiniBand",
+            "ACTIVE",
+            "LinkUp",
+            400.0,
+            1,
+            "",
+        ),
+    )
     for _ in range(seconds):
         job.now += 1.0
         moved = int(rate * job.now)

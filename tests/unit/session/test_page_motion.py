@@ -9,7 +9,6 @@ import pytest
 
 from collectors.node.processes.pages import PageSource
 from collectors.node.shared import Shared
-from collectors.samples.inside import InsideFacts
 from hangtop.inside import page as pages
 from hangtop.inside.page import OwnRank, Page
 from tests.support.made import process
@@ -36,7 +35,7 @@ class Told:
             if number is not None:
                 self.page.step(number(second))
             samples = list(self._source.look(self.job.now))
-            ours = [s._replace(pid=PID) for s in samples if not isinstance(s, InsideFacts)]
+            ours = [s._replace(pid=PID) for s in samples]
             self.job.store.samples("node1", ours, 1)
             self.job.run(1, spins)
 

@@ -20,7 +20,16 @@ from hangtop.session.state.job_state import NodeState
 from hangtop.session.store import Store
 from tests.support.made import gpu_row, hello, process, pulse, tick
 
-PORT = PortFacts("mlx5_0", 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, "400 Gb/sec", 3, 1, "", "28.39", "NVD")
+PORT = PortFacts(
+    "mlx5_0",
+    1,
+    "InfiniBand",
+    "ACTIVE",
+    "LinkUp",
+    400.0,
+    3,
+    "",
+)
 
 
 class Wire:

@@ -50,7 +50,16 @@ def test_a_node_is_stale_when_its_link_or_its_ticks_are_gone() -> None:
 
 
 def test_pressure_is_no_error() -> None:
-    facts = PortFacts("mlx5_0", 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, "", 1, 1, "", "", "")
+    facts = PortFacts(
+        "mlx5_0",
+        1,
+        "InfiniBand",
+        "ACTIVE",
+        "LinkUp",
+        400.0,
+        1,
+        "",
+    )
     names = ("port_xmit_wait", "symbol_error", "link_downed", "port_rcv_errors")
     port = PortState(facts, counters=Counters(names, (900, 7, 9, 1)), first=Counters(names, (0, 5, 1, 1)))
     assert grown_errors(port) == {"link_downed": 8, "symbol_error": 2}
