@@ -9,8 +9,6 @@ from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.rules import (
     absent,
-    checked,
-    counts,
     crash,
     disagree,
     fresh,
@@ -21,8 +19,9 @@ from hangtop.diagnosis.rules import (
     launch,
     memory,
     nccl,
-    nccl_proxy,
+    nccl_counts,
     nodes,
+    not_launched,
     nvlink,
     paths,
     placement,
@@ -32,7 +31,6 @@ from hangtop.diagnosis.rules import (
     startup,
     store,
     stuck,
-    watchdog,
 )
 from hangtop.diagnosis.rules.event_rows import EVENT_ROWS
 from hangtop.diagnosis.waits.job_status import JobStatus
@@ -74,14 +72,14 @@ RULES: tuple[Rule, ...] = (
     nccl.socket_fallback,
     nccl.remote_error,
     nccl.gloo_timed_out,
-    nccl.differing_calls,
     memory.gpu_out_of_memory,
     memory.shm_too_small,
     memory.worker_died,
-    watchdog.watchdog_timeout,
-    checked.fingerprints,
-    checked.did_not_join,
-    watchdog.left_early,
+    not_launched.watchdog_timeout,
+    not_launched.differing_calls,
+    not_launched.fingerprints,
+    not_launched.did_not_join,
+    not_launched.left_early,
     startup.store_barrier,
     fresh.probed,
     fresh.traced,
@@ -103,7 +101,6 @@ STATUS_RULES: tuple[StatusRule, ...] = (
     stuck.waits,
     inside.behind,
     gil.gil_hang,
-    nccl_proxy.operation_lost,
     disagree.mismatch,
     disagree.deadlock,
     disagree.stalled,
@@ -118,8 +115,8 @@ STATUS_RULES: tuple[StatusRule, ...] = (
     slow.data_bound,
     crash.first_to_fail,
     recorder.flight_recorder,
-    counts.ras_behind,
-    counts.ras_away,
-    counts.nccl_log_behind,
+    nccl_counts.ras_behind,
+    nccl_counts.ras_away,
+    nccl_counts.nccl_log_behind,
 )
 """Rules that need to know where each rank stands and who waits for whom."""

@@ -15,8 +15,9 @@ from hangtop.diagnosis.finding import Evidence, Finding, next_step
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, listed, of_several, on_nodes, ranks_on, ranks_text, who_wait
 from hangtop.diagnosis.roster import started_twice, world_size
+from hangtop.diagnosis.rules.not_launched import RAN_OUT
 from hangtop.diagnosis.rules.stuck import begun
-from hangtop.diagnosis.rules.victims import OUT_OF_MEMORY, RAN_OUT, SEGFAULT
+from hangtop.diagnosis.rules.victims import OUT_OF_MEMORY, SEGFAULT
 from hangtop.diagnosis.tables.thresholds import GONE_S, LEAVING_S, LONG_WAIT_S, START_S, WORK_BYTES_PER_S
 from hangtop.diagnosis.waits.children import children_told
 from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of

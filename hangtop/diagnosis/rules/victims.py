@@ -25,11 +25,8 @@ from hangtop.diagnosis.phrasing import count, on_nodes, who
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.rules.engine import nccl_failures
 from hangtop.diagnosis.rules.nccl import retried
+from hangtop.diagnosis.rules.not_launched import RAN_OUT
 
-RAN_OUT = (
-    "Its data ran out before the others': give every rank the same number of batches, or use "
-    "torch.distributed.algorithms.join."
-)
 OUT_OF_MEMORY = (
     "Most likely that was this rank, or what it ran: give the job more memory (cgroup, Slurm --mem, the pod's limit), "
     "or use less (data loader workers, pinned memory, what is cached)."

@@ -1,0 +1,250 @@
+"""Which rank has not launched a collective, or launched another one, by torch's words in logs.
+
+They are its watchdog's time-outs, desync reports, monitored barriers and fingerprints (TORCH_DISTRIBUTED_DEBUG=DETAIL).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.collectives.vote import Vote, vote
+from hangtop.diagnosis.collectives.watchdog import TimedOutGroup, timed_out, unheard
+from hangtop.diagnosis.evidence.event_fields import number_of, numbers_of, text_of, words_of
+from hangtop.diagnosis.evidence.events import hosts_in, lines, ranks_in, said
+from hangtop.diagnosis.failures.first import finished_ranks
+from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.phrasing import count, duration, listed, of_several, ranks_text
+from hangtop.diagnosis.roster import homes
+
+SAME_SIZE = frozenset({"ALLREDUCE", "BROADCAST", "REDUCE", "_REDUCE_SCATTER_BASE", "REDUCE_SCATTER", "_ALLGATHER_BASE"})
+"""Operations that need the same number of elements on every rank."""
+FAR = 16
+"""Difference of sequence numbers that those of one group seldom have when its ranks fall apart."""
+_OPERATION = re.compile(r"torch/distributed/distributed_c10d\.py:\d+ in (?!wrapper\b|_)(\w+)")
+CODE = (
+    "Look for a collective behind `if rank == …` (evaluation, logging, a checkpoint of rank 0 alone), for ranks with "
+    "different numbers of batches, or for shapes that differ."
+)
+STACKS = "These ranks have not launched what the others wait in: look at their last log lines and their stacks."
+WHY = "The time-out is a consequence: find what kept this rank on its CPU (its last log lines, its stack)."
+NOBODY = (
+    "Where every rank had launched it, suspect the network, a GPU, or sizes that differ; else the one that had not is "
+    "to blame: look at the logs of all ranks."
+)
+RAN_OUT = (
+    "Its data ran out before the others': give every rank the same number of batches, or use "
+    "torch.distributed.algorithms.join."
+)
+
+
+# --- torch's watchdog --------------------------------------------------------------------------------------------
+
+
+def watchdog_timeout(job: Job) -> Iterator[Finding]:
+    """watchdog_timeout: collectives that ran into their time-out; a consequence that names who had launched least.
+
+    Told is the first group whose absent ranks do not wait in another one. Where operations or sizes at one sequence
+    number differ, it is a mismatch.
+    """
+    groups = timed_out(job)
+    if not groups:
+        return
+    mismatch = next(filter(None, (_mismatch(job, group) for group in groups)), None)
+    if mismatch:
+        yield mismatch
+    waiting = {rank for group in groups for rank in ranks_in(group.timeouts)}
+    told = [(group, *_behind(job, group)) for group in groups]
+    ends = [one for one in told if one[1] and not set(one[1]) <= waiting - set(ranks_in(one[0].timeouts))]
+    group, behind, how, weight = (ends or told)[0]
+    first = (group.timeouts or group.events)[0]
+    op, sequence, ran = text_of(first, "op"), number_of(first, "seq"), number_of(first, "ran_ms")
+    what = f"{op}{f' #{sequence}' if sequence is not None else ''}" if op else "a collective"
+    where = f" of group {group.label}" if group.name and len(groups) > 1 else ""
+    calls = () if group.timeouts else said(job, "torch.dump_signal")
+    callers = tuple(sorted({rank for event in calls if (rank := number_of(event, "from_rank")) is not None}))
+    reporting = callers or ranks_in(group.events)
+    on = ranks_text(reporting) if len(reporting) == 1 else count(len(reporting), "rank")
+    yield Finding(
+        "watchdog_timeout", "critical", weight,
+        f"{what}{where} timed out{f' on {on}' if reporting else ''}"
+        f"{f' after {duration(ran / 1000)}' if ran else ''}: {f'{ranks_text(behind)} ' if behind else ''}{how}",
+        ranks=behind, nodes=homes(job, behind) if behind else hosts_in(job, group.events),
+        evidence=lines(group.events) + (lines(calls) if callers else ()), advice=WHY if behind else NOBODY,
+    )  # fmt: skip
+
+
+def _behind(job: Job, group: TimedOutGroup) -> tuple[tuple[int, ...], str, float]:
+    """Ranks that had launched least, how that is known, and how surely.
+
+    A member that reports nothing at all in a log that was read, while its peers do, had not launched it either.
+    """
+    launched = group.enqueued
+    counts = sorted(set(launched.values()))
+    chain = len(counts) > 2 and any(text_of(event, "op") == "BROADCAST" for event in group.timeouts)
+    if len(counts) > 1 and not group.several and not chain:
+        ranks = tuple(sorted(rank for rank, last in launched.items() if last == counts[0]))
+        if len(ranks) * 2 <= len(launched):
+            return ranks, f"had launched {counts[0]} of {counts[-1]}", 0.8
+    if missing := unheard(job, group):
+        return missing, f"{of_several('was', len(missing))} waiting for nothing: had not launched it", 0.8
+    reported, members = set(ranks_in(group.events)), group.ranks(job)
+    if len(reported) < 2:
+        return (), "of the other ranks there is no word, so nothing tells who did not come", 0.5
+    if members is not None and members <= reported:
+        return (), "all that report had launched it, and it did not complete", 0.6
+    unread = tuple(sorted((members or set()) - reported))
+    alive = {rank.rank for rank in job.ranks if rank.gone_at is None} if job.live else set()
+    quiet = tuple(rank for rank in unread if rank in alive)
+    others = f"logs of {ranks_text(unread)} were not read" if unread else "its other ranks are not known"
+    others = f"{ranks_text(quiet)}, still alive, {of_several('says', len(quiet))} nothing of it" if quiet else others
+    return (), f"all that report had launched it, and {others}", 0.5
+
+
+def _mismatch(job: Job, group: TimedOutGroup) -> Finding | None:
+    """Ranks of one group that wait at different collectives, or in one with different sizes.
+
+    But for the group of all ranks, one name may stand for several groups: those whose numbers lie far apart, where
+    lines have no GUID. What a torn line does not say compares with nothing.
+    """
+    own: dict[int, LogEvent] = {}
+    for event in sorted(group.timeouts, key=lambda event: number_of(event, "seq") or 0):
+        whole = event.data.get("torn") is not True and number_of(event, "seq") is not None and text_of(event, "op")
+        if whole and event.rank is not None:
+            own.setdefault(event.rank, event)
+    at = {rank: (text_of(event, "op"), number_of(event, "seq") or 0) for rank, event in own.items()}
+    counted = vote(at)
+    if counted is None or group.several:
+        return None
+    op, number = counted.usual
+    if not counted.odd:
+        sizes = {rank: size for rank, event in own.items() if (size := number_of(event, "numel_in")) is not None}
+        sized = vote({rank: f"{op} #{number} of {size} elements" for rank, size in sizes.items()})
+        if sized is None or not sized.odd or op not in SAME_SIZE:
+            return None
+        return _differ(job, "collective_size_mismatch", own, sized, 0.85)
+    numbers = {number for _, number in at.values()}
+    far = max(numbers) - min(numbers) > FAR and not any(text_of(event, "guid") for event in own.values())
+    if (far and not group.whole) or _chain_of_broadcasts(at):
+        return None
+    places = vote({rank: f"{op} #{number}" for rank, (op, number) in at.items()})
+    weight = 0.85 if len(numbers) == 1 else 0.7 if group.whole else 0.55
+    return None if places is None else _differ(job, "collective_mismatch", own, places, weight)
+
+
+def _differ(job: Job, kind: str, own: Mapping[int, LogEvent], counted: Vote[str], weight: float) -> Finding:
+    by_place: dict[str, list[int]] = defaultdict(list)
+    for rank, place in sorted({**counted.odd, **dict.fromkeys(counted.usual_ranks, counted.usual)}.items()):
+        by_place[place].append(rank)
+    told = listed([f"{ranks_text(ranks)} in {place}" for place, ranks in sorted(by_place.items())])
+    ranks = counted.odd_ranks
+    return Finding(
+        kind, "critical", weight, f"ranks of one group wait at different collectives: {told}",
+        ranks=ranks, nodes=homes(job, ranks),
+        evidence=lines([own[rank] for rank in sorted(own, key=lambda rank: (rank not in ranks, rank))]), advice=CODE,
+    )  # fmt: skip
+
+
+def _chain_of_broadcasts(at: Mapping[int, tuple[str, int]]) -> bool:
+    """Ranks wait in broadcasts, all of them, or all but one that is ahead, the root: data trickles down from it."""
+    others = [rank for rank, (op, _) in at.items() if op != "BROADCAST"]
+    ahead = max(number for _, number in at.values())
+    return not others or (len(others) == 1 < len(at) and at[others[0]][1] == ahead)
+
+
+def left_early(job: Job) -> Iterator[Finding]:
+    """rank_left_early by logs: a rank says that it finished, or destroyed its communicator, and others then time out.
+
+    Of communicators only the largest counts: others come and go in a run.
+    """
+    waits = (*said(job, "torch.watchdog_timeout"), *said(job, "gloo.timeout"))
+    waiting = set(ranks_in(waits))
+    since = min((event.at for event in waits if event.at is not None), default=None)
+    largest = max((number_of(event, "size") or 0 for event in said(job, "nccl.init")), default=0)
+    destroyed = [
+        event for event in said(job, "nccl.end")
+        if text_of(event, "phase") == "destroy" and 1 < largest == number_of(event, "size")
+    ]  # fmt: skip
+    ends = [
+        event for event in (*finished_ranks(job), *destroyed)
+        if event.rank is not None and event.rank not in waiting
+        and (event.at is None or since is None or event.at < since)
+    ]  # fmt: skip
+    ranks = ranks_in(ends)
+    if waiting and 0 < len(ranks) <= len(waiting):
+        yield Finding(
+            "rank_left_early", "critical", 0.75,
+            f"{ranks_text(ranks)} finished while {count(len(waiting), 'other')} still waited in a collective",
+            ranks=ranks, nodes=homes(job, ranks), evidence=lines([*ends[:2], *waits[:2]]), advice=RAN_OUT,
+        )  # fmt: skip
+
+
+def differing_calls(job: Job) -> Iterator[Finding]:
+    """collective_mismatch by the tracebacks of a time-out: ranks were in different operations of torch.distributed."""
+    told = [event for event in said(job, "python.exception", "collective_timeout", "connection") if _call(event)]
+    counted = vote({event.rank: _call(event) for event in told if event.rank is not None})
+    timed_out = any(text_of(event, "signature") == "collective_timeout" for event in told)
+    if timed_out and counted is not None and counted.odd:
+        odd = listed([f"rank {rank} in {call}" for rank, call in sorted(counted.odd.items())])
+        proof = sorted(told, key=lambda event: event.rank not in counted.odd)
+        yield Finding(
+            "collective_mismatch", "critical", 0.6 if counted.tied else 0.85,
+            f"ranks timed out in different operations: {odd}, {ranks_text(counted.usual_ranks)} in {counted.usual}",
+            ranks=counted.odd_ranks, nodes=hosts_in(job, proof), evidence=lines(proof), advice=CODE,
+        )  # fmt: skip
+
+
+def _call(event: LogEvent) -> str:
+    """The operation of torch.distributed that a traceback is in; empty where it is in none."""
+    calls = [found.group(1) for frame in words_of(event, "frames") if (found := _OPERATION.search(frame))]
+    return calls[-1] if calls else ""
+
+
+# --- torch's own checks ------------------------------------------------------------------------------------------
+
+
+def fingerprints(job: Job) -> Iterator[Finding]:
+    """collective_mismatch and collective_size_mismatch by TORCH_DISTRIBUTED_DEBUG=DETAIL.
+
+    Each line names a pair of ranks only, so what every rank ran is gathered from all of them and put to the vote.
+    """
+    events, ran = said(job, "torch.fingerprint"), dict[int, str]()
+    differs = {word for event in events for word in words_of(event, "differs")}
+    size_only = bool(differs) and differs <= {"shape", "dtype"}
+    for event in events:
+        for side in ("a", "b"):
+            rank, number = number_of(event, f"rank_{side}"), number_of(event, f"seq_{side}")
+            what = f"#{number}" if number is not None else ""
+            if size_only:
+                what = f"of {event.data.get(f'shape_{side}')} {text_of(event, f'dtype_{side}')}"
+            if rank is not None:
+                ran.setdefault(rank, f"{text_of(event, f'op_{side}')} {what}".strip())
+    counted = vote(ran)
+    if counted is not None and counted.odd:
+        told = listed([f"rank {rank} ran {what}" for rank, what in sorted(counted.odd.items())])
+        yield Finding(
+            "collective_size_mismatch" if size_only else "collective_mismatch", "critical",
+            0.75 if counted.tied else 0.93, f"{told}; {ranks_text(counted.usual_ranks)} ran {counted.usual}",
+            ranks=counted.odd_ranks, nodes=homes(job, counted.odd_ranks), evidence=lines(events), advice=CODE,
+        )  # fmt: skip
+
+
+def did_not_join(job: Job) -> Iterator[Finding]:
+    """collective_mismatch by TORCH_NCCL_DESYNC_DEBUG's report and by monitoredBarrier: the ranks that did not join."""
+    desync = [event for event in said(job, "torch.desync") if numbers_of(event, "lagging")][:1]
+    barrier = [event for event in said(job, "torch.barrier_failed") if numbers_of(event, "missing")]
+    for events, field in ((desync, "lagging"), (barrier, "missing")):
+        ranks = tuple(sorted({rank for event in events for rank in numbers_of(event, field)}))
+        what = "did not come to the monitored barrier that the others wait in"
+        if field == "lagging" and events:
+            missing = number_of(events[0], "missing")
+            after = f"finished collective #{number_of(events[0], 'finished')} and did not join #{missing}"
+            what = after if missing is not None else "did not join"
+        if ranks:
+            yield Finding(
+                "collective_mismatch", "critical", 0.85, f"{ranks_text(ranks)} {what}",
+                ranks=ranks, nodes=homes(job, ranks), evidence=lines(events), advice=STACKS,
+            )  # fmt: skip
