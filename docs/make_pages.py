@@ -62,7 +62,6 @@ _BY_CODE = (
     ("elastic.failure", "failed_rank, local_rank, exitcode, failed_pid, signal, root, message", "ChildFailedError"),
     ("elastic.error_file", "message, type, frame, frames", "torchelastic's error.json"),
     ("torch.failed_collective", "frame, frames", "torch's stack of a collective that timed out"),
-    ("log.sampled, log.crowded", "bytes, events", "hangtop: a log grows faster than it may be read"),
     ("log.end", "lines, last", "hangtop: where a log ends that nobody writes any more"),
 )
 _HEAD = """# Events of log lines

@@ -132,8 +132,8 @@ def nccl_failures(job: Job) -> tuple[LogEvent, ...]:
 
 
 FAILING = (
-    "connect_failed", "no_interface", "version_mismatch", "ib_memory", "duplicate_rank", "size_mismatch", "open_files",
-    "ib_queue_pair", "nvls", "cuda_ipc", "ib_queue_error", "ib_completion", "truncated",
+    "connect_failed", "no_interface", "version_mismatch", "ib_memory", "duplicate_rank", "open_files",
+    "ib_queue_pair", "nvls", "cuda_ipc", "ib_completion", "truncated",
 )  # fmt: skip
 """Signatures of such warnings."""
 

@@ -35,7 +35,7 @@ def _nccl(signatures: str, kind: str, weight: float, summary: str, advice: str, 
     """Warnings of NCCL with one of these signatures."""
     return EventRow(
         event=Told("nccl.warn", {"signature": tuple(signatures.split())}), kind=kind, severity=severity, weight=weight,
-        other={"signature": "env"}, summary=summary, details=details, advice=advice, accuses=accuses,
+        other={"signature": "other"}, summary=summary, details=details, advice=advice, accuses=accuses,
     )  # fmt: skip
 
 
@@ -81,11 +81,11 @@ def _fatal(event: LogEvent) -> bool:
 
 
 MACHINES = (
-    _gpu("gsp_timeout locked", "gpu_driver_hung", "the driver waits in vain for {gpu}"),
-    _gpu("needs_reset amd_reset", "gpu_needs_reset", "{gpu} wants a reset, says the driver"),
-    _gpu("init_failed bad_register amd_lost", "gpu_lost", "the driver cannot reach {gpu}"),
-    _gpu("amd_memory", "gpu_ecc", "{gpu} has an uncorrectable hardware error"),
-    _gpu("amd_page_fault", "gpu_xid", "a kernel on {gpu} touched an address that is not mapped (page fault)", "warning",
+    _gpu("hung", "gpu_driver_hung", "the driver waits in vain for {gpu}"),
+    _gpu("needs_reset", "gpu_needs_reset", "{gpu} wants a reset, says the driver"),
+    _gpu("lost", "gpu_lost", "the driver cannot reach {gpu}"),
+    _gpu("ecc", "gpu_ecc", "{gpu} has an uncorrectable hardware error"),
+    _gpu("page_fault", "gpu_xid", "a kernel on {gpu} touched an address that is not mapped (page fault)", "warning",
          "Look in the program first: an index out of bounds, memory that was freed. The GPU is whole, as a rule."),
     _machine("memory", 0.88, "its memory has an error that could not be corrected"),
     _machine("machine_check", 0.87, "a CPU reports an error that could not be corrected"),
@@ -111,7 +111,7 @@ MACHINES = (
 NCCL = (
     EventRow(
         event=Told("nccl.warn", {"signature": ("duplicate_gpu",)}), kind="duplicate_gpu", weight=0.95,
-        other={"signature": "env"}, ranks_in="group_ranks", example={"group_ranks": [0, 1], "device": "1b000"},
+        other={"signature": "other"}, ranks_in="group_ranks", example={"group_ranks": [0, 1], "device": "1b000"},
         summary="{who} use the same GPU", details=(", {device}",),
         advice="Give each rank its own GPU: torch.cuda.set_device(LOCAL_RANK), and no CUDA_VISIBLE_DEVICES by hand "
         "under torchrun.",
@@ -128,7 +128,7 @@ NCCL = (
           "two processes came to NCCL with the same rank, or they disagree on how many there are",
           "Every process needs its own RANK and all the same WORLD_SIZE: was the job started twice, or once per node "
           "with the same NODE_RANK or Slurm settings?"),
-    _nccl("size_mismatch truncated", "collective_size_mismatch", 0.75,
+    _nccl("truncated", "collective_size_mismatch", 0.75,
           "{who} received a message of another size than expected",
           "Compare tensor sizes over the ranks, and settings that must agree (NCCL_ALGO, NCCL_PROTO, NCCL_BUFFSIZE).",
           ": {bytes} bytes from {peer}, {expected} expected", accuses=False),
@@ -143,7 +143,7 @@ NCCL = (
     _nccl("cuda_ipc", "nccl_init_failed", 0.85, "a GPU of {who} cannot open another one's memory (CUDA IPC)",
           "The GPUs do not support peer access, or CUDA_VISIBLE_DEVICES and containers hide them from each other. "
           "NCCL_P2P_DISABLE=1 works around it.", ": {error}"),
-    _nccl("ib_queue_error ib_completion", "nccl_init_failed", 0.6, "an InfiniBand operation of {who} was refused",
+    _nccl("ib_completion", "nccl_init_failed", 0.6, "an InfiniBand operation of {who} was refused",
           "The status says why: access or protection errors come from memory registration, drivers or firmware that do "
           "not fit, or a peer that freed its memory; they are no fault of cable or port.",
           ": {status_name}", " ({device})"),
@@ -151,7 +151,7 @@ NCCL = (
           "Check cable and transceiver of that port.", " (device {device})", severity="warning"),
     EventRow(
         event=Told("nccl.warn", {"signature": ("net_failed",)}), kind="nccl_init_failed", weight=0.6,
-        other={"signature": "env"}, unless=(Told("nccl.init", {"phase": ("complete",)}),),
+        other={"signature": "other"}, unless=(Told("nccl.init", {"phase": ("complete",)}),),
         summary="NCCL's network plugin fails on {who}", details=(": {error}",),
         advice="With EFA: do the security groups let the nodes reach each other in both directions, and do plugin, "
         "libfabric and driver fit together (fi_info -p efa on every node)?",

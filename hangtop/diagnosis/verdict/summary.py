@@ -25,7 +25,7 @@ ELSEWHERE = "for others: hangtop NODE…, hangtop --slurm JOBID"
 NAME_LOGS = "--log GLOB, hangtop analyze"
 BLINDING = {"ptrace_denied", "node_limited"}
 """Kinds that are no word on the job, and say why there is none."""
-OF_THE_ENDED = ("elastic.closing", "elastic.unkillable", "launcher.killed", "torch.taken_down", "torch.dump_signal",
+OF_THE_ENDED = ("elastic.closing", "launcher.killed", "torch.taken_down", "torch.dump_signal",
                 "jax.victim")  # fmt: skip
 """Events of processes that end because others did."""
 APART_S = 5.0

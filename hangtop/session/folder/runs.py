@@ -31,7 +31,6 @@ TRUE_FOREVER = (
     "nccl.",
     "job.",
     "log.end",
-    "log.sampled",
     "elastic.finished",
     "torch.program_exit",
     "nccl_tests.table",

@@ -55,14 +55,6 @@ def test_a_finished_run_is_no_mismatch(judge: Judge) -> None:
     assert judge(a=log + table(30, 60, 90)).outcome == "healthy"
 
 
-def test_a_test_that_lost_its_peer(judge: Judge) -> None:
-    lost = "n1: Test NCCL failure alltoall.cu:27 'remote process exited or there was a network error / '\n"
-    verdict = judge(a=HEADER + lost + " .. n1 pid 4711: Test failure common.cu:44\n")
-    assert (roots(verdict), verdict.findings[0].nodes) == ([("nccl_remote_error", ())], ("n1",))
-    again = judge(a=HEADER + lost + table(30, 60, 90))  # the next test runs
-    assert roots(again) == [("nccl_remote_error", ())]
-
-
 CLOSED = """Initializing distributed: GLOBAL_RANK: {rank}, MEMBER: {member}/4
 Traceback (most recent call last):
   File "/w/train.py", line 10, in main

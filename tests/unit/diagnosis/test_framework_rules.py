@@ -15,8 +15,8 @@ def test_what_an_engine_kills_after_its_watchdog() -> None:
 
 def test_a_driver_that_names_the_gpu_once() -> None:
     job = after()
-    job.says("kernel.gpu", None, ago=9, node="node1", problem="init_failed", bus_id="0000:5e:00")
-    job.says("kernel.gpu", None, ago=9, node="node1", problem="init_failed")
+    job.says("kernel.gpu", None, ago=9, node="node1", problem="lost", bus_id="0000:5e:00")
+    job.says("kernel.gpu", None, ago=9, node="node1", problem="lost")
     verdict = job.verdict()
     assert kinds(verdict) == ["gpu_lost"]
     assert first(verdict).gpus == ("node1:0000:5e:00",)
@@ -25,7 +25,7 @@ def test_a_driver_that_names_the_gpu_once() -> None:
 @pytest.mark.parametrize("address", ["\u00b2", "\u0663", "9" * 4000])
 def test_an_address_that_a_node_makes_up_ends_no_diagnosis(address: str) -> None:
     job = after()
-    job.says("kernel.gpu", None, ago=9, node="node1", problem="init_failed", bus_id=address)
+    job.says("kernel.gpu", None, ago=9, node="node1", problem="lost", bus_id=address)
     assert first(job.verdict()).gpus == (f"node1:{address}",)
 
 

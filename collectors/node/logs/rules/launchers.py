@@ -44,11 +44,6 @@ ELASTIC = (
          r"|Closing process (?P<closed_pid_2>\d+) via signal (?P<signal_2>[\w.]+)",
          Example("W1121 api.py:897] Sending process 4712 closing signal SIGTERM",
          {"closed_pid": 4712, "signal": "TERM"}, "torch elastic/multiprocessing/api.py"), also=True),
-    Rule("unkillable", "elastic.unkillable",
-         r"Unable to shutdown process (?P<stuck_pid>\d+)|Process (?P<stuck_pid_2>\d+) did not exit after"
-         r"|Worker pid=(?P<stuck_pid_3>\d+) (?:stuck in|entered) uninterruptible sleep",
-         Example("Unable to shutdown process 4712 via Signals.SIGTERM, forcefully exiting via Signals.SIGKILL",
-         {"stuck_pid": 4712}, "torch elastic/multiprocessing/api.py"), also=True),
     Rule("signal", "elastic.signal",
          r"Process (?P<signalled_pid>\d+) got signal: (?P<signal>\w+)"
          r"|Received (?:Signals\.)?(?P<signal_2>SIG\w+|\d+) death signal, shutting down workers"
@@ -120,11 +115,6 @@ OTHERS = (
          "Open MPI help-orterun.txt"), {"launcher": "mpi"},
          begins=r"noticed that process rank \d{1,9} with PID [^\r\n]{1,200} exited(?: on)?\s{0,4}$"
          r"|has exited due to process rank \d{1,9} with PID \w{1,12} on(?: node)?\s{0,4}$"),
-    Rule("mpirun_first", "launcher.exit",
-         r"Process name: \[\[\d+,\d+\],(?P<task>\d+)\][\s#>]+Exit code:\s+(?P<exitcode>\d+)",
-         Example("  Process name: [[27407,1],3]\n  Exit code:    1", {"launcher": "mpi", "task": 3, "exitcode": 1},
-         "Open MPI help-orterun.txt"), {"launcher": "mpi"},
-         begins=r"Process name: \[\[\d+,\d+\],\d+\]\s*$"),
     Rule("mpi_abort", "launcher.exit",
          r"(?P<reason>MPI_ABORT) was invoked on rank (?P<task>\d+)",
          Example("MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD",

@@ -16,12 +16,6 @@ _HEAD = re.compile(
 )
 
 
-_COMPLETION = (
-    r"[Gg]ot completion (?:from peer (?P<peer>[^\s,]+) )?with (?:status=|error )\s?(?:(?P<status_name>IBV_WC_\w+)\()?"
-    r"(?P<status>%s)\b(?:[^\n]*\bhca (?P<device>\S+))?"
-)
-
-
 _EVENT = (
     r"NET/IB ?: ?(?:(?P<device>[a-z]\w{0,32}_\d{1,4}):(?P<port>\d{1,4}) )?(?:[Gg]ot )?(?:non-fatal )?"
     r"async (?:fatal |error )?event ?: ?"
@@ -39,21 +33,15 @@ def _warning(match: "Match[str]", data: Data) -> Optional[Data]:
     return data
 
 
-def _w(signature: str, pattern: str, example: Optional[Example], *, bare: bool = False) -> Rule:
-    """A warning by what it means; ``bare``: its words are known without NCCL's label."""
-    whole = pattern if bare else WARN + "(?:" + pattern + ")"
+def _completion(match: "Match[str]", data: Data) -> Optional[Data]:
+    data["signature"] = {12: "ib_retry_exceeded", 5: "ib_flush"}.get(int(match.group("status")), "ib_completion")
+    return _warning(match, data)
+
+
+def _w(signature: str, pattern: str, example: Optional[Example]) -> Rule:
+    """A warning by what it means."""
+    whole = WARN + "(?:" + pattern + ")"
     return Rule("warn_" + signature, "nccl.warn", whole, example, {"signature": signature}, read=_warning)
-
-
-def _devices(match: "Match[str]", data: Data) -> Optional[Data]:
-    listed = data.pop("listed", None)
-    if not isinstance(listed, str):
-        return dict(data, none=True)
-    data["devices"] = list(re.findall(r"\[\d+\](\S+?)(?=[\s;]|$)", listed.split("; OOB")[0]))
-    out_of_band = re.search(r"OOB ([^:\s]+):", listed)
-    if out_of_band is not None:
-        data["interface"] = out_of_band.group(1)
-    return data
 
 
 def _gpus(match: "Match[str]", data: Data) -> Optional[Data]:
@@ -80,21 +68,15 @@ def _init(match: "Match[str]", data: Data) -> Optional[Data]:
 
 
 RULES = (
-    _w("ib_retry_exceeded", _COMPLETION % "12",
-       Example("NCCL WARN NET/IB : Got completion from peer 10.0.0.2<40123> with "
-       "status=IBV_WC_RETRY_EXC_ERR(12) opcode=0 len=0 vendor err 129 (Recv) hca mlx5_3",
-       {"peer": "10.0.0.2<40123>", "status": 12, "status_name": "IBV_WC_RETRY_EXC_ERR", "device": "mlx5_3"},
-       "NCCL transport/net_ib.cc"), bare=True),
-    _w("ib_flush", _COMPLETION % "5",
-       Example("NCCL WARN NET/IB : Got completion from peer 10.0.0.2<4> with status=5 opcode=0 len=0", {"status": 5},
-       "NCCL transport/net_ib.cc"), bare=True),
-    _w("ib_completion", _COMPLETION % r"\d{1,4}",
-       Example("NCCL WARN NET/IB : Got completion with error 4, opcode 0, len 1", {"status": 4},
-       "NCCL transport/net_ib.cc"), bare=True),
-    _w("ib_queue_error", _EVENT + r"(?P<error>[^\n]*?(?:work queue|\b(?:CQ|QP|SRQ)\b)[^\n]*)",
-       Example("NCCL WARN NET/IB : mlx5_0:1 Got async event : local access violation work queue error",
-       {"device": "mlx5_0", "port": 1}, "NCCL transport/net_ib.cc")),
-    _w("ib_port_error", _EVENT + r"(?P<error>(?![^\n]*\bactive)[^\n]*?(?:err|ERR|fatal|down|fail)[^\n]*)",
+    Rule("warn_ib_completion", "nccl.warn",
+         r"[Gg]ot completion (?:from peer (?P<peer>[^\s,]+) )?with (?:status=|error )\s?(?:IBV_WC_\w+\()?"
+         r"(?P<status>\d{1,4})\b(?:[^\n]*\bhca (?P<device>\S+))?",
+         Example("NCCL WARN NET/IB : Got completion from peer 10.0.0.2<40123> with "
+         "status=IBV_WC_RETRY_EXC_ERR(12) opcode=0 len=0 vendor err 129 (Recv) hca mlx5_3",
+         {"signature": "ib_retry_exceeded", "peer": "10.0.0.2<40123>", "status": 12, "device": "mlx5_3"},
+         "NCCL transport/net_ib.cc"), read=_completion),
+    _w("ib_port_error", _EVENT
+       + r"(?P<error>(?![^\n]*\b(?:active|work queue|CQ|QP|SRQ))[^\n]*?(?:err|ERR|fatal|down|fail)[^\n]*)",
        Example("NCCL WARN NET/IB : mlx5_2:1 Got non-fatal async event: port error(10)",
        {"device": "mlx5_2", "port": 1, "error": "port error(10)"}, "NCCL transport/net_ib.cc")),
     _w("cuda_ipc", r"open CUDA IPC handle ?: ?(?:\d+ )?(?P<error>[^\r\n]*)",
@@ -116,12 +98,6 @@ RULES = (
        r"[Mm]ismatched collective(?: detected)?(?:[^\n]*?at and around rank (?P<group_ranks>\d+))?",
        Example("NCCL WARN Mismatched collective detected, please check your collective calls at and around "
        "rank 11. You can use", {"group_ranks": [11]}, "NCCL proxy.cc")),
-    _w("size_mismatch",
-       r"(?:peer (?P<peer>[^\s,]+) )?collective mismatch error,? local size (?P<expected>\d+) remote size "
-       r"(?P<bytes>\d+)|peer (?P<peer_2>[^\s,]+) posted incorrect receive info: size (?P<bytes_2>\d+)",
-       Example("NCCL WARN NET/IB : req 0/1 tag 0 peer 10.0.0.6<5> collective mismatch error, local size "
-       "496640 remote size 65536", {"peer": "10.0.0.6<5>", "bytes": 65536, "expected": 496640},
-       "NCCL transport/net_ib.cc")),
     _w("duplicate_rank",
        r"Bootstrap Root ?: (?:rank (?P<group_ranks>\d+) of (?P<size>\d+) ranks? has already checked in"
        r"|mismatch in rank count)|Invalid rank requested ?: (?P<group_ranks_2>\d+)/(?P<size_2>\d+)",
@@ -135,7 +111,10 @@ RULES = (
     _w("version_mismatch", "Mismatched NCCL version|NCCL version mismatch",
        Example("NCCL WARN Mismatched NCCL version detected : rank 0 has version 22105 rank 3 has version 22005", {},
        "NCCL init.cc")),
-    _w("truncated", r"[Mm]essage truncated ?: receiv(?:ed|ing) (?P<bytes>\d+) bytes instead of (?P<expected>\d+)",
+    _w("truncated",
+       r"(?:peer (?P<peer>[^\s,]+) )?collective mismatch error,? local size (?P<expected>\d+) remote size "
+       r"(?P<bytes>\d+)|[Mm]essage truncated ?: receiv(?:ed|ing) (?P<bytes_2>\d+) bytes instead of "
+       r"(?P<expected_2>\d+)|peer (?P<peer_2>[^\s,]+) posted incorrect receive info: size (?P<bytes_3>\d+)",
        Example("NCCL WARN NET/Socket : peer 10.0.0.1<4> message truncated : receiving 8 bytes instead of 4",
        {"bytes": 8, "expected": 4}, "NCCL transport/net_socket.cc")),
     _w("no_interface", "[Nn]o (?:usable )?(?:socket )?interface found|Bootstrap ?: no socket",
@@ -169,22 +148,11 @@ RULES = (
        r"|CUDA (?:driver )?(?:failure|error)[: ]+(?P<error_3>[^\r\n]*)",
        Example("NCCL WARN Cuda failure 700 'an illegal memory access was encountered'",
        {"error": "an illegal memory access was encountered"}, "NCCL include/checks.h")),
-    _w("init_timeout",
-       r"[Bb]ootstrap[^\n]{0,120}[Tt]im(?:ed|e) ?out|[Tt]imeout waiting for|[Ww]aiting for (?:rank"
-       r"|peer)s?\b[^\n]{0,80}connect",
-       Example("NCCL WARN Timeout waiting for incoming connection", {}, "NCCL bootstrap.cc")),
-    _w("env",
-       "(?:[Ii]nvalid|[Uu]nknown|[Uu]nsupported|[Cc]ould not (?:parse|find)"
-       r"|[Ii]gnoring)[^\n]{0,200}\bNCCL_[A-Z_]{1,80}|\bNCCL_[A-Z_]{1,80}[^\n]{0,200}(?:invalid|not supported"
-       "|ignored|deprecated)",
-       Example("NCCL WARN Invalid value abc for NCCL_IB_TIMEOUT, using default", {}, "NCCL misc/param.cc")),
     _w("net_failed",
        r"NET/OFI [^\r\n]{0,200}?(?P<error>completed with error[^\r\n]*|[Cc]ouldn't [^\r\n]*"
        r"|Creating [^\r\n]{0,200}?failed[^\r\n]*)",
        Example("NCCL WARN NET/OFI Couldn't open AV. RC: -22, ERROR: Invalid argument",
        {"error": "Couldn't open AV. RC: -22, ERROR: Invalid argument"}, "aws-ofi-nccl nccl_ofi_net.c")),
-    _w("net_plugin", "NET/(?:Plugin|OFI)|[Pp]lugin|OFI ",
-       Example("NCCL WARN NET/OFI Failed to initialize rdma protocol", {}, "NCCL plugin/net.cc")),
     Rule("warn_other", "nccl.warn",
          r"(?:[NR]CCL|CCOM) WARN\s{0,8}(?P<message>\S[^\n]*)",
          Example('gpu1:71:99 [0] graph/topo.cc:9 NCCL WARN Missing "iommu=pt" from kernel command line',
@@ -212,21 +180,12 @@ RULES = (
          r"Using network (?P<network>\S+(?: \S+){0,9})\s*$",
          Example("gpu1:71:99 [0] NCCL INFO Using network AWS Libfabric", {"network": "AWS Libfabric"},
          "NCCL plugin/net.cc")),
-    Rule("devices", "nccl.devices",
-         r"NET/(?P<network>IB|Socket|OFI) ?: (?:Using (?P<listed>\[\d+\].*)|No device found)",
-         Example("gpu1:71:99 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB "
-         "eth0:10.0.0.1<0>", {"network": "IB", "devices": ["mlx5_0:1/IB", "mlx5_1:1/RoCE"], "interface": "eth0"},
-         "NCCL transport/net_ib.cc"), read=_devices),
     Rule("connect_retry", "nccl.connect_retry",
          r"[Cc]onnect(?: to (?P<peer>\S+))? returned (?P<error>[^,\r\n]+), retrying(?: "
          r"\((?P<tried>\d+)/(?P<of>\d+)\))?",
          Example("gpu1:71:99 [0] NCCL INFO socketPollConnect: connect to 10.0.0.3<5> returned Connection "
          "refused, retrying (7/34)", {"peer": "10.0.0.3<5>", "error": "Connection refused", "tried": 7, "of": 34},
          "NCCL misc/socket.cc")),
-    Rule("diagnostics", "nccl.warn", r"NCCL DIAG \[INFO\]\s{1,4}(?P<message>[^\r\n]{4,300})",
-         Example("NCCL DIAG [INFO] p2p: only 52/56 GPU-to-GPU peer accesses passed verification",
-         {"signature": "diagnostics", "message": "p2p: only 52/56 GPU-to-GPU peer accesses passed verification"},
-         "NCCL 2.31 docs, diagnostics"), {"signature": "diagnostics"}),
     Rule("tests_wrong", "nccl_tests.table", r"#\s*Out of bounds values\s*:\s*(?P<wrong>[1-9]\d{0,11})\s+FAILED",
          Example("# Out of bounds values : 3 FAILED", {"wrong": 3}, "nccl-tests src/common.cu"), integers=("wrong",)),
     Rule("tests_over", "nccl_tests.table", r"#\s*Avg bus bandwidth\s*:\s*\S",

@@ -28,11 +28,6 @@ def _terminated(match: "Match[str]", data: Data) -> Optional[Data]:
     return _ended(match, data)
 
 
-def _unhandled(match: "Match[str]", data: Data) -> Optional[Data]:
-    name = "c10::Error" if "c10" in str(data["thrown"]) else data["thrown"]
-    return _terminated(match, dict(data, thrown=name))
-
-
 _ABORT: Data = {"signal": "ABRT"}
 
 _SPOKEN: Data = {"signal": "ABRT", "spoken": True}
@@ -40,10 +35,18 @@ _SPOKEN: Data = {"signal": "ABRT", "spoken": True}
 _BROKEN: Data = {"signal": "ABRT", "heap": True}
 
 
-_CORE = r"(?:\s*\(core dumped\)|$|\s{2,})"
+_WORDS = {"segmentation": "SEGV", "bus": "BUS", "aborted": "ABRT", "illegal": "ILL", "floating": "FPE"}
+
+_NUMBERS = {"11": "SEGV", "7": "BUS", "6": "ABRT"}
 
 
 _SHELL = r"(?:^|line \d{1,6}:\s{1,8}\d{1,9} |\s\d{1,9} |\d: |[\])>|:] {0,2}|rank[ =]\d{1,6} )"
+
+
+def _worded(match: "Match[str]", data: Data) -> Optional[Data]:
+    word, code, name = (str(data.pop(each, "")) for each in ("word", "number", "name"))
+    signal = name or _NUMBERS.get(code) or _WORDS[word.lower().partition(" ")[0]]
+    return _line(match, dict(data, signal=signal))
 
 
 def _signal(name: str, pattern: str, example: Optional[Example]) -> Rule:
@@ -60,10 +63,6 @@ ENDS = (
          {"signal": "ABRT", "what": "std::system_error: Transport endpoint is not connected", "consequence": True},
          "libstdc++ vterminate.cc"), _ABORT, read=_terminated,
          begins=r"terminate called after throwing an instance of '[^']*'\s*$"),
-    Rule("unhandled", "process.signal",
-         r"Unhandled exception: (?P<thrown>[\w:]{1,120})\. what\(\): (?P<words>[^\r\n]{0,600})",
-         Example("Unhandled exception: N3c1016DistBackendErrorE. what(): NCCL error in: x", {"signal": "ABRT"},
-         "ray src/ray/util/logging.cc"), _ABORT, read=_unhandled),
     Rule("heap", "process.signal",
          r"(?:^|[\s'*:])(?P<what>free\(\): (?:invalid|double free|corrupted)[\w ()]{0,40}"
          r"|double free or corruption[\w !()]{0,30}|malloc\(\): [\w ()]{4,60}"
@@ -71,29 +70,19 @@ ENDS = (
          r"|realloc\(\): invalid [\w ]{2,30}|corrupted (?:size vs\. prev_size|double-linked list)[\w ]{0,30}"
          "|stack smashing detected)", Example("free(): invalid pointer",
          {"what": "free(): invalid pointer", "heap": True}, "glibc malloc/malloc.c"), _BROKEN),
-    Rule("asserted", "process.signal",
-         r"\.(?:c|cc|cpp|cxx|h|hpp):\d{1,6}: [^\r\n]{1,600}?: (?P<what>Assertion [`'][^\r\n]{1,300}' "
-         r"failed)\.?\s{0,4}$", Example("python: ../src/queue.c:77: int push(int): Assertion `n > 0' failed.",
-         {"what": "Assertion `n > 0' failed"}, "glibc assert/assert.c"), _BROKEN),
     Rule("glog_fatal", "process.signal",
          r"^[\s:]{0,4}\[?F(?:(?:20\d\d)?\d{4} \d\d:\d\d:\d\d[.\d]{0,10} {1,8}\d{1,10})? [\w./+@-]{1,300}\.(?:cc"
          r"|cpp|cu|h):\d{1,6}\] (?P<what>[^\r\n]{1,600})",
          Example("F1122 10:00:00.123456 4711 server.cc:88] Unknown tensor id 17",
          {"what": "Unknown tensor id 17", "spoken": True}, "glog src/logging.cc, abseil absl/log"), _SPOKEN,
          read=_ended),
-    _signal("SEGV", r"(?:^|[:\s\d*])Segmentation fault\*{0,2}(?:\s*\(core dumped\)|\s|\.|$)|Signal: Segmentation fault"
-            r"|Caught signal 11\b|received signal SIGSEGV|\*\*\* SIGSEGV",
-            Example("[n7:231567] Signal: Segmentation fault (11)", {"signal": "SEGV"}, "bash")),
-    _signal("BUS", r"(?:^|\s)Bus error" + _CORE
-            + r"|Signal: Bus error|Caught signal 7\b|received signal SIGBUS|\*\*\* SIGBUS",
-            Example("[n7:88:0:91] Caught signal 7 (Bus error: nonexistent address)", {"signal": "BUS"}, "bash")),
-    _signal("ABRT", r"(?:^|(?<!\))\s)Aborted(?:\s*\(core dumped\)|$|\s{4,})|Signal: Aborted|\*\*\* Aborted at"
-            r"|SIGABRT \(@|Caught signal 6\b|received signal SIGABRT",
-            Example("job.sh: line 4: 4711 Aborted (core dumped) python train.py", {"signal": "ABRT"}, "bash")),
-    _signal("ILL", r"(?:^|[:\s\d])Illegal instruction" + _CORE,
-            Example("Illegal instruction (core dumped)", {"signal": "ILL"}, "bash")),
-    _signal("FPE", "Floating point exception" + _CORE,
-            Example("Floating point exception (core dumped)", {"signal": "FPE"}, "bash")),
+    Rule("signal_word", "process.signal",
+         r"(?:^|(?<!\))[:\s\d*])(?P<word>Segmentation fault|Bus error|Aborted|Illegal instruction"
+         r"|Floating point exception)\*{0,2}(?:\s*\(core dumped\)|\s{2,}|\.?\s{0,4}$)"
+         r"|Signal: (?P<word_2>Segmentation fault|Bus error|Aborted)|Caught signal (?P<number>11|7|6)\b"
+         r"|received signal SIG(?P<name>SEGV|BUS|ABRT)|\*\*\* SIG(?P<name_2>SEGV|BUS)|SIG(?P<name_3>ABRT) \(@",
+         Example("[n7:231567] Signal: Segmentation fault (11)", {"signal": "SEGV"}, "bash, glibc, Open MPI, UCX, gdb"),
+         read=_worded),
     _signal("KILL", _SHELL + r"Killed(?:\s{2,}.*|\s*|[a-z0-9%|#][^\r\n/]{0,60}\d{1,9} {0,2}/ {0,2}\d{1,9}(?:\s.*)?)$",
             Example("run.sh: line 12:  4711 Killed                  python train.py", {"signal": "KILL"}, "bash")),
     _signal("TERM", r"(?:^|\s\d+ |line \d+:\s+\d+ )Terminated(?:\s{2,}.*|\s*)$",

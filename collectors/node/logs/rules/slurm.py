@@ -32,12 +32,6 @@ def _task(match: "Match[str]", data: Data) -> Optional[Data]:
     return dict(data, signal=signal) if signal else data
 
 
-_UNREACHED = (
-    r"(?:Communication|Socket|Connection|Transport|Zero Bytes|No route|Network|Node |Unable to contact|Protocol|Can't"
-    r"|Message|[^\r\n]{0,60}(?:timed out|not responding|unreachable))"
-)
-
-
 SLURM = (
     Rule("step_killed", "launcher.killed",
          r"\*\*\* STEP (?P<step>[\w.+\[\]-]+)(?: ON (?P<by_host>\S+))? CANCELLED AT \S+ DUE TO TASK FAILURE",
@@ -54,12 +48,6 @@ SLURM = (
     Rule("node_failure", "slurm.cancelled",
          r"(?:srun: error: )?Node failure on (?P<by_host>[\w.-]{1,120})", Example("srun: error: Node failure on n7",
          {"reason": "node_failure", "by_host": "n7"}, "slurm step_launch.c"), {"reason": "node_failure"}),
-    Rule("launch_lost", "launcher.lost_node",
-         r"Task launch for (?:StepId=)?\S{1,64} failed on node \[?(?P<by_host>[\w.-]{1,120})\]?: (?P<why>"
-         + _UNREACHED + r"[^\r\n]{0,200})",
-         Example("srun: error: Task launch for StepId=77.0 failed on node n7: Communication connection failure",
-         {"launcher": "slurm", "why": "Communication connection failure", "by_host": "n7"},
-         "slurm step_launch.c"), {"launcher": "slurm"}),
     Rule("task_memory", "slurm.out_of_memory",
          r"srun: error: (?P<by_host>\S+): tasks? (?P<listed>[\d,\-\[\]]+): Out Of Memory",
          Example("srun: error: n7: task 3: Out Of Memory", {"task": 3, "tasks": [3], "by_host": "n7"},
