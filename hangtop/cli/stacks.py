@@ -91,7 +91,6 @@ def _rank(rank: Rank, doing: Activity) -> dict[str, Any]:
         "label": doing.label,
         "waits": doing.waits,
         "context": sorted(doing.context),
-        "group": doing.group,
         "peer": doing.peer,
         "where": doing.where,
         "moving": doing.moving,

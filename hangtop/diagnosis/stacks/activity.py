@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 from collectors.samples.stacks import Frame, StackDump, ThreadStack
 from hangtop.diagnosis.busy import is_blocked, is_busy
 from hangtop.diagnosis.stacks.frames import function, is_in, is_user, own, owner_class, place
 from hangtop.diagnosis.stacks.kernel import FILE_LOCKS, kernel_view
-from hangtop.diagnosis.stacks.parsed import ParsedStack, folded, parse
+from hangtop.diagnosis.stacks.parsed import ParsedStack, parse
 from hangtop.diagnosis.stacks.states import Activity, Cpu, Kind, Meaning, Role, TargetKind, ThreadNote, target_of
-from hangtop.diagnosis.stacks.threads import (
-    at_a_queue,
-    main_thread,
-    may_bring,
-    role,
-    thread_that_counts,
-)
+from hangtop.diagnosis.stacks.threads import at_a_queue, main_thread, may_bring, role, thread_that_counts
 
 _SHORTEST_SPAN = 0.2
 """Seconds between two looks under which their CPU times (in hundredths) tell nothing."""
-_SAME_CLASS = 3
 _FED_BY_A_THREAD = frozenset((
     Meaning.QUEUE, Meaning.QUEUE_TAKEN, Meaning.PROCESS_QUEUE, Meaning.FUTURE, Meaning.THREAD, Meaning.THREAD_POOL,
     Meaning.EVENT,
 ))  # fmt: skip
 """Waits that another thread of the process ends by its work."""
+_SAME_CLASS = 3
 _STAYS: frozenset[Kind] = frozenset(("code", "data", "checkpoint", "compile", "evaluation", "sleep"))
 _NO_FILE = "<string>"
 """File of the frames of ``python -c``: of a helper, it is how it was started."""
@@ -55,34 +48,49 @@ class RankLook(NamedTuple):
     @property
     def place(self) -> str:
         """Folded frames joined; without the line of an innermost user frame that is itself running."""
-        return _place(self.stack, self.helper_stack)
+        lines = list(self.stack.says.frames)
+        if self.stack.says.decided_by is None and lines and self.stack.user:
+            running = place(self.stack.user[0])
+            lines = [line.rpartition(":")[0] if line == running else line for line in lines]
+        if self.helper_stack is not None:
+            lines.extend(place(frame) for frame in reversed(self.helper_stack.user))
+        return ";".join(lines)
 
     @property
-    def raw(self) -> tuple[tuple[str, str, int], ...]:
-        """Frames as they were, to tell moving from frozen."""
-        return _raw(self.stack, self.helper_stack)
+    def frames(self) -> tuple[str, ...]:
+        """The folded frames for people, outermost first, those of the helper behind the rank's own."""
+        says = self.stack.says
+        if self.helper is None or self.helper_stack is None:
+            return says.frames
+        helper = "data worker" if says.kind == "data" else "child process"
+        return (*says.frames, f"[{helper} {self.helper.pid}]", *self.helper_stack.says.frames)
 
 
-@lru_cache(maxsize=4096)
-def _place(stack: ParsedStack, helper: ParsedStack | None) -> str:
-    lines = list(folded(stack))
-    if stack.decided_by is None and lines and stack.user:
-        running = place(stack.user[0])
-        lines = [line.rpartition(":")[0] if line == running else line for line in lines]
-    if helper is not None:
-        lines.extend(place(frame) for frame in reversed(helper.user))
-    return ";".join(lines)
+def activity(dumps: Sequence[StackDump]) -> Activity:
+    """What a rank is doing, from all dumps of its process and its helpers: any number of looks, in any order.
+
+    Raises :class:`ValueError` for no dumps at all.
+    """
+    if not dumps:
+        raise ValueError("no dumps")
+    ordered = sorted(dumps, key=lambda dump: dump.at) if len(dumps) > 1 else dumps
+    of_rank = [dump for dump in ordered if dump.pid == dump.rank_pid]
+    mine, helped = of_rank or ordered, len(of_rank) < len(ordered)
+    looks = [seen for dump in mine if (seen := _look_at(dump, _near(ordered, dump) if helped else ())) is not None]
+    newest = mine[-1]
+    if not looks or looks[-1].dump is not newest:
+        return _without_frames(newest, mine)
+    child = [dump for dump in ordered if dump.pid == _child_of(newest)] if helped else []
+    return _of_looks(looks, mine, child)
 
 
-@lru_cache(maxsize=4096)
-def _raw(stack: ParsedStack, helper: ParsedStack | None) -> tuple[tuple[str, str, int], ...]:
-    found = [(frame.name, frame.file, frame.line) for frame in stack.frames if not frame.native]
-    if helper is not None:
-        found.extend((frame.name, frame.file, frame.line) for frame in helper.frames)
-    return tuple(found)
+def _near(dumps: Sequence[StackDump], of: StackDump) -> list[StackDump]:
+    """Dumps of a process's helpers, nearest in time first."""
+    helpers = [dump for dump in dumps if dump.rank_pid == of.pid and dump.pid != of.pid]
+    return sorted(helpers, key=lambda dump: abs(dump.at - of.at))
 
 
-def look_at(dump: StackDump, helpers: Sequence[StackDump] = ()) -> RankLook | None:
+def _look_at(dump: StackDump, helpers: Sequence[StackDump]) -> RankLook | None:
     """Read one dump of a rank's own process, with those of its helpers of about the same moment; None without frames.
 
     Where main has handed the work to another thread, that one is judged (:func:`thread_that_counts`).
@@ -91,7 +99,7 @@ def look_at(dump: StackDump, helpers: Sequence[StackDump] = ()) -> RankLook | No
     if main is None:
         return None
     stack, judged = thread_that_counts(dump, main, parse(main.frames, kernel_view(dump)))
-    helper = _helper(dump, helpers) if stack.waits == "helper" else None
+    helper = _helper(dump, helpers) if stack.says.waits == "helper" else None
     return RankLook(dump, stack, judged, *(helper or (None, None)))
 
 
@@ -120,81 +128,50 @@ def _child_of(dump: StackDump) -> int | None:
 
 def _awaits_orders(stack: ParsedStack) -> bool:
     """Whether a helper waits at its pipe or queue in the very function that it was started to run: for the rank."""
-    if stack.waits != "helper" or len(stack.user) != 1:
+    if stack.says.waits != "helper" or len(stack.user) != 1:
         return False
     outside = stack.frames[stack.frames.index(stack.user[0]) + 1 :]
     return bool(outside) and function(outside[0].name) == _RUN and is_in(outside[0].file, _STARTED_IN)
 
 
-def activity(dumps: Sequence[StackDump]) -> Activity:
-    """What a rank is doing, from all dumps of its process and its helpers: any number of looks, in any order.
-
-    Raises :class:`ValueError` for no dumps at all.
-    """
-    if not dumps:
-        raise ValueError("no dumps")
-    ordered = sorted(dumps, key=lambda dump: dump.at) if len(dumps) > 1 else dumps
-    of_rank = [dump for dump in ordered if dump.pid == dump.rank_pid]
-    mine, helped = of_rank or ordered, len(of_rank) < len(ordered)
-    looks = [seen for dump in mine if (seen := look_at(dump, _near(ordered, dump) if helped else ())) is not None]
-    newest = mine[-1]
-    if not looks or looks[-1].dump is not newest:
-        return _unknown(newest, mine)
-    child = [dump for dump in ordered if dump.pid == _child_of(newest)] if helped else []
-    return _of_looks(looks, mine, child)
-
-
-def _near(dumps: Sequence[StackDump], of: StackDump) -> list[StackDump]:
-    """Dumps of a process's helpers, nearest in time first."""
-    helpers = [dump for dump in dumps if dump.rank_pid == of.pid and dump.pid != of.pid]
-    return sorted(helpers, key=lambda dump: abs(dump.at - of.at))
-
-
 def _of_looks(looks: Sequence[RankLook], mine: Sequence[StackDump], child: Sequence[StackDump]) -> Activity:
     """``child``: dumps of the one process for whose end the rank waits."""
     last = looks[-1]
-    stack, dump = last.stack, last.dump
-    notes, holder_stack, holder = _threads(last)
-    alike = all(seen.stack is stack and seen.helper_stack is last.helper_stack for seen in looks)
-    kind, meaning, label, waits = stack.kind, stack.meaning, stack.label, stack.waits
+    dump, says = last.dump, last.stack.says
+    others = _other_threads(last)
+    holder, inside = _holder(last, others)
+    alike = all(seen.stack is last.stack and seen.helper_stack is last.helper_stack for seen in looks)
+    if holder is not None and says.kind == "code":
+        says = says._replace(kind="lock", meaning=Meaning.LOCK, waits="lock", label=Meaning.LOCK.words)
+    kind, label = says.kind, says.label
     where = next(iter(last.user), None) if alike else _stays(looks)
-    if kind == "code" and holder is not None:
-        meaning, kind, waits, label = Meaning.LOCK, "lock", "lock", Meaning.LOCK.words
-    if kind == "lock" and holder_stack is not None and holder_stack.kind in ("data", "checkpoint"):
+    if holder is not None and inside is not None and inside.kind in ("data", "checkpoint"):
         # the thread that should feed the queue is the one that is stuck
-        kind, where = holder_stack.kind, holder_stack.frame or where
-        label = f"{label}: thread {holder.name if holder else ''} {holder_stack.label}"
-    moving = None if len(looks) == 1 else not alike and any(seen.raw != last.raw for seen in looks)
-    return Activity(
+        kind, where, label = inside.kind, inside.frame or where, f"{label}: thread {holder.name} {inside.label}"
+    moving = None if len(looks) == 1 else not alike and any(_points(seen) != _points(last) for seen in looks)
+    told = dump.waiting_on
+    if last.helper is not None and (not told or _child_of(dump) is not None):
+        told = last.helper.waiting_on  # what the process waits on for whose end the rank waits
+    return says._replace(
         kind=kind,
-        meaning=meaning,
-        op=stack.op,
         label=label,
-        waits=waits,
-        context=stack.context,
-        group=stack.group,
-        world=stack.world,
-        peer=stack.peer,
-        members=stack.members,
-        behind=stack.behind,
         frame=where,
         where=place(where) if where is not None else "",
-        decided_by=stack.decided_by,
         place=last.place,
-        frames=_frames(last),
+        frames=last.frames,
         cpu=_cpu(mine),
         moving=moving,
         thread=last.role,
-        others=notes,
+        others=tuple(note for note, _ in others),
         gil=_gil(dump),
         holder=holder,
         helper_pid=last.helper.pid if last.helper is not None else None,
-        by_name=stack.by_name and kind == stack.kind,
-        native_would_tell=stack.native_would_tell and not (moving and stack.waits == "nothing"),
+        by_name=says.by_name and kind == says.kind,
+        native_would_tell=says.native_would_tell and not (moving and says.waits == "nothing"),
         state=dump.state,
         wchan=dump.wchan,
         syscall=dump.syscall,
-        waiting_on=_waiting_on(dump, last.helper),
+        waiting_on=told,
         looks=len(mine),
         at=dump.at,
         since=looks[0].dump.at if alike else _since(looks),
@@ -202,38 +179,27 @@ def _of_looks(looks: Sequence[RankLook], mine: Sequence[StackDump], child: Seque
     )
 
 
-def _unknown(newest: StackDump, mine: Sequence[StackDump]) -> Activity:
-    """No frames: what the kernel says, and what py-spy said, is the evidence."""
+def _without_frames(newest: StackDump, mine: Sequence[StackDump]) -> Activity:
+    """What the kernel says, and what py-spy said, is the evidence."""
     error, _, said = newest.error.partition(": ")
     known = kernel_view(newest)
     meaning = known.meaning if known.waits != "unknown" or known.meaning is Meaning.STOPPED else Meaning.CLOSED
     return Activity(
-        kind="unknown",
-        meaning=meaning,
-        op="",
-        label=meaning.words,
-        waits=known.waits,
-        context=frozenset(),
-        cpu=_cpu(mine),
-        state=newest.state,
-        wchan=newest.wchan,
-        syscall=newest.syscall,
-        waiting_on=newest.waiting_on,
-        error=error or "torn",
-        said=said or "no main thread in the dump",
-        looks=len(mine),
-        at=newest.at,
-        since=newest.at,
+        "unknown", meaning, "", meaning.words, known.waits, frozenset(), cpu=_cpu(mine), state=newest.state,
+        wchan=newest.wchan, syscall=newest.syscall, waiting_on=newest.waiting_on, error=error or "torn",
+        said=said or "no main thread in the dump", looks=len(mine), at=newest.at, since=newest.at,
         carried=_carried(mine),
-    )
+    )  # fmt: skip
 
 
-def _frames(seen: RankLook) -> tuple[str, ...]:
-    lines = folded(seen.stack)
-    if seen.helper is None or seen.helper_stack is None:
-        return lines
-    helper = "data worker" if seen.stack.kind == "data" else "child process"
-    return (*lines, f"[{helper} {seen.helper.pid}]", *folded(seen.helper_stack))
+# --- several looks -----------------------------------------------------------------------------------------------
+
+
+def _points(seen: RankLook) -> list[tuple[str, str, int]]:
+    """Python frames as they were, to tell moving from frozen."""
+    frames = [frame for frame in seen.stack.frames if not frame.native]
+    frames += seen.helper_stack.frames if seen.helper_stack is not None else ()
+    return [(frame.name, frame.file, frame.line) for frame in frames]
 
 
 def _stays(looks: Sequence[RankLook]) -> Frame | None:
@@ -242,7 +208,7 @@ def _stays(looks: Sequence[RankLook]) -> Frame | None:
     if not newest:
         return None
     paths = [[(frame.name, frame.file) for frame in reversed(seen.user)] for seen in looks]
-    if {seen.stack.kind for seen in looks} - _STAYS:
+    if {seen.stack.says.kind for seen in looks} - _STAYS:
         return newest[0]
     common = 0
     for level in zip(*paths, strict=False):
@@ -250,13 +216,6 @@ def _stays(looks: Sequence[RankLook]) -> Frame | None:
             break
         common += 1
     return newest[len(newest) - common] if common else newest[0]
-
-
-def _waiting_on(dump: StackDump, helper: StackDump | None) -> str:
-    """What its call waits on; what that of the process waits on, where it waits for the end of that one."""
-    if helper is None or (dump.waiting_on and _child_of(dump) is None):
-        return dump.waiting_on
-    return helper.waiting_on
 
 
 def _since(looks: Sequence[RankLook]) -> float:
@@ -293,54 +252,58 @@ def _carried(mine: Sequence[StackDump]) -> float | None:
     return mine[-1].carrying if before is None else max(0, carried - before[1]) / (at - before[0])
 
 
+# --- threads -----------------------------------------------------------------------------------------------------
+
+_Other = tuple[ThreadNote, ParsedStack]
+
+
 def _note(thread: ThreadStack, dump: StackDump, stack: ParsedStack) -> ThreadNote:
     name = thread.name or f"thread {thread.os_thread_id or thread.thread_id}"
-    return ThreadNote(name, role(thread, dump), stack.where, stack.waits, thread.owns_gil)
+    return ThreadNote(name, role(thread, dump), stack.says.where, stack.says.waits)
 
 
-def _threads(seen: RankLook) -> tuple[tuple[ThreadNote, ...], ParsedStack | None, ThreadNote | None]:
-    """Other threads in the job's own code, and the one that most likely holds what the judged thread waits for."""
-    dump, judged = seen.dump, seen.stack
-    if len(dump.threads) == 1:
-        return (), None, None
-    main = main_thread(dump)
-    others: list[tuple[ThreadNote, ParsedStack]] = []
-    for thread in dump.threads:
-        if thread is main or own(thread.frames) == judged.frames:
-            continue
-        if any(map(is_user, thread.frames)):
+def _other_threads(seen: RankLook) -> list[_Other]:
+    """Threads besides main and the judged one that are in the job's own code."""
+    dump, main = seen.dump, main_thread(seen.dump)
+    others = []
+    for thread in dump.threads if len(dump.threads) > 1 else ():
+        if thread is not main and own(thread.frames) != seen.stack.frames and any(map(is_user, thread.frames)):
             inner = parse(thread.frames, main=False)
             others.append((_note(thread, dump, inner), inner))
-    notes = tuple(note for note, _ in others)
-    by_another_process = dump.syscall in FILE_LOCKS or (judged.waits == "helper" and not at_a_queue(judged))
-    # in C code at a futex it may be a lock as well: then only a thread in the same class makes it one
-    wants_lock = judged.kind == "lock" or (judged.kind == "code" and dump.syscall == "futex")
-    if by_another_process or judged.waits == "time" or judged.frame is None or not wants_lock:
-        return notes, None, None
-    others = [pair for pair in others if may_bring(dump, judged, pair[1])]
-    ranked = sorted(others, key=lambda pair: _likeness(judged.frame, pair[1]), reverse=True)
-    if not ranked or _likeness(judged.frame, ranked[0][1]) < (1 if judged.kind == "lock" else _SAME_CLASS):
-        return notes, None, None
-    note, inner = ranked[0]
-    return notes, inner if judged.meaning in _FED_BY_A_THREAD else None, note
+    return others
+
+
+def _holder(seen: RankLook, others: Sequence[_Other]) -> tuple[ThreadNote | None, Activity | None]:
+    """The thread that most likely holds the lock that the judged one waits for; what it does, where that ends the wait.
+
+    It is in the same class, else in the same file, else anywhere in the job's own code; not at the same point.
+    """
+    judged, dump = seen.stack.says, seen.dump
+    by_another_process = dump.syscall in FILE_LOCKS or (judged.waits == "helper" and not at_a_queue(seen.stack))
+    # a threading.Lock is C code at a futex: a thread in the same class makes it one
+    may_be_lock = judged.kind == "code" and dump.syscall == "futex"
+    if (judged.kind != "lock" and not may_be_lock) or judged.waits == "time" or by_another_process:
+        return None, None
+    able = [pair for pair in others if may_bring(dump, seen.stack, pair[1])]
+    note, inner = max(able, key=lambda pair: _likeness(judged.frame, pair[1]), default=(None, None))
+    if note is None or inner is None or _likeness(judged.frame, inner) < (_SAME_CLASS if may_be_lock else 1):
+        return None, None
+    return note, inner.says if judged.meaning in _FED_BY_A_THREAD else None
 
 
 def _likeness(waiting: Frame | None, other: ParsedStack) -> int:
-    """How likely a thread holds what a frame waits for: it is in the same class or file, and not at the same point."""
-    if waiting is None or (other.user and (other.user[0].name, other.user[0].line) == (waiting.name, waiting.line)):
+    if waiting is None or not other.user or (other.user[0].name, other.user[0].line) == (waiting.name, waiting.line):
         return 0
-    score = 0
-    idle = at_a_queue(other)
-    for frame in other.user:
-        if owner_class(waiting.name) and owner_class(frame.name) == owner_class(waiting.name):
-            score = max(score, _SAME_CLASS)
-        elif frame.file == waiting.file and not idle:
-            score = max(score, 2)
-    return score or (1 if other.user and not idle else 0)
+    owner = owner_class(waiting.name)
+    if owner and any(owner_class(frame.name) == owner for frame in other.user):
+        return _SAME_CLASS
+    if at_a_queue(other):
+        return 0
+    return 2 if any(frame.file == waiting.file for frame in other.user) else 1
 
 
 def _gil(dump: StackDump) -> ThreadNote | None:
-    for thread in dump.threads:
-        if thread.owns_gil:
-            return _note(thread, dump, parse(thread.frames, main=thread is main_thread(dump)))
-    return None
+    holding = next((thread for thread in dump.threads if thread.owns_gil), None)
+    if holding is None:
+        return None
+    return _note(holding, dump, parse(holding.frames, main=holding is main_thread(dump)))

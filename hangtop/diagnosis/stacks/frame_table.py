@@ -44,8 +44,6 @@ OPERATIONS = frozenset(
 )
 """Operations as torch.distributed names them."""
 POINT_TO_POINT = frozenset("send recv isend irecv batch_isend_irecv send_object_list recv_object_list".split())
-PACKS = frozenset(("_object_to_tensor", "_tensor_to_object"))
-"""Functions of torch.distributed that pickle what is to be sent, or unpickle what came."""
 ALIASES = {
     "all_gather_single": "all_gather_into_tensor",  # its name from torch 2.13 on
     "_all_gather_base": "all_gather_into_tensor",
@@ -66,36 +64,33 @@ PEERS: tuple[PythonRow, ...] = (
     PythonRow(C10D, _ANY_OPERATION, Meaning.COLLECTIVE),
     PythonRow(C10D, "_coalescing_manager wait", Meaning.COLLECTIVE, "coalesced"),
     PythonRow(f"{_FUNCTIONAL}.py", _ANY_OPERATION, Meaning.COLLECTIVE),
-    PythonRow(_FUNCTIONAL, "wait_tensor trigger_wait wait _wait_tensor _wait_all", Meaning.FUNCTIONAL, "wait_tensor"),
-    PythonRow("torch/distributed/nn/functional.py", "forward backward", Meaning.COLLECTIVE, "wait_tensor"),
+    PythonRow(_FUNCTIONAL, "wait_tensor trigger_wait wait _wait_tensor _wait_all", Meaning.COLLECTIVE, "wait_tensor"),
     PythonRow("deepspeed/comm/", _ANY_OPERATION, Meaning.COLLECTIVE),
-    PythonRow("accelerate/state.py", "wait_for_everyone", Meaning.COLLECTIVE, "barrier"),
     # DDP and FSDP: parts that go through C++ without a Python operation
     PythonRow(DDP, "_distributed_broadcast_coalesced _default_broadcast_coalesced _sync_module_buffers _sync_buffers",
-              Meaning.DDP_FORWARD, "broadcast"),
-    PythonRow(DDP, "_pre_forward", Meaning.DDP_FORWARD, "pre_forward"),
+              Meaning.COLLECTIVE, "broadcast"),
+    PythonRow(DDP, "_pre_forward", Meaning.COLLECTIVE, "pre_forward"),
     PythonRow(DDP, "_match_all_reduce_for_bwd_pass _check_global_requires_backward_grad_sync main_hook",
               Meaning.COLLECTIVE, "all_reduce"),
-    PythonRow("torch/distributed/utils.py", "_verify_param_shape_across_processes", Meaning.DDP_CONSTRUCTOR,
+    PythonRow("torch/distributed/utils.py", "_verify_param_shape_across_processes", Meaning.COLLECTIVE,
               "verify_params"),
-    PythonRow("torch/distributed/utils.py", "_sync_module_states _sync_params_and_buffers", Meaning.DDP_CONSTRUCTOR,
+    PythonRow("torch/distributed/utils.py", "_sync_module_states _sync_params_and_buffers", Meaning.COLLECTIVE,
               "broadcast"),
     PythonRow("torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py", "foreach_all_gather_copy_out",
-              Meaning.PARAMETERS, "all_gather_into_tensor"),
-    PythonRow("torch/distributed/fsdp/sharded_grad_scaler.py", "unscale_", Meaning.GRADIENTS, "all_reduce"),
+              Meaning.COLLECTIVE, "all_gather_into_tensor"),
     PythonRow("torch/distributed/optim/zero_redundancy_optimizer.py",
-              "_sync_params _broadcast_params_from_rank consolidate_state_dict", Meaning.PARAMETERS, "broadcast"),
+              "_sync_params _broadcast_params_from_rank consolidate_state_dict", Meaning.COLLECTIVE, "broadcast"),
     # libraries that wait on handles
     PythonRow("torch/distributed/pipelining/schedules.py", "_wait_batch_p2p", Meaning.P2P, "batch_isend_irecv"),
     PythonRow("megatron/core/pipeline_parallel/p2p_communication.py",
-              "_communicate _communicate_shapes _batched_p2p_ops _p2p_ops", Meaning.STAGE, "batch_isend_irecv"),
-    PythonRow("megatron/core/distributed/", "finish_grad_sync start_grad_sync", Meaning.GRADIENTS,
+              "_communicate _communicate_shapes _batched_p2p_ops _p2p_ops", Meaning.P2P, "batch_isend_irecv"),
+    PythonRow("megatron/core/distributed/", "finish_grad_sync start_grad_sync", Meaning.COLLECTIVE,
               "reduce_scatter_tensor"),
-    PythonRow("megatron/core/distributed/", "finish_param_sync start_param_sync", Meaning.PARAMETERS,
+    PythonRow("megatron/core/distributed/", "finish_param_sync start_param_sync", Meaning.COLLECTIVE,
               "all_gather_into_tensor"),
-    PythonRow("deepspeed/runtime/pipe/p2p.py", "send recv send_obj recv_obj wait", Meaning.STAGE),
+    PythonRow("deepspeed/runtime/pipe/p2p.py", "send recv", Meaning.P2P),
     PythonRow("deepspeed/runtime/zero/partition", "wait fetch_sub_module _fetch_sub_module_impl __all_gather_params "
-              "__all_gather_params_", Meaning.PARAMETERS, "all_gather_into_tensor"),
+              "__all_gather_params_", Meaning.COLLECTIVE, "all_gather_into_tensor"),
     # start and end
     PythonRow(C10D, "init_process_group new_group _new_group_with_tag _new_group_via_split_group split_group "
               "new_subgroups new_subgroups_by_enumeration _new_process_group_helper _store_based_barrier shrink_group",
@@ -104,16 +99,13 @@ PEERS: tuple[PythonRow, ...] = (
     PythonRow("torch/distributed/device_mesh.py", "init_device_mesh _init_process_groups _init_one_process_group "
               "_get_or_create_default_group _setup_world_group_and_device", Meaning.INIT, "init_device_mesh"),
     PythonRow("deepspeed/comm/comm.py", "init_distributed", Meaning.INIT),
-    PythonRow("torch/distributed/elastic/utils/store.py",
-              "barrier synchronize get_all _barrier_nonblocking _try_detecting_missing_ranks", Meaning.STORE),
     PythonRow(C10D, "destroy_process_group _shutdown_backend _abort_process_group", Meaning.LEFT_IN,
               "destroy_process_group"),
     # its own GPU
     PythonRow("torch/cuda/", "synchronize", Meaning.GPU),
     PythonRow("torch/accelerator/__init__.py", "synchronize", Meaning.GPU),
-    PythonRow("torch/amp/grad_scaler.py", "_maybe_opt_step", Meaning.GPU_ITEM),
-    PythonRow("torch/cuda/amp/grad_scaler.py", "_maybe_opt_step", Meaning.GPU_ITEM),
-    PythonRow("torch/_tensor_str.py", ANY, Meaning.GPU_ITEM),
+    PythonRow("torch/amp/grad_scaler.py", "_maybe_opt_step", Meaning.GPU),
+    PythonRow("torch/_tensor_str.py", ANY, Meaning.GPU),
     # JAX: results are awaited where they are read; a collective over hosts is awaited by its name
     PythonRow("jax/experimental/multihost_utils.py", "sync_global_devices broadcast_one_to_all process_allgather "
               "assert_equal _handle_array_process_allgather _pjit", Meaning.COLLECTIVE),
@@ -140,11 +132,11 @@ _NCCL_CALLS = {
 
 NATIVE_PEERS: tuple[NativeRow, ...] = (
     # c10d, any backend
-    NativeRow("c10d::Reducer::", Meaning.DDP_GRADIENTS, "all_reduce"),
-    NativeRow("c10d::verify_params_across_processes", Meaning.DDP_CONSTRUCTOR, "verify_params"),
-    NativeRow("c10d::broadcast_coalesced", Meaning.DDP_FORWARD, "broadcast"),
+    NativeRow("c10d::Reducer::", Meaning.COLLECTIVE, "all_reduce"),
+    NativeRow("c10d::verify_params_across_processes", Meaning.COLLECTIVE, "verify_params"),
+    NativeRow("c10d::broadcast_coalesced", Meaning.COLLECTIVE, "broadcast"),
     NativeRow("c10d::Work::wait", Meaning.HANDLE),
-    NativeRow("c10d_functional::wait_tensor", Meaning.FUNCTIONAL, "wait_tensor"),
+    NativeRow("c10d_functional::wait_tensor", Meaning.COLLECTIVE, "wait_tensor"),
     NativeRow("c10d::ProcessGroupNCCL::WorkNCCL::", Meaning.HANDLE),
     NativeRow("c10d::ProcessGroupNCCL::initNCCLComm", Meaning.INIT, "ncclCommInitRank"),
     NativeRow("c10d::ProcessGroupNCCL::getNCCLComm", Meaning.INIT, "ncclCommInitRank"),
@@ -177,9 +169,9 @@ NATIVE_PEERS: tuple[NativeRow, ...] = (
       for name in ("Finalize", "Destroy", "Abort")),
     NativeRow("bootstrap", Meaning.NCCL_BOOTSTRAP, "ncclCommInitRank"),
     # its own GPU
-    NativeRow("at::native::_local_scalar_dense_cuda", Meaning.GPU_ITEM),
-    NativeRow("at::_ops::_local_scalar_dense", Meaning.GPU_ITEM),
-    NativeRow("THPVariable_item", Meaning.GPU_ITEM),
+    NativeRow("at::native::_local_scalar_dense_cuda", Meaning.GPU),
+    NativeRow("at::_ops::_local_scalar_dense", Meaning.GPU),
+    NativeRow("THPVariable_item", Meaning.GPU),
     *(NativeRow(f"{api}{call}", Meaning.GPU) for api in ("cuda", "cu", "hip") for call in (
         "StreamSynchronize", "DeviceSynchronize", "EventSynchronize", "CtxSynchronize", "Memcpy", "Free")),
     # a full queue of launches blocks whatever is launched next, in any line of the forward or backward pass

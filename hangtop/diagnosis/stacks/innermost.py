@@ -13,7 +13,6 @@ from hangtop.diagnosis.stacks.frame_table import (
     C10D,
     NATIVE_PEERS,
     NATIVE_PROGRAM,
-    PACKS,
     PEERS,
     POINT_TO_POINT,
     PROGRAM,
@@ -70,16 +69,10 @@ def _operation(frame: Frame, row: PythonRow | NativeRow) -> str:
 
 
 def packs_object(frames: Iterable[Frame]) -> bool:
-    """Whether a thread is making bytes of an object, or an object of bytes, within a collective of objects.
-
-    While it computes there it waits for no peer. Native frames further in that wait for a GPU or for peers say more.
-    """
-    for frame in frames:
-        if not frame.native:
-            return is_in(frame.file, C10D) and function(frame.name) in PACKS
-        if _row(frame, program=False) is not None:
-            return False
-    return False
+    """Whether a thread pickles or unpickles within a collective of objects; while it computes, no peer is waited for."""
+    inner = next((frame for frame in frames if not frame.native or _row(frame, program=False) is not None), None)
+    packs = ("_object_to_tensor", "_tensor_to_object")
+    return inner is not None and is_in(inner.file, C10D) and function(inner.name) in packs
 
 
 def find(frames: Iterable[Frame], *, program: bool) -> Innermost | None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import itemgetter
 
 from collectors.samples.stacks import Frame
 from hangtop.diagnosis.stacks.frames import function, is_carrier, is_in, is_user, library, own, package, place
 from hangtop.diagnosis.stacks.innermost import Innermost, find, packs_object
 from hangtop.diagnosis.stacks.kernel import KernelView
-from hangtop.diagnosis.stacks.phase_table import OWNERS, PHASES, PhaseRow, phase_by_name
-from hangtop.diagnosis.stacks.states import Group, Kind, Meaning, Phase, Waits, Wording, label_of
+from hangtop.diagnosis.stacks.phase_table import PHASES, PhaseRow, phase_by_name
+from hangtop.diagnosis.stacks.states import Activity, Kind, Meaning, Phase, Waits, label_of
 
 _WITH_OPERATION: frozenset[Kind] = frozenset(("collective", "p2p", "init", "store", "shutdown"))
 _NAMED_PHASES: tuple[Phase, ...] = ("checkpoint", "evaluation", "compile")
@@ -31,41 +31,14 @@ _POINT, _ARGUMENTS = itemgetter(slice(4)), itemgetter(4)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ParsedStack:
-    """What one thread's frames mean; fields as in :class:`~hangtop.diagnosis.stacks.states.Activity`.
+    """What one thread's frames mean. Ranks at the same point share one, so it is compared by identity."""
 
-    Ranks at the same point share one, so it is compared, and looked up, by identity.
-    """
-
-    kind: Kind
-    meaning: Meaning
-    op: str
-    label: str
-    words: str
-    """The label without what differs from rank to rank (file, peer)."""
-    waits: Waits
-    context: frozenset[Phase]
-    group: Group
-    world: bool | None
-    peer: int | None
-    members: tuple[int, ...]
-    behind: Meaning | None
-    decided_by: Frame | None
+    says: Activity
+    """What the thread does, as far as one look tells."""
     user: tuple[Frame, ...]
     """Frames of user code, innermost first; of a stack without Python frames, all that do more than carry a call."""
     frames: tuple[Frame, ...]
     """All frames of this process, innermost first."""
-    by_name: bool
-    native_would_tell: bool
-
-    @property
-    def frame(self) -> Frame | None:
-        """Innermost user frame."""
-        return self.user[0] if self.user else None
-
-    @property
-    def where(self) -> str:
-        """The innermost user frame as people write it."""
-        return place(self.user[0]) if self.user else ""
 
 
 _parsed_before: dict[tuple[object, ...], ParsedStack] = {}
@@ -107,8 +80,6 @@ def _parse(frames: Sequence[Frame], view: KernelView, *, main: bool) -> ParsedSt
         context.add("shutdown")
     peers = None if view.waits == "nothing" and packs_object(mine) else find(mine, program=False)
     program = find(mine, program=True)
-    if peers is not None and program is not None and _lock_further_in(program, peers, mine):
-        peers = None
     behind = None
     if peers is not None:
         meaning, waits = peers.meaning, peers.meaning.waits
@@ -117,35 +88,28 @@ def _parse(frames: Sequence[Frame], view: KernelView, *, main: bool) -> ParsedSt
         behind = program.meaning if meaning is Meaning.LEFT and program is not None else None
     decided = peers or program
     op = peers.op if peers is not None and meaning.kind in _WITH_OPERATION else ""
-    wording = Wording(meaning, op, phase=next((p for p in _NAMED_PHASES if p in context), None), behind=behind)
-    return ParsedStack(
-        kind=meaning.kind,
-        meaning=meaning,
-        op=op,
-        label=label_of(_with_details(wording, peers, view)),
-        words=label_of(wording),
-        waits=waits,
-        context=frozenset(context),
-        group=next((group for frame in mine if (group := _group_of(frame))), ""),
-        world=peers.world if peers is not None else None,
-        peer=peers.peer if peers is not None else None,
-        members=peers.members if peers is not None else (),
+    words = partial(label_of, meaning, op, phase=next((p for p in _NAMED_PHASES if p in context), None), behind=behind)
+    file = view.waiting_on if peers is None and view.waits == "storage" else ""
+    lines = _folded(mine, user, "" if decided is None and meaning.kind in ("code", "unknown") else words())
+    guessed = named == meaning.kind and not any(row.phase == named for row in phases)
+    says = Activity(
+        meaning.kind,
+        meaning,
+        op,
+        words(peer=peers.peer, members=peers.members) if peers is not None else words(file=file),
+        waits,
+        frozenset(context),
         behind=behind,
+        frame=user[0] if user else None,
+        where=place(user[0]) if user else "",
         decided_by=decided.frame if decided is not None else None,
-        user=user,
-        frames=mine,
-        by_name=peers is None
-        and (
-            meaning is Meaning.READS_FILE or (named == meaning.kind and not any(row.phase == named for row in phases))
-        ),
+        frames=lines,
+        by_name=peers is None and (meaning is Meaning.READS_FILE or guessed),
         native_would_tell=decided is None and _native_would_tell(meaning.kind, waits, mine, view),
     )
-
-
-def _with_details(wording: Wording, peers: Innermost | None, view: KernelView) -> Wording:
     if peers is not None:
-        return wording._replace(peer=peers.peer, members=peers.members)
-    return wording._replace(file=view.waiting_on if view.waits == "storage" else "")
+        says = says._replace(world=peers.world, peer=peers.peer, members=peers.members)
+    return ParsedStack(says, user, mine)
 
 
 def _without_peers(
@@ -176,13 +140,6 @@ def _without_peers(
     return seen, waits
 
 
-def _lock_further_in(lock: Innermost, outer: Innermost, frames: tuple[Frame, ...]) -> bool:
-    """True for a lock that is taken inside of a library's function which would else be told as a wait for peers."""
-    if lock.meaning.waits != "lock" or outer.meaning.waits != "peers" or lock.frame.native:
-        return False
-    return frames.index(lock.frame) < frames.index(outer.frame)
-
-
 def _pass_inside_of(frames: tuple[Frame, ...]) -> Phase | None:
     """Backward or a wrapper's forward, when nothing but libraries is further in than that."""
     for frame in frames:
@@ -204,19 +161,6 @@ def phase_of(frame: Frame) -> PhaseRow | None:
     """Row of a frame that everything inside of it is a part of."""
     # a module that is being imported does nothing of what its functions do
     return None if frame.native or frame.name == "<module>" else _phase_row(frame.file, function(frame.name))
-
-
-@lru_cache(maxsize=8192)
-def _owner(path: str, name: str) -> Group:
-    fitting = (row.group for row in OWNERS if is_in(path, row.file) and (not row.names or name in row.names.split()))
-    return next(fitting, "")
-
-
-def _group_of(frame: Frame) -> Group:
-    """Sort of process group that a library's frame works on; empty where it does not tell."""
-    if frame.native:
-        return "data" if frame.name.startswith("c10d::Reducer::") else ""
-    return _owner(frame.file, function(frame.name))
 
 
 def _left_program(frames: tuple[Frame, ...], view: KernelView) -> bool:
@@ -255,18 +199,17 @@ def _native_would_tell(kind: Kind, waits: Waits, frames: tuple[Frame, ...], view
     return busy or at_a_store or kind in ("backward", "forward") or waits == "unknown"
 
 
-@lru_cache(maxsize=4096)
-def folded(stack: ParsedStack) -> tuple[str, ...]:
+def _folded(frames: Sequence[Frame], user: Sequence[Frame], words: str) -> tuple[str, ...]:
     """Lines of a stack, outermost first: user frames, one ``[torch]`` a run of a library, ``⟨waits in all_reduce⟩``."""
     lines: list[str] = []
-    for frame in reversed(stack.frames):
-        line = "" if is_carrier(frame) else place(frame) if frame in stack.user else _line(frame)
+    for frame in reversed(frames):
+        line = "" if is_carrier(frame) else place(frame) if frame in user else _line(frame)
         if line and (not lines or lines[-1] != line):
             lines.append(line)
-    if stack.decided_by is not None or stack.kind not in ("code", "unknown"):
+    if words:
         while lines and lines[-1].startswith("["):
             lines.pop()
-        lines.append(f"⟨{stack.words}⟩")
+        lines.append(f"⟨{words}⟩")
     return tuple(lines)
 
 

@@ -1,4 +1,4 @@
-"""The frames that everything inside of them is a part of: data, checkpoints, compilation; and whose group they use.
+"""The frames that everything inside of them is a part of: data, checkpoints, compilation.
 
 Versions as in :mod:`hangtop.diagnosis.stacks.frame_table`.
 """
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from collectors.samples.stacks import Frame
 from hangtop.diagnosis.stacks.frame_table import ANY, C10D, DDP
 from hangtop.diagnosis.stacks.frames import function, owner_class
-from hangtop.diagnosis.stacks.states import Group, Meaning, Phase
+from hangtop.diagnosis.stacks.states import Meaning, Phase
 
 
 class PhaseRow(NamedTuple):
@@ -23,14 +23,6 @@ class PhaseRow(NamedTuple):
     names: str
     phase: Phase
     meaning: Meaning | None = None
-
-
-class OwnerRow(NamedTuple):
-    """A place in a library that works on one sort of process group."""
-
-    file: str
-    names: str
-    group: Group
 
 
 PHASES: tuple[PhaseRow, ...] = (
@@ -64,7 +56,7 @@ PHASES: tuple[PhaseRow, ...] = (
         "triton/compiler/", "triton/runtime/build.py", "jax/_src/compiler.py")),
     PhaseRow("torch/_inductor/compile_fx.py", "compile_fx compile_fx_inner fx_codegen_and_compile codegen_and_compile "
              "fw_compiler_base bw_compiler _compile_fx_inner", "compile", Meaning.COMPILES),
-    PhaseRow("torch/_inductor/async_compile.py", ANY, "compile", Meaning.COMPILE_WORKERS),
+    PhaseRow("torch/_inductor/async_compile.py", ANY, "compile", Meaning.COMPILES),
     PhaseRow("torch/_inductor/codecache.py", "load load_async compile result wait", "compile", Meaning.COMPILES),
     PhaseRow("torch/_inductor/runtime/triton_heuristics.py", "autotune_to_one_config benchmark_all_configs "
              "coordinate_descent_tuning precompile bench", "compile", Meaning.COMPILES),
@@ -72,8 +64,8 @@ PHASES: tuple[PhaseRow, ...] = (
     PhaseRow("jax/_src/interpreters/", "compile from_hlo _cached_compilation lower_sharding_computation "
              "_cached_lowering_to_hlo lower_jaxpr_to_module", "compile", Meaning.COMPILES),
     PhaseRow("torch/utils/cpp_extension.py", "load load_inline _jit_compile _write_ninja_file_and_build_library "
-             "_run_ninja_build", "compile", Meaning.BUILDS),
-    PhaseRow("deepspeed/ops/op_builder/", "load jit_load", "compile", Meaning.BUILDS),
+             "_run_ninja_build", "compile", Meaning.COMPILES),
+    PhaseRow("deepspeed/ops/op_builder/", "load jit_load", "compile", Meaning.COMPILES),
     PhaseRow("transformers/trainer.py", "evaluate evaluation_loop prediction_loop predict", "evaluation",
              Meaning.EVALUATES),
     PhaseRow("loops/evaluation_loop.py", ANY, "evaluation", Meaning.EVALUATES),
@@ -89,8 +81,6 @@ PHASES: tuple[PhaseRow, ...] = (
     PhaseRow("fsdp/_fsdp_state.py", "_pre_forward _root_pre_forward _post_forward", "forward"),
     PhaseRow("fsdp/_fully_shard/_fsdp_state.py", "_pre_forward _root_pre_forward _post_forward", "forward"),
     PhaseRow("deepspeed/runtime/engine.py", "forward", "forward"),
-    PhaseRow("torch/optim/optimizer.py", "wrapper profile_hook_step", "optimizer"),
-    PhaseRow("deepspeed/runtime/engine.py", "step _take_model_step", "optimizer"),
     PhaseRow("torch/distributed/algorithms/join.py", "__exit__", "joined"),
     # start and end
     PhaseRow("<frozen importlib._bootstrap>", "_find_and_load", "init"),
@@ -104,28 +94,6 @@ PHASES: tuple[PhaseRow, ...] = (
     PhaseRow("/logging/__init__.py", "shutdown", "shutdown", Meaning.LEFT),
     PhaseRow("wandb/sdk/wandb_run.py", "finish _finish _atexit_cleanup", "shutdown", Meaning.LEFT),
 )  # fmt: skip
-
-OWNERS: tuple[OwnerRow, ...] = (
-    OwnerRow("megatron/core/tensor_parallel/", ANY, "tensor"),
-    OwnerRow("megatron/core/pipeline_parallel/", "_communicate _communicate_shapes _batched_p2p_ops _p2p_ops "
-             "recv_forward recv_backward send_forward send_backward send_forward_recv_backward "
-             "send_backward_recv_forward send_forward_recv_forward send_backward_recv_backward", "pipeline"),
-    OwnerRow("megatron/core/transformer/moe/", ANY, "expert"),
-    OwnerRow("megatron/core/distributed/", ANY, "data"),
-    OwnerRow("megatron/core/optimizer/distrib_optimizer.py", ANY, "data"),
-    OwnerRow("deepspeed/runtime/pipe/p2p.py", ANY, "pipeline"),
-    OwnerRow("deepspeed/moe/", ANY, "expert"),
-    OwnerRow("deepspeed/sequence/", ANY, "context"),
-    OwnerRow("deepspeed/runtime/zero/", ANY, "shard"),
-    OwnerRow("torch/distributed/fsdp/", ANY, "shard"),
-    OwnerRow("_composable/fsdp/", ANY, "shard"),
-    OwnerRow("torch/distributed/pipelining/", ANY, "pipeline"),
-    OwnerRow("torch/distributed/tensor/", ANY, "tensor"),
-    OwnerRow("torch/distributed/optim/zero_redundancy_optimizer.py", ANY, "data"),
-    OwnerRow(DDP, ANY, "data"),
-    OwnerRow("context_parallel", ANY, "context"),
-)  # fmt: skip
-"""Innermost first: a tensor-parallel operation inside of DDP's forward belongs to the tensor group."""
 
 _WORD_STARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _USER_NAMES: tuple[tuple[Phase, re.Pattern[str]], ...] = (

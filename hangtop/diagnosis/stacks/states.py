@@ -35,16 +35,12 @@ Waits = Literal["peers", "device", "storage", "helper", "lock", "time", "nothing
 Cpu = Literal["busy", "blocked", "mixed", "unknown"]
 """Growth of its CPU time between looks: over half a core, under a twentieth, between, or only one look."""
 
-Role = Literal["main", "autograd", "watchdog", "heartbeat", "gloo", "pin_memory", "data_worker", "store", "python"]
-"""What a thread is there for. ``data_worker``: main thread of a forked worker; ``python``: a thread of the job."""
+Role = Literal["main", "autograd", "library", "data_worker", "python"]
+"""What a thread is there for. ``library``: watchdogs and the like; ``data_worker``: main thread of a forked worker;
+``python``: a thread of the job."""
 
-Phase = Literal[
-    "forward", "backward", "optimizer", "data", "checkpoint", "evaluation", "compile", "init", "shutdown", "joined"
-]
+Phase = Literal["forward", "backward", "data", "checkpoint", "evaluation", "compile", "init", "shutdown", "joined"]
 """A part of the training loop that a stack is inside of. ``joined``: its own data are over (DDP's Join)."""
-
-Group = Literal["", "data", "shard", "tensor", "pipeline", "expert", "context"]
-"""Which process group an operation belongs to, as far as the frames of its callers tell."""
 
 
 class Meaning(Enum):
@@ -53,19 +49,12 @@ class Meaning(Enum):
     # with other ranks
     COLLECTIVE = "collective", "peers", "waits in {op}"
     HANDLE = "collective", "peers", "waits for an operation begun earlier"
-    FUNCTIONAL = "collective", "peers", "waits for a functional collective"
-    DDP_FORWARD = "collective", "peers", "waits in the forward pass of DDP ({op})"
-    DDP_GRADIENTS = "collective", "peers", "waits for the gradients of DDP ({op})"
-    DDP_CONSTRUCTOR = "collective", "peers", "waits in the constructor of DDP ({op})"
-    PARAMETERS = "collective", "peers", "waits for sharded parameters ({op})"
-    GRADIENTS = "collective", "peers", "waits for gradients ({op})"
     NCCL_QUEUE_FULL = "collective", "peers", "waits for room in NCCL's queue of operations"
     NCCL_PROXY = "code", "nothing", "spins in ncclLocalOpAppend of NCCL"
     """It waits for room in the queue of NCCL's proxy thread: for ever, where that lost an operation (nccl#2353)."""
     P2P = "p2p", "peers", "waits in {op}"
     RECV = "p2p", "peers", "waits to receive"
     SEND = "p2p", "peers", "waits to send"
-    STAGE = "p2p", "peers", "waits for the neighbouring pipeline stage ({op})"
     OVER_TCP = "p2p", "peers", "waits in {op} over TCP"
     INIT = "init", "peers", "waits in {op}"
     RENDEZVOUS = "init", "peers", "waits for the rendezvous of init_process_group"
@@ -77,7 +66,6 @@ class Meaning(Enum):
     GPU = "device", "device", "waits for its GPU"
     GPU_CALL = "code", "device", "waits for its GPU"
     """By the kernel alone: it is in a call of NVIDIA's driver."""
-    GPU_ITEM = "device", "device", "waits for its GPU (.item())"
     GPU_QUEUE_FULL = "device", "device", "waits for its GPU (its queue of kernels is full)"
     GPU_FULL = "device", "device", "most likely waits for its GPU, which is full"
     # phases
@@ -87,8 +75,6 @@ class Meaning(Enum):
     LOADS = "checkpoint", "storage", "loads a checkpoint"
     CHECKPOINT = "checkpoint", "unknown", "saves or loads a checkpoint"
     COMPILES = "compile", "unknown", "compiles"
-    COMPILE_WORKERS = "compile", "helper", "waits for its compile workers"
-    BUILDS = "compile", "helper", "builds an extension"
     EVALUATES = "evaluation", "unknown", "evaluates"
     BACKWARD = "backward", "unknown", "is in backward"
     BACKWARD_WAITS = "backward", "unknown", "waits in backward"
@@ -134,41 +120,33 @@ class Meaning(Enum):
         self.words = words
 
 
-class Wording(NamedTuple):
-    """What a text on a rank is made of."""
-
-    meaning: Meaning
-    op: str = ""
-    peer: int | None = None
-    members: tuple[int, ...] = ()
-    """Ranks of the group that is being made."""
-    phase: Phase | None = None
-    """The phase that an operation is a part of."""
-    behind: Meaning | None = None
-    """Of a rank that has left the program: what it waits for there."""
-    file: str = ""
-    """The file or connection that it waits for."""
-
-
 _PHASE_WORDS: dict[Phase, str] = {
     "checkpoint": " of a checkpoint", "evaluation": " of evaluation", "compile": " of compiling"
 }  # fmt: skip
 
 
-def label_of(wording: Wording) -> str:
+def label_of(
+    meaning: Meaning,
+    op: str = "",
+    *,
+    peer: int | None = None,
+    members: tuple[int, ...] = (),
+    phase: Phase | None = None,
+    behind: Meaning | None = None,
+    file: str = "",
+) -> str:
     """What a rank does, for people: ``waits to receive from rank 3``, ``waits in barrier of a checkpoint``."""
-    meaning, op, peer = wording.meaning, wording.op, wording.peer
     if peer is not None:
         way = "receive from" if "recv" in op else "send to"
         return f"waits to {way} {rank_text(peer)}{', over TCP' if meaning is Meaning.OVER_TCP else ''}"
     words = meaning.words.format(op=op)
-    if wording.members:
-        return f"{words} of {ranks_text(wording.members)}"
-    if wording.phase is not None and meaning.waits == "peers":
-        words += _PHASE_WORDS.get(wording.phase, "")
-    if wording.behind is not None:
-        words += f": {wording.behind.words}"
-    return f"{words} ({wording.file})" if wording.file else words
+    if members:
+        return f"{words} of {ranks_text(members)}"
+    if phase is not None and meaning.waits == "peers":
+        words += _PHASE_WORDS.get(phase, "")
+    if behind is not None:
+        words += f": {behind.words}"
+    return f"{words} ({file})" if file else words
 
 
 class TargetKind(Enum):
@@ -238,7 +216,6 @@ class ThreadNote:
     role: Role
     where: str
     waits: Waits
-    owns_gil: bool
 
 
 class Activity(NamedTuple):
@@ -253,11 +230,10 @@ class Activity(NamedTuple):
     op: str
     """``all_reduce``, ``barrier``, ``send`` …; empty for other kinds, and where only the wait for it is to be seen."""
     label: str
-    """For people: ``waits in all_reduce``, ``reads data``, ``waits for a lock``."""
+    """Two or three words for people: ``waits in all_reduce``, ``reads data``."""
     waits: Waits
     context: frozenset[Phase]
-    """Every phase that the stack is inside of: a barrier inside a save is ``collective`` within ``checkpoint``."""
-    group: Group = ""
+    """Phases that it is inside of: a barrier inside a checkpoint is ``collective`` with context ``checkpoint``."""
     world: bool | None = None
     """True: on the default process group; False: a group was handed in; None: the frames do not tell."""
     peer: int | None = None
@@ -294,16 +270,14 @@ class Activity(NamedTuple):
     native_would_tell: bool = False
     """Another dump with native frames could settle what these frames leave open."""
     state: str = ""
-    """Letter of /proc/PID/stat in the newest look."""
+    """Letter of /proc/PID/stat in the newest look; ``wchan`` and ``syscall`` are those of the main thread."""
     wchan: str = ""
     syscall: str = ""
-    """System call that the main thread is in, as in :class:`~collectors.samples.stacks.StackDump`."""
     waiting_on: str = ""
     """What that call waits on, as the node side says it; :attr:`target` for rules."""
     error: str = ""
-    """First word (``denied``, ``stopped``, ``gone`` …) when the newest look has no frames; empty otherwise."""
+    """First word (``denied``, ``stopped``, ``gone`` …) when the newest look has no frames, with what was ``said``."""
     said: str = ""
-    """What was said with ``error``."""
     looks: int = 1
     at: float = 0.0
     """Time of the newest look."""

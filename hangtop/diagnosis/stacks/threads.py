@@ -14,33 +14,23 @@ from hangtop.diagnosis.stacks.frames import function, is_in, library
 from hangtop.diagnosis.stacks.parsed import ParsedStack, parse
 from hangtop.diagnosis.stacks.states import Kind, Meaning, Role
 
-_ROLE_FILES: tuple[tuple[str, Role], ...] = (
-    ("torch/utils/data/_utils/pin_memory.py", "pin_memory"),
-    ("torch/distributed/elastic/", "heartbeat"),
-    ("torch/distributed/rendezvous.py", "store"),
-    ("torch/_inductor/compile_worker/", "python"),
-)
-_ROLE_SYMBOLS: tuple[tuple[str, Role], ...] = (
-    ("c10d::ProcessGroupNCCL::ncclCommWatchdog", "watchdog"),
-    ("c10d::ProcessGroupNCCL::watchdogHandler", "watchdog"),
-    ("c10d::ProcessGroupNCCL::Watchdog", "watchdog"),
-    ("c10d::ProcessGroupNCCL::heartbeatMonitor", "heartbeat"),
-    ("c10d::ProcessGroupNCCL::HeartbeatMonitor", "heartbeat"),
-    ("c10d::ProcessGroupGloo::runLoop", "gloo"),
-    ("gloo::transport::", "gloo"),
-    ("c10d::detail::TCPStoreMasterDaemon", "store"),
-    ("c10d::detail::LibUVStoreDaemon", "store"),
-    ("torch::autograd::Engine::thread_init", "autograd"),
-    ("torch::autograd::python::PythonEngine::thread_init", "autograd"),
-)
+_LIBRARY_FILES = (
+    "torch/utils/data/_utils/pin_memory.py", "torch/distributed/elastic/", "torch/distributed/rendezvous.py",
+)  # fmt: skip
+_LIBRARY_SYMBOLS = (
+    "c10d::ProcessGroupNCCL::ncclCommWatchdog", "c10d::ProcessGroupNCCL::watchdogHandler",
+    "c10d::ProcessGroupNCCL::Watchdog", "c10d::ProcessGroupNCCL::heartbeatMonitor",
+    "c10d::ProcessGroupNCCL::HeartbeatMonitor", "c10d::ProcessGroupGloo::runLoop", "gloo::transport::",
+    "c10d::detail::TCPStoreMasterDaemon", "c10d::detail::LibUVStoreDaemon",
+)  # fmt: skip
+"""Beginnings of native functions, and files, of threads that work for the libraries, whatever the job does."""
+_ENGINE_SYMBOLS = ("torch::autograd::Engine::thread_init", "torch::autograd::python::PythonEngine::thread_init")
 _AUTOGRAD_FILES = (
     "torch/autograd/function.py", "torch/autograd/graph.py", "torch/utils/checkpoint.py", "torch/_functorch/",
     "torch/distributed/fsdp/", "torch/distributed/_composable/", "torch/nn/parallel/distributed.py",
     "torch/distributed/algorithms/ddp_comm_hooks/",
 )  # fmt: skip
 _STARTED_BY_PYTHON = frozenset(("_bootstrap", "_bootstrap_inner"))
-_SERVANTS: frozenset[Role] = frozenset(("main", "watchdog", "heartbeat", "gloo", "pin_memory", "store"))
-"""Threads that work for the libraries, whatever the job does."""
 _HANDED_OVER = frozenset((Meaning.FUTURE, Meaning.THREAD, Meaning.THREAD_POOL, Meaning.EVENT_LOOP))
 """Waits that end when a thread has done its work."""
 _POOLED = frozenset((Meaning.FUTURE, Meaning.THREAD_POOL))
@@ -68,21 +58,18 @@ def role(thread: ThreadStack, dump: StackDump) -> Role:
     if thread is main_thread(dump):
         return "main" if dump.pid == dump.rank_pid else "data_worker"
     for frame in thread.frames:
-        if frame.native:
-            found = (meaning for symbol, meaning in _ROLE_SYMBOLS if frame.name.startswith(symbol))
-        else:
-            found = (meaning for part, meaning in _ROLE_FILES if is_in(frame.file, part))
-        if (meaning := next(found, None)) is not None:
-            return meaning
-    return "autograd" if _by_the_engine(thread) else "python"
-
-
-def _by_the_engine(thread: ThreadStack) -> bool:
-    """Autograd's threads are C++'s: Python enters them through hooks, without its own start of a thread."""
+        if frame.name.startswith(_LIBRARY_SYMBOLS) if frame.native else _is_in_any(frame.file, _LIBRARY_FILES):
+            return "library"
+        if frame.native and frame.name.startswith(_ENGINE_SYMBOLS):
+            return "autograd"
+    # autograd's threads are C++'s: Python enters them through hooks, without its own start of a thread
     python = [frame for frame in thread.frames if not frame.native]
-    if not python or _started_by_python(python):
-        return False
-    return any(is_in(frame.file, part) for frame in python for part in _AUTOGRAD_FILES)
+    hooks = not _started_by_python(python) and any(_is_in_any(frame.file, _AUTOGRAD_FILES) for frame in python)
+    return "autograd" if hooks else "python"
+
+
+def _is_in_any(path: str, parts: Sequence[str]) -> bool:
+    return any(is_in(path, part) for part in parts)
 
 
 def _started_by_python(frames: Sequence[Frame]) -> bool:
@@ -93,26 +80,26 @@ def _started_by_python(frames: Sequence[Frame]) -> bool:
 def thread_that_counts(dump: StackDump, main: ThreadStack, stack: ParsedStack) -> tuple[ParsedStack, Role]:
     """Stack and role of the thread that main has handed its work to; main's own where it has not."""
     own: Role = "main" if dump.pid == dump.rank_pid else "data_worker"
-    if len(dump.threads) == 1 or stack.waits == "peers" or "shutdown" in stack.context:
+    if len(dump.threads) == 1 or stack.says.waits == "peers" or "shutdown" in stack.says.context:
         return stack, own
-    hands_over = stack.meaning in _HANDED_OVER
-    passive = stack.kind in _PASSIVE or hands_over or not stack.user
-    if not (passive or stack.kind in _OPEN):
+    hands_over = stack.says.meaning in _HANDED_OVER
+    passive = stack.says.kind in _PASSIVE or hands_over or not stack.user
+    if not (passive or stack.says.kind in _OPEN):
         return stack, own
     others = [pair for pair in _others(dump, main) if may_bring(dump, stack, pair[0])]
-    if stack.kind == "backward":
+    if stack.says.kind == "backward":
         hooks = list(_called_by_the_engine(others))
         if hooks:
             return hooks[0]
     for inner, part in others:
         # beside a backward pass a thread of the job's own may gather a checkpoint: only C++'s threads are part of it
-        if inner.waits == "peers" and (passive or not _started_by_python(inner.frames)):
+        if inner.says.waits == "peers" and (passive or not _started_by_python(inner.frames)):
             return inner, part
     for inner, part in others:
-        if inner.waits == "device" and passive:
+        if inner.says.waits == "device" and passive:
             return inner, part
     working = [pair for pair in others if pair[0].user]
-    if stack.meaning is Meaning.EVENT_LOOP:  # what a coroutine awaits is on no stack, and no thread with nothing to do
+    if stack.says.meaning is Meaning.EVENT_LOOP:  # what a coroutine awaits is on no stack, and no idle thread's work
         working = [pair for pair in working if not at_a_queue(pair[0])]
     if len(working) > 1:  # one that a framework runs the job in, beside those that the job's own code started
         working = [pair for pair in working if _run_by_a_library(pair[0])]
@@ -126,7 +113,7 @@ def may_bring(dump: StackDump, waits: ParsedStack, other: ParsedStack) -> bool:
 
     Others sleep or wait as well while they have nothing to do: trackers, heartbeats, those that prefetch.
     """
-    if waits.meaning not in _POOLED or not any(_works_in_a_pool(thread.frames) for thread in dump.threads):
+    if waits.says.meaning not in _POOLED or not any(_works_in_a_pool(thread.frames) for thread in dump.threads):
         return True
     return _works_in_a_pool(other.frames)
 
@@ -137,7 +124,7 @@ def _works_in_a_pool(frames: Sequence[Frame]) -> bool:
 
 def at_a_queue(stack: ParsedStack) -> bool:
     """A thread that waits until its queue is filled, or emptied, as those that prefetch do most of the time."""
-    return stack.meaning in _QUEUES
+    return stack.says.meaning in _QUEUES
 
 
 def _called_by_the_engine(others: Sequence[tuple[ParsedStack, Role]]) -> Iterator[tuple[ParsedStack, Role]]:
@@ -149,7 +136,7 @@ def _called_by_the_engine(others: Sequence[tuple[ParsedStack, Role]]) -> Iterato
     for named in (True, False):
         for inner, part in others:
             by_the_engine = part == "autograd" if named else part == "python" and not _started_by_python(inner.frames)
-            if by_the_engine and inner.kind != "unknown" and (inner.decided_by is not None or inner.user):
+            if by_the_engine and inner.says.kind != "unknown" and (inner.says.decided_by is not None or inner.user):
                 yield inner, "autograd"
 
 
@@ -164,7 +151,7 @@ def _others(dump: StackDump, main: ThreadStack) -> Iterator[tuple[ParsedStack, R
         if thread is main or not thread.frames:
             continue
         part = role(thread, dump)
-        if part not in _SERVANTS:
+        if part != "library":
             inner = parse(thread.frames, main=False)
-            if inner.user or inner.decided_by is not None:
+            if inner.user or inner.says.decided_by is not None:
                 yield inner, part

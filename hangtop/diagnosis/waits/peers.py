@@ -8,7 +8,7 @@ from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.addresses import nodes_by_address
 from hangtop.diagnosis.collectives.wait_edge import WaitEdge
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.stacks.states import BlockedOn, Meaning, TargetKind, Wording, label_of
+from hangtop.diagnosis.stacks.states import BlockedOn, Meaning, TargetKind, label_of
 from hangtop.diagnosis.waits.rank_status import RankStatus, waiting_for
 
 
@@ -56,7 +56,7 @@ def told_by_connections(
         if peer is None or peer == status.rank:
             continue
         meaning, op = Meaning.OVER_TCP, "recv" if doing.syscall in _RECEIVES else "send"
-        label = label_of(Wording(meaning, op, peer))
+        label = label_of(meaning, op, peer=peer)
         told = doing._replace(kind=meaning.kind, meaning=meaning, waits=meaning.waits, op=op, peer=peer, label=label)
         found[status.rank] = waiting_for(job, status, told)
     return found

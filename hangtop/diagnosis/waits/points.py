@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 MEANING = "⟨"
 """Begins a folded frame that says what library frames mean."""
 OPEN_PHASES = ("backward", "forward")
-INNER_GROUPS = frozenset({"tensor", "pipeline", "expert", "context"})
-"""Model-parallel groups: their operations come inside a step, those of data-parallel groups at its end."""
 MOST_PLACES = 4
 """Where more ranks than this are at different places, the job stands at none in particular."""
 PointKey = tuple[str, str, str, bool]
@@ -90,8 +88,7 @@ def point_key(doing: Activity | None) -> PointKey:
     """Kind, operation and place at which a rank waits, and whether the operation belongs to a group within the job."""
     if doing is None or doing.error or doing.kind == "device":
         return "device", "", "", False
-    named_inner = doing.world is None and doing.group in INNER_GROUPS
-    return doing.kind, doing.op, doing.place, doing.kind == "p2p" or doing.world is False or named_inner
+    return doing.kind, doing.op, doing.place, doing.kind == "p2p" or doing.world is False
 
 
 def _same_phase(phase: str, one: RankStatus, other: RankStatus) -> bool:

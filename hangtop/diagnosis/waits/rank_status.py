@@ -11,7 +11,7 @@ from hangtop.diagnosis.evidence.gpu_load import Load
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.stacks import activity
 from hangtop.diagnosis.stacks.states import Activity
-from hangtop.diagnosis.stacks.torn import unheld, untorn
+from hangtop.diagnosis.stacks.torn import telling
 from hangtop.diagnosis.tables.thresholds import (
     LATE_LOOKS,
     SOME_CORES,
@@ -138,7 +138,7 @@ def status_of(
     home = process.node if process else node
     if not dumps and letter and letter not in HALTED:  # as nearly all of sixteen thousand, every second
         return RankStatus(number, home, "unseen", process, load=load)
-    dumps = unheld(untorn(dumps), letter)
+    dumps = telling(dumps, letter)
     plain = [dump for dump in dumps if dump.method != "native"] or dumps
     doing = activity(plain) if dumps else None
     arrived = inf

@@ -96,30 +96,6 @@ def test_the_holder_of_the_gil() -> None:
     assert (doing.gil.name, doing.gil.where) == ("uploader", "compress (train.py:30)")
 
 
-ADD = f"Budget.add {SCRIPT}:20"
-
-
-def budget_thread(*frames: str, name: str = "uploader") -> ThreadStack:
-    return thread(*frames, f"run {STDLIB}/threading.py:982", name=name, tid=101)
-
-
-def test_c_code_at_a_futex_is_a_lock_when_a_thread_of_its_class_is_inside() -> None:
-    main = thread(ADD, STEP, f"<module> {SCRIPT}:90")
-    holder = budget_thread(f"wait {STDLIB}/threading.py:327", f"Budget.upload {SCRIPT}:33")
-    doing = activity([dump(main, holder)])
-    assert (doing.kind, doing.waits) == ("lock", "lock")
-    assert doing.holder is not None
-    assert doing.holder.where == "Budget.upload (train.py:33)"
-
-
-@pytest.mark.parametrize("other", [ADD, f"Other.upload {SCRIPT}:50"])
-def test_a_thread_at_the_same_point_or_of_another_class_makes_no_lock(other: str) -> None:
-    main = thread(ADD, STEP, f"<module> {SCRIPT}:90")
-    doing = activity([dump(main, budget_thread(other))])
-    assert (doing.kind, doing.waits, doing.holder) == ("code", "unknown", None)
-    assert doing.native_would_tell
-
-
 # --- no frames ---------------------------------------------------------------------------------------------------
 
 

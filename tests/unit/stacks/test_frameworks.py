@@ -29,7 +29,6 @@ class Case(NamedTuple):
     kind: str
     op: str
     waits: str
-    group: str = ""
     context: str = ""
 
 
@@ -56,16 +55,16 @@ CASES = {
         "collective", "sync_global_devices", "peers"),
     "torch 2.1: backward ends in autograd/__init__.py": Case(
         (f"backward {TORCH}/autograd/__init__.py:251", f"backward {TORCH}/_tensor.py:492", STEP),
-        "backward", "", "unknown", "", "backward"),
+        "backward", "", "unknown", "backward"),
     "torch 2.4: FSDP2 under _composable": Case(
         (f"all_gather_into_tensor {C10D}:2900", LOGGER,
          f"foreach_all_gather {FSDP2}/_fsdp_collectives.py:60",
          f"_pre_forward {FSDP2}/_fsdp_state.py:200", STEP),
-        "collective", "all_gather_into_tensor", "peers", "shard", "forward"),
+        "collective", "all_gather_into_tensor", "peers", "forward"),
     "torch: DDP reads the events of an earlier step": Case(
         (f"_pre_forward {TORCH}/nn/parallel/distributed.py:1566", f"forward {TORCH}/nn/parallel/distributed.py:1695",
          f"_call_impl {TORCH}/nn/modules/module.py:1790", STEP),
-        "collective", "pre_forward", "peers", "data", "forward"),
+        "collective", "pre_forward", "peers", "forward"),
     "torch.cuda.synchronize": Case((f"synchronize {TORCH}/cuda/__init__.py:783", STEP), "device", "", "device"),
     "destroy_process_group": Case(
         (f"_shutdown_backend {C10D}:1490", f"destroy_process_group {C10D}:2035", STEP),
@@ -74,37 +73,37 @@ CASES = {
         (f"all_reduce {C10D}:2806", LOGGER, f"all_reduce {DEEPSPEED}/comm/torch.py:183",
          f"all_reduce {DEEPSPEED}/comm/comm.py:650", f"log_wrapper {DEEPSPEED}/comm/comm.py:116",
          f"allreduce_bucket {DEEPSPEED}/runtime/zero/stage_1_and_2.py:1502", STEP),
-        "collective", "all_reduce", "peers", "shard"),
+        "collective", "all_reduce", "peers"),
     "DeepSpeed: ZeRO-3 fetches parameters": Case(
         (f"wait {DEEPSPEED}/runtime/zero/partition_parameters.py:77",
          f"fetch_sub_module {DEEPSPEED}/runtime/zero/partitioned_param_coordinator.py:310",
          f"pre_sub_module_forward_function {DEEPSPEED}/runtime/zero/parameter_offload.py:505", STEP),
-        "collective", "all_gather_into_tensor", "peers", "shard"),
+        "collective", "all_gather_into_tensor", "peers"),
     "DeepSpeed: pipeline": Case(
         (f"recv {C10D}:1640", LOGGER, f"recv {DEEPSPEED}/comm/torch.py:353", f"recv {DEEPSPEED}/comm/comm.py:380",
          f"recv {DEEPSPEED}/runtime/pipe/p2p.py:81", f"_exec_recv_activations {DEEPSPEED}/runtime/pipe/engine.py:1100",
-         STEP), "p2p", "recv", "peers", "pipeline"),
+         STEP), "p2p", "recv", "peers"),
     "Megatron from a checkout: tensor parallel": Case(
         (f"all_reduce {C10D}:2806", LOGGER, f"_reduce {MEGATRON}/core/tensor_parallel/mappings.py:36",
          f"forward {MEGATRON}/core/tensor_parallel/mappings.py:231", STEP),
-        "collective", "all_reduce", "peers", "tensor"),
+        "collective", "all_reduce", "peers"),
     "Megatron: pipeline": Case(
         (f"_communicate {MEGATRON}/core/pipeline_parallel/p2p_communication.py:400",
          f"recv_forward {MEGATRON}/core/pipeline_parallel/p2p_communication.py:440", STEP),
-        "p2p", "batch_isend_irecv", "peers", "pipeline"),
+        "p2p", "batch_isend_irecv", "peers"),
     "transformers evaluates, an object is gathered": Case(
         (f"all_gather_object {C10D}:2300", LOGGER, f"_gpu_gather_object {SITE}/accelerate/utils/operations.py:500",
          f"evaluation_loop {SITE}/transformers/trainer.py:4200", STEP),
-        "collective", "all_gather_object", "peers", "", "evaluation"),
+        "collective", "all_gather_object", "peers", "evaluation"),
     "a build of an extension by somebody else": Case(
         (f"wait {TORCH}/utils/file_baton.py:49", f"_jit_compile {TORCH}/utils/cpp_extension.py:1726", STEP),
-        "compile", "", "lock", "", "compile"),
+        "compile", "", "lock", "compile"),
     "interpreter ends: threads are waited for": Case(
-        (f"_shutdown {STDLIB}/threading.py:1590",), "shutdown", "", "lock", "", "shutdown"),
+        (f"_shutdown {STDLIB}/threading.py:1590",), "shutdown", "", "lock", "shutdown"),
     "importing the compiler is not compiling": Case(
         (f"<module> {TORCH}/_inductor/scheduler.py:3",
          Frame("_find_and_load", "<frozen importlib._bootstrap>", 1176, False),
-         f"<module> {TORCH}/_inductor/graph.py:9", STEP), "code", "", "unknown", "", "init"),
+         f"<module> {TORCH}/_inductor/graph.py:9", STEP), "code", "", "unknown", "init"),
     "compiled code that runs is not compiling": Case(
         (f"inner_fn {TORCH}/_functorch/_aot_autograd/runtime_wrappers.py:300",
          f"_fn {TORCH}/_dynamo/eval_frame.py:489", STEP),
@@ -117,7 +116,6 @@ def test_what_a_stack_means(name: str) -> None:
     case = CASES[name]
     doing = activity([main_dump(*case.frames)])
     assert (doing.kind, doing.op, doing.waits) == (case.kind, case.op, case.waits)
-    assert doing.group == case.group
     assert not case.context or case.context in doing.context
 
 

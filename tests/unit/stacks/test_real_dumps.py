@@ -143,12 +143,6 @@ def test_whether_a_group_was_handed_in() -> None:
     assert activity(scenario("ddp_backward")[0]).world is None
 
 
-def test_which_sort_of_group_waits() -> None:
-    groups = {name: activity(scenario(name)[0]).group for name in ("ddp_forward", "fsdp1_forward", "fsdp2_backward")}
-    assert groups == {"ddp_forward": "data", "fsdp1_forward": "shard", "fsdp2_backward": "shard"}
-    assert activity(scenario("all_reduce")[0]).group == ""
-
-
 def test_each_waits_to_receive_from_the_other() -> None:
     assert [activity(dumps).peer for dumps in scenario("both_receive")] == [1, 0]
     assert activity(scenario("both_receive")[0]).label == "waits to receive from rank 1"
