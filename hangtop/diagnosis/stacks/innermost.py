@@ -69,7 +69,7 @@ def _operation(frame: Frame, row: PythonRow | NativeRow) -> str:
 
 
 def packs_object(frames: Iterable[Frame]) -> bool:
-    """Whether a thread pickles or unpickles within a collective of objects; while it computes, no peer is waited for."""
+    """Whether a thread pickles or unpickles within a collective of objects; as it computes, no peer is waited for."""
     inner = next((frame for frame in frames if not frame.native or _row(frame, program=False) is not None), None)
     packs = ("_object_to_tensor", "_tensor_to_object")
     return inner is not None and is_in(inner.file, C10D) and function(inner.name) in packs
