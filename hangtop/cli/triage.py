@@ -85,13 +85,13 @@ async def _of_one_job(options: SessionOptions, watch: float, began: float, recor
     try:
         await session.start(watching=False)
         # The rules take as long to load as nodes take to answer.
-        rules = asyncio.create_task(run_in_thread(lambda: importlib.import_module("hangtop.session.deciding")))
+        rules = asyncio.create_task(run_in_thread(lambda: importlib.import_module("hangtop.session.watching.triage")))
         await all_answered(session, status.say)
         if not session.living():
             await all_spoken(session)
         await rules
         if any(node.seen_at is not None for node in session.state.nodes.values()):
-            from hangtop.session.deciding import watch_until_sure
+            from hangtop.session.watching.triage import watch_until_sure
 
             verdict = await watch_until_sure(session, watch, status.say)
         else:

@@ -179,7 +179,7 @@ class Session(Intake):
 
     async def judge(self) -> Verdict:
         """The same without holding up the event loop for long, however large the job."""
-        return await self.watcher.think()
+        return await self.watcher.judge()
 
     def watched_from(self, at: float) -> None:
         """Count the time watched from here: what came before was connecting."""

@@ -12,7 +12,6 @@ import pytest
 from collectors.fleet.transport import TransportError
 from collectors.probes.recorder import fetch
 from collectors.samples.ranks import RankPulse
-from hangtop.session.deciding import fetched_whole
 from hangtop.session.watching.job_sources import ANSWER_SEEN, JobSources
 from tests.support.local_session import local_session
 from tests.support.made import process
@@ -66,19 +65,3 @@ async def test_ranks_answer_from_the_question_until_their_samples_have_told_of_i
     await job_sources.recorders(fresh=True)
     assert seen[1] == {os.getpid(): inf}
     assert before + ANSWER_SEEN <= node.answering[os.getpid()] < inf
-
-
-@pytest.mark.parametrize(("sizes", "fetched"), [((0, 0), 1), ((9, 9), 1), ((9, 0), 2)])
-async def test_dumps_are_fetched_once_more_where_some_ranks_had_written_none_yet(
-    monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, int], fetched: int
-) -> None:
-    job_sources = JobSources(local_session(process(0, os.getpid())))
-    asked: list[bool] = []
-
-    async def had(*_: Any, fresh: bool) -> Sequence[fetch.Dump]:
-        asked.append(fresh)
-        return [fetch.Dump("node1", rank, "", None, b"", "", "", size) for rank, size in enumerate(sizes)]
-
-    monkeypatch.setattr(fetch, "fetch", had)
-    assert await fetched_whole(job_sources, await job_sources.recorders()) is any(sizes)
-    assert asked == [False] * fetched

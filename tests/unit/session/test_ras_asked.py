@@ -11,10 +11,10 @@ import pytest
 
 from collectors.samples.ranks import RankProcess
 from hangtop.diagnosis.job import JobMotion
-from hangtop.session import deciding
 from hangtop.session.motion.progress import Progress
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
+from hangtop.session.watching import triage
 from hangtop.session.watching.job_sources import asked_ranks
 from tests.support.local_session import LocalSession, local_session
 from tests.support.made import hello, process, tick
@@ -59,8 +59,8 @@ def status(*members: tuple[int, int, int], version: str = "2.30.7") -> str:
 def job(port: int, *ranks: RankProcess, monkeypatch: pytest.MonkeyPatch) -> LocalSession:
     """Ranks on this machine whose NCCL has RAS at this port, and whose job stands still."""
     monkeypatch.setattr(Progress, "stood_still", property(lambda _: 30.0))
-    monkeypatch.setattr(deciding, "RAS_GAP", 0.05)
-    monkeypatch.setattr(deciding, "AT_LEAST_TO", 1.0)
+    monkeypatch.setattr(triage, "RAS_GAP", 0.05)
+    monkeypatch.setattr(triage, "AT_LEAST_TO", 1.0)
     env, versions = {"NCCL_RAS_ADDR": f"127.0.0.1:{port}"}, {"nccl": "2.30.7"}
     return local_session(*(rank._replace(env=env, versions=versions) for rank in ranks), read_only=True)
 
@@ -72,7 +72,7 @@ async def test_triage_asks_a_job_that_stands_still_until_its_counts_are_known_to
     async with ras_server(RasServer(status=status((0, own, 7), (1, 1, 6)))) as server:
         ranks = process(0, own, world_size=2), process(1, 1, world_size=2)
         session = job(server.port, *ranks, monkeypatch=monkeypatch)
-        verdict = await deciding.watch_until_sure(session, 0.5, lambda _: None)
+        verdict = await triage.watch_until_sure(session, 0.5, lambda _: None)
     assert server.heard.count("VERBOSE STATUS") == 3
     assert len(session.state.ras) == 3
     assert verdict.outcome == "hung"
@@ -83,16 +83,16 @@ async def test_triage_of_a_job_that_moves_asks_nothing(monkeypatch: pytest.Monke
     async with ras_server(RasServer(status=status((0, os.getpid(), 7)))) as server:
         session = job(server.port, process(0, os.getpid(), world_size=1), monkeypatch=monkeypatch)
         monkeypatch.setattr(Progress, "stood_still", property(lambda _: 0.1))
-        await deciding.watch_until_sure(session, 0.5, lambda _: None)
+        await triage.watch_until_sure(session, 0.5, lambda _: None)
     assert server.heard == []
 
 
 async def test_a_ras_that_never_answers_is_waited_for_no_longer_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deciding, "RAS_SECONDS", 0.3)
+    monkeypatch.setattr(triage, "RAS_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as listening:  # the kernel accepts, and nobody answers
         session = job(listening.getsockname()[1], process(0, os.getpid(), world_size=1), monkeypatch=monkeypatch)
         async with asyncio.timeout(8):
-            await deciding.watch_until_sure(session, 0.5, lambda _: None)
+            await triage.watch_until_sure(session, 0.5, lambda _: None)
     assert not session.state.ras
 
 

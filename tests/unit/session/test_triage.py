@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collectors.samples.stream import SourceState
-from hangtop.session.deciding import known_so_far, proven
 from hangtop.session.state.job_state import GpuState, NodeState
 from hangtop.session.state.time_series import TimeSeries, gpu_rows
+from hangtop.session.watching.triage import known_so_far, proven
 from tests.support.jobs import ALL_REDUCE, BARRIER, COMPUTING, MOVING, READING, Sketch, first
 
 

@@ -1,0 +1,214 @@
+"""Watch a job until its verdict is sure: a hang is told as soon as it is proven, doubt is watched on for a while."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from hangtop.diagnosis.collectives.ras import POLLS
+from hangtop.diagnosis.failures.unheard import logs_behind
+from hangtop.diagnosis.finding import Verdict
+from hangtop.diagnosis.rules.slow import slowness_judged
+from hangtop.diagnosis.tables.kinds import word_of
+from hangtop.diagnosis.waits.job_status import JobStatus, status_of_job
+from hangtop.session.watching.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from hangtop.session.session import Session
+
+STEP = 0.25
+"""Seconds between two ticks."""
+LOOKS = (0.0, 0.09, 0.25, 0.5, 0.75, 1.0)
+"""When stacks are looked at, as shares of the watch: uneven, so that a rhythm of the job is not met in step."""
+THEN_EVERY = 2.0
+"""Seconds between two looks once the watch is over and nothing is decided."""
+LEAST = 1.0
+"""Seconds before any answer: two looks that show the same."""
+AT_MOST, AT_LEAST_TO = 6.0, 27.0
+"""Watches that an undecided job is given at the most, or so many seconds, whichever is more."""
+SLOWNESS = 3.0
+"""Watches in which a job that moves may be looked at until a slow rank could be told."""
+REST = 4.0
+"""Times that a verdict takes, until the next one."""
+CAUSES = ("kernel", "gpus", "fabric", "network", "disks", "host", "logs")
+"""Sources that may tell a cause of what stacks show: none is answered without before it has said its first word, ..."""
+FIRST_WORDS = 6.0
+"""... or, after so many seconds of watching, without it: it is unknown then, and said to be."""
+LAST_LOOK = 4.0
+"""Seconds that the answer waits for stacks and dumps that were asked for last; what comes later is not known."""
+RAS_GAP = 1.5
+"""Seconds between an answer of NCCL's RAS and the next question, of a job that stands still while it is watched."""
+RAS_SECONDS = 12.0
+"""Seconds that an answer which names nobody waits for RAS, which itself takes up to 10 s where ranks are silent."""
+
+
+async def watch_until_sure(session: Session, watch: float, say: Callable[[str], None]) -> Verdict:
+    """Watch for ``watch`` seconds, less where the job is seen to hang before, more where nothing is decided by then.
+
+    Stacks are looked at meanwhile, and native frames of one rank a point once the job stands still; nothing of that
+    under ``--read-only``. A slow node delays nobody else's next look. Flight recorder dumps that lie there are fetched
+    meanwhile; recorders that are armed are asked for new ones where the job hangs and no rank is odd. While the job
+    stands still NCCL's RAS is asked.
+    """
+    triage = _Triage(session, watch, say)
+    session.watched_from(session.now())
+    try:
+        return await triage.run()
+    finally:
+        triage.close()
+
+
+class _Triage(Scheduler):
+    """One watch."""
+
+    def __init__(self, session: Session, watch: float, say: Callable[[str], None]) -> None:
+        super().__init__(session)
+        self._watch, self._say = watch, say
+        self._began = time.monotonic()
+        self._looks = 0
+        self._dumps_asked = self._dumps_partial = False
+        self._ras_answers = 0
+
+    @property
+    def _past(self) -> float:
+        return time.monotonic() - self._began
+
+    async def run(self) -> Verdict:
+        session, watch = self.session, self._watch
+        limit = max(AT_LEAST_TO, AT_MOST * watch)
+        judge_at, so_far = 0.0, ""
+        while True:
+            self._look_when_due()
+            self._say(f"watching {len(session.living())} ranks: {self._past:.0f} of {watch:.0f} s{so_far}")
+            await asyncio.sleep(STEP)
+            await self.tick()
+            if self._past < LEAST:
+                continue
+            if not self._dumps_asked:
+                self._dumps_asked = True
+                self.ask("recorders", self._fetch_dumps())
+            if self._stands():
+                if not self._ras_answers:
+                    self.ask("RAS", self._hear_ras())
+                await self.look_natively(again=False)
+            if time.monotonic() < judge_at or (self._past < watch and not self._stands() and not self._ended()):
+                continue
+            began = time.monotonic()
+            verdict = await self.judge()
+            judge_at = time.monotonic() + max(STEP, REST * (time.monotonic() - began))
+            past = self._past
+            if not self._settled(verdict, past) and past < limit:
+                so_far = f"; so far: {known_so_far(verdict)}" if past >= watch else ""
+                continue
+            self._say("waiting for the last stacks")
+            await self.answers(*self._look_names(), seconds=LAST_LOOK)
+            await self.look_natively(again=False)
+            verdict = await self.judge()
+            if self._settled(verdict, past) or past >= limit:
+                return await self._with_recorders(await self._with_ras(verdict))
+
+    def _look_when_due(self) -> None:
+        number = self._looks
+        due = LOOKS[number] * self._watch if number < len(LOOKS) else self._watch + THEN_EVERY * (number - len(LOOKS))
+        if self._past >= due:
+            self._looks += 1
+            if not self.session.options.read_only:  # a node that still works on an earlier look is left out
+                self.ask(f"look {number}", self.session.dump_stacks(None, unasked=True))
+
+    def _look_names(self) -> list[str]:
+        return [f"look {number}" for number in range(self._looks)]
+
+    def _stands(self) -> bool:
+        still = self.session.progress.stood_still
+        return still is not None and still >= LEAST
+
+    def _ended(self) -> bool:
+        """A rank that was seen is gone."""
+        nodes = self.session.state.nodes.values()
+        return any(rank.gone_at is not None for node in nodes for rank in node.ranks.values())
+
+    # --- whether the answer is sure ----------------------------------------------------------------------------------
+
+    def _settled(self, verdict: Verdict, past: float) -> bool:
+        sure = proven(verdict)
+        one_more = THEN_EVERY if verdict.outcome == "hung" and not sure else 0.0  # it may know whose hang it is
+        if not (sure or past >= self._watch + one_more) or not self._all_heard(past):
+            return False
+        job_status = status_of_job(self.session.job())
+        return (sure or not self._undecided(verdict, job_status)) and not logs_behind(job_status)
+
+    def _all_heard(self, past: float) -> bool:
+        """Whatever may know a cause has said its first word, or is not waited for any longer."""
+        nodes = [node for node in self.session.state.nodes.values() if node.tick is not None and node.link == "live"]
+        return past >= FIRST_WORDS or all(node.has_heard(source) for node in nodes for source in CAUSES)
+
+    def _undecided(self, verdict: Verdict, job_status: JobStatus) -> bool:
+        """Nothing moved and nothing is known to be wrong, of ranks that are there; or nobody knows yet who is slow."""
+        if verdict.outcome == "healthy" and self._past < SLOWNESS * self._watch:
+            readable = len({dump.rank_pid for _, dump in self.session.state.stacks if dump.threads}) > 1
+            return readable and not slowness_judged(job_status)
+        if verdict.outcome == "waiting" and job_status.graph is not None:
+            return any(one.read and not job_status.measured(one) for one in job_status.graph.culprits)
+        return verdict.outcome == "unknown" and bool(self.session.living())
+
+    # --- the job's own sources ---------------------------------------------------------------------------------------
+
+    async def _fetch_dumps(self) -> None:
+        """Fetch the dumps that lie on the nodes."""
+        found = [bool(dump.size) for dump in await self.session.job_sources.recorders()]
+        self._dumps_partial = any(found) and not all(found)
+
+    async def _with_recorders(self, verdict: Verdict) -> Verdict:
+        """The verdict, once flight recorders have had their say: ranks of one time-out write theirs seconds apart."""
+        session = self.session
+        self._say("fetching what flight recorders hold")
+        await self.answers("recorders", seconds=LAST_LOOK)
+        if self._dumps_partial:
+            await session.job_sources.recorders()
+        if verdict.names_nobody and not session.options.read_only:
+            await session.job_sources.recorders(fresh=True)
+        return await self.judge() if session.state.recorders else verdict
+
+    async def _hear_ras(self) -> None:
+        """As many answers as tell counts that stand still, while the job does; none where there is no RAS."""
+        while await self.session.job_sources.ras(again=RAS_GAP) is not None:
+            self._ras_answers += 1
+            if self._ras_answers == POLLS:
+                return
+            await asyncio.sleep(RAS_GAP)
+            if not self._stands():
+                return
+
+    async def _with_ras(self, verdict: Verdict) -> Verdict:
+        """The verdict, once RAS has had its say: one answer where a culprit is named, all where none is."""
+        if verdict.outcome not in {"hung", "unknown"} or not self._stands():
+            return verdict
+        named = verdict.outcome == "hung" and not verdict.names_nobody
+        wanted, seconds = (1, LAST_LOOK) if named else (POLLS, RAS_SECONDS)
+        before, end = self._ras_answers, time.monotonic() + seconds
+        while self._ras_answers < wanted and self.asking("RAS") and time.monotonic() < end:
+            self._say("waiting for what NCCL's RAS answers")
+            await self.answers("RAS", seconds=STEP)
+        return await self.judge() if self._ras_answers > before else verdict
+
+
+def known_so_far(verdict: Verdict) -> str:
+    """What a verdict knows, without how long which ranks were watched for it."""
+    watched, _, told = verdict.summary.partition(": ")
+    return told if ", watched for " in watched else verdict.summary
+
+
+def proven(verdict: Verdict) -> bool:
+    """A hang or a crash whose culprit is named, not merely possible: watching on would only make it older."""
+    first = verdict.findings[0] if verdict.findings else None
+    return (
+        first is not None
+        and verdict.outcome in {"hung", "crashed"}
+        and first.severity == "critical"
+        and not verdict.names_nobody
+        and first.certainty != "possible"
+        and word_of(first.kind) == verdict.outcome
+        and bool(first.ranks)
+    )
