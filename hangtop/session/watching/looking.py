@@ -90,15 +90,4 @@ async def dump_node(feed: Feed | None, node: str, pids: Sequence[int], request: 
 
 def no_dump(pid: int, error: str) -> StackDump:
     """The answer of a process that could not be looked at."""
-    return StackDump(
-        pid=pid,
-        rank_pid=pid,
-        at=time.time(),
-        method="none",
-        state="",
-        wchan="",
-        syscall="",
-        cpu=0.0,
-        error=error,
-        threads=[],
-    )
+    return StackDump(pid, pid, time.time(), "none", "", "", "", 0.0, error, [])
