@@ -96,7 +96,7 @@ class Scheduler:
             await self.answers("native look")
 
     async def judge(self) -> Verdict:
-        """Make a verdict and publish it; a fault of the rules, which read what any node may send, is the verdict then."""
+        """Make a verdict and publish it; where the rules fail, that is the verdict: they read what any node may send."""
         try:
             verdict = await self._judge()
         except Exception as error:  # noqa: BLE001 - one fault must not end the watch
