@@ -96,7 +96,7 @@ class Scheduler:
             await self.answers("native look")
 
     async def judge(self) -> Verdict:
-        """Make a verdict and publish it; where the rules fail, that is the verdict: they read what any node may send."""
+        """Make a verdict and publish it; where the rules fail on what a node sent, that is the verdict."""
         try:
             verdict = await self._judge()
         except Exception as error:  # noqa: BLE001 - one fault must not end the watch
