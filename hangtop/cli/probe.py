@@ -16,7 +16,7 @@ from collectors.probes.allreduce.plan import parse_sizes
 from hangtop.cli.answer import Answer, as_json, as_text, wants_colour
 from hangtop.cli.groups import DefaultGroup
 from hangtop.cli.node_command import NOT_WATCHING, NodeRun, Reply, finish, node_command, node_run, painted
-from hangtop.cli.options import Decorator, SectionedCommand, connection
+from hangtop.cli.options import Converted, Decorator, SectionedCommand, connection
 from hangtop.cli.terminal import Status, interrupted_cleanly
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
@@ -67,21 +67,6 @@ def _lines(answer: Answer, result: ProbeResult) -> Iterator[str]:
         yield "".join(text.partition("\n\n")[1:]).rstrip("\n")
 
 
-class Sizes(click.ParamType[tuple[int, ...]]):
-    """``1M:1G``, doubling, or one size."""
-
-    name = "SIZE[:SIZE]"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        """Read the sizes."""
-        if isinstance(value, tuple):
-            return value
-        try:
-            return parse_sizes(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
 def seconds_option(default: float, most: float, what: str, *, whole: bool = False) -> Decorator:
     """``--seconds S``."""
     kind = click.IntRange(1, int(most)) if whole else click.FloatRange(0.1, most)
@@ -94,18 +79,11 @@ SENDING = "Sending time of one direction of one pair."
 @probe_command("collectives")
 @click.option("--backend", type=click.Choice(["auto", "gloo", "nccl"]), default="auto", show_default=True,
               help="auto: nccl where every node has idle GPUs, else gloo.")  # fmt: skip
-@click.option("--op", "operations", metavar="NAME", multiple=True,
-              help="all_reduce (default), all_gather, reduce_scatter, broadcast, all_to_all, send_recv; "
-              "repeatable.")  # fmt: skip
-@click.option("--sizes", type=Sizes(), default=(), help="Sizes to measure, doubling: 1M:1G.")
-@click.option("--pairs", "bisect", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True,
-              help="Pairs that tell a bad node from a bad link: all up to 8 nodes, neighbours and suspects above; "
-              "always: all; never: none.")  # fmt: skip
-@click.option("--ranks-per-node", metavar="N", type=click.IntRange(1, 64), default=1, show_default=True,
-              help="Processes on each node with gloo; with nccl there is one a GPU.")  # fmt: skip
+@click.option("--sizes", type=Converted("SIZE[:SIZE]", parse_sizes), default=(), help="Sizes to measure, doubling: "
+              "1M:1G.")  # fmt: skip
 @click.option("--force", is_flag=True, help="Use nccl on GPUs that are in use.")
 async def collectives(run: NodeRun, **wishes: Any) -> Reply:
-    """Measure collectives between nodes, and name the node, link or rank that is slow, blocked or wrong.
+    """Measure all_reduce between nodes, and name the node, link or rank that is slow, blocked or wrong.
 
     At least two nodes, or one with two GPUs. gloo proves path, interface and rendezvous and is safe beside a job; nccl
     proves GPUs and fabric and is refused on GPUs that are in use. Exit code: 0 ok, 1 slow or failed, 2 wrong usage, 3

@@ -1,24 +1,15 @@
-"""The leaf switch of each node: the order in which nodes are shown, and what the nodes of a finding share."""
+"""The leaf switch that the nodes of a finding share."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count
 from hangtop.diagnosis.tables.kinds import word_of
-
-LARGEST_SHARE = 3 / 4
-"""Ours: with more switches than this share of the nodes an order by them tells nothing."""
-
-
-def leaves_of(job: Job, nodes: Collection[str]) -> Mapping[str, str]:
-    """Leaf switch by node, where some of these nodes hang at one switch and others do not; else empty."""
-    leaves = {name: node.leaf for name, node in job.nodes.items() if node.leaf and name in nodes}
-    return leaves if 1 < len(set(leaves.values())) <= LARGEST_SHARE * len(nodes) else {}
 
 
 def with_shared_leaf(job: Job, findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -140,15 +140,13 @@ def test_collectives_are_right_and_a_slow_node_and_a_narrow_one_stand_alone(clus
     slow(node)
     narrow(other)
     try:
-        code, answer = ask(cluster, "probe", "--python", sys.executable, "--sizes", "256K:1M", "--op", "all_reduce",
-                           "--op", "all_gather")  # fmt: skip
+        code, answer = ask(cluster, "probe", "--python", sys.executable, "--sizes", "256K:1M")
     finally:
         heal(node)
         heal(other)
     assert code == 1
     named = {finding["kind"]: finding["nodes"] for finding in answer["findings"]}
     assert (named["slow_node"], named["mtu_mismatch"]) == ([node.name], [other.name])
-    assert {result["op"] for result in answer["results"]} == {"all_reduce", "all_gather"}
     assert all(result["correct"] for result in answer["results"])
     assert len(answer["pairs"]) == 6
     assert answer["expected"] is None  # a veth's speed is made up

@@ -23,8 +23,8 @@ from collectors.node.logs.parser import LogParser
 from collectors.node.stacks.asking import WantsPySpy
 from collectors.node.stacks.flamerecord import FlameProgress
 from collectors.node.stacks.flamerecord import FlameRecording as Recorded
-from collectors.probes.allreduce import reports
-from collectors.probes.allreduce.nccl_log import network_of
+from collectors.probes.allreduce.nccl import network_of
+from collectors.probes.allreduce.workers import read_report
 from collectors.probes.decoding import Unreadable, one_of
 from collectors.probes.flame.profile import profile
 from collectors.probes.remote.repair import PortsInUse, RepairCandidate, Signalled
@@ -110,7 +110,7 @@ def _known_hosts(data: bytes) -> None:
 
 def _answers(data: bytes) -> None:
     for line in data.splitlines():
-        reports.read(line)
+        read_report(line)
         try:
             _told(line)
         except Unreadable:

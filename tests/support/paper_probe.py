@@ -32,7 +32,7 @@ class PaperWorker:
         self.started = False
 
     def tell(self, kind: str, **fields: Any) -> None:
-        asyncio.get_running_loop().call_soon(self._say, json.dumps([kind, fields]).encode() + b"\n")
+        asyncio.get_running_loop().call_soon(self._say, json.dumps({"kind": kind, **fields}).encode() + b"\n")
 
     def write(self, data: bytes) -> None:
         if not self.started:
@@ -42,8 +42,9 @@ class PaperWorker:
                 return
             self.tell("ready", nccl="2.27.5" if self.network.log else "")
             self._say(self.network.log)
-        elif (command := json.loads(data)).get("locals"):
-            for rank in command["ranks"]:
+        elif data.strip():
+            command = json.loads(data)
+            for _, rank in command["ranks"]:
                 self.network.serve(self, command, rank)
 
     def write_eof(self) -> None:

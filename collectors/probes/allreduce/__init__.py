@@ -1,1 +1,1 @@
-"""The collective probe: one process a node (or GPU), a barrier with a time-out, then figures, then bisection."""
+"""The all_reduce probe: all nodes together, then pairs of nodes to find the bad one; NCCL's own log, nccl-tests."""

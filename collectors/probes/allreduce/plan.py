@@ -1,31 +1,32 @@
-"""The plan of a probe: its ranks, sizes and time limits."""
+"""The plan of a probe: its nodes, sizes and time limits."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send_recv")
-
 
 @dataclass(frozen=True, slots=True)
 class ProbeNode:
-    """One node that takes part.
-
-    ``address`` is where the others reach its store, ``interface`` the one that gloo and NCCL shall use (empty: their
-    own choice), ``pid`` a rank of the job whose interpreter and environment the probe borrows, ``gpu_numbers`` the
-    indices of its GPUs as nvidia-smi counts.
-    """
+    """One node that takes part."""
 
     name: str
     address: str
+    """Where the others reach its store."""
     interface: str = ""
-    gpus: int = 0
+    """The one that gloo and NCCL shall use; empty for their own choice."""
     pid: int | None = None
-    gpu_numbers: tuple[int, ...] = ()
+    """A rank of the job whose interpreter and environment the probe borrows."""
+    gpus: tuple[int, ...] = ()
+    """Indices of its GPUs as nvidia-smi counts; with nccl there is one rank on each."""
 
-    def gpu(self, local: int) -> int:
-        """Index of the GPU of a local rank."""
-        return self.gpu_numbers[local] if local < len(self.gpu_numbers) else local
+    @property
+    def ranks(self) -> int:
+        """Ranks on this node."""
+        return max(1, len(self.gpus))
+
+    def gpu(self, local: int) -> int | None:
+        """Index of the GPU of a local rank; None on CPU."""
+        return self.gpus[local] if local < len(self.gpus) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,27 +35,15 @@ class ProbePlan:
 
     nodes: tuple[ProbeNode, ...]
     backend: str = "gloo"
-    operations: tuple[str, ...] = ("all_reduce",)
     sizes: tuple[int, ...] = (1 << 20, 1 << 22, 1 << 24)
     python: str = ""
     barrier: float = 5.0
     """For all ranks to reach the barrier."""
     timeout: float = 8.0
     """Of one collective."""
-    budget: float = 0.25
-    """Spent on repeating one size."""
-    patience: float = 2.0
-    """One operation that takes longer ends the doubling of sizes."""
-    straggler_rounds: int = 20
     import_time: float = 60.0
     """For the import of torch, on a cold file system."""
-    bisect: str = "auto"
-    """``auto``: every pair of a few nodes, neighbours and suspects of many; ``always``: every pair; ``never``."""
-    ranks_per_node: int = 1
-    """With gloo; with nccl there is one rank a GPU."""
     pair_sizes: tuple[int, ...] = (1 << 16, 1 << 20)
-    pair_timeout: float = 5.0
-    """Of one collective of two nodes."""
     pair_deadline: float = 12.0
     """Of the whole round of two nodes."""
 
@@ -68,24 +57,9 @@ class ProbePlan:
         if backend != "nccl":
             return ProbePlan(nodes, backend)
         return ProbePlan(
-            nodes, backend, sizes=(1 << 20, 1 << 23, 1 << 26, 1 << 29), timeout=30.0,
-            pair_sizes=(1 << 20, 1 << 26), pair_timeout=15.0, pair_deadline=30.0,
+            nodes, backend, sizes=(1 << 20, 1 << 23, 1 << 26, 1 << 29), timeout=30.0, pair_sizes=(1 << 20, 1 << 26),
+            pair_deadline=40.0,
         )  # fmt: skip
-
-    def locals_of(self, node: ProbeNode) -> int:
-        """Ranks on a node: one a GPU, or as many as are wanted on CPU."""
-        return max(1, node.gpus) if self.backend == "nccl" else self.ranks_per_node
-
-
-def doubled(low: int, high: int) -> tuple[int, ...]:
-    """Sizes from ``low`` to ``high``, doubling. Raises :class:`ValueError` when there are none."""
-    if low < 4 or high < low:
-        raise ValueError(f"sizes run from a small one (4 bytes or more) to a larger one, not from {low} to {high}")
-    sizes = []
-    while low <= high:
-        sizes.append(low)
-        low *= 2
-    return tuple(sizes)
 
 
 def parse_size(text: str) -> int:
@@ -99,15 +73,16 @@ def parse_size(text: str) -> int:
 
 def parse_sizes(text: str) -> tuple[int, ...]:
     """Sizes of ``1M:1G`` (doubling) or of one size. Raises :class:`ValueError`."""
-    low, colon, high = text.partition(":")
-    return doubled(parse_size(low), parse_size(high if colon else low))
+    first, colon, last = text.partition(":")
+    low, high = parse_size(first), parse_size(last if colon else first)
+    if low < 4 or high < low:
+        raise ValueError(f"sizes run from a small one (4 bytes or more) to a larger one, not from {low} to {high}")
+    return tuple(low << step for step in range((high // low).bit_length()))
 
 
 def tournament(names: tuple[str, ...]) -> list[list[tuple[str, str]]]:
     """Rounds in which every pair occurs once and no node is in two pairs of a round (the circle method)."""
-    players: list[str | None] = list(names)
-    if len(players) % 2:
-        players.append(None)
+    players: list[str | None] = [*names, *[None] * (len(names) % 2)]
     rounds = []
     for _ in range(len(players) - 1):
         half = len(players) // 2

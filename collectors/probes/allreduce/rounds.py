@@ -6,24 +6,19 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
+from typing import NamedTuple
 
-from collectors.probes.allreduce import reports
-from collectors.probes.allreduce.plan import ProbeNode, ProbePlan
-from collectors.probes.allreduce.workers import Worker
+from collectors.probes.allreduce.plan import ProbeNode
+from collectors.probes.allreduce.workers import Worker, WorkerReport
 
 GRACE = 3.0
-"""Seconds that the others have to end a round in which one has failed; then they are forked anew for the next."""
+"""Seconds that the others have to end a round in which one has failed."""
+MOST_FIGURES, MOST_WAITING = 4096, 65536
+"""Figures of a round that are kept, and reports that may wait to be processed: more are no honest worker's."""
 
 
-MOST_FIGURES = 4096
-"""Figures of a round that are kept."""
-MOST_WAITING = 65536
-"""Reports of a round that may wait to be processed; more are no honest worker's."""
-
-
-@dataclass(frozen=True, slots=True)
-class Seat:
-    """One rank of a round: the worker, and which of its local processes."""
+class Seat(NamedTuple):
+    """One rank of a round: the worker, and which of its local ranks."""
 
     worker: Worker
     local: int
@@ -32,11 +27,6 @@ class Seat:
     def node(self) -> ProbeNode:
         """The node it is on."""
         return self.worker.node
-
-    @property
-    def place(self) -> tuple[str, int]:
-        """Node and local process."""
-        return self.node.name, self.local
 
 
 @dataclass(slots=True)
@@ -48,9 +38,11 @@ class RoundOutcome:
     failed: dict[int, str] = field(default_factory=dict)
     """Rank → stage and error, as the rank said."""
     done: set[int] = field(default_factory=set)
-    figures: list[reports.Measured] = field(default_factory=list)
-    latency: reports.Latency | None = None
-    work: list[float] = field(default_factory=list)
+    figures: list[WorkerReport] = field(default_factory=list)
+    round_trip: float | None = None
+    """Seconds of the smallest all_reduce."""
+    times: list[float] = field(default_factory=list)
+    """Seconds that each rank needed for the same work."""
     retransmitted: float | None = None
     """Largest share of segments that a rank's node sent again."""
     stuck: set[int] = field(default_factory=set)
@@ -69,45 +61,60 @@ class RoundOutcome:
     def complaint(self) -> str:
         """One line on what went wrong; empty when nothing did."""
         if self.absent:
-            names = sorted({self.seats[rank].node.name for rank in self.absent if rank < len(self.seats)})
-            return f"{', '.join(names)} did not come to the barrier"
+            return f"{self._nodes(self.absent)} did not come to the barrier"
         if self.failed:
             rank = min(self.failed)
             return f"{self.seats[rank].node.name}: {self.failed[rank]}"
-        if self.stuck:
-            return f"{', '.join(sorted({self.seats[rank].node.name for rank in self.stuck}))} did not finish"
-        return ""
+        return f"{self._nodes(self.stuck)} did not finish" if self.stuck else ""
+
+    def _nodes(self, ranks: set[int]) -> str:
+        return ", ".join(sorted({self.seats[rank].node.name for rank in ranks}))
+
+    def note(self, report: WorkerReport) -> None:
+        """Add one report; ranks that the round does not have are ignored."""
+        ranks = range(len(self.seats))
+        match report.kind:
+            case "done" if report.rank in ranks:
+                self.done.add(report.rank)
+                if report.segments > 0:
+                    self.retransmitted = max(report.again / report.segments, self.retransmitted or 0.0)
+            case "failed" if report.rank in ranks:
+                self.failed[report.rank] = report.why
+            case "absent":
+                self.absent.update(rank for rank in report.ranks if rank in ranks)
+            case "figure" if len(self.figures) < MOST_FIGURES:
+                self.figures.append(report)
+            case "latency":
+                self.round_trip = report.seconds
+            case "work":
+                self.times = report.times[: len(ranks)]
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
     """The work of a round; times in seconds."""
 
-    operations: tuple[str, ...]
     sizes: tuple[int, ...]
     barrier: float
     timeout: float
-    straggler_rounds: int = 0
-    deadline: float = 120.0
+    deadline: float
+    compare: bool = False
+    """Each rank's speed at the same work is compared, too."""
 
 
 class Rounds:
     """Runs rounds over a set of workers; several rounds may run at once as long as they share no seat."""
 
-    def __init__(self, plan: ProbePlan) -> None:
-        self._plan = plan
+    def __init__(self) -> None:
         self._serial = 0
-        self._open: dict[int, asyncio.Queue[tuple[str, reports.WorkerReport]]] = {}
-        self._hanging: set[tuple[str, int]] = set()
-        """Node and local process of ranks that had not said that they were done when their round ended."""
+        self._open: dict[int, asyncio.Queue[tuple[str, WorkerReport]]] = {}
 
-    def take(self, node: ProbeNode, report: reports.WorkerReport) -> None:
+    def take(self, node: ProbeNode, report: WorkerReport) -> None:
         """Hand a worker's report to the round that it belongs to; the end of a worker concerns every open round."""
-        if isinstance(report, reports.Gone):
-            for queue in self._open.values():
+        queues = list(self._open.values()) if report.kind == "gone" else [self._open.get(report.id)]
+        for queue in queues:
+            if queue is not None and queue.qsize() < MOST_WAITING:
                 queue.put_nowait((node.name, report))
-        elif (of_round := self._open.get(report.id)) is not None and of_round.qsize() < MOST_WAITING:
-            of_round.put_nowait((node.name, report))
 
     async def run(self, seats: Sequence[Seat], work: Work) -> RoundOutcome:
         """Run one round to its end, or to its deadline. The first seat is rank 0 and keeps the store."""
@@ -117,98 +124,60 @@ class Rounds:
         outcome = RoundOutcome(tuple(seats))
         try:
             async with asyncio.timeout(work.deadline) as limit:
-                await self._drive(number, outcome, work, queue, limit)
+                await _drive(number, outcome, work, queue, limit)
         except TimeoutError:
             if not outcome.failed:  # else those who are left wait for somebody who has given up
                 outcome.stuck = set(range(len(seats))) - outcome.done - outcome.absent
         finally:
             del self._open[number]
-            self._hanging |= {seat.place for rank, seat in enumerate(seats) if rank not in outcome.done}
         return outcome
 
-    async def _drive(
-        self, number: int, outcome: RoundOutcome, work: Work, queue: asyncio.Queue[tuple[str, reports.WorkerReport]],
-        limit: asyncio.Timeout,
-    ) -> None:  # fmt: skip
-        seats = outcome.seats
-        self._tell(number, seats, work, 0, range(1))
-        told = False
-        while len(outcome.done | outcome.absent | outcome.failed.keys()) < len(seats):
-            name, report = await queue.get()
-            if isinstance(report, reports.StoreStarted) and not told:
-                told = True
-                self._tell(number, seats, work, report.port, range(1, len(seats)))
-            elif isinstance(report, reports.Gone):
-                _hurry(limit)
-                gone = {rank for rank, seat in enumerate(seats) if seat.node.name == name}
-                outcome.failed.update(dict.fromkeys(gone - outcome.done, report.why))
-                outcome.done |= gone
-                if 0 in gone and not told:
-                    return
-            else:
-                if isinstance(report, reports.RankFailed):
-                    _hurry(limit)
-                _note(outcome, report)
-                if isinstance(report, reports.Finished) and report.rank == 0 and (outcome.absent or not told):
-                    return  # nobody else can get any further without the store
 
-    def _tell(self, number: int, seats: Sequence[Seat], work: Work, port: int, ranks: range) -> None:
-        host = seats[0].node.address
-        by_worker: dict[str, list[tuple[int, Seat]]] = {}
-        for rank in ranks:
-            by_worker.setdefault(seats[rank].node.name, []).append((rank, seats[rank]))
-        for group in by_worker.values():
-            fresh = self._hanging & {seat.place for _, seat in group}
-            self._hanging -= fresh
-            group[0][1].worker.tell(
-                {
-                    "id": number,
-                    "fresh": sorted(local for _, local in fresh),
-                    "locals": [seat.local for _, seat in group],
-                    "ranks": [rank for rank, _ in group],
-                    "world": len(seats),
-                    "store": [host, port],
-                    "reach": _other_end(seats),
-                    "ops": list(work.operations),
-                    "sizes": list(work.sizes),
-                    "barrier": work.barrier,
-                    "timeout": work.timeout,
-                    "budget": self._plan.budget,
-                    "patience": self._plan.patience,
-                    "stragglers": work.straggler_rounds,
-                }
-            )
+async def _drive(
+    number: int, outcome: RoundOutcome, work: Work, queue: asyncio.Queue[tuple[str, WorkerReport]],
+    limit: asyncio.Timeout,
+) -> None:  # fmt: skip
+    """Rank 0 first; the others once it has said where its store is; then all reports, until everybody has ended."""
+    seats = outcome.seats
+    _tell(number, seats, work, 0, range(1))
+    told = False
+    while len(outcome.done | outcome.absent | outcome.failed.keys()) < len(seats):
+        name, report = await queue.get()
+        if report.kind in ("gone", "failed"):
+            limit.reschedule(min(limit.when() or inf, asyncio.get_running_loop().time() + GRACE))
+        if report.kind == "store" and not told:
+            told = True
+            _tell(number, seats, work, report.port, range(1, len(seats)))
+        elif report.kind == "gone":
+            gone = {rank for rank, seat in enumerate(seats) if seat.node.name == name}
+            outcome.failed.update(dict.fromkeys(gone - outcome.done, report.why))
+            outcome.done |= gone
+            if 0 in gone and not told:
+                return
+        else:
+            outcome.note(report)
+            if report.kind == "done" and report.rank == 0 and (outcome.absent or not told):
+                return  # nobody else can get any further without the store
 
 
-def _other_end(seats: Sequence[Seat]) -> list[int | str]:
-    """Rank and address that rank 0 must reach in a round of two nodes; nothing in any other."""
-    if len({seat.node.name for seat in seats}) != 2:
-        return []
-    rank = next(rank for rank, seat in enumerate(seats) if seat.node.name != seats[0].node.name)
-    return [rank, seats[rank].node.address]
-
-
-def _hurry(limit: asyncio.Timeout) -> None:
-    """Shorten the deadline, because a rank has failed."""
-    limit.reschedule(min(limit.when() or inf, asyncio.get_running_loop().time() + GRACE))
-
-
-def _note(outcome: RoundOutcome, report: reports.WorkerReport) -> None:
-    """Add one report; ranks that the round does not have are ignored."""
-    ranks = range(len(outcome.seats))
-    match report:
-        case reports.Finished(rank=rank) if rank in ranks:
-            outcome.done.add(rank)
-            if report.segments > 0:
-                share = report.retransmitted / report.segments
-                outcome.retransmitted = max(share, outcome.retransmitted or 0.0)
-        case reports.RankFailed(rank=rank) if rank in ranks:
-            outcome.failed[rank] = f"{report.stage}: {report.why}"
-        case reports.MissingRanks():
-            outcome.absent.update(rank for rank in report.ranks if rank in ranks)
-        case reports.Measured() if len(outcome.figures) < MOST_FIGURES:
-            outcome.figures.append(report)
-        case reports.Latency():
-            outcome.latency = report
-        case reports.Equal():
-            outcome.work = report.seconds[: len(ranks)]
+def _tell(number: int, seats: Sequence[Seat], work: Work, port: int, ranks: range) -> None:
+    """Send the round to the workers of these ranks."""
+    there = next((rank for rank, seat in enumerate(seats) if seat.node.name != seats[0].node.name), 0)
+    two = len({seat.node.name for seat in seats}) == 2
+    by_worker: dict[str, list[int]] = {}
+    for rank in ranks:
+        by_worker.setdefault(seats[rank].node.name, []).append(rank)
+    for group in by_worker.values():
+        seats[group[0]].worker.tell(
+            {
+                "id": number,
+                "ranks": [[seats[rank].local, rank] for rank in group],
+                "world": len(seats),
+                "store": [seats[0].node.address, port],
+                "reach": [there, seats[there].node.address] if two else [],
+                "sizes": list(work.sizes),
+                "barrier": work.barrier,
+                "timeout": work.timeout,
+                "compare": work.compare,
+            }
+        )

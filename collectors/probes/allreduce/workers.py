@@ -6,52 +6,91 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
 
 from collectors.fleet import payload
 from collectors.fleet.clean import clean
 from collectors.fleet.transport import Transport, TransportError
-from collectors.probes.allreduce import reports
 from collectors.probes.allreduce.plan import ProbeNode, ProbePlan
 from collectors.probes.running import Limits, Running
 
-KEPT_LOG = 1 << 20
-"""Bytes of a worker's other output (NCCL's log among it) that are kept, …"""
-MOST = 1 << 30
-"""… and that are read."""
-
+ENTRY = "collectors.probes.remote.allreduce"
+KEPT_LOG, MOST = 1 << 20, 1 << 30
+"""Bytes of a worker's other output (NCCL's log among it) that are kept, and that are read."""
 NCCL_LOG = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,ENV", "NCCL_DEBUG_FILE": "/dev/stdout"}
 """NCCL tells its way in the worker's own output; the name of the file is said so that no nccl.conf says another."""
 
-_WORKER_MODULES = ("collectors.probes.allreduce.remote",)
+Text = Annotated[str, Meta(max_length=4096)]
+Rank = Annotated[int, Meta(ge=0, le=1 << 24)]
+Ranks = Annotated[list[Rank], Meta(max_length=65536)]
+Count = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+Seconds = Annotated[float, Meta(ge=0.0, le=1e9)]
 
 
-def launch_command(python: str = "python3") -> list[str]:
-    """Words that run on a node; what follows them comes through standard input."""
-    return payload.command(python, nice=False)
+class WorkerReport(msgspec.Struct, frozen=True):
+    """A line of a worker (``remote/allreduce.py``); each kind has some of the fields."""
+
+    kind: Literal["no_torch", "ready", "store", "absent", "latency", "work", "figure", "failed", "done", "gone"]
+    """``gone``: the worker has ended; said here, by no worker."""
+    id: Count = 0
+    """Number of the round."""
+    rank: Rank = 0
+    ranks: Ranks = msgspec.field(default_factory=list)
+    """Absent ones."""
+    why: Text = ""
+    nccl: Text = ""
+    """Version of torch's own NCCL."""
+    port: Annotated[int, Meta(ge=1, le=65535)] = 1
+    size: Annotated[int, Meta(ge=0, le=1 << 50)] = 0
+    """Bytes."""
+    seconds: Seconds = 0.0
+    times: Annotated[list[Seconds], Meta(max_length=65536)] = msgspec.field(default_factory=list)
+    """Seconds that each rank needed for the same work."""
+    wrong: Ranks = msgspec.field(default_factory=list)
+    odd: Ranks = msgspec.field(default_factory=list)
+    """Ranks whose result differs in its bits from the majority's."""
+    segments: Count = 0
+    again: Count = 0
+    """TCP segments that the node sent during the round, and sent again."""
+
+
+_decode = msgspec.json.Decoder(WorkerReport).decode
+
+
+def read_report(line: bytes) -> WorkerReport | None:
+    """The report in a line; None for one that no worker writes."""
+    if not line.startswith(b'{"kind"'):
+        return None
+    try:
+        found = _decode(line)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    return msgspec.structs.replace(found, why=clean(found.why), nccl=clean(found.nccl))
 
 
 class Worker:
     """One node's worker: reports go to ``on_report`` as they come."""
 
-    def __init__(self, node: ProbeNode, on_report: Callable[[ProbeNode, reports.WorkerReport], None]) -> None:
+    def __init__(self, node: ProbeNode, on_report: Callable[[ProbeNode, WorkerReport], None]) -> None:
         self.node = node
         self.error = ""
         self.log = bytearray()
         """What is no report: NCCL's log, warnings, a traceback."""
-        self.ended = asyncio.Event()
+        self.settled = asyncio.Event()
+        """torch is imported there, or it is known why not."""
         self._on_report = on_report
         self._running: Running | None = None
         self._watching: asyncio.Task[None] | None = None
 
-    async def start(self, transport: Transport, plan: ProbePlan, python: str) -> None:
-        """Start it; an error is kept in ``error`` rather than raised, since one node is not the whole."""
+    async def start(self, transport: Transport | None, plan: ProbePlan, python: str) -> None:
+        """Start it and wait until it is ready; an error is kept in ``error``, since one node is not the whole."""
+        if transport is None:
+            self.error = "no connection to this node"
+            return
         device = "cuda" if plan.backend == "nccl" else "cpu"
-        child = payload.pack(
-            "collectors.probes.allreduce.remote.worker",
-            {"locals": plan.locals_of(self.node), "device": device},
-            modules=_WORKER_MODULES,
-        )
         environment = {**NCCL_LOG, **_visible(self.node)} if device == "cuda" else {}
         if self.node.interface:
             environment["NCCL_SOCKET_IFNAME" if device == "cuda" else "GLOO_SOCKET_IFNAME"] = self.node.interface
@@ -61,10 +100,12 @@ class Worker:
             "env": environment,
             "command": payload.command("{python}", nice=device == "cpu", site=True),
         }
+        child = payload.pack(ENTRY, {"device": device})
         packed = payload.pack("collectors.node.processes.launch", arguments, extra={"child": child})
         running = Running(
-            transport, launch_command(python), packed, self._take, limits=Limits(line=KEPT_LOG, total=MOST)
-        )
+            transport, payload.command(python, nice=False), packed, self._take,
+            limits=Limits(line=KEPT_LOG, total=MOST),
+        )  # fmt: skip
         try:
             await running.start()
         except TransportError as error:
@@ -72,9 +113,13 @@ class Worker:
             return
         self._running = running
         self._watching = asyncio.create_task(self._watch(running))
+        try:
+            await asyncio.wait_for(self.settled.wait(), plan.import_time)
+        except TimeoutError:
+            self.error = f"torch was not imported within {plan.import_time:.0f} s"
 
     def tell(self, command: dict[str, Any]) -> None:
-        """Send a command to its local ranks."""
+        """Send a round to its local ranks."""
         if self._running is not None:
             self._running.write(json.dumps(command).encode() + b"\n")
 
@@ -88,32 +133,28 @@ class Worker:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._watching
 
-    def last_words(self) -> str:
-        """Last line of its other output: usually why it ended."""
-        said = self._running.said() if self._running is not None else ""
-        lines = [line for line in clean(self.log[-4096:].decode("utf-8", "replace")).split("\n") if line.strip()]
-        return said or (lines[-1].strip() if lines else "")
-
     async def _watch(self, running: Running) -> None:
         status = await running.ended()
-        self._end(self.last_words() or f"ended with status {status}")
+        lines = clean(self.log[-4096:].decode("utf-8", "replace")).strip().split("\n")
+        self._end(running.said() or lines[-1].strip() or f"ended with status {status}")
 
     def _end(self, why: str) -> None:
         self.error = self.error or why
-        self.ended.set()
-        self._on_report(self.node, reports.Gone(why=self.error))
-
-    def _keep(self, data: bytes) -> None:
-        self.log += data
-        del self.log[:-KEPT_LOG]
+        self.settled.set()
+        self._on_report(self.node, WorkerReport("gone", why=self.error))
 
     def _take(self, line: bytes) -> bool:
         """Take a line; one that is no report is the library's own output."""
-        report = reports.read(line)
+        report = read_report(line)
         if report is None:
-            self._keep(line + b"\n")
-        else:
-            self._on_report(self.node, report)
+            self.log += line + b"\n"
+            del self.log[:-KEPT_LOG]
+            return False
+        if report.kind == "no_torch":
+            self.error = report.why
+        if report.kind in ("ready", "no_torch"):
+            self.settled.set()
+        self._on_report(self.node, report)
         return False
 
 
@@ -122,5 +163,4 @@ def _visible(node: ProbeNode) -> dict[str, str]:
 
     The rank whose environment is borrowed may see its own GPU alone, and CUDA counts the fastest first by itself.
     """
-    numbers = ",".join(map(str, node.gpu_numbers))
-    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": numbers} if numbers else {}
+    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(map(str, node.gpus))}

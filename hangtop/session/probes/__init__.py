@@ -6,13 +6,13 @@ any of them in one way: they show the command, ask, run it in view, and print or
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from collectors.fleet.transport import Transport, TransportError
 from collectors.probes.path.survey import PathNode
-from collectors.samples.probes import ProbeReport
+from collectors.samples.probes import ProbePair, ProbeReport
 from hangtop.diagnosis.addresses import address_of
 from hangtop.diagnosis.finding import Finding, Unknown
 from hangtop.diagnosis.job import Job
@@ -110,6 +110,46 @@ def path_nodes(session: ProbeSession, job: Job) -> tuple[list[PathNode], dict[st
         except TransportError as error:
             absent[name] = node.why or str(error)
     return taking_part, absent
+
+
+BARS = "▁▂▃▄▅▆▇█"
+CELL = 8
+LEGEND = f"pairs, GB/s; {BARS[-1]} as fast as the best pair, {BARS[0]} an eighth of it or less, × failed"
+
+
+def matrix(pairs: Sequence[ProbePair]) -> Iterator[Line]:
+    """The bandwidth of every pair of nodes: a bad node is a bad row and column, a bad link a single cell.
+
+    Rows and columns are nodes, each pair in two cells. Nothing for fewer than two pairs.
+    """
+    if len(pairs) < 2:
+        return
+    names = sorted({name for pair in pairs for name in (pair.a, pair.b)})
+    cells = {key: pair for pair in pairs for key in ((pair.a, pair.b), (pair.b, pair.a))}
+    best = max(pair.busbw or 0.0 for pair in pairs)
+    width = max(map(len, names))
+    yield []
+    yield [(LEGEND, "dim")]
+    yield [(" " * width + "".join(name[1 - CELL :].rjust(CELL) for name in names), "dim")]
+    for name in names:
+        yield [(name.ljust(width), ""), *(_cell(cells.get((name, other)), best, name == other) for other in names)]
+
+
+def _cell(pair: ProbePair | None, best: float, same: bool) -> Piece:
+    if pair is None:
+        return (" " if same else "·").rjust(CELL), "dim"
+    if pair.busbw is None:
+        return "×".rjust(CELL), "bad"
+    share = pair.busbw / best if best else 0.0
+    bar = BARS[min(len(BARS) - 1, max(0, int(share * len(BARS) - 1e-9)))]
+    shade: Shade = "good" if share >= 2 / 3 else "middling" if share >= 1 / 3 else "bad"
+    digits = 0 if pair.busbw >= 10 else 1 if pair.busbw >= 1 else 2
+    return f"{bar} {pair.busbw:.{digits}f}".rjust(CELL), shade
+
+
+def text_or_dash(value: float | None, text: Callable[[float], str]) -> str:
+    """A figure as text; a dash for what was not measured."""
+    return "–" if value is None else text(value)
 
 
 def cancelled(title: str) -> ProbeResult:

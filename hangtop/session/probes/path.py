@@ -14,13 +14,11 @@ from collectors.samples.probes import ProbeReport
 from hangtop.diagnosis.addresses import chosen_interface
 from hangtop.diagnosis.firewall import with_firewall
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.leaf_switches import leaves_of
 from hangtop.diagnosis.measured.network import path_findings, path_report
 from hangtop.diagnosis.measured.probes import LOST_SHARE, outcome
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import count
-from hangtop.session.probes import LOADS, Line, Probe, ProbeResult, ProbeSession, Say, cancelled, path_nodes
-from hangtop.session.probes.square import square
+from hangtop.session.probes import LOADS, Line, Probe, ProbeResult, ProbeSession, Say, cancelled, matrix, path_nodes
 
 TITLE = "Path probe"
 NAME = 34
@@ -59,7 +57,7 @@ def result(
     return ProbeResult(
         f"{TITLE}, {count(report.world_size, 'node')}, {report.took:.1f} s", outcome(report, found),
         found[0].summary if found else report.why or f"{count(len(report.pairs), 'pair')}, all well",
-        (*_figure_lines(figures), *_square_lines(job, report), *_interface_lines(chosen)),
+        (*_figure_lines(figures), *matrix(report.pairs), *_interface_lines(chosen)),
         {
             "backend": "path", "world_size": report.world_size, "paths": list(map(_row, figures)),
             "interfaces": {name: interface for name, (interface, _) in chosen.items()},
@@ -92,11 +90,6 @@ def _figure_lines(figures: Sequence[PathFigure]) -> Iterator[Line]:
         line += [(text.rjust(width), shade) for text, shade, width in cells]  # type: ignore[misc]
         by = figure.method if figure.throughput is not None else ""
         yield [*line, (f"  {by}", "dim"), (f"  {figure.error}" if figure.error else "", "bad")]
-
-
-def _square_lines(job: Job, report: ProbeReport) -> Iterator[Line]:
-    lines = list(square(report.pairs, leaves_of(job, set(job.nodes))))
-    yield from [[], *lines] if lines else []
 
 
 def _interface_lines(chosen: Mapping[str, tuple[str, str]]) -> Iterator[Line]:

@@ -1,17 +1,14 @@
-"""Leaf switches of nodes: how they reach the job, the order in which nodes are shown, what nodes of a finding share."""
+"""Leaf switches of nodes: how they reach the job, what nodes of a finding share."""
 
 from __future__ import annotations
 
 import pytest
 
 from collectors.fleet.sink import LinkChange
-from collectors.samples.probes import ProbePair
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job, Node
-from hangtop.diagnosis.leaf_switches import leaves_of, with_shared_leaf
+from hangtop.diagnosis.leaf_switches import with_shared_leaf
 from hangtop.session.options import SessionOptions
-from hangtop.session.probes import plain
-from hangtop.session.probes.square import square
 from hangtop.session.session import Session
 from tests.support.made import hello, tick
 
@@ -20,14 +17,6 @@ LEAVES = {"gpu1": "leaf2", "gpu2": "leaf1", "gpu3": "leaf2", "gpu4": "leaf1"}
 
 def job(leaves: dict[str, str]) -> Job:
     return Job(0.0, 10.0, True, {name: Node(name, leaf=leaf) for name, leaf in leaves.items()})
-
-
-def pairs(*names: str) -> list[ProbePair]:
-    """Slow wherever a leaf is crossed."""
-    return [
-        ProbePair(a, b, 1.0 if LEAVES.get(a) == LEAVES.get(b) else 0.1, 1e-4, 0.0, "")
-        for place, a in enumerate(names) for b in names[place + 1 :]
-    ]  # fmt: skip
 
 
 def test_nodes_are_found_by_the_user_s_name_and_by_their_own() -> None:
@@ -40,28 +29,6 @@ def test_nodes_are_found_by_the_user_s_name_and_by_their_own() -> None:
     session.samples("alias", [hello(1000.0, hostname="gpu3.cluster"), tick(1000.0)], 10)
     session.tick()
     assert session.job().nodes["alias"].leaf == "leaf2"
-
-
-def test_nodes_of_one_leaf_stand_together_with_a_gap_between_leaves() -> None:
-    legend, head, *rows = plain(square(pairs(*LEAVES), leaves_of(job(LEAVES), LEAVES)))
-    assert "by leaf switch" in legend
-    assert head.split() == ["gpu2", "gpu4", "gpu1", "gpu3"]
-    assert rows == [
-        "leaf1  gpu2           █ 1.0     ▁ 0.1   ▁ 0.1",
-        "       gpu4   █ 1.0             ▁ 0.1   ▁ 0.1",
-        "",
-        "leaf2  gpu1   ▁ 0.1   ▁ 0.1             █ 1.0",
-        "       gpu3   ▁ 0.1   ▁ 0.1     █ 1.0        ",
-    ]
-
-
-def test_nodes_are_in_the_order_of_their_names_where_no_switch_parts_them() -> None:
-    apart = {name: f"leaf{name}" for name in LEAVES}
-    together = dict.fromkeys(LEAVES, "leaf1")
-    assert leaves_of(job(apart), LEAVES) == leaves_of(job(together), LEAVES) == {}
-    _, head, *rows = plain(square(pairs(*LEAVES)))
-    assert head.split() == sorted(LEAVES)
-    assert "" not in rows
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from collectors.fleet import bounds
 from collectors.node.stacks.asking import WantsPySpy
 from collectors.node.stacks.flamerecord import FlameProgress, FlameRecording
-from collectors.probes.allreduce import reports
+from collectors.probes.allreduce.workers import read_report
 from collectors.probes.decoding import Unreadable, answer, one_of
 from collectors.probes.remote.repair import PortsInUse, RepairCandidate, Signalled
 from collectors.probes.trace.remote.program import Done, ListedTrace
@@ -96,4 +96,4 @@ def test_any_line_decodes_or_is_refused(line: bytes) -> None:
     for decode in DECODERS.values():
         with pytest.raises(Unreadable):
             decode(line)
-    assert reports.read(line) is None
+    assert read_report(line) is None

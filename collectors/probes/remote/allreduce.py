@@ -1,0 +1,298 @@
+"""The all_reduce probe on a node, under the job's own interpreter: takes rounds, measures them and reports.
+
+torch is imported once, then each rank of each round is a forked process, so that one that hangs is in nobody's way.
+Every line of standard input is a round: its ranks here, and the store where all its ranks meet. Every line of standard
+output that begins with ``{"kind"`` is a report; the rest is NCCL's log. Works with torch 2.1 and newer.
+
+A round is one process group. Its rank 0 opens a store on a free port and reports it, and the other ranks sign in there.
+Rank 0 names absent ranks before any collective is tried, so that an absent node costs seconds, not the collective's
+time-out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from datetime import timedelta
+from typing import Any, Dict, List, Tuple
+
+from collectors.node import watchdog
+
+WORK = 160
+"""Edge of the square matrices that every rank multiplies to be compared: about a millisecond of one core."""
+TIMES = 20
+"""Multiplications; the shortest counts, because others may have used the core in any of them."""
+BUDGET = 0.25
+"""Seconds spent on repeating one size."""
+PATIENCE = 2.0
+"""Seconds of one operation from which on no larger size is tried."""
+LEAVING = 2.0
+"""Seconds that rank 0 keeps the store for ranks that are on their way out."""
+
+
+def report(kind: str, **fields: Any) -> None:
+    """Write one line; short enough to be written at once, so that several processes can share the channel."""
+    os.write(1, (json.dumps(dict(kind=kind, **fields), ensure_ascii=True) + "\n").encode("ascii"))
+
+
+def tcp_segments() -> Tuple[int, int]:
+    """Segments sent and sent again in this network namespace since boot; zeros where /proc/net/snmp is hidden."""
+    try:
+        with open("/proc/net/snmp", encoding="ascii") as counters:
+            rows = [line.split() for line in counters if line.startswith("Tcp:")]
+    except OSError:
+        return 0, 0
+    values = dict(zip(rows[0], rows[1]))  # noqa: B905 (strict came with Python 3.10)
+    return int(values["OutSegs"]), int(values["RetransSegs"])
+
+
+def write_whole_lines() -> None:
+    """Make C's standard output, to which NCCL logs, write line by line.
+
+    Into a pipe it would write blocks of 4 KB that end anywhere: reports would end up in the middle of its lines.
+    """
+    import ctypes
+
+    libc = ctypes.CDLL(None)
+    libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, 1, ctypes.c_size_t(0))  # 1: _IOLBF of glibc and musl
+
+
+def main(arguments: Dict[str, Any]) -> None:
+    """Entry. ``device``: ``cpu`` or ``cuda``."""
+    signal.alarm(0)  # the launcher's heartbeat guards this process, by its parent-death signal
+    device = arguments["device"]
+    if device == "cuda":
+        write_whole_lines()
+    try:
+        import torch
+        import torch.distributed
+    except ImportError as error:
+        report("no_torch", why="%s has no torch: %s" % (sys.executable, error))
+        os._exit(3)
+    report("ready", nccl=".".join(map(str, torch.cuda.nccl.version())) if device == "cuda" else "")
+    if device == "cpu":
+        torch.set_num_threads(1)  # beside a job one core is enough, and a thread less to wait for
+    children: Dict[int, int] = {}
+    with os.fdopen(0, "rb", buffering=0) as lines:
+        for line in lines:
+            if line.strip():
+                command = json.loads(line)
+                for local, rank in command["ranks"]:
+                    _end(children.pop(local, 0))
+                    children[local] = _fork(command, local, rank, device)
+    os._exit(0)
+
+
+def _end(pid: int) -> None:
+    """End the process of an earlier round, which may hang there."""
+    if pid:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def _fork(command: Dict[str, Any], local: int, rank: int, device: str) -> int:
+    """Start one rank of a round; its pid."""
+    die_with_parent = watchdog.child_setup()
+    pid = os.fork()
+    if pid:
+        return pid
+    if die_with_parent is not None:
+        die_with_parent()
+    segments, again = tcp_segments()
+    try:
+        Round(command, rank, local, device).run()
+    except Exception as error:  # noqa: BLE001 (whatever torch raises is the answer)
+        first = str(error).strip().split("\n")[0][:400]
+        why = "%s: %s: %s" % (Round.stage, type(error).__name__, first)
+        report("failed", id=command["id"], rank=rank, why=why)
+    segments_after, again_after = tcp_segments()
+    report("done", id=command["id"], rank=rank, segments=segments_after - segments, again=again_after - again)
+    os._exit(0)
+
+
+class Round:
+    """One rank of a process group, from its store to its end."""
+
+    stage = ""
+    """Where the round is, for the report of a failure."""
+
+    def __init__(self, command: Dict[str, Any], rank: int, local: int, device: str) -> None:
+        self.id = command["id"]
+        self.rank = rank
+        self.world = int(command["world"])
+        self._command = command
+        self._local = local
+        self._device = "cuda:%d" % local if device == "cuda" else "cpu"
+        self._timeout = timedelta(seconds=float(command["timeout"]))
+
+    def run(self) -> None:
+        """Meet, then measure what the command asks for."""
+        import torch
+        import torch.distributed as dist
+
+        if self._device != "cpu":
+            torch.cuda.set_device(self._local)
+        Round.stage = "store"
+        store = self._store()
+        Round.stage = "barrier"
+        if not self._everybody_is_here(store):
+            return
+        if self._command["reach"] and self.rank in (0, self._command["reach"][0]):
+            Round.stage = "reach"
+            self._reach_the_other(store)
+        Round.stage = "connect"
+        backend = "nccl" if self._device != "cpu" else "gloo"
+        dist.init_process_group(
+            backend, store=dist.PrefixStore("group", store), rank=self.rank, world_size=self.world,
+            timeout=self._timeout,
+        )  # fmt: skip
+        try:
+            Round.stage = "first all_reduce"
+            self._latency()
+            if self._command["compare"]:
+                Round.stage = "equal work"
+                self._equal_work()
+            for size in self._command["sizes"]:
+                Round.stage = "all_reduce of %d bytes" % size
+                if self._measure(int(size)) > PATIENCE:
+                    break
+        finally:
+            # The group of a failed round may never come to an end by itself: its store and sockets go with the group.
+            dist.destroy_process_group()
+            store.set("left/%d" % self.rank, "1")
+            if self.rank == 0:
+                self._missing(store, "left", time.monotonic() + LEAVING)
+
+    # --- meeting -------------------------------------------------------------------------------------------------
+
+    def _store(self) -> Any:
+        import torch.distributed as dist
+
+        host, port = self._command["store"]
+        if self.rank == 0:
+            store = dist.TCPStore(host, 0, None, True, timeout=self._timeout, wait_for_workers=False)
+            report("store", id=self.id, port=store.port)
+            return store
+        return dist.TCPStore(host, int(port), None, False, timeout=self._timeout, wait_for_workers=False)
+
+    def _everybody_is_here(self, store: Any) -> bool:
+        """Sign in; rank 0 waits for the others for the barrier's time and publishes which ranks came."""
+        store.set("here/%d" % self.rank, "1")
+        if self.rank == 0:
+            missing = self._missing(store, "here", time.monotonic() + float(self._command["barrier"]))
+            if missing:
+                report("absent", id=self.id, ranks=missing)
+            store.set("go", json.dumps(missing))
+        return not json.loads(store.get("go"))
+
+    def _missing(self, store: Any, name: str, deadline: float) -> List[int]:
+        """Ranks whose key is not there at the deadline."""
+        missing = list(range(self.world))
+        while missing and time.monotonic() < deadline:
+            missing = [rank for rank in missing if not store.check(["%s/%d" % (name, rank)])]
+            if missing:
+                time.sleep(0.01)
+        return missing
+
+    def _reach_the_other(self, store: Any) -> None:
+        """The other node has reached the store of rank 0: see that rank 0 reaches a port of its first rank too.
+
+        Which of two ranks connects to the other is the library's choice, so a node that drops what comes in would be
+        seen with some partners and not with others, after the time-out of a collective. Raises OSError on both.
+        """
+        if self.rank > 0:
+            family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+            with socket.create_server(("", 0), family=family, dualstack_ipv6=family == socket.AF_INET6) as server:
+                store.set("port", str(server.getsockname()[1]))
+                why = store.get("reached").decode()
+        else:
+            host, port = self._command["reach"][1], int(store.get("port"))
+            try:
+                socket.create_connection((host, port), timeout=float(self._command["barrier"])).close()
+                why = "yes"
+            except OSError as error:
+                why = "a port of %s is not reached: %s" % (host, error)
+            store.set("reached", why)
+        if why != "yes":
+            raise ConnectionError(why)
+
+    # --- measuring -----------------------------------------------------------------------------------------------
+
+    def _timed(self, work: Any) -> float:
+        """Seconds of a piece of work, on the GPU to its end."""
+        import torch
+
+        started = time.perf_counter()
+        work()
+        if self._device != "cpu":
+            torch.cuda.synchronize()
+        return time.perf_counter() - started
+
+    def _from_all(self, *values: float) -> List[List[float]]:
+        """These numbers of every rank, by rank, on every rank."""
+        import torch
+        import torch.distributed as dist
+
+        mine = torch.tensor(values, dtype=torch.float64, device=self._device)
+        every = [torch.zeros_like(mine) for _ in range(self.world)]
+        dist.all_gather(every, mine)
+        return [each.tolist() for each in every]
+
+    def _slowest(self, seconds: float) -> float:
+        """The same number on every rank, so that all take the same decisions."""
+        return max(values[0] for values in self._from_all(seconds))
+
+    def _latency(self) -> None:
+        """Round trip of the smallest all_reduce: the median of several, after one that opens the connections."""
+        import torch
+        import torch.distributed as dist
+
+        value = torch.zeros(1, device=self._device)
+        times = [self._timed(lambda: dist.all_reduce(value)) for _ in range(11)][1:]
+        median = self._slowest(sorted(times)[len(times) // 2])
+        if self.rank == 0:
+            report("latency", id=self.id, seconds=median)
+
+    def _equal_work(self) -> None:
+        """Every rank does the same work: the time that it needs at best tells which rank is slow."""
+        import torch
+
+        matrix = torch.ones(WORK, WORK, device=self._device)
+        best = min(self._timed(lambda: torch.mm(matrix, matrix)) for _ in range(TIMES))
+        times = [values[0] for values in self._from_all(best)]
+        if self.rank == 0:
+            report("work", id=self.id, times=times)
+
+    def _measure(self, size: int) -> float:
+        """Report one size; seconds of one operation: mean over repeats, of the slowest rank.
+
+        The values are small whole numbers, exact in float32 for any world size up to 2**17: a right answer is right to
+        the bit. A sum of all bits, weighted by their places, tells whether every rank has the same ones.
+        """
+        import torch
+        import torch.distributed as dist
+
+        base = torch.arange(max(1, size // 4), device=self._device).remainder_(7).to(torch.float32)
+        buffer = base + (self.rank + 1)
+        first = self._slowest(self._timed(lambda: dist.all_reduce(buffer)))
+        right = bool(torch.equal(buffer, base * self.world + sum(range(1, self.world + 1))))
+        bits = buffer.view(torch.int32).to(torch.int64)
+        places = torch.arange(bits.numel(), device=self._device).mul_(2).add_(1)
+        digest = int((bits * places).sum().item()) % (1 << 50)  # a whole number that float64 holds
+        answers = self._from_all(float(right), float(digest))
+        repeats = max(1, min(20, int(BUDGET / max(first, 1e-6))))
+        buffer.zero_()  # or the values would grow with each repeat
+        seconds = self._slowest(self._timed(lambda: [dist.all_reduce(buffer) for _ in range(repeats)]) / repeats)
+        if self.rank == 0:
+            digests = [found for _, found in answers]
+            usual = max(sorted(set(digests)), key=digests.count)
+            report(
+                "figure", id=self.id, size=size, seconds=seconds,
+                wrong=[rank for rank, (good, _) in enumerate(answers) if not good],
+                odd=[rank for rank, found in enumerate(digests) if found != usual],
+            )  # fmt: skip
+        return seconds

@@ -1,0 +1,262 @@
+"""The all_reduce probe against workers on paper: rounds, pairs, second measurements; NCCL's log and nccl-tests."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.fleet.local import Local
+from collectors.probes.allreduce import nccl, rounds
+from collectors.probes.allreduce.bisect import Bisection
+from collectors.probes.allreduce.nccl import network_of
+from collectors.probes.allreduce.plan import ProbeNode, ProbePlan, parse_sizes, tournament
+from collectors.probes.allreduce.run import AllreduceProbe, bandwidths
+from collectors.samples.probes import NcclTest, ProbePair, ProbeRank, ProbeReport
+from hangtop.diagnosis.measured.probes import findings
+from tests.support.paper_probe import PaperTransport, PaperWorker
+
+# --- arithmetic --------------------------------------------------------------------------------------------------
+
+
+def test_sizes_double_from_first_to_last() -> None:
+    assert parse_sizes("1M:8M") == (1 << 20, 1 << 21, 1 << 22, 1 << 23)
+    assert parse_sizes("64K") == (65536,)
+    assert parse_sizes("4:5") == (4,)
+
+
+@pytest.mark.parametrize("text", ["", "8M:1M", "one", "1T", "-4", "0:16"])
+def test_sizes_that_are_none(text: str) -> None:
+    with pytest.raises(ValueError, match="size"):
+        parse_sizes(text)
+
+
+@given(st.integers(2, 24))
+def test_every_pair_meets_once_and_nobody_plays_twice_in_a_round(count: int) -> None:
+    names = tuple(f"node{number}" for number in range(count))
+    met = [frozenset(pair) for pairs in tournament(names) for pair in pairs]
+    assert sorted(map(sorted, met)) == sorted(map(sorted, map(frozenset, combinations(names, 2))))
+    for pairs in tournament(names):
+        busy = [name for pair in pairs for name in pair]
+        assert len(busy) == len(set(busy))
+
+
+def test_bus_bandwidth_is_nccl_tests_own() -> None:
+    assert bandwidths(1_000_000_000, 0.5, 8) == pytest.approx((2.0, 3.5))
+    assert bandwidths(1_000_000_000, 0.5, 1) == pytest.approx((2.0, 2.0))
+
+
+# --- pairs -------------------------------------------------------------------------------------------------------
+
+
+class PairsOnPaper:
+    """Speeds of pairs by the names that are in them; remembers what was measured, in which company."""
+
+    def __init__(self, bad: dict[frozenset[str], float | None]) -> None:
+        self.bad = bad
+        self.measured: list[tuple[str, str]] = []
+        self.busy: set[str] = set()
+
+    async def measure(self, a: str, b: str) -> ProbePair:
+        assert not self.busy & {a, b}, "a node in two pairs at once"
+        self.busy |= {a, b}
+        await asyncio.sleep(0)
+        self.busy -= {a, b}
+        self.measured.append((a, b))
+        speed = next((s for names, s in self.bad.items() if names <= {a, b}), 1.0)
+        return ProbePair(a, b, speed, 1e-4, 0.0, "" if speed is not None else "did not meet")
+
+
+def bisect(count: int, bad: dict[frozenset[str], float | None]) -> tuple[list[tuple[str, tuple[str, ...]]], int]:
+    """Findings' kinds and nodes, and how many measurements that took."""
+    names = tuple(f"node{number}" for number in range(1, count + 1))
+    network = PairsOnPaper(bad)
+    bisection = Bisection(network.measure)
+    asyncio.run(bisection.run(names))
+    ranks = [ProbeRank(i, name, "done", "", 1.0) for i, name in enumerate(names)]
+    pairs = sorted(bisection.pairs.values())
+    report = ProbeReport("gloo", count, 0.0, 1.0, "done", "", ranks, [], pairs, None, {})
+    return [(finding.kind, finding.nodes) for finding in findings(report)], len(network.measured)
+
+
+@pytest.mark.parametrize("count", [3, 4, 8, 9, 12, 33])
+def test_good_networks_accuse_nobody(count: int) -> None:
+    assert bisect(count, {})[0] == []
+
+
+@pytest.mark.parametrize("count", [3, 4, 8, 9, 12, 33])
+@pytest.mark.parametrize(("speed", "kind"), [(None, "path_blocked"), (0.1, "slow_node")])
+@pytest.mark.parametrize("name", ["node1", "node2", "node3"])
+def test_a_bad_node_stands_alone(count: int, speed: float | None, kind: str, name: str) -> None:
+    named, measured = bisect(count, {frozenset((name,)): speed})
+    assert named == [(kind, (name,))]
+    assert count < 33 or measured <= 33 + 10
+
+
+@pytest.mark.parametrize("count", [3, 4, 8, 12])
+@pytest.mark.parametrize(("speed", "kind"), [(None, "path_blocked"), (0.1, "slow_link")])
+def test_a_bad_link_is_told_from_its_nodes(count: int, speed: float | None, kind: str) -> None:
+    assert bisect(count, {frozenset(("node1", "node2")): speed})[0] == [(kind, ("node1", "node2"))]
+
+
+# --- the whole probe ---------------------------------------------------------------------------------------------
+
+
+class Network:
+    """Decides what the workers answer: who never meets, who hangs in the first round."""
+
+    def __init__(self, *, apart: str = "", hangs: str = "") -> None:
+        self.log = b""
+        self.apart = apart
+        self.hangs = hangs
+        self.left: set[PaperWorker] = set()
+
+    def serve(self, worker: PaperWorker, command: dict[str, Any], rank: int) -> None:
+        number, world = command["id"], command["world"]
+        if self.hangs and world > 2:
+            if worker.name != self.hangs:
+                worker.tell("failed", id=number, rank=rank, why="connect: timed out")
+            elif rank:
+                return
+        if rank == 0:
+            worker.tell("store", id=number, port=29500)
+            if self.apart and world == 2 and worker.name == self.apart:
+                worker.tell("absent", id=number, ranks=[1])
+            else:
+                worker.tell("latency", id=number, seconds=8e-5)
+                for size in command["sizes"]:
+                    worker.tell("figure", id=number, size=size, seconds=0.001, wrong=[], odd=[])
+        worker.tell("done", id=number, rank=rank, segments=100, again=0)
+
+
+def probe(network: Network, names: Sequence[str] = ("n1", "n2", "n3")) -> tuple[ProbeReport, list[str]]:
+    said: list[str] = []
+    plan = ProbePlan(tuple(ProbeNode(name, name) for name in names), sizes=(1 << 20,))
+    transports = {name: PaperTransport(name, network) for name in names}
+    return asyncio.run(AllreduceProbe(plan, transports, {}, said.append).run()), said
+
+
+def test_all_meet_figures_are_told_as_they_come_and_everything_is_ended() -> None:
+    network = Network()
+    report, said = probe(network)
+    assert (report.outcome, report.world_size, len(report.pairs)) == ("done", 3, 3)
+    assert "all_reduce of 1048576 bytes: 1000 µs, busbw 1.4 GB/s" in said
+    assert not network.left
+
+
+def test_two_that_do_not_meet_are_told_with_the_direction() -> None:
+    report, _ = probe(Network(apart="n1"))
+    blocked = {(pair.a, pair.b): pair.error for pair in report.pairs if pair.error}
+    assert blocked
+    assert all("n1" in key and "cannot reach a port of n1" in error for key, error in blocked.items())
+
+
+def test_a_failed_round_is_told_and_the_pairs_are_measured_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "GRACE", 0.05)
+    report, _ = probe(Network(hangs="n3"))
+    assert (report.outcome, report.why) == ("failed", "n1: connect: timed out")
+    assert all(pair.busbw is not None for pair in report.pairs)
+
+
+# --- NCCL's own log ----------------------------------------------------------------------------------------------
+
+INFINIBAND = b"""\
+node1:4711:4711 [0] NCCL INFO Bootstrap: Using eth0:10.0.0.1<0>
+node1:4711:4711 [0] NCCL INFO NCCL version 2.27.5+cuda12.9
+node1:4711:4760 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.0.0.1<0>
+node1:4711:4760 [0] NCCL INFO Using network IB
+node1:4711:4760 [0] NCCL INFO Channel 00/16 : 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15
+node1:4711:4790 [0] NCCL INFO Channel 00/0 : 15[7] -> 0[0] [receive] via NET/IB/0/GDRDMA
+node1:4711:4790 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM
+node1:4711:4790 [0] NCCL INFO Channel 01/0 : 0[0] -> 8[0] [send] via NET/IB/1/GDRDMA
+"""
+SOCKET = b"""\
+NCCL version 2.14.3+cuda11.7
+node2:81:90 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.2<0>
+node2:81:90 [0] NCCL INFO Using network Socket
+node2:81:95 [0] NCCL INFO Channel 00/0 : 1[1b000] -> 0[1b000] [receive] via NET/Socket/0
+"""
+
+
+def test_network_devices_and_gpu_direct_are_read_from_nccls_log() -> None:
+    ports = "mlx5_0:1/IB mlx5_1:1/IB"
+    assert network_of(INFINIBAND) == {"version": "2.27.5", "network": "IB", "devices": ports, "gdr": "on"}
+    sockets = {"version": "2.14.3", "network": "Socket", "devices": "eth0:10.0.0.2<0>", "gdr": "off"}
+    assert network_of(SOCKET) == sockets
+    assert network_of(b"warning: nothing to see\n") == {}
+
+
+@given(st.binary(max_size=300), st.integers(0, len(INFINIBAND)))
+def test_any_bytes_are_read_and_come_out_harmless(noise: bytes, at: int) -> None:
+    told = "".join(network_of(INFINIBAND[:at] + noise + INFINIBAND[at:]).values())
+    assert not {"\x1b", "\x00"} & set(told)
+
+
+def test_nccls_lines_leave_the_worker_whole_and_at_once() -> None:
+    program = (
+        "import ctypes, os\n"
+        "from collectors.probes.remote.allreduce import write_whole_lines\n"
+        "write_whole_lines()\n"
+        "ctypes.CDLL(None).printf(b'node1:1:1 [0] NCCL INFO Using network IB\\n')\n"
+        "os._exit(0)\n"  # as the worker ends: what C had kept back would be lost
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert network_of(done.stdout) == {"network": "IB"}
+
+
+# --- nccl-tests --------------------------------------------------------------------------------------------------
+
+PROGRAM = """\
+#!/bin/sh
+echo "# nccl-tests version 2.17.1"
+echo "# $*"
+echo "#  Rank  0 Group  0 Pid  $$ on      gpu49 device  0 [0x0a] NVIDIA H200"
+echo "#  Rank  1 Group  0 Pid  $$ on      gpu49 device  1 [0x18] NVIDIA H200"
+echo "#    size   count   type  redop  root     time   algbw   busbw #wrong     time   algbw   busbw #wrong"
+echo "  1048576  262144  float    sum    -1    36.50   28.73   28.73      0    35.10   29.87   29.87      0"
+"""
+
+
+def put(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "all_reduce_perf").write_text(PROGRAM)
+    (folder / "all_reduce_perf").chmod(0o755)
+    return folder / "all_reduce_perf"
+
+
+def measured(folder: Path, monkeypatch: pytest.MonkeyPatch) -> NcclTest | None:
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    monkeypatch.setenv("HOME", str(folder))
+    node = ProbeNode("node1", "127.0.0.1", gpus=(0, 1))
+    return asyncio.run(nccl.run_nccl_tests(Local("node1"), node, (1 << 20, 1 << 29), sys.executable))
+
+
+def test_nccl_tests_figures_come_with_the_path_of_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert measured(tmp_path, monkeypatch) is None
+    program = str(put(tmp_path))
+    found = measured(tmp_path, monkeypatch)
+    assert found is not None
+    assert (found.node, found.program, found.ranks, found.wrong, found.why) == ("node1", program, 2, 0, "")
+    assert [(figure.op, figure.size, figure.busbw) for figure in found.figures] == [("all_reduce", 1 << 20, 28.73)]
+
+
+@pytest.mark.parametrize("owner", [0, 65534])
+@pytest.mark.skipif(os.getuid() != 0, reason="needs another user")
+def test_a_program_that_is_not_in_path_is_run_only_where_it_is_roots(
+    owner: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = put(tmp_path / "opt")
+    put(tmp_path / "home" / "nccl-tests" / "build")
+    os.chown(program, owner, owner)
+    monkeypatch.setattr(nccl, "FOLDERS", (str(tmp_path / "opt"),))
+    found = measured(tmp_path / "home", monkeypatch)
+    assert (found.program if found else "") == ("" if owner else str(program))
