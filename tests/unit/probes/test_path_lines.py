@@ -48,5 +48,5 @@ def test_directions_are_rows_and_what_is_wrong_with_them_stands_out() -> None:
 def test_the_square_of_throughputs_and_the_interfaces_follow() -> None:
     found = probed(figure("node1", "node2", 1e9), figure("node2", "node1", 5e8), figure("node1", "node3", 1e9))
     rows = "\n".join(plain(found.lines))
-    assert "node1           ▄ 0.5   █ 1.0" in rows
+    assert "node1          ▄ 0.50   █ 1.0" in rows
     assert "node2                             NCCL and gloo would take no interface: none fits at node2" in rows
