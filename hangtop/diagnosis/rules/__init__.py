@@ -12,9 +12,7 @@ from hangtop.diagnosis.rules import (
     crash,
     disagree,
     fresh,
-    gil,
     gpus,
-    halted,
     inside,
     launch,
     memory,
@@ -95,12 +93,12 @@ RULES: tuple[Rule, ...] = (
 """Rules that need the job alone."""
 
 STATUS_RULES: tuple[StatusRule, ...] = (
-    halted.stopped,
-    halted.uninterruptible,
+    stuck.halted,
     stuck.stuck_in_code,
     stuck.waits,
     inside.behind,
-    gil.gil_hang,
+    stuck.keeps_gil,
+    stuck.proxy_lost_operation,
     disagree.mismatch,
     disagree.deadlock,
     disagree.stalled,

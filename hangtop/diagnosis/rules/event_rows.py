@@ -206,6 +206,12 @@ JOBS = (
         unless=(Told("torch.watchdog_timeout"),), summary="{who} failed in NCCL: {error}",
         advice="NCCL says why in a warning that is not here: run with NCCL_DEBUG=WARN, look at the logs of all ranks.",
     ),
+    EventRow(
+        event=Told("torch.watchdog_stuck"), kind="gil_hang", weight=0.6,
+        unless=(Told("torch.watchdog_timeout"), Told("torch.watchdog_status"), Told("torch.dump_signal")),
+        summary="NCCL's watchdog of {who} made no progress itself, so the GIL or a CUDA call there is stuck",
+        advice="Dump the stacks there with native frames; look for Xid lines on the nodes.",
+    ),
     _limit("host.memory", "host_out_of_memory", 0.88, "{who} could not get memory of the host",
            "Look at the node's memory and the job's limit (cgroup, Slurm --mem): fewer data loader workers, less "
            "pinned or cached data, or more memory.", ": it asked for {tried}"),

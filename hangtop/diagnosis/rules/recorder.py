@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from hangtop.diagnosis.collectives.recorder import Differs, Matched, Stop, odd_size
 from hangtop.diagnosis.collectives.sources import matched_dumps
@@ -14,39 +14,32 @@ from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, listed, ranks_on, ranks_text
 from hangtop.diagnosis.roster import homes
+from hangtop.diagnosis.rules.not_launched import CODE
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.peers import peers_awaited
 
 OWN_GPU = "Suspect a kernel on that GPU that does not end, or the GPU itself: look at its power, clocks and Xid errors."
 SCHEDULED = 0.7
 """Most weight where recorders tell of what was scheduled alone: whether a GPU has begun it nobody knows."""
-CODE = "Look for a collective behind `if rank == …`, ranks with a different number of batches, or shapes that differ."
-OTHERS_TOLD = 2
-"""Other places at which culprits are waited for that are told beside the first."""
 
 
 def flight_recorder(job_status: JobStatus) -> Iterator[Finding]:
     """collective_mismatch, collective_size_mismatch, p2p_deadlock and collective_stalled by recorder dumps.
 
-    Needs dumps of the job's ranks, as many as there are; a rank without one is named where others wait for it; one that
-    waits for its own GPU and for nothing else has not erred. Live, a collective must have been open for longer than
-    this job's pauses and the patience.
+    A rank without a dump is named where others wait for it. Live, a collective must have been open for longer than this
+    job's pauses and the patience: dumps of a job in motion show open collectives as well.
     """
     if not job_status.job.recorders:
         return
     matched = job_status.job.once(matched_dumps)
     yield from (_differs(job_status.job, differs, matched) for differs in matched.differs)
-    if matched.differs:
-        return
-    found = [*_circle(job_status, matched), *_unfinished(job_status, matched), *_stayed_away(job_status, matched)]
-    yield from found or _stalled(job_status, matched)
+    if not matched.differs:
+        found = [*_circle(job_status, matched), *_unfinished(job_status, matched), *_stayed_away(job_status, matched)]
+        yield from found or _stalled(job_status, matched)
 
 
 def _old_enough(job_status: JobStatus, age: float | None) -> bool:
-    """A dump of a job in motion shows open collectives as well: live, they must have been open for long."""
-    if not job_status.job.live:
-        return True
-    return job_status.hung or (age is not None and age >= job_status.alarm_after)
+    return not job_status.job.live or job_status.hung or (age is not None and age >= job_status.alarm_after)
 
 
 def _age(matched: Matched, since: Iterable[float | None]) -> float | None:
@@ -60,27 +53,171 @@ def _dump(matched: Matched, rank: int, text: str) -> Evidence:
     return Evidence(f"{dump.source} (rank {rank})", dump.at, text)
 
 
+def _differs(job: Job, differs: Differs, matched: Matched) -> Finding:
+    """Ranks that joined one collective with different operations, sizes or types."""
+    counted = differs.counted
+    same = {"op": "operations", "size": f"sizes of {differs.op}", "dtype": f"types of {differs.op}"}[differs.what]
+    told = listed([f"rank {rank} {value}" for rank, value in sorted(counted.odd.items())])
+    others = counted.tied and not differs.tied
+    right = ranks_text(set(counted.odd_ranks) - set(differs.accused)) if others else ""
+    why = f"; at that point other groups like it do as {right}" if others else ""
+    undumped = [rank.rank for rank in job.ranks if rank.rank not in matched.given.dumps]
+    return Finding(
+        "collective_mismatch" if differs.what == "op" else "collective_size_mismatch", "critical",
+        0.6 if differs.tied else 0.75 if counted.tied else 0.95,
+        f"different {same} at collective #{differs.seq} of group {differs.group.label}: {told}, "
+        f"{ranks_text(counted.usual_ranks)} {counted.usual}{why}"
+        f"{f'; no dump of {ranks_text(undumped)}' if undumped else ''}",
+        ranks=differs.accused, nodes=homes(job, differs.accused),
+        evidence=tuple(
+            _dump(matched, rank, f"#{differs.seq}: {counted.odd.get(rank, counted.usual)}")
+            for rank in (*sorted(counted.odd), *counted.usual_ranks)[:4]
+        ),
+        advice=CODE,
+    )  # fmt: skip
+
+
+def _circle(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
+    """p2p_deadlock. A receive may have been posted early, so a rank in the circle may be held up elsewhere."""
+    waits = [edge for edge in matched.edges if edge.waiter in matched.circle and edge.certain]
+    if not waits or not _old_enough(job_status, _age(matched, (edge.since for edge in waits))):
+        return
+    told = [f"rank {edge.waiter} {'sends to' if edge.operation == 'send' else 'receives from'} "
+            f"{ranks_text(edge.for_ranks)}" for edge in waits]  # fmt: skip
+    yield Finding(
+        "p2p_deadlock", "critical", 0.8, f"sends and receives wait in a circle: {listed(told)}",
+        ranks=matched.circle, nodes=homes(job_status.job, matched.circle),
+        evidence=tuple(_dump(matched, edge.waiter, _open(edge)) for edge in waits[:4]),
+        advice="Pair sends with receives: even ranks send first, odd ones receive first; or use batch_isend_irecv. "
+        "Where receives are posted early, look at the stacks of these ranks first.",
+    )  # fmt: skip
+
+
+def _unfinished(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
+    """collective_stalled of ranks that have open what other members of the group have completed."""
+    if not matched.unfinished:
+        return
+    given, first, job = matched.given, matched.unfinished[0], job_status.job
+    ranks = tuple(one.rank for one in matched.unfinished)
+    since = (given.by_group[one.group][one.rank].entries[one.seq].created for one in matched.unfinished)
+    if _old_enough(job_status, _age(matched, since)):
+        others = {edge.waiter for edge in matched.edges} - {*ranks}
+        yield Finding(
+            "collective_stalled", "critical", 0.85 if len(ranks) * 2 < len(given.dumps) else SCHEDULED,
+            f"{ranks_on(ranks, homes(job, ranks))} {_have(ranks)} not finished {first.op} #{first.seq} of group "
+            f"{first.group.label}, which {ranks_text(first.completed)} {_have(first.completed)}: the GPU stands still; "
+            f"{count(len(others), 'other')} wait",
+            ranks=ranks, nodes=homes(job, ranks),
+            evidence=tuple(
+                _dump(matched, rank, f"{one.op} #{one.seq} of group {one.group.label} {state}")
+                for one in matched.unfinished[:3]
+                for rank, state in ((one.rank, "open"), (one.completed[0], "completed"))
+            ),
+            advice=OWN_GPU,
+        )  # fmt: skip
+
+
+def _have(ranks: Sequence[int]) -> str:
+    return "has" if len(ranks) == 1 else "have"
+
+
+def _stayed_away(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
+    """Ranks at which all waits end; those without a dump where nobody of whom there is one is to blame."""
+    job = job_status.job
+    culprits = () if matched.unfinished else _ends(job_status, matched) or matched.undumped
+    if not matched.culprits:
+        # of ranks that failed by themselves, or spoke at their exit, something else tells why they wrote no dump
+        failed = {end.rank for end in ended_ranks(job_status) if not end.cause.consequence}
+        culprits = () if set(culprits) <= failed | left_at_exit(job).keys() else culprits
+    direct = [edge for edge in matched.edges if set(edge.for_ranks) & set(culprits)]
+    direct.sort(key=lambda edge: (not edge.certain, edge.p2p, edge.since or 0.0, edge.waiter))
+    age = _age(matched, (edge.since for edge in direct))
+    if not direct or not _old_enough(job_status, age):
+        return
+    first = direct[0]
+    named = tuple(rank for rank in culprits if rank in first.for_ranks)
+    rest = [rank for rank in culprits if rank not in named]
+    waiting = {edge.waiter for edge in matched.edges}
+    own_gpu = not waiting & set(culprits) and all(_waits_for_own_gpu(job_status, matched, rank) for rank in culprits)
+    stop = next((stop for stop in matched.not_joined if (stop.group.label, stop.seq) == (first.group, first.seq)), None)
+    finished = f", having finished #{stop.finished}" if stop and (stop.finished or -1) >= 0 else ""
+    yield Finding(
+        "collective_stalled" if own_gpu else "collective_mismatch", "critical",
+        0.8 if own_gpu else _weight(matched, direct),
+        f"{ranks_on(named, homes(job, named))} did not {_missed(first)}{finished}"
+        f"{f'; and {ranks_text(rest)} not what others wait in' if rest else ''}"
+        f"{'' if matched.culprits else ' (no dump of it, which is evidence: it may hang in its own shutdown)'}"
+        f"{', as it waits for what its own GPU does not finish' if own_gpu else ''}; "
+        f"{count(len(waiting - set(culprits)), 'other')} wait{f' for {duration(age)}' if age and age > 1 else ''}",
+        ranks=culprits, nodes=homes(job, culprits),
+        evidence=(
+            *(_dump(matched, rank, _last(matched, rank)) for rank in culprits[:2] if rank in matched.given.dumps),
+            *(_dump(matched, edge.waiter, _open(edge)) for edge in direct[:3]),
+        ),
+        advice=OWN_GPU if own_gpu else CODE,
+    )  # fmt: skip
+
+
+def _ends(job_status: JobStatus, matched: Matched) -> tuple[int, ...]:
+    """Culprits of the dumps, each followed along the sends and receives that its frames say it waits in.
+
+    A rank that waits in a send or receive is no culprit where a rank is left that does not.
+    """
+    between = {status.rank: status for status in job_status.of("waiting") if status.activity is not None}
+    peers = peers_awaited(between.values())
+    ends = set()
+    for rank in matched.culprits:
+        way = [rank]
+        while (peer := peers.get(way[-1])) is not None and peer not in way:
+            way.append(peer)
+        ends.add(rank if peer is not None else way[-1])
+    in_pairs = {rank for rank, status in between.items() if status.activity and status.activity.kind == "p2p"}
+    waiting = in_pairs | {edge.waiter for edge in matched.edges if edge.certain}
+    return tuple(sorted(ends - waiting or matched.culprits))
+
+
+def _waits_for_own_gpu(job_status: JobStatus, matched: Matched, rank: int) -> bool:
+    """Whether a rank waits for its GPU while no collective of its own is open: its code has not erred."""
+    status, last = job_status.statuses.get(rank), matched.given.last_of(rank)
+    if status is None or status.activity is None or last is None:
+        return False
+    return status.activity.kind == "device" and status.load != "idle" and last.condition == "done"
+
+
+def _weight(matched: Matched, direct: Sequence[WaitEdge]) -> float:
+    if matched.torn:
+        return 0.6  # one of two is right
+    if not matched.culprits:
+        return 0.65
+    if not matched.timed and any(matched.given.histories[rank].partial for rank in matched.culprits):
+        return SCHEDULED
+    return 0.8 if any(edge.why == "not dumped" for edge in (*direct, *matched.edges)) else 0.92
+
+
 def _stalled(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
-    """collective_stalled: all ranks of a group are in one collective, and none completed it."""
+    """collective_stalled: all ranks of a group are in one collective, and none completed it.
+
+    Of a group of which one dump tells, others may not have come yet.
+    """
+    job = job_status.job
     for stop in matched.stalled:
-        # of a group of which one dump tells, others may not have come yet
         if len(stop.waiting) < 2 or not _old_enough(job_status, stop.age):
             continue
         if (odd := odd_size(matched.given, stop)) is not None:
-            yield _of_another_size(job_status.job, stop, odd, matched)
-        else:
-            yield Finding(
-                "collective_stalled", "critical", 0.8 if matched.timed else SCHEDULED,
-                f"all {count(len(stop.waiting), 'rank')} {'joined' if matched.timed else 'launched'} {stop.op} "
-                f"#{stop.seq} of group {stop.group.label}, and none completed it",
-                ranks=stop.waiting, nodes=homes(job_status.job, stop.waiting),
-                evidence=tuple(_dump(matched, rank, f"{stop.op} #{stop.seq} open") for rank in stop.waiting[:4]),
-                advice="The code of all ranks agrees: suspect the network or a GPU. Run the allreduce probe.",
-            )  # fmt: skip
+            yield _of_another_size(job, stop, odd, matched)
+            continue
+        yield Finding(
+            "collective_stalled", "critical", 0.8 if matched.timed else SCHEDULED,
+            f"all {count(len(stop.waiting), 'rank')} {'joined' if matched.timed else 'launched'} {stop.op} "
+            f"#{stop.seq} of group {stop.group.label}, and none completed it",
+            ranks=stop.waiting, nodes=homes(job, stop.waiting),
+            evidence=tuple(_dump(matched, rank, f"{stop.op} #{stop.seq} open") for rank in stop.waiting[:4]),
+            advice="The code of all ranks agrees: suspect the network or a GPU. Run the allreduce probe.",
+        )  # fmt: skip
 
 
 def _of_another_size(job: Job, stop: Stop, odd: Vote[str], matched: Matched) -> Finding:
-    """collective_size_mismatch where sizes may differ: likely where NCCL also met a message of another size."""
+    """Sizes may differ in this operation: likely wrong where NCCL also met a message of another size."""
     (rank, size), *_ = odd.odd.items()
     truncated = warned(job, "truncated")
     sizes = (_dump(matched, one, f"#{stop.seq}: {odd.odd.get(one, odd.usual)}") for one in stop.waiting[:4])
@@ -94,162 +231,6 @@ def _of_another_size(job: Job, stop: Stop, odd: Vote[str], matched: Matched) -> 
     )  # fmt: skip
 
 
-def _differs(job: Job, differs: Differs, matched: Matched) -> Finding:
-    counted, ranks = differs.counted, differs.accused
-    same = {"op": "operations", "size": f"sizes of {differs.op}", "dtype": f"types of {differs.op}"}[differs.what]
-    told = listed([f"rank {rank} {value}" for rank, value in sorted(counted.odd.items())])
-    by_others = counted.tied and not differs.tied
-    right = ranks_text(set(counted.odd_ranks) - set(ranks)) if by_others else ""
-    why = f"; at that point other groups like it do as {right}" if by_others else ""
-    undumped = [rank.rank for rank in job.ranks if rank.rank not in matched.given.dumps]
-    missing = f"; no dump of {ranks_text(undumped)}" if undumped else ""
-    return Finding(
-        "collective_mismatch" if differs.what == "op" else "collective_size_mismatch", "critical",
-        0.6 if differs.tied else 0.75 if counted.tied else 0.95,
-        f"different {same} at collective #{differs.seq} of group {differs.group.label}: {told}, "
-        f"{ranks_text(counted.usual_ranks)} {counted.usual}{why}{missing}",
-        ranks=ranks, nodes=homes(job, ranks),
-        evidence=tuple(
-            _dump(matched, rank, f"#{differs.seq}: {counted.odd.get(rank, counted.usual)}")
-            for rank in (*sorted(counted.odd), *counted.usual_ranks)[:4]
-        ),
-        advice=CODE,
-    )  # fmt: skip
-
-
-def _unfinished(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
-    """collective_stalled of ranks that have open what other members of the group have completed."""
-    if not matched.unfinished:
-        return
-    given, first = matched.given, matched.unfinished[0]
-    ranks = tuple(one.rank for one in matched.unfinished)
-    since = (given.by_group[one.group][one.rank].entries[one.seq].created for one in matched.unfinished)
-    if not _old_enough(job_status, _age(matched, since)):
-        return
-    others = {edge.waiter for edge in matched.edges} - {*ranks}
-    yield Finding(
-        "collective_stalled", "critical", 0.85 if len(ranks) * 2 < len(given.dumps) else SCHEDULED,
-        f"{ranks_on(ranks, homes(job_status.job, ranks))} {_have(ranks)} not finished {first.op} "
-        f"#{first.seq} of group {first.group.label}, which {ranks_text(first.completed)} {_have(first.completed)}: "
-        f"the GPU stands still; {count(len(others), 'other')} wait",
-        ranks=ranks, nodes=homes(job_status.job, ranks),
-        evidence=tuple(
-            _dump(matched, rank, f"{one.op} #{one.seq} of group {one.group.label} {state}")
-            for one in matched.unfinished[:3]
-            for rank, state in ((one.rank, "open"), (one.completed[0], "completed"))
-        ),
-        advice=OWN_GPU,
-    )  # fmt: skip
-
-
-def _have(ranks: Sequence[int]) -> str:
-    return "has" if len(ranks) == 1 else "have"
-
-
-def _circle(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
-    """p2p_deadlock: a receive may have been posted early, so that a rank in the circle may be held up elsewhere."""
-    circle = matched.circle
-    waits = [edge for edge in matched.edges if edge.waiter in circle and edge.certain]
-    if not waits or not _old_enough(job_status, _age(matched, (edge.since for edge in waits))):
-        return
-    told = [f"rank {edge.waiter} {'sends to' if edge.operation == 'send' else 'receives from'} "
-            f"{ranks_text(edge.for_ranks)}" for edge in waits]  # fmt: skip
-    yield Finding(
-        "p2p_deadlock", "critical", 0.8, f"sends and receives wait in a circle: {listed(told)}",
-        ranks=circle, nodes=homes(job_status.job, circle),
-        evidence=tuple(_dump(matched, edge.waiter, _open(edge)) for edge in waits[:4]),
-        advice="Pair sends with receives: even ranks send first, odd ones receive first; or use batch_isend_irecv. "
-        "Where receives are posted early, look at the stacks of these ranks first.",
-    )  # fmt: skip
-
-
-# --- ranks that others wait for ----------------------------------------------------------------------------------
-
-
-def _stayed_away(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
-    """Name the ends of all waits; those without a dump where nobody of whom there is one is to blame."""
-    job = job_status.job
-    if matched.unfinished:
-        return
-    culprits = _ends_beyond(job_status, matched) or matched.undumped
-    if not matched.culprits and set(culprits) <= _known_to_be_gone(job_status):
-        return  # why they are is what holds the others up
-    direct = [edge for edge in matched.edges if set(edge.for_ranks) & set(culprits)]
-    direct.sort(key=lambda edge: (not edge.certain, edge.p2p, edge.since or 0.0, edge.waiter))
-    age = _age(matched, (edge.since for edge in direct))
-    if not direct or not _old_enough(job_status, age):
-        return
-    first = direct[0]
-    named = tuple(rank for rank in culprits if rank in first.for_ranks)
-    waiting = {edge.waiter for edge in matched.edges}
-    own_gpu = not waiting & set(culprits) and all(_waits_for_own_gpu(job_status, matched, rank) for rank in culprits)
-    they = "they wait" if len(culprits) > 1 else "it waits"
-    stop = next((stop for stop in matched.not_joined if (stop.group.label, stop.seq) == (first.group, first.seq)), None)
-    finished = f", having finished #{stop.finished}" if stop and (stop.finished or -1) >= 0 else ""
-    yield Finding(
-        "collective_stalled" if own_gpu else "collective_mismatch", "critical",
-        0.8 if own_gpu else _sureness(matched, direct),
-        f"{ranks_on(named, homes(job, named))} did not {_missed(first)}{finished}"
-        f"{_other_places(direct, named, culprits)}"
-        f"{'' if matched.culprits else ' (no dump of it, which is evidence: it may hang in its own shutdown)'}"
-        f"{f', as {they} for what its own GPU does not finish' if own_gpu else ''}; "
-        f"{count(len(waiting - set(culprits)), 'other')} wait{f' for {duration(age)}' if age and age > 1 else ''}",
-        ranks=culprits, nodes=homes(job, culprits),
-        evidence=(
-            *(_dump(matched, rank, _last(matched, rank)) for rank in culprits[:2] if rank in matched.given.dumps),
-            *(_dump(matched, edge.waiter, _open(edge)) for edge in direct[:3]),
-        ),
-        advice=OWN_GPU if own_gpu else CODE,
-    )  # fmt: skip
-
-
-def _ends_beyond(job_status: JobStatus, matched: Matched) -> tuple[int, ...]:
-    """Culprits of the dumps, each followed along what its frames say that it waits for, as far as that leads.
-
-    A rank that waits in a send or receive, whoever its peer is, is none where a rank is left that does not.
-    """
-    between = {status.rank: status for status in job_status.of("waiting") if status.activity is not None}
-    peers = peers_awaited(between.values())
-    in_pairs = {rank for rank, status in between.items() if status.activity and status.activity.kind == "p2p"}
-    ends = {_end(rank, peers) for rank in matched.culprits}
-    waiting = in_pairs | {edge.waiter for edge in matched.edges if edge.certain}
-    return tuple(sorted(ends - waiting or matched.culprits))
-
-
-def _end(rank: int, peers: Mapping[int, int]) -> int:
-    """The rank that ends the chain of peers beginning at a rank; the rank itself where that is a circle."""
-    way = [rank]
-    while (peer := peers.get(way[-1])) is not None:
-        if peer in way:
-            return rank
-        way.append(peer)
-    return way[-1]
-
-
-def _known_to_be_gone(job_status: JobStatus) -> set[int]:
-    """Ranks of which something else tells why they wrote no dump: they failed by themselves, or spoke at their exit."""
-    failed = {end.rank for end in ended_ranks(job_status) if not end.cause.consequence and end.rank is not None}
-    return failed | left_at_exit(job_status.job).keys()
-
-
-def _waits_for_own_gpu(job_status: JobStatus, matched: Matched, rank: int) -> bool:
-    """Whether a rank is met waiting for its GPU while no collective of its own is open: its code has not erred."""
-    status, last = job_status.statuses.get(rank), matched.given.last_of(rank)
-    if status is None or status.activity is None or last is None:
-        return False
-    return status.activity.kind == "device" and status.load != "idle" and last.condition == "done"
-
-
-def _sureness(matched: Matched, direct: Sequence[WaitEdge]) -> float:
-    if matched.torn:
-        return 0.6  # one of two is right
-    if not matched.culprits:
-        return 0.65
-    if not matched.timed and any(matched.given.histories[rank].partial for rank in matched.culprits):
-        return SCHEDULED
-    return 0.8 if any(edge.why == "not dumped" for edge in (*direct, *matched.edges)) else 0.92
-
-
 def _missed(edge: WaitEdge) -> str:
     """What a waiting operation lacks."""
     if edge.operation == "send":
@@ -257,18 +238,6 @@ def _missed(edge: WaitEdge) -> str:
     if edge.operation == "recv":
         return f"launch the send to rank {edge.waiter} of group {edge.group}"
     return f"join {edge.operation} #{edge.seq} of group {edge.group}"
-
-
-def _other_places(direct: Iterable[WaitEdge], told: Iterable[int], culprits: Iterable[int]) -> str:
-    """``; and rank 3 not all_reduce #132 of group 5``, of culprits that others wait for elsewhere than was told."""
-    left = set(culprits) - set(told)
-    places = []
-    for edge in direct:
-        if missed := left & set(edge.for_ranks):
-            number = "" if edge.seq is None else f" #{edge.seq}"
-            places.append(f"{ranks_text(missed)} not {edge.operation}{number} of group {edge.group}")
-            left -= missed
-    return f"; and {listed(places, OTHERS_TOLD)}" if places else ""
 
 
 def _open(edge: WaitEdge) -> str:

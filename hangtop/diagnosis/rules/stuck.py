@@ -3,7 +3,8 @@
 Two claims. *Who is waited for* is in the stacks of those who wait, and is told at once (``waiting``), with what the
 rank waited for is doing. *Whether that is a fault* is a matter of its wake set
 (:mod:`hangtop.diagnosis.waits.wake_set`): one of ``rank_stuck_in_data``, ``rank_stuck_in_checkpoint``,
-``rank_stuck_on_lock`` and ``rank_stuck_in_code`` once it makes no progress and its patience is over.
+``rank_stuck_on_lock`` and ``rank_stuck_in_code`` once it makes no progress and its patience is over. A process that the
+kernel does not let run is a fault by itself.
 """
 
 from __future__ import annotations
@@ -12,11 +13,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from hangtop.diagnosis.addresses import node_at
+from hangtop.diagnosis.evidence.event_fields import text_of
 from hangtop.diagnosis.evidence.events import event_line
-from hangtop.diagnosis.failures.threads import failed_thread, missing_threads, thread_told
-from hangtop.diagnosis.finding import Finding, next_step
-from hangtop.diagnosis.phrasing import count, duration, listed, ranks_on
-from hangtop.diagnosis.tables.thresholds import WORTH_SAYING_S
+from hangtop.diagnosis.failures.record import Failure, failures
+from hangtop.diagnosis.finding import Finding, NextStep, next_step
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.phrasing import count, duration, ranks_on
+from hangtop.diagnosis.stacks.states import Meaning
+from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, STOOD_STILL_S, WORTH_SAYING_S
+from hangtop.diagnosis.tables.wchan import is_frozen, sleep_at
 from hangtop.diagnosis.waits.children import children_told
 from hangtop.diagnosis.waits.evidence import evidence_of, threads_of, waiters_of, watch_of
 from hangtop.diagnosis.waits.graph import WaitGraph
@@ -28,38 +33,31 @@ COMING_UP = frozenset({"init", "store"})
 """What ranks wait in that have not yet begun to train."""
 WHOLE_START = frozenset({"init_process_group", "init_distributed"})
 """Operations that a rank's process comes to but once, before all training."""
-
 PLACES_TOLD = 3
 """Places at which ranks that are waited for are told."""
-FAILED_THREAD = "Mend what ended its thread: what that was to bring never comes. Let it hand its exception over."
 ADVICE = {
     "rank_stuck_in_data": "Look at the storage behind the data and at the worker processes of this rank; run once with "
     "num_workers=0 to see the real error.",
     "rank_stuck_in_checkpoint": "Check the file system that it writes to. If only one rank saves, raise the time-out "
     "of that group or save asynchronously.",
-    "rank_stuck_on_lock": "Find who holds the lock: look at the other threads of this rank. A lock that was held while "
-    "a worker was forked is never released in the worker.",
+    "rank_stuck_on_lock": "Find who holds the lock: the other threads of this rank, its child processes, for a file "
+    "that is locked a process of another node (lslocks). A lock that was held while a worker was forked is never "
+    "released in the worker.",
     "rank_stuck_in_code": "Look at this frame: it is the only place where the job does not go on.",
 }
-_CHILDREN = "Look at the child processes of this rank: it goes on when one of them has ended or answered."
-ADVICE_BY_WAIT = {
-    ("rank_stuck_on_lock", "helper"): _CHILDREN,
-    ("rank_stuck_in_code", "helper"): _CHILDREN,
-    ("rank_stuck_in_code", "storage"): "The kernel keeps it in this call: look at the file, the pipe or the connection "
-    "behind this line.",
-    ("rank_stuck_on_lock", "storage"): "Find who keeps this file locked; on shared storage it may be a process of "
-    "another node (lslocks).",
-    ("rank_stuck_on_lock", "time"): "Find who has what it tries to lock: the file of a lock whose owner was killed may "
-    "still lie there.",
-}
+CHILDREN = "Look at the child processes of this rank: it goes on when one of them has ended or answered."
+FAILED_THREAD = "Mend what ended its thread: what that was to bring never comes. Let it hand its exception over."
 NOT_LAUNCHED = (
     "It has not launched what the others wait in, or waits for ranks of its own node: look at what its GPU does (the "
     "kernel before that, Xid lines, power), and at its stack."
 )
+KERNEL = (
+    "Storage or a driver does not answer. Look at the kernel log of the node; drain the node if it does not come back."
+)
 
 
 def stuck_in_code(job_status: JobStatus) -> Iterator[Finding]:
-    """Yield rank_stuck_in_data, rank_stuck_in_checkpoint, rank_stuck_on_lock and rank_stuck_in_code.
+    """rank_stuck_in_data, rank_stuck_in_checkpoint, rank_stuck_on_lock and rank_stuck_in_code.
 
     Needs stacks of the rank and of some that wait for it, in two looks or more (or one look in a job that has stood
     still), and no progress of its wake set for as long as :meth:`JobStatus.due` says.
@@ -67,37 +65,106 @@ def stuck_in_code(job_status: JobStatus) -> Iterator[Finding]:
     graph = job_status.graph
     if graph is None or graph.pattern != "held_up" or coming_up(graph):
         return
-    for (kind, _), members in _alike(graph).items():
+    groups: dict[tuple[str, str], list[RankStatus]] = defaultdict(list)
+    for culprit in graph.culprits:
+        if culprit.state in ("working", "on_gpu") and culprit.read:
+            groups[_kind_of(culprit), culprit.where].append(culprit)
+    for (kind, _), members in groups.items():
         if graph.held >= min(job_status.due(member) for member in members):
-            yield _finding(job_status, graph, kind, members)
+            yield _stuck(job_status, graph, kind, members)
+
+
+def _kind_of(status: RankStatus) -> str:
+    """The kind of being stuck, by what the rank does, then by what it does that for.
+
+    A rank that sleeps in C code below its own line most likely wants a lock: ``with lock:`` has no frame of its own.
+    """
+    doing = status.activity
+    assert doing is not None
+    wants_lock = doing.kind == "lock" and doing.waits != "helper"
+    if wants_lock or (in_c_code(status) and not doing.context & {"data", "checkpoint"}):
+        return "rank_stuck_on_lock"
+    if doing.kind == "checkpoint" or "checkpoint" in doing.context:
+        return "rank_stuck_in_checkpoint"
+    return "rank_stuck_in_data" if doing.kind == "data" or "data" in doing.context else "rank_stuck_in_code"
+
+
+def _stuck(job_status: JobStatus, graph: WaitGraph, kind: str, members: Sequence[RankStatus]) -> Finding:
+    first = members[0]
+    doing = first.activity
+    assert doing is not None
+    wake, kernel = job_status.wake_set(first), in_a_kernel(first)
+    what = first.where or doing.label
+    manner = f", {wake.figures}" if wake.figures and wake.figures != what else ""
+    if kernel:
+        manner = ", in a kernel that does not end, with nothing under way in the network while all others have"
+    far = node_at(job_status.job, doing.target.host)
+    failed = None if first.busy or doing.holder else _failed_thread(job_status.job, first)
+    behind = [
+        *([f"{doing.holder.name} holds it: {doing.holder.where}"] if doing.holder else []),
+        *filter(None, [children_told(first)]),
+        *([_thread_told(failed)] if failed else []),
+    ]
+    advice = (
+        CHILDREN if doing.waits == "helper" and kind in ("rank_stuck_on_lock", "rank_stuck_in_code") else ADVICE[kind]
+    )
+    return Finding(
+        kind, "critical", weight_of(job_status, graph, members),
+        f"{ranks_on((m.rank for m in members), nodes_of(members))} {'hold' if len(members) > 1 else 'holds'} up "
+        f"{count(len(graph.waiters), 'other')}: {what}{manner}{f' ({far})' if far else ''}"
+        f"{''.join(f'; {words}' for words in behind)}",
+        ranks=tuple(member.rank for member in members), nodes=nodes_of(members),
+        evidence=(
+            *evidence_of(first),
+            *((threads_of(job_status, (first, *graph.waiters), first),) if kernel else ()),
+            *((event_line(failed.event),) if failed else ()),
+            *waiters_of(graph),
+            watch_of(graph, len(first.readings)),
+        ),
+        advice=FAILED_THREAD if failed else NOT_LAUNCHED if kernel else advice,
+        next=(next_step("^n", "stacks", first.node or "NODE", "--rank", str(first.rank), "--native"),),
+    )  # fmt: skip
+
+
+def _failed_thread(job: Job, status: RankStatus) -> Failure | None:
+    """The last exception that ended a thread of this rank, as its log tells; a thread seen at work was started anew."""
+    alive = {note.name.partition(" ")[0] for note in status.activity.others} if status.activity else set()
+    told = [
+        failure for failure in failures(job)
+        if failure.rank == status.rank and text_of(failure.event, "thread") not in {"", "MainThread", *alive}
+    ]  # fmt: skip
+    return told[-1] if told else None
+
+
+def _thread_told(failure: Failure) -> str:
+    where = f" at {failure.frame}" if failure.frame else ""
+    return f"its thread {text_of(failure.event, 'thread')} failed with {failure.what}{where}"
 
 
 def waits(job_status: JobStatus) -> Iterator[Finding]:
-    """waiting: ranks wait for one that is at work, or whose patience is not over: who, where, for how long.
-
-    Needs stacks of the rank and of those who wait, in one look or more.
-    """
+    """waiting: ranks wait for one that is at work, or whose patience is not over: who, where, for how long."""
     graph = job_status.graph
     if graph is None or graph.pattern != "held_up" or not graph.waiters or graph.held < WORTH_SAYING_S:
         return
     members = [
-        c
-        for c in graph.culprits
+        c for c in graph.culprits
         if c.state in ("working", "on_gpu", "uninterruptible") and graph.held < job_status.due(c)
-    ]
+    ]  # fmt: skip
     if not members or len(members) < len(graph.culprits):
         return
-    places = [_place(job_status, alike) for alike in _same_place(members).values()]
-    before = job_status.job.usual_pause or 0.0
-    long = graph.held >= job_status.outside_patience
+    alike: dict[str, list[RankStatus]] = defaultdict(list)
+    for member in members:
+        alike[member.where].append(member)
+    places = [_place(job_status, own) for own in sorted(alike.values(), key=len, reverse=True)]
+    before, held, timeout = job_status.job.usual_pause or 0.0, graph.held, job_status.job.collective_timeout
+    long = f"; the longest wait before was {duration(before)}" if before and held >= job_status.outside_patience else ""
+    if timeout is not None and 0.5 * timeout <= held < timeout:
+        long += f"; the watchdog ends the job in {duration(timeout - held)}"
     yield Finding(
         "waiting", "warning", 0.8,
-        f"{count(len(graph.waiters), 'rank')} {'waits' if len(graph.waiters) == 1 else 'wait'} {duration(graph.held)} "
-        f"for {'; '.join(places[:PLACES_TOLD])}"
-        + (f"; the longest wait before was {duration(before)}" if long and before else "")
-        + _watchdog(job_status, graph.held),
-        ranks=tuple(member.rank for member in members),
-        nodes=nodes_of(members),
+        f"{count(len(graph.waiters), 'rank')} {'waits' if len(graph.waiters) == 1 else 'wait'} {duration(held)} "
+        f"for {'; '.join(places[:PLACES_TOLD])}{long}",
+        ranks=tuple(member.rank for member in members), nodes=nodes_of(members),
         evidence=(*(line for one in members[:PLACES_TOLD] for line in evidence_of(one)), *waiters_of(graph)),
         advice="Whether this is a fault is not known yet: the rank is at work, or what it waits for may still come. "
         "Watch on: the rank is called hung once nothing of it makes progress.",
@@ -105,37 +172,18 @@ def waits(job_status: JobStatus) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _same_place(members: Sequence[RankStatus]) -> dict[str, list[RankStatus]]:
-    """Ranks by where they are, the place of most ranks first."""
-    groups: dict[str, list[RankStatus]] = defaultdict(list)
-    for member in members:
-        groups[member.where].append(member)
-    return dict(sorted(groups.items(), key=lambda pair: -len(pair[1])))
-
-
 def _place(job_status: JobStatus, alike: Sequence[RankStatus]) -> str:
     """``rank 2 on node1: tune_kernels (job2.py:61), 1.0 core busy``."""
     first = alike[0]
-    figures = job_status.wake_set(first).figures
-    where = first.where or (first.activity.label if first.activity else "")
-    words = ", ".join(dict.fromkeys(word for word in (where, figures, children_told(first)) if word))
-    return f"{ranks_on((one.rank for one in alike), (one.node for one in alike))}{f': {words}' if words else ''}"
-
-
-def _watchdog(job_status: JobStatus, held: float) -> str:
-    """``; its watchdog ends the job in 5 min``, once half of the job's own collective time-out is over."""
-    timeout = job_status.job.collective_timeout
-    if timeout is None or not 0.5 * timeout <= held < timeout:
-        return ""
-    return f"; the watchdog ends the job in {duration(timeout - held)}"
+    told = (first.where, job_status.wake_set(first).figures, children_told(first))
+    words = ", ".join(dict.fromkeys(filter(None, told)))
+    return f"{ranks_on((one.rank for one in alike), nodes_of(alike))}{f': {words}' if words else ''}"
 
 
 def coming_up(graph: WaitGraph) -> bool:
     """True where most who wait still wait to start: that is init_hang, whoever has not come."""
-    if begun(graph.waiters):
-        return False
     coming = [one for one in graph.waiters if one.activity and one.activity.kind in COMING_UP]
-    return bool(coming) and len(coming) * 2 >= len(graph.waiters)
+    return bool(coming) and not begun(graph.waiters) and len(coming) * 2 >= len(graph.waiters)
 
 
 def begun(waiters: Iterable[RankStatus]) -> bool:
@@ -145,75 +193,88 @@ def begun(waiters: Iterable[RankStatus]) -> bool:
     return bool(kinds & {"collective", "p2p"}) and not starts
 
 
-def kind_of(status: RankStatus) -> str:
-    """Choose the kind of being stuck by what the rank does, then by what it does that for.
+# --- processes that cannot run -----------------------------------------------------------------------------------
 
-    A rank that sleeps in C code below its own line most likely wants a lock: ``with lock:`` has no frame of its own.
-    One that waits for what its own processes send it wants no lock.
+
+def halted(job_status: JobStatus) -> Iterator[Finding]:
+    """rank_stopped: state T (a stop signal), t (a debugger) or frozen by its control group, over several looks.
+
+    rank_uninterruptible: state D in every look; or the one process that refuses every look in a job that stands still.
     """
-    doing = status.activity
-    assert doing is not None
-    wants_lock = doing.kind == "lock" and doing.waits != "helper"
-    if wants_lock or (in_c_code(status) and not doing.context & {"data", "checkpoint"}):
-        return "rank_stuck_on_lock"
-    if doing.kind == "checkpoint" or "checkpoint" in doing.context:
-        return "rank_stuck_in_checkpoint"
-    if doing.kind == "data" or "data" in doing.context:
-        return "rank_stuck_in_data"
-    return "rank_stuck_in_code"
+    for status in job_status.of("stopped"):
+        state, pid = status.motion.state or (status.activity.state if status.activity else "T"), status.pid or "PID"
+        tracer = (status.activity.waiting_on if status.activity else "") or "a debugger"
+        if is_frozen(status.motion.wchan):
+            what, why = "is frozen by its control group", ""
+            advice = f"Whoever froze it must thaw it (docker unpause, systemctl thaw): see /proc/{pid}/cgroup."
+        elif state == "t":
+            what, why, advice = "is stopped (state t)", f": {tracer} traces it", f"Detach {tracer}: that lets it go on."
+        else:
+            what, why = "is stopped (state T)", ": somebody sent it a stop signal"
+            advice = f"kill -CONT {pid} lets it go on. Find out who stopped it: a shell, a batch system."
+        steps = (next_step("K", "repair", "continue", *nodes_of((status,))),) if state == "T" and why else ()
+        yield _halted(job_status, "rank_stopped", status, 0.97, what, advice, why, steps)
+    for status in job_status.of("uninterruptible"):
+        if status.held >= job_status.due(status):
+            wchan = status.motion.wchan or (status.activity.wchan if status.activity else "")
+            hint = ", ".join(filter(None, (wchan, sleep_at(wchan).meaning if wchan else "")))
+            what = f"is in a kernel call that no signal ends (state D for {duration(status.held)})"
+            why = f": {hint}" if hint else ""
+            yield _halted(job_status, "rank_uninterruptible", status, 0.93, f"{what}{why}", KERNEL)
+    job = job_status.job
+    moves = job.live and (job.motion.moving or (job.stood_still or STOOD_STILL_S) < STOOD_STILL_S)
+    for status in () if moves else job_status.of("refused"):
+        said = f": {status.activity.said}" if status.activity and status.activity.said else ""
+        what = f"refuses every look, and it alone{said}"
+        yield _halted(job_status, "rank_uninterruptible", status, 0.7, what, KERNEL)
 
 
-def _alike(graph: WaitGraph) -> dict[tuple[str, str], list[RankStatus]]:
-    """Culprits that are stuck at the same place, in one group."""
-    groups: dict[tuple[str, str], list[RankStatus]] = defaultdict(list)
-    for culprit in graph.culprits:
-        if culprit.state in ("working", "on_gpu") and culprit.read:
-            groups[kind_of(culprit), culprit.where].append(culprit)
-    return groups
-
-
-def _finding(job_status: JobStatus, graph: WaitGraph, kind: str, members: Sequence[RankStatus]) -> Finding:
-    first = members[0]
-    doing = first.activity
-    assert doing is not None
-    wake = job_status.wake_set(first)
-    what = first.where or doing.label
-    manner = f", {wake.figures}" if wake.figures and wake.figures != what else ""
-    if in_a_kernel(first):
-        manner = ", in a kernel that does not end, with nothing under way in the network while all others have"
-    if far := node_at(job_status.job, doing.target.host):
-        manner += f" ({far})"
-    holder = f"; {doing.holder.name} holds it: {doing.holder.where}" if doing.holder else ""
-    behind = holder + (f"; {told}" if (told := children_told(first)) else "")
-    waits_idly = not (first.busy or doing.holder)
-    missed = missing_threads(first, graph.waiters) if waits_idly else frozenset()
-    failed = failed_thread(job_status.job, first, missed) if waits_idly else None
-    if failed is not None:
-        behind += f"; {thread_told(failed)}"
-    elif missed:
-        behind += f"; it has no thread {listed(sorted(missed))}, as the others have"
+def _halted(job_status: JobStatus, kind: str, status: RankStatus, weight: float, what: str, advice: str, why: str = "",
+            steps: tuple[NextStep, ...] = ()) -> Finding:  # fmt: skip
+    graph = job_status.graph
+    waiting = graph.waiters if graph is not None and graph.pattern == "held_up" else ()
+    held_up = f" and holds up {count(len(waiting), 'other')}" if waiting else ""
     return Finding(
-        kind,
-        "critical",
-        weight_of(job_status, graph, members),
-        ranks_on((m.rank for m in members), (m.node for m in members))
-        + f" {'hold' if len(members) > 1 else 'holds'} up {count(len(graph.waiters), 'other')}: {what}{manner}{behind}",
-        ranks=tuple(member.rank for member in members),
-        nodes=nodes_of(members),
-        evidence=(
-            *evidence_of(first),
-            *((threads_of(job_status, (first, *graph.waiters), first),) if in_a_kernel(first) else ()),
-            *((event_line(failed.event),) if failed else ()),
-            *waiters_of(graph),
-            watch_of(graph, len(first.readings)),
-        ),
-        advice=FAILED_THREAD if failed or missed else _advice(kind, first),
-        next=(next_step("^n", "stacks", first.node or "NODE", "--rank", str(first.rank), "--native"),),
-    )
+        kind, "critical", weight, f"{ranks_on([status.rank], [status.node])} {what}{held_up}{why}",
+        ranks=(status.rank,), nodes=nodes_of((status,)),
+        evidence=(*evidence_of(status), *(waiters_of(graph) if graph else ())), advice=advice, next=steps,
+    )  # fmt: skip
 
 
-def _advice(kind: str, status: RankStatus) -> str:
-    if in_a_kernel(status):
-        return NOT_LAUNCHED
-    waits = "" if status.activity is None else status.activity.waits
-    return ADVICE_BY_WAIT.get((kind, waits), ADVICE[kind])
+def keeps_gil(job_status: JobStatus) -> Iterator[Finding]:
+    """gil_hang: in every look one thread holds the GIL, and the process uses no CPU.
+
+    Python code that blocks gives the GIL back, so an owner that does not run sits in native code. Of a main thread that
+    reads or writes files, or wants a lock, that says more.
+    """
+    for status in job_status.of("working"):
+        owners = {look.gil.name if look.gil else "" for look in status.readings}
+        doing = status.activity
+        if len(status.readings) < LATE_LOOKS or len(owners) != 1 or not all(owners) or not status.blocked:
+            continue
+        if doing is None or not job_status.hung or {doing.kind, *doing.context} & {"data", "checkpoint", "lock"}:
+            continue
+        yield Finding(
+            "gil_hang", "critical", 0.85,
+            f"{ranks_on([status.rank], [status.node])}: thread {owners.pop()} keeps the GIL in native code and does "
+            "not run, so no Python thread of that rank can",
+            ranks=(status.rank,), nodes=nodes_of((status,)), evidence=evidence_of(status),
+            advice="A C extension or a CUDA call blocks without giving the GIL back: dump it with native frames.",
+        )  # fmt: skip
+
+
+def proxy_lost_operation(job_status: JobStatus) -> Iterator[Finding]:
+    """nccl_proxy_lost: every look with native frames met the rank in ``ncclLocalOpAppend`` of NCCL.
+
+    A full queue of the proxy thread empties within milliseconds, so that looks do not meet a rank there.
+    """
+    for status in job_status.read:
+        doing = status.activity
+        if doing is not None and doing.meaning is Meaning.NCCL_PROXY and not doing.moving:
+            yield Finding(
+                "nccl_proxy_lost", "critical", 0.8,
+                f"{ranks_on([status.rank], [status.node])} spins in ncclLocalOpAppend: NCCL's proxy thread has lost an "
+                "operation",
+                ranks=(status.rank,), nodes=nodes_of((status,)), evidence=evidence_of(status),
+                advice="Move to NCCL 2.29.3 or newer: older ones lose operations on aarch64 (NVIDIA/nccl issue 2353).",
+            )  # fmt: skip

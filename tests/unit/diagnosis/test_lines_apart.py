@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hangtop.diagnosis.rules.stalled import job_stalled
+from hangtop.diagnosis.rules.disagree import job_stalled
 from hangtop.diagnosis.waits.job_status import status_of_job
 from tests.support.jobs import ALL_REDUCE, BARRIER, MOVING, Sketch, alarms, c10d, first
 from tests.unit.diagnosis.test_own_gpu import COMPUTE, SPIN, SYNCHRONIZE, spinning, with_gpus

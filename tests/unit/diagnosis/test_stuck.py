@@ -21,7 +21,6 @@ from tests.support.jobs import (
     alarms,
     c10d,
     first,
-    frame,
     kinds,
 )
 
@@ -209,46 +208,6 @@ def test_one_look_at_a_download_is_enough_to_see_it() -> None:
     job = loading.job()
     once = dataclasses.replace(job, stacks=tuple({dump.rank_pid: dump for dump in job.stacks}.values()))
     assert not alarms(diagnose(once))
-
-
-def with_threads(job: Job, names: dict[int, str]) -> Job:
-    """The same with another thread in the job's own code, of these names, beside the main ones of these ranks."""
-    dumps = []
-    for dump in job.stacks:
-        name = names.get(dump.rank_pid - 1000)
-        own = frame("fill loader.py:31")
-        beside = [dump.threads[0]._replace(thread_id=77, os_thread_id=77, name=name, frames=[own])] if name else []
-        dumps.append(dump._replace(threads=[*dump.threads, *beside]))
-    return dataclasses.replace(job, stacks=tuple(dumps))
-
-
-QUEUE = ["get /usr/lib/python3.11/queue.py:171", "main run.py:9"]
-
-
-@pytest.mark.parametrize(
-    ("names", "told"),
-    [
-        ({0: "prefetch", 2: "prefetch", 3: "prefetch"}, "; it has no thread prefetch, as the others have"),
-        ({0: "prefetch", 1: "prefetch", 2: "prefetch", 3: "prefetch"}, ""),
-        ({0: "prefetch", 2: "prefetch"}, ""),
-        ({0: "Thread-3", 2: "Thread-3", 3: "Thread-3"}, ""),
-    ],
-)
-def test_a_thread_that_all_others_have_is_missed(names: dict[int, str], told: str) -> None:
-    found = first(diagnose(with_threads(held_up_by(1, QUEUE).job(), names)))
-    assert found.ranks == (1,)
-    assert ("no thread" in found.summary) is bool(told)
-    assert found.summary.endswith(told)
-
-
-def test_whose_thread_failed_is_known_by_who_has_none_where_no_line_tells() -> None:
-    """Ranks of torchrun's write one log, and Python's own words of a thread that ended name no rank."""
-    job = held_up_by(1, QUEUE)
-    job.says("python.exception", None, type="ValueError", message="bad shard 7", thread="prefetch")
-    everywhere = {0: "prefetch", 2: "prefetch", 3: "prefetch"}
-    told = "; its thread prefetch failed with ValueError: bad shard 7"
-    assert first(diagnose(with_threads(job.job(), everywhere))).summary.endswith(told)
-    assert "failed with" not in first(diagnose(with_threads(job.job(), {**everywhere, 1: "prefetch"}))).summary
 
 
 def test_a_thread_that_failed_is_why_its_rank_waits_at_a_queue() -> None:
