@@ -7,10 +7,11 @@ machines) each such read writes a line into the kernel log: what fails once is l
 from __future__ import annotations
 
 import os
+import re
 from typing import Dict, List, Optional, Tuple
 
 from collectors.node.files import list_folder, read, read_int, read_text
-from collectors.node.network.ib_tools import LARGEST, WORDS
+from collectors.node.network.ib_tools import LARGEST, SATURATED, WORDS
 from collectors.samples.fabric import PortFacts
 
 FOLDER = "class/infiniband"
@@ -29,7 +30,8 @@ PAUSE = 300.0
 """Seconds for which a counter that gave an error is left alone."""
 GROUPS = ("counters", "hw_counters")
 NO_COUNTERS = frozenset({"lifespan"})
-_SATURATED = (1 << 32) - 1
+_RATE = re.compile(r"\d{1,9}(?:\.\d{1,3})?")
+_LID = re.compile(r"0x[0-9a-fA-F]{1,8}\Z")
 
 
 def ports(sys: str) -> List[Tuple[str, int]]:
@@ -53,15 +55,15 @@ def facts(sys: str, device: str, port: int) -> Optional[PortFacts]:
     state = _after_colon(read_text(os.path.join(home, "state")))
     if not state:
         return None
-    rate_text = read_text(os.path.join(home, "rate"))
+    rate, lid = _RATE.match(read_text(os.path.join(home, "rate"))), read_text(os.path.join(home, "lid"))
     return PortFacts(
         device=device,
         port=port,
         link_layer=read_text(os.path.join(home, "link_layer")),
         state=state,
         phys_state=_after_colon(read_text(os.path.join(home, "phys_state"))),
-        rate=_leading_number(rate_text),
-        lid=_hexadecimal(read_text(os.path.join(home, "lid"))),
+        rate=float(rate.group()) if rate else None,
+        lid=int(lid, 16) if _LID.match(lid) else None,
         netdev=_netdev(sys, device, port),
     )
 
@@ -91,20 +93,6 @@ def _netdev(sys: str, device: str, port: int) -> str:
 def _after_colon(text: str) -> str:
     """``4: ACTIVE`` → ``ACTIVE``."""
     return text.rpartition(":")[2].strip()
-
-
-def _leading_number(text: str) -> Optional[float]:
-    try:
-        return float(text.partition(" ")[0])
-    except ValueError:
-        return None
-
-
-def _hexadecimal(text: str) -> Optional[int]:
-    try:
-        return int(text, 16)
-    except ValueError:
-        return None
 
 
 class HcaCounters:
@@ -161,7 +149,7 @@ class HcaCounters:
                 continue
             self._refused.pop("", None)
             if name in WORDS:
-                if value == _SATURATED:  # an old kernel's 32-bit counter at its end says nothing
+                if value == SATURATED:  # an old kernel's 32-bit counter at its end says nothing
                     continue
                 value *= 4
             if self._last.get(name) != value:

@@ -8,7 +8,7 @@ import pytest
 from collectors.node.network import fabric
 from collectors.node.network.fabric import Fabric
 from collectors.node.shared import Shared
-from collectors.node.source import Absent, NotResponding, Source
+from collectors.node.source import Absent, NotResponding
 from collectors.samples.fabric import PortCounters, PortFacts
 from hangtop.demo.devices.bench import Bench, Hardware
 from tests.support.looks import gather, look, until, until_raised
@@ -18,7 +18,6 @@ from tests.support.sysfs import write_port
 @pytest.fixture
 def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fabric:
     monkeypatch.setattr(fabric, "TOOL_PERIOD", 0.05)
-    monkeypatch.setattr(fabric, "AT_ONCE", 0.0)
     monkeypatch.setattr("collectors.node.child.PLACES", ())
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     return Fabric(Shared(), sys=str(tmp_path / "sys"))
@@ -71,9 +70,11 @@ def test_perfquery_is_not_asked_where_it_cannot_answer(
 def test_without_sysfs_the_tools_show_ports_and_counters(tmp_path: Path, source: Fabric) -> None:
     bench = Bench(tmp_path, Hardware(ports=2))
     bench.install()
-    facts = until(source, PortFacts, lambda facts: facts.device == "mlx5_1")
-    assert (facts.state, facts.rate, facts.link_layer) == ("ACTIVE", 400.0, "InfiniBand")
-    assert until(source, PortCounters, lambda sample: sample.device == "mlx5_1").source == "perfquery-x"
+    samples, _ = look(source)
+    facts = [sample for sample in samples if isinstance(sample, PortFacts)][1]
+    assert (facts.device, facts.state, facts.rate, facts.link_layer) == ("mlx5_1", "ACTIVE", 400.0, "InfiniBand")
+    counters = [sample for sample in samples if isinstance(sample, PortCounters)]
+    assert [(one.device, one.source) for one in counters] == [("mlx5_0", "perfquery-x"), ("mlx5_1", "perfquery-x")]
     bench.plant("port1 down")
     assert until(source, PortFacts, lambda facts: facts.state == "DOWN").device == "mlx5_1"
 
@@ -95,18 +96,15 @@ def test_a_node_without_adapters(source: Fabric) -> None:
 def test_an_ibstat_that_hangs_gives_no_answer_until_it_does(
     tmp_path: Path, source: Fabric, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fabric, "LATE", 0.2)
+    monkeypatch.setattr(fabric, "PATIENCE", 0.3)
     (tmp_path / "bin").mkdir()
     tool, waits = tmp_path / "bin/ibstat", tmp_path / "waits"
-    tool.write_text(f'#!/bin/sh\nwhile [ -e {waits} ]; do sleep 0.05; done\necho "no adapter here" >&2\nexit 1\n')
+    tool.write_text(f'#!/bin/sh\n[ -e {waits} ] && exec sleep 9\necho "no adapter here" >&2\nexit 1\n')
     tool.chmod(0o755)
     waits.touch()
-    late = until_raised(source, NotResponding)
-    assert isinstance(late, NotResponding)
-    assert (str(late), late.age > 0.2, source.retry <= 2.0) == ("ibstat", True, True)
+    assert str(until_raised(source, NotResponding)) == "ibstat"
     waits.unlink()
     assert "ibstat says: no adapter here" in str(until_raised(source, Absent))
-    assert source.retry == Source.retry
 
 
 def test_errors_that_grow_are_seen_within_four_seconds(tmp_path: Path, source: Fabric) -> None:
