@@ -213,24 +213,19 @@ class Query:
         self._limit = limit
         self._feed = feed
         self._child: Optional[Child] = None
-        self._asked = 0.0
-        self._out = b""
-        self._err = b""
+        self._until = 0.0
+        self._out = self._err = b""
 
     @property
     def waits(self) -> bool:
         """True while an answer is outstanding."""
         return self._child is not None
 
-    def waited(self) -> float:
-        """Seconds for which the outstanding answer has been waited for; 0 when none is."""
-        return time.monotonic() - self._asked if self._child is not None else 0.0
-
     def ask(self) -> None:
         """Ask, unless the last question is still open. Raises :class:`~collectors.node.source.Absent`."""
         if self._child is None:
             self._out = self._err = b""
-            self._asked = time.monotonic()
+            self._until = time.monotonic() + self._patience
             self._child = Child(self._argv, limit=min(self._limit, 1 << 20), feed=self._feed)
 
     def answer(self) -> Optional[ChildEnded]:
@@ -240,7 +235,7 @@ class Query:
         status = self._child.status
         self._out += self._child.read()
         self._err = (self._err + self._child.read_errors())[-ERRORS:]
-        too_much = self.waited() > self._patience or len(self._out) > self._limit
+        too_much = time.monotonic() > self._until or len(self._out) > self._limit
         if status is None:
             if too_much:
                 self._child.kill()
@@ -248,18 +243,14 @@ class Query:
         self.close()
         return ChildEnded(None if status == -9 and too_much else status, self._out, self._err)
 
-    def so_far(self) -> ChildEnded:
-        """What came of an answer that is not whole."""
-        return ChildEnded(None, self._out, self._err)
-
-    def wait(self, seconds: float) -> Optional[ChildEnded]:
-        """The answer if it becomes whole within ``seconds``."""
-        until = time.monotonic() + seconds
-        while True:
+    def result(self) -> ChildEnded:
+        """Wait for the answer until its time is up; what came of one that is not whole."""
+        while time.monotonic() <= self._until:
             ended = self.answer()
-            if ended is not None or time.monotonic() > until:
+            if ended is not None:
                 return ended
             time.sleep(0.01)
+        return ChildEnded(None, self._out, self._err)
 
     def close(self) -> None:
         """Forget the question."""
@@ -276,6 +267,6 @@ def run(argv: Sequence[str], timeout: float, limit: int = OUTPUT, feed: bytes = 
     query = Query(argv, patience=timeout, limit=limit, feed=feed)
     query.ask()
     try:
-        return query.wait(timeout) or query.so_far()
+        return query.result()
     finally:
         query.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from typing import Deque, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Deque, Iterator, List, NamedTuple, Optional
 
 from collectors.node.child import Child, Query, ToolLines, find, told
 from collectors.node.files import text
@@ -55,7 +55,7 @@ class Gpus(Source):
     def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys") -> None:
         super().__init__(shared, proc, sys)
         self._interval = 1.0
-        self._opened: Optional[Tuple[NvidiaSmiStream, Query]] = None
+        self._stream: Optional[NvidiaSmiStream] = None
         self._roster = GpuRoster()
         self._amd = AmdGpus(shared, proc, os.environ.get(SYS, sys))
         self._apps_due = 0.0
@@ -66,61 +66,54 @@ class Gpus(Source):
     def configure(self, settings: Settings) -> None:
         """Stream at the new interval."""
         self._interval = settings.interval
-        if self._opened is not None:
-            self._opened[0].set_interval(settings.interval)
+        if self._stream is not None:
+            self._stream.set_interval(settings.interval)
 
     def look(self, now: float) -> Iterator[NamedTuple]:  # noqa: ARG002 (nvidia-smi's rows carry no time)
         """Rows since the last look, and the list of processes."""
         moment = time.monotonic()
-        if moment < self._absent_until:
-            yield from self._of_amd(self._absent_until - moment)
-            return
-        try:
-            stream, apps = self._opened or self._open()
-            yield from self._rows(stream)
-            yield from self._who(stream, apps, moment)
-        except Absent as reason:
-            self._absent, self._absent_until = str(reason), moment + RELOOK
-            self.close()
-            yield from self._of_amd(RELOOK)
-            return
-        stream.judge()
-
-    def _of_amd(self, rest: float) -> Iterator[NamedTuple]:
-        """AMD's GPUs, where there are none of NVIDIA's: a server's processor may have one beside those."""
-        if not self._amd.there():
-            raise Absent(self._absent, rest)
+        if moment >= self._absent_until:
+            try:
+                stream = self._open()
+                yield from self._rows(stream)
+                yield from self._who(stream, moment)
+                stream.judge()
+            except Absent as reason:
+                self._absent, self._absent_until = str(reason), moment + RELOOK
+                self.close()
+            else:
+                return
+        if not self._amd.there():  # a server's processor may have one beside NVIDIA's: those come first
+            raise Absent(self._absent, self._absent_until - moment)
         yield from self._amd.look()
 
     def close(self) -> None:
         """End what runs; a later look starts anew."""
-        if self._opened is not None:
-            for process in self._opened:
-                process.close()
-            self._opened = None
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
 
-    def _open(self) -> Tuple[NvidiaSmiStream, Query]:
-        path = find("nvidia-smi")
-        if path is None:
-            raise Absent("no nvidia-smi on this node: no NVIDIA driver")
-        query = "--query-compute-apps=" + ",".join(APP_FIELDS)
-        self._opened = NvidiaSmiStream(path, self._interval, self.proc), Query([path, query, FORMAT], patience=GIVE_UP)
-        return self._opened
+    def _open(self) -> NvidiaSmiStream:
+        if self._stream is None:
+            path = find("nvidia-smi")
+            if path is None:
+                raise Absent("no nvidia-smi on this node: no NVIDIA driver")
+            self._stream = NvidiaSmiStream(path, self._interval, self.proc)
+        return self._stream
 
     def _rows(self, stream: NvidiaSmiStream) -> Iterator[NamedTuple]:
-        lines, ended = stream.lines()
-        for line in lines:
-            row = gpu_row(stream.keys, line)
+        keys = stream.keys
+        for line in stream.lines():
+            row = gpu_row(keys, line)
             if row is not None:
                 stream.heard()
                 yield from self._roster.row(row)
             elif rejected_field(line) is None:
                 yield from self._roster.line(line)
-        if ended:
-            stream.settle()
+        stream.settle()
 
-    def _who(self, stream: NvidiaSmiStream, apps: Query, moment: float) -> Iterator[NamedTuple]:
-        ended = apps.answer()
+    def _who(self, stream: NvidiaSmiStream, moment: float) -> Iterator[NamedTuple]:
+        ended = stream.apps.answer()
         if ended is not None and ended.status == 0:
             rows = [app_row(line) for line in text(ended.stdout).splitlines()]
             self._processes = [row for row in rows if row is not None]
@@ -129,10 +122,9 @@ class Gpus(Source):
             how = "no answer" if ended.status is None else "status %d" % ended.status
             said = told("nvidia-smi", text(ended.stdout + ended.stderr).strip(), 200) or how
             yield Fault(self.name, "the list of GPU processes could not be read: %s" % said, 1)
-        elif not apps.waits and stream.running and moment >= self._apps_due:
+        elif stream.running and moment >= self._apps_due:
             self._apps_due = moment + APPS_PERIOD
-            apps.ask()
-            return
+            stream.apps.ask()
         if ended is not None or self._processes:
             shares = self.shared.sm_shares
             yield GpuProcesses([row._replace(sm=shares.get((bus_key(row.bus_id), row.pid))) for row in self._processes])
@@ -142,6 +134,8 @@ class NvidiaSmiStream:
     """Lines of one nvidia-smi. Nothing here waits for long, and no second process is started while one exists."""
 
     def __init__(self, path: str, interval: float, proc: str = "/proc") -> None:
+        self.apps = Query([path, "--query-compute-apps=" + ",".join(APP_FIELDS), FORMAT], patience=GIVE_UP)
+        """The list of processes on GPUs."""
         self._path = path
         self._interval = interval
         self._proc = proc
@@ -149,8 +143,8 @@ class NvidiaSmiStream:
         self._rejected: List[str] = []
         self._child: Optional[Child] = None
         self._killed = False
-        self._out = ToolLines()
-        self._err = ToolLines()
+        self._ended: Optional[int] = None
+        self._out = self._err = ToolLines()
         self._begun = self._heard = time.monotonic()
         self._ever = False
         self._starts = 0
@@ -182,7 +176,8 @@ class NvidiaSmiStream:
             self._kill()
 
     def close(self) -> None:
-        """End the process."""
+        """End its processes."""
+        self.apps.close()
         if self._child is not None:
             self._child.end()
             self._child = None
@@ -193,31 +188,28 @@ class NvidiaSmiStream:
             self._killed = True
             self._start_due = 0.0
 
-    def lines(self) -> Tuple[List[str], bool]:
-        """Lines since the last call, and whether the process has ended: :meth:`settle` then, after reading them.
-
-        Raises :class:`~collectors.node.source.Absent` when the tool cannot be started.
-        """
+    def lines(self) -> List[str]:
+        """Lines since the last call. Raises :class:`~collectors.node.source.Absent` when it cannot be started."""
         if self._child is None and time.monotonic() >= self._start_due:
             self._start()
         if self._child is None:
-            return [], False
-        status = self._child.status
+            return []
+        self._ended = self._child.status
         lines = self._out.feed(self._child.read()) + self._err.feed(self._child.read_errors())
-        if status is not None:
+        if self._ended is not None:
             lines += self._out.close() + self._err.close()
         said = [line.strip() for line in lines if line.strip()]
         self._said.extend(said)
         if said:
             self._heard = time.monotonic()
-        return said, status is not None
+        return said
 
     def settle(self) -> None:
-        """Draw the conclusion from its end. Raises :class:`Absent` when there is no driver."""
-        child, self._child = self._child, None
-        assert child is not None
-        status = child.status
-        child.end()
+        """Draw the conclusion from its end, if it has ended. Raises :class:`Absent` when there is no driver."""
+        if self._child is None or self._ended is None:
+            return
+        self._child.end()
+        self._child = None
         words = told("nvidia-smi", " ".join(self._said), 500)
         self._said.clear()
         field = rejected_field(words)
@@ -228,7 +220,7 @@ class NvidiaSmiStream:
         elif not self._ever and any(text in words for text in NO_DRIVER) and not self._driver_loaded():
             raise Absent(words)
         elif not self._killed:
-            self._failure = words or "nvidia-smi ended with status %s and no word" % status
+            self._failure = words or "nvidia-smi ended with status %s and no word" % self._ended
 
     def judge(self) -> None:
         """Raise :class:`Failed` or :class:`NotResponding` when it gives no rows; end one that has long been silent."""

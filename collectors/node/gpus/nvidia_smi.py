@@ -71,11 +71,9 @@ _BUS_ID = re.compile(r"(?<![0-9a-fA-F:.])(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2,4}:
 # "GPU0000:07:00.0" runs GPU and address together: that 0000 is no index.
 _INDEX = re.compile(r"\bGPU ?(\d{1,3})(?![\d:])|\bGPU ?(\d{1,3}): ")
 _ABSENT = re.compile(
-    r"\[?(N/A|Not (Supported|Available|Found)|None|Insufficient Permissions|No permissions"
-    r"|Requested functionality has been deprecated|Deprecated)\]?|-|",
-    re.IGNORECASE,
+    r"\[?(N/A|Not (Supported|Available|Found)|None|Insufficient Permissions|.{0,60}deprecated)\]?|-|", re.IGNORECASE
 )
-_NUMBER = re.compile(r"([-+]?\d{1,18}(?:\.\d{1,9})?)\s*(%|W|MHz|MiB|GiB|KiB|C|us|x|bank\(s\))?", re.IGNORECASE)
+_NUMBER = re.compile(r"([-+]?\d{1,18}(?:\.\d{1,9})?)\s*(%|W|MHz|MiB|C)?", re.IGNORECASE)
 _MASK = re.compile(r"0x[0-9a-fA-F]{1,16}")
 _SIGNED = (1 << 63) - 1
 """What reads numbers of 64 bits takes signed ones."""

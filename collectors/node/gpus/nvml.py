@@ -6,10 +6,11 @@ import json
 import os
 import sys
 import time
-from typing import Dict, Iterator, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from collectors.node import loader
 from collectors.node.child import Child, ToolLines
+from collectors.node.files import text
 from collectors.node.gpus.nvidia_smi import bus_key
 from collectors.node.shared import Shared
 from collectors.node.source import Absent, Failed, NotResponding, Source
@@ -26,10 +27,8 @@ SILENCE = 15.0
 """Seconds without a line after which the driver is said not to answer."""
 GIVE_UP = 60.0
 """Seconds without a line after which the child is killed; another is started once it is gone."""
-RESTART = 30.0
-"""Seconds from one start of the child to the next at the least."""
 RELOOK = 30.0
-"""Seconds after which a node without a driver is looked at again."""
+"""Seconds from one start of the child to the next at the least, and between two looks for a driver."""
 
 # The sources come on the child's standard input: nothing is written to disk, and an argument is too short for them.
 _PROGRAM = """\
@@ -53,9 +52,8 @@ class Nvml(Source):
         super().__init__(shared, proc, sys)
         self._child: Optional[Child] = None
         self._lines = ToolLines()
-        self._begun = self._heard = time.monotonic()
+        self._heard = time.monotonic()
         self._start_due = 0.0
-        self._killed = False
         self._failure = ""
         self._shares: Dict[Tuple[str, int], int] = {}
 
@@ -70,9 +68,8 @@ class Nvml(Source):
             raise Failed(self._failure)
         age = moment - self._heard
         if self._child is not None and age > SILENCE:
-            if age > GIVE_UP and moment - self._begun > GIVE_UP and not self._killed:
+            if age > GIVE_UP:
                 self._child.kill()
-                self._killed = True
             raise NotResponding("NVML", age)
 
     def _start(self, moment: float) -> None:
@@ -81,45 +78,41 @@ class Nvml(Source):
         bundle = loader.blob(BUNDLE)
         if bundle is None:
             raise Absent("the NVML bindings have not come to this node")
-        if moment < self._start_due:
-            return
-        self._start_due = moment + RESTART
-        self._child = Child([sys.executable, "-I", "-S", "-B", "-u", "-c", _PROGRAM], feed=bundle)
-        self._lines, self._killed, self._begun = ToolLines(), False, moment
-        self._heard = moment
+        if moment >= self._start_due:
+            self._start_due = moment + RELOOK
+            self._child = Child([sys.executable, "-I", "-S", "-B", "-u", "-c", _PROGRAM], feed=bundle)
+            self._lines, self._heard = ToolLines(), moment
 
     def _read(self, child: Child) -> Iterator[NamedTuple]:
         ended = child.status
         for line in self._lines.feed(child.read()):
-            yield from self._take(line)
+            try:
+                kind, *words = json.loads(line)
+            except (ValueError, TypeError):
+                yield Fault(self.name, "a line of NVML's process was not understood: %s" % line[:200], 1)
+                continue
+            self._heard = time.monotonic()
+            yield from self._take(kind, words)
         if ended is not None:
-            said = child.read_errors().decode("utf-8", "replace").strip().splitlines()
+            said = text(child.read_errors()).strip().splitlines()
             child.end()
             self._child = None
-            if not self._killed:
-                self._failure = self._failure or (said[-1] if said else "NVML's process ended with status %s" % ended)
+            self._failure = self._failure or (said[-1] if said else "NVML's process ended with status %s" % ended)
 
-    def _take(self, line: str) -> Iterator[NamedTuple]:
-        try:
-            words = json.loads(line)
-            kind = words[0]
-        except (ValueError, LookupError, TypeError):
-            yield Fault(self.name, "a line of NVML's process was not understood: %s" % line[:200], 1)
-            return
-        self._heard = time.monotonic()
+    def _take(self, kind: str, words: List[Any]) -> Iterator[NamedTuple]:
         if kind == "xid":
-            yield xid_event(*words[1:])
+            yield xid_event(*words)
         elif kind == "link":
-            yield NvlinkCounters(*words[1:])
+            yield NvlinkCounters(*words)
         elif kind == "share":
-            self._shares[bus_key(words[1]), words[2]] = words[3]
+            self._shares[bus_key(words[0]), words[1]] = words[2]
         elif kind == "round":
             self._failure = ""
             self.shared.sm_shares, self._shares = self._shares, {}
         elif kind == "remark":
-            yield Fault(self.name, str(words[1])[:300], 1)
+            yield Fault(self.name, str(words[0])[:300], 1)
         elif kind == "trouble":
-            self._failure = str(words[1])
+            self._failure = str(words[0])
 
 
 def xid_event(at: float, gpu: Optional[int], bus_id: str, code: int) -> LogEvent:
@@ -127,6 +120,5 @@ def xid_event(at: float, gpu: Optional[int], bus_id: str, code: int) -> LogEvent
     address = bus_key(bus_id).partition(".")[0]
     where = "GPU %s" % gpu if gpu is not None else "a GPU"
     data: Dict[str, Value] = {"code": code, "bus_id": address, "pid": None, "process": "", "detail": ""}
-    return LogEvent(
-        "kernel.xid", at, None, "", None, "nvml", 0, "NVML: Xid %d on %s (%s)" % (code, where, address), data
-    )
+    said = "NVML: Xid %d on %s (%s)" % (code, where, address)
+    return LogEvent("kernel.xid", at, None, "", None, "nvml", 0, said, data)

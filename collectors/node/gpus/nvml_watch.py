@@ -32,20 +32,10 @@ class Device:
         self._nvml = nvml
         self.index = index
         self.handle = nvml.nvmlDeviceGetHandleByIndex(index)
-        bus = nvml.nvmlDeviceGetPciInfo(self.handle).busId
-        self.bus_id: str = (bus.decode("ascii", "replace") if isinstance(bus, bytes) else str(bus)).lower()
-        self._links = self._find_links()
+        self.bus_id = address(nvml, self.handle)
+        self._links: Optional[int] = None
+        """How many it has, once they were looked at."""
         self._seen = 0
-
-    def _find_links(self) -> List[int]:
-        found: List[int] = []
-        for link in range(int(self._nvml.NVML_NVLINK_MAX_LINKS)):
-            try:
-                self._nvml.nvmlDeviceGetNvLinkState(self.handle, link)
-            except self._nvml.NVMLError:
-                break  # no such link, nor any further one
-            found.append(link)
-        return found
 
     def register(self, events: Any) -> bool:
         """Ask for its Xid events; False when it cannot give them."""
@@ -60,32 +50,35 @@ class Device:
 
     def links(self) -> List[List[object]]:
         """Lines of its links."""
+        nvml = self._nvml
         lines: List[List[object]] = []
-        for link in self._links:
+        for link in range(int(nvml.NVML_NVLINK_MAX_LINKS) if self._links is None else self._links):
             try:
-                active = bool(self._nvml.nvmlDeviceGetNvLinkState(self.handle, link))
-            except self._nvml.NVMLError:
+                active = bool(nvml.nvmlDeviceGetNvLinkState(self.handle, link))
+            except nvml.NVMLError:
+                if self._links is None:
+                    break  # no such link, nor any further one
                 continue
-            errors = [self._error(link, "NVML_NVLINK_ERROR_" + name) for name in ERRORS]
+            errors = [self._error(link, getattr(nvml, "NVML_NVLINK_ERROR_" + name)) for name in ERRORS]
             lines.append(["link", self.index, link, active, *errors, *self._traffic(link)])
+        self._links = len(lines) if self._links is None else self._links
         return lines
 
-    def _error(self, link: int, name: str) -> Optional[int]:
+    def _error(self, link: int, counter: int) -> Optional[int]:
         try:
-            return int(self._nvml.nvmlDeviceGetNvLinkErrorCounter(self.handle, link, getattr(self._nvml, name)))
+            return int(self._nvml.nvmlDeviceGetNvLinkErrorCounter(self.handle, link, counter))
         except self._nvml.NVMLError:
             return None
 
-    def _traffic(self, link: int) -> Tuple[Optional[int], Optional[int]]:
+    def _traffic(self, link: int) -> List[Optional[int]]:
         """Bytes received and sent; the driver counts KiB."""
         nvml = self._nvml
         wanted = (nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX)
         try:
             values = nvml.nvmlDeviceGetFieldValues(self.handle, [(field, link) for field in wanted])
         except nvml.NVMLError:
-            return None, None
-        received, sent = (int(value.value.ullVal) << 10 if value.nvmlReturn == 0 else None for value in values)
-        return received, sent
+            return [None, None]
+        return [int(value.value.ullVal) << 10 if value.nvmlReturn == 0 else None for value in values]
 
     def shares(self) -> List[List[object]]:
         """Lines of the processes that ran kernels since the last round."""
@@ -93,13 +86,11 @@ class Device:
             samples = self._nvml.nvmlDeviceGetProcessUtilization(self.handle, self._seen)
         except self._nvml.NVMLError:
             return []  # "not found" is how it says that nobody ran anything
-        latest: Dict[int, Tuple[int, int]] = {}
-        for sample in samples:
-            stamp = int(sample.timeStamp)
-            self._seen = max(self._seen, stamp)
-            if sample.pid and stamp >= latest.get(int(sample.pid), (0, 0))[0]:
-                latest[int(sample.pid)] = stamp, int(sample.smUtil)
-        return [["share", self.bus_id, pid, share] for pid, (_, share) in sorted(latest.items())]
+        latest: Dict[int, int] = {}
+        for sample in sorted(samples, key=lambda sample: int(sample.timeStamp)):
+            self._seen = int(sample.timeStamp)
+            latest[int(sample.pid)] = int(sample.smUtil)
+        return [["share", self.bus_id, pid, share] for pid, share in sorted(latest.items()) if pid]
 
 
 class Watch:
@@ -126,21 +117,19 @@ class Watch:
                 self._write(line)
         self._write(["round"])
         until = time.monotonic() + PERIOD
-        left = PERIOD
-        while left > 0:
-            self._await_event(left)
-            left = until - time.monotonic()
+        while time.monotonic() < until:
+            self._await_event(until - time.monotonic())
 
     def _await_event(self, seconds: float) -> None:
-        if not self._listening:
-            time.sleep(seconds)
-            return
         nvml = self._nvml
+        if not self._listening:
+            time.sleep(max(0.0, seconds))
+            return
         try:
             event = nvml.nvmlEventSetWait_v2(self._events, max(1, int(seconds * 1000)))
         except nvml.NVMLError as error:
             if error.value != nvml.NVML_ERROR_TIMEOUT:
-                time.sleep(seconds)  # a GPU that is lost makes every wait fail at once
+                time.sleep(max(0.0, seconds))  # a GPU that is lost makes every wait fail at once
             return
         if event.eventType & nvml.nvmlEventTypeXidCriticalError:
             self._write(["xid", time.time(), *self._whose(event.device), int(event.eventData)])
@@ -148,11 +137,16 @@ class Watch:
     def _whose(self, handle: Any) -> Tuple[Optional[int], str]:
         """Index and address of the GPU of an event."""
         try:
-            bus = self._nvml.nvmlDeviceGetPciInfo(handle).busId
+            place = address(self._nvml, handle)
         except self._nvml.NVMLError:
             return None, ""
-        address = (bus.decode("ascii", "replace") if isinstance(bus, bytes) else str(bus)).lower()
-        return next((device.index for device in self.devices if device.bus_id == address), None), address
+        return next((device.index for device in self.devices if device.bus_id == place), None), place
+
+
+def address(nvml: Any, handle: Any) -> str:
+    """Address of a GPU on the bus; the bindings give text, older ones bytes."""
+    bus = nvml.nvmlDeviceGetPciInfo(handle).busId
+    return (bus.decode("ascii", "replace") if isinstance(bus, bytes) else str(bus)).lower()
 
 
 def main(nvml: Any, write: Optional[Write] = None, rounds: Optional[int] = None) -> None:

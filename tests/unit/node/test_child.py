@@ -27,13 +27,13 @@ def test_time_and_bytes_are_bounded() -> None:
 def test_a_question_whose_answer_is_too_long_is_given_up() -> None:
     query = Query(["yes"], patience=20.0)
     query.ask()
-    ended = query.wait(10.0)
+    ended = query.result()
     assert ended is not None
     assert ended.status is None
     assert len(ended.stdout) < 4 * OUTPUT
     few = Query(["sh", "-c", "head -c 3000000 /dev/zero >&2; echo x"], patience=20.0)
     few.ask()
-    assert few.wait(10.0) == (0, b"x\n", bytes(ERRORS))
+    assert few.result() == (0, b"x\n", bytes(ERRORS))
 
 
 def test_a_program_that_is_not_there() -> None:
