@@ -246,10 +246,12 @@ class Query:
     def result(self) -> ChildEnded:
         """Wait for the answer until its time is up; what came of one that is not whole."""
         while time.monotonic() <= self._until:
+            child, had = self._child, len(self._out)
             ended = self.answer()
-            if ended is not None:
-                return ended
-            time.sleep(0.01)
+            if ended is not None or child is None:
+                return ended or ChildEnded(None, self._out, self._err)
+            if len(self._out) == had and child.wait_output(0.05):
+                time.sleep(0.002)  # it has closed its output, and is about to end
         return ChildEnded(None, self._out, self._err)
 
     def close(self) -> None:

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import os
 import time
-from collections import deque
-from typing import Deque, List, NamedTuple, Optional
+from typing import Callable, List, NamedTuple, Optional
 
-from collectors.node import files
+from collectors.node import child, files
 from collectors.node.network.tcp_info import CarriedBytes, TrafficTold
 from collectors.node.processes import capabilities, process_state
+from collectors.node.source import Absent
 from collectors.node.stacks import pyspy, pyspy_output
+from collectors.node.stacks.pyspy_output import DumpFailure
 from collectors.samples.stacks import StackDump, ThreadStack
 
-STOPPED = frozenset("Tt")
-TRACED = "t"
-_ATTACHING = ("native", "blocking")
-"""Ways that attach to the process, as one tracer at a time may."""
-DEAD = frozenset("ZXx")
-UNINTERRUPTIBLE = "D"
+STOPPED, DEAD = frozenset("Tt"), frozenset("ZXx")
+TRACED, UNINTERRUPTIBLE = "t", "D"
+ATTACHING = ("native", "blocking")
+"""Methods that attach to the process, as one tracer at a time may."""
+SAID = 32 << 20
+"""Bytes that one py-spy may say: threads, frames and names are the process's to make up."""
 NO_NATIVE = "native frames of a process in a container: connect into it, by --via docker or kubectl"
 """py-spy asks the kernel for a thread by the number that it has in its own PID namespace."""
+
+Run = Callable[[List[str]], child.ChildEnded]
 
 
 class Attempt(NamedTuple):
@@ -29,14 +32,6 @@ class Attempt(NamedTuple):
     method: str
     with_locals: bool
     sudo: bool = False
-
-
-class Manner(NamedTuple):
-    """How a request wants its processes looked at."""
-
-    native: bool
-    blocking: bool
-    """May pause the process (for under 1 ms) when reads without a pause stay torn."""
 
 
 class Sudo:
@@ -51,128 +46,120 @@ class Sudo:
         self.said = ""
 
 
-class LookUnderWay:
-    """A look under way: ask :meth:`command`, run it, hand the outcome to :meth:`take`, until :attr:`finished`."""
+class Manner(NamedTuple):
+    """How processes are to be looked at."""
 
-    def __init__(self, pid: int, rank_pid: int, manner: Manner, spy: Optional[pyspy.PySpy], sudo: Sudo) -> None:
-        self.pid = pid
-        self.rank_pid = rank_pid
-        self.threads: List[ThreadStack] = []
-        self.failure: Optional[pyspy_output.DumpFailure] = None
+    spy: Optional[pyspy.PySpy]
+    sudo: Sudo
+    native: bool
+    blocking: bool
+    """May pause the process (for under 1 ms) when reads without a pause stay torn."""
+    deadline: float
+    """Seconds that one py-spy may take."""
+
+
+def look(pid: int, rank_pid: int, manner: Manner, run: Optional[Run] = None) -> StackDump:
+    """Look at one process; ``run`` runs a command in place of :func:`collectors.node.child.run`."""
+    return _Look(pid, rank_pid, manner, run or (lambda words: child.run(words, manner.deadline, SAID))).taken()
+
+
+class _Look:
+    def __init__(self, pid: int, rank_pid: int, manner: Manner, run: Run) -> None:
+        self._pid = pid
+        self._rank_pid = rank_pid
         self._manner = manner
-        self._spy = spy
-        self._sudo = sudo
+        self._run = run
         self._at = time.time()
-        self._method = "none"
         self._own_pid = process_state.identity(pid).own_pid
         self._is_inside = self._own_pid not in (None, pid)
         self._state = process_state.of(pid)
         # of the rank, and of a helper that is met at a connection: each question lists every connection of the node
         at_one = self._state is not None and self._state.waiting_on.startswith("tcp ")
         self._traffic = CarriedBytes(pid) if pid == rank_pid or at_one else None
-        self._plan: Deque[Attempt] = deque()
-        self._attempt = Attempt("none", False)
-        self._make_plan()
+        self._threads: List[ThreadStack] = []
+        self._method = "none"
+        self._failure: Optional[DumpFailure] = None
 
-    @property
-    def finished(self) -> bool:
-        """True when there is an answer, with or without frames."""
-        return not self._plan
+    def taken(self) -> StackDump:
+        """Try one way after the other for as long as the next may help, and tell what came of it."""
+        plan = self._plan()
+        while plan:
+            self._at = time.time()
+            # frames and kernel state must be of the same moment, so it is read anew for each attempt
+            self._state = process_state.of(self._pid) or self._state
+            plan = self._try(plan[0], plan[1:])
+            now = process_state.of(self._pid)
+            if now is not None and now.state in STOPPED:  # what would pause it is left out
+                plan = [attempt for attempt in plan if attempt.method == "nonblocking"]
+        return self._result()
 
-    def _make_plan(self) -> None:
+    def _plan(self) -> List[Attempt]:
         if self._state is None or self._state.state in DEAD:
-            self.failure = pyspy_output.DumpFailure(
-                "gone", "zombie, not yet waited for" if self._state else "no such process"
-            )
-        elif self._spy is None:
-            self.failure = pyspy_output.DumpFailure("no-py-spy", "no py-spy on this node, and none to lend to it")
-        else:
-            native = self._manner.native and self._state.state not in STOPPED
-            if native and not self._is_inside:
-                self._plan.append(Attempt("native", True))
-            self._plan.append(Attempt("nonblocking", True))
-            self._plan.append(Attempt("nonblocking", False))
-            if self._manner.blocking:
-                self._plan.append(Attempt("blocking", False))
+            why = "zombie, not yet waited for" if self._state else "no such process"
+            self._failure = DumpFailure("gone", why)
+            return []
+        if self._manner.spy is None:
+            self._failure = DumpFailure("no-py-spy", "no py-spy on this node, and none to lend to it")
+            return []
+        plan = [Attempt("nonblocking", True), Attempt("nonblocking", False)]
+        if self._manner.native and self._state.state not in STOPPED and not self._is_inside:
+            plan.insert(0, Attempt("native", True))
+        return [*plan, Attempt("blocking", False)] if self._manner.blocking else plan
 
-    def command(self) -> List[str]:
-        """Words of the next attempt."""
-        assert self._spy is not None
-        self._attempt = self._plan[0]
-        self._at = time.time()
-        # frames and kernel state must be of the same moment, so it is read anew for each attempt
-        self._state = process_state.of(self.pid) or self._state
-        program = self._spy.for_sudo if self._attempt.sudo else self._spy.path
-        words = pyspy.dump_command(program, self.pid, self._attempt.method, self._attempt.with_locals)
-        return ["sudo", "-n", *words] if self._attempt.sudo else words
-
-    def take(self, status: Optional[int], stdout: bytes, stderr: bytes) -> None:
-        """Take what an attempt brought (``status`` None: its time was up) and plan the next where one would help."""
-        attempt = self._plan.popleft()
-        if status == 0:
-            self._take_threads(attempt, stdout)
-        elif status is None:
-            self._fail(pyspy_output.DumpFailure("timeout", "py-spy did not come back (%s)" % attempt.method))
-        elif attempt.sudo and stderr.startswith(b"sudo:"):
-            self._sudo.refused = True
-            self._sudo.said = stderr.decode("utf-8", "replace").strip().splitlines()[0]
-            self._plan.clear()
-        else:
-            self._fail(pyspy_output.failure(stderr))
-        self._leave_out_what_would_pause_a_stopped_one()
-
-    def _take_threads(self, attempt: Attempt, stdout: bytes) -> None:
+    def _try(self, attempt: Attempt, rest: List[Attempt]) -> List[Attempt]:
+        """Make an attempt; those that may help after it."""
+        spy, sudo = self._manner.spy, self._manner.sudo
+        assert spy is not None
+        program = spy.for_sudo if attempt.sudo else spy.path
+        words = pyspy.dump_command(program, self._pid, attempt.method, attempt.with_locals)
         try:
-            self.threads = pyspy_output.threads(stdout, self.pid, self._own_pid)
+            ended = self._run(["sudo", "-n", *words] if attempt.sudo else words)
+        except Absent as reason:
+            ended = child.ChildEnded(1, b"", str(reason).encode())
+        if ended.status == 0:
+            return self._take(attempt, ended.stdout, rest)
+        if attempt.sudo and ended.stderr.startswith(b"sudo:"):
+            sudo.refused, sudo.said = True, files.text(ended.stderr).strip().splitlines()[0]
+            return []
+        if self._threads:
+            return rest  # an earlier attempt gave some frames, which are better than none
+        if len(ended.stdout) > SAID:
+            failure = DumpFailure("failed", "py-spy says more than %d MB of it" % (SAID >> 20))
+        elif ended.status is None:
+            failure = DumpFailure("timeout", "py-spy did not come back (%s)" % attempt.method)
+        else:
+            failure = pyspy_output.failure(ended.stderr)
+        if failure.word in ("denied", "stopped") and attempt.method in ATTACHING:
+            self._failure = self._failure or failure  # another tracer is at it; reading needs no tracer
+            return rest
+        self._failure = failure
+        if failure.word == "torn" or (failure.word == "timeout" and attempt.method == "native"):
+            return rest
+        may = failure.word == "denied" and sudo.allowed and not sudo.refused and not attempt.sudo
+        return [Attempt("nonblocking", True, sudo=True)] if may else []
+
+    def _take(self, attempt: Attempt, stdout: bytes, rest: List[Attempt]) -> List[Attempt]:
+        try:
+            self._threads = pyspy_output.threads(stdout, self._pid, self._own_pid)
         except ValueError as error:
-            self.failure = pyspy_output.DumpFailure("torn", "py-spy's answer cannot be read: %s" % error)
-            return
-        self._method = attempt.method
-        self.failure = None
-        main = pyspy_output.main_thread(self.threads, self.pid)
-        if main is not None and main.frames:
-            self._plan.clear()
+            self._failure = DumpFailure("torn", "py-spy's answer cannot be read: %s" % error)
+            return rest
+        self._method, self._failure = attempt.method, None
+        main = pyspy_output.main_thread(self._threads, self._pid)
+        return [] if main is not None and main.frames else rest
 
-    def _fail(self, failure: pyspy_output.DumpFailure) -> None:
-        if self.threads:
-            return  # an earlier attempt gave some frames, which are better than none
-        if failure.word in ("denied", "stopped") and self._attempt.method in _ATTACHING:
-            self.failure = self.failure or failure  # another tracer is at it; reading needs no tracer
-            return
-        self.failure = failure
-        if failure.word == "torn" or (failure.word == "timeout" and self._attempt.method == "native"):
-            return
-        self._plan.clear()
-        may = self._sudo.allowed and not self._sudo.refused
-        if failure.word == "denied" and may and not self._attempt.sudo:
-            self._plan.append(Attempt("nonblocking", True, sudo=True))
-
-    def _leave_out_what_would_pause_a_stopped_one(self) -> None:
-        now = process_state.of(self.pid)
-        if now is not None and now.state in STOPPED:
-            self._plan = deque(attempt for attempt in self._plan if attempt.method == "nonblocking")
-
-    def _seen(self) -> process_state.ProcessState:
-        """What the kernel said; not of a pause that has passed meanwhile: another look's, not a debugger's."""
-        seen = self._state or process_state.ProcessState("", "", "", "", 0.0)
-        if seen.state != TRACED:
-            return seen
-        return process_state.of(self.pid) or seen
-
-    def result(self) -> StackDump:
-        """The answer."""
-        seen = self._seen()
-        failure = self.failure
+    def _result(self) -> StackDump:
+        seen, failure = self._seen(), self._failure
         remedy, error = NO_NATIVE if self._manner.native and self._is_inside else "", ""
         if failure is not None:
             error = "%s: %s" % failure
             if failure.word == "denied":
-                remedy = way_out(self.pid)
-                error += "; %s" % self._sudo.said if self._sudo.said else ""
-        stuck = failure is not None or seen.state == UNINTERRUPTIBLE
+                remedy = way_out(self._pid)
+                error += "; %s" % self._manner.sudo.said if self._manner.sudo.said else ""
+        is_rank, stuck = self._pid == self._rank_pid, failure is not None or seen.state == UNINTERRUPTIBLE
         return StackDump(
-            self.pid,
-            self.rank_pid,
+            self._pid,
+            self._rank_pid,
             self._at,
             self._method,
             seen.state,
@@ -180,38 +167,39 @@ class LookUnderWay:
             seen.syscall,
             seen.cpu,
             error,
-            self.threads,
+            self._threads,
             seen.waiting_on,
-            process_state.kernel_stack(self.pid) if stuck else [],
+            process_state.kernel_stack(self._pid) if stuck else [],
             remedy,
             *(self._traffic.told() if self._traffic is not None else TrafficTold()),
-            process_state.beside_main(self.pid) if self.pid == self.rank_pid and seen.syscall == "futex" else [],
+            process_state.beside_main(self._pid) if is_rank and seen.syscall == "futex" else [],
         )
+
+    def _seen(self) -> process_state.ProcessState:
+        """What the kernel said; not of a pause that has passed meanwhile: another look's, not a debugger's."""
+        seen = self._state or process_state.ProcessState("", "", "", "", 0.0)
+        return (process_state.of(self._pid) or seen) if seen.state == TRACED else seen
 
 
 def way_out(pid: int, proc: str = "/proc") -> str:
     """What would let this user trace that process, as far as this node's settings tell."""
     scope = files.read_int(proc + "/sys/kernel/yama/ptrace_scope")
     owner = process_state.identity(pid, proc).uid
+    sudo = "allow sudo -n py-spy there and use --sudo"
+    if os.geteuid() == 0 and not capabilities.has(capabilities.SYS_PTRACE):
+        return (
+            "this root lacks CAP_SYS_PTRACE (a container?): start it with --cap-add SYS_PTRACE "
+            "(Kubernetes: securityContext.capabilities), or connect to the host"
+        )
+    if os.geteuid() == 0 and scope == 3:
+        return "kernel.yama.ptrace_scope is 3: nobody may trace until the node is booted anew"
     if os.geteuid() == 0:
-        if not capabilities.has(capabilities.SYS_PTRACE):
-            return (
-                "this root lacks CAP_SYS_PTRACE (a container?): start it with --cap-add SYS_PTRACE "
-                "(Kubernetes: securityContext.capabilities), or connect to the host"
-            )
-        if scope == 3:
-            return "kernel.yama.ptrace_scope is 3: nobody may trace until the node is booted anew"
-        return (
-            "root with CAP_SYS_PTRACE was refused: the process may be stuck in the kernel, or a security module forbids"
-        )
+        return "root was refused: the process may be stuck in the kernel, or a security module forbids it"
     if owner is not None and owner != os.geteuid():
-        ways = "connect as that user or as root, or allow sudo -n py-spy there and use --sudo"
-        return "the process belongs to uid %d: %s" % (owner, ways)
+        return "the process belongs to uid %d: connect as that user or as root, or %s" % (owner, sudo)
     if scope:
-        return (
-            "kernel.yama.ptrace_scope is %d: connect as root, allow sudo -n py-spy and use --sudo, or as root run "
-            "sysctl kernel.yama.ptrace_scope=0" % scope
-        )
+        own = "sysctl kernel.yama.ptrace_scope=0"
+        return "kernel.yama.ptrace_scope is %d: connect as root, %s, or as root run %s" % (scope, sudo, own)
     if files.link("%s/%d/ns/user" % (proc, pid)) != files.link(proc + "/self/ns/user"):
         return "the process is in another user namespace (a rootless container): connect as root, or into the container"
-    return "connect as root, or allow sudo -n py-spy there and use --sudo"
+    return "connect as root, or %s" % sudo

@@ -7,27 +7,55 @@ from typing import Any
 
 import pytest
 
+from collectors.node.child import ChildEnded
 from collectors.node.processes import process_state
 from collectors.node.stacks import look as looking
-from collectors.node.stacks.look import LookUnderWay, Manner, Sudo
+from collectors.node.stacks.look import Manner, Sudo, look
 from collectors.node.stacks.pyspy import PySpy
+from collectors.samples.stacks import StackDump
 
-SPY = PySpy("/usr/bin/py-spy", False)
-DENIED = b"Permission Denied: Try running again"
-TORN = b"Error: Failed to get stack traces\n\nCaused by:\n    0: Failed to copy PyThreadState"
+SPY = PySpy("/proc/5/fd/7", False, "/usr/bin/py-spy")
+DENIED = ChildEnded(1, b"", b"Permission Denied: Try running again")
+TORN = ChildEnded(1, b"", b"Error: Failed to get stack traces\n\nCaused by:\n    0: Failed to copy PyThreadState")
+SLOW = ChildEnded(None, b"", b"")
+
+
+def answer(*names: str) -> ChildEnded:
+    frames: list[dict[str, Any]] = [{"name": name, "filename": "/a.py", "line": 1, "module": None} for name in names]
+    thread = {"thread_id": 1, "os_thread_id": 7, "thread_name": "MainThread", "frames": frames}
+    return ChildEnded(0, json.dumps([thread]).encode(), b"")
 
 
 class Process:
-    """What the kernel says of the process that is looked at."""
+    """What the kernel says of the process that is looked at, and what py-spy says, call by call (the last for ever)."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.state: str | None = "S"
+        self.called: list[list[str]] = []
+        self.later: str | None = None
         monkeypatch.setattr(process_state, "of", self._seen)
         monkeypatch.setattr(process_state, "kernel_stack", lambda pid: ["nfs_wait"])
         monkeypatch.setattr(looking, "way_out", lambda pid: "connect as root")
 
     def _seen(self, pid: int) -> process_state.ProcessState | None:
         return None if self.state is None else process_state.ProcessState(self.state, "futex", "read", "/mnt/x", 2.5)
+
+    def look(
+        self, *said: ChildEnded, native: bool = False, spy: PySpy | None = SPY, sudo: Sudo | None = None
+    ) -> StackDump:
+        left = list(said)
+
+        def run(words: list[str]) -> ChildEnded:
+            self.called.append(words)
+            ended = left.pop(0) if len(left) > 1 else left[0]
+            self.state = self.later if not left[1:] and self.later else self.state
+            return ended
+
+        return look(7, 7, Manner(spy, sudo or Sudo(), native, True, 1.0), run)
+
+    def methods(self) -> list[str]:
+        ways = ("--native", "--nonblocking")
+        return [next((word[2:] for word in words if word in ways), "blocking") for words in self.called]
 
 
 @pytest.fixture
@@ -41,139 +69,67 @@ def sudo(works: bool = True) -> Sudo:
     return made
 
 
-def a_look(
-    *, native: bool = False, blocking: bool = True, spy: PySpy | None = SPY, may_sudo: bool = False
-) -> LookUnderWay:
-    return LookUnderWay(7, 7, Manner(native, blocking), spy, sudo(may_sudo))
-
-
-def answer(*names: str) -> bytes:
-    frames: list[dict[str, Any]] = [{"name": name, "filename": "/a.py", "line": 1, "module": None} for name in names]
-    return json.dumps([{"thread_id": 1, "os_thread_id": 7, "thread_name": "MainThread", "frames": frames}]).encode()
-
-
-def methods(look: LookUnderWay, outcome: bytes) -> list[str]:
-    """Methods that are tried one after another when each fails in the same way."""
-    tried = []
-    while not look.finished:
-        words = look.command()
-        tried.append(next((word[2:] for word in words if word in ("--native", "--nonblocking")), "blocking"))
-        look.take(1, b"", outcome)
-    return tried
-
-
 def test_the_gentlest_way_is_enough(process: Process) -> None:
-    look = a_look()
-    assert look.command() == ["/usr/bin/py-spy", "dump", "--json", "--pid", "7", "--nonblocking", "--locals"]
-    look.take(0, answer("f"), b"")
-    assert look.finished
-    dump = look.result()
-    assert (dump.method, dump.error, dump.syscall, dump.waiting_on, dump.cpu) == (
-        "nonblocking",
-        "",
-        "read",
-        "/mnt/x",
-        2.5,
-    )
-    assert dump.kernel == []
+    dump = process.look(answer("f"))
+    assert process.called == [["/proc/5/fd/7", "dump", "--json", "--pid", "7", "--nonblocking", "--locals"]]
+    assert (dump.method, dump.error, dump.syscall, dump.waiting_on) == ("nonblocking", "", "read", "/mnt/x")
+    assert (dump.cpu, dump.kernel) == (2.5, [])
 
 
-def test_torn_reads_are_repeated_then_taken_with_a_pause(process: Process) -> None:
-    assert methods(a_look(), TORN) == ["nonblocking", "nonblocking", "blocking"]
+@pytest.mark.parametrize(
+    ("said", "native", "state", "methods"),
+    [
+        (TORN, False, "S", ["nonblocking", "nonblocking", "blocking"]),
+        (TORN, True, "S", ["native", "nonblocking", "nonblocking", "blocking"]),
+        (TORN, True, "T", ["nonblocking", "nonblocking"]),  # a stopped process is never paused
+        (SLOW, True, "S", ["native", "nonblocking"]),
+        (answer(), False, "S", ["nonblocking", "nonblocking", "blocking"]),  # a main thread without frames
+        (DENIED, False, "S", ["nonblocking"]),  # sudo is not tried unasked
+    ],
+)
+def test_the_ways_that_are_tried_one_after_another(
+    process: Process, said: ChildEnded, native: bool, state: str, methods: list[str]
+) -> None:
+    process.state = state
+    process.look(said, native=native)
+    assert process.methods() == methods
 
 
-def test_a_main_thread_without_frames_is_looked_at_again_and_then_believed(process: Process) -> None:
-    look = a_look()
-    for _ in range(3):
-        look.command()
-        look.take(0, answer(), b"")
-    assert look.finished
-    assert (look.result().error, len(look.result().threads)) == ("", 1)
-
-
-def test_a_stopped_process_is_never_paused(process: Process) -> None:
-    process.state = "T"
-    assert methods(a_look(native=True), TORN) == ["nonblocking", "nonblocking"]
-
-
-def test_a_process_that_another_tracer_holds_is_read_without_one(process: Process) -> None:
+@pytest.mark.parametrize("said", [b"Error: Operation not permitted (os error 1)", b"Error: unexpected waitpid result"])
+def test_a_process_that_another_tracer_holds_is_read_without_one(process: Process, said: bytes) -> None:
     """The kernel refuses a second tracer, or its stop is the first one's; reading memory needs none."""
-    for said in (b"Error: Operation not permitted (os error 1)", b"Error: unexpected waitpid result: Stopped"):
-        look = a_look(native=True)
-        look.command()
-        look.take(1, b"", said)
-        assert not look.finished
-        look.command()
-        look.take(0, answer("f"), b"")
-        assert (look.result().method, look.result().error) == ("nonblocking", "")
+    dump = process.look(ChildEnded(1, b"", said), answer("f"), native=True)
+    assert (dump.method, dump.error) == ("nonblocking", "")
 
 
-def test_a_pause_that_has_passed_is_not_its_state(process: Process) -> None:
-    process.state = "t"
-    look, held = a_look(), a_look()
-    for one in (look, held):
-        one.command()
-        one.take(0, answer("f"), b"")
-    assert held.result().state == "t"
-    process.state = "S"
-    assert look.result().state == "S"
-
-
-def test_native_falls_back_on_python_frames(process: Process) -> None:
-    assert methods(a_look(native=True), TORN) == ["native", "nonblocking", "nonblocking", "blocking"]
-    slow = a_look(native=True)
-    slow.command()
-    slow.take(None, b"", b"")
-    assert not slow.finished
+@pytest.mark.parametrize("later", ["t", "S"])
+def test_a_pause_that_has_passed_is_not_its_state(process: Process, later: str) -> None:
+    process.state, process.later = "t", later
+    assert process.look(answer("f")).state == later
 
 
 @pytest.mark.parametrize("state", [None, "Z"])
 def test_a_dead_process_is_gone_without_a_try(process: Process, state: str | None) -> None:
     process.state = state
-    look = a_look()
-    assert look.finished
-    assert look.result().error.startswith("gone: ")
+    assert process.look(DENIED).error.startswith("gone: ")
+    assert process.called == []
 
 
 def test_no_py_spy_leaves_what_the_kernel_says(process: Process) -> None:
-    dump = a_look(spy=None).result()
+    dump = process.look(DENIED, spy=None)
     assert (dump.error.partition(":")[0], dump.state, dump.kernel) == ("no-py-spy", "S", ["nfs_wait"])
 
 
-def test_a_refusal_is_tried_with_sudo_once(process: Process) -> None:
-    look = a_look(may_sudo=True)
-    look.command()
-    look.take(1, b"", DENIED)
-    assert look.command()[:3] == ["sudo", "-n", "/usr/bin/py-spy"]
-    look.take(0, answer("f"), b"")
-    assert look.result().error == ""
-
-
-def test_sudo_is_not_tried_unasked(process: Process) -> None:
-    look = LookUnderWay(7, 7, Manner(False, True), SPY, Sudo())
-    look.command()
-    look.take(1, b"", DENIED)
-    assert look.finished
-
-
-def test_sudo_is_given_the_name_that_its_rules_have(process: Process) -> None:
-    look = a_look(may_sudo=True, spy=PySpy("/proc/5/fd/7", False, "/usr/bin/py-spy"))
-    assert look.command()[0] == "/proc/5/fd/7"
-    look.take(1, b"", DENIED)
-    assert look.command()[:3] == ["sudo", "-n", "/usr/bin/py-spy"]
+def test_a_refusal_is_tried_with_sudo_once_by_the_name_that_its_rules_have(process: Process) -> None:
+    assert process.look(DENIED, answer("f"), sudo=sudo()).error == ""
+    assert [words[:3] for words in process.called[1:]] == [["sudo", "-n", "/usr/bin/py-spy"]]
 
 
 def test_sudo_that_refuses_is_remembered_and_quoted(process: Process) -> None:
     shared = sudo()
-    first = LookUnderWay(7, 7, Manner(False, True), SPY, shared)
-    first.command()
-    first.take(1, b"", DENIED)
-    first.command()
-    first.take(1, b"", b"sudo: a password is required\n")
-    assert first.finished
-    assert first.result().error == "denied: Permission Denied: Try running again; sudo: a password is required"
-    assert first.result().way_out == "connect as root"
-    second = LookUnderWay(8, 8, Manner(False, True), SPY, shared)
-    second.command()
-    second.take(1, b"", DENIED)
-    assert second.finished
+    first = process.look(DENIED, ChildEnded(1, b"", b"sudo: a password is required\n"), sudo=shared)
+    assert first.error == "denied: Permission Denied: Try running again; sudo: a password is required"
+    assert first.way_out == "connect as root"
+    process.called.clear()
+    process.look(DENIED, sudo=shared)
+    assert process.methods() == ["nonblocking"]
