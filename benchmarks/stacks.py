@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 from benchmarks.report import FigureRow, report
 from collectors.fleet.ssh.asking import Questions
-from collectors.fleet.ssh.config import SshConfig
 from collectors.fleet.ssh.connector import Connector
 from collectors.fleet.ssh.node import Ssh
+from collectors.fleet.targets.chosen import Target
 from collectors.node.stacks.pyspy import dump_command
 from collectors.probes.stacks import dump
 from collectors.probes.stacks.lender import own_py_spy
@@ -84,10 +84,10 @@ async def ours(nodes: Sequence[Ssh], pids: Pids) -> float:
 async def over_connections(cluster: Cluster, pids: Pids) -> Times:
     """Take turns: our dumps, the floor."""
     nobody = NobodyAsker("a benchmark has nobody to ask")
-    connector = Connector(SshConfig.load(cluster.ssh_config), Questions(nobody, batch=True))
+    connector = Connector(cluster.ssh_config, Questions(nobody, batch=True))
     times = Times([], [], [])
     for _ in range(ROUNDS):
-        nodes = [Ssh(name, connector.settings(name, None, None), connector) for name in cluster.names]
+        nodes = [Ssh(Target(name, name), connector) for name in cluster.names]
         await asyncio.gather(*(node.connect() for node in nodes))
         times.first.append(await ours(nodes, pids))
         times.again.append(await ours(nodes, pids))

@@ -13,22 +13,22 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from collectors.fleet import payload
 from collectors.fleet.control import control_line
+from collectors.fleet.local import Local
 from collectors.fleet.node_link import AGENT, LinkOptions, NodeLink
-from collectors.fleet.sink import LinkChange, Sink
+from collectors.fleet.sink import Sink
 from collectors.fleet.ssh.asking import Asker, Questions
 from collectors.fleet.targets.chosen import Target
-from collectors.fleet.transport import Transport, TransportError
-from collectors.fleet.transports import Transports
+from collectors.fleet.transport import LinkTransport, Transport, TransportError
 from collectors.samples.control import Beat, Settings
 
 if TYPE_CHECKING:
+    from collectors.fleet.ssh.connector import Connector
     from collectors.fleet.via.way import Way
 
 InThread: TypeAlias = Callable[[Callable[[], None]], Awaitable[None]]
@@ -41,11 +41,7 @@ _SLOT = 0.05
 """Seconds between two turns of the clock; each turn serves a twentieth of the nodes."""
 _SECOND = 20
 """Slots of a second."""
-_FEW, _SLOTS_OF_FEW = 64, 5
-"""Up to ``_FEW`` nodes, one turn serves several slots: each turn wakes this process up."""
 _BATCH = 64
-_AT_ONCE = 12
-"""Heartbeats in one turn of the loop: a millisecond of packets."""
 _GROWTH = 128
 """Links that may come up before their objects are frozen, out of the garbage collector's rounds."""
 
@@ -82,13 +78,13 @@ class Fleet:
         self._sink = sink
         self._options = options
         self._questions = Questions(asker, batch=options.batch)
-        self._transports = Transports(self._questions, options.way)
         self._links: dict[str, NodeLink] = {}
-        self._places = {target.name: number for number, target in enumerate(self._targets)}
-        self._prepared = False
+        self._connector: Connector | None = None
+        """Opens the connections of all nodes that are reached by SSH."""
         self._untold: dict[str, Settings] = {}
         """Settings that have not been sent yet, by node."""
         self._clock: asyncio.Task[None] | None = None
+        self._prepared = False
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -96,55 +92,49 @@ class Fleet:
         return tuple(target.name for target in self._targets)
 
     async def prepare(self, aside: InThread = asyncio.to_thread) -> None:
-        """Import what SSH needs and read ssh_config, in a thread of ``aside``'s making. Raises :class:`ConfigError`."""
+        """Import what SSH needs and pack the payload, in a thread of ``aside``. Raises :class:`SshConfigError`."""
         if not self._prepared:
             await aside(self._prepare)
             self._prepared = True
 
     async def start(self, aside: InThread = asyncio.to_thread) -> None:
-        """Start to connect to every node; returns when all have started. Raises :class:`ConfigError`.
-
-        Nodes are looked up in ssh_config and known_hosts in batches, in threads of ``aside``, while the first nodes
-        already connect.
-        """
+        """Start to connect to every node; returns when all have started. Raises :class:`SshConfigError`."""
         await self.prepare(aside)
         way = self._options.way
         files = _FILES_A_NODE if way is None else _FILES_A_CHANNEL * way.channels
         allow_files(files * len(self._targets) + _SPARE_FILES)
-        if len(self._targets) >= _GROWTH:
-            _spare_collector()
         options = LinkOptions(self._sink, self._options.version, self._options.extra, self._options.python)
-        for first in range(0, len(self._targets), _BATCH):
-            some = self._targets[first : first + _BATCH]
-            await aside(partial(self._transports.make, some))
-            for number, target in enumerate(some, start=first):
-                self._begin(target, number / len(self._targets), options)
+        opening = asyncio.Semaphore(1 if way is None else way.at_once)
+        for number, target in enumerate(self._targets):
+            settings = self._options.settings._replace(phase=number / len(self._targets))
+            python = sys.executable if target.local else "python3"
+            self._links[target.name] = NodeLink(self._transport(target, opening), options, settings, python)
+            self._links[target.name].start()
         self._clock = asyncio.ensure_future(self._keep_time())
 
-    def _begin(self, target: Target, phase: float, options: LinkOptions) -> None:
-        transport = self._transports.by_name.get(target.name)
-        if transport is None:
-            self._sink.link(LinkChange(target.name, "lost", self._transports.unusable[target.name], time.time()))
-            return
-        settings = self._options.settings._replace(phase=phase)
-        link = NodeLink(transport, options, settings, sys.executable if target.local else "python3")
-        self._links[target.name] = link
-        if not target.local:
-            transport.waiting = link.waits_for  # type: ignore[attr-defined]
-        link.start()
+    def _transport(self, target: Target, opening: asyncio.Semaphore) -> LinkTransport:
+        if target.local:
+            return Local(target.name)
+        if self._options.way is not None:
+            from collectors.fleet.via.piped import Piped
+
+            return Piped(target, self._options.way, opening)
+        from collectors.fleet.ssh.node import Ssh
+
+        assert self._connector is not None
+        return Ssh(target, self._connector)
 
     async def close(self) -> None:
         """Close all links; their node sides end."""
         if self._clock is not None:
             self._clock.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._clock
+            await asyncio.wait({self._clock})
             self._clock = None
         await asyncio.gather(*(link.close() for link in self._links.values()))
         self._links.clear()
         self._untold.clear()
-        if self._transports.connector is not None:
-            await self._transports.connector.close()
+        if self._connector is not None:
+            await self._connector.close()
 
     def transport(self, node: str) -> Transport:
         """The open transport of a node. Raises :class:`TransportError` when the node is not connected or not known."""
@@ -157,8 +147,8 @@ class Fleet:
     def retry(self, node: str) -> None:
         """Connect to a lost node now; questions that were declined are asked again."""
         link = self._link(node)
-        if self._transports.connector is not None:
-            self._transports.connector.ask_again()
+        if self._connector is not None:
+            self._connector.ask_again()
         link.retry()
 
     def settings(self, node: str | None, settings: Settings) -> None:
@@ -169,32 +159,32 @@ class Fleet:
     def _tell_some(self) -> None:
         """Send pending settings to one batch of nodes."""
         for name in list(islice(self._untold, _BATCH)):
-            phase = self._places[name] / len(self._targets)
-            self._links[name].configure(self._untold.pop(name)._replace(phase=phase))
+            link = self._links[name]
+            link.configure(self._untold.pop(name)._replace(phase=link.settings.phase))
 
     def _link(self, node: str) -> NodeLink:
         link = self._links.get(node)
         if link is None:
-            why = self._transports.unusable.get(node, "no such node here")
-            raise TransportError(f"{node}: {why}")
+            raise TransportError(f"{node}: no such node here")
         return link
 
     def _prepare(self) -> None:
         payload.pack(AGENT, extra=self._options.extra)  # reads and compresses fifty files, once: not on the event loop
         if self._options.way is None and any(not target.local for target in self._targets):
-            self._transports.load(self._options.ssh_config)
+            from collectors.fleet.ssh.connector import Connector
+
+            self._connector = Connector(self._options.ssh_config, self._questions)
 
     async def _keep_time(self) -> None:
-        """Check each node once a second and send it a heartbeat every third second, a few nodes at a time.
+        """Check each node once a second and send it a heartbeat every third second, a twentieth of the nodes at a time.
 
         After a late turn, the slots missed within the last second are served.
         """
         links = list(self._links.values())
-        few = len(links) <= _FEW
         began = time.monotonic()
         done = frozen = 0
         while True:
-            await asyncio.sleep(_SLOT * (_SLOTS_OF_FEW if few else 1))
+            await asyncio.sleep(_SLOT)
             now = time.monotonic()
             due = int((now - began) / _SLOT)
             for slot in range(max(done, due - _SECOND) + 1, due + 1):
@@ -204,19 +194,13 @@ class Fleet:
                     link.look(now)
                     if (second + number) % BEAT == 0:
                         link.beat(beat)
-                    if number % _AT_ONCE == _AT_ONCE - 1:
-                        await asyncio.sleep(0)  # lets key presses and repaints run
-            self._tell_some()
-            if due // _SECOND > done // _SECOND and (up := sum(link.up for link in links)) >= frozen + _GROWTH:
-                frozen = up
-                _spare_collector()
             done = due
-
-
-def _spare_collector() -> None:
-    """Freeze long-lived objects: with 2,048 links a full garbage collection takes a quarter second."""
-    gc.collect(1)
-    gc.freeze()
+            self._tell_some()
+            if (up := sum(link.up for link in links)) >= frozen + _GROWTH:
+                # Long-lived objects leave the collector's rounds: with 2,048 links a full one takes a quarter second.
+                frozen = up
+                gc.collect(1)
+                gc.freeze()
 
 
 def allow_files(needed: int) -> None:

@@ -6,11 +6,19 @@ import asyncio
 import os
 import signal
 from asyncio import SubprocessTransport
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import cast
 
-from collectors.fleet.transport import Completed, TransportError, os_reason, run_to_end
+from collectors.fleet.transport import (
+    Completed,
+    Output,
+    TransportError,
+    Waiting,
+    os_reason,
+    run_to_end,
+    waits_silently,
+)
 
 _NOT_FOUND = 127
 
@@ -18,7 +26,7 @@ _NOT_FOUND = 127
 class LocalProcess(asyncio.SubprocessProtocol):
     """A command running here."""
 
-    def __init__(self, on_stdout: Callable[[bytes], None], on_stderr: Callable[[bytes], None]) -> None:
+    def __init__(self, on_stdout: Output, on_stderr: Output) -> None:
         self._callbacks = {1: on_stdout, 2: on_stderr}
         self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._transport: SubprocessTransport | None = None
@@ -27,7 +35,7 @@ class LocalProcess(asyncio.SubprocessProtocol):
 
     def write(self, data: bytes) -> None:
         """Write to the command's standard input."""
-        if (pipe := self._stdin()) is not None and not pipe.is_closing():
+        if (pipe := self._stdin()) is not None:
             pipe.write(data)
 
     def write_eof(self) -> None:
@@ -55,12 +63,12 @@ class LocalProcess(asyncio.SubprocessProtocol):
 
     def pause(self) -> None:
         """Stop reading output; the command blocks once its pipe is full."""
-        if (pipe := self._stdout()) is not None and not pipe.is_closing():
+        if (pipe := self._stdout()) is not None:
             pipe.pause_reading()
 
     def resume(self) -> None:
         """Read output again."""
-        if (pipe := self._stdout()) is not None and not pipe.is_closing():
+        if (pipe := self._stdout()) is not None:
             pipe.resume_reading()
 
     @property
@@ -69,14 +77,17 @@ class LocalProcess(asyncio.SubprocessProtocol):
         return not self._ended.done()
 
     def _stdin(self) -> asyncio.WriteTransport | None:
-        if self._transport is None or self._ended.done():
-            return None
-        return cast("asyncio.WriteTransport | None", self._transport.get_pipe_transport(0))
+        return cast("asyncio.WriteTransport | None", self._pipe(0))
 
     def _stdout(self) -> asyncio.ReadTransport | None:
+        return cast("asyncio.ReadTransport | None", self._pipe(1))
+
+    def _pipe(self, descriptor: int) -> asyncio.BaseTransport | None:
+        """One of its pipes, as long as that is open."""
         if self._transport is None or self._ended.done():
             return None
-        return cast("asyncio.ReadTransport | None", self._transport.get_pipe_transport(1))
+        pipe = self._transport.get_pipe_transport(descriptor)
+        return None if pipe is None or pipe.is_closing() else pipe
 
     # --- as asyncio's protocol ------------------------------------------------------------------------------------
 
@@ -116,7 +127,7 @@ class Local:
         """Always True."""
         return True
 
-    async def connect(self) -> None:
+    async def connect(self, waiting: Waiting = waits_silently) -> None:
         """Do nothing: this machine is always connected."""
 
     def not_responding(self, seconds: float) -> None:
@@ -128,13 +139,7 @@ class Local:
         """Run a command to its end; see :class:`~collectors.fleet.transport.Transport`."""
         return await run_to_end(self.start, self._name, command, stdin=stdin, timeout=timeout, limit=limit)
 
-    async def start(
-        self,
-        command: Sequence[str],
-        *,
-        on_stdout: Callable[[bytes], None],
-        on_stderr: Callable[[bytes], None],
-    ) -> LocalProcess:
+    async def start(self, command: Sequence[str], *, on_stdout: Output, on_stderr: Output) -> LocalProcess:
         """Start a command whose output goes to the callbacks. Raises :class:`TransportError`."""
         loop = asyncio.get_running_loop()
         try:

@@ -15,8 +15,8 @@ from collectors.fleet.decode import Decoder, greeted_once
 from collectors.fleet.link_state import Backoff, LinkState
 from collectors.fleet.share import Share
 from collectors.fleet.sink import Sink
-from collectors.fleet.streaming import Ended, LinkTransport, Streaming
-from collectors.fleet.transport import Declined, Refused, TransportError
+from collectors.fleet.streaming import Ended, Streaming
+from collectors.fleet.transport import Declined, LinkTransport, Refused, TransportError
 from collectors.samples.control import Settings
 from collectors.samples.stream import Hello, Tick
 
@@ -138,7 +138,7 @@ class NodeLink:
         while True:
             wait: float | None
             try:
-                await self._transport.connect()
+                await self._transport.connect(self.waits_for)
                 why = await self._serve()
                 wait = self._failed()
             except Declined as error:

@@ -6,45 +6,14 @@ import asyncio
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from collectors.fleet.clean import clean_bytes
-from collectors.fleet.transport import Process, Transport, TransportError
+from collectors.fleet.transport import LinkTransport, StreamProcess, TransportError
 
 _ERROR_BYTES = 4096
 """Bytes of standard error that are kept."""
 _SAID = 300
 """Characters of the last line of standard error that are shown."""
-
-
-class StreamProcess(Process, Protocol):
-    """A process whose output can be held back."""
-
-    def pause(self) -> None:
-        """Stop reading its output."""
-
-    def resume(self) -> None:
-        """Take its output again."""
-
-
-class LinkTransport(Transport, Protocol):
-    """A transport as a link needs it."""
-
-    @property
-    def connected(self) -> bool:
-        """True while commands can be run."""
-
-    @property
-    def why(self) -> str:
-        """Why the connection ended."""
-
-    def not_responding(self, seconds: float) -> None:
-        """Called once a second with the seconds without a tick; a transport without keepalives ends the connection."""
-
-    async def start(
-        self, command: Sequence[str], *, on_stdout: Callable[[bytes], None], on_stderr: Callable[[bytes], None]
-    ) -> StreamProcess:
-        """Start a command; see :class:`~collectors.fleet.transport.Transport`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,43 +24,23 @@ class Ended:
     errors: bytes
     """The end of its standard error."""
 
-    @property
-    def by_alarm(self) -> bool:
-        """True when its watchdog ended it."""
-        return self.status == -signal.SIGALRM
-
     def __str__(self) -> str:
         """A predicate for people: ``ended (status 1): …``."""
-        if self.by_alarm:
+        if self.status == -signal.SIGALRM:  # its watchdog
             return "heard nothing from here for too long and ended itself"
         if self.status < 0:
             return f"was killed ({_signal_name(-self.status)})"
         return f"ended (status {self.status}){self.told}"
 
     @property
-    def last_line(self) -> str:
-        """The last line of its standard error."""
-        lines = clean_bytes(self.errors).strip().splitlines()
-        return lines[-1].strip()[:_SAID] if lines else ""
-
-    @property
     def told(self) -> str:
-        """The last line behind a colon; empty where there is none."""
-        said = self.last_line
-        return f": {said}" if said else ""
+        """The last line of its standard error, behind a colon; empty where there is none."""
+        lines = clean_bytes(self.errors).strip().splitlines()
+        return f": {lines[-1].strip()[:_SAID]}" if lines else ""
 
 
 class Streaming:
     """A running command, whose output goes to ``take``."""
-
-    __slots__ = (
-        "_errors",
-        "_paused",
-        "_process",
-        "_spoke",
-        "_take",
-        "_transport",
-    )
 
     def __init__(self, transport: LinkTransport, take: Callable[[bytes], None]) -> None:
         self._transport = transport

@@ -9,6 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+Output = Callable[[bytes], None]
+"""Takes output of a command as it comes, in chunks of any size."""
+Waiting = Callable[[str], None]
+"""Called with what a connection waits for, and with an empty text once it does not."""
+
 
 class TransportError(Exception):
     """The node could not be reached or the command could not be started; the text says what to do about it."""
@@ -51,15 +56,22 @@ class Process(Protocol):
         """Close the channel; the command ends because its standard input ends."""
 
 
+class StreamProcess(Process, Protocol):
+    """A process whose output can be held back."""
+
+    def pause(self) -> None:
+        """Stop reading its output."""
+
+    def resume(self) -> None:
+        """Take its output again."""
+
+
 class Transport(Protocol):
     """A connection to one node."""
 
     @property
     def name(self) -> str:
         """The node's name as the user wrote it."""
-
-    async def connect(self) -> None:
-        """Open the connection if it is not open. Raises :class:`TransportError`."""
 
     async def run(
         self, command: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0, limit: int = 64 << 20
@@ -69,25 +81,42 @@ class Transport(Protocol):
         ``limit`` bounds the bytes of output kept. Raises :class:`TransportError`, also when ``timeout`` seconds pass.
         """
 
-    async def start(
-        self,
-        command: Sequence[str],
-        *,
-        on_stdout: Callable[[bytes], None],
-        on_stderr: Callable[[bytes], None],
-    ) -> Process:
-        """Start a command whose output goes to the callbacks as it comes, in chunks of any size."""
+    async def start(self, command: Sequence[str], *, on_stdout: Output, on_stderr: Output) -> Process:
+        """Start a command whose output goes to the callbacks. Raises :class:`TransportError`."""
+
+
+class LinkTransport(Transport, Protocol):
+    """A transport as the link of a node needs it."""
+
+    @property
+    def connected(self) -> bool:
+        """True while commands can be run."""
+
+    @property
+    def why(self) -> str:
+        """Why the connection ended."""
+
+    async def connect(self, waiting: Waiting = ...) -> None:
+        """Open the connection if it is not open. Raises :class:`TransportError`."""
+
+    def not_responding(self, seconds: float) -> None:
+        """Called once a second with the seconds without a tick; a transport without keepalives ends the connection."""
+
+    async def start(self, command: Sequence[str], *, on_stdout: Output, on_stderr: Output) -> StreamProcess:
+        """Start a command; see :class:`Transport`."""
 
     async def close(self) -> None:
         """Close the connection; the commands that run over it end."""
 
 
+def waits_silently(_reason: str) -> None:
+    """Tell nobody what a connection waits for."""
+
+
 class StartsCommand(Protocol):
     """The type of :meth:`Transport.start`."""
 
-    async def __call__(
-        self, command: Sequence[str], *, on_stdout: Callable[[bytes], None], on_stderr: Callable[[bytes], None]
-    ) -> Process:
+    async def __call__(self, command: Sequence[str], *, on_stdout: Output, on_stderr: Output) -> Process:
         """Start it."""
 
 
@@ -98,11 +127,15 @@ async def run_to_end(
 
     Raises :class:`TransportError` where it cannot be started, and when ``timeout`` seconds pass.
     """
-    out, err = _Output(limit), _Output(limit)
+    out, err = bytearray(), bytearray()
     process: Process | None = None
     try:
         async with asyncio.timeout(timeout):
-            process = await start(command, on_stdout=out.add, on_stderr=err.add)
+            process = await start(
+                command,
+                on_stdout=lambda data: out.extend(data[: limit - len(out)]),
+                on_stderr=lambda data: err.extend(data[: limit - len(err)]),
+            )
             if stdin:
                 process.write(stdin)
             process.write_eof()
@@ -112,20 +145,7 @@ async def run_to_end(
     finally:
         if process is not None:
             process.kill()
-    return Completed(status, b"".join(out.parts), b"".join(err.parts))
-
-
-class _Output:
-    """Collects bytes up to a limit."""
-
-    def __init__(self, limit: int) -> None:
-        self._left = limit
-        self.parts: list[bytes] = []
-
-    def add(self, data: bytes) -> None:
-        kept = bytes(data[: self._left])
-        self._left -= len(kept)
-        self.parts.append(kept)
+    return Completed(status, bytes(out), bytes(err))
 
 
 def no_more_files(error: OSError) -> bool:
@@ -136,9 +156,8 @@ def no_more_files(error: OSError) -> bool:
 def os_reason(error: OSError) -> str:
     """The system's text of an error; for a limit of open files, also which limit."""
     if error.errno == errno.EMFILE:
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        may = "" if soft == hard else f", and may be up to {hard}" if hard != resource.RLIM_INFINITY else ""
-        return f"hangtop may open no further file on this machine: its limit (ulimit -n) is {soft}{may}"
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return f"hangtop may open no further file on this machine: its limit (ulimit -n) is {soft}"
     if error.errno == errno.ENFILE:
         return "no further file can be opened on this machine: all programs together are at its limit (fs.file-max)"
     return error.strerror or type(error).__name__

@@ -14,7 +14,7 @@ from collectors.samples.stacks import StackDump
 from hangtop.session.state.job_state import JobState, RankState
 
 if TYPE_CHECKING:
-    from collectors.fleet.targets.slurm_nodes import Scheduled
+    from collectors.fleet.targets.slurm import Scheduled
     from hangtop.diagnosis.finding import Verdict
 
 

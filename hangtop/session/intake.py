@@ -19,7 +19,7 @@ from hangtop.session.state.sharing import shared_dump, shared_stack
 from hangtop.session.store import Store
 
 if TYPE_CHECKING:
-    from collectors.fleet.targets.slurm_nodes import Scheduled
+    from collectors.fleet.targets.slurm import Scheduled
 
 
 def _names(node: NodeState) -> tuple[str, ...]:

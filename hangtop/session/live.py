@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from collectors.fleet.ssh.asking import Question
 from collectors.fleet.targets.chosen import Target, TargetError, parse, resolve
-from collectors.fleet.targets.slurm import SlurmComponent, parts_of_job
+from collectors.fleet.targets.slurm import SlurmComponent, keep_asking, leaf_switches, parts_of_job
 from collectors.fleet.transport import Transport, TransportError
-from collectors.fleet.via.kubectl import Kubectl, PodSelection, list_pods
-from collectors.fleet.via.srun import Srun
+from collectors.fleet.via.kubectl import PodSelection, kubectl, list_pods
+from collectors.fleet.via.srun import srun
 from collectors.fleet.via.way import KUBECTL, SLURM, Way, way_of
 from collectors.samples.control import Settings
 from hangtop import __version__
@@ -36,8 +36,6 @@ class Reach:
     """Of the Slurm job."""
     logs: tuple[str, ...] = ()
     """Files that the scheduler says the job writes, as globs."""
-    notes: tuple[str, ...] = ()
-    """What the user should know of the way, once."""
 
 
 def live_session(options: SessionOptions) -> Session:
@@ -62,8 +60,7 @@ def _machines(options: SessionOptions) -> Reach:
     targets = _targets(options, parts)
     logs = tuple(dict.fromkeys(log for part in parts for log in part.logs))
     if options.via == SLURM:
-        srun = Srun(parts)
-        return Reach(targets, srun, parts=parts, logs=logs, notes=tuple(filter(None, [srun.needs()])))
+        return Reach(targets, srun(parts), parts=parts, logs=logs)
     way = way_of(options.via, options.ssh_config)
     if way is not None and any(target.local for target in targets):
         raise TargetError(f"--via {options.via!r} needs nodes to lead to: name some")
@@ -88,10 +85,8 @@ def _pods(options: SessionOptions) -> Reach:
     named = [target.host for target in parse(options.targets)]
     if named and options.selector:
         raise TargetError("name pods, or choose them by -l, not both")
-    way = Kubectl(place, list_pods(place, named))
-    if not way.names:
-        raise TargetError(f"no pod is chosen by -l {options.selector}" if options.selector else "no such pod")
-    return Reach(tuple(parse(way.names)), way)
+    pods = list_pods(place, named)
+    return Reach(tuple(parse(pods)), kubectl(place))
 
 
 def shell_words(node: str, options: SessionOptions) -> list[str] | None:
@@ -147,17 +142,12 @@ class LiveFeed:
                 version=__version__,
             ),
         )
-        for note in self._reach.notes:
-            receiver.asker.tell(note)
         await self._fleet.start(run_in_thread)
         if self._reach.parts:
             self._asking = asyncio.create_task(self._ask_slurm(receiver), name="hangtop Slurm")
 
     async def _ask_slurm(self, receiver: Receiver) -> None:
         """Ask Slurm at which leaf switches the nodes hang, once, and how the nodes are, again and again."""
-        from collectors.fleet.targets.slurm_nodes import keep_asking
-        from collectors.fleet.targets.slurm_topology import leaf_switches
-
         try:
             receiver.located(await leaf_switches())
         except TransportError as error:

@@ -14,14 +14,13 @@ import pytest
 from collectors.fleet.fleet import Fleet, FleetOptions
 from collectors.fleet.targets.chosen import parse
 from collectors.fleet.transport import TransportError
-from collectors.fleet.via import kubectl as way_module
-from collectors.fleet.via.kubectl import Kubectl, PodSelection, list_pods
+from collectors.fleet.via.kubectl import PodSelection, kubectl, list_pods
 from collectors.samples.control import Settings
 from collectors.samples.stream import Hello, Tick
 from tests.support.api_server import ApiServer, Faults
 from tests.support.cluster import Cluster
 from tests.support.faulty import Nurseries
-from tests.support.pods import SELECTOR, environment, kubectl_folder, pod_of, pods_of
+from tests.support.pods import SELECTOR, environment, kubectl_folder, pods_of
 from tests.support.reached import HANGTOP, Reached
 from tests.support.seen import Seen
 from tests.support.ssh_server import Person
@@ -52,10 +51,9 @@ def server(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiSer
 @asynccontextmanager
 async def fleet(seen: Seen) -> AsyncIterator[Fleet]:
     place = PodSelection("lab", SELECTOR)
-    way = Kubectl(place, await asyncio.to_thread(list_pods, place, []))
-    made = Fleet(
-        tuple(parse(way.names)), sink=seen, asker=Person(), options=FleetOptions(SETTINGS, version="v", way=way)
-    )
+    pods = await asyncio.to_thread(list_pods, place, [])
+    options = FleetOptions(SETTINGS, version="v", way=kubectl(place))
+    made = Fleet(tuple(parse(pods)), sink=seen, asker=Person(), options=options)
     await made.start()
     try:
         yield made
@@ -116,28 +114,6 @@ async def test_an_exec_that_stands_still_is_given_up(cluster: Cluster, server: A
         await asyncio.to_thread(await_nothing_left, cluster, 10.5)
         server.faults = Faults()
         await seen.until(PODS[0], "live")
-
-
-@pytest.mark.parametrize("at_once", [True, False])
-async def test_a_pod_that_goes_and_comes_back_is_the_same_node(
-    cluster: Cluster, server: ApiServer, monkeypatch: pytest.MonkeyPatch, at_once: bool
-) -> None:
-    """``at_once``: the shell there ends with all else; else it lives to say that its command was killed."""
-    monkeypatch.setattr(way_module, "_FRESH", 0.5)
-    seen = Seen()
-    async with fleet(seen):
-        await ticks(seen)
-        if at_once:
-            server.end_pod(PODS[0])
-        else:
-            server.pods.pop(PODS[0])
-            for process in cluster.nodes[0].matching(" hangtop "):
-                cluster.nodes[0].kill(process.pid)
-        await seen.until(PODS[0], "lost", "its pod is gone, and no other has come in its place")
-        again = pod_of(cluster.nodes[0], "train-0-bbbbb", 0)
-        server.pods[again.name] = again
-        await seen.until(PODS[0], "live")
-        assert [change.link for change in seen.changes if change.node == PODS[1]] == ["connecting", "live"]
 
 
 def test_nothing_is_left_after_kill_9(cluster: Cluster, server: ApiServer) -> None:

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.fleet.targets.slurm import parts_of_job
-from collectors.fleet.targets.slurm_topology import leaf_switches
+from collectors.fleet.targets.slurm import leaf_switches, parts_of_job
 from tests.support.cluster import Cluster
 from tests.support.faulty import Nurseries, nurseries
 from tests.support.reached import HANGTOP, Reached

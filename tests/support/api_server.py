@@ -100,15 +100,6 @@ class ApiServer:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(10)
 
-    def end_pod(self, name: str) -> FakePod:
-        """Take a pod away with all that runs in it."""
-        pod = self.pods.pop(name)
-        for child, where in list(self._children.items()):
-            if where == name:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(child.pid, signal.SIGKILL)
-        return pod
-
     # --- the server -----------------------------------------------------------------------------------------------
 
     def _serve(self) -> None:

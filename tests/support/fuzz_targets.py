@@ -14,7 +14,7 @@ from collectors.fleet import interpreter
 from collectors.fleet.clean import clean_bytes
 from collectors.fleet.decode import Decoder
 from collectors.fleet.ssh.config import SshConfig
-from collectors.fleet.ssh.known_hosts import KnownHosts
+from collectors.fleet.ssh.known_hosts import read_known_hosts
 from collectors.fleet.targets.chosen import TargetError, parse, read_hostfile
 from collectors.fleet.transport import SshConfigError, TransportError
 from collectors.formats import BadFormat, flight_recorder, kineto, nccl_tests, nvidia_smi_text, pickled, ras, stack_text
@@ -99,13 +99,13 @@ def _ssh_config(data: bytes) -> None:
     words = data.lower()
     if b"exec" in words or b"include" in words:  # these run programs and read other files, as the user wants it
         return
-    SshConfig.load(in_file(data, "ssh_config")).settings("node1")
+    SshConfig(in_file(data, "ssh_config")).settings("node1", None, None)
 
 
 def _known_hosts(data: bytes) -> None:
-    known = KnownHosts([in_file(data, "known_hosts")])
+    known = read_known_hosts([in_file(data, "known_hosts")])
     for name in ("node1", "[node1]:2222", "10.0.0.1"):
-        known.look(name)
+        known.match(name, "", None)
 
 
 def _answers(data: bytes) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from collectors.fleet.streaming import LinkTransport, StreamProcess
+from collectors.fleet.transport import LinkTransport, StreamProcess
 
 
 async def paused_and_ended(node: LinkTransport) -> StreamProcess:

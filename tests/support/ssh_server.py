@@ -15,9 +15,9 @@ from pathlib import Path
 import asyncssh
 
 from collectors.fleet.ssh.asking import Question, Questions
-from collectors.fleet.ssh.config import SshConfig
 from collectors.fleet.ssh.connector import Connector
 from collectors.fleet.ssh.node import Ssh
+from collectors.fleet.targets.chosen import Target
 
 Handler = Callable[["asyncssh.SSHServerProcess[bytes]"], Awaitable[None]]
 
@@ -81,15 +81,14 @@ class Host:
     user_keys: Sequence[str] = ("user",)
     user_authority: str = ""
     passwords: Sequence[str] = ()
-    client_hosts: str = ""
-    """known_hosts of the machines whose keys vouch for their users."""
     prompts: Sequence[tuple[str, str]] = ()
     """Keyboard-interactive: (prompt, right answer)."""
     most_sessions: int = 10
     handler: Handler = shell
     port: int = 0
-    handshakes: int = 0
-    most_handshakes: int = 0
+    logins: int = 0
+    """Logins that have begun and not ended."""
+    most_logins: int = 0
     connections: list[asyncssh.SSHServerConnection] = field(default_factory=list)
     made: int = 0
     """Connections ever made."""
@@ -102,20 +101,24 @@ class _Server(asyncssh.SSHServer):
     def __init__(self, host: Host) -> None:
         self._host = host
         self._connection: asyncssh.SSHServerConnection | None = None
-        self._shaking = True
+        self._logging_in = False
         self._sessions = 0
 
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
         self._connection = conn
         self._host.connections.append(conn)
         self._host.made += 1
-        self._host.handshakes += 1
-        self._host.most_handshakes = max(self._host.most_handshakes, self._host.handshakes)
+
+    def begin_auth(self, username: str) -> bool:
+        self._logging_in = True
+        self._host.logins += 1
+        self._host.most_logins = max(self._host.most_logins, self._host.logins)
+        return True
 
     def _over(self) -> None:
-        if self._shaking:
-            self._shaking = False
-            self._host.handshakes -= 1
+        if self._logging_in:
+            self._logging_in = False
+            self._host.logins -= 1
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._over()
@@ -134,12 +137,6 @@ class _Server(asyncssh.SSHServer):
     def validate_ca_key(self, username: str, offered: asyncssh.SSHKey) -> bool:
         authority = self._host.user_authority
         return bool(authority) and key(authority).public_data == offered.public_data
-
-    def host_based_auth_supported(self) -> bool:
-        return bool(self._host.client_hosts)
-
-    def validate_host_based_user(self, username: str, client_host: str, client_username: str) -> bool:
-        return True
 
     def password_auth_supported(self) -> bool:
         return bool(self._host.passwords)
@@ -188,7 +185,6 @@ async def serve(host: Host | None = None) -> AsyncIterator[Host]:
     server = await asyncssh.listen(
         "127.0.0.1", host.port, server_factory=lambda: _Server(host), server_host_keys=pairs, encoding=None,
         line_editor=False, login_timeout=20,
-        known_client_hosts=host.client_hosts.encode() or None, trust_client_host=True,
     )  # fmt: skip
     host.port = server.get_port()
     try:
@@ -271,8 +267,8 @@ def home(folder: Path) -> Home:
 @asynccontextmanager
 async def nodes(user: Home, person: Person, *names: str, batch: bool = False) -> AsyncIterator[list[Ssh]]:
     """Transports to aliases of the configuration, not connected yet; ``node0`` when none is named."""
-    connector = Connector(SshConfig.load(user.config), Questions(person, batch=batch))
-    found = [Ssh(name, connector.settings(name, None, None), connector) for name in names or ("node0",)]
+    connector = Connector(user.config, Questions(person, batch=batch))
+    found = [Ssh(Target(name, name), connector) for name in names or ("node0",)]
     try:
         yield found
     finally:

@@ -132,7 +132,6 @@ _TITLES = {
     "passphrase": "passphrase of a key",
     "password": "password",
     "keyboard": "question of the server",
-    "reuse": "a password for other hosts",
 }
 
 
@@ -170,6 +169,6 @@ class ScreenAsker:
 
             self._app.push_screen(dialog, take)
             said = await answer
-            if said is None and question.kind != "reuse":
+            if said is None:
                 self.tell(f"{question.node}: A in 6 Nodes asks again")
             return said

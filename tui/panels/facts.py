@@ -169,8 +169,7 @@ def node_facts(node: NodeState, model: ViewModel) -> list[Fact]:
         facts.append(("cpus", f"{host.cpus}, memory {size(host.memory_total)}"))
     if place is not None:
         reason = f": {place.reason}" if place.reason else ""
-        facts.append(("Slurm", f"job {place.job}, {place.left or UNKNOWN} left, node {place.state or UNKNOWN}{reason}"))
-        facts += _list("steps", place.steps)
+        facts.append(("Slurm", f"job {place.job}, node {place.state or UNKNOWN}{reason}"))
     facts += _list("leaf switch", filter(None, [node.leaf]))
     facts += _list("topology", _topology(node))
     facts += _list("nvlink", (f"{one.name}: {one.state} ({one.said})" for one in node.fabric_services.values()))

@@ -170,7 +170,7 @@ def node_columns(model: ViewModel) -> Sequence[Column[NodeState]]:
 
 
 def _slurm_columns(model: ViewModel) -> Sequence[Column[NodeState]]:
-    """What Slurm says, where it is asked: the job's part there, time left, and the node's state with its reason."""
+    """What Slurm says, where it is asked: the job's part there, and the node's state with its reason."""
     options = model.session.options
     if options.slurm is None and options.via != "slurm":
         return ()
@@ -181,7 +181,5 @@ def _slurm_columns(model: ViewModel) -> Sequence[Column[NodeState]]:
 
     return (
         Column("job", "job", 8, lambda row: row.scheduled.job if row.scheduled else None),
-        Column("left", "left", 10, lambda row: row.scheduled.left if row.scheduled else None, align="right",
-               help="until the job's time is over"),
         Column("slurm", "slurm", 16, says, most=40, also=("reason",), help="the node's state in Slurm, and why"),
     )  # fmt: skip

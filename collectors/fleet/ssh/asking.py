@@ -9,16 +9,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-Kind = Literal["host_key", "passphrase", "password", "keyboard", "reuse"]
+Kind = Literal["host_key", "passphrase", "password", "keyboard"]
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """One question of one node.
 
-    ``host_key`` wants ``"yes"`` (accept and remember), ``"once"`` or None; ``reuse``, whether a password may be offered
-    to other hosts, wants ``"yes"``; the others want the secret or None to give up. ``prompt`` and ``detail`` came from
-    the far side and have been cleaned of control codes.
+    ``host_key`` wants ``"yes"`` (accept and remember), ``"once"`` or None; the others want the secret, or None to give
+    up. ``prompt`` and ``detail`` came from the far side and have been cleaned of control codes.
     """
 
     node: str
@@ -63,61 +62,38 @@ class Questions:
 
 
 class Passwords:
-    """Accepted passwords by user and host; after one consent also offered to similar hosts, so that 64 nodes ask once.
+    """Accepted passwords by user and kind of host, so that 64 nodes of one kind ask once.
 
-    Without consent a password is offered to no other host, because a compromised host would learn it. While one
-    connection tries a new password, connections to similar hosts wait for the result.
+    The question says for which hosts the password is. No other host is offered it, because a compromised host would
+    learn it. While one connection tries a new password, connections to hosts of that kind wait for the result.
     """
 
     def __init__(self) -> None:
         self._kinds: dict[tuple[str, str], _UserKind] = {}
 
-    def attempt(self, user: str, host: str, port: int = 22) -> PasswordAttempt:
+    def attempt(self, user: str, host: str) -> PasswordAttempt:
         """The passwords of one connection; ``host`` is the name under which the host's key is known."""
-        kind = self._kinds.setdefault((user, likeness(host)), _UserKind(likeness(host)))
-        return PasswordAttempt((host, port), f"{user}@{host}", kind)
+        return PasswordAttempt(self._kinds.setdefault((user, likeness(host)), _UserKind()))
 
     def ask_again(self) -> None:
         """Ask again where a question was declined."""
         for kind in self._kinds.values():
             kind.declined = False
-            kind.shared = kind.shared or None
 
 
 class _UserKind:
-    """Passwords of one user on similar hosts."""
+    """Passwords of one user on hosts of one kind."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.right: dict[tuple[str, int], list[str]] = {}
-        self.first = ""
-        """``user@host`` whose password was accepted first."""
-        self.shared: bool | None = None
-        """Whether passwords may be offered to all similar hosts; None before the person was asked."""
+    def __init__(self) -> None:
+        self.right: list[str] = []
         self.declined = False
         self.trying = asyncio.Lock()
-
-
-Ask = Callable[[], Awaitable[str | None]]
-Consent = Callable[[str, str], Awaitable[str | None]]
-"""Called with ``user@host`` of the password and the name of the similar hosts."""
 
 
 class PasswordAttempt:
     """The passwords of one connection: first accepted ones, then those that the person types."""
 
-    __slots__ = (
-        "_holds",
-        "_host",
-        "_kind",
-        "_tried",
-        "_who",
-        "asked",
-    )
-
-    def __init__(self, host: tuple[str, int], who: str, kind: _UserKind) -> None:
-        self._host = host
-        self._who = who
+    def __init__(self, kind: _UserKind) -> None:
         self._kind = kind
         self._holds = False
         self._tried: list[str] = []
@@ -126,10 +102,10 @@ class PasswordAttempt:
 
     @property
     def must_wait(self) -> bool:
-        """True while another connection tries a password of the same user on a similar host."""
+        """True while another connection tries a password of the same user on a host of this kind."""
         return not self._holds and self._kind.trying.locked()
 
-    async def next(self, ask: Ask, consent: Consent) -> str | None:
+    async def next(self, ask: Callable[[], Awaitable[str | None]]) -> str | None:
         """The next password to send, None for none. A further call means that the last one was rejected."""
         if (known := self._untried()) is not None:
             return known
@@ -140,11 +116,6 @@ class PasswordAttempt:
                 return known
         if self._kind.declined:
             return None
-        if self._kind.right and self._kind.shared is None:
-            said = await consent(self._kind.first, self._kind.name)
-            self._kind.shared = (said or "").strip().lower() in ("y", "yes")
-            if (known := self._untried()) is not None:
-                return known
         self.asked += 1
         answer = await ask()
         if answer is None:
@@ -155,10 +126,8 @@ class PasswordAttempt:
 
     def accepted(self) -> None:
         """The password that was sent last was accepted."""
-        right = self._kind.right.setdefault(self._host, []) if self._tried else []
-        if self._tried and self._tried[-1] not in right:
-            right.append(self._tried[-1])
-            self._kind.first = self._kind.first or self._who
+        if self._tried and self._tried[-1] not in self._kind.right:
+            self._kind.right.append(self._tried[-1])
         self.over()
 
     def over(self) -> None:
@@ -168,8 +137,7 @@ class PasswordAttempt:
             self._kind.trying.release()
 
     def _untried(self) -> str | None:
-        hosts = self._kind.right.values() if self._kind.shared else [self._kind.right.get(self._host, [])]
-        for password in (one for right in hosts for one in right):
+        for password in self._kind.right:
             if password not in self._tried:
                 self._tried.append(password)
                 return password
@@ -177,7 +145,7 @@ class PasswordAttempt:
 
 
 def likeness(host: str) -> str:
-    """The pattern that similar hosts share: ``gpu#.lab.org`` for ``gpu07.lab.org``, ``10.0.0.0/24`` for ``10.0.0.7``.
+    """The pattern that hosts of one kind share: ``gpu#.lab.org`` of ``gpu07.lab.org``, ``10.0.0.0/24`` of ``10.0.0.7``.
 
     In a name, numbers of the first label become ``#``; an address becomes its /24 or /64 network.
     """

@@ -8,90 +8,65 @@ from collections.abc import Callable, Sequence
 import asyncssh
 
 from collectors.fleet.clean import clean
-from collectors.fleet.ssh.asking import Kind, PasswordAttempt, Question, Questions
+from collectors.fleet.ssh.asking import Kind, PasswordAttempt, Question, Questions, likeness
 from collectors.fleet.ssh.config import HostSettings
 from collectors.fleet.ssh.keys import Identity, KeyRing, Offer
-from collectors.fleet.ssh.known_hosts import HostKeys, Judgement
+from collectors.fleet.ssh.known_hosts import KnownKeys
 
-KeyOffers = list[Offer] | None
 PASSWORD_PROMPTS = 3
 """Times that a password is asked for on one connection."""
 _PASSWORD = re.compile(r"passw|passcode", re.IGNORECASE)
 _PROMPT_LIMIT = 400
-_REUSE = "Offer the password of {} to all other hosts like {} that want one? (yes/no)"
 
 
 class Client(asyncssh.SSHClient):
     """One attempt to connect; afterwards its attributes tell why it failed."""
 
     def __init__(
-        self,
-        settings: HostSettings,
-        node: str,
-        host_keys: HostKeys,
-        ring: KeyRing,
-        passwords: PasswordAttempt,
-        questions: Questions,
-        waiting: Callable[[str], None],
-    ) -> None:
+        self, settings: HostSettings, node: str, known: KnownKeys, ring: KeyRing, passwords: PasswordAttempt,
+        questions: Questions, waiting: Callable[[str], None],
+    ) -> None:  # fmt: skip
         self.settings = settings
         self.shown: asyncssh.SSHKey | None = None
         """Host key that was not trusted."""
-        self.judgement = Judgement("unknown")
-        """Judgement of that key."""
-        self._trusted: bytes | None = None
         self.tried: list[str] = []
         """Keys and passwords that were offered, for the error message."""
         self.declined = False
         """True when the person declined a question."""
         self.on_lost: Callable[[Exception | None], None] | None = None
+        self.waiting = waiting
+        """Called with what the person is asked for, and with an empty text once it is answered."""
         self._node = node
-        self._host_keys = host_keys
+        self._known = known
         self._ring = ring
         self._passwords = passwords
         self._questions = questions
-        self.waiting = waiting
-        """Called with what the person is asked for, and with an empty text once it is answered."""
         self._locked: list[Identity] | None = None
         """Encrypted keys that have not been offered; None before the others were."""
         self._keyboard = 0
 
-    # --- the host's side ------------------------------------------------------------------------------------------
-
     def validate_host_public_key(self, _host: str, _addr: str, _port: int, key: asyncssh.SSHKey) -> bool:
         """Judge the host's key; for an unknown key the person is asked after this handshake."""
-        if key.public_data == self._trusted:  # a rekeying with the same host
-            return True
-        self.judgement = self._host_keys.judge(self.settings, key)
-        if self.judgement.state == "known":
-            self._trusted = key.public_data
+        if self._known.judge(key) == "known":
             return True
         self.shown = key
         return False
 
-    # --- our side -------------------------------------------------------------------------------------------------
-
-    async def public_key_auth_requested(self) -> KeyOffers:
+    async def public_key_auth_requested(self) -> list[Offer] | None:
         """The next keys to offer: first all readable keys, then encrypted keys one by one."""
+        offers: list[Offer] = []
         if self._locked is None:
             offers, self._locked = await self._ring.offers(self.settings)
-            if offers:
-                self.tried += [f"key {_algorithm(offer)}" for offer in offers]
-                return offers
-        while self._locked:
-            identity = self._locked.pop(0)
-            key = None if identity.locked is None else await identity.locked.key(self._node, self._hear)
-            if key is not None:
-                self.tried.append(f"key {key.get_algorithm()}")
-                return [(key, identity.certificate), key] if identity.certificate is not None else [key]
-        return None
+        while self._locked and not offers:
+            offers = await self._ring.unlock(self._locked.pop(0), self._node, self.waiting)
+        self.tried += [f"key {_algorithm(offer)}" for offer in offers]
+        return offers or None
 
     async def password_auth_requested(self) -> str | None:
         """The next password to send."""
         if self._passwords.asked >= PASSWORD_PROMPTS:
             return None
-        prompt = f"Password of {self.settings.user}@{self.settings.host}"
-        return await self._password(prompt, "", "password")
+        return await self._password(f"Password of {self.settings.user}@{self.settings.host}", "", "password")
 
     def kbdint_auth_requested(self) -> str | None:
         """Whether to try keyboard-interactive; the server chooses how."""
@@ -117,12 +92,12 @@ class Client(asyncssh.SSHClient):
         return answers
 
     async def _password(self, prompt: str, detail: str, kind: Kind) -> str | None:
+        alike = likeness(self.settings.known_as)
+        if alike != self.settings.known_as:
+            detail = f"{detail}\nIt is used for all hosts {alike} that want one.".strip()
         if self._passwords.must_wait:
             self.waiting("waits for the password that is being asked for another node")
-        answer = await self._passwords.next(
-            lambda: self._ask(Question(self._node, kind, prompt, detail)),
-            lambda who, alike: self._ask(Question(self._node, "reuse", _REUSE.format(who, alike), secret=False)),
-        )
+        answer = await self._passwords.next(lambda: self._ask(Question(self._node, kind, prompt, detail)))
         self.waiting("")
         if answer is not None:
             self.tried.append("password")
@@ -136,11 +111,6 @@ class Client(asyncssh.SSHClient):
             return await self._questions.ask(question)
         finally:
             self.waiting("")
-
-    def _hear(self, reason: str) -> None:
-        self.waiting(reason)
-
-    # --- outcome --------------------------------------------------------------------------------------------------
 
     def auth_completed(self) -> None:
         """The login succeeded."""

@@ -1,18 +1,14 @@
-"""The user's ssh_config, read by asyncssh into its public options object for one host.
+"""The user's ssh_config, read by asyncssh for one host.
 
-asyncssh parses the whole file for each host. Therefore each host gets a file of its own, without the ``Host`` blocks
-that name only other hosts; otherwise 2,048 hosts with a block each would be parsed 2,048 times.
-
-``ssh -G`` tells what asyncssh does not read (``StrictHostKeyChecking``, ``HashKnownHosts``), for a host with an unknown
-key. ``--via ssh`` leaves everything to OpenSSH.
+What asyncssh leaves out is asked of ``ssh -G`` when a host's key is unknown (``StrictHostKeyChecking``,
+``HashKnownHosts``). A configuration with ``RevokedHostKeys`` is refused: ``--via ssh`` leaves everything to OpenSSH.
 """
 
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +49,7 @@ class HostSettings:
     """ProxyJump, host by host."""
     proxy_command: str
     known_hosts: tuple[Path, ...]
-    """Files of known host keys."""
-    learned: Path | None
-    """The file to which a new key is added."""
+    """Files of known host keys; a new key is added to the first one."""
     identities: tuple[Path, ...]
     identities_named: bool
     """False for the default identities, which need not exist."""
@@ -101,38 +95,24 @@ class HostSettings:
         return self.options.config.get(keyword)
 
 
-@dataclass(slots=True)
-class _Block:
-    """Lines from one ``Host`` or ``Match`` line to the next."""
-
-    names: frozenset[str] | None = None
-    """The hosts to which the block applies, where its patterns are plain names; else None."""
-    lines: list[str] = field(default_factory=list)
-
-
 class SshConfig:
     """The configuration files of one user."""
 
-    def __init__(self, files: Sequence[Path]) -> None:
-        """Reads the files. Raises :class:`SshConfigError`."""
-        self._files = files
-        self._general: list[int] = []
-        self._of_host: dict[str, list[int]] = {}
-        self._blocks = [block for file in files for block in _blocks(file, _INCLUDES)]
-        for number, block in enumerate(self._blocks):
-            if block.names is None:
-                self._general.append(number)
-            for name in block.names or ():
-                self._of_host.setdefault(name, []).append(number)
+    def __init__(self, path: Path | None = None) -> None:
+        """``path`` alone, or the user's and the system's configuration where they exist.
 
-    @classmethod
-    def load(cls, path: Path | None = None) -> SshConfig:
-        """``path`` alone, or the user's and the system's configuration where they exist."""
+        Raises :class:`SshConfigError`.
+        """
         usual = (Path("~/.ssh/config").expanduser(), SYSTEM_CONFIG)
-        return cls([path] if path is not None else [file for file in usual if file.is_file()])
+        self._files = [path] if path is not None else [file for file in usual if file.is_file()]
+        for file in self._files:
+            for place, line in _lines(file, _INCLUDES):
+                words = line.replace("=", " ", 1).lower().split()
+                if words[:1] == ["revokedhostkeys"] and words[1:] != ["none"]:
+                    raise SshConfigError(f"{place}: RevokedHostKeys is not read by hangtop's own SSH: use --via ssh")
 
-    def settings(self, host: str, user: str | None = None, port: int | None = None) -> HostSettings:
-        """Look a host up. May run ``Match exec``. Raises :class:`SshConfigError`."""
+    def settings(self, host: str, user: str | None, port: int | None) -> HostSettings:
+        """Look a host up. Blocks for ``Match exec``. Raises :class:`SshConfigError`."""
         options = self._options(host, user, port)
         config = options.config
         home = Path("~/.ssh").expanduser()
@@ -145,7 +125,6 @@ class SshConfig:
             jumps=tuple(word.strip().removeprefix("ssh://").rstrip("/") for word in jumps.split(",") if word.strip()),
             proxy_command="" if jumps else str(config.get("ProxyCommand") or ""),
             known_hosts=(*mine, *_paths(config.get("GlobalKnownHostsFile"), tuple(map(Path, _GLOBAL_KNOWN_HOSTS)))),
-            learned=mine[0] if mine else None,
             identities=_paths(identities, tuple(home / name for name in _IDENTITIES)),
             identities_named=identities is not None,
             certificates=_paths(config.get("CertificateFile"), ()),
@@ -166,71 +145,34 @@ class SshConfig:
     def _options(self, host: str, user: str | None, port: int | None) -> asyncssh.SSHClientConnectionOptions:
         said: dict[str, Any] = {"host": host, "username": user or (), "port": () if port is None else port}
         try:
-            with tempfile.NamedTemporaryFile("w", encoding="utf-8", errors="surrogateescape") as file:
-                file.write(self._part(host))
-                file.flush()
-                options = asyncssh.SSHClientConnectionOptions(config=[file.name], **said, **_OWN)
-                if options.config.has_match_final():
-                    options.update(reload=True, final=True)
-        except asyncssh.ConfigParseError as error:
-            where = self._with_its_line(said, error)
-            raise SshConfigError(f"ssh_config: {where} (--via ssh has OpenSSH read it)") from None
-        except (ValueError, OSError) as error:
-            raise SshConfigError(f"ssh_config of {host}: {clean(str(error))}") from None
+            options = asyncssh.SSHClientConnectionOptions(config=self._files or None, **said, **_OWN)
+            if options.config.has_match_final():
+                options.update(reload=True, final=True)
+        except (ValueError, OSError) as error:  # asyncssh's own errors name file and line
+            raise SshConfigError(f"ssh_config of {host}: {clean(str(error))} (--via ssh has OpenSSH read it)") from None
         return options
 
-    def _with_its_line(self, said: Mapping[str, Any], error: Exception) -> str:
-        """The error with file and line of the user's own files."""
-        try:
-            asyncssh.SSHClientConnectionOptions(config=list(self._files), **said, **_OWN)
-        except asyncssh.ConfigParseError as own:
-            return clean(str(own))
-        return clean(str(error))
 
-    def _part(self, host: str) -> str:
-        """The blocks that may hold for a host, in their order."""
-        numbers = sorted([*self._general, *self._of_host.get(host, ())])
-        return "\n".join(line for number in numbers for line in self._blocks[number].lines)
-
-
-def _blocks(path: Path, depth: int) -> Iterator[_Block]:
-    """Blocks of a file, with those of the files that it includes before its first ``Host`` or ``Match``."""
+def _lines(path: Path, depth: int) -> Iterator[tuple[str, str]]:
+    """Lines of a configuration file and of the files that it includes, each with its place."""
     if depth == 0:
         raise SshConfigError(f"{path}: more than {_INCLUDES} Include files within one another")
     try:
-        text = path.read_text(encoding="utf-8", errors="surrogateescape")
+        text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise SshConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    block, conditional = _Block(lines=["Host *"]), False
     for number, line in enumerate(text.splitlines(), start=1):
+        yield f"{path}:{number}", line
         words = line.replace("=", " ", 1).split()
-        keyword = words[0].lower() if words else ""
-        if keyword == "revokedhostkeys" and words[1:] != ["none"]:
-            raise SshConfigError(f"{path}:{number}: RevokedHostKeys is not read by hangtop's own SSH: use --via ssh")
-        if keyword in ("host", "match"):
-            yield block
-            plain = keyword == "host" and not any(sign in line for sign in "*?!\"'\\,")
-            block, conditional = _Block(frozenset(words[1:]) if plain else None, [line]), True
-        elif keyword == "include" and not conditional:
-            yield block
-            for pattern in words[1:]:
-                yield from _included(path.parent, pattern.strip('"'), depth)
-            block = _Block(lines=["Host *"])
-        else:
-            block.lines.append(line)
-    yield block
+        for pattern in words[1:] if words and words[0].lower() == "include" else ():
+            whole = Path("~/.ssh").expanduser() / Path(pattern.strip('"')).expanduser()
+            for found in Path(whole.anchor).glob(str(whole.relative_to(whole.anchor))):
+                if found.is_file():
+                    yield from _lines(found, depth - 1)
 
 
-def _included(folder: Path, pattern: str, depth: int) -> Iterator[_Block]:
-    base = SYSTEM_CONFIG.parent if folder == SYSTEM_CONFIG.parent else Path("~/.ssh").expanduser()
-    whole = base / Path(pattern).expanduser()
-    for found in sorted(Path(whole.anchor).glob(str(whole.relative_to(whole.anchor)))):
-        if found.is_file():
-            yield from _blocks(found, depth - 1)
-
-
-def _paths(texts: object, default: tuple[Path, ...]) -> tuple[Path, ...]:
-    return default if not isinstance(texts, list) else tuple(Path(text).expanduser() for text in texts)
+def _paths(texts: object, default: Sequence[Path]) -> tuple[Path, ...]:
+    return tuple(default) if not isinstance(texts, list) else tuple(Path(text).expanduser() for text in texts)
 
 
 def _agent(text: object) -> str:

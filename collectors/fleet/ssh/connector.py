@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-import shlex
-import socket
 import tempfile
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import IO, Any
 
 import asyncssh
@@ -17,20 +17,19 @@ from collectors.fleet.clean import clean_bytes
 from collectors.fleet.ssh.asking import Passwords, Question, Questions
 from collectors.fleet.ssh.client import Client
 from collectors.fleet.ssh.config import HostSettings, SshConfig
+from collectors.fleet.ssh.errors import Dropped, explain, unfinished
 from collectors.fleet.ssh.keys import KeyRing
-from collectors.fleet.ssh.known_hosts import HostKeys, fingerprint
-from collectors.fleet.ssh.reasons import Dropped, explain, unfinished
-from collectors.fleet.ssh.sockets import connect
-from collectors.fleet.ssh.turn import Turn, Waiting
+from collectors.fleet.ssh.known_hosts import HostKeys, KnownKeys, remember
+from collectors.fleet.ssh.sockets import open_socket, proxy_words
 from collectors.fleet.targets.chosen import TargetError, parse
-from collectors.fleet.transport import Declined, Refused, SshConfigError, TransportError
+from collectors.fleet.transport import Declined, Refused, SshConfigError, TransportError, Waiting
 
+REACHING = 64
+"""Hosts that are looked up and connected to at once."""
 HANDSHAKES = 8
 """Handshakes at once: more would stall the screen and overrun sshd's MaxStartups."""
 TIMEOUT = 10.0
-"""Seconds for connect and handshake without ConnectTimeout; a person's time to answer does not count."""
-PATIENCE = 0.25
-"""Seconds for a TCP connect before the handshake's place goes to another host."""
+"""Seconds for the connection, and again for the handshake, without ConnectTimeout; a person's time does not count."""
 DROPS = 6
 """Retries of a handshake that the far side dropped."""
 _FAST = "^aes128-gcm@openssh.com"
@@ -40,37 +39,39 @@ _JUMPS = 8
 class Connector:
     """State that the connections of one fleet share."""
 
-    def __init__(self, config: SshConfig, questions: Questions) -> None:
-        self._config = config
+    def __init__(self, ssh_config: Path | None, questions: Questions) -> None:
+        """Reads the ssh_config. Raises :class:`SshConfigError`."""
+        self._config = SshConfig(ssh_config)
         self._questions = questions
         self._passwords = Passwords()
         self._host_keys = HostKeys()
         self._ring = KeyRing(questions)
-        self._places = asyncio.Semaphore(HANDSHAKES)
+        self._reaching = asyncio.Semaphore(REACHING)
+        self._handshakes = asyncio.Semaphore(HANDSHAKES)
         self._tunnels: dict[HostSettings, asyncio.Task[asyncssh.SSHClientConnection]] = {}
         self._jumps: dict[tuple[str, ...], HostSettings] = {}
 
-    def settings(self, host: str, user: str | None, port: int | None) -> HostSettings:
-        """Look a host up and read its known_hosts. Blocks for ``Match exec``. Raises :class:`SshConfigError`."""
-        settings = self._config.settings(host, user, port)
-        self._host_keys.read(settings)
-        return settings
+    async def settings(self, host: str, user: str | None, port: int | None) -> HostSettings:
+        """Look a host up in the ssh_config. Raises :class:`SshConfigError`."""
+        async with self._reaching:
+            return await asyncio.to_thread(self._config.settings, host, user, port)
 
     async def open(
         self, settings: HostSettings, node: str, waiting: Waiting
     ) -> tuple[asyncssh.SSHClientConnection, Client]:
         """Open a connection. Raises :class:`Refused` when a person must act first, else :class:`TransportError`."""
-        drops = 0
-        certificates = bool(self._host_keys.authorities(settings))
+        drops, certificates = 0, True
         while True:
             tunnel = await self._tunnel(settings, node, waiting)
-            attempt = self._passwords.attempt(settings.user, settings.known_as, settings.port)
-            client = Client(settings, node, self._host_keys, self._ring, attempt, self._questions, waiting)
+            known = self._host_keys.known(settings)
+            certificates = certificates and bool(known.authorities)
+            passwords = self._passwords.attempt(settings.user, settings.known_as)
+            client = Client(settings, node, known, self._ring, passwords, self._questions, waiting)
             try:
-                return await self._shake_hands(settings, client, tunnel, certificates), client
+                return await self._attempt(client, known, tunnel, certificates=certificates), client
             except asyncssh.HostKeyNotVerifiable as error:
                 if client.shown is not None:
-                    await self._settle(client, client.shown, node, waiting)
+                    await self._settle(client, known, client.shown, node)
                 elif certificates and "revoked" not in error.reason:
                     certificates = False  # as OpenSSH: an untrusted certificate still contains a key
                 else:
@@ -95,26 +96,24 @@ class Connector:
         self._tunnels.clear()
         self._ring.close()
 
-    # --- one handshake --------------------------------------------------------------------------------------------
+    # --- one attempt ----------------------------------------------------------------------------------------------
 
-    async def _shake_hands(
-        self, settings: HostSettings, client: Client, tunnel: asyncssh.SSHClientConnection | None, certificates: bool
+    async def _attempt(
+        self, client: Client, known: KnownKeys, tunnel: asyncssh.SSHClientConnection | None, *, certificates: bool
     ) -> asyncssh.SSHClientConnection:
-        seconds = settings.timeout or TIMEOUT
-        reached = tunnel is not None
+        settings = client.settings
         how: dict[str, Any] = {"tunnel": tunnel}
+        seconds, reached = settings.timeout or TIMEOUT, False
         with tempfile.NamedTemporaryFile() as complaints:
             try:
-                async with asyncio.timeout(None) as deadline, Turn(self._places, deadline, seconds) as turn:
-                    told, client.waiting = client.waiting, turn.resting(client.waiting)
-                    if settings.proxy_command:
-                        how["proxy_command"] = _proxy(settings.proxy_command, complaints.name)
-                    elif tunnel is None:
-                        how["sock"] = await self._reach(settings, turn)
-                        reached = True
-                    connection = await self._handshake(settings, client, certificates, how)
-                    client.waiting = told
-                    return connection
+                if settings.proxy_command:
+                    how["proxy_command"] = proxy_words(settings.proxy_command, complaints.name)
+                elif tunnel is None:
+                    async with self._reaching, asyncio.timeout(seconds):
+                        how["sock"] = await open_socket(settings)
+                reached = not settings.proxy_command
+                async with self._handshake(client, seconds):
+                    return await self._connect(settings, client, known, certificates, how)
             except asyncssh.HostKeyNotVerifiable:
                 raise
             except (OSError, asyncssh.Error, ValueError, TransportError) as error:
@@ -126,47 +125,55 @@ class Connector:
                     raise unfinished(settings, seconds) from None
                 raise explain(error, settings, client.tried) from None
 
-    async def _reach(self, settings: HostSettings, turn: Turn) -> socket.socket:
-        """Connect; a host that takes long gives its place to another, since it may never answer."""
-        connecting = asyncio.ensure_future(connect(settings))
-        try:
-            done, _ = await asyncio.wait({connecting}, timeout=PATIENCE)
-            if not done:
-                turn.give_up_place()
-                await connecting
-                await turn.begin()
-        except BaseException:
-            connecting.cancel()
-            with suppress(asyncio.CancelledError, OSError):
-                (await connecting).close()
-            raise
-        return connecting.result()
+    @asynccontextmanager
+    async def _handshake(self, client: Client, seconds: float) -> AsyncIterator[None]:
+        """A place among the handshakes, and a deadline; while a person is asked, both are given up."""
+        told, loop, held = client.waiting, asyncio.get_running_loop(), True
 
-    async def _handshake(
-        self, settings: HostSettings, client: Client, certificates: bool, how: dict[str, Any]
+        def waiting(reason: str) -> None:
+            nonlocal held
+            told(reason)
+            if reason and held:
+                held = False
+                self._handshakes.release()
+            if not deadline.expired():
+                deadline.reschedule(None if reason else loop.time() + seconds)
+
+        await self._handshakes.acquire()
+        client.waiting = waiting
+        try:
+            async with asyncio.timeout(seconds) as deadline:
+                yield
+        finally:
+            client.waiting = told
+            if held:
+                self._handshakes.release()
+
+    @staticmethod
+    async def _connect(
+        settings: HostSettings, client: Client, known: KnownKeys, certificates: bool, how: dict[str, Any]
     ) -> asyncssh.SSHClientConnection:
-        keys = self._host_keys
-        known: Any = ([], keys.authorities(settings) if certificates else [], keys.revoked(settings))
+        trusted: Any = ([], known.authorities if certificates else [], known.revoked)
         if not settings.says("HostKeyAlgorithms"):
-            how["server_host_key_algs"] = keys.algorithms(settings, certificates=certificates)
+            how["server_host_key_algs"] = known.algorithms(certificates=certificates)
         if not settings.says("Ciphers"):
             how["encryption_algs"] = _FAST
         # With config=None, what the options were made of counts, and nothing is read again.
         return await asyncssh.connect(
             settings.host, settings.port, options=settings.options, config=None, reload=False, final=False,
-            client_factory=lambda: client, known_hosts=lambda *_: known, **how,
+            client_factory=lambda: client, known_hosts=lambda *_: trusted, **how,
         )  # fmt: skip
 
     # --- host keys that are not trusted ---------------------------------------------------------------------------
 
-    async def _settle(self, client: Client, key: asyncssh.SSHKey, node: str, waiting: Waiting) -> None:
-        """Decide on an unknown host key; returns when it is trusted now, else raises :class:`Refused`."""
-        settings, judgement = client.settings, client.judgement
-        name, shown = settings.known_name, fingerprint(key)
-        if judgement.state == "changed":
+    async def _settle(self, client: Client, known: KnownKeys, key: asyncssh.SSHKey, node: str) -> None:
+        """Decide on a host key that is not trusted; returns when it is now, else raises :class:`Refused`."""
+        settings = client.settings
+        name, shown = settings.known_name, f"{key.get_algorithm()} {key.get_fingerprint()}"
+        if known.judge(key) == "changed":
             raise Refused(
-                f"{name} shows another host key than before ({shown}). If it was set up anew, remove "
-                f"{judgement.place} (ssh-keygen -R {name}); if not, somebody may be listening"
+                f"{name} shows another host key than before ({shown}). If it was set up anew, remove the old key "
+                f"(ssh-keygen -R '{name}'); if not, somebody may be listening"
             )
         said = await self._config.openssh_says(settings)
         strict, hashed = said.get("stricthostkeychecking", "ask"), said.get("hashknownhosts") == "yes"
@@ -176,27 +183,27 @@ class Connector:
         if strict in ("yes", "true") or self._questions.batch or said.get("batchmode") == "yes":
             raise Refused(f"{name} is in no known_hosts file, and may not be asked about: ssh {settings.original} once")
         detail = f"{shown}\nThe authenticity of {name} cannot be established."
-        if judgement.place:
-            detail += f"\nOn port 22 it has another key: {judgement.place}"
-        waiting("waits for an answer: is this the right host?")
+        client.waiting("waits for an answer: is this the right host?")
         answer = await self._questions.ask(Question(node, "host_key", f"Trust {name}?", detail, secret=False))
-        waiting("")
+        client.waiting("")
         if answer == "yes":
             self._remember(settings, key, hashed=hashed)
         elif answer == "once":
-            self._host_keys.accept(settings, key, remember=False)
+            self._host_keys.accept(settings, key)
         else:
             raise Declined(f"{name}: its host key was not accepted ({shown})")
 
     def _remember(self, settings: HostSettings, key: asyncssh.SSHKey, *, hashed: bool) -> None:
-        try:
-            self._host_keys.accept(settings, key, remember=True, hashed=hashed)
-        except OSError as error:
-            # Trusted for this run all the same: the person has said so.
-            self._questions.tell(
-                f"{settings.learned} cannot be written ({error.strerror}): "
-                f"the host key of {settings.known_name} is trusted for this run alone"
-            )
+        """Trust a key for this run, and write it to the user's file."""
+        self._host_keys.accept(settings, key)
+        for path in settings.known_hosts[:1]:
+            try:
+                remember(path, settings.known_name, key, hashed=hashed)
+            except OSError as error:
+                self._questions.tell(
+                    f"{path} cannot be written ({error.strerror}): "
+                    f"the host key of {settings.known_name} is trusted for this run alone"
+                )
 
     # --- jump hosts -----------------------------------------------------------------------------------------------
 
@@ -229,7 +236,7 @@ class Connector:
                 (target,) = parse([last])
             except (TargetError, ValueError):
                 raise SshConfigError(f"ProxyJump of {settings.original}: {last!r} is no host") from None
-            jump = await asyncio.to_thread(self.settings, target.host, target.user, target.port)
+            jump = await self.settings(target.host, target.user, target.port)
             jump = replace(jump, jumps=tuple(before), proxy_command="") if before else jump
             self._jumps.setdefault(settings.jumps, jump)  # another connection may have looked it up meanwhile
         jump = self._jumps[settings.jumps]
@@ -244,15 +251,6 @@ class Connector:
                 return
             current = further
         raise Refused(f"ProxyJump of {jump.original} goes round in circles, or over more than {_JUMPS} hosts")
-
-
-def _proxy(command: str, complaints: str) -> list[str]:
-    """Words that run a ProxyCommand with its standard error in a file.
-
-    asyncssh reads standard error as the host's output, and its end as the end of the connection; so the shell, which
-    holds standard error open, must not exec the command.
-    """
-    return ["/bin/sh", "-c", f"{{ {command}\n}} 2>>{shlex.quote(complaints)}; exit $?"]
 
 
 def _last_line(said: IO[bytes]) -> str:

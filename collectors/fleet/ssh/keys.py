@@ -18,49 +18,24 @@ Offer = asyncssh.SSHKeyPair | asyncssh.SSHKey | tuple[asyncssh.SSHKey, asyncssh.
 """A key to log in with, as asyncssh takes it."""
 
 
-class LockedKey:
-    """One encrypted private key, decrypted at most once."""
-
-    def __init__(self, path: Path, data: bytes, questions: Questions) -> None:
-        self.path = path
-        self._data = data
-        self._questions = questions
-        self._lock = asyncio.Lock()
-        self._key: asyncssh.SSHKey | None = None
-        self._declined = False
-
-    async def key(self, node: str, waiting: Callable[[str], None]) -> asyncssh.SSHKey | None:
-        """The key; None when the person does not give its passphrase, for which no second question is asked."""
-        if self._key is not None:
-            return self._key
-        waiting(f"waits for an answer: the passphrase of {self.path}")
-        try:
-            async with self._lock:
-                for _ in range(_TRIES):
-                    if self._key is not None or self._declined:
-                        break
-                    answer = await self._questions.ask(Question(node, "passphrase", f"Passphrase of {self.path}"))
-                    if answer is None:
-                        break
-                    try:
-                        self._key = await asyncio.to_thread(asyncssh.import_private_key, self._data, answer)
-                    except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError):
-                        continue
-                self._declined = self._key is None
-            return self._key
-        finally:
-            waiting("")
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Identity:
     """One identity file."""
 
+    path: Path
     public: bytes | None = None
     """Its public key, where it is readable."""
-    offers: tuple[Offer, ...] = ()
-    locked: LockedKey | None = None
+    key: asyncssh.SSHKey | None = None
+    """The private key, once it is decrypted."""
+    encrypted: bytes = b""
+    """The file's content, where it needs a passphrase that was not asked for yet."""
     certificate: asyncssh.SSHCertificate | None = None
+
+    def offers(self) -> list[Offer]:
+        """The key, before it with its certificate."""
+        if self.key is None:
+            return []
+        return [(self.key, self.certificate), self.key] if self.certificate is not None else [self.key]
 
 
 class KeyRing:
@@ -68,14 +43,19 @@ class KeyRing:
 
     def __init__(self, questions: Questions) -> None:
         self._questions = questions
-        self._identities: dict[tuple[Path, tuple[Path, ...]], Identity] = {}
+        self._identities: dict[Path, Identity] = {}
         self._agents: dict[str, asyncssh.SSHAgentClient] = {}
-        self._reading = asyncio.Lock()
+        self._turn = asyncio.Lock()
 
     async def offers(self, settings: HostSettings) -> tuple[list[Offer], list[Identity]]:
         """Keys to offer to a server, the agent's first, and encrypted identities, to be offered last."""
-        async with self._reading:
-            identities = [await self._identity(path, settings) for path in settings.identities]
+        for path in settings.identities:
+            if path not in self._identities:
+                found, why = await asyncio.to_thread(_read, path, settings)
+                self._identities.setdefault(path, found)
+                if why:
+                    self._questions.tell(f"the key {path} cannot be used: {why}")
+        identities = [self._identities[path] for path in settings.identities]
         agent = await self._agent_keys(settings.agent)
         named = {identity.public for identity in identities if identity.public}
         held = {pair.key_public_data for pair in agent}
@@ -83,44 +63,36 @@ class KeyRing:
             agent = [pair for pair in agent if pair.key_public_data in named]
         agent.sort(key=lambda pair: pair.key_public_data not in named)
         # asyncssh notes in the pair which signature algorithm a server wants, so connections must not share one.
-        found: list[Offer] = [copy.copy(pair) for pair in agent]
+        offers: list[Offer] = [copy.copy(pair) for pair in agent]
         rest = [identity for identity in identities if identity.public not in held]
-        found += [offer for identity in rest for offer in identity.offers]
-        return found, [identity for identity in rest if identity.locked is not None]
+        offers += [offer for identity in rest for offer in identity.offers()]
+        return offers, [identity for identity in rest if identity.encrypted]
+
+    async def unlock(self, identity: Identity, node: str, waiting: Callable[[str], None]) -> list[Offer]:
+        """The key of an encrypted identity; none when the person does not give its passphrase, which is asked once."""
+        waiting(f"waits for an answer: the passphrase of {identity.path}")
+        try:
+            async with self._turn:
+                for _ in range(_TRIES if identity.encrypted else 0):
+                    question = Question(node, "passphrase", f"Passphrase of {identity.path}")
+                    answer = await self._questions.ask(question)
+                    if answer is None:
+                        break
+                    try:
+                        identity.key = await asyncio.to_thread(asyncssh.import_private_key, identity.encrypted, answer)
+                        break
+                    except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError):
+                        continue
+                identity.encrypted = b""
+                return identity.offers()
+        finally:
+            waiting("")
 
     def close(self) -> None:
         """Close the connections to agents."""
         for agent in self._agents.values():
             agent.close()
         self._agents.clear()
-
-    async def _identity(self, path: Path, settings: HostSettings) -> Identity:
-        key = (path, settings.certificates)
-        if key not in self._identities:
-            found, why = await asyncio.to_thread(self._read, path, settings.certificates, settings.identities_named)
-            self._identities[key] = found
-            if why:
-                self._questions.tell(f"the key {path} cannot be used: {why}")
-        return self._identities[key]
-
-    def _read(self, path: Path, certificates: Sequence[Path], must_exist: bool) -> tuple[Identity, str]:
-        """An identity file, and why it cannot be used."""
-        public = _public_file(path)
-        try:
-            data = path.read_bytes()
-        except FileNotFoundError:
-            return Identity(public), "no such file" if must_exist and public is None else ""
-        except OSError as error:
-            return Identity(public), error.strerror or str(error)
-        try:
-            key = asyncssh.import_private_key(data)
-        except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
-            if str(error).startswith("Passphrase"):  # asyncssh itself tells encrypted keys by this word
-                certificate = _certificate(path, certificates, public)
-                return Identity(public, locked=LockedKey(path, data, self._questions), certificate=certificate), ""
-            return Identity(public), "" if public is not None else str(error)
-        certificate = _certificate(path, certificates, key.public_data)
-        return Identity(key.public_data, ((key, certificate), key) if certificate else (key,)), ""
 
     async def _agent_keys(self, path: str) -> list[asyncssh.SSHKeyPair]:
         if not path:
@@ -132,8 +104,29 @@ class KeyRing:
             return []  # no agent listens there
 
 
-def _public_file(path: Path) -> bytes | None:
-    """Public key beside a private key file, or in the named file itself, for a key that only the agent holds."""
+def _read(path: Path, settings: HostSettings) -> tuple[Identity, str]:
+    """An identity file, and why it cannot be used."""
+    found = Identity(path, _public_half(path))
+    why = ""
+    try:
+        data = path.read_bytes()
+        found.key = asyncssh.import_private_key(data)
+        found.public = found.key.public_data
+    except FileNotFoundError:
+        why = "no such file" if settings.identities_named else ""
+    except OSError as error:
+        why = error.strerror or str(error)
+    except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
+        why = str(error)
+        if why.startswith("Passphrase"):  # asyncssh itself tells encrypted keys by this word
+            found.encrypted, why = data, ""
+    found.certificate = _certificate(path, settings.certificates, found.public)
+    # Of a key that only the agent holds, the public half is enough.
+    return found, why if found.public is None else ""
+
+
+def _public_half(path: Path) -> bytes | None:
+    """Public key beside a private key file, or in the named file itself."""
     for candidate in (path.with_name(f"{path.name}.pub"), path):
         try:
             return asyncssh.read_public_key(candidate).public_data

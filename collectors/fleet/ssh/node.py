@@ -11,12 +11,13 @@ from functools import lru_cache
 
 import asyncssh
 
-from collectors.fleet.channels import Channels
-from collectors.fleet.ssh.config import HostSettings
 from collectors.fleet.ssh.connector import Connector
-from collectors.fleet.ssh.reasons import explain, explain_loss
-from collectors.fleet.transport import Completed, TransportError, run_to_end
+from collectors.fleet.ssh.errors import explain_channel, explain_loss
+from collectors.fleet.targets.chosen import Target
+from collectors.fleet.transport import Completed, Output, TransportError, Waiting, run_to_end, waits_silently
 
+CHANNELS = 8
+"""Commands at once over one connection: sshd refuses more than its MaxSessions (default 10)."""
 OPEN_TIMEOUT = 15.0
 """Seconds that a server may take to open a channel."""
 
@@ -24,32 +25,32 @@ OPEN_TIMEOUT = 15.0
 class SshProcess(asyncssh.SSHClientSession[bytes]):
     """A command running over a channel."""
 
-    def __init__(self, on_stdout: Callable[[bytes], None], on_stderr: Callable[[bytes], None]) -> None:
+    def __init__(self, on_stdout: Output, on_stderr: Output, on_end: Callable[[], None]) -> None:
         self._on_stdout = on_stdout
         self._on_stderr = on_stderr
-        self._status: int | None = None
+        self._on_end = on_end
+        self._status = -1
         self._ended = asyncio.Event()
         self._channel: asyncssh.SSHClientChannel[bytes] | None = None
-        self.on_end: Callable[[], None] | None = None
 
     # --- as a Process ---------------------------------------------------------------------------------------------
 
     def write(self, data: bytes) -> None:
         """Write to the command's standard input."""
-        if self._channel is not None and not self._ended.is_set():
-            with suppress(BrokenPipeError, OSError):
-                self._channel.write(data)
+        if (channel := self._open()) is not None:
+            with suppress(OSError):
+                channel.write(data)
 
     def write_eof(self) -> None:
         """Close the command's standard input."""
-        if self._channel is not None and not self._ended.is_set():
-            with suppress(BrokenPipeError, OSError):
-                self._channel.write_eof()
+        if (channel := self._open()) is not None:
+            with suppress(OSError):
+                channel.write_eof()
 
     async def wait(self) -> int:
         """Wait for the exit status, negative for a signal; -1 also when the connection broke."""
         await self._ended.wait()
-        return -1 if self._status is None else self._status
+        return self._status
 
     def kill(self) -> None:
         """Close the channel."""
@@ -58,13 +59,16 @@ class SshProcess(asyncssh.SSHClientSession[bytes]):
 
     def pause(self) -> None:
         """Stop reading output; the command blocks once the window is full."""
-        if self._channel is not None and not self._ended.is_set():
-            self._channel.pause_reading()
+        if (channel := self._open()) is not None:
+            channel.pause_reading()
 
     def resume(self) -> None:
         """Read output again."""
-        if self._channel is not None and not self._ended.is_set():
-            self._channel.resume_reading()
+        if (channel := self._open()) is not None:
+            channel.resume_reading()
+
+    def _open(self) -> asyncssh.SSHClientChannel[bytes] | None:
+        return None if self._ended.is_set() else self._channel
 
     # --- as a session of asyncssh ---------------------------------------------------------------------------------
 
@@ -82,18 +86,17 @@ class SshProcess(asyncssh.SSHClientSession[bytes]):
 
     def exit_status_received(self, status: int) -> None:
         """The command ended. A shell returns 128 + N for a command that died of signal N."""
-        self._status = status if status <= 128 else 128 - status if status - 128 < signal.NSIG else status
+        self._status = 128 - status if 128 < status < 128 + signal.NSIG else status
 
     def exit_signal_received(self, signal: str, _core_dumped: bool, _msg: str, _lang: str) -> None:
         """The command died of a signal."""
         self._status = -_signal_number(signal)
 
     def connection_lost(self, _exc: Exception | None) -> None:
-        """The channel is closed."""
-        self._ended.set()
-        if self.on_end is not None:
-            self.on_end()
-            self.on_end = None
+        """The channel is closed, or was never opened."""
+        if not self._ended.is_set():
+            self._ended.set()
+            self._on_end()
 
 
 def _signal_number(name: str) -> int:
@@ -110,36 +113,33 @@ def _joined(command: tuple[str, ...]) -> str:
 class Ssh:
     """A node reached over SSH; one connection, many channels."""
 
-    def __init__(self, name: str, settings: HostSettings, connector: Connector) -> None:
-        self._name = name
-        self._settings = settings
-        self.connector = connector
-        """Opens the connections of all nodes."""
+    def __init__(self, target: Target, connector: Connector) -> None:
+        self._target = target
+        self._connector = connector
         self._connection: asyncssh.SSHClientConnection | None = None
-        self._channels = Channels()
-        self._opening: asyncio.Lock = asyncio.Lock()
+        self._channels = asyncio.Semaphore(CHANNELS)
+        self._opening = asyncio.Lock()
         self.why = ""
         """Why the last connection ended."""
-        self.waiting: Callable[[str], None] = lambda _reason: None
-        """Called with what connecting waits for, and with an empty text once it does not."""
 
     @property
     def name(self) -> str:
         """The node's name as the user wrote it."""
-        return self._name
+        return self._target.name
 
     @property
     def connected(self) -> bool:
         """True while the connection is open."""
         return self._connection is not None and not self._connection.is_closed()
 
-    async def connect(self) -> None:
+    async def connect(self, waiting: Waiting = waits_silently) -> None:
         """Open the connection if it is not open. Raises :class:`TransportError`."""
         async with self._opening:
             if self.connected:
                 return
-            self._channels = Channels()
-            connection, client = await self.connector.open(self._settings, self._name, self.waiting)
+            target = self._target
+            settings = await self._connector.settings(target.host, target.user, target.port)
+            connection, client = await self._connector.open(settings, self.name, waiting)
 
             def lost(error: Exception | None) -> None:
                 if self._connection is connection:
@@ -147,8 +147,8 @@ class Ssh:
                     self._connection = None
 
             client.on_lost = lost
-            self._connection = connection
-            self.why = ""
+            self._connection, self.why = connection, ""
+            self._channels = asyncio.Semaphore(CHANNELS)
 
     def not_responding(self, seconds: float) -> None:
         """Do nothing: SSH keepalives tell a cut link from a slow node side."""
@@ -157,44 +157,32 @@ class Ssh:
         self, command: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0, limit: int = 64 << 20
     ) -> Completed:
         """Run a command to its end; see :class:`~collectors.fleet.transport.Transport`."""
-        done = await run_to_end(self.start, self._name, command, stdin=stdin, timeout=timeout, limit=limit)
+        done = await run_to_end(self.start, self.name, command, stdin=stdin, timeout=timeout, limit=limit)
         if done.status == -1 and not self.connected:
-            raise TransportError(f"{self._name}: {self.why} while {command[0]} ran")
+            raise TransportError(f"{self.name}: {self.why} while {command[0]} ran")
         return done
 
-    async def start(
-        self,
-        command: Sequence[str],
-        *,
-        on_stdout: Callable[[bytes], None],
-        on_stderr: Callable[[bytes], None],
-    ) -> SshProcess:
+    async def start(self, command: Sequence[str], *, on_stdout: Output, on_stderr: Output) -> SshProcess:
         """Start a command whose output goes to the callbacks. Raises :class:`TransportError`."""
-        line = _joined(tuple(command))
         channels = self._channels
-        while True:
+        await channels.acquire()
+        process = SshProcess(on_stdout, on_stderr, channels.release)
+        try:
             connection = self._open_connection()
-            await channels.take()
-            try:
-                process = await self._open_channel(connection, line, SshProcess(on_stdout, on_stderr))
-            except asyncssh.ChannelOpenError as error:
-                if not channels.refused():
-                    raise TransportError(self._refusal(error, channels)) from None
-            except (asyncssh.Error, OSError) as error:
-                channels.give_back()
-                raise TransportError(f"{self._name}: {self._failure(error)}") from None
-            except BaseException:
-                channels.give_back()
-                raise
-            else:
-                process.on_end = channels.give_back
-                return process
-
-    @staticmethod
-    async def _open_channel(connection: asyncssh.SSHClientConnection, line: str, process: SshProcess) -> SshProcess:
-        async with asyncio.timeout(OPEN_TIMEOUT):
-            await connection.create_session(lambda: process, line, encoding=None)
+            async with asyncio.timeout(OPEN_TIMEOUT):
+                await connection.create_session(lambda: process, _joined(tuple(command)), encoding=None)
+        except BaseException as error:
+            process.connection_lost(None)
+            if isinstance(error, (asyncssh.Error, OSError)):
+                lost = self.why if not self.connected else ""
+                raise TransportError(f"{self.name}: {lost or explain_channel(error)}") from None
+            raise
         return process
+
+    def _open_connection(self) -> asyncssh.SSHClientConnection:
+        if self._connection is None:
+            raise TransportError(f"{self.name}: not connected" + (f": {self.why}" if self.why else ""))
+        return self._connection
 
     async def close(self) -> None:
         """Close the connection and everything that runs over it."""
@@ -206,21 +194,3 @@ class Ssh:
                     await connection.wait_closed()
             except TimeoutError:
                 connection.abort()
-
-    def _open_connection(self) -> asyncssh.SSHClientConnection:
-        if self._connection is None or self._connection.is_closed():
-            raise TransportError(f"{self._name}: not connected" + (f": {self.why}" if self.why else ""))
-        return self._connection
-
-    def _refusal(self, error: asyncssh.ChannelOpenError, channels: Channels) -> str:
-        if not self.connected:
-            return f"{self._name}: {self.why}"
-        return (
-            f"{self._name}: sshd opens no further session on this connection ({error.reason}; {channels.open} open): "
-            "its MaxSessions must be 2 at the least, better 10"
-        )
-
-    def _failure(self, error: Exception) -> str:
-        if not self.connected and self.why:
-            return self.why
-        return str(explain(error, self._settings))

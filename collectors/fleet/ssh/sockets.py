@@ -1,102 +1,58 @@
-"""A connected socket to a host's SSH port, at the first of its addresses that answers."""
+"""The way to a host's SSH port: a connected socket, or the words of a ProxyCommand."""
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
+import concurrent.futures
+import shlex
 import socket
 import threading
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from collectors.fleet.ssh.config import HostSettings
 
-AddressInfo: TypeAlias = tuple[socket.AddressFamily, socket.SocketKind, int, str, Any]
-NEXT_ADDRESS = 1.0
-"""Seconds before the next address is tried as well: by then a lost SYN was sent again."""
+NEXT_ADDRESS = 3.0
+"""Seconds for each address of a host but the last."""
 
 
-async def connect(settings: HostSettings) -> socket.socket:
-    """Connect to the first of the host's addresses that answers. Raises :class:`OSError`.
+async def open_socket(settings: HostSettings) -> socket.socket:
+    """Connect to the first of a host's addresses that answers. Raises :class:`OSError`."""
+    family, port = settings.options.family, settings.port
+    answer: concurrent.futures.Future[list[Any]] = concurrent.futures.Future()
 
-    A silent address does not delay the others: the next one is tried beside it.
-    """
-    error: OSError | None = None
-    trying: set[asyncio.Task[socket.socket]] = set()
-    addresses = list(await _addresses(settings))
-    try:
-        while addresses or trying:
-            if addresses:
-                trying.add(asyncio.ensure_future(_connect(settings, addresses.pop(0))))
-            done, trying = await asyncio.wait(
-                trying, timeout=NEXT_ADDRESS if addresses else None, return_when=asyncio.FIRST_COMPLETED
-            )
-            for attempt in done:
-                problem = attempt.exception()
-                if problem is None:
-                    trying |= done - {attempt}
-                    return attempt.result()
-                if not isinstance(problem, OSError):
-                    raise problem
-                error = problem
-    finally:
-        for attempt in trying:
-            attempt.cancel()
-            attempt.add_done_callback(_close)
-    raise error or OSError(f"no address for {settings.host}")
-
-
-async def _connect(settings: HostSettings, info: AddressInfo) -> socket.socket:
-    family, kind, protocol, _, address = info
-    sock = socket.socket(family, kind, protocol)
-    try:
-        sock.setblocking(False)
-        if settings.options.local_addr is not None:
-            sock.bind(settings.options.local_addr)
-        await asyncio.get_running_loop().sock_connect(sock, address)
-    except BaseException:
-        sock.close()
-        raise
-    return sock
-
-
-def _close(attempt: asyncio.Task[socket.socket]) -> None:
-    """Close a socket that connected after another one."""
-    if not attempt.cancelled() and attempt.exception() is None:
-        attempt.result().close()
-
-
-async def _addresses(settings: HostSettings) -> Sequence[AddressInfo]:
-    try:
-        ipaddress.ip_address(settings.host.partition("%")[0])
-    except ValueError:
-        return await _resolve(settings.host, settings.port, settings.options.family)
-    return socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
-
-
-async def _resolve(host: str, port: int, family: int) -> Sequence[AddressInfo]:
-    """Resolve a name in a daemon thread: a dead name server must not delay the end of the program."""
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[Sequence[AddressInfo]] = loop.create_future()
-
-    def settle(found: Sequence[AddressInfo] | OSError) -> None:
-        if answer.done():
-            return
-        if isinstance(found, OSError):
-            answer.set_exception(found)
-        else:
-            answer.set_result(found)
-
-    def look() -> None:
-        found: Sequence[AddressInfo] | OSError
+    def resolve() -> None:
         try:
-            found = socket.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM)
-        except OSError as error:
-            found = error
+            answer.set_result(socket.getaddrinfo(settings.host, port, family=family, type=socket.SOCK_STREAM))
         except UnicodeError:
-            found = socket.gaierror(socket.EAI_NONAME, "no host name")
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, found)
+            answer.set_exception(socket.gaierror(socket.EAI_NONAME, "no host name"))
+        except OSError as error:
+            answer.set_exception(error)
 
-    threading.Thread(target=look, name=f"resolve {host}", daemon=True).start()
-    return await answer
+    # A daemon thread, for which the end of the program does not wait: a name server may be dead.
+    threading.Thread(target=resolve, name=f"resolve {settings.host}", daemon=True).start()
+    addresses = await asyncio.wrap_future(answer)
+    for number, (kind, _, _, _, address) in enumerate(addresses, start=1):
+        last = number == len(addresses)
+        sock = socket.socket(kind, socket.SOCK_STREAM)
+        try:
+            sock.setblocking(False)
+            if settings.options.local_addr is not None:
+                sock.bind(settings.options.local_addr)
+            async with asyncio.timeout(None if last else NEXT_ADDRESS):
+                await asyncio.get_running_loop().sock_connect(sock, address)
+        except BaseException as error:
+            sock.close()
+            if last or not isinstance(error, OSError):
+                raise
+        else:
+            return sock
+    raise OSError(f"no address for {settings.host}")
+
+
+def proxy_words(command: str, complaints: str) -> list[str]:
+    """Words that run a ProxyCommand with its standard error in a file.
+
+    asyncssh reads standard error as the host's output, and its end as the end of the connection; so the shell, which
+    holds standard error open, must not exec the command.
+    """
+    return ["/bin/sh", "-c", f"{{ {command}\n}} 2>>{shlex.quote(complaints)}; exit $?"]

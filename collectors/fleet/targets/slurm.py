@@ -1,35 +1,42 @@
-"""A Slurm job: its parts, their nodes and log files, by ``scontrol``, else ``squeue``.
+"""A Slurm job by ``scontrol show job``: its parts, their nodes and log files; and how Slurm sees those nodes.
 
 A plain job has one part, an array one part a task, a heterogeneous job one part a component. ``srun --jobid`` takes the
-number of an array's task; a component is reached by the number of the whole job and ``--het-group``. Formats:
-scontrol(1) and squeue(1) of Slurm 22.05.
+number of an array's task; a component is reached by the number of the whole job and ``--het-group``.
 """
 
 from __future__ import annotations
 
+import asyncio
 import glob
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
-from collectors.fleet.clean import clean
-from collectors.fleet.targets.chosen import TargetError
+from collectors.fleet.clean import clean_bytes
+from collectors.fleet.local import Local
+from collectors.fleet.targets.chosen import TargetError, parse
+from collectors.fleet.transport import TransportError
 
+EVERY = 60.0
+"""Seconds between two questions about nodes: each is one more for slurmctld."""
 _JOB = re.compile(r"[0-9]{1,12}([._+][A-Za-z0-9+]{1,12})*\Z")
 _FIRST = re.compile(
     r"JobId=([0-9]{1,12})(?: ArrayJobId=([0-9]{1,12}) ArrayTaskId=([^ ]{1,4096}))?"
     r"(?: HetJobId=([0-9]{1,12}) HetJobOffset=([0-9]{1,12}))?"
 )
-_FIELD = re.compile(r" {1,8}(JobState|NodeList|UserId|StdOut|StdErr|EndTime)=(.*)")
+_FIELD = re.compile(r" {1,8}(JobState|NodeList|StdOut|StdErr)=(.*)")
 _NONE = frozenset(("", "(null)", "None", "n/a", "N/A", "/dev/null"))
 _HOLDS_NODES = frozenset(("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT"))
 _PATTERN = re.compile(r"%[0-9]{0,4}[A-Za-z]")
 _DEADLINE = 20.0
-_SQUEUE = "%A|%i|%T|%u|%N"
-_PREFIXES = ("SLURM_", "SRUN_", "SQUEUE_", "SINFO_", "SCONTROL_")
+_LIMIT = 32 << 20
+_LONGEST = 200
+_PAIR = re.compile(r"(\w{1,40})=(\S*)")
+_PREFIXES = ("SLURM_", "SRUN_", "SINFO_", "SCONTROL_")
 _KEPT = frozenset(("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT"))
 
 
@@ -44,7 +51,6 @@ class SlurmComponent:
     state: str
     nodes: str
     """Folded as Slurm writes it, ``gpu[001-004]``; empty while it has none."""
-    user: str = ""
     logs: tuple[str, ...] = ()
     """Files that it writes to, as globs."""
 
@@ -54,10 +60,22 @@ class SlurmComponent:
         return bool(self.nodes) and self.state in _HOLDS_NODES
 
 
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """One node in Slurm's view."""
+
+    job: str
+    """The part of the job on the node: ``17``, ``17_3``, ``17+1``."""
+    state: str = ""
+    """``mixed``, ``drained``, ``down*`` …"""
+    reason: str = ""
+    """The recorded reason why it is down or drained."""
+
+
 def slurm_words(words: Sequence[str], env: Mapping[str, str] = os.environ) -> list[str]:
     """The command without Slurm's options from the environment, many of which an allocation sets.
 
-    ``SLURM_LABELIO`` puts a number before each line, ``SQUEUE_USERS`` hides jobs. Variables that name the cluster stay.
+    ``SLURM_LABELIO``, for one, puts a number before each line. Variables that name the cluster stay.
     """
     names = sorted(name for name in env if name.startswith(_PREFIXES) and name not in _KEPT)
     without = [word for name in names for word in ("-u", name)]
@@ -65,24 +83,25 @@ def slurm_words(words: Sequence[str], env: Mapping[str, str] = os.environ) -> li
 
 
 def parts_of_job(job: str) -> tuple[SlurmComponent, ...]:
-    """Parts of a job that hold nodes. Blocks for up to 40 s. Raises :class:`TargetError` when there is none."""
+    """Parts of a job that hold nodes. Blocks for up to 20 s. Raises :class:`TargetError` when there is none."""
     if not _JOB.match(job):
         raise TargetError(f"{job!r} is no Slurm job id")
-    if shutil.which("squeue") is None and shutil.which("scontrol") is None:
-        raise TargetError("neither squeue nor scontrol is here: name the nodes, or run this where Slurm is")
-    complaints: list[str] = []
-    found = read_scontrol(_ask(["scontrol", "show", "job", job], complaints))
-    if not any(part.runs for part in found):
-        rows = _ask(["squeue", "--noheader", "--jobs", job, "--states", "all", "--format", _SQUEUE], complaints)
-        found = read_squeue(rows) or found
+    if shutil.which("scontrol") is None:
+        raise TargetError("there is no scontrol here: name the nodes, or run this where Slurm is")
+    words = slurm_words(["scontrol", "show", "job", job])
+    try:
+        done = subprocess.run(words, capture_output=True, timeout=_DEADLINE, check=False)
+    except subprocess.TimeoutExpired:
+        raise TargetError(f"scontrol show job did not answer within {_DEADLINE:.0f} s") from None
+    found = read_parts(clean_bytes(done.stdout))
     if running := tuple(part for part in found if part.runs):
         return running
-    if found:
-        raise TargetError(f"Slurm job {job} has no nodes: it is {found[0].state or 'in no state'}")
-    raise TargetError(f"Slurm job {job} has no nodes: {complaints[0] if complaints else 'Slurm does not know it'}")
+    said = clean_bytes(done.stderr).strip().splitlines()
+    why = f"it is {found[0].state or 'in no state'}" if found else said[-1] if said else "Slurm does not know it"
+    raise TargetError(f"Slurm job {job} has no nodes: {why}")
 
 
-def read_scontrol(text: str) -> tuple[SlurmComponent, ...]:
+def read_parts(text: str) -> tuple[SlurmComponent, ...]:
     """Parts in the output of ``scontrol show job``, one paragraph each."""
     found: list[SlurmComponent] = []
     for paragraph in re.split(r"(?m)^(?=JobId=)", text):
@@ -97,24 +116,9 @@ def read_scontrol(text: str) -> tuple[SlurmComponent, ...]:
         label = f"{array}_{task}" if array else f"{whole}+{offset}" if whole else number
         nodes = _word(fields.get("NodeList", ""))
         logs = (log_glob(fields.get(name, "")) for name in ("StdOut", "StdErr"))
-        found.append(
-            SlurmComponent(
-                number, label, _word(fields.get("JobState", "")), "" if nodes in _NONE else nodes,
-                fields.get("UserId", "").partition("(")[0], tuple(dict.fromkeys(filter(None, logs))),
-            )
-        )  # fmt: skip
-    return tuple(found)
-
-
-def read_squeue(text: str) -> tuple[SlurmComponent, ...]:
-    """Parts in the output of ``squeue --format '%A|%i|%T|%u|%N'``, one line each, without files."""
-    found: list[SlurmComponent] = []
-    for line in text.splitlines():
-        number, _, rest = line.strip().partition("|")
-        fields = rest.split("|", 3)
-        if number.isdecimal() and len(fields) == 4:
-            label, state, user, nodes = (field.strip() for field in fields)
-            found.append(SlurmComponent(number, label, state, "" if nodes in _NONE else nodes, user))
+        state = _word(fields.get("JobState", ""))
+        kept = tuple(dict.fromkeys(filter(None, logs)))
+        found.append(SlurmComponent(number, label, state, "" if nodes in _NONE else nodes, kept))
     return tuple(found)
 
 
@@ -123,25 +127,63 @@ def log_glob(path: str) -> str:
     path = path.strip()
     if path in _NONE or not path.startswith("/"):
         return ""
-    parts = _PATTERN.split(path)
-    return "*".join(glob.escape(part.replace("%%", "%")) for part in parts)
+    return "*".join(glob.escape(part.replace("%%", "%")) for part in _PATTERN.split(path))
+
+
+async def keep_asking(parts: Sequence[SlurmComponent], tell: Callable[[Mapping[str, Scheduled]], None]) -> None:
+    """Ask how the nodes are now and every minute, and pass them to ``tell``."""
+    words = ["sinfo", "--noheader", "--Node", "--format", "%N|%T|%E", "--nodes", ",".join(part.nodes for part in parts)]
+    while True:
+        try:
+            done = await Local("Slurm").run(slurm_words(words), timeout=_DEADLINE, limit=_LIMIT)
+            tell(read_nodes(parts, clean_bytes(done.stdout)))
+        except TransportError:
+            tell(read_nodes(parts, ""))  # the next minute asks again
+        await asyncio.sleep(EVERY)
+
+
+def read_nodes(parts: Sequence[SlurmComponent], rows: str) -> dict[str, Scheduled]:
+    """The nodes of a job, with what lines ``node|state|reason`` say of them."""
+    found: dict[str, Scheduled] = {}
+    for part in parts:
+        for target in parse([part.nodes]):
+            found.setdefault(target.host, Scheduled(part.label))
+    for row in rows.splitlines():
+        node, _, rest = row.strip().partition("|")
+        state, _, reason = rest.partition("|")
+        if node in found:
+            found[node] = Scheduled(found[node].job, state, "" if reason == "none" else reason[:_LONGEST])
+    return found
+
+
+async def leaf_switches() -> Mapping[str, str]:
+    """Leaf switch by Slurm's name of a node, in lower case; empty for a cluster without a topology plugin.
+
+    Raises :class:`TransportError` where scontrol fails.
+    """
+    done = await Local("Slurm").run(slurm_words(["scontrol", "show", "topology"]), timeout=_DEADLINE, limit=_LIMIT)
+    if done.status != 0:
+        said = clean_bytes(done.stderr).strip().splitlines()
+        raise TransportError(f"scontrol show topology: {said[-1] if said else f'status {done.status}'}")
+    return parse_topology(clean_bytes(done.stdout))
+
+
+def parse_topology(text: str) -> Mapping[str, str]:
+    """Leaf switch by name of a node, in lower case.
+
+    Lines such as ``SwitchName=leaf1 Level=0 Nodes=gpu[001-016]``; one with ``Switches=`` is of a switch above the
+    leaves and is not needed.
+    """
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        words = {key.lower(): value for key, value in _PAIR.findall(line)}
+        folded, switch = words.get("nodes", ""), words.get("switchname", "")
+        if not switch or words.get("switches", "(null)") not in ("", "(null)"):
+            continue
+        with suppress(TargetError):
+            found.update((target.host.lower(), switch) for target in parse([folded]))
+    return found
 
 
 def _word(text: str) -> str:
     return text.split(" ", 1)[0].strip()
-
-
-def _ask(command: list[str], complaints: list[str]) -> str:
-    """Output of a Slurm command; empty, with a complaint added, when it fails."""
-    try:
-        done = subprocess.run(slurm_words(command), capture_output=True, timeout=_DEADLINE, check=False)
-    except FileNotFoundError:
-        return ""
-    except subprocess.TimeoutExpired:
-        complaints.append(f"{command[0]} did not answer within {_DEADLINE:.0f} s")
-        return ""
-    if done.returncode != 0:
-        said = clean(done.stderr.decode("utf-8", "replace")).strip().splitlines()
-        complaints.append(said[-1] if said else f"{command[0]} ended with status {done.returncode}")
-        return ""
-    return clean(done.stdout.decode("utf-8", "replace"))

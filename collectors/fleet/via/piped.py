@@ -10,12 +10,21 @@ from __future__ import annotations
 import asyncio
 import shutil
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from collectors.fleet.channels import Channels
 from collectors.fleet.clean import clean_bytes
 from collectors.fleet.targets.chosen import Target
-from collectors.fleet.transport import Completed, Refused, TransportError, no_more_files, os_reason, run_to_end
+from collectors.fleet.transport import (
+    Completed,
+    Output,
+    Refused,
+    TransportError,
+    Waiting,
+    no_more_files,
+    os_reason,
+    run_to_end,
+    waits_silently,
+)
 from collectors.fleet.via.process import BROKEN, PipedProcess
 from collectors.fleet.via.way import Way
 from collectors.node.watchdog import child_setup
@@ -35,12 +44,11 @@ class Piped:
         self._opening = opening
         self._words: list[str] = []
         self._connected = False
-        self._channels = Channels(way.channels)
+        self._channels = asyncio.Semaphore(way.channels)
         self._processes: set[PipedProcess] = set()
         self.why = ""
         """Why the node is not connected any more."""
-        self.waiting: Callable[[str], None] = lambda _reason: None
-        """Called with what opening waits for, and with an empty text once it does not."""
+        self._waiting: Waiting = waits_silently
 
     @property
     def name(self) -> str:
@@ -52,11 +60,11 @@ class Piped:
         """True from :meth:`connect` until the last channel broke."""
         return self._connected
 
-    async def connect(self) -> None:
+    async def connect(self, waiting: Waiting = waits_silently) -> None:
         """Look for the program on this machine. Raises :class:`TransportError`."""
         if self._connected:
             return
-        await self._way.prepare(self._target)
+        self._waiting = waiting
         self._words = words = self._way.words(self._target)
         if shutil.which(words[0]) is None:
             raise Refused(f"{self.name}: {words[0]} is not here: install it, or name another way by --via")
@@ -79,34 +87,19 @@ class Piped:
             raise TransportError(f"{self.name}: {self.why} while {command[0]} ran")
         return done
 
-    async def start(
-        self,
-        command: Sequence[str],
-        *,
-        on_stdout: Callable[[bytes], None],
-        on_stderr: Callable[[bytes], None],
-    ) -> PipedProcess:
+    async def start(self, command: Sequence[str], *, on_stdout: Output, on_stderr: Output) -> PipedProcess:
         """Start a command whose output goes to the callbacks. Raises :class:`TransportError`."""
         if not self._connected:
             raise TransportError(f"{self.name}: not connected" + (f": {self.why}" if self.why else ""))
-        channels = self._channels
-        await channels.take()
-        process = PipedProcess(command, on_stdout, on_stderr)
+        await self._channels.acquire()
+        process = PipedProcess(command, on_stdout, on_stderr, self._ended)
+        self._processes.add(process)
         try:
             async with self._opening:
                 await self._open(process)
-        except BaseException as error:
-            channels.give_back()
-            process.kill()
-            others = any(one.running for one in self._processes - {process})
-            if isinstance(error, TransportError) and process.begun and not others:
-                # a pod may have been replaced: the next attempt prepares anew
-                self._connected, self.why = False, str(error).removeprefix(f"{self.name}: ")
+        except BaseException:
+            process.break_off()
             raise
-        self._processes.add(process)
-        process.on_end = self._ended
-        if not process.running:  # it ended at once
-            self._ended(process)
         return process
 
     async def _open(self, process: PipedProcess) -> None:
@@ -118,8 +111,6 @@ class Piped:
         except OSError as error:
             failure = TransportError if no_more_files(error) else Refused  # the limit may pass
             raise failure(f"{self.name}: {self._words[0]} cannot be started: {os_reason(error)}") from None
-        self._processes.add(process)
-        process.on_end = self._processes.discard
         process.write(process.framed.line())
         try:
             async with asyncio.timeout(self._way.opening):
@@ -127,8 +118,8 @@ class Piped:
                     process.news.clear()
                     await process.news.wait()
                     if said := _last_line(bytes(process.errors)):
-                        advice = self._way.advice(said)
-                        self.waiting(f"{said.rstrip(': ')}: {advice}" if advice else said)
+                        advice = self._way.advise(said)
+                        self._waiting(f"{said.rstrip(': ')}: {advice}" if advice else said)
         except TimeoutError:
             raise TransportError(
                 f"{self.name}: {self._words[0]} gave no shell within {self._way.opening:.0f} s{self._said(process)}"
@@ -143,25 +134,22 @@ class Piped:
                 f"{self._said(process)}"
             )
         if process.errors:
-            self.waiting("")
+            self._waiting("")
 
     def _said(self, process: PipedProcess) -> str:
         """The program's last message, with advice."""
         said = _last_line(bytes(process.errors)) or _last_line(process.framed.noise)
-        advice = self._way.advice(clean_bytes(bytes(process.errors)))
+        advice = self._way.advise(clean_bytes(bytes(process.errors)))
         return "".join(f": {words.rstrip(': ')}" for words in (said, advice) if words)
 
     def _ended(self, process: PipedProcess) -> None:
         """A channel is closed; if it broke by itself and was the last one, the connection is lost."""
         self._processes.discard(process)
-        process.on_end = None
-        if process.framed.status is None and not process.killed and self._connected:
-            self.why = f"{self._words[0]} ended{_status(process.local_status)} in the middle"
-            if said := _last_line(bytes(process.errors)):
-                self.why += f": {said}"
+        self._channels.release()
+        if process.framed.status is None and process.begun and not process.killed and self._connected:
+            self.why = f"{self._words[0]} ended{_status(process.local_status)} in the middle{self._said(process)}"
             if not any(other.running for other in self._processes):
                 self._connected = False
-        self._channels.give_back()
 
     def _lose(self, why: str) -> None:
         self.why, self._connected = why, False

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from collectors.fleet.local import LocalProcess
+from collectors.fleet.transport import Output
 from collectors.fleet.via.framed import Framed
 
 BROKEN = -1
@@ -25,7 +26,7 @@ class PipedProcess(LocalProcess):
     """A process of the local program and the framed command at its far end."""
 
     def __init__(
-        self, command: Sequence[str], on_stdout: Callable[[bytes], None], on_stderr: Callable[[bytes], None]
+        self, command: Sequence[str], on_stdout: Output, on_stderr: Output, on_end: Callable[[PipedProcess], None]
     ) -> None:
         self.framed = Framed(command, self._pass_on)
         self._on_stdout = on_stdout
@@ -39,7 +40,7 @@ class PipedProcess(LocalProcess):
         self._closing = False
         self.news = asyncio.Event()
         """Set on output while the shell is awaited, and at the end."""
-        self.on_end: Callable[[PipedProcess], None] | None = None
+        self._on_end = on_end
         super().__init__(self._hear, self._complain)
 
     @property
@@ -125,9 +126,7 @@ class PipedProcess(LocalProcess):
         status = self.framed.status
         self._ended.set_result(BROKEN if status is None else status)
         self.news.set()
-        if self.on_end is not None:
-            self.on_end(self)
-            self.on_end = None
+        self._on_end(self)
 
     def _let_go(self) -> None:
         """Close its streams, which a child may still hold open."""

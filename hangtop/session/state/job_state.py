@@ -36,7 +36,7 @@ from hangtop.session.state.shares import NodeShares
 from hangtop.session.state.time_series import SampleRing, TimeSeries, gpu_rows, pulses
 
 if TYPE_CHECKING:
-    from collectors.fleet.targets.slurm_nodes import Scheduled
+    from collectors.fleet.targets.slurm import Scheduled
 
 SATURATED = 0xFFFF_FFFF
 """Where perfquery's 32 bit counters stick: no growth says nothing there."""

@@ -6,7 +6,7 @@ import asyncio
 import random
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -178,37 +178,13 @@ async def test_a_node_that_the_configuration_makes_unusable_is_lost_alone(user: 
         user.lines += ["Host bad", "HostName %q"]
         async with fleet(user, ["good", "bad"], seen) as made:
             await seen.until("good", "live")
-            assert "ssh_config: Invalid token expansion: q" in seen.now("bad").why
-            with pytest.raises(TransportError, match="bad: ssh_config"):
+            lost = await seen.until("bad", "lost", "Invalid token expansion: q")
+            assert "ssh_config of bad" in lost.why
+            with pytest.raises(TransportError, match="bad is lost: ssh_config"):
                 made.transport("bad")
             with pytest.raises(TransportError, match="other: no such node"):
                 made.transport("other")
             made.settings(None, SETTINGS)
-
-
-async def test_the_first_node_is_live_before_the_last_was_looked_up(
-    user: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fleet_module, "_BATCH", 1)
-    seen, looked_up = Seen(), 0
-
-    async def aside(work: Callable[[], None]) -> None:
-        nonlocal looked_up
-        if looked_up == 2:  # the configuration, and the first node
-            await seen.until("good", "live")
-        work()
-        looked_up += 1
-
-    async with serve(player(HELLO, TICK)) as host:
-        user.knows(host)
-        user.node("good", host)
-        user.lines += ["Host bad", "HostName %q"]
-        options = FleetOptions(SETTINGS, user.config, version="v")
-        made = Fleet(resolve(["good", "bad"]), sink=seen, asker=Person(), options=options)
-        await made.start(aside)
-        assert seen.now("bad").link == "lost"
-        await made.close()
-    assert looked_up == 3
 
 
 async def test_a_declined_question_is_asked_again_when_the_person_wants_it(user: Home) -> None:

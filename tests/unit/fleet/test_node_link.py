@@ -14,7 +14,7 @@ import pytest
 from collectors.fleet import link_state, node_link, share
 from collectors.fleet.node_link import LinkOptions, NodeLink
 from collectors.fleet.sink import LinkChange
-from collectors.fleet.transport import Completed, Declined, Refused, TransportError
+from collectors.fleet.transport import Completed, Declined, Refused, TransportError, Waiting, waits_silently
 from collectors.samples.control import Settings
 from collectors.samples.stream import Fault, Hello, Tick
 
@@ -76,7 +76,7 @@ class FakeNode:
         self.silent = 0.0
         self.ran: list[list[str]] = []
 
-    async def connect(self) -> None:
+    async def connect(self, waiting: Waiting = waits_silently) -> None:
         self.attempts += 1
         if self.failures:
             raise self.failures.pop(0)

@@ -14,11 +14,11 @@ import pytest
 
 from collectors.fleet.local import Local
 from collectors.fleet.ssh.config import SshConfig
-from collectors.fleet.ssh.reasons import explain
+from collectors.fleet.ssh.errors import explain
 from collectors.fleet.targets.chosen import Target
 from collectors.fleet.transport import Refused, TransportError, os_reason
-from collectors.fleet.via.command import AnyCommand
 from collectors.fleet.via.piped import Piped
+from collectors.fleet.via.way import any_command
 
 
 def dropped(_data: bytes) -> None:
@@ -61,7 +61,7 @@ async def test_a_local_program_that_cannot_be_started() -> None:
 
 
 async def test_a_way_is_tried_again_once_files_can_be_opened(tmp_path: Path) -> None:
-    node = Piped(Target("node0", "node0"), AnyCommand("sh -s %h"), asyncio.Semaphore(8))
+    node = Piped(Target("node0", "node0"), any_command("sh -s %h"), asyncio.Semaphore(8))
     await node.connect()
     with none_left(), pytest.raises(TransportError, match=r"this machine: its limit \(ulimit -n\)") as failed:
         await node.start(["true"], on_stdout=dropped, on_stderr=dropped)
@@ -73,6 +73,6 @@ async def test_a_way_is_tried_again_once_files_can_be_opened(tmp_path: Path) -> 
 def test_a_host_that_no_socket_was_left_for(tmp_path: Path) -> None:
     config = tmp_path / "config"
     config.write_text("Host gpu7\n  HostName gpu7.lab\n")
-    settings = SshConfig.load(config).settings("gpu7", "me")
+    settings = SshConfig(config).settings("gpu7", "me", None)
     said = str(explain(OSError(errno.EMFILE, "Too many open files"), settings))
     assert said.startswith("gpu7.lab port 22 was not asked: hangtop may open no further file on this machine")

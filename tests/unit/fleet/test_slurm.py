@@ -1,7 +1,8 @@
-"""What Slurm says of a job: all of its parts, by their own numbers, whichever command answers."""
+"""What Slurm says of a job: all of its parts by their own numbers, and of the nodes on which it runs."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -9,27 +10,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.fleet.targets.chosen import TargetError
-from collectors.fleet.targets.slurm import SlurmComponent, log_glob, parts_of_job, read_scontrol, read_squeue
+from collectors.fleet.targets.slurm import (
+    Scheduled,
+    SlurmComponent,
+    leaf_switches,
+    log_glob,
+    parts_of_job,
+    read_nodes,
+    read_parts,
+    slurm_words,
+)
+from collectors.fleet.transport import TransportError
 
 # As Slurm 22.05.8 printed it here: an array job with two tasks, the second of them first.
 ARRAY = """\
 JobId=2 ArrayJobId=2 ArrayTaskId=2 JobName=a b NodeList=evil JobState=DONE
    UserId=eve(1000) GroupId=eve(1000) MCS_label=N/A
-   Priority=4294901758 Nice=0 Account=(null) QOS=(null)
    JobState=RUNNING Reason=None Dependency=(null)
-   RunTime=00:00:02 TimeLimit=UNLIMITED TimeMin=N/A
-   StartTime=2026-11-22T15:46:23 EndTime=Unknown Deadline=N/A
    ReqNodeList=(null) ExcNodeList=(null)
    NodeList=node1
    BatchHost=node1
-   Command=/home/eve/a.sh
    StdErr=/home/eve/my logs/arr-2_2-%t.err
    StdIn=/dev/null
    StdOut=/home/eve/my logs/arr-2_2-%t.log
-   Power=
 
 JobId=5 ArrayJobId=2 ArrayTaskId=1 JobName=a.sh
-   UserId=eve(1000) GroupId=eve(1000) MCS_label=N/A
    JobState=RUNNING Reason=None Dependency=(null)
    NodeList=node[3-4]
    StdErr=/dev/null
@@ -37,71 +42,103 @@ JobId=5 ArrayJobId=2 ArrayTaskId=1 JobName=a.sh
 """
 HETEROGENEOUS = """\
 JobId=3 HetJobId=3 HetJobOffset=0 JobName=h.sh
-   HetJobIdSet=3-4
    JobState=RUNNING Reason=None Dependency=(null)
    NodeList=node1
 JobId=4 HetJobId=3 HetJobOffset=1 JobName=h.sh
-   HetJobIdSet=3-4
    JobState=PENDING Reason=Priority Dependency=(null)
    NodeList=
 """
+TREE = """\
+SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=gpu[01-02],LOGIN
+SwitchName=leaf2 Nodes=gpu03
+SwitchName=spine1 Level=1 LinkSpeed=1 Nodes=gpu[01-03] Switches=leaf[1-2]
+SwitchName=broken Nodes=gpu[
+SwitchName=huge Nodes=x[1-999999999]
+"""
+PARTS = (SlurmComponent("3", "3+0", "RUNNING", "gpu[1-2]"), SlurmComponent("4", "3+1", "RUNNING", "big7"))
 
 
-def tool(folder: Path, name: str, body: str) -> None:
-    script = folder / name
-    script.write_text(f"#!/bin/sh\n{body}\n")
-    script.chmod(0o755)
+@pytest.fixture
+def scontrol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program of the test's, to be filled."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    (tmp_path / "scontrol").touch()
+    (tmp_path / "scontrol").chmod(0o755)
+    return tmp_path / "scontrol"
 
 
 def test_every_part_of_an_array_and_of_a_heterogeneous_job() -> None:
-    second, first = read_scontrol(ARRAY)
-    assert (second.number, second.label, second.state, second.nodes, second.user) == (
-        "2", "2_2", "RUNNING", "node1", "eve"
+    logs = ("/home/eve/my logs/arr-2_2-*.log", "/home/eve/my logs/arr-2_2-*.err")
+    assert read_parts(ARRAY) == (
+        SlurmComponent("2", "2_2", "RUNNING", "node1", logs), SlurmComponent("5", "2_1", "RUNNING", "node[3-4]")
     )  # fmt: skip
-    assert second.logs == ("/home/eve/my logs/arr-2_2-*.log", "/home/eve/my logs/arr-2_2-*.err")
-    assert first == SlurmComponent("5", "2_1", "RUNNING", "node[3-4]", "eve")
-    assert [(part.label, part.nodes, part.runs) for part in read_scontrol(HETEROGENEOUS)] == [
+    assert [(part.label, part.nodes, part.runs) for part in read_parts(HETEROGENEOUS)] == [
         ("3+0", "node1", True), ("3+1", "", False)
     ]  # fmt: skip
-
-
-def test_squeue_where_scontrol_says_nothing() -> None:
-    rows = "3|3+0|RUNNING|eve|gpu[1-2]\n4|3+1|RUNNING|eve|big7\n5|5|PENDING|eve|(null)\nnoise\n"
-    assert read_squeue(rows) == (
-        SlurmComponent("3", "3+0", "RUNNING", "gpu[1-2]", "eve"), SlurmComponent("4", "3+1", "RUNNING", "big7", "eve"),
-        SlurmComponent("5", "5", "PENDING", "", "eve"),
-    )  # fmt: skip
 
 
 def test_patterns_of_files_become_globs() -> None:
     assert log_glob("/a/out-%5t_%N.log") == "/a/out-*_*.log"
     assert log_glob("/a/[x]*?.log") == "/a/[[]x][*][?].log"
-    assert log_glob("/a/plain.out") == "/a/plain.out"
     assert [log_glob(path) for path in ("/dev/null", "(null)", "", "relative")] == ["", "", "", ""]
 
 
-def test_a_job_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(TargetError, match="neither squeue nor scontrol"):
-        parts_of_job("17")
-    tool(tmp_path, "squeue", '[ "$3" = 17 ] && echo "17|17|RUNNING|eve|gpu[001-002],big7"')
-    assert parts_of_job("17") == (SlurmComponent("17", "17", "RUNNING", "gpu[001-002],big7", "eve"),)
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (f"echo '{HETEROGENEOUS}'".replace("RUNNING", "PENDING"), "it is PENDING"),
+        ("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", "Invalid job id specified"),
+        ("exit 1", "Slurm does not know it"),
+    ],
+)
+def test_a_job_without_nodes_says_why(scontrol: Path, body: str, why: str) -> None:
+    scontrol.write_text(f"#!/bin/sh\n{body}\n")
+    with pytest.raises(TargetError, match=why):
+        parts_of_job("3")
+
+
+def test_a_job_is_asked_for(scontrol: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scontrol.write_text(f"#!/bin/sh\n[ \"$*\" = 'show job 3' ] && echo '{HETEROGENEOUS}'\n")
+    assert [part.label for part in parts_of_job("3")] == ["3+0"], "the part without nodes is left out"
     for word in ("17; rm", "", "-M", "x"):
         with pytest.raises(TargetError, match="is no Slurm job id"):
             parts_of_job(word)
-    tool(tmp_path, "squeue", "echo '18|18|PENDING|eve|(null)'")
-    with pytest.raises(TargetError, match="it is PENDING"):
-        parts_of_job("18")
-    tool(tmp_path, "squeue", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1")
-    with pytest.raises(TargetError, match="Invalid job id specified"):
-        parts_of_job("19")
-    tool(tmp_path, "scontrol", f"echo '{ARRAY}'")
-    assert [part.label for part in parts_of_job("2")] == ["2_2", "2_1"]
-    tool(tmp_path, "scontrol", f"echo '{HETEROGENEOUS}'")
-    assert [part.label for part in parts_of_job("3")] == ["3+0"], "the part without nodes is left out"
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(TargetError, match="there is no scontrol here"):
+        parts_of_job("17")
+
+
+def test_states_and_reasons_by_node() -> None:
+    assert read_nodes(PARTS, "gpu1|mixed|none\ngpu2|drained|bad gpu | xid 79\nother|down|x\nnoise\n") == {
+        "gpu1": Scheduled("3+0", "mixed"), "gpu2": Scheduled("3+0", "drained", "bad gpu | xid 79"),
+        "big7": Scheduled("3+1"),
+    }  # fmt: skip
 
 
 @given(st.text(max_size=400))
 def test_any_text_is_read(text: str) -> None:
-    for part in (*read_scontrol("JobId=1 " + text), *read_scontrol(text), *read_squeue(text)):
-        assert part.number.isdecimal()
+    assert all(part.number.isdecimal() for part in (*read_parts("JobId=1 " + text), *read_parts(text)))
+    assert set(read_nodes(PARTS, text)) == {"gpu1", "gpu2", "big7"}
+
+
+def test_options_in_the_environment_are_left_out() -> None:
+    env = {"SLURM_LABELIO": "1", "SRUN_CONTAINER": "x", "SLURM_CONF": "/etc/s", "SLURM_JWT": "x", "HOME": "/"}
+    assert slurm_words(["sinfo"], env) == ["env", "-u", "SLURM_LABELIO", "-u", "SRUN_CONTAINER", "sinfo"]
+    assert slurm_words(["sinfo"], {"SLURM_CONF": "/etc/s", "PATH": "/bin"}) == ["sinfo"]
+
+
+async def test_scontrol_tells_leaf_switches_or_why_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = tmp_path / "scontrol"
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+    async def scontrol(script: str) -> None:
+        await asyncio.to_thread(tool.write_text, f"#!/bin/sh\n{script}\n")
+        await asyncio.to_thread(tool.chmod, 0o755)
+
+    await scontrol(f"cat <<'E'\n{TREE}E")
+    assert await leaf_switches() == {"gpu01": "leaf1", "gpu02": "leaf1", "login": "leaf1", "gpu03": "leaf2"}
+    await scontrol("true")
+    assert await leaf_switches() == {}
+    await scontrol("echo 'slurm_load_topo error: Unable to contact' >&2; exit 1")
+    with pytest.raises(TransportError, match="scontrol show topology: slurm_load_topo error: Unable to contact"):
+        await leaf_switches()

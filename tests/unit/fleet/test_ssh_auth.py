@@ -126,7 +126,7 @@ async def test_a_declined_password_is_declined_for_all_until_asked_again(user: H
                     await node.connect()
             assert len(person.questions) == 1
             person.answers.append("right")
-            found[0].connector.ask_again()
+            found[0]._connector.ask_again()
             assert await says_hello(found[0])
 
 

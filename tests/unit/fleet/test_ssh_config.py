@@ -52,7 +52,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def read(path: Path, host: str, user: str | None = None, port: int | None = None) -> HostSettings:
-    return SshConfig.load(path).settings(host, user, port)
+    return SshConfig(path).settings(host, user, port)
 
 
 def test_first_value_wins_and_blocks_apply_where_they_should(path: Path) -> None:
@@ -62,7 +62,7 @@ def test_first_value_wins_and_blocks_apply_where_they_should(path: Path) -> None
     assert one.identities == (Path("~/.ssh/my key").expanduser(), Path("~/.ssh/two").expanduser())
     assert (one.says("IdentitiesOnly"), one.says("Ciphers"), one.says("Compression")) == (True, "aes256-ctr", True)
     assert (one.known_as, one.known_name) == ("al", "al")
-    assert (one.known_hosts, one.learned) == ((Path("/a"), Path("/b")), Path("/a"))
+    assert one.known_hosts == (Path("/a"), Path("/b"))
 
     two = read(path, "gpu2")
     assert (two.user, two.known_name) == ("from-include", "[gpu2.cluster]:2200")
@@ -110,14 +110,14 @@ def test_what_cannot_be_used_is_said(tmp_path: Path, text: str, message: str, mo
     (tmp_path / ".ssh").mkdir()
     (tmp_path / ".ssh" / "config").write_text(text)
     with pytest.raises(SshConfigError, match=message):
-        SshConfig.load().settings("a")
+        SshConfig().settings("a", None, None)
 
 
 def test_missing_file_is_an_error_only_when_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SshConfigError, match="cannot be read"):
-        SshConfig.load(tmp_path / "none")
+        SshConfig(tmp_path / "none")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert SshConfig.load().settings("a").host == "a"
+    assert SshConfig().settings("a", None, None).host == "a"
 
 
 def test_defaults_and_words_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,21 +132,8 @@ def test_defaults_and_words_for_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     )
     bare = read(config, "a")
     assert (bare.agent, bare.identities, bare.jumps, bare.proxy_command) == ("", (), (), "")
-    assert (bare.identities_named, bare.known_hosts, bare.learned) == (True, (), None)
+    assert (bare.identities_named, bare.known_hosts) == (True, ())
     assert bare.host == "fe80::1"
-
-
-def test_of_thousands_of_hosts_each_reads_its_own_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "config"
-    hosts = (f"Host n{number}\n  HostName 10.0.{number >> 8}.{number & 255}\n  Port 2200" for number in range(2048))
-    path.write_text("\n".join(("User me", *hosts, "Host *", "  Compression yes", "")))
-    config = SshConfig.load(path)
-    path.unlink()
-    for number in (0, 1000, 2047):
-        found = config.settings(f"n{number}")
-        assert (found.host, found.user) == (f"10.0.{number >> 8}.{number & 255}", "me")
-        assert found.says("Compression")
-    assert config.settings("another").port == 22
 
 
 @given(st.lists(st.text(alphabet=st.characters(codec="utf-8"), max_size=40), max_size=12))
@@ -160,6 +147,6 @@ def test_any_text_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, l
 def test_an_address_with_an_interface_is_taken_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text("Host alias\n  HostName fe80::2%%eth0\n")
-    config = SshConfig.load(path)
+    config = SshConfig(path)
     assert config.settings("fe80::1%eth0", "eve", 22).host == "fe80::1%eth0"
     assert config.settings("alias", "eve", 22).host == "fe80::2%eth0"

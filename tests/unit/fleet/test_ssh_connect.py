@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import socket
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
-import asyncssh
 import pytest
 
 from collectors.fleet.ssh import connector as connector_module
 from collectors.fleet.ssh import sockets
 from collectors.fleet.ssh.config import HostSettings
-from collectors.fleet.ssh.connector import HANDSHAKES, Connector
+from collectors.fleet.ssh.connector import HANDSHAKES
 from collectors.fleet.ssh.node import Ssh
 from collectors.fleet.transport import Refused, TransportError
 from tests.support.ssh_server import Home, Host, Person, home, listen, nodes, relay, serve
@@ -61,18 +57,6 @@ async def test_a_host_that_never_speaks_is_given_up(user: Home) -> None:
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drops are tried again without waiting."""
     monkeypatch.setattr("random.uniform", lambda _low, _high: 0.0)
-
-
-async def test_a_host_that_speaks_something_else(user: Home, at_once: None) -> None:
-    async def greet(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"HTTP/1.1 400 \x1b[31mBad Request\r\n\r\n" * 3)
-
-    async with listen(greet) as port:
-        user.node("node0", Host(port=port))
-        async with nodes(user, Person(), "node0") as (node,):
-            with pytest.raises(TransportError) as caught:
-                await node.connect()
-    assert "\x1b" not in str(caught.value)
 
 
 async def test_drops_are_tried_again(user: Home, at_once: None) -> None:
@@ -119,33 +103,18 @@ async def test_at_most_eight_handshakes_at_once(user: Home) -> None:
         async with nodes(user, Person(), *names) as found:
             await asyncio.gather(*(node.connect() for node in found))
         assert host.made == 24
-        assert 1 < host.most_handshakes <= HANDSHAKES
+        assert 1 < host.most_logins <= HANDSHAKES
 
 
 async def test_hosts_that_do_not_answer_hold_up_nobody(user: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connector_module, "PATIENCE", 0.02)
     dead = asyncio.Event()
 
-    async def connect(settings: HostSettings) -> socket.socket:
+    async def reach(settings: HostSettings) -> socket.socket:
         if settings.original.startswith("dead"):
             await dead.wait()
-        return await sockets.connect(settings)
+        return await sockets.open_socket(settings)
 
-    # The server counts from the moment it accepts, which a host that wakes up does before there is a place.
-    shaking, most = 0, 0
-    handshake = Connector._handshake
-
-    async def counted(*arguments: Any) -> asyncssh.SSHClientConnection:
-        nonlocal shaking, most
-        shaking += 1
-        most = max(most, shaking)
-        try:
-            return await handshake(*arguments)
-        finally:
-            shaking -= 1
-
-    monkeypatch.setattr(connector_module, "connect", connect)
-    monkeypatch.setattr(Connector, "_handshake", counted)
+    monkeypatch.setattr(connector_module, "open_socket", reach)
     async with serve() as host:
         user.knows(host)
         names = [f"dead{number}" for number in range(20)] + ["node0"]
@@ -158,7 +127,6 @@ async def test_hosts_that_do_not_answer_hold_up_nobody(user: Home, monkeypatch: 
             assert not any(task.done() for task in waiting)
             dead.set()
             await asyncio.gather(*waiting)
-        assert 1 < most <= HANDSHAKES, "those that come late take a place too"
 
 
 @contextmanager
@@ -175,24 +143,23 @@ def silent_port() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-def at(*ports: int) -> list[sockets.AddressInfo]:
-    return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", port)) for port in ports]
+def addresses(monkeypatch: pytest.MonkeyPatch, *ports: int) -> None:
+    """Have every name stand for these ports of the loopback."""
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", port)) for port in ports]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_arguments, **_options: found)
 
 
-async def test_an_address_that_says_nothing_leaves_time_to_the_others(
-    user: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_of_several_addresses_the_first_that_answers(user: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sockets, "NEXT_ADDRESS", 0.02)
     with silent_port() as silent:
         async with serve() as host:
             user.knows(host)
             user.node("node", host, "ConnectTimeout 5")
-
-            async def addresses(_settings: HostSettings) -> list[sockets.AddressInfo]:
-                return at(silent, free_port(), host.port, silent)
-
-            monkeypatch.setattr(sockets, "_addresses", addresses)
             async with nodes(user, Person(), "node") as (node,):
+                addresses(monkeypatch, free_port(), free_port())
+                with pytest.raises(TransportError, match="nothing listens at"):
+                    await node.connect()
+                addresses(monkeypatch, silent, free_port(), host.port, silent)
                 await node.connect()
                 assert node.connected
 
@@ -203,17 +170,6 @@ async def test_a_silent_host_is_called_so(user: Home, monkeypatch: pytest.Monkey
         async with nodes(user, Person(), "node0") as (node,):
             with pytest.raises(TransportError, match=r"no answer from .* it is down, or a firewall"):
                 await node.connect()
-
-
-async def test_all_addresses_fail(user: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def addresses(_settings: HostSettings) -> list[sockets.AddressInfo]:
-        return at(free_port(), free_port())
-
-    monkeypatch.setattr(sockets, "_addresses", addresses)
-    user.lines += ["Host node", "HostName 127.0.0.1"]
-    async with nodes(user, Person(), "node") as (node,):
-        with pytest.raises(TransportError, match="nothing listens at"):
-            await node.connect()
 
 
 async def test_one_tunnel_for_all_nodes_behind_a_jump_host(user: Home) -> None:
@@ -253,6 +209,20 @@ async def test_chain_of_jump_hosts_and_star_pattern(user: Home) -> None:
             assert outer.forwarded == [("127.0.0.1", middle.port)]
             assert middle.forwarded == [("127.0.0.1", inner.port)]
             await itself.connect()
+
+
+@pytest.mark.parametrize(("known", "why"), [("other", "another host key than before"), ("", "may not be asked about")])
+async def test_a_jump_host_shows_its_key_too(user: Home, known: str, why: str) -> None:
+    async with serve() as jump, serve(Host(host_keys=("inner",))) as inner:
+        user.knows(inner, "inner")
+        if known:
+            user.knows(jump, known)
+        user.node("bastion", jump)
+        user.node("node0", inner, "ProxyJump bastion")
+        async with nodes(user, Person("yes"), batch=True) as (node,):
+            with pytest.raises(Refused, match=f"jump host bastion: .*{why}"):
+                await node.connect()
+        assert inner.made == 0
 
 
 async def test_jump_hosts_that_are_none(user: Home) -> None:
@@ -297,23 +267,6 @@ async def test_proxy_command_and_its_complaints(user: Home) -> None:
             assert (await node.run(["echo", "through"])).stdout == b"through\n"
             with pytest.raises(TransportError, match="ProxyCommand of node1: gateway says"):
                 await failing.connect()
-
-
-async def test_what_a_command_leaves_behind_holds_nothing_up(user: Home, tmp_path: Path) -> None:
-    """As ssh's ControlPersist does, which keeps standard error open."""
-    left = tmp_path / "left"
-    user.lines += [
-        "Host node0",
-        "ConnectTimeout 3",
-        f"ProxyCommand sleep 100 & echo $! >{left}; echo no way >&2; exit 1",
-    ]
-    try:
-        async with asyncio.timeout(50.0):
-            async with nodes(user, Person(), "node0") as (node,):
-                with pytest.raises(TransportError, match="ProxyCommand of node0: no way"):
-                    await node.connect()
-    finally:
-        os.kill(int(left.read_text()), signal.SIGKILL)
 
 
 def cipher_of(node: Ssh) -> str | None:

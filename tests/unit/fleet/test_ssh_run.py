@@ -10,8 +10,7 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from collectors.fleet.channels import CHANNELS, Channels
-from collectors.fleet.ssh.node import Ssh
+from collectors.fleet.ssh.node import CHANNELS, Ssh
 from collectors.fleet.transport import TransportError
 from tests.support.ssh_server import Host, Person, home, nodes, serve
 
@@ -64,34 +63,9 @@ async def test_our_own_limit_of_sessions_keeps_within_the_servers(tmp_path: Path
     assert most == CHANNELS
 
 
-async def test_a_server_with_fewer_sessions_is_adapted_to(tmp_path: Path) -> None:
-    async with connected(tmp_path, Host(most_sessions=3)) as node:
-        stream = await node.start(["cat"], on_stdout=print, on_stderr=print)
-        done = await asyncio.gather(*(node.run(["echo", str(number)]) for number in range(12)))
-        assert [one.stdout for one in done] == [b"%d\n" % number for number in range(12)]
-        stream.kill()
-
-
 async def test_a_server_with_one_session_is_told_apart(tmp_path: Path) -> None:
     async with connected(tmp_path, Host(most_sessions=1)) as node:
         stream = await node.start(["cat"], on_stdout=print, on_stderr=print)
         with pytest.raises(TransportError, match="MaxSessions"):
             await node.run(["true"])
-        stream.write_eof()
-        await stream.wait()
-        await node.run(["true"])
-
-
-async def test_places_for_channels() -> None:
-    channels = Channels(2)
-    await channels.take()
-    await channels.take()
-    first, second = asyncio.ensure_future(channels.take()), asyncio.ensure_future(channels.take())
-    await asyncio.sleep(0)
-    channels.give_back()
-    first.cancel()  # in the very moment in which its turn has come
-    await asyncio.wait({first})
-    async with asyncio.timeout(60):
-        await second
-    assert channels.open == 2
-    assert channels.refused() is False, "one is left: the stream"
+        stream.kill()

@@ -12,11 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from collectors.fleet.local import Local
-from collectors.fleet.streaming import LinkTransport
 from collectors.fleet.targets.chosen import Target
-from collectors.fleet.transport import TransportError
-from collectors.fleet.via.command import AnyCommand
+from collectors.fleet.transport import LinkTransport, TransportError
 from collectors.fleet.via.piped import Piped
+from collectors.fleet.via.way import any_command
 from tests.support.pausing import paused_and_ended
 from tests.support.ssh_server import Host, Person, home, nodes, serve
 
@@ -37,7 +36,7 @@ async def by_ssh(folder: Path) -> AsyncIterator[LinkTransport]:
 def by_command(text: str) -> Opened:
     @asynccontextmanager
     async def opened(folder: Path) -> AsyncIterator[LinkTransport]:
-        node = Piped(Target("node0", "node0"), AnyCommand(text), asyncio.Semaphore(8))
+        node = Piped(Target("node0", "node0"), any_command(text), asyncio.Semaphore(8))
         await node.connect()
         try:
             yield node

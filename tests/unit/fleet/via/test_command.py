@@ -6,18 +6,17 @@ import pytest
 
 from collectors.fleet.targets.chosen import Target, TargetError
 from collectors.fleet.transport import Refused
-from collectors.fleet.via.command import AnyCommand
-from collectors.fleet.via.way import way_of
+from collectors.fleet.via.way import any_command, way_of
 
 NODE = Target("eve@gpu1:2222", "gpu1", "eve", 2222)
 
 
 def test_words_are_split_as_by_a_shell_and_nothing_is_expanded() -> None:
-    way = AnyCommand(r"""tsh ssh --cluster='my lab' -p %p %r@%h "$HOME" \* 100%% sh""")
+    way = any_command(r"""tsh ssh --cluster='my lab' -p %p %r@%h "$HOME" \* 100%% sh""")
     assert way.words(NODE) == ["tsh", "ssh", "--cluster=my lab", "-p", "2222", "eve@gpu1", "$HOME", "*", "100%", "sh"]
-    assert AnyCommand("x %n").words(NODE) == ["x", "eve@gpu1:2222"]
-    assert AnyCommand("docker exec -i %h sh").words(Target("a;b", "a;b")) == ["docker", "exec", "-i", "a;b", "sh"]
-    assert AnyCommand("x %h").terminal(Target("a", "a")) == ["x", "a"]
+    assert any_command("x %n").words(NODE) == ["x", "eve@gpu1:2222"]
+    assert any_command("docker exec -i %h sh").words(Target("a;b", "a;b")) == ["docker", "exec", "-i", "a;b", "sh"]
+    assert any_command("x %h").terminal(Target("a", "a")) == ["x", "a"]
 
 
 @pytest.mark.parametrize(
@@ -38,13 +37,13 @@ def test_ssh_is_the_way_that_needs_no_name() -> None:
 
 def test_a_user_or_port_that_the_command_wants_or_drops() -> None:
     with pytest.raises(Refused, match="wants a user"):
-        AnyCommand("x %r@%h").words(Target("a", "a"))
+        any_command("x %r@%h").words(Target("a", "a"))
     with pytest.raises(Refused, match="wants a port"):
-        AnyCommand("x -p %p %h").words(Target("a", "a"))
+        any_command("x -p %p %h").words(Target("a", "a"))
     with pytest.raises(Refused, match="no %r"):
-        AnyCommand("x %h").words(Target("eve@a", "a", "eve"))
+        any_command("x %h").words(Target("eve@a", "a", "eve"))
     with pytest.raises(Refused, match="no %p"):
-        AnyCommand("x %h").words(Target("a:22", "a", None, 22))
+        any_command("x %h").words(Target("a:22", "a", None, 22))
 
 
 @pytest.mark.parametrize(
@@ -57,6 +56,6 @@ def test_a_user_or_port_that_the_command_wants_or_drops() -> None:
     ],
 )
 def test_advice(said: str, advice: str) -> None:
-    found = AnyCommand("x %h").advice(said)
+    found = any_command("x %h").advise(said)
     assert advice in found
     assert bool(advice) == bool(found)

@@ -11,9 +11,8 @@ import pytest
 
 from collectors.fleet.targets.chosen import parse
 from collectors.fleet.transport import TransportError
-from collectors.fleet.via.openssh import OpenSsh
 from collectors.fleet.via.piped import Piped
-from collectors.fleet.via.way import way_of
+from collectors.fleet.via.way import openssh, way_of
 from tests.support.ssh_server import Home, home, serve
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh") is None, reason="needs OpenSSH's client")
@@ -29,7 +28,7 @@ def user(tmp_path: Path) -> Home:
 def node(user: Home, word: str = "node0") -> Piped:
     (target,) = parse([word])
     way = way_of("ssh", user.config)
-    assert isinstance(way, OpenSsh)
+    assert way is not None
     return Piped(target, way, asyncio.Semaphore(way.at_once))
 
 
@@ -68,5 +67,5 @@ async def test_keys_that_are_revoked_by_a_binary_list_are_refused(user: Home) ->
 
 def test_words_name_user_port_and_configuration(user: Home) -> None:
     (target,) = parse(["me@gpu7:2222"])
-    words = OpenSsh(user.config).terminal(target)
+    words = openssh(user.config).terminal(target)
     assert words == ["ssh", "-F", str(user.config), "-l", "me", "-p", "2222", "gpu7"]

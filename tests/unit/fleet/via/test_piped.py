@@ -7,22 +7,23 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from collectors.fleet.targets.chosen import Target
-from collectors.fleet.transport import Refused, TransportError
+from collectors.fleet.transport import Refused, TransportError, Waiting, waits_silently
 from collectors.fleet.via import piped
-from collectors.fleet.via.command import AnyCommand
 from collectors.fleet.via.piped import Piped
 from collectors.fleet.via.process import PipedProcess
+from collectors.fleet.via.way import Way, any_command
 
 
 @asynccontextmanager
-async def node(text: str) -> AsyncIterator[Piped]:
-    made = Piped(Target("node0", "node0"), AnyCommand(text), asyncio.Semaphore(8))
-    await made.connect()
+async def node(text: str, way: Way | None = None, waiting: Waiting = waits_silently) -> AsyncIterator[Piped]:
+    made = Piped(Target("node0", "node0"), way or any_command(text), asyncio.Semaphore(8))
+    await made.connect(waiting)
     try:
         yield made
     finally:
@@ -72,11 +73,10 @@ async def test_a_program_that_is_not_here_or_gives_a_terminal_is_refused(tmp_pat
             await made.run(["true"])
 
 
-async def test_one_that_never_answers_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(AnyCommand, "opening", 0.5)
+async def test_one_that_never_answers_says_what_it_waits_for() -> None:
     told: list[str] = []
-    async with node("sh -c 'echo retrying >&2; exec sleep 60' %h") as made:
-        made.waiting = told.append
+    way = replace(any_command("sh -c 'echo retrying >&2; exec sleep 60' %h"), opening=0.5)
+    async with node("", way, told.append) as made:
         with pytest.raises(TransportError, match="sh gave no shell within 0 s: retrying"):
             await made.run(["true"])
     assert told == ["retrying"]
@@ -106,24 +106,6 @@ async def test_a_broken_channel_leaves_the_others_and_the_last_one_the_node() ->
             states.append(made.connected)
             assert "killed by SIGKILL" in made.why
         assert states == [True, False]
-
-
-async def test_where_no_shell_comes_any_more_who_plays_the_part_is_asked_anew(tmp_path: Path) -> None:
-    """A command of a pod that was ended comes to its end like any, and the pod that comes has another name."""
-    there = tmp_path / "pod"
-    there.touch()
-    async with node(f"sh -c 'test -e {there} && exec sh' %h") as made:
-        beside = await made.start(["cat"], on_stdout=print, on_stderr=print)
-        assert (await made.run(["sh", "-c", "kill -9 $$"])).status == -9
-        there.unlink()
-        with pytest.raises(TransportError, match="before a shell answered"):
-            await made.run(["true"])
-        assert made.connected, "another channel is open yet"
-        beside.kill()
-        await beside.wait()
-        with pytest.raises(TransportError, match="before a shell answered"):
-            await made.run(["true"])
-        assert not made.connected
 
 
 async def test_silence_is_the_end_of_it() -> None:

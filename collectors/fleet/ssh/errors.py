@@ -83,6 +83,15 @@ def explain_loss(error: Exception | None) -> str:
     return f"the connection ended: {text}"
 
 
+def explain_channel(error: Exception) -> str:
+    """The message for a command that an open connection does not start."""
+    if isinstance(error, asyncssh.ChannelOpenError):
+        return f"sshd opens no further session on this connection ({_text(error)}): its MaxSessions must be 10"
+    if isinstance(error, TimeoutError):
+        return "sshd opened no session in time: the node is overloaded"
+    return _text(error)
+
+
 def _text(error: Exception) -> str:
     said = getattr(error, "reason", "") or str(error) or type(error).__name__
     return clean(str(said)).replace("\n", " ")[:_LONGEST]
