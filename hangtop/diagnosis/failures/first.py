@@ -119,7 +119,7 @@ def _lives_on(job: Job, status: RankStatus, words: Sequence[Failure]) -> bool:
     if status.read and not _looked_at_before(job, status, raised):
         return True
     if not raised:
-        return status.state not in ("refused", "unseen")
+        return status.state != "unseen"
     last_step = job.motion.last_step_at or -inf
     return all(last_step > at + LATE_S or (job.motion.moving and job.now - at > WENT_ON_S) for at in raised)
 

@@ -16,7 +16,7 @@ from hangtop.diagnosis.phrasing import count, duration, listed, ranks_on, ranks_
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.rules.not_launched import CODE
 from hangtop.diagnosis.waits.job_status import JobStatus
-from hangtop.diagnosis.waits.peers import peers_awaited
+from hangtop.diagnosis.waits.points import peers_awaited
 
 OWN_GPU = "Suspect a kernel on that GPU that does not end, or the GPU itself: look at its power, clocks and Xid errors."
 SCHEDULED = 0.7

@@ -24,9 +24,9 @@ from hangtop.diagnosis.tables.thresholds import (
 )
 from hangtop.diagnosis.waits.evidence import stack_of
 from hangtop.diagnosis.waits.job_status import JobStatus
+from hangtop.diagnosis.waits.looks import waits_for_gpu
 from hangtop.diagnosis.waits.patience import OF_PAUSE
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of, waits_for_others
-from hangtop.diagnosis.waits.same_point import waits_for_gpu
 
 ONE_WAIT_S, ONE_WAIT_SHARE = 5.0, 0.5
 """Seconds, and part of the time until the alarm, from which on one wait is no rhythm, though something moved lately."""

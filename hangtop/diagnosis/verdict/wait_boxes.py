@@ -13,7 +13,7 @@ from hangtop.diagnosis.collectives.wait_edge import WaitEdge
 from hangtop.diagnosis.finding import NAME_NOBODY, Finding, WaitBox
 from hangtop.diagnosis.stacks.states import Meaning
 from hangtop.diagnosis.waits.job_status import JobStatus
-from hangtop.diagnosis.waits.peers import by_frames
+from hangtop.diagnosis.waits.points import by_frames
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
 DEEP = 8
@@ -25,7 +25,7 @@ MANY = 24
 
 _STATES = {
     "gone": "is gone", "missing": "is on no node in view", "stopped": "is stopped",
-    "uninterruptible": "is stuck in the kernel", "refused": "may not be looked at", "unseen": "was not looked at",
+    "uninterruptible": "is stuck in the kernel", "unseen": "was not looked at",
     "leaving": "has left training", "on_gpu": "waits for its own GPU", "working": "is elsewhere", "waiting": "waits",
 }  # fmt: skip
 

@@ -17,9 +17,8 @@ from statistics import median_low
 from typing import Literal
 
 from hangtop.diagnosis.stacks.states import Meaning
-from hangtop.diagnosis.waits.network_threads import AT_REST, ONE, none_under_way
-from hangtop.diagnosis.waits.peers import peers_awaited
-from hangtop.diagnosis.waits.points import WaitPoint, path_of, points_of
+from hangtop.diagnosis.waits.network_threads import network_rests, none_under_way
+from hangtop.diagnosis.waits.points import WaitPoint, path_of, peers_awaited, points_of, user_frames
 from hangtop.diagnosis.waits.rank_status import RankStatus, State, in_state
 
 Pattern = Literal["held_up", "deadlock", "mismatch", "stuck_group", "stalled", "unclear"]
@@ -34,7 +33,7 @@ Source = Literal["", "gpus", "threads", "groups", "operations", "lines"]
 sub-group ends before one of all, the operation or function that they are in, or only the line at which they wait for
 their GPUs."""
 
-HARD: tuple[State, ...] = ("gone", "missing", "stopped", "uninterruptible", "refused")
+HARD: tuple[State, ...] = ("gone", "missing", "stopped", "uninterruptible")
 PLAIN_HALVES = frozenset({"send", "recv"})
 """Operations that wait for one peer, each way."""
 BARRIERS = ("barrier", "monitored_barrier", "sync_global_devices")
@@ -155,33 +154,27 @@ def _fewest(points: Sequence[WaitPoint]) -> list[WaitPoint]:
 def _beside_gpus(waiting: Sequence[RankStatus], points: tuple[WaitPoint, ...]) -> WaitGraph:
     """All wait, some of them for their own GPU: that kernel may be the very collective that the others are in.
 
-    So nobody is odd for being at another line, except where the GPUs contradict that, or the network threads, or where
-    a minority is in a barrier that is called from another function than the one in which the others wait.
+    So no rank is odd for being at another line, except where the GPUs contradict that, or the network threads, or
+    where a minority is in a barrier that is called from another function than the one in which the others wait.
     """
     on_gpu = next(point for point in points if point.kind == "device")
     beside = [point for point in points if point is not on_gpu]
     others = [one for one in waiting if one not in on_gpu.members]
     if not others:
-        parties = _elsewhere_on_gpus(on_gpu)
-        if parties is None:
-            return _graph("stalled", (), waiting, points, points)
-        few, most = parties
-        return _split("mismatch", waiting, (most, few), [few], by="lines")
-    few_points = [on_gpu] if len(on_gpu.members) * 2 < len(waiting) else beside
+        few, most = _elsewhere_on_gpus(on_gpu)
+        if few:
+            parties = tuple(WaitPoint("device", "", "", False, tuple(party)) for party in (most, few))
+            return _split("mismatch", waiting, parties, parties[1:], by="lines")
+        return _graph("stalled", (), waiting, points, points)
+    accused = [on_gpu] if len(on_gpu.members) * 2 < len(waiting) else beside
     if all(one.load == "spinning" for one in on_gpu.members):
         if all(one.load == "idle" for one in others):
-            return _split("mismatch", waiting, points, few_points, by="gpus")
-        if all(point.kind == "collective" for point in beside) and _network_rests(others, on_gpu.members):
-            return _split("mismatch", waiting, points, few_points, by="threads")
+            return _split("mismatch", waiting, points, accused, by="gpus")
+        if all(point.kind == "collective" for point in beside) and network_rests(others, on_gpu.members):
+            return _split("mismatch", waiting, points, accused, by="threads")
     if _in_barriers_elsewhere(beside, on_gpu) and len(others) * 2 != len(waiting):
-        return _split("mismatch", waiting, points, few_points, by="operations")
+        return _split("mismatch", waiting, points, accused, by="operations")
     return _graph("stalled", (), waiting, points, points)
-
-
-def _network_rests(these: Sequence[RankStatus], others: Sequence[RankStatus]) -> bool:
-    """Whether all the others have something under way in the network, and none of these has."""
-    rest = all((cores := one.motion.threads) is not None and cores <= AT_REST for one in these)
-    return rest and all((cores := one.motion.threads) is not None and cores >= ONE for one in others)
 
 
 def _in_barriers_elsewhere(points: Sequence[WaitPoint], on_gpu: WaitPoint) -> bool:
@@ -201,28 +194,28 @@ def _in_barriers_elsewhere(points: Sequence[WaitPoint], on_gpu: WaitPoint) -> bo
     return held and len(lines) <= (LINES if alone else 1) and all(point.path not in paths for point in points)
 
 
-def _elsewhere_on_gpus(on_gpu: WaitPoint) -> tuple[WaitPoint, WaitPoint] | None:
-    """The few who wait for their GPU in another function than all others, and these others, who are at one line.
+def _elsewhere_on_gpus(on_gpu: WaitPoint) -> tuple[list[RankStatus], list[RankStatus]]:
+    """The few ranks that wait for their GPUs in another function than all others, and these others, at one line.
 
     A program that all ranks run has them wait for their GPUs at the same lines: a rank that does so elsewhere took a
     branch that the others did not, or left the loop. Not rank 0 alone: it often asks for a figure to print, and waits
-    there for what the others wait in. Unless it evaluates or saves by itself, with a module that all must call.
+    there for what the others wait in. Unless it evaluates or saves by itself, with a module that all must call, or is
+    in another function of the same call: two communicators that were entered in different order.
     """
-    members = on_gpu.members
+    nobody: tuple[list[RankStatus], list[RankStatus]] = ([], [])
     parties: dict[tuple[str, ...], list[RankStatus]] = defaultdict(list)
-    for one in members:
+    for one in on_gpu.members:
         if not one.seen or not one.where or (one.activity and one.activity.meaning is Meaning.GPU_QUEUE_FULL):
-            return None  # any line of the program may meet a full queue
+            return nobody  # any line of the program may meet a full queue
         parties[path_of(one)].append(one)
     if len(parties) != 2:
-        return None
+        return nobody
     few, most = sorted(parties.values(), key=len)
     functions = [{one.where.partition(" ")[0] for one in party} for party in (few, most)]
     if len(few) == len(most) or len({one.where for one in most}) != 1 or functions[0] & functions[1]:
-        return None  # stages of a pipeline come to one function that sends and receives, on different ways
-    if [one.rank for one in few] == [0] and not (_phases(few) - _phases(most)) & DONE_ALONE:
-        return None
-    return WaitPoint("device", "", "", False, tuple(few)), WaitPoint("device", "", "", False, tuple(most))
+        return nobody  # stages of a pipeline come to one function that sends and receives, on different ways
+    prints = [one.rank for one in few] == [0] and not (_phases(few) - _phases(most)) & DONE_ALONE
+    return nobody if prints and user_frames(few[0])[:-1] != user_frames(most[0])[:-1] else (few, most)
 
 
 def _phases(party: Iterable[RankStatus]) -> set[str]:
@@ -263,8 +256,8 @@ def _circle(members: Sequence[RankStatus], *, everybody: bool) -> set[int]:
     """Ranks whose sends and receives wait for one another in a circle.
 
     With the peers known, the circle is followed. With none known there is one circle that can be told: where everybody
-    who is there only receives, or only sends, one plain operation each, nobody can be served. A batched exchange has
-    both halves, and a send that meets its receive is no circle, even when neither ends.
+    who is there only receives, or only sends, one plain operation each, no operation can be served. A batched exchange
+    has both halves, and a send that meets its receive is no circle, even when neither ends.
     """
     doing = {member.rank: member.activity for member in members if member.activity}
     if all(own.peer is None for own in doing.values()):

@@ -11,9 +11,9 @@ from hangtop.diagnosis.evidence.sockets import FRESH_S, delivers
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.tables.thresholds import TRICKLE_BYTES_PER_S
 from hangtop.diagnosis.waits.graph import WaitGraph, find_waits
+from hangtop.diagnosis.waits.native import to_ask_natively
 from hangtop.diagnosis.waits.patience import seen_after
 from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus, State, in_state, stands
-from hangtop.diagnosis.waits.same_point import to_ask_natively
 from hangtop.diagnosis.waits.statuses import statuses_of
 from hangtop.diagnosis.waits.wake_set import WakeProgress, WakeSet, wake_set_of
 

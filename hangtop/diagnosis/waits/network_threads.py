@@ -26,6 +26,12 @@ def under_way(status: RankStatus) -> int | None:
     return 0 if cores <= AT_REST else 1 if cores < TWO else 2
 
 
+def network_rests(these: Sequence[RankStatus], others: Sequence[RankStatus]) -> bool:
+    """Whether all the others have something under way in the network, and none of these has."""
+    rest = all((cores := one.motion.threads) is not None and cores <= AT_REST for one in these)
+    return rest and all((cores := one.motion.threads) is not None and cores >= ONE for one in others)
+
+
 def none_under_way(waiting: Sequence[RankStatus]) -> RankStatus | None:
     """The one rank that has nothing under way in the network while all others have; None where there is no such.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hangtop.diagnosis.collectives.wait_edge import WaitEdge
 from hangtop.diagnosis.stacks.states import Activity
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
@@ -61,10 +62,15 @@ class WaitPoint:
         return path_of(self.members[0])
 
 
+def user_frames(status: RankStatus) -> tuple[str, ...]:
+    """The user's frames that lead to where a rank is, outermost first."""
+    frames = () if status.activity is None else status.activity.frames
+    return tuple(frame for frame in frames if not frame.startswith(MEANING))
+
+
 def path_of(status: RankStatus) -> tuple[str, ...]:
     """The user's functions that lead to where a rank is, outermost first, without their lines."""
-    frames = () if status.activity is None else status.activity.frames
-    return tuple(frame.rpartition(":")[0] for frame in frames if not frame.startswith(MEANING))
+    return tuple(frame.rpartition(":")[0] for frame in user_frames(status))
 
 
 def points_of(waiting: Sequence[RankStatus]) -> tuple[WaitPoint, ...]:
@@ -115,3 +121,23 @@ def _place(status: RankStatus) -> str:
     function = status.where.rpartition(":")[0]
     phases = " ".join(sorted({doing.kind, *doing.context}))
     return f"{phases} in {function})" if function else phases
+
+
+# --- sends and receives ------------------------------------------------------------------------------------------
+
+
+def peers_awaited(statuses: Iterable[RankStatus]) -> Mapping[int, int]:
+    """Rank → the rank that its send or receive waits for; without those whose other side waits in the other half."""
+    doing = {one.rank: one.activity for one in statuses if one.activity is not None and one.activity.kind == "p2p"}
+    peers = {rank: own.peer for rank, own in doing.items() if own.peer is not None and own.peer != rank}
+    return {
+        rank: peer for rank, peer in peers.items() if not (peers.get(peer) == rank and doing[peer].op != doing[rank].op)
+    }
+
+
+def by_frames(statuses: Iterable[RankStatus]) -> Iterator[WaitEdge]:
+    """The same as edges: what gloo's recorder keeps nothing of, and what is known without any recorder."""
+    waiting = {one.rank: one for one in statuses if one.state == "waiting"}
+    for rank, peer in peers_awaited(waiting.values()).items():
+        doing = waiting[rank].activity
+        yield WaitEdge(rank, (peer,), "", doing.op if doing is not None else "", None, "stack", True)

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from collectors.samples.stacks import StackDump, ThreadWait
 from hangtop.diagnosis.evidence.gpu_load import Load
 from hangtop.diagnosis.job import Job, Rank
-from hangtop.diagnosis.stacks import activity
+from hangtop.diagnosis.stacks.activity import activity
 from hangtop.diagnosis.stacks.states import Activity
 from hangtop.diagnosis.stacks.torn import telling
 from hangtop.diagnosis.tables.thresholds import (
@@ -21,27 +21,24 @@ from hangtop.diagnosis.tables.thresholds import (
     UNINTERRUPTIBLE_S,
     WORK_BYTES_PER_S,
 )
+from hangtop.diagnosis.waits.looks import NOTHING_SEEN, Looks, by_native
 from hangtop.diagnosis.waits.patience import seen_after
-from hangtop.diagnosis.waits.process_motion import HALTED, Motion, Moves, polls, state_of, wakes
-from hangtop.diagnosis.waits.readings import NOTHING_SEEN, Readings, by_native, with_meaning
+from hangtop.diagnosis.waits.process_motion import HALTED, NO_MOTION, Motion, motion, polls, state_of
 
-State = Literal[
-    "waiting", "on_gpu", "working", "leaving", "stopped", "uninterruptible", "refused", "gone", "missing", "unseen"
-]
+State = Literal["waiting", "on_gpu", "working", "leaving", "stopped", "uninterruptible", "gone", "missing", "unseen"]
 """What a rank is found to do, as far as it concerns the others.
 
 ``waiting`` for other ranks; ``on_gpu``: waits for its own GPU, and nothing tells what that waits for; ``working``:
 anything else in its program, blocked or busy, or its GPU computes; ``leaving``: shutting down;
-``stopped`` (state T or t) and ``uninterruptible`` (state D) over several looks; ``refused``: the one process that could
-not be looked into while its neighbours could; ``gone``: seen before, not there now; ``missing``: never seen though
-WORLD_SIZE counts it, or on a node that has fallen silent; ``unseen``: alive, but no stack was taken or read.
+``stopped`` (state T or t) and ``uninterruptible`` (state D) over several looks; ``gone``: seen before, not there now;
+``missing``: never seen though WORLD_SIZE counts it, or on a node that has fallen silent; ``unseen``: alive, but no
+stack was taken or read.
 """
 WAITS: tuple[State, ...] = ("waiting", "on_gpu")
 """States of ranks that wait for something which is not their own to do."""
 TRACED_LOOKS = 10.0
 """Ours: seconds in state t after which a tracer is no other program's look at the stacks, which on a loaded machine
 takes seconds."""
-UNWATCHED = Moves()
 
 
 class RankStatus(NamedTuple):
@@ -57,24 +54,18 @@ class RankStatus(NamedTuple):
     """One for each look alone, oldest first."""
     beside: Sequence[Sequence[ThreadWait]] = ()
     """For each look, its threads beside the main one that do not sleep at a futex."""
-    moves: Moves = UNWATCHED
+    motion: Motion = NO_MOTION
+    """How much its process moved; nothing where nobody dumped it and it looks ordinary."""
     held: float = 0.0
     """Seconds for which it was seen in this state, at this place."""
     load: Load = "unknown"
     """What its own GPU does."""
     native: bool = False
     """Native frames of its own tell what its Python frames leave open."""
-    interpreted: Sequence[Activity] = NOTHING_SEEN
-    """One for each look at its native frames, which show whether the interpreter itself was running."""
     frozen: bool | None = None
     """It stayed at one point over the looks; None when that cannot be told (it spins, or one look)."""
     arrived: float = inf
     """Seconds since it came to where it is, where it was seen elsewhere after the job stopped."""
-
-    @property
-    def motion(self) -> Motion:
-        """How much its process moved; nothing where nobody dumped it and it looks ordinary."""
-        return self.moves.motion
 
     @property
     def busy(self) -> bool:
@@ -130,13 +121,11 @@ def in_state(statuses: Mapping[int, RankStatus], *states: State) -> tuple[RankSt
     return tuple(one for one in statuses.values() if one.state in states)
 
 
-def status_of(
-    job: Job, number: int, node: str, dumps: list[StackDump], process: Rank | None, *, resists: bool, load: Load
-) -> RankStatus:
+def status_of(job: Job, number: int, node: str, dumps: list[StackDump], process: Rank | None, load: Load) -> RankStatus:
     """Where a rank stands whose process is there, or of which there are dumps; not yet whether it is frozen."""
     letter = state_of(process.looks[-1].value) if process and process.looks else ""
     home = process.node if process else node
-    if not dumps and letter and letter not in HALTED:  # as nearly all of sixteen thousand, every second
+    if not dumps and letter and letter not in HALTED:  # as nearly all of thousands, every second
         return RankStatus(number, home, "unseen", process, load=load)
     dumps = telling(dumps, letter)
     plain = [dump for dump in dumps if dump.method != "native"] or dumps
@@ -148,14 +137,13 @@ def status_of(
             plain = [dump for dump in plain if dump.at >= doing.since]
             doing = activity(plain)
     told = by_native(doing, dumps) if doing is not None else None
-    readings = Readings(plain) if plain else NOTHING_SEEN
+    looks = Looks(plain) if plain else NOTHING_SEEN
+    moved = motion(process, doing.since if doing is not None and doing.looks >= LATE_LOOKS else None)
     found = RankStatus(
-        number, home, "unseen", process, told or doing, readings, readings.beside,
-        Moves(process, doing.since if doing and doing.looks >= LATE_LOOKS else None),
-        load=load, native=told is not None, arrived=arrived,
-        interpreted=Readings([dump for dump in dumps if dump.method == "native"]),
+        number, home, "unseen", process, told or doing, looks, looks.beside, moved, load=load,
+        native=told is not None, arrived=arrived,
     )  # fmt: skip
-    return _stated(job, found, _judged(found, letter, resists=resists))
+    return _stated(job, found, _judged(found, letter))
 
 
 def stands(job: Job) -> bool:
@@ -163,16 +151,10 @@ def stands(job: Job) -> bool:
     return job.live and (job.stood_still or 0.0) >= STOOD_STILL_S
 
 
-def told_by(job: Job, status: RankStatus, told: Activity) -> RankStatus:
-    """The same rank with the meaning that native frames of another one at the same point give it."""
-    assert status.activity is not None
-    found = status._replace(activity=with_meaning(status.activity, told))
-    return _stated(job, found, _judged(found, status.motion.state, resists=False))
-
-
-def waiting_for(job: Job, status: RankStatus, told: Activity) -> RankStatus:
-    """The same rank, which waits for another one, as something besides its frames tells."""
-    return _stated(job, status._replace(activity=told), "waiting")
+def with_activity(job: Job, status: RankStatus, doing: Activity) -> RankStatus:
+    """The same rank with what something besides its own Python frames tells of it."""
+    found = status._replace(activity=doing)
+    return _stated(job, found, _judged(found, status.motion.state))
 
 
 def _stated(job: Job, status: RankStatus, state: State) -> RankStatus:
@@ -224,9 +206,9 @@ def frozen(job: Job, status: RankStatus) -> bool | None:
     moved = status.motion
     if moved.cpu is None or moved.switches is None:
         return True if doing.cpu == "blocked" else None
-    if status.state in WAITS and wakes(moved) and not polls(status.process, moved):
+    if status.state in WAITS and moved.wakes and not polls(status.process, moved):
         return False
-    return True if moved.blocked and not wakes(moved) else None
+    return True if moved.blocked and not moved.wakes else None
 
 
 def _stood_with_the_job(job: Job, status: RankStatus, doing: Activity) -> bool:
@@ -246,31 +228,31 @@ def in_c_code(status: RankStatus) -> bool:
     return doing.thread == "main" and doing.syscall == "futex" and not status.busy
 
 
-def _judged(status: RankStatus, letter: str, *, resists: bool) -> State:
+def _judged(status: RankStatus, letter: str) -> State:
     """State of a rank whose process the kernel last showed with this letter."""
-    doing, readings, moved = status.activity, status.readings, status.moves
+    doing, looks, moved = status.activity, status.readings, status.motion
     letter = letter or (doing.state if doing else "")
-    if letter in ("T", "t") and _persists(letter, readings, moved.motion, TRACED_LOOKS if letter == "t" else 0.0):
+    if letter in ("T", "t") and _persists(letter, looks, moved, TRACED_LOOKS if letter == "t" else 0.0):
         return "stopped"
-    reads_on = letter == "D" and moved.motion.state_bytes > WORK_BYTES_PER_S  # from a slow disk, in few big pieces
-    if letter == "D" and not reads_on and _persists(letter, readings, moved.motion, UNINTERRUPTIBLE_S):
+    reads_on = letter == "D" and moved.state_bytes > WORK_BYTES_PER_S  # from a slow disk, in few big pieces
+    if letter == "D" and not reads_on and _persists(letter, looks, moved, UNINTERRUPTIBLE_S):
         return "uninterruptible"
     if doing is None:
         return "unseen"
     if doing.error:
         told: dict[str, State] = {"stopped": "stopped", "gone": "gone"}
-        return told.get(doing.error, "refused" if resists else "unseen")
-    if doing.kind == "shutdown" and all(reading.kind == "shutdown" for reading in readings[-LATE_LOOKS:]):
+        return told.get(doing.error, "unseen")
+    if doing.kind == "shutdown" and all(look.kind == "shutdown" for look in looks[-LATE_LOOKS:]):
         return "leaving"
     if not waits_for_others(doing, moved) or status.load == "computing":
         return "working"  # a rank that waits while its own GPU computes is not held up by anybody
-    if doing.kind == "store" and moved.motion.moves_data:
+    if doing.kind == "store" and moved.moves_data:
         return "working"  # it reads or writes in earnest: it has left the store since it was looked at
     return "waiting" if doing.kind != "device" or status.load == "spinning" else "on_gpu"
 
 
-def waits_for_others(doing: Activity, moves: Moves | None = None) -> bool:
-    """True when it waits for other ranks, as far as one can tell.
+def waits_for_others(doing: Activity, moved: Motion = NO_MOTION) -> bool:
+    """Whether it waits for other ranks, as far as one can tell.
 
     Inside ``backward`` or a wrapper's ``forward`` a rank that uses no CPU waits: gloo and the reducer block there in
     C++. A rank that waits for its own GPU counts as waiting too: its kernels may be NCCL's, and the GPU tells.
@@ -278,7 +260,6 @@ def waits_for_others(doing: Activity, moves: Moves | None = None) -> bool:
     if doing.waits == "peers" or doing.kind == "device":
         return True
     if doing.waits == "unknown" and doing.kind in ("backward", "forward"):
-        moved = moves.motion if moves else Motion()
         asleep = doing.cpu == "unknown" and doing.state == "S" and moved.cpu is None
         return doing.cpu == "blocked" or moved.blocked or asleep
     return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from collectors.samples.stacks import StackDump
@@ -10,14 +10,11 @@ from hangtop.diagnosis.evidence.gpu_load import gpu_loads
 from hangtop.diagnosis.job import Job, Node, Rank
 from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.stacks.states import Activity
-from hangtop.diagnosis.stacks.torn import not_in_time
 from hangtop.diagnosis.tables.thresholds import SILENT_S
-from hangtop.diagnosis.waits.peers import told_by_connections
+from hangtop.diagnosis.waits.looks import with_meaning
+from hangtop.diagnosis.waits.native import told_at_same_point, told_by_gpu
 from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus, frozen, in_c_code, stands, status_of
-from hangtop.diagnosis.waits.same_point import told_at_same_point, told_by_gpu
 
-SHUT_OUT = ("denied", "timeout", "failed")
-"""Errors of a dump that mean that this process resists, when its neighbours do not."""
 STOPPED_WITHIN_S, STOPPED_WITHIN_SHARE = 2.0, 0.2
 """Seconds, and share of its standing still, by which it is not known when exactly a job stopped: a look in that time
 may have met a rank on its way, and does not count beside one that came later."""
@@ -33,17 +30,16 @@ def statuses_of(job: Job) -> Mapping[int, RankStatus]:
     world = world_size(job)
     if world is not None and job.live and processes and not job.unnumbered:  # any of these may be one that is missing
         numbers |= set(range(world))
-    resisting, loads = _resisting(dumps), gpu_loads(job)
+    loads = gpu_loads(job)
     statuses = {}
     for number in sorted(numbers):
         node, own = dumps.get(number, ("", []))
         process = processes.get(number)
         statuses[number] = _absent(job, number, own, process) or status_of(
-            job, number, node, own, process, resists=number in resisting, load=loads.get(number, "unknown")
+            job, number, node, own, process, loads.get(number, "unknown")
         )
     statuses |= told_at_same_point(job, statuses.values())
     statuses |= told_by_gpu(job, statuses.values())
-    statuses |= told_by_connections(job, statuses.values(), dumps)
     statuses |= {
         one.rank: one._replace(frozen=frozen(job, one))
         for one in statuses.values()
@@ -70,14 +66,15 @@ def _at_one_line(job: Job, statuses: Sequence[RankStatus]) -> dict[int, RankStat
     which another one is seen to wait waits as that one does.
     """
     dumped = [one for one in statuses if one.activity and one.readings]
-    waits_at = {one.where: one.state for one in dumped if one.state in WAITS and one.where}
+    waits_at = {one.where: one for one in dumped if one.state in WAITS and one.where}
     at_line: dict[str, list[RankStatus]] = defaultdict(list)
     found: dict[int, RankStatus] = {}
     for one in dumped:
         if one.state == "working" and one.where and _opaque(one.activity) and one.load != "computing":
             at_line[one.where].append(one)
-            if one.where in waits_at:
-                found[one.rank] = one._replace(state=waits_at[one.where])
+            there = waits_at.get(one.where)
+            if there is not None and there.activity is not None and one.activity is not None:
+                found[one.rank] = one._replace(state=there.state, activity=with_meaning(one.activity, there.activity))
     for where, own in at_line.items():
         if not 1 < len(own) < len(dumped) or 2 * len(own) < len(dumped):
             continue
@@ -138,30 +135,6 @@ def _dumps_by_rank(job: Job) -> dict[int, tuple[str, list[StackDump]]]:
             dumps.sort(key=lambda dump: (dump.at, dump.pid))
             late = [dump for dump in dumps if dump.at >= settled]
             found[rank] = owner[0], late if any(dump.pid == dump.rank_pid for dump in late) else dumps
-    return found
-
-
-def _resisting(dumps: Mapping[int, tuple[str, list[StackDump]]]) -> set[int]:
-    """Ranks that could not be looked into though their neighbours could.
-
-    Neighbours are the ranks of the same node. A rank that is alone there counts only for an error that is no question
-    of rights, and only where every other rank of the job could be read.
-    """
-    homes = Counter(home for home, _ in dumps.values())
-    read = Counter(home for home, own in dumps.values() if own[-1].threads)
-    shut = {
-        number: own[-1].error.partition(":")[0]
-        for number, (_, own) in dumps.items()
-        if not own[-1].threads and not not_in_time(own[-1])
-    }
-    found = set()
-    for number, word in shut.items():
-        home = dumps[number][0]
-        neighbours = homes[home] - 1
-        unlike = read[home] * 2 > neighbours > 0
-        alone = not neighbours and word != "denied" and len(shut) == 1 and read.total() > 1
-        if word in SHUT_OUT and (unlike or alone):
-            found.add(number)
     return found
 
 

@@ -102,15 +102,6 @@ def test_a_local_disk_is_waited_for() -> None:
     assert first(job.verdict()).kind == "rank_uninterruptible"
 
 
-def test_the_one_that_refuses() -> None:
-    job = Sketch()
-    job.ranks(0, 1, 2).at(ALL_REDUCE)
-    job.ranks(3).unread("failed: Failed to suspend process: EPERM")
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("rank_uninterruptible", (3,))
-    assert "EPERM" in found.summary
-
-
 def test_all_refuse() -> None:
     """No right to look at any of them: unknown, not a finding."""
     job = Sketch()
@@ -128,15 +119,6 @@ def test_one_node_refuses_as_a_whole() -> None:
     job.ranks(2, 3).unread("denied: not your process")
     assert "rank_uninterruptible" not in kinds(job.verdict())
     assert job.verdict().unknown
-
-
-@pytest.mark.parametrize(("state", "told"), [("R", False), ("D", True), ("S", True)])
-def test_who_runs_and_was_not_read_in_time_refuses_no_look(state: str, told: bool) -> None:
-    """On a full node a look at a rank that computed in a library did not come back: it was told as uninterruptible."""
-    job = Sketch(watched=30.0, span=12.0, stood_still=12.0)
-    job.ranks(0, 1, 2).at(ALL_REDUCE)
-    job.ranks(3).at(COMPUTING, state=state).unread("timeout: py-spy did not come back (nonblocking)")
-    assert ("rank_uninterruptible" in kinds(job.verdict())) is told
 
 
 @pytest.mark.parametrize(
