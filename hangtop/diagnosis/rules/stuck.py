@@ -20,7 +20,7 @@ from hangtop.diagnosis.finding import Finding, NextStep, next_step
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, ranks_on
 from hangtop.diagnosis.stacks.states import Meaning
-from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, STOOD_STILL_S, WORTH_SAYING_S
+from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, WORTH_SAYING_S
 from hangtop.diagnosis.tables.wchan import is_frozen, sleep_at
 from hangtop.diagnosis.waits.children import children_told
 from hangtop.diagnosis.waits.evidence import evidence_of, threads_of, waiters_of, watch_of
@@ -199,7 +199,7 @@ def begun(waiters: Iterable[RankStatus]) -> bool:
 def halted(job_status: JobStatus) -> Iterator[Finding]:
     """rank_stopped: state T (a stop signal), t (a debugger) or frozen by its control group, over several looks.
 
-    rank_uninterruptible: state D in every look; or the one process that refuses every look in a job that stands still.
+    rank_uninterruptible: state D in every look.
     """
     for status in job_status.of("stopped"):
         state, pid = status.motion.state or (status.activity.state if status.activity else "T"), status.pid or "PID"
@@ -221,12 +221,6 @@ def halted(job_status: JobStatus) -> Iterator[Finding]:
             what = f"is in a kernel call that no signal ends (state D for {duration(status.held)})"
             why = f": {hint}" if hint else ""
             yield _halted(job_status, "rank_uninterruptible", status, 0.93, f"{what}{why}", KERNEL)
-    job = job_status.job
-    moves = job.live and (job.motion.moving or (job.stood_still or STOOD_STILL_S) < STOOD_STILL_S)
-    for status in () if moves else job_status.of("refused"):
-        said = f": {status.activity.said}" if status.activity and status.activity.said else ""
-        what = f"refuses every look, and it alone{said}"
-        yield _halted(job_status, "rank_uninterruptible", status, 0.7, what, KERNEL)
 
 
 def _halted(job_status: JobStatus, kind: str, status: RankStatus, weight: float, what: str, advice: str, why: str = "",
