@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collectors.samples.collectives import Collective, RasCommunicator, RasRank, RasReport, RecorderDump
+from collectors.samples.collectives import Collective, RecorderDump
 from collectors.samples.logs import CommProgress
-from hangtop.diagnosis.job import Look
 from tests.support.piloted import screen
 from tests.support.screens import NOW, PID, Paper, PaperSession
 
@@ -39,11 +38,11 @@ async def test_the_rank_that_did_not_come_is_marked_and_enter_goes_to_it() -> No
         await shown.press("9")
         text = shown.text()
         assert "group 0 (default_pg)  8 ranks  ▸ not all at the same place" in text
-        assert "flight recorder, newest entry 12s ago, from node1:" in text
+        assert "flight recorder, 12s ago, from node1:" in text
         odd = next(line for line in shown.lines() if "▸ rank 5 node1" in line)
         assert odd.rstrip().endswith("✖ not in")
         rest = next(line for line in shown.lines() if "ranks 0-4,6-7" in line)
-        assert rest.rstrip().endswith("… waits 58 s")
+        assert rest.rstrip().endswith("… waits")
         await shown.press("down", "enter")
         assert "[Ranks]" in shown.lines()[1]
         assert "rank=5" in shown.text()
@@ -62,25 +61,17 @@ async def test_left_shows_older_collectives_and_right_comes_back() -> None:
         assert "#30" in shown.text()
 
 
-async def test_other_witnesses_say_who_they_are() -> None:
+async def test_nccls_log_says_who_it_is() -> None:
     session = Paper(nodes=1).session()
     for rank in range(8):
         one = CommProgress("0xabc", rank, 8, rank, "node1", PID + rank, "AllReduce", 4096, "f32", 0x1C, 29,
                            NOW - 3, f"/logs/nccl.{rank}", 7)  # fmt: skip
         session.state.progress["node1", "0xabc", rank] = one._replace(launched=28, op_count=0x1B) if rank == 2 else one
-    members = [
-        RasRank(rank, "10.0.0.1", PID + rank, "missing" if rank == 6 else "running", 0, {"AllReduce": 29})
-        for rank in range(8)
-    ]
-    report = RasReport(NOW - 5, "node1", "2.28.9", [RasCommunicator("0xabc", 8, members, "RUNNING", "OK")], [], True, 1)
-    session.state.ras.append(Look(NOW - 5, report))
     async with screen(session) as shown:
         await shown.press("9")
         text = shown.text()
         assert "NCCL log, 3s ago" in text
         assert any("▸ rank 2 node1" in line and "28" in line for line in shown.lines())
-        assert "NCCL RAS, 5s ago" in text
-        assert any("▸ rank 6 node1" in line and "✖ missing" in line for line in shown.lines())
         await shown.press("i")
         assert "last heard" in shown.text()
 

@@ -41,7 +41,7 @@ class CollectivesPanel(ItemPanel):
     """Tables of collectives under a line that says what the marks mean."""
 
     NAME = "collectives"
-    EMPTY = "r asks for flight recorder dumps; NCCL's COLL log lines and RAS fill this, too"
+    EMPTY = "r asks for flight recorder dumps; NCCL's COLL log lines fill this, too"
     CAN = frozenset({"filter", "enter", "copy", "node", "ranks", "details"})
 
     def __init__(self, model: ViewModel) -> None:
@@ -61,8 +61,7 @@ class CollectivesPanel(ItemPanel):
         state = self.model.state
         seen = (
             tuple((rank, dump.at) for rank, dump in state.recorders.items()), len(state.progress),
-            sum(one.launched for one in state.progress.values()), state.ras[-1].at if state.ras else None,
-            len(self.model.ranks),
+            sum(one.launched for one in state.progress.values()), len(self.model.ranks),
         )  # fmt: skip
         if seen != self._seen and self.model.now - self._made_at >= PERIOD and not self._making:
             self._seen, self._made_at, self._making = seen, self.model.now, True
@@ -163,7 +162,7 @@ class CollectivesPanel(ItemPanel):
             ("source", grid.source),
             ("group", grid.title()),
             ("size", "unknown" if grid.size is None else str(grid.size)),
-            ("last heard" if grid.aged else "newest entry", heard),
+            ("last heard", heard),
         ]
         facts += [("" if number else "from", source) for number, source in enumerate(grid.sources)]
         facts += [("" if number else "ranks", line.label) for number, line in enumerate(grid.lines)]
@@ -187,8 +186,7 @@ def _heading(grid: CollectiveGrid) -> list[Piece]:
 
 def _source(grid: CollectiveGrid, now: float) -> list[Piece]:
     """Who tells it, how old that is, and from where: the name of a group may be as long as a narrow line."""
-    what = "" if grid.aged else "newest entry "
-    taken = f"{what}{age(max(0.0, now - grid.at))} ago" if grid.at else f"age {UNKNOWN}"
+    taken = f"{age(max(0.0, now - grid.at))} ago" if grid.at else f"age {UNKNOWN}"
     more = f" and {plural(len(grid.sources) - 1, 'other')}" if len(grid.sources) > 1 else ""
     return [
         (f"  {grid.source}, ", Colour.DIM),

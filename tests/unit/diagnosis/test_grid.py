@@ -1,4 +1,4 @@
-"""Collectives of many ranks as one table, by every witness."""
+"""Collectives of many ranks as one table, by every source."""
 
 from __future__ import annotations
 
@@ -35,21 +35,7 @@ def test_ranks_that_are_alike_share_a_line_and_who_did_not_come_is_the_first() -
     assert [(line.label, line.odd) for line in grid.lines] == [("rank 700", True), ("ranks 0-699,701-1023", False)]
     assert [column.head for column in grid.columns] == ["#6", "#7"]
     assert [cell.state for cell in grid.lines[0].cells] == ["done", "absent"]
-    assert grid.lines[1].cells[1] == GridCell("open", "waits 83 s")
-
-
-def test_waits_are_counted_to_when_the_dump_was_written_not_to_its_newest_entry() -> None:
-    hung = [dump(r, entry(r, 7, done=False))._replace(at=907.0, written=995.0) for r in range(4)]
-    grid = only(grids(job(recorders=tuple(hung))))
-    assert grid.lines[0].cells[0] == GridCell("open", "waits 88 s")
-    assert (grid.at, grid.aged) == (995.0, True)
-
-
-def test_of_a_dump_of_unknown_age_no_wait_of_zero_seconds_is_told() -> None:
-    copied = [dump(r, entry(r, 7, done=False))._replace(at=907.0) for r in range(4)]
-    grid = only(grids(job(recorders=tuple(copied))))
-    assert grid.lines[0].cells[0] == GridCell("open", "waits")
-    assert (grid.at, grid.aged) == (907.0, False)
+    assert grid.lines[1].cells[1] == GridCell("open", "waits")
 
 
 def test_another_operation_and_another_size_are_marked() -> None:
@@ -77,5 +63,5 @@ def test_a_job_in_motion_has_no_odd_rank() -> None:
     assert (grid.lines[0].label, grid.lines[0].odd, grid.source) == ("rank 2", True, "NCCL log")
 
 
-def test_no_witness_no_table() -> None:
+def test_no_source_no_table() -> None:
     assert grids(job()) == ()
