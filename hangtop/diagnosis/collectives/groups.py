@@ -8,7 +8,7 @@ split, so that only name and ranks together tell them apart.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from collectors.samples.collectives import RecorderDump
@@ -37,7 +37,7 @@ class Group:
     description: str = ""
 
     def __hash__(self) -> int:
-        """By the name and a few of the ranks: a group is looked up for each entry of thousands of dumps."""
+        """By the name and a few of the ranks: a group may have thousands."""
         return hash((self.name, len(self.ranks), self.ranks[:2], self.ranks[-1:], self.description))
 
     @property
@@ -71,42 +71,27 @@ class Groups:
     """The groups of a set of dumps, one dump a rank."""
 
     def __init__(self, dumps: Iterable[RecorderDump]) -> None:
-        self._dumped: dict[int, RecorderDump] = {dump.rank: dump for dump in dumps}
-        self._tuples: dict[int, tuple[int, ...]] = {}
-        """By the identity of a list of ranks: most dumps of a session share the very list."""
-        self._equal: dict[tuple[int, ...], tuple[int, ...]] = {}
-        self._by_name: dict[str, dict[int, tuple[int, ...]]] = defaultdict(dict)
-        """The ranks that dumps tell of a name; each once, by its identity."""
+        self._dumped = {dump.rank: dump for dump in dumps}
+        self._by_name: dict[str, set[tuple[int, ...]]] = defaultdict(set)
+        """The ranks that dumps tell of a name."""
         self._described: dict[str, str] = {}
         self._known: dict[tuple[int, str], Group] = {}
-        self._made: dict[tuple[str, int], Group] = {}
-        """By name and the identity of the ranks: members of one group have the same object."""
         for dump in self._dumped.values():
-            for name, listed in dump.groups.items():
-                ranks = self._tuple(listed)
-                self._by_name[name][id(ranks)] = ranks
+            for name, ranks in dump.groups.items():
+                self._by_name[name].add(tuple(ranks))
             for entry in dump.collectives:
                 if entry.group_description:
                     self._described.setdefault(entry.group, entry.group_description)
-
-    def _tuple(self, ranks: Sequence[int]) -> tuple[int, ...]:
-        known = self._tuples.get(id(ranks))
-        if known is None:
-            made = tuple(ranks)
-            known = self._tuples[id(ranks)] = self._equal.setdefault(made, made)
-        return known
 
     def of(self, rank: int, name: str) -> Group:
         """The group that a rank means by a name: by its own configuration, else by that of another member."""
         known = self._known.get((rank, name))
         if known is None:
-            own: Mapping[str, Sequence[int]] = self._dumped[rank].groups if rank in self._dumped else {}
-            ranks = self._tuple(own[name]) if own.get(name) else ()
+            ranks = tuple(self._dumped[rank].groups.get(name, ())) if rank in self._dumped else ()
             if not ranks:
-                candidates = [each for each in self._by_name.get(name, {}).values() if rank in each]
+                candidates = [each for each in self._by_name.get(name, ()) if rank in each]
                 ranks = candidates[0] if len(candidates) == 1 else ()
-            made = Group(name, ranks, self._described.get(name, ""))
-            known = self._known[rank, name] = self._made.setdefault((name, id(ranks)), made)
+            known = self._known[rank, name] = Group(name, ranks, self._described.get(name, ""))
         return known
 
     def members(self, group: Group, used_by: Iterable[int]) -> set[int]:

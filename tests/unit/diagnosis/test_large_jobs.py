@@ -9,7 +9,6 @@ import pytest
 
 from collectors.samples.collectives import RecorderDump
 from hangtop.diagnosis.collectives import edges
-from hangtop.diagnosis.collectives.groups import Groups
 from hangtop.diagnosis.job import JobMotion, Rank
 from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import ALL_REDUCE, MOVING, NOW, READING, Sketch, collective
@@ -28,14 +27,6 @@ def test_what_thousands_of_waiting_ranks_have_in_common_is_worked_out_once() -> 
     assert {edge.waiter for edge in found if edge.why == "not launched"} == set(range(200)) - {5}
     assert {edge.for_ranks for edge in found} == {(5,)}
     assert len({id(edge.for_ranks) for edge in found}) == 1
-
-
-def test_members_of_one_group_have_one_object_of_it_and_twins_by_name_have_two() -> None:
-    low, high = list(range(4)), list(range(4, 8))
-    groups = Groups(dump(rank, 1, 8)._replace(groups={"tp": list(low if rank < 4 else high)}) for rank in range(8))
-    assert len({id(groups.of(rank, "tp")) for rank in range(4)}) == 1
-    assert groups.of(0, "tp") != groups.of(4, "tp")
-    assert {groups.of(rank, "tp").ranks for rank in range(8)} == {tuple(low), tuple(high)}
 
 
 class CountedRank(Rank):
