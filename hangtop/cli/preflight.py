@@ -81,7 +81,7 @@ async def preflight(run: NodeRun, master: tuple[str, int] | None) -> Preflight:
     job = session.job()
     asked = [node for node in job.nodes.values() if node.link == "connecting"]
     held = {node.name: node.why.removeprefix(LOGIN_OPEN) for node in asked if is_logged_in(session, node.name)}
-    scene = replace(_scene(job, master), way=run.options.via or "", ssh=shlex.join(ssh_words(run.options)))
+    scene = replace(_scene(job, master), by_hand=run.options.via or f"{shlex.join(ssh_words(run.options))} NODE true")
     places = []
     for node in scene.nodes():
         place = _reachable(session, scene, node)
@@ -92,7 +92,7 @@ async def preflight(run: NodeRun, master: tuple[str, int] | None) -> Preflight:
         places, master=scene.master[0], port=scene.master[1], master_node=scene.master_node, paths=PATHS
     )
     silent = held | {name: why.removeprefix(f"{name}: ") for name, why in found.errors.items()}
-    return replace(scene, answers=found.answers, offsets=found.offsets, silent=silent)
+    return replace(scene, answers=found.answers, silent=silent)
 
 
 async def _gpus_told(session: Session) -> None:

@@ -1,4 +1,4 @@
-"""Checks of one node by itself: whether it answers, limits, storage, tracing, PCIe, clock.
+"""Checks of one node by itself: whether it answers, limits, storage, tracing, PCIe.
 
 Thresholds: NCCL's manual asks for unlimited memlock under InfiniBand, at least 1 GiB of /dev/shm, and for ACS and
 IOMMU translation to be off (runtime_and_mpi_issues, networking_troubleshooting, gpu_direct); 144 ranks were seen to
@@ -8,11 +8,11 @@ open more than 32 K files a process there.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 
 from hangtop.diagnosis.firewall import firewall_of
 from hangtop.diagnosis.job import Node
-from hangtop.diagnosis.preflight.scene import UNTOLD, CheckAnswer, Preflight, numbers, size, texts
+from hangtop.diagnosis.phrasing import listed, size
+from hangtop.diagnosis.preflight.scene import UNTOLD, Answers, CheckAnswer, Preflight, numbers, texts
 
 OPEN_FILES = 65_536
 SHM = 1 << 30
@@ -20,13 +20,10 @@ DISK_SHARE = 0.05
 """Share of a file system that should be free."""
 DISK_FREE = 1 << 30
 INODES_FREE = 10_000
-SKEW = 1.0
-"""Seconds: more, and logs of two nodes cannot be put in one order, and certificates and Kerberos begin to fail."""
 
 
-def reach(scene: Preflight) -> Iterator[tuple[str, CheckAnswer]]:
+def reach(scene: Preflight) -> Answers:
     """Whether the node answered, and whether all of it could be read."""
-    by_hand = "Try by hand what --via says: " + scene.way if scene.way else ""
     for name, node in sorted(scene.job.nodes.items()):
         if name in scene.silent:
             yield name, CheckAnswer("unknown", f"connected, but the checks were not answered: {scene.silent[name]}")
@@ -35,7 +32,7 @@ def reach(scene: Preflight) -> Iterator[tuple[str, CheckAnswer]]:
         elif node.link == "limited":
             yield name, CheckAnswer("warn", node.why, "node_limited")
         else:
-            remedy = by_hand or f"Try: {scene.ssh} {shlex.quote(name)} true"
+            remedy = f"Try by hand: {scene.by_hand.replace('NODE', shlex.quote(name))}"
             yield name, CheckAnswer("fail", node.why or f"is {node.link}", "node_unreachable", remedy)
 
 
@@ -44,20 +41,18 @@ def loopback(scene: Preflight, node: Node) -> CheckAnswer:
     found = scene.answer(node.name, "loopback")
     if found is None or not found.error:
         return CheckAnswer("unknown", UNTOLD) if found is None else CheckAnswer("ok", "connects")
-    blocks = firewall_of(scene.answers, [node.name])
-    if blocks is None:
-        remedy = "ip link set lo up; look for firewall rules on lo (nft list ruleset)"
-        return CheckAnswer("fail", found.error, "loopback_blocked", remedy)
-    return CheckAnswer("fail", f"{found.error}; {blocks[0]}", "loopback_blocked",
-                  blocks[1].replace("SUBNET", "127.0.0.0/8"))  # fmt: skip
+    by, remedy = firewall_of(scene.answers, [node.name]) or (
+        "", "ip link set lo up; look for firewall rules on lo (nft list ruleset)"
+    )  # fmt: skip
+    figure = f"{found.error}; {by}" if by else found.error
+    return CheckAnswer("fail", figure, "loopback_blocked", remedy.replace("SUBNET", "127.0.0.0/8"))
 
 
 def open_files(scene: Preflight, node: Node) -> CheckAnswer:
     """Open files that a rank may have: its own limit if it runs, else the login's."""
-    own = [rank.process.open_files_limit for rank in scene.ranks(node.name)]
-    limit, whose = _limit(scene, node, "nofile", own)
+    limit, whose = _limit(scene, node, "nofile", [rank.process.open_files_limit for rank in scene.ranks(node.name)])
     if limit is None or limit < 0 or limit >= OPEN_FILES:
-        return _well(limit, "unlimited" if limit == -1 else str(limit), whose)
+        return _well(limit, whose)
     return CheckAnswer(
         "warn", f"{limit} {whose}; wanted {OPEN_FILES} or more", "open_files_low",
         "ulimit -n 1048576 (for good: nofile in /etc/security/limits.conf, or LimitNOFILE= of the service)",
@@ -71,7 +66,7 @@ def memlock(scene: Preflight, node: Node) -> CheckAnswer | None:
         asked = numbers(scene.answer(node.name, "limit", "memlock"))
         return CheckAnswer("ok", "no InfiniBand here") if asked else None
     if limit is None or limit < 0:
-        return _well(limit, "unlimited", whose)
+        return _well(limit, whose)
     return CheckAnswer(
         "fail", f"{size(limit)} {whose}; wanted unlimited", "memlock_low",
         "ulimit -l unlimited (for good: memlock in /etc/security/limits.conf, or LimitMEMLOCK=infinity)",
@@ -87,15 +82,17 @@ def _limit(scene: Preflight, node: Node, name: str, own: list[int | None]) -> tu
     return (login[0] if login else None), "of a login"
 
 
-def _well(limit: int | None, text: str, whose: str) -> CheckAnswer:
-    return CheckAnswer("unknown", UNTOLD) if limit is None else CheckAnswer("ok", f"{text} {whose}")
+def _well(limit: int | None, whose: str) -> CheckAnswer:
+    if limit is None:
+        return CheckAnswer("unknown", UNTOLD)
+    return CheckAnswer("ok", f"{'unlimited' if limit < 0 else limit} {whose}")
 
 
 def shared_memory(scene: Preflight, node: Node) -> CheckAnswer:
     """Size of /dev/shm: NCCL and data workers pass tensors through it; containers get 64 MiB unless told."""
     found = numbers(scene.answer(node.name, "disk", "/dev/shm"))
     if not found:
-        return CheckAnswer("unknown", scene.unread(node.name))
+        return scene.unread(node.name)
     text = f"{size(found[1])} free of {size(found[0])}"
     if found[0] >= SHM and found[1] >= SHM // 4:
         return CheckAnswer("ok", text)
@@ -107,9 +104,7 @@ def shared_memory(scene: Preflight, node: Node) -> CheckAnswer:
 
 def disks(scene: Preflight, node: Node) -> CheckAnswer:
     """Room and inodes where the job writes."""
-    room: dict[str, tuple[int, int, int | None]] = {
-        disk.path: (disk.total, disk.free, disk.free_inodes) for disk in node.disks if disk.role != "shm"
-    }
+    room = {disk.path: (disk.total, disk.free, disk.free_inodes) for disk in node.disks if disk.role != "shm"}
     for answer in scene.all(node.name, "disk"):
         found = numbers(answer)
         if len(found) == 3 and answer.subject != "/dev/shm":
@@ -123,7 +118,7 @@ def disks(scene: Preflight, node: Node) -> CheckAnswer:
     if full:
         return CheckAnswer("warn", "; ".join(full), "disk_full", "df -h; df -i; clear old checkpoints and logs")
     if not room:
-        return CheckAnswer("unknown", scene.unread(node.name))
+        return scene.unread(node.name)
     least = min(room, key=lambda path: room[path][1])
     return CheckAnswer("ok", f"{size(room[least][1])} free at {least}")
 
@@ -141,11 +136,12 @@ def tracing(scene: Preflight, node: Node) -> CheckAnswer:
             "fail", f"ptrace_scope is {scope} and this login is not root", "ptrace_denied",
             "sudo sysctl kernel.yama.ptrace_scope=0 (or --sudo; container: --cap-add SYS_PTRACE)",
         )  # fmt: skip
-    others = [rank.process for rank in scene.ranks(node.name) if node.hello and rank.process.uid != node.hello.uid]
-    if not others:
+    owners = {rank.process.user or str(rank.process.uid) for rank in scene.ranks(node.name)
+              if node.hello and rank.process.uid != node.hello.uid}  # fmt: skip
+    if not owners:
         return CheckAnswer("ok", "scope 0")
-    owner = others[0].user or str(others[0].uid)
-    return CheckAnswer("fail", f"the ranks belong to {owner}", "ptrace_denied", f"log in as {owner}, or as root")
+    names = listed(sorted(owners))
+    return CheckAnswer("fail", f"the ranks belong to {names}", "ptrace_denied", f"log in as {names}, or as root")
 
 
 def pcie(scene: Preflight, node: Node) -> CheckAnswer | None:
@@ -156,33 +152,11 @@ def pcie(scene: Preflight, node: Node) -> CheckAnswer | None:
     found = scene.answer(node.name, "pcie")
     if found is None:
         return None
-    wrong = texts(found)
-    if wrong:
-        more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+    if wrong := texts(found):
         return CheckAnswer(
-            "warn", ", ".join(wrong[:3]) + more, "pcie_redirect",
+            "warn", listed(wrong, 3), "pcie_redirect",
             "Outside virtual machines: ACS off in the BIOS or by setpci -s BRIDGE ECAP_ACS+6.w=0; iommu=pt on the "
             "kernel's command line",
         )  # fmt: skip
-    return (
-        CheckAnswer("unknown", found.error)
-        if found.error
-        else CheckAnswer("ok", "no ACS redirect, no IOMMU translation")
-    )
-
-
-def clock(scene: Preflight) -> Iterator[tuple[str, CheckAnswer]]:
-    """Clocks against each other, not against this machine's, which may itself be wrong."""
-    known = sorted(scene.offsets.values())
-    for node in scene.nodes() if known else ():
-        offset = scene.offsets.get(node.name)
-        apart = None if offset is None else offset - known[len(known) // 2]
-        if apart is None:
-            yield node.name, CheckAnswer("unknown", UNTOLD)
-        elif abs(apart) <= SKEW:
-            yield node.name, CheckAnswer("ok", f"{apart:+.2f} s")
-        else:
-            yield node.name, CheckAnswer(
-                "warn", f"{apart:+.1f} s against the other nodes", "clock_skew",
-                "chronyc makestep (or: systemctl restart systemd-timesyncd)",
-            )  # fmt: skip
+    state = CheckAnswer("ok", "no ACS redirect, no IOMMU translation")
+    return CheckAnswer("unknown", found.error) if found.error else state

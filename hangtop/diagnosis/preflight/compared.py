@@ -1,53 +1,42 @@
-"""Checks of nodes against each other: the ranks' meeting, paths, MTU, adapters, GPUs, versions, settings."""
+"""Checks of nodes against each other: the ranks' meeting, paths, MTU, adapters, GPUs, versions."""
 
 from __future__ import annotations
 
 import ipaddress
 from collections import Counter
-from collections.abc import Iterator
 
 from hangtop.diagnosis.addresses import chosen_interface, names_of
-from hangtop.diagnosis.environment.lint import lint
 from hangtop.diagnosis.firewall import firewall_of
 from hangtop.diagnosis.job import Node
-from hangtop.diagnosis.preflight.scene import UNTOLD, CheckAnswer, Preflight, most_common, size, texts
+from hangtop.diagnosis.phrasing import listed, size
+from hangtop.diagnosis.preflight.scene import UNTOLD, Answers, CheckAnswer, Preflight, most_common, texts
 
 BRIDGES = tuple(
     ipaddress.ip_network(net) for net in ("172.17.0.0/16", "192.168.122.0/24", "10.0.2.0/24", "169.254.0.0/16")
 )
 """Address ranges that docker, libvirt, slirp and link-local give out by default: never reachable from other nodes."""
-BUSY_MEMORY = 1 << 30
 COMPARED = ("nvidia", "cuda", "nccl", "torch")
-Answers = Iterator[tuple[str, CheckAnswer]]
 
 
 def addresses(scene: Preflight) -> Answers:
     """Whether the master's address is one that other nodes can reach, and whether all nodes agree on what it means."""
     master = scene.master[0]
-    asked = {
-        node.name: scene.answer(node.name, "resolve", master) or scene.answer(node.name, "own_name", master)
-        for node in scene.nodes()
-    }
-    resolved = {name: tuple(texts(answer)) for name, answer in asked.items()}
-    usual = most_common(
-        found for name, found in resolved.items()
-        if found and name != scene.master_node and scene.answer(name, "resolve", master)
-    ) or ()  # fmt: skip
-    several = len(scene.job.nodes) > 1
-    for name, answer in asked.items():
-        found = resolved[name]
-        if not master or answer is None:
-            continue
-        bad = next((address for address in found if several and _is_local(address)), "")
+    asked = {node.name: scene.answer(node.name, "resolve", master) for node in scene.nodes()} if master else {}
+    resolved = {name: tuple(texts(answer)) for name, answer in asked.items() if answer is not None}
+    others = {name: found for name, found in resolved.items() if found and name != scene.master_node}
+    usual = most_common(others.values())
+    for name, found in resolved.items():
+        bad = next((address for address in found if len(scene.job.nodes) > 1 and _is_local(address)), "")
         if not found:
-            figure, remedy = f"{master}: {answer.error}", f"getent hosts {master}; use an IP address"
-            yield name, CheckAnswer("fail", figure, "path_blocked", remedy)
+            error = answer.error if (answer := asked[name]) else ""
+            remedy = f"getent hosts {master}; use an IP address"
+            yield name, CheckAnswer("fail", f"{master}: {error}", "path_blocked", remedy)
         elif bad:
             yield name, CheckAnswer(
                 "fail", f"{master} is {bad} here, which no other node can reach", "container_address",
                 "Set MASTER_ADDR to the address of the interface that the nodes share (ip -br address).",
             )  # fmt: skip
-        elif several and usual and found != usual and name != scene.master_node:
+        elif name in others and usual is not None and found != usual:
             yield name, CheckAnswer(
                 "fail", f"{master} is {', '.join(found)} here, elsewhere {', '.join(usual)}", "path_blocked",
                 f"Make /etc/hosts and DNS agree: getent hosts {master}",
@@ -87,8 +76,7 @@ def meeting_port(scene: Preflight) -> Answers:
     elif tried.error:
         yield node.name, CheckAnswer("fail", f"{port}: {tried.error}", "port_taken", instead)
     else:
-        waits = f" ({use.time_wait} in TIME_WAIT; {instead} too)" if use and use.time_wait else ""
-        yield node.name, CheckAnswer("ok", f"{port} is free{waits}")
+        yield node.name, CheckAnswer("ok", f"{port} is free")
 
 
 def paths(scene: Preflight, node: Node) -> CheckAnswer | None:
@@ -100,8 +88,7 @@ def paths(scene: Preflight, node: Node) -> CheckAnswer | None:
     if not broken:
         slowest = max((answer.value for answer in tried if isinstance(answer.value, float)), default=0.0)
         return CheckAnswer("ok", f"{len(tried)} open, slowest {slowest * 1000:.1f} ms")
-    text = "; ".join(f"{answer.subject}: {answer.error}" for answer in broken[:4])
-    text += f" and {len(broken) - 4} more" if len(broken) > 4 else ""
+    text = listed([f"{answer.subject}: {answer.error}" for answer in broken], 4)
     host, _, port = broken[0].subject.rpartition(":")
     peers = [name for name, other in sorted(scene.job.nodes.items()) if host in names_of(other)]
     if blocks := firewall_of(scene.answers, [*peers, node.name]):
@@ -145,19 +132,18 @@ def adapters(scene: Preflight) -> Answers:
         if own is None:
             yield node.name, CheckAnswer("unknown", UNTOLD)
         elif own == usual:
-            yield node.name, CheckAnswer("ok", f"{len(own)} active at {_gbits(own)} Gb/s" if own else "none active")
+            yield node.name, CheckAnswer("ok", _active(own))
         elif down:
             text = ", ".join(f"{facts.device}/{facts.port} {facts.state} {facts.phys_state}" for facts in down)
             remedy = "Check the cable; Polling means no light from the far end."
             yield node.name, CheckAnswer("fail", text, "ib_port_down", remedy)
         else:
-            text = f"{len(own)} active at {_gbits(own)} Gb/s, elsewhere {len(usual)} at {_gbits(usual)}"
             remedy = "ibstat; ibportstate: the link trained at less than it should"
-            yield node.name, CheckAnswer("warn", text, "ib_port_down", remedy)
+            yield node.name, CheckAnswer("warn", f"{_active(own)}, elsewhere {_active(usual)}", "ib_port_down", remedy)
 
 
-def _gbits(rates: tuple[float, ...]) -> str:
-    return "/".join(f"{rate:g}" for rate in sorted(set(rates))) or "–"
+def _active(rates: tuple[float, ...]) -> str:
+    return f"{len(rates)} active at {'/'.join(f'{rate:g}' for rate in sorted(set(rates)))} Gb/s" if rates else "none"
 
 
 def gpus(scene: Preflight) -> Answers:
@@ -193,12 +179,8 @@ def _gpus_of(scene: Preflight, node: Node, kinds: Kinds, usual: Kinds) -> CheckA
         f"GPU {gpu.index}: pid {process.pid} {process.name} ({size(process.memory or 0)})"
         for gpu in node.gpus for process in gpu.processes if process.pid not in mine
     ]  # fmt: skip
-    for gpu in node.gpus:
-        memory = (gpu.looks[-1].value.memory_used or 0) if gpu.looks else 0
-        if memory > BUSY_MEMORY and not gpu.processes and not mine:
-            used.append(f"GPU {gpu.index}: {size(memory)} used by nobody that is seen")
     if used:
-        return CheckAnswer("warn", "; ".join(used[:4]), "zombie_process", "nvidia-smi; end what an earlier run left")
+        return CheckAnswer("warn", listed(used, 4), "zombie_process", "nvidia-smi; end what an earlier run left")
     return CheckAnswer("ok", _counted(kinds))
 
 
@@ -211,9 +193,8 @@ def versions(scene: Preflight) -> Answers:
     found: dict[str, dict[str, str]] = {}
     for node in scene.nodes():
         merged = dict(node.host.versions) if node.host else {}
-        for gpu in node.gpus[:1]:
-            if gpu.facts and gpu.facts.driver:
-                merged["nvidia"] = gpu.facts.driver
+        drivers = [gpu.facts.driver for gpu in node.gpus if gpu.facts and gpu.facts.driver]
+        merged |= {"nvidia": drivers[0]} if drivers else {}
         for rank in scene.ranks(node.name)[:1]:
             merged.update(rank.process.versions)
         found[node.name] = {name: merged[name] for name in COMPARED if merged.get(name)}
@@ -228,25 +209,3 @@ def versions(scene: Preflight) -> Answers:
         else:
             said = scene.said(scene.job.nodes[node_name], "software")
             yield node_name, CheckAnswer("unknown", "no file here tells a version" if said else UNTOLD)
-
-
-def settings(scene: Preflight) -> Answers:
-    """Settings that files add unseen, and what the environment lint says of the ranks of each node."""
-    findings = lint(scene.job)
-    for node in scene.nodes():
-        hidden = [(answer.subject, line) for answer in scene.all(node.name, "file") for line in texts(answer)]
-        ours = [finding for finding in findings if node.name in finding.nodes]
-        if ours:
-            worst = next((item for item in ours if item.severity == "critical"), ours[0])
-            more = f" (and {len(ours) - 1} more: hangtop triage lists them)" if len(ours) > 1 else ""
-            state = "fail" if worst.severity == "critical" else "warn"
-            yield (
-                node.name,
-                CheckAnswer("fail" if state == "fail" else "warn", worst.summary + more, worst.kind, worst.advice),
-            )
-        elif hidden:
-            text = "; ".join(f"{path}: {line}" for path, line in hidden)
-            figure = f"set in files, unseen in any environment: {text}"
-            yield node.name, CheckAnswer("warn", figure, "env_invalid", f"cat {hidden[0][0]}")
-        elif scene.ranks(node.name):
-            yield node.name, CheckAnswer("ok", "nothing to object to")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeVar
 
@@ -12,8 +12,6 @@ from hangtop.diagnosis.job import Job, Node, Rank
 
 UNTOLD = "the node did not say"
 State = Literal["fail", "warn", "unknown", "ok"]
-ORDER: tuple[State, ...] = ("fail", "warn", "unknown", "ok")
-"""Red first."""
 V = TypeVar("V", bound=Hashable)
 
 
@@ -40,6 +38,10 @@ class CheckCell(NamedTuple):
     remedy: str = ""
 
 
+Answers = Iterator[tuple[str, CheckAnswer]]
+"""By the name of the node."""
+
+
 @dataclass(frozen=True, slots=True)
 class Preflight:
     """The job's picture (with or without ranks), and what every node answered."""
@@ -49,14 +51,10 @@ class Preflight:
     master: tuple[str, int] = ("", 29500)
     """Address and port at which the ranks meet."""
     master_node: str = ""
-    offsets: Mapping[str, float] = field(default_factory=dict)
-    """Seconds that a node's clock is ahead of ours, with half the round trip already taken out."""
     silent: Mapping[str, str] = field(default_factory=dict)
     """Nodes that did not answer the survey, and why."""
-    way: str = ""
-    """How nodes are reached, as ``--via`` says it; empty for SSH."""
-    ssh: str = "ssh"
-    """The command that reaches them by SSH, as a shell takes it."""
+    by_hand: str = "ssh NODE true"
+    """The command that reaches a node, as a shell takes it."""
 
     def nodes(self) -> list[Node]:
         """Nodes that answer, by name."""
@@ -76,9 +74,9 @@ class Preflight:
         """Every answer of a node under one name."""
         return [found for found in self.answers.get(node, ()) if found.name == name]
 
-    def unread(self, node: str) -> str:
-        """Why something of a node is not known that was asked for."""
-        return UNTOLD if node in self.silent else "could not be read"
+    def unread(self, node: str) -> CheckAnswer:
+        """Something of a node is not known that was asked for."""
+        return CheckAnswer("unknown", UNTOLD if node in self.silent else "could not be read")
 
     def said(self, node: Node, source: str) -> bool:
         """True when a source of a node has told all it knows: only then is what it does not name not there."""
@@ -104,12 +102,3 @@ def texts(observation: Observation | None) -> list[str]:
     if observation is None or not isinstance(observation.value, list):
         return []
     return [item for item in observation.value if isinstance(item, str)]
-
-
-def size(count: float) -> str:
-    """Bytes for people: ``64 MiB``."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}" if count >= 10 or unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} TiB"

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from hangtop.diagnosis.finding import Evidence, Finding, Severity
 from hangtop.diagnosis.job import Node
 from hangtop.diagnosis.preflight import alone, compared
-from hangtop.diagnosis.preflight.scene import ORDER, CheckAnswer, CheckCell, Preflight, State
+from hangtop.diagnosis.preflight.scene import Answers, CheckAnswer, CheckCell, Preflight, State
 
-Check = Callable[[Preflight], Iterable[tuple[str, CheckAnswer]]]
+Check = Callable[[Preflight], Answers]
+ORDER: tuple[State, ...] = ("fail", "warn", "unknown", "ok")
+"""Red first."""
 
 
 def each(check: Callable[[Preflight, Node], CheckAnswer | None]) -> Check:
     """A check of one node, asked of every node that answers."""
 
-    def checked(scene: Preflight) -> Iterator[tuple[str, CheckAnswer]]:
+    def checked(scene: Preflight) -> Answers:
         for node in scene.nodes():
             if (answer := check(scene, node)) is not None:
                 yield node.name, answer
@@ -35,13 +37,11 @@ CHECKS: tuple[tuple[str, Check], ...] = (
     ("GPUs", compared.gpus),
     ("PCIe", each(alone.pcie)),
     ("versions", compared.versions),
-    ("settings", compared.settings),
     ("open files", each(alone.open_files)),
     ("memlock", each(alone.memlock)),
     ("/dev/shm", each(alone.shared_memory)),
     ("disk", each(alone.disks)),
     ("ptrace", each(alone.tracing)),
-    ("clock", alone.clock),
 )
 """In the order in which they are shown. A new check is one function and one line here."""
 
