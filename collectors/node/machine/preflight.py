@@ -10,7 +10,6 @@ import os
 import resource
 import socket
 import threading
-import time
 from typing import Dict, Iterator, List, Tuple
 
 from collectors.node import watchdog
@@ -29,8 +28,6 @@ LIMITS = {
     "stack": resource.RLIMIT_STACK,
     "nproc": resource.RLIMIT_NPROC,
 }
-CONFIGURATION = ("/etc/nccl.conf", "~/.nccl.conf")
-"""Files in which NCCL finds settings that no environment shows (NCCL_CONF_FILE replaces the second since 2.23)."""
 
 
 def limits() -> Iterator[Observation]:
@@ -57,17 +54,6 @@ def ptrace() -> Observation:
     scope = read_or_none("/proc/sys/kernel/yama/ptrace_scope")
     capable = capabilities.has(capabilities.SYS_PTRACE)
     return Observation("ptrace", "", [int(scope or b"0"), os.getuid() == 0, capable], "")
-
-
-def configuration() -> Iterator[Observation]:
-    """Settings in NCCL's own files, as ``NAME=VALUE``; a file that is not there says nothing."""
-    for path in CONFIGURATION:
-        content = read_or_none(os.path.expanduser(path))
-        if content is None:
-            continue
-        lines = content.decode("utf-8", "replace").splitlines()
-        settings: List[str] = [line.strip() for line in lines if line.strip().startswith("NCCL_") and "=" in line]
-        yield Observation("file", path, list(settings), "")
 
 
 def names(master: str) -> Iterator[Observation]:
@@ -127,7 +113,7 @@ def main(arguments: Dict[str, object]) -> None:
     sockets, answers = listen([int(str(port)) for port in ports])
     for listener in sockets:
         threading.Thread(target=_accept, args=(listener,), daemon=True).start()
-    say_all([Observation("clock", "", time.time(), ""), *answers])
+    say_all(answers)
     targets = [(str(pair[0]), int(pair[1])) for pair in _list(arguments, "connect") if isinstance(pair, list)]
     looked: List[Observation] = []
     if arguments.get("look", True):
@@ -135,7 +121,6 @@ def main(arguments: Dict[str, object]) -> None:
         looked.extend(limits())
         looked.extend(storage([str(path) for path in _list(arguments, "paths")]))
         looked.append(ptrace())
-        looked.extend(configuration())
         looked.extend(names(str(arguments.get("master", ""))))
         looked.append(_free_port())
         looked.extend(firewalls())

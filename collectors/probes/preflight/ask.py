@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from types import TracebackType
 from typing import Self
 
@@ -21,14 +20,10 @@ class PreflightRun:
 
     def __init__(self, transport: Transport, python: str, arguments: dict[str, object]) -> None:
         self.answers: list[Observation] = []
-        self.offset: float | None = None
-        """Seconds that the node's clock is ahead of ours, to half the time from asking to the first answer."""
         self._running = Running(transport, payload.command(python), payload.pack(ENTRY, arguments), self._take)
-        self._sent = 0.0
 
     async def __aenter__(self) -> Self:
         """Start it. Raises :class:`~collectors.fleet.transport.TransportError`."""
-        self._sent = time.time()
         await self._running.__aenter__()
         return self
 
@@ -47,8 +42,5 @@ class PreflightRun:
         found = _observation(line)
         if found.name == "done":
             return True
-        if found.name == "clock" and isinstance(found.value, (int, float)):
-            self.offset = float(found.value) - (self._sent + time.time()) / 2
-        else:
-            self.answers.append(found)
+        self.answers.append(found)
         return False

@@ -27,10 +27,9 @@ class Surveyed:
 
 @dataclass(slots=True)
 class Survey:
-    """Answers, clock offsets, and the nodes that did not answer with the reason."""
+    """Answers, and the nodes that did not answer with the reason."""
 
     answers: dict[str, list[Observation]] = field(default_factory=dict)
-    offsets: dict[str, float] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
 
 
@@ -88,8 +87,6 @@ async def _look(
     except TransportError as error:
         found.errors[place.name] = str(error)
         return place.name, None
-    if asked.offset is not None:
-        found.offsets[place.name] = asked.offset
     own = next((answer.value for answer in asked.answers if answer.name == "listen" and answer.subject == "0"), None)
     return place.name, own if isinstance(own, int) else None
 

@@ -21,7 +21,8 @@ COMPARED = ("nvidia", "cuda", "nccl", "torch")
 def addresses(scene: Preflight) -> Answers:
     """Whether the master's address is one that other nodes can reach, and whether all nodes agree on what it means."""
     master = scene.master[0]
-    asked = {node.name: scene.answer(node.name, "resolve", master) for node in scene.nodes()} if master else {}
+    names = [node.name for node in scene.nodes()] if master else []
+    asked = {name: scene.answer(name, "resolve", master) or scene.answer(name, "own_name", master) for name in names}
     resolved = {name: tuple(texts(answer)) for name, answer in asked.items() if answer is not None}
     others = {name: found for name, found in resolved.items() if found and name != scene.master_node}
     usual = most_common(others.values())

@@ -34,7 +34,6 @@ def ask(arguments: dict[str, object], home: Path) -> list[Observation]:
 
 
 def test_a_node_answers_every_check(tmp_path: Path) -> None:
-    (tmp_path / ".nccl.conf").write_text("# ours\nNCCL_P2P_DISABLE=1\nOTHER=2\n")
     with socket.create_server(("127.0.0.1", 0)) as open_port:
         port = open_port.getsockname()[1]
         arguments: dict[str, object] = {
@@ -50,7 +49,6 @@ def test_a_node_answers_every_check(tmp_path: Path) -> None:
     assert found["connect", "no-such-host.invalid:1"].error
     assert isinstance(found["listen", "0"].value, int)
     assert "EADDRINUSE" in found["listen", str(port)].error
-    assert found["file", "~/.nccl.conf"].value == ["NCCL_P2P_DISABLE=1"]
     assert found["disk", str(tmp_path / "missing")].error
     assert isinstance(found["disk", "/tmp"].value, list)
     assert {"nofile", "memlock", "stack", "nproc"} <= {subject for name, subject in found if name == "limit"}
