@@ -23,8 +23,6 @@ LATE_S = 5.0
 """Seconds by which others log the last step after a rank has raised in it, or their clocks differ, at the most."""
 WENT_ON_S = 15.0
 """Seconds after an exception in which a job is still seen to move though it is the end of one of its ranks."""
-FROM_OUTSIDE = ("slurm.cancelled", "elastic.signal")
-"""A batch system's word, and a launcher's that it was told to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,25 +96,28 @@ def _weight(word: Failure) -> tuple[bool, bool, float]:
     return word.consequence, says_little, inf if word.at is None else word.at
 
 
-def _time(end: RankEnd) -> tuple[bool, float, bool, bool, str, int]:
+def _time(end: RankEnd) -> tuple[float, bool, bool, str, int]:
     """When a rank ended: its cause's own time, else the earliest word's. Exit codes without a time come last."""
     cause, event = end.cause, end.cause.event
     own = [word.at for word in end.words if word.at is not None and not word.consequence]
-    at = cause.at if not cause.consequence else None
-    at = min(own or [word.at for word in end.words if word.at is not None], default=None) if at is None else at
-    return at is None, at or 0.0, event.data.get("root") is not True, at is None and end.bare, event.source, event.line
+    own = own or [word.at for word in end.words if word.at is not None]
+    at = cause.at if cause.at is not None and not cause.consequence else min(own, default=inf)
+    return at, event.data.get("root") is not True, at == inf and end.bare, event.source, event.line
 
 
 def _lives_on(job: Job, status: RankStatus, words: Sequence[Failure]) -> bool:
     """Whether a rank has survived what was told of its end: it works on.
 
     Where nobody could look into it, an exception is its end unless steps were logged since, or the job moves on for
-    long after it.
+    long after it. So it is where its stack is older than its exception, since which others have lost a peer.
     """
     if status.state in ENDED:
         return False
     raised = [at for word in words if word.manner == "exception" and not word.consequence and (at := when(word.event))]
-    if status.read and not _looked_at_before(job, status, raised):
+    lost = [at for event in lost_connections(job) if (at := when(event)) is not None] if raised else []
+    looked_at = status.activity.at if status.activity else 0.0
+    before = bool(raised) and looked_at < max(raised) and any(at >= min(raised) for at in lost)
+    if status.read and not before:
         return True
     if not raised:
         return status.state != "unseen"
@@ -124,40 +125,24 @@ def _lives_on(job: Job, status: RankStatus, words: Sequence[Failure]) -> bool:
     return all(last_step > at + LATE_S or (job.motion.moving and job.now - at > WENT_ON_S) for at in raised)
 
 
-def _looked_at_before(job: Job, status: RankStatus, raised: Sequence[float]) -> bool:
-    """Whether its stack is older than its exception, since which others have lost a peer.
-
-    On a busy machine, or with much memory to free, a rank takes long from its traceback to its end.
-    """
-    if not raised or status.activity is None or status.activity.at >= max(raised):
-        return False
-    return any(at >= min(raised) for event in lost_connections(job) if (at := when(event)) is not None)
-
-
 def _with_traceback(ends: list[RankEnd], unnamed: Sequence[Failure]) -> list[RankEnd]:
-    """Give a traceback without a rank to the first rank of which only a bare exit code is known, in the same log."""
-    alone = [end for end in ends if not all(word.consequence for word in end.words)]  # an agent ends the others
+    """A traceback without a rank beside bare exit codes: that of the first rank, where it is the only one or the root.
+
+    It must stand in the log of the launcher that tells the exit code; else it is an end of its own.
+    """
     raised = [word for word in unnamed if word.manner in ("exception", "device") and not word.consequence]
     nccl = [word for word in unnamed if word.manner == "exception" and word.signature == "nccl"]
-    if nccl and not raised and ends and all(end.bare for end in ends):
-        return [RankEnd(tuple(nccl))]  # what NCCL said to a rank that is not named says more than bare exit codes
-    own = [word for word in raised if not word.cut]
-    if not own or not alone or not all(end.bare or _called_abort(end) for end in alone):
+    if not ends or not all(end.bare for end in ends if not all(word.consequence for word in end.words)):
         return ends
-    others = len({word.what for word in raised}) - 1
-    best = own[0]
-    if others:
-        best = replace(best, what=f"{best.what} (or one of {others + 1} tracebacks: which of them, nothing tells)")
-    first = ends[0]
-    root = any(word.event.data.get("root") is True for word in first.words)
-    if best.event.source != first.cause.event.source or (len(ends) > 1 and not root):
-        return [RankEnd((best,)), *ends] if len(raised) > 1 else ends
-    return [RankEnd((replace(best, rank=first.rank), *first.words)), *ends[1:]]
-
-
-def _called_abort(end: RankEnd) -> bool:
-    """A rank of which Open MPI says only that it called MPI_Abort: the rank said itself why."""
-    return all(text_of(word.event, "reason") == "MPI_ABORT" for word in end.words)
+    if nccl and not raised:
+        return [RankEnd(tuple(nccl))]  # what NCCL said to a rank that is not named says more than bare exit codes
+    first, own = ends[0], [word for word in raised if not word.cut]
+    if not own or all(word.consequence for word in first.words):
+        return ends
+    root = len(ends) == 1 or any(word.event.data.get("root") is True for word in first.words)
+    if root and own[0].event.source == first.cause.event.source:
+        return [RankEnd((replace(own[0], rank=first.rank), *first.words)), *ends[1:]]
+    return [RankEnd((own[0],)), *ends] if len(raised) > 1 else ends
 
 
 def told_to_end(job: Job) -> bool:
@@ -208,16 +193,12 @@ def reported_rank(job: Job, events: Sequence[LogEvent]) -> tuple[tuple[int, ...]
     Of a live job no rank is taken from a launcher's report: the rank that wrote the lines may have survived them.
     """
     ranks, hosts = ranks_in(events), hosts_in(job, events)
-    if ranks or job.live or not events:
-        return ranks, hosts
     sources = {event.source for event in events}
-    told = [
-        failure
-        for failure in failures(job)
-        if failure.event.kind.startswith(("elastic.fail", "launcher.exit"))
-        and failure.event.source in sources
+    told = [] if ranks or job.live else [
+        failure for failure in failures(job)
+        if failure.event.kind.startswith(("elastic.fail", "launcher.exit")) and failure.event.source in sources
         and not failure.consequence
-    ]
+    ]  # fmt: skip
     named = {failure.rank for failure in told if failure.rank is not None}
     if len(named) != 1:
         return ranks, hosts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from signal import Signals
@@ -18,21 +18,11 @@ Manner = Literal["exception", "signal", "exit", "memory", "gpu_memory", "device"
 ``gpu_memory`` CUDA out of memory, ``device`` an error of CUDA that no exception tells."""
 
 FATAL_KINDS: dict[str, Manner] = {
-    "python.exception": "exception",
-    "python.fatal": "signal",
-    "process.signal": "signal",
-    "torch.out_of_memory": "gpu_memory",
-    "torch.cuda_error": "device",
-    "torch.watchdog_error": "device",
-    "nccl.warn": "device",
-    "elastic.error_file": "exception",
-    "elastic.failure": "exit",
-    "elastic.failed": "exit",
-    "launcher.exit": "exit",
-    "kernel.oom": "memory",
-    "kernel.segfault": "signal",
-    "slurm.out_of_memory": "memory",
-}
+    "python.exception": "exception", "elastic.error_file": "exception", "python.fatal": "signal",
+    "process.signal": "signal", "kernel.segfault": "signal", "torch.out_of_memory": "gpu_memory",
+    "torch.cuda_error": "device", "torch.watchdog_error": "device", "nccl.warn": "device", "elastic.failure": "exit",
+    "elastic.failed": "exit", "launcher.exit": "exit", "kernel.oom": "memory", "slurm.out_of_memory": "memory",
+}  # fmt: skip
 ENDING_SIGNALS = frozenset({"TERM", "SIGTERM", "INT", "SIGINT", "HUP", "SIGHUP"})
 """Signals by which launchers and batch systems end the rest of a job."""
 VICTIM_SIGNATURES = frozenset({"connection", "interrupt", "child_failed", "nccl"})
@@ -93,11 +83,8 @@ def signal_name(event: LogEvent) -> str:
     """``KILL`` for SIGKILL, -9 or 137; empty when the event names no signal."""
     if event.kind == "kernel.segfault":
         return "SEGV"
-    name = text_of(event, "signal").removeprefix("SIG")
-    code = number_of(event, "exitcode")
-    if name or code is None:
-        return name
-    return _SIGNALS.get(-code if code < 0 else code - 128, "")
+    name, code = text_of(event, "signal").removeprefix("SIG"), number_of(event, "exitcode")
+    return name if name or code is None else _SIGNALS.get(-code if code < 0 else code - 128, "")
 
 
 def failures(job: Job) -> tuple[Failure, ...]:
@@ -111,34 +98,31 @@ def failures_before_restart(job: Job) -> tuple[Failure, ...]:
 
 
 def _by_run(job: Job) -> tuple[tuple[Failure, ...], tuple[Failure, ...]]:
-    found = _every(job)
+    aborted = {event.rank for event in job.events if event.kind in TIMED_OUT or cuda_error(event)}
+    engine = bool(job.events_of("engine.timeout"))
+    found = [_with_reason(failure, aborted, engine) for event in job.events for failure in _of_event(job, event)]
+    found.sort(key=lambda f: (f.at is None, f.at or 0.0, f.event.source, f.event.line))
     started: dict[int | None, float] = {rank.rank: rank.process.started for rank in job.ranks} if found else {}
-    earlier = {id(f) for f in found if f.at is not None and f.at + CLOCKS_S < started.get(f.rank, -inf)}
-    now = tuple(failure for failure in found if id(failure) not in earlier)
-    return now, tuple(failure for failure in found if id(failure) in earlier)
+    now: list[Failure] = []
+    before: list[Failure] = []
+    for one in found:
+        earlier = one.at is not None and one.at + CLOCKS_S < started.get(one.rank, -inf)
+        (before if earlier else now).append(one)
+    return tuple(now), tuple(before)
 
 
-def _every(job: Job) -> tuple[Failure, ...]:
-    aborted = {(event.source, event.rank) for event in job.events if event.kind in TIMED_OUT or cuda_error(event)}
-    engine = any(event.kind == "engine.timeout" for event in job.events)
-    found = (_with_reason(failure, aborted, engine) for event in job.events for failure in _of_event(job, event))
-    return tuple(sorted(found, key=lambda f: (f.at is None, f.at or 0.0, f.event.source, f.event.line)))
-
-
-def _with_reason(failure: Failure, aborted: set[tuple[str, int | None]], engine: bool) -> Failure:
+def _with_reason(failure: Failure, aborted: set[int | None], engine: bool) -> Failure:
     """An abort of a rank whose collective timed out or whose GPU failed is torch's own doing, and so a consequence.
 
     So is a kill of its workers by an inference engine whose call timed out.
     """
-    if failure.signal == "ABRT" or failure.what == "Aborted":
-        ranks = {rank for _, rank in aborted}
-        torch = bool(ranks) and (failure.rank is None or bool(ranks & {failure.rank, None}))
-        return replace(failure, consequence=True) if torch else failure
-    killed = engine and failure.manner == "signal" and failure.signal in ("KILL", "QUIT")
-    return replace(failure, consequence=True) if killed else failure
+    abort = failure.signal == "ABRT" or failure.what == "Aborted"
+    by_torch = abort and bool(aborted) and (failure.rank is None or bool(aborted & {failure.rank, None}))
+    by_engine = engine and failure.manner == "signal" and failure.signal in ("KILL", "QUIT")
+    return replace(failure, consequence=True) if by_torch or by_engine else failure
 
 
-def by_rank(all_failures: tuple[Failure, ...]) -> Mapping[int, tuple[Failure, ...]]:
+def by_rank(all_failures: Sequence[Failure]) -> Mapping[int, tuple[Failure, ...]]:
     """Failures by the rank that they are about."""
     found: dict[int, list[Failure]] = {}
     for failure in all_failures:
@@ -147,31 +131,20 @@ def by_rank(all_failures: tuple[Failure, ...]) -> Mapping[int, tuple[Failure, ..
     return {rank: tuple(own) for rank, own in sorted(found.items())}
 
 
-def owner_of(job: Job, event: LogEvent) -> int | None:
+def _owner(job: Job, event: LogEvent) -> int | None:
     """The rank that an event is about: by its own word, else by the process id on its host."""
-    for name in ("failed_rank", "task"):
-        number = number_of(event, name)
-        if number is not None:
-            return number
-    if event.rank is not None and not event.kind.startswith(("elastic.failed", "kernel.")):
-        return event.rank
-    if event.kind == "python.exception" and number_of(event, "about") is not None:
-        return number_of(event, "about")
+    named = next((n for n in (number_of(event, "failed_rank"), number_of(event, "task")) if n is not None), None)
+    if named is None and not event.kind.startswith(("elastic.failed", "kernel.")):
+        named = event.rank if event.rank is not None else number_of(event, "about")
     pid = number_of(event, "failed_pid") or number_of(event, "pid") or event.pid
-    if pid is None:
-        return None
+    if named is not None or pid is None:
+        return named
     matching = [
-        rank.rank
-        for rank in job.ranks
+        rank.rank for rank in job.ranks
         if (pid in (rank.process.pid, rank.own_pid) or any(helper.pid == pid for helper in rank.helpers))
-        and (not event.host or event.host == rank.node or _is_called(job, rank.node, event.host))
-    ]
+        and (event.host in ("", rank.node) or (rank.node in job.nodes and event.host in names_of(job.nodes[rank.node])))
+    ]  # fmt: skip
     return matching[0] if len(matching) == 1 else None
-
-
-def _is_called(job: Job, node: str, host: str) -> bool:
-    known = job.nodes.get(node)
-    return known is not None and host in names_of(known)
 
 
 def _of_event(job: Job, event: LogEvent) -> Iterator[Failure]:
@@ -179,23 +152,18 @@ def _of_event(job: Job, event: LogEvent) -> Iterator[Failure]:
     if manner is None or event.data.get("launcher") is True or event.data.get("survived") is True:
         return
     signal, code = signal_name(event), number_of(event, "exitcode")
-    if event.kind == "launcher.exit" and not (code or signal or _without_code(event)):
-        return
-    if manner == "device" and not cuda_error(event):
+    # a launcher's word without an exit code that a process is gone: Ray's, vLLM's, mpirun's, torch's spawn
+    gone = "exitcode" not in event.data and (text_of(event, "launcher") == "spawn" or text_of(event, "reason"))
+    if (event.kind == "launcher.exit" and not (code or signal or gone)) or (
+        manner == "device" and not cuda_error(event)
+    ):
         return
     victim = signal in ENDING_SIGNALS or text_of(event, "signature") in VICTIM_SIGNATURES
     consequence = event.data.get("consequence") is True or victim
-    owner = owner_of(job, event)
+    owner = _owner(job, event)
     several = numbers_of(event, "tasks")[:TASKS] if owner is None and not consequence else ()
     for rank in several or (owner,):
         yield Failure(rank, event.host, when(event), manner, _what(event, signal, code), signal, consequence, event)
-
-
-def _without_code(event: LogEvent) -> bool:
-    """A launcher's word, without an exit code, that a process is gone: Ray's, vLLM's, mpirun's, torch's spawn."""
-    if "exitcode" in event.data:
-        return False
-    return text_of(event, "launcher") == "spawn" or bool(text_of(event, "reason"))
 
 
 def cuda_error(event: LogEvent) -> str:
@@ -210,7 +178,7 @@ def cuda_error(event: LogEvent) -> str:
 
 
 def _what(event: LogEvent, signal: str, code: int | None) -> str:
-    name, message = text_of(event, "type"), text_of(event, "message")
+    name, message, reason = text_of(event, "type"), text_of(event, "message"), text_of(event, "what")
     if name:
         return f"{name}: {message.splitlines()[0]}" if message else name
     if event.kind == "torch.out_of_memory":
@@ -221,16 +189,14 @@ def _what(event: LogEvent, signal: str, code: int | None) -> str:
         return "an exception, the end of its traceback is cut off"
     if event.kind == "python.fatal":
         return text_of(event, "error") or "Fatal Python error"
-    reason = text_of(event, "what")
-    if event.kind == "process.signal" and ("::" in reason.partition(": ")[0] or event.data.get("spoken")):
-        return reason.splitlines()[0][:240]  # what C++ threw, and nobody caught
-    if event.data.get("heap") is True:
-        return f"{reason.splitlines()[0][:240]} (signal ABRT)"
+    thrown = event.kind == "process.signal" and ("::" in reason.partition(": ")[0] or event.data.get("spoken"))
+    if thrown or event.data.get("heap") is True:
+        return reason.splitlines()[0][:240]  # what C++ threw, and nobody caught; what malloc found
     if signal or code is not None:
         return f"signal {signal}" if signal else f"exit code {code}"
     if event.kind == "launcher.exit":
-        launcher, reason = text_of(event, "launcher"), text_of(event, "reason")
+        launcher, reason = text_of(event, "launcher"), text_of(event, "reason")[:120]
         of = f", of process {event.pid}" if event.pid else ""
-        told = f"no word but {LAUNCHERS.get(launcher, launcher)}'s ({reason[:120]}{of})"
+        told = f"no word but {LAUNCHERS.get(launcher, launcher)}'s ({reason}{of})"
         return told if reason else "an exception that was not recorded"
     return event.text.splitlines()[0][:120] if event.text else event.kind

@@ -5,7 +5,7 @@ A rank's silence means something only once its log was read to the time of its e
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from math import inf
 from typing import NamedTuple
 
@@ -14,7 +14,6 @@ from hangtop.diagnosis.addresses import names_of
 from hangtop.diagnosis.evidence.devices import living_on
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of, when
 from hangtop.diagnosis.evidence.events import events_on, ranks_in, said
-from hangtop.diagnosis.failures.first import finished_ranks
 from hangtop.diagnosis.failures.record import failures
 from hangtop.diagnosis.job import Job, Node
 from hangtop.diagnosis.phrasing import count, duration
@@ -38,10 +37,9 @@ class SilentRanks(NamedTuple):
 def silent_ranks(job: Job, told: Collection[int | None], closed: Sequence[LogEvent]) -> SilentRanks:
     """Ranks that left no word while others lost their connections (``closed``); ``told`` are ranks that left one.
 
-    They count if they are few, or if the others' lost connections all lead to their node. Of a job that is over the log
-    of a rank may only be missing, so few is a quarter, unless most ranks write to one log. Of a running job few is less
-    than half of the ranks, and victims are lost in their turn: of several nodes that are named, the one that was lost
-    first counts.
+    They count where the others' lost connections all lead to their node, or if they are few: a quarter of the job,
+    whose other logs may be missing; less than half where every node of a running job is in view, or where most ranks
+    write to one log. Of a running job victims are lost in their turn, so several nodes that are named tell nothing.
     """
     spoke = {rank for rank in told if rank is not None} | set(ranks_in(closed))
     world = world_or_logged(job) or (1 + max(spoke) if spoke else 0)
@@ -50,96 +48,40 @@ def silent_ranks(job: Job, told: Collection[int | None], closed: Sequence[LogEve
     lines = {(event.source, event.line) for event in closed}
     if not silent or not (spoke or 0 < len(lines) <= len(living)):  # lines that say no rank are of ranks that live
         return SilentRanks()
-    where = _homes(job)
-    named = _named_nodes(job, closed)
-    if job.live and len(named) > 1:
-        lost_first = _named_nodes(job, _first(closed))
-        named = {where[rank] for rank in silent if where.get(rank) in named & lost_first}
-        if not named:
-            return SilentRanks()
+    where = {event.rank: event.host for event in job.events if event.rank is not None and event.host}
+    where |= dict(home_of(job))
+    named = _nodes_at(job, (text_of(event, "peer") for event in closed))
     there = tuple(rank for rank in silent if where.get(rank) in named)
     if len(named) == 1 and there:
         return SilentRanks(there, next(iter(named)))
-    if len(silent) * 4 > world and not (_all_in_view(job) and len(silent) * 2 < world) and not _one_log(silent, closed):
+    if job.live and len(named) > 1:
+        return SilentRanks()
+    in_view = job.live and not any(node.link in UNSEEN_LINKS for node in job.nodes.values())
+    numbered = all(rank.rank >= 0 for rank in job.ranks if rank.gone_at is None)
+    one_log = len({event.source for event in closed}) == 1 and len(ranks_in(closed)) > max(1, len(silent))
+    if len(silent) * 4 > world and not (in_view and numbered and len(silent) * 2 < world) and not one_log:
         return SilentRanks()
     shared = {where.get(rank, "") for rank in silent}
     return SilentRanks(silent, next(iter(shared)) if len(shared) == 1 else "")
 
 
-def _all_in_view(job: Job) -> bool:
-    """A running job of which every node responds and every process says which rank it is."""
-    hidden = any(node.link in UNSEEN_LINKS for node in job.nodes.values())
-    return job.live and not hidden and all(rank.rank >= 0 for rank in job.ranks if rank.gone_at is None)
+def ended_well(job: Job, ranks: Collection[int]) -> bool:
+    """Whether torchrun's reports list other ranks of these ranks' nodes as failed, and not these: they had exit code 0.
 
-
-def _one_log(silent: Collection[int], closed: Sequence[LogEvent]) -> bool:
-    """Several ranks speak, all of them in one log, and fewer are silent: it is the whole job's, and was read."""
-    spoke = ranks_in(closed)
-    return len({event.source for event in closed}) == 1 and len(spoke) > max(1, len(silent))
-
-
-def _first(closed: Sequence[LogEvent]) -> list[LogEvent]:
-    return sorted((event for event in closed if event.at is not None), key=lambda event: event.at or 0.0)[:1]
-
-
-def silent_survivor(job: Job, told: Collection[int | None], closed: Sequence[LogEvent]) -> int | None:
-    """The rank of a running job that is there and says nothing, where all of two or more others lost a connection."""
-    spoke = {rank for rank in told if rank is not None} | set(ranks_in(closed))
-    world = world_or_logged(job)
-    if not job.live or not closed or world is None or len(spoke) < 2:
-        return None
-    quiet = set(range(world)) - spoke
-    there = {rank.rank for rank in job.ranks if rank.gone_at is None}
-    return next(iter(quiet)) if len(quiet) == 1 and quiet <= there else None
-
-
-def finished_before(job: Job, closed: Sequence[LogEvent]) -> tuple[LogEvent, ...]:
-    """Words of ranks that were done before others lost their connections."""
-    lost = min((event.at for event in closed if event.at is not None), default=None)
-    victims = set(ranks_in(closed))
-    return tuple(
-        event
-        for event in finished_ranks(job)
-        if event.rank not in victims
-        and (event.at is None or lost is None or event.at <= lost)
-        and not any(event.source == other.source and event.line > other.line and event.at is None for other in closed)
+    The ranks of a node follow each other, so the node of a rank is known by the local rank of one that is listed.
+    """
+    stopped = {event.source for event in said(job, "elastic.closing")}
+    listed = [
+        (event.source, number, number - local) for event in said(job, "elastic.failure")
+        if (number := number_of(event, "failed_rank")) is not None
+        and (local := number_of(event, "local_rank")) is not None
+    ]  # fmt: skip
+    return not any(number in ranks for _, number, _ in listed) and all(
+        any(source not in stopped and first <= rank < number for source, number, first in listed) for rank in ranks
     )
 
 
-def ended_well(job: Job, ranks: Collection[int]) -> tuple[LogEvent, ...]:
-    """Torchrun's reports by which these ranks ended with exit code 0; empty where not all of them are told so.
-
-    An agent lists every rank of its node that failed, and says which ones it ended. The ranks of a node follow each
-    other, so a rank in neither list is known by the local rank of one that is listed.
-    """
-    listed = said(job, "elastic.failure")
-    failed = {number_of(event, "failed_rank") for event in listed}
-    ended = {event.source for event in said(job, "elastic.closing")}
-    found: list[LogEvent] = []
-    for rank in ranks:
-        beside = [event for event in listed if event.source not in ended and _on_its_node(event, rank)]
-        if rank in failed or not beside:
-            return ()
-        found += [beside[0]] if beside[0] not in found else []
-    return tuple(found)
-
-
-def _on_its_node(event: LogEvent, rank: int) -> bool:
-    number, local = number_of(event, "failed_rank"), number_of(event, "local_rank")
-    return number is not None and local is not None and number - local <= rank < number
-
-
-def _homes(job: Job) -> Mapping[int, str]:
-    """Node of each rank: where its process was seen, else the host in its lines."""
-    homes = {event.rank: event.host for event in job.events if event.rank is not None and event.host}
-    return homes | dict(home_of(job))
-
-
-def _named_nodes(job: Job, closed: Iterable[LogEvent]) -> set[str]:
-    return nodes_at(job, (text_of(event, "peer") for event in closed))
-
-
-def nodes_at(job: Job, addresses: Iterable[str]) -> set[str]:
+def _nodes_at(job: Job, addresses: Iterable[str]) -> set[str]:
     """Nodes with these addresses, each with or without a port: by their interfaces, or by NCCL's own word."""
     peers = {_bare(address) for address in addresses} - {""}
     of_address = {text_of(event, "address"): event.host for event in said(job, "nccl.bootstrap") if event.host}
@@ -172,8 +114,7 @@ def kernel_between(job: Job, node: str, since: float, until: float, *, segfaults
     alive = {rank.process.pid for rank in living_on(job, node)}
     for kind in ("kernel.oom", "cgroup.oom_kill", *(("kernel.segfault",) if segfaults else ())):
         found = [
-            event
-            for event in events_on(job, known, kind)
+            event for event in events_on(job, known, kind)
             if (at := when(event)) is not None and since <= at <= until
             and (kind == "cgroup.oom_kill" or number_of(event, "pid") not in {None, *alive})
         ]  # fmt: skip

@@ -6,17 +6,19 @@ from collections.abc import Iterator, Sequence
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import text_of, words_of
-from hangtop.diagnosis.evidence.events import event_line, said
+from hangtop.diagnosis.evidence.events import said
 from hangtop.diagnosis.failures.first import RankEnd, ended_ranks, first_failure, lost_connections
 from hangtop.diagnosis.failures.record import Failure
-from hangtop.diagnosis.failures.unheard import SilentRanks, logs_behind
+from hangtop.diagnosis.failures.unheard import (
+    SilentRanks,
+    logs_behind,
+)
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count
-from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.rules.engine import nccl_failures
 from hangtop.diagnosis.rules.gpus import hardware_kind
-from hangtop.diagnosis.rules.victims import LOOK_FOR_THE_KILL, all_victims, left_no_word, on, timed_out, who_failed
+from hangtop.diagnosis.rules.victims import LOOK_FOR_THE_KILL, all_victims, ended_finding, left_no_word, timed_out
 from hangtop.diagnosis.waits.job_status import JobStatus
 
 TOLD_ELSEWHERE = {
@@ -26,13 +28,11 @@ TOLD_ELSEWHERE = {
     "host_memory": "host.memory",
 }  # fmt: skip
 """Signatures of exceptions that a rule reports under a kind that says more, and the event that the rule needs."""
-OOM_DAEMONS = frozenset({"systemd-oomd", "earlyoom", "systemd"})
 _FILES = (
     (("No space left on device", "ENOSPC"), "The file system that it writes to is full: df -h and df -i."),
     (("Disk quota exceeded", "EDQUOT"), "The quota of its user is used up: quota -s, lfs quota."),
-    (("Read-only file system",), "The file system is read-only, often so since errors: dmesg, mount."),
-    (("Stale file handle",), "The file server has other files by now: mount it anew on this node."),
-    (("Input/output error",), "The disk or the file server reports errors: dmesg of its node."),
+    (("Read-only file system", "Stale file handle", "Input/output error"),
+     "The disk or the file server reports errors: dmesg of its node, mount."),
     (("unexpected pos", "failed writing file", "basic_ios::clear: iostream error"),
      "torch could not write the whole file: the file system is full or over quota (df -h, df -i, quota -s)."),
 )  # fmt: skip
@@ -46,8 +46,8 @@ def file_advice(what: str) -> str:
 def first_to_fail(job_status: JobStatus) -> Iterator[Finding]:
     """rank_crashed, rank_killed, rank_left_early or child_failed_no_detail: the first end that is no consequence.
 
-    Needs words about the ends of ranks: tracebacks, launchers' reports, kernel lines. Live, only ranks whose process is
-    gone or shuts down count. Where all who speak are victims, the rank that left no word is named.
+    Live, only ranks whose process is gone or shuts down count. Where all who speak are victims, the rank that left no
+    word is named.
     """
     job = job_status.job
     ends, closed = ended_ranks(job_status), lost_connections(job)
@@ -61,7 +61,7 @@ def first_to_fail(job_status: JobStatus) -> Iterator[Finding]:
     elif closed and all(end.unheard for end in alone):
         if not logs_behind(job_status):
             silent = SilentRanks(tuple(sorted({end.rank for end in alone if end.rank is not None})))
-            yield left_no_word(job, silent, [end for end in ends if end not in alone], closed, first.cause.event)
+            yield left_no_word(job, silent, [end for end in ends if end not in alone], closed)
     elif first.bare:
         if not nccl_failures(job):
             yield _no_detail(job_status, ends, first.cause)
@@ -74,15 +74,14 @@ def _crashed(job: Job, ends: Sequence[RankEnd], first: RankEnd) -> Finding:
     failure = first.cause
     alike = [end for end in ends if end is first or _alike(end.cause, failure)]
     ranks = tuple(sorted({end.rank for end in alike if end.rank is not None}))
-    nodes = homes(job, ranks) or tuple(sorted({failure.host} - {""}))
     others = len({end.rank for end in ends} - {*ranks, None})
     where = f" at {failure.frame}" if failure.frame else ""
     after = f"; {count(others, 'other')} fell over afterwards" if others else ""
-    return Finding(
-        "rank_crashed", "critical", 0.9 if failure.at is not None or len(ends) == len(alike) else 0.75,
-        f"{who_failed(ranks, [end.cause for end in alike])} {on(nodes)}failed first: {failure.what}{where}{after}",
-        ranks=ranks, nodes=nodes, evidence=tuple(event_line(word.event) for word in first.words[:3]),
-        advice=file_advice(failure.what)
+    return ended_finding(
+        job, "rank_crashed", 0.9 if failure.at is not None or len(ends) == len(alike) else 0.75, ranks,
+        [end.cause for end in alike], f"failed first: {failure.what}{where}{after}",
+        [word.event for word in first.words[:3]],
+        file_advice(failure.what)
         or ("Mend this one; the other ranks' errors follow from it." if others else "Look at the first traceback."),
     )  # fmt: skip
 
@@ -116,41 +115,28 @@ def _killed(job: Job, end: RankEnd) -> Finding:
         event.rank is None and "task" not in event.data and event.host in ("", end.cause.host)
         for event in said(job, "slurm.out_of_memory")
     )
-    daemon = next((name for word in end.words if (name := text_of(word.event, "launcher")) in OOM_DAEMONS), "")
-    by = "by SIGKILL from outside (out of memory, a batch system, somebody)"
-    if memory:
-        by = f"by {daemon}: the node ran low on memory" if daemon else "by the kernel: out of memory"
-    ranks = () if end.rank is None else (end.rank,)
-    return Finding(
-        "rank_killed", "critical", 0.95 if memory and not daemon else 0.88,
-        f"{who_failed(ranks, [end.cause])} {on(homes(job, ranks))}was killed {by}",
-        ranks=ranks, nodes=homes(job, ranks) or tuple(next(([w.host] for w in end.words if w.host), [])),
-        evidence=tuple(event_line(word.event) for word in end.words[:4]),
-        advice="Give the node's job more memory or use less (data loader workers, pinned memory, what is cached)."
+    by = "the kernel: out of memory" if memory else "SIGKILL from outside (out of memory, a batch system, somebody)"
+    return ended_finding(
+        job, "rank_killed", 0.95 if memory else 0.88, () if end.rank is None else (end.rank,), [end.cause],
+        f"was killed by {by}", [word.event for word in end.words[:4]],
+        "Give the node's job more memory or use less (data loader workers, pinned memory, what is cached)."
         if memory else LOOK_FOR_THE_KILL,
     )  # fmt: skip
 
 
 def _told_elsewhere(job: Job, end: RankEnd, closed: Sequence[LogEvent]) -> bool:
     """Whether a rule on what happened says more of the first failure than that the rank crashed."""
-    first = end.cause
+    first, frames = end.cause, " ".join(words_of(end.cause.event, "frames"))
     event = TOLD_ELSEWHERE.get(first.signature)
     if event is not None and (not event or said(job, event)):
         return True
     if first.cut:  # the end of its traceback is missing: any word of what went wrong says more
-        rendezvous = any("rendezvous" in frame for frame in words_of(first.event, "frames"))
-        waited = rendezvous and (said(job, "torch.store_timeout") or said(job, "elastic.rendezvous"))
+        waited = "rendezvous" in frames and (said(job, "torch.store_timeout") or said(job, "elastic.rendezvous"))
         headless = first.event.data.get("headless") is True and closed
         return bool(nccl_failures(job) or waited or headless or timed_out(job, first))
-    unresolved = bool(said(job, "torch.unresolved")) and "torch/distributed" in " ".join(
-        words_of(first.event, "frames")
-    )
-    return (
-        first.manner == "gpu_memory"
-        or unresolved
-        or bool(hardware_kind(first.what))
-        or "invalid device ordinal" in first.what.lower()
-    )
+    unresolved = bool(said(job, "torch.unresolved")) and "torch/distributed" in frames
+    hardware = bool(hardware_kind(first.what)) or "invalid device ordinal" in first.what.lower()
+    return first.manner == "gpu_memory" or unresolved or hardware
 
 
 def _no_detail(job_status: JobStatus, ends: Sequence[RankEnd], first: Failure) -> Finding:
@@ -158,12 +144,11 @@ def _no_detail(job_status: JobStatus, ends: Sequence[RankEnd], first: Failure) -
     alike = [end.cause for end in ends if end.cause is first or _same_exit(end.cause, first)]
     ranks = tuple(sorted({failure.rank for failure in alike if failure.rank is not None}))
     unread = logs_behind(job_status)
-    return Finding(
-        "child_failed_no_detail", "critical", 0.5 if unread else 0.7,
-        f"{who_failed(ranks, alike)} failed{' in the same second' if len(ranks) > 1 else ' first'} with {first.what}"
+    return ended_finding(
+        job_status.job, "child_failed_no_detail", 0.5 if unread else 0.7, ranks, alike,
+        f"failed{' in the same second' if len(ranks) > 1 else ' first'} with {first.what}"
         f"{'; its log is not read to the end yet' if unread else ', and no traceback was recorded'}",
-        ranks=ranks, nodes=homes(job_status.job, ranks) or tuple(sorted({first.host} - {""})),
-        evidence=tuple(event_line(failure.event) for failure in alike[:3]),
-        advice="Decorate the main function with torch.distributed.elastic.multiprocessing.errors.record, or start with "
+        [failure.event for failure in alike[:3]],
+        "Decorate the main function with torch.distributed.elastic.multiprocessing.errors.record, or start with "
         "torchrun --tee 3 --log-dir DIR, and look at that rank's own output.",
     )  # fmt: skip

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
 from hangtop.diagnosis.evidence.events import event_line, finished, ranks_in, said
-from hangtop.diagnosis.failures.first import FROM_OUTSIDE, RankEnd
-from hangtop.diagnosis.failures.record import ENDING_SIGNALS, Failure, failures
-from hangtop.diagnosis.failures.unheard import (
-    SilentRanks,
-    ended_well,
-    finished_before,
-    kernel_at,
-    kernel_text,
-    silent_ranks,
-    silent_survivor,
-)
+from hangtop.diagnosis.failures.first import RankEnd, finished_ranks
+from hangtop.diagnosis.failures.record import ENDING_SIGNALS, Failure
+from hangtop.diagnosis.failures.unheard import SilentRanks, ended_well, kernel_at, kernel_text, silent_ranks
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, on_nodes, who
@@ -27,6 +18,8 @@ from hangtop.diagnosis.rules.engine import nccl_failures
 from hangtop.diagnosis.rules.nccl import retried
 from hangtop.diagnosis.rules.not_launched import RAN_OUT
 
+FROM_OUTSIDE = ("slurm.cancelled", "elastic.signal")
+"""A batch system's word, and a launcher's that it was told to end."""
 OUT_OF_MEMORY = (
     "Most likely that was this rank, or what it ran: give the job more memory (cgroup, Slurm --mem, the pod's limit), "
     "or use less (data loader workers, pinned memory, what is cached)."
@@ -38,14 +31,28 @@ SEGFAULT = (
     "Compiled code that it called crashed (a C extension, a library, a driver): with PYTHONFAULTHANDLER=1 Python "
     "writes where. Look whether it is always the same node (memory)."
 )
-ASK_NCCL = "NCCL says why in a warning that is not here: run with NCCL_DEBUG=WARN, look at the logs of all ranks."
 UNHEARD = 0.7
 """Weight of a kill of which no line of the kernel tells."""
-_RENDEZVOUS = re.compile(r"elastic[/\\]rendezvous[/\\]\w{1,60}\.py")
+
+
+def ended_finding(job: Job, kind: str, weight: float, ranks: Sequence[int], failed: Sequence[Failure], text: str,
+             proof: Sequence[LogEvent], advice: str) -> Finding:  # fmt: skip
+    """A finding about ranks that ended; ``text`` goes on after ``rank 3 on node2``.
+
+    Where no rank is known, it is ``local rank 3`` by a label or a file that tells only that, else ``a rank``.
+    """
+    nodes = homes(job, ranks) or tuple(sorted({failure.host for failure in failed} - {""}))
+    local = {number_of(failure.event, "local_rank") for failure in failed}
+    number = next(iter(local)) if len(local) == 1 else None
+    named = who(ranks, "a rank" if number is None else f"local rank {number}")
+    return Finding(
+        kind, "critical", weight, " ".join(filter(None, (named, on_nodes(nodes) if ranks else "", text))),
+        ranks=tuple(ranks), nodes=nodes, evidence=tuple(map(event_line, proof)), advice=advice,
+    )  # fmt: skip
 
 
 def all_victims(job: Job, ends: Sequence[RankEnd], closed: Sequence[LogEvent]) -> Iterator[Finding]:
-    """Every rank that speaks ended because of another one: which one, by elimination."""
+    """Which rank ended first, by elimination; else who ended them all."""
     finding = _by_elimination(job, ends, closed)
     if finding is not None:
         yield finding
@@ -53,36 +60,39 @@ def all_victims(job: Job, ends: Sequence[RankEnd], closed: Sequence[LogEvent]) -
     nccl = [end.cause for end in ends if end.cause.signature == "nccl" and not end.cause.event.data.get("consequence")]
     signalled = bool(ends) and all(any(word.signal in ENDING_SIGNALS for word in end.words) for end in ends)
     outside = [event for kind in FROM_OUTSIDE for event in said(job, kind)]
-    taken_along = signalled and not outside and bool(said(job, "launcher.killed"))
+    by_launcher = signalled and not outside and bool(said(job, "launcher.killed"))
     if nccl and not (nccl_failures(job) or retried(job)):
-        yield _failed_in_nccl(job, nccl)
-    elif outside or (signalled and not taken_along):
+        yield ended_finding(
+            job, "rank_crashed", 0.5, tuple(sorted({one.rank for one in nccl if one.rank is not None})), nccl,
+            f"failed in NCCL: {nccl[0].what}", [one.event for one in nccl[:3]],
+            "NCCL says why in a warning that is not here: run with NCCL_DEBUG=WARN, look at the logs of all ranks.",
+        )  # fmt: skip
+    elif outside or (signalled and not by_launcher):
         yield _ended_from_outside(job, ends if signalled else (), outside)
-    if not ends or taken_along or all(word.signature == "child_failed" for end in ends for word in end.words):
+    if not ends or by_launcher or all(word.signature == "child_failed" for end in ends for word in end.words):
         yield from _launcher_alone(job)
 
 
 def _by_elimination(job: Job, ends: Sequence[RankEnd], closed: Sequence[LogEvent]) -> Finding | None:
+    lost_at = min((event.at for event in closed if event.at is not None), default=None)
+    done = [
+        event for event in finished_ranks(job) if closed and event.rank not in ranks_in(closed)
+        and (event.at is None or lost_at is None or event.at <= lost_at)
+        and not any(event.source == other.source and event.line > other.line and event.at is None for other in closed)
+    ]  # fmt: skip
     silent = silent_ranks(job, {end.rank for end in ends}, closed)
-    if closed and (early := finished_before(job, closed)):
-        proof = (*early[:2], *closed[:2])
-        return _left_early(job, ranks_in(early), "finished, and others then lost the connection", 0.7, proof)
-    if closed and silent.ranks and (reports := ended_well(job, silent.ranks)):
-        what = "ended with exit code 0 by torchrun's report, and others then lost the connection"
-        return _left_early(job, silent.ranks, what, 0.75, (*reports[:2], *closed[:2]))
-    if silent.ranks and (closed or not all(_says_why(job, end.cause) for end in ends)):
-        # While a rank lives that lost no connection, the silent rank may have ended well: by WORLD_SIZE, it is missing.
-        lost = {end.rank for end in ends} | set(ranks_in(closed))
-        waits = job.live and any(rank.gone_at is None and rank.rank not in lost for rank in job.ranks)
-        waits = waits and job.world_size is not None
-        found = left_no_word(job, silent, ends, closed)
-        return None if waits and found.weight <= UNHEARD else found
-    spoke = {end.rank for end in ends} | {failure.rank for failure in failures(job)}
-    survivor = silent_survivor(job, spoke, closed)
-    if survivor is not None:
-        what = "is still there and says nothing, and all others lost the connection"
-        return _left_early(job, (survivor,), what, 0.6, closed[:3])
-    return None
+    well = bool(closed and silent.ranks) and ended_well(job, silent.ranks)
+    if done or well:
+        what = "finished" if done else "ended with exit code 0 by torchrun's report"
+        text, ranks = f"{what}, and others then lost the connection", ranks_in(done) or silent.ranks
+        return ended_finding(job, "rank_left_early", 0.7, ranks, (), text, [*done[:2], *closed[:2]], RAN_OUT)
+    if not silent.ranks or not (closed or not all(_says_why(job, end.cause) for end in ends)):
+        return None
+    # While a rank lives that lost no connection, the silent rank may have ended well: by WORLD_SIZE, it is missing.
+    lost = {end.rank for end in ends} | set(ranks_in(closed))
+    waits = job.live and any(rank.gone_at is None and rank.rank not in lost for rank in job.ranks)
+    found = left_no_word(job, silent, ends, closed)
+    return None if waits and job.world_size is not None and found.weight <= UNHEARD else found
 
 
 def _says_why(job: Job, failure: Failure) -> bool:
@@ -90,21 +100,16 @@ def _says_why(job: Job, failure: Failure) -> bool:
     return timed_out(job, failure) or text_of(failure.event, "type") == "KeyboardInterrupt"
 
 
-def _left_early(job: Job, ranks: Sequence[int], what: str, weight: float, proof: Sequence[LogEvent]) -> Finding:
-    nodes = homes(job, ranks) or tuple(sorted({event.host for event in proof[:1]} - {""}))
-    return Finding(
-        "rank_left_early", "critical", weight,
-        f"{who(ranks)} {on(nodes)}{what} to {'it' if len(ranks) == 1 else 'them'}",
-        ranks=tuple(ranks), nodes=nodes, evidence=tuple(map(event_line, proof)), advice=RAN_OUT,
-    )  # fmt: skip
+def timed_out(job: Job, failure: Failure) -> bool:
+    """Whether the watchdog of the failure's rank says that a collective timed out, or any does and no rank is named."""
+    ranks = {event.rank for event in said(job, "torch.watchdog_timeout")}
+    return bool(ranks) and (failure.rank is None or failure.rank in ranks)
 
 
-def left_no_word(
-    job: Job, silent: SilentRanks, ends: Sequence[RankEnd], closed: Sequence[LogEvent], launcher: LogEvent | None = None
-) -> Finding:
+def left_no_word(job: Job, silent: SilentRanks, ends: Sequence[RankEnd], closed: Sequence[LogEvent]) -> Finding:
     """Ranks without a word, to which others lost their connections: killed, as a rule."""
     victims = {end.rank for end in ends if end.cause.signature != "child_failed"} - {None} | set(ranks_in(closed))
-    proof = [*([launcher] if launcher else []), *(closed or [end.cause.event for end in ends])]
+    proof = list(closed) or [end.cause.event for end in ends]
     nodes = (silent.node,) if silent.node else homes(job, silent.ranks)
     at = min((event.at for event in proof if event.at is not None), default=None)
     kernel = kernel_at(job, nodes[0], at) if len(nodes) == 1 else None
@@ -112,7 +117,7 @@ def left_no_word(
     lost = f"{count(len(victims), 'other')} lost" if victims else "the others lost"
     return Finding(
         "rank_crashed" if fault else "rank_killed", "critical", UNHEARD if kernel is None else 0.8 if fault else 0.85,
-        f"{who(silent.ranks)} {on(nodes)}left no word, and {lost} the connection to "
+        f"{who(silent.ranks)} {on_nodes(nodes)}{' ' if nodes else ''}left no word, and {lost} the connection to "
         f"{'it' if len(silent.ranks) == 1 else 'them'}: {kernel_text(job, kernel) if kernel else 'most likely killed'}",
         ranks=silent.ranks, nodes=nodes,
         evidence=tuple(event_line(event) for event in (kernel, *proof[:3]) if event is not None),
@@ -120,34 +125,23 @@ def left_no_word(
     )  # fmt: skip
 
 
-def _failed_in_nccl(job: Job, failed: Sequence[Failure]) -> Finding:
-    """All that is known is that a call into NCCL failed; its own warning is not in the logs."""
-    ranks = tuple(sorted({failure.rank for failure in failed if failure.rank is not None}))
-    return Finding(
-        "rank_crashed", "critical", 0.5, f"{who_failed(ranks, failed)} failed in NCCL: {failed[0].what}",
-        ranks=ranks, nodes=homes(job, ranks) or tuple(sorted({failure.host for failure in failed} - {""})),
-        evidence=tuple(event_line(failure.event) for failure in failed[:3]), advice=ASK_NCCL,
-    )  # fmt: skip
-
-
 def _ended_from_outside(job: Job, ends: Sequence[RankEnd], outside: Sequence[LogEvent]) -> Finding:
     """All were told to end: by a batch system, by somebody, or by a launcher whose own reason is not in the logs."""
     reason = text_of(outside[0], "reason").replace("_", " ") if outside else ""
-    if outside and all(map(_by_user, outside)):
-        return Finding(
-            "rank_killed", "info", 0.8, "the job was ended by its user; no rank failed by itself",
-            nodes=tuple(sorted({event.host for event in outside} - {""}))[:8],
-            evidence=tuple(map(event_line, outside[:2])),
-            advice="Nothing is wrong, if the user meant to end it.",
-        )  # fmt: skip
-    proof = [*outside[:2], *(end.cause.event for end in ends[:2])]
+    by_user = bool(outside) and all(map(_by_user, outside))
     # a notice comes before the end, and a job may be spared: ranks that live were not ended
     lives = job.live and not ends and bool(job.ranks) and all(rank.gone_at is None for rank in job.ranks)
-    because = f": {reason}" if reason else ""
+    what = f"ended from outside{f': {reason}' if reason else ''}"
+    text = f"the job was {what}; no rank failed by itself"
+    if by_user or lives:
+        text = (
+            "the job was ended by its user; no rank failed by itself"
+            if by_user
+            else f"the job is to be {what}; its ranks live"
+        )
+    proof = [*outside[:2], *(end.cause.event for end in ends[:2])]
     return Finding(
-        "rank_killed", "info" if lives else "critical", 0.8 if reason else 0.5,
-        f"the job is to be ended from outside{because}; its ranks live" if lives
-        else f"the job was ended from outside{because}; no rank failed by itself",
+        "rank_killed", "info" if by_user or lives else "critical", 0.8 if reason else 0.5, text,
         nodes=tuple(sorted({event.host for event in proof} - {""}))[:8], evidence=tuple(map(event_line, proof)),
         advice="No rank is to blame. If it should have gone on, look at the batch system's reason.",
     )  # fmt: skip
@@ -165,21 +159,14 @@ def _launcher_alone(job: Job) -> Iterator[Finding]:
     if job.live or any(said(job, kind) for kind in FROM_OUTSIDE):
         return
     raised = [
-        event
-        for event in said(job, "python.exception", "child_failed", "user")
+        event for event in said(job, "python.exception", "child_failed", "user")
         if event.data.get("launcher") is True or text_of(event, "signature") == "child_failed"
-    ]
-    if raised and all(event.data.get("cut") is True for event in raised) and said(job, "torch.store_timeout"):
-        return
+    ]  # fmt: skip
     restarts = [] if finished(job) else [e for e in said(job, "elastic.restart") if "attempts_left" in e.data]
     events = raised or [*said(job, "launcher.killed"), *restarts]
-    if not events:
+    if not events or (all(event.data.get("cut") is True for event in raised) and said(job, "torch.store_timeout")):
         return
-    rendezvous = bool(raised) and all(
-        (event.data.get("cut") is True and _RENDEZVOUS.search(event.text))
-        or any("/rendezvous" in frame for frame in words_of(event, "frames")[-3:])
-        for event in raised
-    )
+    rendezvous = bool(raised) and all("/rendezvous" in " ".join(words_of(event, "frames")[-3:]) for event in raised)
     yield Finding(
         "store_timeout" if rendezvous else "child_failed_no_detail", "critical", 0.6 if raised else 0.5,
         "the launcher failed in its rendezvous, which asks a store on one of the nodes" if rendezvous
@@ -188,21 +175,3 @@ def _launcher_alone(job: Job) -> Iterator[Finding]:
         advice="Look at the node of the rendezvous endpoint: did its agent end, and can this node reach it?"
         if rendezvous else "Look at the output of the ranks, above the launcher's: the cause stands there.",
     )  # fmt: skip
-
-
-def timed_out(job: Job, failure: Failure) -> bool:
-    """Whether the watchdog of the failure's rank says that a collective timed out, or any does and no rank is named."""
-    ranks = {event.rank for event in said(job, "torch.watchdog_timeout")}
-    return bool(ranks) and (failure.rank is None or failure.rank in ranks)
-
-
-def who_failed(ranks: Sequence[int], failed: Sequence[Failure]) -> str:
-    """``rank 3``; ``local rank 3`` where a label or a file tells only that, else ``a rank``."""
-    local = {number_of(failure.event, "local_rank") for failure in failed}
-    number = next(iter(local)) if len(local) == 1 else None
-    return who(ranks, "a rank" if number is None else f"local rank {number}")
-
-
-def on(nodes: Sequence[str]) -> str:
-    """``on node4 ``, with the blank behind it; empty where no node is known."""
-    return f"{on_nodes(nodes)} " if nodes else ""

@@ -58,12 +58,6 @@ def shutting_down(world: int, *gone: int) -> Sketch:
     return job
 
 
-def test_the_one_that_is_still_there_and_says_nothing_left_the_others() -> None:
-    """Its data ran out, and its process group with them; it still writes its last files."""
-    found = first(victim(shutting_down(3, 0), 0, 2).verdict())
-    assert (found.kind, found.ranks) == ("rank_left_early", (1,))
-
-
 @pytest.mark.parametrize(
     "job",
     [
@@ -149,28 +143,6 @@ def test_killed_before_all_victims_have_been_read() -> None:
     found = first(job.verdict())
     assert (found.kind, found.ranks) == ("rank_killed", (1,))
     assert "[10.0.0.1]" not in found.summary
-
-
-def cascade(*, first_named: int) -> Sketch:
-    """Six ranks on three nodes, all gone; those of nodes 1 and 2 lost theirs to node 3 first, then to each other."""
-    job = Sketch(world=6, nodes=3)
-    far = [3 if index == first_named else 2 for index in range(4)]
-    for rank, named in enumerate(far):
-        job.says("gloo.closed", rank, ago=20 - rank, node=f"node{rank // 2 + 1}", peer=f"[10.0.0.{named}]:4000")
-    for index in (1, 2, 3):
-        eth = Interface("eth0", 1500, None, True, [f"10.0.0.{index}/24"], "physical")
-        job.node(f"node{index}", network=NetworkUse(interfaces=(eth,)))
-    job.ranks().gone(ago=12.0)
-    return job
-
-
-def test_victims_that_are_lost_in_their_turn_are_not_who_left_no_word() -> None:
-    found = first(cascade(first_named=0).verdict())
-    assert (found.kind, found.ranks, found.nodes) == ("rank_killed", (4, 5), ("node3",))
-
-
-def test_a_node_that_was_not_lost_first_is_not_where_it_began() -> None:
-    assert "rank_killed" not in kinds(cascade(first_named=2).verdict())
 
 
 def test_a_lost_connection_of_a_job_that_goes_on_accuses_nobody() -> None:
