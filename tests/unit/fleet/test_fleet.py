@@ -27,7 +27,7 @@ from tests.support.seen import Seen
 from tests.support.ssh_server import Home, Host, Person, home, serve
 
 SETTINGS = Settings(0.2, 0.0, None, [], [], [])
-HELLO = b'["Hello",["v","3.11","/usr/bin/python3","gpu1","b","x86_64","6.1",0,7,1.0,["ranks"]]]\n'
+HELLO = b'["Hello",["v","3.11","gpu1","b","x86_64","6.1",0,7,1.0,["ranks"]]]\n'
 TICK = b'["Tick",[1,2.0,0.5,0.25,4096]]\n'
 
 
