@@ -18,7 +18,5 @@ class Shared:
         """Processes that compute on a GPU, written by the source ``gpus``."""
         self.versions: Dict[int, Dict[str, str]] = {}
         """Versions of the libraries of each rank by pid, written by the source ``software``."""
-        self.host_versions: Dict[str, str] = {}
-        """Versions of drivers and libraries of the host, written by the source ``software``."""
         self.sm_shares: Dict[Tuple[str, int], int] = {}
         """Per cent of the SMs that each process uses, by bus key and pid, written by the source ``nvml``."""

@@ -9,7 +9,7 @@ from collectors.node.logs.parser import kernel_event
 from collectors.node.machine.kernel import parse_dmesg, parse_kmsg
 from collectors.node.network import ib_tools, interfaces
 from collectors.node.network import source as network_source
-from collectors.node.processes import cgroup, environ, mounts, procfs, socket_tables
+from collectors.node.processes import environ, mounts, procfs, socket_tables
 from collectors.node.stacks import pyspy_output
 from collectors.probes.infiniband.remote import read
 from collectors.probes.path.remote.iperf import parse_client
@@ -42,7 +42,7 @@ def _proc(data: bytes) -> None:
     procfs.parse_limit(data, b"Max open files")
     procfs.parse_syscall(data)
     procfs.parse_wchan(data)
-    cgroup.parse_cgroup(data)
+    procfs.parse_cgroup(data)
     network_source.usage_of([29497], [data])
     socket_tables.listening([data])
     socket_tables.local_ports([data])

@@ -9,7 +9,7 @@ import os
 import posixpath
 import re
 import time
-from typing import Callable, Dict, Iterator, List, NamedTuple, Tuple, Union
+from typing import Iterator, List, NamedTuple, Tuple
 
 from collectors.node.blocking import BlockingGuard
 from collectors.node.processes.mounts import Mounts
@@ -47,30 +47,20 @@ class DiskSource(Source):
         if places != self._seen or moment >= self._next:
             self._seen, self._next = places, moment + EVERY
             self._mounts.read()
-            yield from self._measure(places)
+            for path, role in sorted(places, key=lambda place: self._mounts.known(place[0]).remote):
+                status = self._guard.ask({path: lambda path=path: room(path)}).get(path)  # type: ignore[misc]
+                if isinstance(status, os.statvfs_result) and status.f_blocks:
+                    yield Disk(
+                        path=path,
+                        role=role,
+                        fstype=self._mounts.known(path).kind,
+                        total=status.f_blocks * status.f_frsize,
+                        free=status.f_bavail * status.f_frsize,
+                        free_inodes=status.f_favail if status.f_files else None,
+                    )
         stuck = sorted(self._guard.stuck)
         if stuck:
             raise NotResponding(", ".join("%s (%s)" % (path, self._mounts.known(path).source) for path in stuck))
-
-    def _measure(self, places: List[Tuple[str, str]]) -> Iterator[Disk]:
-        questions: Dict[str, Callable[[], os.statvfs_result]] = {}
-        for path in sorted({path for path, _ in places}, key=lambda path: self._mounts.known(path).remote):
-            questions[path] = lambda path=path: _room(path)  # type: ignore[misc]
-        answers: Dict[str, Union[os.statvfs_result, OSError]] = {}
-        while len(answers) < len(questions) and not (set(questions) - set(answers) <= self._guard.stuck):
-            waiting = {path: question for path, question in questions.items() if path not in answers}
-            answers.update(self._guard.ask(waiting))
-        for path, role in places:
-            status = answers.get(path)
-            if isinstance(status, os.statvfs_result) and status.f_blocks:
-                yield Disk(
-                    path=path,
-                    role=role,
-                    fstype=self._mounts.known(path).kind,
-                    total=status.f_blocks * status.f_frsize,
-                    free=status.f_bavail * status.f_frsize,
-                    free_inodes=status.f_favail if status.f_files else None,
-                )
 
     def _places(self) -> List[Tuple[str, str]]:
         """Paths and roles, each once."""
@@ -85,7 +75,7 @@ class DiskSource(Source):
         return list(dict.fromkeys(found))[:PLACES]
 
 
-def _room(path: str) -> os.statvfs_result:
+def room(path: str) -> os.statvfs_result:
     """Room at a path, or where it will be made: a checkpoint folder is often named before it exists."""
     while True:
         try:
@@ -100,12 +90,9 @@ def checkpoint_folders(rank: RankProcess) -> List[str]:
     """Folders that a command line names for saving: ``--output_dir X``, ``--save-dir=X``."""
     words = rank.command.split(" ")
     folders: List[str] = []
-    for position, word in enumerate(words):
+    for word, after in zip(words, [*words[1:], ""]):
         found = _SAVES.match(word)
-        if not found:
-            continue
-        value = found.group(1) or (words[position + 1] if position + 1 < len(words) else "")
-        looks_like_path = "/" in value and "://" not in value and not value.startswith("-")
-        if looks_like_path:
+        value = (found.group(1) or after) if found else ""
+        if "/" in value and "://" not in value and not value.startswith("-"):
             folders.append(posixpath.normpath(posixpath.join(rank.cwd, value)))
     return folders

@@ -6,11 +6,13 @@ import os
 import re
 from typing import Dict, Iterator, NamedTuple, Optional, Tuple
 
-from collectors.node.files import read_or_none
+from collectors.node.files import read_or_none, read_text
 from collectors.node.processes.procfs import boot_time
 from collectors.node.shared import Shared
 from collectors.node.source import Source
 from collectors.samples.host import HostFacts, HostSample
+
+_DRIVER = re.compile(r"Kernel Module(?: for \S+)?\s+(\d+(?:\.\d+)+)")
 
 
 class HostSource(Source):
@@ -23,6 +25,7 @@ class HostSource(Source):
         super().__init__(shared, proc, sys)
         self._shm = shm
         self._booted = round(boot_time(), 1)
+        self._versions = self._read_versions()
 
     def look(self, _now: float) -> Iterator[NamedTuple]:
         """Facts (the filter keeps them from being sent twice) and what moves."""
@@ -31,7 +34,7 @@ class HostSource(Source):
             cpus=os.cpu_count() or 1,
             memory_total=memory.get("MemTotal", 0),
             booted=self._booted,
-            versions=dict(self.shared.host_versions),
+            versions=self._versions,
         )
         load, running = parse_loadavg(read_or_none(self.proc + "/loadavg") or b"")
         total, used = _usage(self._shm)
@@ -43,6 +46,13 @@ class HostSource(Source):
             shm_used=used,
             pressure_io=parse_pressure(read_or_none(self.proc + "/pressure/io") or b""),
         )
+
+    def _read_versions(self) -> Dict[str, str]:
+        """Versions of the drivers that are loaded."""
+        said = _DRIVER.search(read_text(self.proc + "/driver/nvidia/version"))
+        driver = said.group(1) if said else read_text(self.sys + "/module/nvidia/version")
+        found = {"nvidia": driver, "ofed": read_text(self.sys + "/module/mlx5_core/version")}
+        return {name: version for name, version in found.items() if version}
 
 
 def parse_meminfo(data: bytes) -> Dict[str, int]:

@@ -9,11 +9,10 @@ control groups tell of kills for want of memory at least.
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import time
-from typing import Callable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from collectors.node.child import run
 from collectors.node.files import read_text, text
@@ -22,7 +21,6 @@ from collectors.node.machine.oom_counts import OomCounts
 from collectors.node.shared import Shared
 from collectors.node.source import Absent, Denied, Source
 from collectors.samples.control import Settings
-from collectors.samples.logs import LogEvent
 
 HISTORY = 24 * 3600.0
 """Seconds before the start of which events are told: what was long before the job says nothing about it."""
@@ -68,14 +66,14 @@ class KmsgReader:
         self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         self._stamps = Stamps()
         self._caught_up = False
-        self._first: Optional[bytes] = self._record()
+        self._first = self._record()
 
     def read(self, now: float) -> List[KernelLine]:
         """Lines since the last call, at most ``BACKLOG_LINES``."""
         lines: List[KernelLine] = []
         while len(lines) < BACKLOG_LINES:
-            record, self._first = self._first or self._record(), None
-            if record is None:
+            record, self._first = self._first or self._record(), b""
+            if not record:
                 self._caught_up = True
                 break
             parsed = parse_kmsg(record)
@@ -85,16 +83,15 @@ class KmsgReader:
                 lines.append(KernelLine(at, said))
         return lines
 
-    def _record(self) -> Optional[bytes]:
-        """Next record; None when there is none yet."""
+    def _record(self) -> bytes:
+        """Next record; empty when there is none yet."""
         while True:
             try:
-                return os.read(self._descriptor, 8192) or None
+                return os.read(self._descriptor, 8192)
             except BlockingIOError:
-                return None
-            except OSError as error:
-                if error.errno != errno.EPIPE:  # EPIPE: records were overwritten unread; the next read goes on behind
-                    raise
+                return b""
+            except BrokenPipeError:  # records were overwritten unread; the next read goes on behind
+                continue
 
 
 def parse_kmsg(record: bytes) -> Optional[Tuple[float, str]]:
@@ -146,9 +143,6 @@ def parse_dmesg(said: str) -> List[Tuple[float, str]]:
     return [(float(match.group(1)[:24]), match.group(2)) for match in found if match]
 
 
-Reader = Union[KmsgReader, DmesgPoller]
-
-
 class KernelSource(Source):
     """Typed events out of the kernel's log."""
 
@@ -159,7 +153,7 @@ class KernelSource(Source):
     def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys", kmsg: str = "/dev/kmsg") -> None:
         super().__init__(shared, proc, sys)
         self._kmsg = kmsg
-        self._reader: Union[Reader, None] = None
+        self._reader: Union[KmsgReader, DmesgPoller, None] = None
         self._refusals: List[str] = []
         self._sudo = False
         self._first = True
@@ -187,11 +181,11 @@ class KernelSource(Source):
             self._reader = None
             raise
         found = [kernel_event(line.text, line.at, "dmesg") for line in lines if now - line.at < HISTORY]
-        events: List[LogEvent] = [item for item in found if item is not None]
+        events = [event for event in found if event is not None]
         yield from events[-FIRST:] if self._first else events
         self._first = False
 
-    def _open(self) -> Reader:
+    def _open(self) -> Union[KmsgReader, DmesgPoller]:
         """First reader that is let in.
 
         Commands are tried once only, and sudo only where the user allowed it: it reports each refusal to the
@@ -200,20 +194,19 @@ class KernelSource(Source):
         try:
             return KmsgReader(self._kmsg)
         except OSError as error:
-            refusals = ["%s: %s" % (self._kmsg, error.strerror)]
-        if not self._refusals:
-            doors: Tuple[Tuple[str, Callable[[], Reader]], ...] = (
-                ("dmesg", lambda: DmesgPoller(["dmesg"], 5.0)),
-                ("sudo -n dmesg", lambda: DmesgPoller(["sudo", "-n", "dmesg"], 30.0)),
-            )
-            for name, opened in doors[: 2 if os.getuid() and self._sudo else 1]:
-                try:
-                    return opened()
-                except Absent as reason:
-                    self._refusals.append("%s: %s" % (name, reason))
-        restricted = read_text(self.proc + "/sys/kernel/dmesg_restrict") == "1"
-        why = "; ".join([*refusals, *self._refusals])
-        ways_out = ["kernel.dmesg_restrict is 1: root may read it"] if restricted else []
+            refused = "%s: %s" % (self._kmsg, error.strerror)
+        commands = [(["dmesg"], 5.0)] if not self._refusals else []
+        if commands and os.getuid() and self._sudo:
+            commands.append((["sudo", "-n", "dmesg"], 30.0))
+        for words, period in commands:
+            try:
+                return DmesgPoller(words, period)
+            except Absent as reason:
+                self._refusals.append("%s: %s" % (" ".join(words), reason))
+        ways_out = []
+        if read_text(self.proc + "/sys/kernel/dmesg_restrict") == "1":
+            ways_out.append("kernel.dmesg_restrict is 1: root may read it")
         if os.getuid() and not self._sudo:
             ways_out.append("sudo -n dmesg was not tried: --sudo allows it")
+        why = "; ".join([refused, *self._refusals])
         raise Denied(why + (" (%s)" % "; ".join(ways_out) if ways_out else ""))

@@ -17,7 +17,7 @@ from collectors.node.files import read_or_none
 from collectors.node.machine.pcie import pcie
 from collectors.node.network import tcp
 from collectors.node.network.firewall import firewalls
-from collectors.node.processes import capabilities
+from collectors.node.processes import procfs
 from collectors.node.say import say_all
 from collectors.samples.asked import Observation
 from collectors.samples.values import Value
@@ -52,7 +52,7 @@ def storage(paths: List[str]) -> Iterator[Observation]:
 def ptrace() -> Observation:
     """Yama's scope (0 to 3; 0 where the kernel has no Yama), whether this user is root, and holds CAP_SYS_PTRACE."""
     scope = read_or_none("/proc/sys/kernel/yama/ptrace_scope")
-    capable = capabilities.has(capabilities.SYS_PTRACE)
+    capable = procfs.may_trace_all()
     return Observation("ptrace", "", [int(scope or b"0"), os.getuid() == 0, capable], "")
 
 

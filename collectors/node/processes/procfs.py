@@ -6,8 +6,9 @@ Formats: proc_pid_stat(5), proc_pid_status(5), proc_pid_limits(5), proc_pid_io(5
 from __future__ import annotations
 
 import os
+import re
 import time
-from typing import List, NamedTuple, Optional
+from typing import Iterator, List, NamedTuple, Optional
 
 from collectors.node.files import read_or_none, text
 
@@ -191,3 +192,65 @@ def split_zeros(data: bytes) -> List[str]:
 def boot_time() -> float:
     """Wall clock at which this machine booted, from the clocks alone: /proc/uptime is faked inside some containers."""
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+# --- control groups, versions 1 and 2 (cgroups(7), Documentation/admin-guide/cgroup-v2.rst) -------------------------
+
+
+class Cgroup(NamedTuple):
+    """Where a process is in the cgroup tree."""
+
+    memory_path: str
+    """Path below the memory controller's mount."""
+    unified: bool
+    """True on cgroup v2, where all controllers share one tree."""
+    name: str
+    """Container id, or the name that a scheduler gave; empty outside both."""
+
+
+_CONTAINER = re.compile(r"(?:^|[/:.-])([0-9a-f]{64})(?:\.scope)?(?:$|/)")
+_SLURM = re.compile(r"/(job_\d+(?:/step_[^/]+)?)")
+_MACHINE = re.compile(r"/(?:lxc(?:\.payload)?[./]|machine\.slice/machine-)([^/]+)")
+
+
+def parse_cgroup(data: bytes) -> Cgroup:
+    """Where /proc/PID/cgroup says that a process is: v1, v2 and both at once."""
+    memory, unified, name = "", False, ""
+    for line in text(data).splitlines():
+        number, _, rest = line.partition(":")
+        controllers, colon, path = rest.partition(":")
+        if not colon:
+            continue
+        if "memory" in controllers.split(","):
+            memory, unified = path, False
+        elif number == "0" and not controllers and not memory:
+            memory, unified = path, True
+        name = name or _cgroup_name(path)
+    return Cgroup(memory, unified, name)
+
+
+def upward(path: str) -> Iterator[str]:
+    """A group's path and those above it, up to the root, which is empty: in a cgroup namespace a container's own."""
+    path = path.rstrip("/")
+    while path:
+        yield path
+        path = path.rpartition("/")[0]
+    yield ""
+
+
+def _cgroup_name(path: str) -> str:
+    for pattern in (_CONTAINER, _SLURM, _MACHINE):
+        found = pattern.search(path)
+        if found:
+            return found.group(1)[:64]
+    return ""
+
+
+SYS_PTRACE = 19
+"""Number of CAP_SYS_PTRACE in include/uapi/linux/capability.h."""
+
+
+def may_trace_all(proc: str = "/proc") -> bool:
+    """True when this process holds CAP_SYS_PTRACE (capabilities(7)); False where the kernel does not tell."""
+    mask = colon_field(read_or_none(proc + "/self/status") or b"", b"CapEff")
+    return bool(int(mask or b"0", 16) >> SYS_PTRACE & 1)

@@ -8,7 +8,7 @@ from typing import Callable, List, NamedTuple, Optional
 
 from collectors.node import child, files
 from collectors.node.network.tcp_info import CarriedBytes, TrafficTold
-from collectors.node.processes import capabilities, process_state
+from collectors.node.processes import process_state, procfs
 from collectors.node.source import Absent
 from collectors.node.stacks import pyspy, pyspy_output
 from collectors.node.stacks.pyspy_output import DumpFailure
@@ -186,7 +186,7 @@ def way_out(pid: int, proc: str = "/proc") -> str:
     scope = files.read_int(proc + "/sys/kernel/yama/ptrace_scope")
     owner = process_state.identity(pid, proc).uid
     sudo = "allow sudo -n py-spy there and use --sudo"
-    if os.geteuid() == 0 and not capabilities.has(capabilities.SYS_PTRACE):
+    if os.geteuid() == 0 and not procfs.may_trace_all():
         return (
             "this root lacks CAP_SYS_PTRACE (a container?): start it with --cap-add SYS_PTRACE "
             "(Kubernetes: securityContext.capabilities), or connect to the host"

@@ -17,7 +17,7 @@ from collectors.node.files import text
 from collectors.node.machine import disks, software
 from collectors.node.machine.disks import DiskSource, checkpoint_folders
 from collectors.node.machine.host import HostSource, parse_loadavg, parse_meminfo, parse_pressure
-from collectors.node.machine.software import SoftwareSource, cuda_toolkit, libraries
+from collectors.node.machine.software import SoftwareSource, libraries
 from collectors.node.processes import mounts
 from collectors.node.processes.mounts import Mounts
 from collectors.node.shared import Shared
@@ -42,11 +42,9 @@ def test_the_host_as_files_tell_it(tmp_path: Path) -> None:
     write(tmp_path, "meminfo", "MemTotal:  1000 kB\nMemFree:  10 kB\nMemAvailable:  400 kB\nHugePages_Total:  0\n")
     write(tmp_path, "loadavg", "3.50 2.00 1.00 7/512 4711\n")
     write(tmp_path, "pressure/io", "some avg10=12.50 avg60=0.00 avg300=0.00 total=1\nfull avg10=1.00\n")
-    shared = Shared()
-    shared.host_versions = {"nvidia": "535.1"}
-    facts, sample = HostSource(shared, str(tmp_path)).look(0.0)
+    facts, sample = HostSource(Shared(), str(tmp_path), str(tmp_path)).look(0.0)
     assert isinstance(facts, HostFacts)
-    assert (facts.memory_total, facts.cpus, facts.versions) == (1024000, os.cpu_count(), {"nvidia": "535.1"})
+    assert (facts.memory_total, facts.cpus, facts.versions) == (1024000, os.cpu_count(), {})
     assert isinstance(sample, HostSample)
     assert (sample.load, sample.running, sample.memory_available) == (3.5, 7, 409600)
     assert sample.pressure_io == 12.5
@@ -184,23 +182,20 @@ def test_versions_by_what_a_rank_has_loaded(tmp_path: Path, clock: Clock, nccl: 
         ("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  590.48.01  Release Build\n", "590.48.01"),
     ],
 )
-def test_versions_of_the_host(tmp_path: Path, clock: Clock, said: str, version: str) -> None:
+def test_versions_of_the_host(tmp_path: Path, said: str, version: str) -> None:
     write(tmp_path, "proc/driver/nvidia/version", said)
     write(tmp_path, "sys/module/mlx5_core/version", "24.10-1.1.4\n")
-    write(tmp_path, "usr/local/cuda/version.json", '{"cuda": {"name": "CUDA SDK", "version": "12.4.1"}}')
-    write(tmp_path, "usr/lib64/libnccl.so.2.9.6", "")
-    write(tmp_path, "usr/lib64/libnccl.so.2.21.5", "")
-    shared = Shared()
-    SoftwareSource(shared, str(tmp_path / "proc"), str(tmp_path / "sys"), str(tmp_path)).look(0.0)
-    assert shared.host_versions == {"nvidia": version, "ofed": "24.10-1.1.4", "cuda": "12.4.1", "nccl": "2.21.5"}
+    facts, _ = HostSource(Shared(), str(tmp_path / "proc"), str(tmp_path / "sys")).look(0.0)
+    assert isinstance(facts, HostFacts)
+    assert facts.versions == {"nvidia": version, "ofed": "24.10-1.1.4"}
 
 
 PARSERS: list[Callable[[bytes], object]] = [
-    parse_meminfo, parse_loadavg, parse_pressure, lambda data: mounts.parse(text(data)), libraries, cuda_toolkit,
+    parse_meminfo, parse_loadavg, parse_pressure, lambda data: mounts.parse(text(data)), libraries,
 ]  # fmt: skip
 SEEDS = [
     b"MemTotal:  1000 kB\n", b"3.50 2.00 1.00 7/512 4711\n", b"some avg10=12.50 avg60=0.00\n", b"a / ext4 rw 0 0\n",
-    MAPS.encode(), b'{"cuda": {"version": "12"}}', b'{"cuda": [1]}', b'["cuda"]',
+    MAPS.encode(),
 ]  # fmt: skip
 
 

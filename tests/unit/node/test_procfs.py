@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node.processes import cgroup, procfs
+from collectors.node.processes import procfs
 
 
 def test_this_process_reads_itself() -> None:
@@ -55,7 +55,7 @@ def test_the_pid_inside_a_container_is_the_last_of_its_pids() -> None:
     ],
 )  # fmt: skip
 def test_cgroups(data: bytes, path: str, unified: bool, name: str) -> None:
-    assert cgroup.parse_cgroup(data) == cgroup.Cgroup(path, unified, name)
+    assert procfs.parse_cgroup(data) == procfs.Cgroup(path, unified, name)
 
 
 PARSERS: list[Callable[[bytes], object]] = [
@@ -65,7 +65,7 @@ PARSERS: list[Callable[[bytes], object]] = [
     lambda data: procfs.parse_limit(data, b"Max open files"),
     procfs.parse_syscall,
     procfs.parse_wchan,
-    cgroup.parse_cgroup,
+    procfs.parse_cgroup,
     procfs.split_zeros,
 ]
 

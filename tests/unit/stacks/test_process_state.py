@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.processes import capabilities, process_state
+from collectors.node.processes import process_state, procfs
 from collectors.node.stacks import look
 
 X86 = os.uname().machine == "x86_64"
@@ -131,13 +131,13 @@ def test_the_way_out_fits_the_node(
 ) -> None:
     proc = make_node(tmp_path, scope, owner)
     monkeypatch.setattr(os, "geteuid", lambda: own)
-    monkeypatch.setattr(capabilities, "has", lambda _number: True)
+    monkeypatch.setattr(procfs, "may_trace_all", lambda: True)
     assert words in look.way_out(7, proc)
 
 
 def test_root_without_the_capability_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(capabilities, "has", lambda _number: False)
+    monkeypatch.setattr(procfs, "may_trace_all", lambda: False)
     assert "CAP_SYS_PTRACE" in look.way_out(7, make_node(tmp_path, "0", 0))
 
 
