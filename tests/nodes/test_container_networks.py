@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.network.tcp_info import ProcessTraffic, carried
+from collectors.node.network.tcp_info import TrafficTold, carried
 from collectors.node.processes import netns
 from tests.support.reached import BY_A_SHELL, Reached
 
@@ -80,11 +80,11 @@ def run() -> Iterator[Callable[..., int]]:
         yield start
 
 
-def _until(pid: int, seen: Callable[[ProcessTraffic], bool]) -> ProcessTraffic:
+def _until(pid: int, seen: Callable[[TrafficTold], bool]) -> TrafficTold:
     deadline = time.monotonic() + 60
     while True:
-        found = carried(pid)
-        if found is not None and seen(found):
+        found = carried(pid)[1]
+        if seen(found):
             return found
         assert time.monotonic() < deadline, found
         time.sleep(0.1)
@@ -100,7 +100,7 @@ def test_connections_are_counted_and_a_silent_far_end_is_told(
     found = _until(sender, lambda one: bool(one.ports))
     assert netns.is_elsewhere(sender)
     assert (found.ports, found.addresses, found.unanswered) == ([29651], [ADDRESSES[0]], [])
-    there = _until(receiver, lambda one: one.carried > 10)
+    there = _until(receiver, lambda one: (one.carried or 0) > 10)
     assert there.addresses == [ADDRESSES[1]]
     subprocess.run(_in(networks[1], "ip", "link", "set", "eth0", "down"), check=True)
     silent = _until(sender, lambda one: bool(one.unanswered))
