@@ -16,6 +16,11 @@ OPENERS = (
     b"Stack trace of the failed collective", b" last):", b"(local_rank: ", b"exitcode", b"      : ",
 )  # fmt: skip
 """Literals of the lines that open a block."""
+NAMING = (
+    b" FAILED", b"-- Process ", b"Error Snippet", b"Exception in thread ", b" world_rank=", b"Error:", b"Exception:",
+    b"worker.status.FAILED",
+)  # fmt: skip
+"""Literals of the lines that name what follows, and of an exception's last line."""
 _FAILED_STACK = re.compile(r"Stack trace of the failed collective:\s*$")
 _FAILED_FRAME = re.compile(r"^#\d+ (?P<function>.*?) from (?P<file>.*):(?P<line>\d+)\s*$")
 _FATAL = re.compile(r"Fatal Python error: (?P<error>[^\r\n]*)")
@@ -26,6 +31,7 @@ _AT_HEAD = 3
 frames may be anything: a compiler's remark, a logged stack."""
 _JOINED, _LISTED = 3, 512
 """Lines for which a rule's record goes on at most, and those of a list."""
+FRAMES = 200
 TEXT = 4000
 """Characters of a record's text."""
 
@@ -37,8 +43,6 @@ class Outcome(NamedTuple):
     text: str
     message: str = ""
     """Text in which rules may find more: an exception's message."""
-    rest: Tuple[Line, ...] = ()
-    """Lines that it took, but that were not its own."""
     subject: str = ""
     """Subject whose rules have read the message already."""
 
@@ -120,7 +124,7 @@ class FatalDump:
         text = line.text if bare is None else bare
         frame = _THREAD_FRAME.match(text)
         if frame is not None:
-            if self._frames is not None and len(self._frames) < 200:
+            if self._frames is not None and len(self._frames) < FRAMES:
                 self._frames.append((frame.group("file"), int(frame.group("line")[:9]), frame.group("function")))
         elif _THREAD.match(text):
             self._frames = self._current if text.startswith("Current thread") and not self._current else None
@@ -140,6 +144,32 @@ class FatalDump:
             event.data.update(exceptions.framed(list(reversed(self._current))))
             event.data.pop("launcher", None)
         return Outcome([event], "\n".join(self._lines)[:TEXT].rstrip())
+
+
+class FailedCollective:
+    """The Python stack that torch recorded when the collective that timed out was called."""
+
+    def __init__(self) -> None:
+        self.over = False
+        self._frames: List[Tuple[str, int, str]] = []
+        self._text: List[str] = ["Stack trace of the failed collective:"]
+
+    def take(self, line: Line) -> bool:
+        """Whether the line is one of its frames."""
+        frame = _FAILED_FRAME.match(line.text)
+        self.over = frame is None
+        if frame is not None and len(self._frames) < FRAMES:
+            self._frames.append((frame.group("file"), int(frame.group("line")[:9]), frame.group("function")))
+            self._text.append(line.text)
+        return frame is not None
+
+    def end(self) -> Outcome:
+        """The event."""
+        if not self._frames:
+            return Outcome([], "")
+        data = exceptions.framed(list(reversed(self._frames)))
+        data.pop("launcher", None)
+        return Outcome([ParsedEvent("torch.failed_collective", data)], "\n".join(self._text)[:TEXT])
 
 
 class Failures:
@@ -165,36 +195,10 @@ class Failures:
         return Outcome(self._report.end(), "\n".join(self._text)[:TEXT])
 
 
-class FailedCollective:
-    """The Python stack that torch recorded when the collective that timed out was called."""
-
-    def __init__(self) -> None:
-        self.over = False
-        self._frames: List[Tuple[str, int, str]] = []
-        self._text: List[str] = ["Stack trace of the failed collective:"]
-
-    def take(self, line: Line) -> bool:
-        """Whether the line is one of its frames."""
-        frame = _FAILED_FRAME.match(line.text)
-        self.over = frame is None
-        if frame is not None and len(self._frames) < 200:
-            self._frames.append((frame.group("file"), int(frame.group("line")[:9]), frame.group("function")))
-            self._text.append(line.text)
-        return frame is not None
-
-    def end(self) -> Outcome:
-        """The event."""
-        if not self._frames:
-            return Outcome([], "")
-        data = exceptions.framed(list(reversed(self._frames)))
-        data.pop("launcher", None)
-        return Outcome([ParsedEvent("torch.failed_collective", data)], "\n".join(self._text)[:TEXT])
-
-
 class Continued:
     """A record of one rule that goes on in the next lines: with a list, or for a few until they say all of it.
 
-    ``read`` is what the rules of the subject make of the lines put together.
+    ``read`` is what the rules of the subject make of the lines put together. Lines that add nothing are others' too.
     """
 
     def __init__(self, rule: Rule, subject: str, read: Callable[[str], List[ParsedEvent]], first: Line) -> None:
@@ -203,47 +207,44 @@ class Continued:
         self._subject = subject
         self._read = read
         self._item = re.compile(rule.item) if rule.item else None
-        self._lines: List[Line] = [first]
+        self._lines: List[str] = [first.text]
+        self._taken = 0
         self._events: List[ParsedEvent] = []
-        self._used = 0
-        """Lines of which the events are made."""
+        self._text = first.text
+        """As many lines as the events are made of."""
         self._look()
 
     def take(self, line: Line) -> bool:
         """Whether the line goes on with the record."""
+        self._taken += 1
         if self._item is not None:
             taken = bool(self._item.match(line.text))
             self.over = not taken and bool(line.text.strip())
             if taken and len(self._lines) < _LISTED:
-                self._lines.append(line)
+                self._lines.append(line.text)
             return taken
         if (line.labelled and line.at is not None) or tracebacks.RECORD.match(line.text) or not line.text.strip():
             self.over = True
             return False
-        self._lines.append(line)
-        self.over = self._look() or len(self._lines) > _JOINED
-        return True
+        self._lines.append(line.text)
+        more = self._look()
+        self.over = more or self._taken >= _JOINED
+        return more
 
     def _look(self) -> bool:
         """Whether the lines say more now than without the last one."""
-        events = self._read(self._text(len(self._lines)))
+        text = prefixes.seen("\n".join(self._lines))
+        events = self._read(text)
         if not events or events == self._events:
             return False
-        self._events, self._used = events, len(self._lines)
+        self._events, self._text = events, text
         return True
 
-    def _text(self, lines: int) -> str:
-        return prefixes.seen("\n".join(line.text for line in self._lines[:lines]))
-
     def end(self) -> Outcome:
-        """The record's events; lines that do not belong to it are others'."""
+        """The record's events."""
         if self._item is not None:
             self._look()
-        if not self._events:
-            return Outcome([], self._lines[0].text, rest=tuple(self._lines))
-        rest = () if self._item is not None else tuple(self._lines[self._used :])
-        text = self._text(self._used)
-        return Outcome(self._events, text, text, rest, self._subject)
+        return Outcome(self._events, self._text, self._text if self._events else "", self._subject)
 
 
 def opened(line: Line, now: float, script: str, thread: str) -> Optional[Block]:

@@ -1,4 +1,4 @@
-"""How far each process got on each communicator: NCCL's COLL lines, summarised by whole chunks.
+"""How far each process got on each communicator: NCCL's COLL lines, summed up block by block.
 
 A communicator is a process's pointer until an INIT line names its commId; COLL lines are counted per (host, pid,
 pointer), never joined by pointer alone.
@@ -11,27 +11,29 @@ from typing import Callable, Dict, Iterator, List, Match, NamedTuple, Optional, 
 
 from collectors.node import late_re as re
 from collectors.node.logs import prefixes
-from collectors.node.logs.nccl_coll_filter import COUNT, MARK, Sifted, last
 from collectors.samples.logs import CommProgress
 
+COUNT, RANKS = b" opCount", b" nranks "
+"""What COLL lines and INIT lines have."""
+_INFO = b"NCCL INFO "
+TAKEN = b"\0"
+"""Stands for a line that has been counted."""
+_VARYING = re.compile(
+    rb" opCount [0-9a-f][^ ]* sendbuff [^ ]+ recvbuff [^ ]+ count [^ ]+ datatype [^ ]+ op [^ ]+ root [^ ]+(?= comm 0x)"
+)
+"""What differs from one collective of a communicator to the next: equal lines are counted by the block (runs
+up to one byte cost least)."""
 _RECORD = re.compile(
-    r"(?:(?P<host>[^\s:\[\]()\"']{1,64}):(?P<pid>\d{1,10}):\d{1,10} (?:\[\d{1,9}\] )?(?:\d{1,9}"
-    r" )?)?(?:\[(?P<device>\d{1,9})\] )?NCCL INFO (?:COLL )?(?P<op>\w+):?"
-    r" opCount[ :=](?P<count>[0-9a-f]+)"
-    r"(?P<rest>.*)"
+    r"(?:(?P<host>[^\s:\[\]()\"']{1,64}):(?P<pid>\d{1,10}):\d{1,10} (?:\[\d{1,9}\] )?(?:\d{1,9} )?)?"
+    r"(?:\[\d{1,9}\] )?NCCL INFO (?:COLL )?(?P<op>\w+):? opCount[ :=](?P<count>[0-9a-f]+)(?P<rest>.*)"
 )
 _COMM = re.compile(r".*\bcomm (0x[0-9a-f]+)")
 _ELEMENTS = re.compile(r"\bcount (\d{1,18})")
-_DATATYPE = re.compile(r"\bdatatype (\d{1,9})")
-_RANKS = re.compile(r"\[nranks=(\d{1,7})\]")
+_DATATYPE = re.compile(r"\bdatatype (\d{1,4})")
+_SIZE = re.compile(r"\[nranks=(\d{1,7})\]")
 _GLOBAL = re.compile(r"\bglobalrank (\d{1,7})")
 _DONE = re.compile(r"\b(?:DONE|COMPLETED?|FINISHED)\b")
-_NODE = re.compile(r"(?:[Rr]ank|Node|Worker)[ _:=]?(\d{1,7})\b")
 _INIT = re.compile(
-    rb"comm 0x[0-9a-f]{1,16} rank \d{1,9} nranks \d{1,9}[^\n]{0,600}?"
-    rb"(?:Init (?:START|COMPLETE)|(?:Abort|Destroy) COMPLETE)"
-)
-_INIT_FIELDS = re.compile(
     r"(?P<host>[^\s:\[\]()\"']{1,64}):(?P<pid>\d{1,10}):\d{1,10} .{0,200}?"
     r"comm (?P<comm>0x[0-9a-f]{1,16}) rank (?P<rank>\d{1,7}) nranks (?P<size>\d{1,7})(?P<rest>.{0,400}?)"
     r"- (?P<what>Init START|Init COMPLETE|Abort|Destroy)"
@@ -39,23 +41,11 @@ _INIT_FIELDS = re.compile(
 _PARENT = re.compile(r" parent (0x[0-9a-f]{1,16})")
 _COLOR = re.compile(r" color (-?\d{1,10})")
 _COMM_ID = re.compile(r"commId (0x[0-9a-f]{1,40})")
-WAITING = 2048
-"""Kinds of lines that wait to be read; there are more only where each line has a time in front."""
 _POINT_TO_POINT = ("Send", "Recv")
 _DTYPES = (
-    "int8",
-    "uint8",
-    "int32",
-    "uint32",
-    "int64",
-    "uint64",
-    "float16",
-    "float32",
-    "float64",
-    "bfloat16",
-    "float8_e4m3",
+    "int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bfloat16", "float8_e4m3",
     "float8_e5m2",
-)
+)  # fmt: skip
 
 Key = Tuple[str, int, str]
 """host, pid, pointer."""
@@ -80,36 +70,37 @@ class CommunicatorProgress:
         """False when lines were left out: counts of lines then say nothing across ranks."""
         self._comms: Dict[Key, _Comm] = {}
         self._last: Dict[Key, CommProgress] = {}
-        self._waiting: Dict[bytes, Tuple[int, int, bytes]] = {}
-        """By kind of line: how many there were, number and bytes of the last. Read only when somebody asks."""
         self._born: Dict[Tuple[str, int], Counter] = {}  # type: ignore[type-arg]
 
-    def take(self, sifted: Sifted, number: Callable[[int], int]) -> None:
-        """Take the COLL and INIT lines of a sifted block; ``number`` gives the number of its n-th line."""
-        if not sifted.odd:
-            self._launched(sifted, 0, sifted.keys, sifted.counts, number)
-            return
-        at = 0
-        for odd in [*sifted.odd, len(sifted.keys)]:
-            part = sifted.keys[at:odd]
-            self._launched(sifted, at, part, Counter(part), number)
-            if odd < len(sifted.keys):
-                self.take_line(sifted.raw[odd], number(odd))
-            at = odd + 1
+    def take(self, text: bytes, number: Callable[[int], int]) -> bytes:
+        """Take the COLL and INIT lines of a block; ``number`` gives the number of the line that begins at an offset.
 
-    def take_line(self, raw: bytes, number: int) -> None:
-        """Take one line, whatever it is: the slow way, for lines into which several processes wrote."""
-        if MARK not in raw:
-            return
-        if COUNT in raw:
-            self._settle()
-            self._one(raw, number, 1)
-        if _INIT.search(raw):
-            self._initialised(raw)
+        Of lines that differ in the count and the buffers alone the last one is read, and the others are counted.
+        Gives the block back with :data:`TAKEN` for each COLL line.
+        """
+        lines, keys = text.split(b"\n"), _VARYING.sub(COUNT, text).split(b"\n")
+        if len(keys) != len(lines):  # it ran over the end of a torn line
+            keys = lines
+        places = _Places(lines, number)
+        every = Counter(keys)
+        taken = {key for key in every if COUNT in key and _INFO in key}
+        began = any(RANKS in key for key in every)
+        begin = 0
+        for end in [*(index for index, key in enumerate(keys) if began and RANKS in key), len(keys)]:
+            part = keys[begin:end] if began else keys
+            counts = Counter(part) if began else every
+            last = dict(zip(part, range(begin, end)))
+            for index, key in sorted((last[key], key) for key in taken & last.keys()):
+                self._launched(lines[index], places.number(index), counts[key])
+            if end < len(keys):
+                self._initialised(lines[end])
+            begin = end + 1
+        if len(taken) + 1 == len(every):  # and the empty one behind the last line's end
+            return (TAKEN + b"\n") * (len(keys) - 1)
+        return b"\n".join([TAKEN if key in taken else line for key, line in zip(keys, lines)])
 
     def known(self) -> List[CommProgress]:
         """The last collective of every communicator."""
-        self._settle()
         return [self._last[key] for key in sorted(self._last)]
 
     def ranks(self) -> Iterator[Tuple[str, int, int, int]]:
@@ -117,24 +108,7 @@ class CommunicatorProgress:
         for (host, pid, _), comm in self._comms.items():
             yield host, pid, comm.rank, comm.size
 
-    def _launched(
-        self, sifted: Sifted, start: int, keys: List[bytes], counts: Dict[bytes, int], number: Callable[[int], int]
-    ) -> None:
-        """Count the collectives of a part of a block that begins at a line of it."""
-        for key, index in last(keys, sifted.collectives & counts.keys()).items():
-            before = self._waiting.get(key)
-            seen = counts[key] if before is None else counts[key] + before[0]
-            self._waiting[key] = (seen, number(start + index), sifted.raw[start + index])
-        if len(self._waiting) > WAITING:
-            self._settle()
-
-    def _settle(self) -> None:
-        """Read the lines that wait, in the order in which they stand in the log."""
-        waiting, self._waiting = self._waiting, {}
-        for launched, at, raw in sorted(waiting.values(), key=_place):
-            self._one(raw, at, launched)
-
-    def _one(self, raw: bytes, number: int, launched: int) -> None:
+    def _launched(self, raw: bytes, number: int, launched: int) -> None:
         for line in prefixes.records(raw, number, self.now):
             match = _RECORD.search(line.text)
             if match is not None:
@@ -145,9 +119,6 @@ class CommunicatorProgress:
         pointer = _COMM.match(rest)
         host, pid = match.group("host") or line.stream.host, int(match.group("pid") or 0)
         rank = self.rank if self.rank is not None else line.stream.rank
-        if pointer is None and not match.group("pid"):
-            labelled = _NODE.search(line.text[: match.start()])
-            rank = int(labelled.group(1)) if labelled is not None else rank
         key = (host, pid, pointer.group(1) if pointer is not None else "" if rank is None else "rank%d" % rank)
         op, done = match.group("op"), bool(_DONE.search(rest, pointer.end() if pointer is not None else 0))
         before = self._last.get(key)
@@ -162,7 +133,7 @@ class CommunicatorProgress:
         self, key: Key, op: str, rest: str, printed: str, rank: Optional[int], line: prefixes.Line, launched: int
     ) -> CommProgress:
         comm = self._comms.get(key)
-        ranks, elements, dtype, known = (p.search(rest) for p in (_RANKS, _ELEMENTS, _DATATYPE, _GLOBAL))
+        ranks, elements, dtype, known = (p.search(rest) for p in (_SIZE, _ELEMENTS, _DATATYPE, _GLOBAL))
         size = comm.size if comm is not None else int(ranks.group(1)) if ranks is not None else 0
         host, pid, _ = key
         if known is not None:
@@ -189,8 +160,7 @@ class CommunicatorProgress:
         )
 
     def _initialised(self, raw: bytes) -> None:
-        self._settle()
-        match = _INIT_FIELDS.search(raw[: prefixes.SEEN].decode("utf-8", "replace"))
+        match = _INIT.search(raw[: prefixes.SEEN].decode("utf-8", "replace"))
         if match is None:
             return
         host, pid, pointer = match.group("host"), int(match.group("pid")), match.group("comm")
@@ -223,10 +193,21 @@ class CommunicatorProgress:
         return "nranks%d#%d" % (size, born[str(size)])
 
 
-def _place(waiting: Tuple[int, int, bytes]) -> int:
-    return waiting[1]
+class _Places:
+    """Numbers of lines by their places in a block, asked for in ascending order."""
+
+    def __init__(self, lines: List[bytes], number: Callable[[int], int]) -> None:
+        self._lines = lines
+        self._number = number
+        self._index = self._offset = 0
+
+    def number(self, index: int) -> int:
+        """Number of the n-th line."""
+        self._offset += sum(map(len, self._lines[self._index : index])) + index - self._index
+        self._index = index
+        return self._number(self._offset)
 
 
 def _dtype(text: str) -> str:
-    index = int(text[:4])
+    index = int(text)
     return _DTYPES[index] if index < len(_DTYPES) else text

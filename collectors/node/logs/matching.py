@@ -2,16 +2,102 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Optional, Pattern, Tuple
+from collections import Counter
+from itertools import accumulate
+from typing import Dict, List, NamedTuple, Optional, Pattern, Sequence, Tuple
 
 from collectors.node import late_re as re
 from collectors.node.logs import blocks
-from collectors.node.logs.blocks import Block
-from collectors.node.logs.context import STEMS
-from collectors.node.logs.prefilter import Scanner, required
-from collectors.node.logs.prefixes import Line
+from collectors.node.logs.literals import required
 from collectors.node.logs.rule import ParsedEvent, Rule, apply
 from collectors.node.logs.rules import SUBJECTS
+
+GATE = 4
+"""Bytes of a gate: shorter ones occur in any text."""
+_COMMON = frozenset(
+    (b"ing ", b"tion", b" the", b"the ", b"ed t", b"ion ", b" for", b"for ", b"s in", b" to ", b"with", b"rank",
+     b"from", b"ted ", b"ent ")
+)  # fmt: skip
+"""What any log has: no gates."""
+
+
+_DIGITS = b"0123456789"
+_ALIKE, _FEW = 4, 64
+"""Lines for each different one from which on the different ones are searched first; lines that are then looked at one
+by one, at most."""
+
+
+class Scanner:
+    """Searches for many literals, each with bits of what it stands for.
+
+    There are hundreds of them: short *gates* are looked for first, chosen such that many literals contain one. And most
+    logs say the same over and over with other numbers: without their digits the lines of a block are few different
+    ones, and what none of those has, no line has.
+    """
+
+    def __init__(self, literals: Sequence[Tuple[bytes, int]]) -> None:
+        self._bits: Dict[bytes, int] = {}
+        for literal, mask in literals:
+            self._bits[literal] = self._bits.get(literal, 0) | mask
+        shared = Counter(part for literal in self._bits for part in _parts(literal))
+        self._gated: Dict[bytes, List[bytes]] = {}
+        for literal in sorted(self._bits):
+            gate = max(_parts(literal), key=lambda part: (shared[part], part), default=literal)
+            self._gated.setdefault(gate, []).append(literal)
+
+        self._bare: Optional[Scanner] = None
+
+    def hits(self, text: bytes) -> Dict[int, int]:
+        """Start of each line that has a literal, and the bits of all literals in it; ascending. Lines end with LF."""
+        bare = text.translate(None, _DIGITS).split(b"\n")
+        kinds = set(bare)
+        if len(kinds) * _ALIKE > len(bare):
+            return self.every(text)
+        if self._bare is None:
+            self._bare = Scanner([(literal.translate(None, _DIGITS), 1) for literal in self._bits])
+        joined = b"\n".join(kinds) + b"\n"
+        saying = {joined[start : joined.find(b"\n", start)] for start in self._bare.every(joined)}
+        places = [index for index, line in enumerate(bare) if line in saying] if saying else []
+        if len(places) > _FEW:
+            return self.every(text)
+        if not places:
+            return {}
+        lines = text.split(b"\n")
+        starts = [0, *accumulate(len(line) + 1 for line in lines)]
+        found = {starts[index]: self.mask(lines[index]) for index in places}
+        return {start: mask for start, mask in found.items() if mask}
+
+    def every(self, text: bytes) -> Dict[int, int]:
+        """The same, whatever the lines."""
+        found: Dict[int, int] = {}
+        for gate, literals in self._gated.items():
+            if gate not in text:
+                continue
+            for literal in literals:
+                mask, at = self._bits[literal], text.find(literal)
+                while at >= 0:
+                    start = text.rfind(b"\n", 0, at) + 1
+                    found[start] = found.get(start, 0) | mask
+                    end = text.find(b"\n", at)
+                    if end < 0:
+                        break
+                    at = text.find(literal, end)
+        return dict(sorted(found.items()))
+
+    def mask(self, text: bytes) -> int:
+        """Bits of all literals in one line."""
+        mask = 0
+        for gate, literals in self._gated.items():
+            if gate in text:
+                for literal in literals:
+                    if literal in text:
+                        mask |= self._bits[literal]
+        return mask
+
+
+def _parts(literal: bytes) -> List[bytes]:
+    parts = {literal[at : at + GATE] for at in range(len(literal) - GATE + 1)}
+    return list(parts - _COMMON)
 
 
 class Row(NamedTuple):
@@ -23,10 +109,14 @@ class Row(NamedTuple):
     begins: "Optional[Pattern[str]]"
 
 
+OPENS, ALONE = 1, 2
+"""Bits of the literals that open a block, and of those that the reader itself looks at."""
+
+
 def _prepared() -> Tuple[Dict[str, Tuple[Row, ...]], List[Tuple[bytes, int]]]:
     """The rules with a bit for each, and the literals by which their lines are found."""
     rows: Dict[str, Tuple[Row, ...]] = {}
-    literals: List[Tuple[bytes, int]] = []
+    literals = [(literal, OPENS) for literal in blocks.OPENERS] + [(literal, ALONE) for literal in blocks.NAMING]
     bit = 1 << 2
     for subject, rules in SUBJECTS.items():
         made = []
@@ -40,22 +130,10 @@ def _prepared() -> Tuple[Dict[str, Tuple[Row, ...]], List[Tuple[bytes, int]]]:
     return rows, literals
 
 
-OPENS, ALONE = 1, 2
-"""Bits of the literals that open a block, and of those that the reader itself looks at."""
 ROWS, _LITERALS = _prepared()
-_LITERALS += [(literal, OPENS) for literal in blocks.OPENERS]
-_LITERALS += [(literal, ALONE) for literal in (*STEMS, b"Error:", b"Exception:", b"worker.status.FAILED")]
 SCANNER = Scanner(_LITERALS)
 """Finds the lines that the reader wants to see."""
 MASKS = {subject: sum(row.bit for row in rows) for subject, rows in ROWS.items()}
-
-
-def continued(subject: str, rows: Tuple[Row, ...], line: Line, mask: int) -> Optional[Block]:
-    """The record that a line begins and that goes on in the next ones, by the rules of a subject."""
-    for bit, rule, _, begins in rows:
-        if mask & bit and begins is not None and begins.search(line.text):
-            return blocks.Continued(rule, subject, lambda text: matches(rows, text), line)
-    return None
 
 
 def matches(rows: Tuple[Row, ...], text: str, mask: Optional[int] = None) -> List[ParsedEvent]:

@@ -1,17 +1,16 @@
 """The incremental log parser: bytes in, in chunks of any size, typed events out; the same for every way of chunking.
 
-Whole chunks are searched for the literals of all rules (:mod:`prefilter`); only lines that have one are looked at, and
-lines inside a record that is still open (:mod:`reader`). COLL lines never become events: :mod:`collective_counts` sums
-them up.
+Whole blocks of lines are searched for the literals of all rules (:mod:`matching`); only lines that have one are looked
+at, and lines inside a record that is still open (:mod:`reader`). COLL lines never become events:
+:mod:`collective_counts` sums them up.
 """
 
 from __future__ import annotations
 
-import re
-from typing import List, Optional, Tuple
+from typing import List, Optional
 
-from collectors.node.logs import nccl_coll_filter, prefixes, times
-from collectors.node.logs.collective_counts import CommunicatorProgress
+from collectors.node.logs import prefixes
+from collectors.node.logs.collective_counts import COUNT, RANKS, TAKEN, CommunicatorProgress
 from collectors.node.logs.matching import SCANNER
 from collectors.node.logs.prefixes import Line, LogWriter
 from collectors.node.logs.reader import Reader
@@ -30,32 +29,20 @@ class LogParser:
 
     ``source`` names it in the events; ``rank``, ``pid`` and ``host`` are its owner's where one process writes it;
     ``now`` (seconds since the epoch) gives the year to times without one: the moment of reading, or the file's age.
-    ``tail`` is how many bytes of the last lines are kept.
     """
 
     def __init__(
-        self,
-        source: str,
-        rank: Optional[int] = None,
-        pid: Optional[int] = None,
-        host: str = "",
-        now: float = 0.0,
-        tail: int = BEFORE,
+        self, source: str, rank: Optional[int] = None, pid: Optional[int] = None, host: str = "", now: float = 0.0
     ) -> None:
         self.source = source
         self.line = 1
         """Number of the next line."""
         self.coll = CommunicatorProgress(source, rank, now)
         self._reader = Reader(source, rank, pid, host, now)
-        self._sifter = nccl_coll_filter.Sifter()
         self._now = now
         self._pending = b""
         self._cutting = False
-        self._tail = b""
-        self._whole: Optional[bytes] = b""
-        """The tail as it was read, where its ends of lines are those of the log."""
-        self._spans: List[Tuple[int, int]] = []
-        self._kept = max(tail, BEFORE)
+        self._before = b""
 
     @property
     def read_at(self) -> Optional[float]:
@@ -75,24 +62,21 @@ class LogParser:
         """Take the next bytes; events of the records that ended in them."""
         for start in range(0, len(chunk), PIECE):
             self._take(chunk[start : start + PIECE])
-        return self._flush()
+        return self._reader.told()
 
     def idle(self) -> List[LogEvent]:
         """Nothing came for a while: events of records that were waiting for their next line."""
         self._reader.end()
-        return self._flush()
+        return self._reader.told()
 
     def rest(self, now: float, longest: float) -> List[LogEvent]:
         """All was read by ``now``: events of records of which nothing more came for ``longest`` seconds."""
         self._reader.rest(now, longest)
-        return self._flush()
+        return self._reader.told()
 
     def gap(self) -> List[LogEvent]:
         """What follows is not what came next: bytes were left out, and nobody knows how many lines."""
-        self._pending = b""
-        self._cutting = True
-        self._tail = self._whole = b""
-        self._spans = []
+        self._pending, self._before, self._cutting = b"", b"", True
         self.coll.whole = False
         events = self.idle()
         self._reader.counted = False
@@ -113,23 +97,8 @@ class LogParser:
         """Last collective of every communicator that the log tells of."""
         return self.coll.known()
 
-    def last_time(self) -> Optional[float]:
-        """The last time that the log's last lines print."""
-        return times.last(self._tail[-BEFORE:].decode("utf-8", "replace"), self._now)
-
-    @property
-    def tail_line(self) -> int:
-        """Number of a line not below the tail's first: states of a progress bar, and what is left out, are no lines."""
-        if self._whole is not None:
-            return self.line - self._whole.count(b"\n")
-        return self._spans[0][1] if self._spans else self.line
-
-    @property
-    def tail(self) -> bytes:
-        """The last whole lines, of as many bytes as were asked for, :data:`BEFORE` at least."""
-        return self._tail
-
     def _take(self, piece: bytes) -> None:
+        """Cut into whole lines. A carriage return alone ends a line, too (progress bars), but is not counted as one."""
         data = self._pending + piece
         cut = max(data.rfind(b"\n"), data.rfind(b"\r", 0, len(data) - 1)) + 1
         block, pending = data[:cut], data[cut:]
@@ -145,38 +114,18 @@ class LogParser:
             self._block(block)
 
     def _block(self, block: bytes) -> None:
-        """Parse whole lines. A carriage return alone ends a record (progress bars), but is not counted as a line."""
-        first, numbers = self.line, _LineNumbers(block, self.line)
-        count = block.count(b"\n")
-        self.line += count
-        text = block
-        if b"\r" in block:
-            text = block.replace(b"\r\n", b" \n").replace(b"\r", b"\n")
-            count = text.count(b"\n")
-        if nccl_coll_filter.MARK in text:
-            text = self._sifted(text, count, numbers)
-        if text:
-            self._text(text, numbers)
-            self._tail = (self._tail + text)[-self._kept :]
-        self._count(block, text, first)
+        numbers = _LineNumbers(block, self.line)
+        text = block.replace(b"\r\n", b" \n").replace(b"\r", b"\n") if b"\r" in block else block
+        lines = block.count(b"\n")
+        if COUNT in text or RANKS in text:
+            rest = self.coll.take(text, numbers.at)
+            if text.count(b"\n") == lines:  # else line numbers go by carriage returns
+                text = block = rest
+        self._events(text, _LineNumbers(block, self.line))
+        self.line += lines
+        self._before = (self._before + text[-BEFORE:])[-BEFORE:]
 
-    def _count(self, block: bytes, text: bytes, first: int) -> None:
-        """Remember from which line on the tail holds what it holds: exactly, unless lines were left out of it."""
-        whole = len(text) == len(block) and (self._whole is not None or len(block) >= self._kept)
-        self._whole = ((self._whole or b"") + block)[-self._kept :] if whole else None
-        if text:
-            self._spans = [*self._spans, (len(text), first)]
-        while sum(size for size, _ in self._spans[1:]) >= self._kept:
-            self._spans.pop(0)
-
-    def _sifted(self, text: bytes, count: int, numbers: "_LineNumbers") -> bytes:
-        """Leave the collectives and NCCL's small talk out of a block; what is left has to be searched."""
-        sifted = self._sifter.sift(text, count)
-        self.coll.take(sifted, numbers.of_line)
-        numbers.keep(sifted.rest)
-        return b"".join([sifted.raw[index] + b"\n" for index in sifted.rest])
-
-    def _text(self, text: bytes, numbers: "_LineNumbers") -> None:
+    def _events(self, text: bytes, numbers: "_LineNumbers") -> None:
         """Show the reader the lines that have a literal, and all lines while it holds a record open."""
         hits = SCANNER.hits(text)
         waiting = iter(hits)
@@ -190,22 +139,34 @@ class LogParser:
                     return
                 at = upcoming
             end = text.find(b"\n", at)
-            self._raw(text, at, end, hits.get(at, 0), numbers)
+            if not text.startswith(TAKEN + b"\n", at):
+                self._line(text, at, end, hits.get(at, 0), numbers)
             at = end + 1
 
-    def _raw(self, text: bytes, at: int, end: int, mask: int, numbers: "_LineNumbers") -> None:
+    def _line(self, text: bytes, at: int, end: int, mask: int, numbers: "_LineNumbers") -> None:
         def before() -> bytes:
-            return (self._tail[-BEFORE:] + text[max(0, at - BEFORE) : at])[-BEFORE:]
+            return (self._before + text[max(0, at - BEFORE) : at])[-BEFORE:]
 
         raw = text[at:end]
-        found = list(prefixes.records(raw, numbers.of_offset(text, at), self._now))
+        found = list(prefixes.records(raw, numbers.at(at), self._now))
         for record in found:
             whole = len(found) == 1 and len(raw) <= prefixes.LONGEST
             self._reader.read(record, mask if whole else SCANNER.mask(record.text.encode("utf-8", "replace")), before)
 
-    def _flush(self) -> List[LogEvent]:
-        events, self._reader.events = self._reader.events, []
-        return events
+
+class _LineNumbers:
+    """Numbers of the lines of one block by their offsets, which must be asked for in ascending order."""
+
+    def __init__(self, block: bytes, first: int) -> None:
+        self._block = block
+        self._number = first
+        self._offset = 0
+
+    def at(self, offset: int) -> int:
+        """Number of the line that begins at an offset; what follows a carriage return is of the same line."""
+        self._number += self._block.count(b"\n", self._offset, offset)
+        self._offset = offset
+        return self._number
 
 
 def kernel_event(text: str, at: Optional[float], source: str, line: int = 0) -> Optional[LogEvent]:
@@ -217,46 +178,4 @@ def kernel_event(text: str, at: Optional[float], source: str, line: int = 0) -> 
     reader = Reader(source, None, None, "", at or 0.0)
     reader.read(Line(line, clipped, LogWriter(), at, None, labelled=False, program="kernel"), mask, bytes)
     reader.end()
-    return next((found._replace(at=at) for found in reader.events if found.kind.startswith("kernel.")), None)
-
-
-_END = re.compile(rb"\r?\n|\r")
-
-
-class _LineNumbers:
-    """Line numbers of one block, and of the text that is left when some of its lines are taken out.
-
-    Offsets must be asked for in ascending order. A carriage return alone ends a record but no line.
-    """
-
-    def __init__(self, block: bytes, first: int) -> None:
-        self._block = block
-        self._first = first
-        self._ends: Optional[List[int]] = None
-        if b"\r" in block and block.count(b"\r") != block.count(b"\r\n"):
-            self._ends = _record_ends(block)
-        self._kept: Optional[List[int]] = None
-        self._at = 0
-        self._index = 0
-
-    def keep(self, lines: List[int]) -> None:
-        """From now on offsets are those of a text that has only these lines of the block."""
-        self._kept = lines
-
-    def of_line(self, index: int) -> int:
-        """Number of the block's n-th record."""
-        if self._ends is None:
-            return self._first + index
-        start = self._ends[index - 1] if index > 0 else 0
-        return self._first + self._block.count(b"\n", 0, start)
-
-    def of_offset(self, text: bytes, offset: int) -> int:
-        """Number of the line that begins at an offset of the text."""
-        self._index += text.count(b"\n", self._at, offset)
-        self._at = offset
-        return self.of_line(self._index if self._kept is None else self._kept[self._index])
-
-
-def _record_ends(block: bytes) -> List[int]:
-    """Offsets after each record's end: LF, CR LF or CR."""
-    return [match.end() for match in _END.finditer(block)]
+    return next((found._replace(at=at) for found in reader.told() if found.kind.startswith("kernel.")), None)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Callable, Dict, List, Optional
+from typing import Callable, Dict, List, Optional, Tuple
 
 from collectors.node import late_re as re
 from collectors.node import redact
-from collectors.node.logs import attribution, blocks, exceptions, prefixes, times, tracebacks
+from collectors.node.logs import attribution, blocks, exceptions, prefixes, times
 from collectors.node.logs.blocks import Block, Outcome
-from collectors.node.logs.context import LogContext, OpenRecord
-from collectors.node.logs.elastic_report import status_event
-from collectors.node.logs.matching import ALONE, MASKS, OPENS, ROWS, SCANNER, continued, matches
+from collectors.node.logs.elastic_report import SCRIPT, status_event
+from collectors.node.logs.matching import ALONE, MASKS, OPENS, ROWS, SCANNER, matches
 from collectors.node.logs.prefixes import Line, LogWriter
-from collectors.node.logs.repeats import Repeats
 from collectors.node.logs.rule import Data, ParsedEvent
 from collectors.node.logs.rules import FALLBACK
 from collectors.samples.logs import LogEvent
@@ -20,11 +18,9 @@ from collectors.samples.values import MOST_PID, MOST_RANK, Value
 
 TEXT = 4000
 """Characters of the text of an event."""
-PATIENCE = 3000
-"""Lines of other streams after which an open record is taken to be over."""
-OTHERS = 64
-"""The same where what was in a log before has just been read to its end."""
-
+PATIENCE, OTHERS = 3000, 64
+"""Lines of other streams after which an open record is taken to be over; the same where what was in a log before has
+just been read to its end."""
 
 _RAISED = re.compile(
     r"^(?:\[?(?:ERROR|[Ee]rror|CRITICAL|FATAL|E)\]?[ :-]{0,8}){0,2}"
@@ -32,38 +28,61 @@ _RAISED = re.compile(
 )
 _LOGGED = re.compile(
     rb"\b(?:Stack|defined at) \(most recent"
-    rb"|\b(?:ERROR|WARN(?:ING)?|CRITICAL|EXCEPTION|Error|Warning|error|warning)\b[\]|: -]"
+    rb"|\b(?:ERROR|WARN(?:ING)?|CRITICAL|EXCEPTION|Error(?! executing job with overrides)|Warning|error|warning)\b"
+    rb"[\]|: -]"
 )
+"""A logger's line; Hydra's, which logs an exception and ends, is none."""
 _MILD = re.compile(
     rb"\bWARN(?:ING)?\b(?![^\r\n]{0,300}(?:abort|exit|crash|terminat|fatal|died|fail))"
     rb"|\b[Rr]etry(?:ing)? (?:attempt|in)\b|Exception while exporting "
 )
-"""At the level of warnings, before another try, or of what telemetry loses: whoever logs an exception so goes on."""
+"""At the level of warnings, before another try, or of what telemetry loses: what logs an exception so goes on."""
 _ENDING = re.compile(rb"(?i)abort|exit|crash|terminat|fatal|died")
 _UNCAUGHT = re.compile(
     r"\ATraceback \(most recent call last\):\s{1,8}File \"[^\"\r\n]{1,400}\", line \d{1,7},"
     r" in (?:<module>|_run_module_as_main|_bootstrap\w{0,8})\s"
 )
 """A traceback from the outermost frame of a program, a thread or a child: nobody caught that exception."""
-_NOT_LOGGING = re.compile(
-    rb"Error executing job with overrides|[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ \S+\.(?:cc|cpp):\d"
-)
-"""Hydra's word, which logs an exception and ends; and a library's of C++, which logs none of Python's."""
-_IGNORED = re.compile(r"Exception ignored (?:in|on|while)\b")
+_IGNORED = b"Exception ignored "
 _DAEMONS = re.compile(
     r"kernel|kube|k3s|containerd|dockerd|crio|systemd|sshd|cron|slurm\w*d\b|nv-hostengine|nvidia-|dcgm|node_exporter"
-    r"|NetworkManager|dbus|snapd|rsyslogd|sudo|su\Z|automount|sssd"
 )
 """Programs of a machine, by the name that its journal gives them: an error of theirs is no end of a rank."""
-_UNDATED = ("python.exception", "python.fatal", "process.signal")
 _KERNEL = re.compile(r"\[ {0,5}\d{1,7}\.\d{6}\](?:\[ {0,6}[TC]\d{1,8}\])? ")
+_UNDATED = ("python.exception", "python.fatal", "process.signal")
+_SPAWNED = re.compile(
+    r"(?:-- Process|^\[Rank) (\d{1,6}) (?:terminated with(?: the following error:|\s{0,4}$)|Error Snippet\]:)"
+)
+_THREAD = re.compile(r"Exception in thread ([^\s:]+)")
+_WORKER = re.compile(r"\bip=(?P<ip>[\w.:-]{1,60}), pid=(?P<pid>\d{1,9})\) world_rank=(?P<rank>\d{1,6})\b")
+"""``- (ip=10.0.0.7, pid=4711) world_rank=3, local_rank=1, node_rank=0``, when Ray Train started a group of workers."""
+_NAMED = 1 << 16
+"""Names of a kind that are kept."""
 
 Before = Callable[[], bytes]
 """The bytes in front of a line, asked for when a time is looked for there."""
 
 
+class _OpenRecord:
+    """A record that is still open, and where it began."""
+
+    __slots__ = ("after", "block", "caught", "ignored", "known", "line", "logged", "quiet_from", "read_at", "seen")
+
+    def __init__(self, block: Block, begun: Line, after: Optional[float], read_at: Optional[float], seen: int) -> None:
+        self.block = block
+        self.line = begun
+        self.after = after
+        self.read_at = read_at
+        self.seen = seen
+        self.known = -1
+        """``seen`` when it was last asked for how long nothing had come."""
+        self.quiet_from = 0.0
+        self.logged = self.caught = self.ignored = False
+        """A logger's line introduced it; that was a warning, or told of another try; Python said that it ignores it."""
+
+
 class Reader:
-    """Reads lines of one log, in order; what they say is in :attr:`events`."""
+    """Reads lines of one log, in order; :meth:`told` gives what they say."""
 
     def __init__(self, source: str, rank: Optional[int], pid: Optional[int], host: str, now: float) -> None:
         self.source = source
@@ -74,16 +93,27 @@ class Reader:
         self.read_at: Optional[float] = None
         self.counted = True
         """False once lines were left out: their numbers are unknown from there on."""
-        self.events: List[LogEvent] = []
-        self._open: Dict[LogWriter, OpenRecord] = {}
-        self._seen = 0
-        self._context = LogContext()
         self.repeats = Repeats()
+        self._events: List[LogEvent] = []
+        self._open: Dict[LogWriter, _OpenRecord] = {}
+        self._seen = 0
+        self._script = ""
+        """Of the report of torchelastic that is under way."""
+        self._announced: Dict[LogWriter, int] = {}
+        """The rank that a stream said the next record is about."""
+        self._threads: Dict[LogWriter, str] = {}
+        self._workers: Dict[int, Dict[str, int]] = {}
+        """Ranks of Ray's workers by process and host."""
 
     @property
     def open(self) -> bool:
         """True while some record waits for its next line: then every line must be shown to the reader."""
         return bool(self._open)
+
+    def told(self) -> List[LogEvent]:
+        """The events since it was last asked."""
+        events, self._events = self._events, []
+        return events
 
     def end(self) -> None:
         """Wait for nothing any more."""
@@ -103,23 +133,40 @@ class Reader:
             elif not 0 <= now - waiting.quiet_from <= longest:
                 self._end(stream)
 
-    def read(self, record: Line, mask: int, before: Before, may_open: bool = True) -> None:
+    def read(self, record: Line, mask: int, before: Before) -> None:
         """Take one line; ``mask`` has the bits of the literals that it has."""
         self._seen += 1
         if mask & ALONE:
-            self._context.take(record)
+            self._names(record)
         if self._open and self._continues(record):
             return
         if self._open and self._seen % 64 == 0:
             for stream in [s for s, waiting in self._open.items() if self._seen - waiting.seen > PATIENCE]:
                 self._end(stream)
         block = None
-        if mask & OPENS and may_open and not _DAEMONS.match(record.program):
-            block = blocks.opened(record, self.now, self._context.script, self._context.thread(record.stream))
+        if mask & OPENS and not _DAEMONS.match(record.program):
+            block = blocks.opened(record, self.now, self._script, self._threads.pop(record.stream, ""))
         if block is not None:
             self._hold(record, block, before)
         elif mask:
-            self._rules(record, mask, before, may_open)
+            self._rules(record, mask, before)
+
+    def _names(self, record: Line) -> None:
+        """Remember what a line says that the next ones are about."""
+        text = record.text
+        spawned, thread, script, worker = (each.search(text) for each in (_SPAWNED, _THREAD, SCRIPT, _WORKER))
+        if spawned is not None and len(self._announced) < _NAMED:
+            self._announced[record.stream] = int(spawned.group(1))
+        if thread is not None and len(self._threads) < _NAMED:
+            self._threads[record.stream] = thread.group(1)
+        if script is not None:
+            self._script = script.group("script")
+        if worker is not None and len(self._workers) < _NAMED:
+            self._workers.setdefault(int(worker.group("pid")), {})[worker.group("ip")] = int(worker.group("rank"))
+
+    def _rank_announced(self, stream: LogWriter) -> Optional[int]:
+        """The rank that the next record is about; None where its lines bear one."""
+        return self._announced.pop(stream, None) if stream.rank is None else None
 
     def _continues(self, record: Line) -> bool:
         """Whether the line belongs to a record that is open."""
@@ -144,71 +191,62 @@ class Reader:
     def _hold(self, record: Line, block: Block, before: Before) -> None:
         if record.stream in self._open:
             self._end(record.stream)
-        announced = self._context.announced(record.stream)
+        announced = self._rank_announced(record.stream)
         begun = record if announced is None else record._replace(stream=record.stream._replace(rank=announced))
-        after = None
-        if record.at is None and self.read_at is None:
-            after = times.last(before().decode("utf-8", "replace"), self.now)
-        opened = self._open[record.stream] = OpenRecord(block, begun, after, self.read_at, self._seen)
-        opened.ran_at = self._context.host(record)
+        opened = self._open[record.stream] = _OpenRecord(
+            block, begun, self._after(record, before), self.read_at, self._seen
+        )
         if isinstance(block, blocks.Traceback):
-            above = self._above(record.stream, before().rstrip(b"\n").rpartition(b"\n")[2][:400])
-            opened.logged = bool(_LOGGED.search(above)) and not _NOT_LOGGING.match(above)
-            opened.mild = bool(_MILD.search(above)) or (begun.warned and not _ENDING.search(above))
-            opened.ignored = self._is_ignored(record, before())
+            above = self._above(record.stream, before())
+            opened.logged = bool(_LOGGED.search(above))
+            opened.caught = bool(_MILD.search(above)) or (begun.warned and not _ENDING.search(above))
+            opened.ignored = _IGNORED in above
 
-    def _above(self, stream: LogWriter, raw: bytes) -> bytes:
-        """The line above a record of this stream; nothing where another rank's label stands in front of it, or none."""
+    def _above(self, stream: LogWriter, before: bytes) -> bytes:
+        """The last line of this stream; where its lines have no label the last one of all."""
+        lines = before.rstrip(b"\n").split(b"\n")[-8:]
         if stream.rank is None and stream.local_rank is None:
-            return raw
-        said = [record.stream for record in prefixes.records(raw, 0, self.now)]
-        return raw if said and said[-1][:2] == stream[:2] else b""
+            return lines[-1][:400]
+        for raw in reversed(lines):
+            said = [record.stream for record in prefixes.records(raw[:400], 0, self.now)]
+            if said and said[-1][:2] == stream[:2]:
+                return raw[:400]
+        return b""
 
-    def _is_ignored(self, record: Line, before: bytes) -> bool:
-        """Whether Python's word that it ignores the exception stands above the traceback that the record begins.
+    def _after(self, record: Line, before: Before) -> Optional[float]:
+        """The last time that stands in front of a line that has none, in what was there before."""
+        if record.at is not None or self.read_at is not None:
+            return None
+        return times.last(before().decode("utf-8", "replace"), self.now)
 
-        Lines of other streams may stand between.
-        """
-        if b"Exception ignored " not in before:
-            return False
-        whole = tracebacks.OPENER.search(record.text) is not None
-        for raw in reversed(before.split(b"\n")):
-            own = [
-                said for said in prefixes.records(raw[:400], 0, self.now)
-                if said.stream == record.stream and said.text.strip()
-            ]  # fmt: skip
-            if any(_IGNORED.match(said.text) for said in own):
-                return True
-            if own and whole:
-                return False
-        return False
-
-    def _rules(self, record: Line, mask: int, before: Before, may_open: bool) -> None:
+    def _rules(self, record: Line, mask: int, before: Before) -> None:
         """Ask the rules, subject by subject; those of the last one only where no other says anything."""
-        told = status_event(record.text) if "worker.status.FAILED" in record.text else None
-        found = [] if told is None else [told]
+        status = status_event(record.text) if "worker.status.FAILED" in record.text else None
+        found = [] if status is None else [status]
         for subject, rows in ROWS.items():
             if not mask & MASKS[subject] or (subject == FALLBACK and (found or self._of_machine(record))):
                 continue
             if subject == FALLBACK and mask & ALONE and self._alone(record):
                 return
-            held = None
-            if may_open and record.stream not in self._open:
-                held = continued(subject, rows, record, mask)
-            if held is not None:
-                self._hold(record, held, before)
+            begun = None if record.stream in self._open else self._continued(subject, record, mask)
+            if begun is not None:
+                self._hold(record, begun, before)
                 return
             found += matches(rows, record.text, mask)
         for event in found:
-            after = None
-            if event.data.get("launcher") == "ray":  # of what torch announces a traceback follows
-                announced = self._context.announced(record.stream)
-                event = event if announced is None else event._replace(rank=announced)  # noqa: PLW2901 - the same event
-            if record.at is None and self.read_at is None and event.kind in _UNDATED:
-                after = times.last(before().decode("utf-8", "replace"), self.now)
-            self._event(record, event, record.text, after, self.read_at)
+            after = self._after(record, before) if event.kind in _UNDATED else None
+            rank = self._rank_announced(record.stream) if event.data.get("launcher") == "ray" else None
+            self._event(record, event if rank is None else event._replace(rank=rank), record.text, after, self.read_at)
         if mask & ALONE and found and "rror: " in record.text[:120]:
             self._alone(record)
+
+    def _continued(self, subject: str, record: Line, mask: int) -> Optional[Block]:
+        """The record that a line begins and that goes on in the next ones, by the rules of a subject."""
+        rows = ROWS[subject]
+        for bit, rule, _, begins in rows:
+            if mask & bit and begins is not None and begins.search(record.text):
+                return blocks.Continued(rule, subject, lambda text: matches(rows, text), record)
+        return None
 
     def _of_machine(self, record: Line) -> bool:
         """Whether a daemon of the machine speaks, by its journal, or the kernel: their errors are no rank's end."""
@@ -228,18 +266,14 @@ class Reader:
         for event in outcome.events:
             if holder.logged:
                 event.data["logged"] = True
-            caught = holder.ignored or (holder.mild and not _UNCAUGHT.search(outcome.text))
-            if caught and event.kind == "python.exception":
+            survived = holder.ignored or (holder.caught and not _UNCAUGHT.search(outcome.text))
+            if survived and event.kind == "python.exception":
                 event.data["survived"] = True
-            host = event.host or ("" if attribution.of_ray(outcome.text) else holder.ran_at)
-            self._event(holder.line, event._replace(host=host), outcome.text, holder.after, holder.read_at)
+            self._event(holder.line, event, outcome.text, holder.after, holder.read_at)
         if outcome.message and not holder.ignored:
             self._within(holder, outcome)
-        for record in outcome.rest:
-            mask = SCANNER.mask(record.text.encode("utf-8", "replace"))
-            self.read(record, mask, bytes, may_open=record.number != holder.line.number)
 
-    def _within(self, holder: OpenRecord, outcome: Outcome) -> None:
+    def _within(self, holder: _OpenRecord, outcome: Outcome) -> None:
         """What an exception's message says in the words of the rules."""
         message = prefixes.seen(outcome.message)
         mask = SCANNER.mask(message.encode("utf-8", "replace"))
@@ -264,8 +298,8 @@ class Reader:
         rank, host, pid = attribution.of_event(parsed, words, record.stream.rank, record.stream.host, record.pid)
         if not fronted and not parsed.text:  # what its message does not tell stands before its first line
             rank, host, pid = attribution.of_event(parsed, record.text, rank, host, pid)
-        host = host or (attribution.of_ray(text) if parsed.kind == "python.exception" else "")
-        rank = self._context.worker(pid, host) if rank is None and pid is not None else rank
+        if rank is None and pid is not None:
+            rank = self._worker(pid, host)
         rank, pid = _within_bounds(rank, MOST_RANK), _within_bounds(pid, MOST_PID)
         event = LogEvent(
             parsed.kind,
@@ -280,7 +314,12 @@ class Reader:
         )
         passed = self.repeats.pass_on(event)
         if passed is not None:
-            self.events.append(passed)
+            self._events.append(passed)
+
+    def _worker(self, pid: int, host: str) -> Optional[int]:
+        """The rank of a worker of Ray's; of those of several hosts with one pid, only where the host tells."""
+        known = self._workers.get(pid, {})
+        return known.get(host) if host in known or len(known) != 1 else next(iter(known.values()))
 
 
 def _sendable(value: Value) -> Value:
@@ -297,3 +336,50 @@ def _redacted(text: str) -> str:
 def _within_bounds(number: Optional[int], most: int) -> Optional[int]:
     """The number of a rank or a process; what is beyond the largest there can be is none."""
     return number if number is not None and -1 <= number <= most else None
+
+
+# --- the same again --------------------------------------------------------------------------------------------------
+
+_NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
+KEPT = 8
+"""Repeats that are passed on; after them the 10th, 100th, 1000th …"""
+REMEMBERED = 4096
+_ALWAYS = ("kernel.", "elastic.failure", "nccl.init", "nccl.end", "engine.")
+"""Kinds whose events differ in their numbers alone and all count."""
+
+
+class Repeats:
+    """Counts events that differ in their numbers alone, and drops those that say exactly the same again."""
+
+    def __init__(self) -> None:
+        self._counts: Dict[Tuple[object, ...], int] = {}
+        self._said: Dict[str, int] = {}
+
+    def pass_on(self, event: LogEvent) -> Optional[LogEvent]:
+        """The event, with ``times`` in it when it repeats; None when it adds nothing."""
+        if event.kind.startswith(_ALWAYS):
+            return event
+        exact = _exactly(event)
+        told = exact in self._said
+        if len(self._said) >= REMEMBERED and not told:
+            self._said.clear()
+            self._counts.clear()
+        self._said[exact] = event.line
+        if told:
+            return None
+        shape = (event.kind, event.rank, event.host, event.pid, _NUMBERS.sub("#", event.text[:200]))
+        times = self._counts[shape] = self._counts.get(shape, 0) + 1
+        if times == 1:
+            return event
+        if times > KEPT and str(times).strip("0") != "1":
+            return None
+        return event._replace(data=dict(event.data, times=times))
+
+    def last(self, event: LogEvent) -> int:
+        """The last line on which exactly that was said, as far as it is remembered; the event's own at least."""
+        return max(event.line, self._said.get(_exactly(event), 0))
+
+
+def _exactly(event: LogEvent) -> str:
+    data = sorted((name, repr(value)) for name, value in event.data.items() if name != "times")
+    return repr((event.kind, event.rank, event.host, event.pid, event.at, data))

@@ -10,15 +10,18 @@ from dataclasses import dataclass
 
 from collectors.fleet.clean import clean
 from collectors.node.logs import file_names as names
+from collectors.node.logs import times
 from collectors.node.logs.file_names import Hints
 from collectors.node.logs.parser import LogParser
 from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.values import Value
 from hangtop.session.folder.files import Member
-from hangtop.session.folder.runs import TAIL, last_line, outlived
+from hangtop.session.folder.runs import TAIL, LogEnd, last_line, outlived
 
 EVENTS = 20_000
 """Events of one log that are kept."""
+LAST = 4096
+"""Bytes of the end of a log in which its last time is looked for."""
 ORDINARY = 40
 """Lines behind a logged error that show that the run went on; shutting down prints fewer."""
 _KERNEL = re.compile(
@@ -46,23 +49,29 @@ def read_log(member: Member, chunks: Iterable[bytes]) -> LogTold:
     """Read a log, which is given in pieces."""
     now = member.modified if member.modified is not None else time.time()
     hints = names.hints(member.name)
-    parser = LogParser(member.name, rank=hints.rank, pid=hints.pid, host=hints.host, now=now, tail=TAIL)
+    parser = LogParser(member.name, rank=hints.rank, pid=hints.pid, host=hints.host, now=now)
     events: list[LogEvent] = []
+    tail = b""
     for chunk in chunks:
+        tail = (tail + chunk)[-TAIL:]
         events += parser.feed(chunk)
         if len(events) > EVENTS:
             del events[EVENTS // 2 : -EVENTS // 4]  # the beginning tells the cause, the end how it ended
     events += parser.close()
-    over = outlived(events, parser, hints, member.head, now)
+    end = LogEnd(tail, parser.line, now)
+    over = outlived(events, parser, hints, member.head, end)
     passed = [_cleaned(event) for event, done in zip(events, over, strict=True) if done]
     left = [event for event, done in zip(events, over, strict=True) if not done]
-    told = [_cleaned(event) for event in _completed(left, parser, hints)]
+    last = times.last(tail[-LAST:].decode("utf-8", "replace"), now)
+    told = [_cleaned(event) for event in _completed(left, parser, hints, last)]
     progress = parser.progress()
     kind = _kind_of(member.head, told, progress, hints)
     return LogTold(kind, parser.line - 1, told, passed, progress, [*parser.coll.ranks()])
 
 
-def _completed(events: Sequence[LogEvent], parser: LogParser, hints: Hints) -> list[LogEvent]:
+def _completed(
+    events: Sequence[LogEvent], parser: LogParser, hints: Hints, last: float | None
+) -> list[LogEvent]:
     """The events with what only the log's end tells, and one more for the end itself."""
     owner = _owner(events)
     end = parser.line - 1
@@ -82,7 +91,6 @@ def _completed(events: Sequence[LogEvent], parser: LogParser, hints: Hints) -> l
                 data["survived"] = True
         told.append(event._replace(rank=rank, data={**event.data, **data}) if data or rank != event.rank else event)
     ended: dict[str, Value] = {"lines": end}
-    last = parser.last_time()
     if last is not None:
         ended["last"] = last
     rank = hints.rank

@@ -46,12 +46,10 @@ _DIGITS = re.compile(r"\d+")
 _TROUBLE = re.compile(r"(?i)traceback|^\s*file \"|error|exception|fail|abort|fatal|kill|signal|critical")
 
 
-def outlived(events: Sequence[LogEvent], parser: LogParser, hints: Hints, head: bytes, now: float) -> list[bool]:
-    """Of each event of one log whether the run outlived it; ``head`` is how the log begins.
-
-    ``now`` gives the year to times without one.
-    """
-    tail = _Tail(parser, now)
+def outlived(
+    events: Sequence[LogEvent], parser: LogParser, hints: Hints, head: bytes, tail: LogEnd
+) -> list[bool]:
+    """Of each event of one log whether the run outlived it; ``head`` is how the log begins."""
     events = [event._replace(line=parser.last_said(event)) for event in events]
     alone = hints.rank is not None or hints.local_rank is not None
     launched = max((event.line for event in events if event.kind.startswith(LAUNCHERS)), default=0)
@@ -80,16 +78,20 @@ def last_line(event: LogEvent) -> int:
     return event.line + (lines - 1 if isinstance(lines, int) else event.text.rstrip("\n").count("\n"))
 
 
-class _Tail:
-    """The end of a log, as far as it was kept."""
+class LogEnd:
+    """The last :data:`TAIL` bytes of a log, and how many lines it has.
 
-    def __init__(self, parser: LogParser, now: float) -> None:
-        self._tail, self._first, self._end, self._now = parser.tail, parser.tail_line, parser.line, now
+    ``now`` gives the year to times without one.
+    """
+
+    def __init__(self, tail: bytes, lines: int, now: float) -> None:
+        self._tail, self._end, self._now = tail.replace(b"\r\n", b"\n"), lines, now
+        self._first = lines - tail.count(b"\n")
         self._ends: list[int] = []
         self._steps: list[tuple[int, str, float]] = []
         """Where a step is counted, the words in front of its number, and the number."""
         at = 0
-        for line in self._tail.split(b"\n"):
+        for line in self._tail.replace(b"\r", b"\n").split(b"\n"):
             self._ends.append(at)
             text = counters.plain(line)
             seen = None if counters.is_trouble(text) else counters.counted(text)

@@ -41,9 +41,6 @@ def test_a_launcher_s_traceback_alone(judge: Judge) -> None:
     assert roots(judge(LAUNCHER)) == [("child_failed_no_detail", ())]
 
 
-RETRY = "n1:1:2 [1] NCCL INFO Call to connect returned Connection refused, retrying\n"
-
-
 def test_torn_time_outs_compare_with_nothing(judge: Judge) -> None:
     line = "[rank{}]:[E PG.cpp:6] [Rank {}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=12, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, Timeout(ms)=600) ran for 700 milliseconds\n"  # noqa: E501
     whole = "".join(line.format(rank, rank) for rank in range(3))

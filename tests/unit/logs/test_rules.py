@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from collectors.node.logs.prefilter import Scanner, required
+from collectors.node.logs.literals import required
+from collectors.node.logs.matching import Scanner
 from collectors.node.logs.prefixes import SEEN
 from collectors.node.logs.rule import Example, Rule, apply, fields, number, numbers
 from collectors.node.logs.rules import FALLBACK, SUBJECTS
