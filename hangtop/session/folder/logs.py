@@ -69,9 +69,7 @@ def read_log(member: Member, chunks: Iterable[bytes]) -> LogTold:
     return LogTold(kind, parser.line - 1, told, passed, progress, [*parser.coll.ranks()])
 
 
-def _completed(
-    events: Sequence[LogEvent], parser: LogParser, hints: Hints, last: float | None
-) -> list[LogEvent]:
+def _completed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, last: float | None) -> list[LogEvent]:
     """The events with what only the log's end tells, and one more for the end itself."""
     owner = _owner(events)
     end = parser.line - 1

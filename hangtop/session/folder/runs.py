@@ -46,9 +46,7 @@ _DIGITS = re.compile(r"\d+")
 _TROUBLE = re.compile(r"(?i)traceback|^\s*file \"|error|exception|fail|abort|fatal|kill|signal|critical")
 
 
-def outlived(
-    events: Sequence[LogEvent], parser: LogParser, hints: Hints, head: bytes, tail: LogEnd
-) -> list[bool]:
+def outlived(events: Sequence[LogEvent], parser: LogParser, hints: Hints, head: bytes, tail: LogEnd) -> list[bool]:
     """Of each event of one log whether the run outlived it; ``head`` is how the log begins."""
     events = [event._replace(line=parser.last_said(event)) for event in events]
     alone = hints.rank is not None or hints.local_rank is not None
