@@ -53,7 +53,6 @@ def _log(data: bytes) -> None:
     events = parser.feed(data[:cut]) + parser.feed(data[cut:]) + parser.close()
     json.dumps([tuple(event) for event in events])
     json.dumps([tuple(one) for one in parser.progress()])
-    parser.last_time()
     decoder = Decoder()
     for event in events:  # what leaves a node arrives
         decoder.feed(json.dumps(["LogEvent", event]).encode() + b"\n")
