@@ -236,8 +236,6 @@ class Job:
     """Living processes with the same rank numbers that belong to another or an earlier run."""
     bystanders: tuple[Rank, ...] = ()
     """Living processes without a number that belong to something else: notebooks, servers, jobs of others."""
-    also: Mapping[str, str] = field(default_factory=dict)
-    """Names that lead to a machine which has another name here, and that name: its ranks are there once."""
     unasked: bool = False
     """Whether this machine is watched because no node was named: a job may well run elsewhere."""
     _on: dict[str, list[Rank]] = field(init=False, repr=False, compare=False, default_factory=dict)

@@ -1,61 +1,16 @@
 """Which processes are the ranks of one job, and which belong to something else.
 
 Processes with a rank number belong together by their run: run id, MASTER_PORT, world size, Slurm job. Processes
-without a number belong together by user, folder, command and MASTER_PORT. A machine that is reached by two names counts
-once.
+without a number belong together by user, folder, command and MASTER_PORT.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from collectors.samples.ranks import RankProcess
-from hangtop.diagnosis.job import Node, Rank
-
-CLOCKS_S = 2.0
-"""Seconds by which the start of one process may differ between two names: each name's clock is measured by itself."""
-
-
-class DistinctRanks(NamedTuple):
-    """Ranks of all nodes, each once, and which names lead to a machine that has another name here."""
-
-    ranks: list[Rank]
-    also: Mapping[str, str]
-    """Name → the first name of the same machine."""
-
-
-def distinct_ranks(nodes: Mapping[str, tuple[Node, tuple[Rank, ...]]]) -> DistinctRanks:
-    """Leave out what a second name of a machine reports.
-
-    Two names lead to one machine where boot id, host name, and one process of one rank are the same behind both: boot
-    id alone is the same in all containers of a machine.
-    """
-    first: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for name, (node, ranks) in nodes.items():
-        if ranks and node.hello is not None and node.hello.boot_id:
-            first[node.hello.boot_id, node.hello.hostname].append(name)
-    also: dict[str, str] = {}
-    for names in first.values():
-        also.update(_alike(names, nodes) if len(names) > 1 else ())
-    return DistinctRanks([rank for name, (_, ranks) in nodes.items() if name not in also for rank in ranks], also)
-
-
-def _alike(names: list[str], nodes: Mapping[str, tuple[Node, tuple[Rank, ...]]]) -> Iterator[tuple[str, str]]:
-    """Those of the names that report a process which an earlier name has reported."""
-    known: dict[tuple[int, int], tuple[str, float]] = {}
-    for name in names:
-        living = [rank for rank in nodes[name][1] if rank.gone_at is None and rank.rank >= 0]
-        for rank in living:
-            before = known.get((rank.rank, rank.process.pid))
-            if before is not None and abs(before[1] - rank.process.started) < CLOCKS_S:
-                yield name, before[0]
-                break
-        else:
-            known.update({(rank.rank, rank.process.pid): (name, rank.process.started) for rank in living})
-
 
 RunKey: TypeAlias = tuple[str, int | None, int | None, str]
 

@@ -15,7 +15,7 @@ from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import Gpu, Job, JobMotion, Look, NetworkUse, Node, Port, Rank
 from hangtop.diagnosis.roster import told_size
 from hangtop.diagnosis.waits.patience import own_timeout
-from hangtop.session.job_selection import distinct_ranks, select_job
+from hangtop.session.job_selection import select_job
 from hangtop.session.state.job_state import GpuState, JobState, NodeState, PortState, RankState
 from hangtop.session.state.time_series import SampleRing, TimeSeries
 
@@ -97,8 +97,7 @@ class JobSnapshot:
     def job(self, probed: tuple[ProbeReport, ...] = (), traces: TracePicture | None = None) -> Job:
         """Make the job; ``probed`` and ``traces`` are what the session was told when it asked."""
         context = self.context
-        once = distinct_ranks(self.nodes)
-        ranks, others, bystanders, ended = select_job(once.ranks)
+        ranks, others, bystanders, ended = select_job(rank for _, ranks in self.nodes.values() for rank in ranks)
         events = _of_the_job(self.events, ranks, (*others, *ended))
         home = _named if not context.live else str
         return Job(
@@ -128,7 +127,6 @@ class JobSnapshot:
             ),
             others=others,
             bystanders=bystanders,
-            also=once.also,
             unasked=context.unasked,
             probed=probed,
             traces=traces,

@@ -58,10 +58,7 @@ class Session(Intake):
         self._feed = feed
         self.history = History()
         self.unrelated: frozenset[tuple[str, int]] = frozenset()
-        """Nodes and pids of processes that look like ranks and are not of the job, as the last job told; and those of
-        the job that a second name of their machine tells of, too."""
-        self.told_by_two_names = 0
-        """How many of these a second name tells of."""
+        """Nodes and pids of processes that look like ranks and are not of the job, as the last job told."""
         self._timeout: float | None = None
         self._living: tuple[int, list[RankState]] = (-1, [])
         self.node_settings = NodeSettings(options, self.state, feed)
@@ -155,10 +152,7 @@ class Session(Intake):
         """Make the job of a snapshot, perhaps in another thread; remember which processes are not of the job."""
         job = snapshot.job(tuple(self.probed), self.traces)
         self._timeout = job.collective_timeout
-        ranks = snapshot.nodes
-        twice = [(name, rank.process.pid) for name in job.also for rank in ranks[name][1] if rank.gone_at is None]
-        strange = ((other.node, other.process.pid) for other in (*job.others, *job.bystanders))
-        self.unrelated, self.told_by_two_names = frozenset((*strange, *twice)), len(twice)
+        self.unrelated = frozenset((other.node, other.process.pid) for other in (*job.others, *job.bystanders))
         return job
 
     def living(self) -> list[RankState]:

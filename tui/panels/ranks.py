@@ -86,12 +86,9 @@ class RanksPanel(TablePanel[RankRow]):
         nameless = sum(row.number < 0 and row.rank.gone_at is None for row in rows)
         if nameless:
             pieces.append((f"   {nameless:,} without a number", Colour.WARN))
-        twice = 0 if narrow else self.model.session.told_by_two_names
-        unrelated = 0 if narrow else len(self.model.rows.unrelated) - twice
+        unrelated = 0 if narrow else len(self.model.rows.unrelated)
         if unrelated > 0:
             pieces.append((f"   {unrelated:,} not of this job", Colour.WARN))
-        if twice:
-            pieces.append((f"   {twice:,} told by two names", Colour.WARN))
         gone = 0 if narrow else count.ranks - count.ranks_alive - count.ranks_unheard
         if gone:
             pieces.append((f"   {gone:,} ended", Colour.WARN))
