@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from hangtop.diagnosis.traces.findings import findings, lasting, outcome
-from hangtop.diagnosis.traces.picture import Lateness, TracedCollective, TracePicture, meetings, picture
+from hangtop.diagnosis.traces.picture import Lateness, TracePicture, meetings, picture
 
-__all__ = ["Lateness", "TracePicture", "TracedCollective", "findings", "lasting", "meetings", "outcome", "picture"]
+__all__ = ["Lateness", "TracePicture", "findings", "lasting", "meetings", "outcome", "picture"]

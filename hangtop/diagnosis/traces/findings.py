@@ -17,7 +17,7 @@ EXPOSED_SHARE = 0.3
 """Ours: exposed communication over the wall time. Well tuned jobs report 5 to 15 %; at 30 % overlap is worth work."""
 DATA_SHARE = 0.3
 """Ours: waiting for a data loader alone, over the wall time; a loader that keeps up shows next to none."""
-LATE_SHARE = 0.6
+OFTEN_LATE = 0.6
 """Ours: share of the collectives with a late rank to which a straggler is the last to come."""
 HELD_SHARE = 0.05
 """Ours: time for which the others wait for it, over the wall time; less is not worth a look."""
@@ -25,15 +25,15 @@ MEETINGS = 5
 """Ours: fewer collectives cannot tell one rank from chance; what they prove is tested against chance besides."""
 WHY_LATE = {
     "compute": (
-        "it computes longer",
+        ": it computes longer",
         "Compare clocks and temperature of its GPU with its peers', and its work: longer sequences, an extra stage.",
     ),
     "data": (
-        "it waits for its data loader",
+        ": it waits for its data loader",
         "Look at the storage that it reads from, and its worker processes; num_workers=0 confirms.",
     ),
     "idle": (
-        "it does nothing for longer",
+        ": it does nothing for longer",
         "Nothing runs there while the others wait: look at its stacks (hangtop stacks), its CPU, other processes.",
     ),
 }
@@ -83,28 +83,27 @@ def straggler_rank(seen: TracePicture) -> Iterator[Finding]:
     A collective's kernel runs from a rank's arrival to the common end, so the last to come has the shortest. Needs
     five collectives in which a rank was clearly late, and it more often than chance would have it for any rank.
     """
-    late = [one for one in seen.lateness if _is_late(one, seen)]
+    late = {one.rank: one for one in seen.lateness if _is_late(one, seen)}
     if not late or len(late) > max(1, len(seen.lateness) // 4):
         return
-    own = {trace.rank: trace for trace in seen.ranks}
-    ranks = [one.rank for one in late]
-    held = statistics.median(one.held_up for one in late) / _median_wall(seen)
-    nodes = sorted({own[rank].node for rank in ranks if own[rank].node})
-    why, advice = _why_late([own[rank] for rank in ranks], [t for t in seen.ranks if t.rank not in ranks])
+    own = [trace for trace in seen.ranks if trace.rank in late]
+    held = statistics.median(one.held_up for one in late.values()) / _median_wall(seen)
+    why, advice = _why_late(own, [trace for trace in seen.ranks if trace.rank not in late])
+    where = f"{ranks_text(late)} {on_nodes(sorted({trace.node for trace in own if trace.node}))}".rstrip()
     told = [
-        (own[one.rank], (f"came last to {one.late} of {count(one.met, 'collective')} in which a rank was late "
-         f"({seen.met} compared); the others waited {lasting(one.held_up)} for it"))
-        for one in late
+        (trace, (f"came last to {one.late} of {count(one.met, 'collective')} in which a rank was late; the others "
+                 f"waited {lasting(one.held_up)} for it"))
+        for trace in own if trace.rank is not None and (one := late[trace.rank])
     ]  # fmt: skip
+    whole = len(seen.ranks) >= max(trace.world_size or 0 for trace in seen.ranks)
     yield _finding(
-        "straggler_rank", "warning", 0.85 if seen.complete else 0.65,
-        f"the others wait for {ranks_text(ranks)} {on_nodes(nodes)}".rstrip() + f" for {held:.0%} of the time{why}",
-        told, advice,
+        "straggler_rank", "warning", 0.85 if whole else 0.65,
+        f"the others wait for {where} for {held:.0%} of the time{why}", told, advice,
     )  # fmt: skip
 
 
 def _is_late(one: Lateness, seen: TracePicture) -> bool:
-    if one.met < MEETINGS or one.share < LATE_SHARE:
+    if one.met < MEETINGS or one.late < OFTEN_LATE * one.met:
         return False
     # how many come late together, over the ranks, is how often chance would make one of them late
     usual = min(0.99, sum(other.late for other in seen.lateness) / sum(other.met for other in seen.lateness))
@@ -117,20 +116,23 @@ def _median_wall(seen: TracePicture) -> float:
     return statistics.median(trace.wall for trace in seen.ranks) or 1e-9
 
 
-def _why_late(late: list[RankTrace], others: list[RankTrace]) -> tuple[str, str]:
+def _why_late(late: Sequence[RankTrace], others: Sequence[RankTrace]) -> tuple[str, str]:
     """What the late ranks do more of than the others, and what to look at."""
-    if others:
-        more = {word: _median_of(late, word) - _median_of(others, word) for word in WHY_LATE}
-        word = max(more, key=lambda word: more[word])
-        if more[word] >= HELD_SHARE * statistics.median(trace.wall for trace in others):
-            return f": {WHY_LATE[word][0]}, by {lasting(more[word])}", WHY_LATE[word][1]
-    return "", COMPARE
+    parts = [
+        {word: statistics.median(_part(trace, word) for trace in traces) for word in WHY_LATE}
+        for traces in (late, others)
+        if traces
+    ]
+    if len(parts) < 2:
+        return "", COMPARE
+    more = {word: parts[0][word] - parts[1][word] for word in WHY_LATE}
+    word = max(more, key=lambda word: more[word])
+    enough = more[word] >= HELD_SHARE * statistics.median(trace.wall for trace in others)
+    return (f"{WHY_LATE[word][0]}, by {lasting(more[word])}", WHY_LATE[word][1]) if enough else ("", COMPARE)
 
 
-def _median_of(traces: Iterable[RankTrace], word: str) -> float:
-    return statistics.median(
-        {"compute": trace.compute, "data": trace.data, "idle": trace.idle - trace.data}[word] for trace in traces
-    )
+def _part(trace: RankTrace, word: str) -> float:
+    return {"compute": trace.compute, "data": trace.data, "idle": trace.idle - trace.data}[word]
 
 
 def data_bound(seen: TracePicture) -> Iterator[Finding]:
@@ -163,8 +165,7 @@ def communication_bound(seen: TracePicture, late: Finding | None) -> Iterator[Fi
     yield _finding(
         "communication_bound", "info" if caused else "warning", 0.6 if caused else 0.85,
         f"{_who(bound, 'spend')} {share:.0%} of the time in communication that no computation hides{parts}",
-        [(trace, (f"exposed {lasting(trace.exposed)} of {lasting(trace.wall)}; communication "
-          f"{lasting(trace.communication)}, compute {lasting(trace.compute)}")) for trace in bound],
+        [(trace, f"exposed {lasting(trace.exposed)} of {lasting(trace.wall)}") for trace in bound],
         f"The ranks come to {heavy} at different times: balance their work first." if waiting > 0.5 else
         f"Overlap or shrink {heavy}: larger buckets, prefetching of shards, a smaller group within the node. "
         "`hangtop probe` shows whether the network gives what it should.",

@@ -7,6 +7,7 @@ its place among the group's calls, if operations and sizes agree.
 from __future__ import annotations
 
 import statistics
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -28,62 +29,26 @@ ONE_SIDED = frozenset(("send", "recv", "send_recv", "broadcast", "reduce", "gath
 """Not every rank waits for every other one: the root of a broadcast is done first though it may have come first."""
 
 
-class TracedCollective(NamedTuple):
-    """One collective of a group, as several ranks saw it."""
-
-    op: str
-    group: str
-    size: int | None
-    seconds: Mapping[int, float]
-    """By rank."""
-    complete: bool
-    """Every rank of the group is among them, as far as is known."""
-
-
-def meetings(traces: Sequence[RankTrace]) -> list[TracedCollective]:
-    """All collectives that every traced rank of their group has, group by group in the order of the calls."""
-    found: list[TracedCollective] = []
-    for group, members in _groups(traces).items():
-        if len(members) > 1:
-            found += _of_group(group[0], members, _size(traces, group[0]))
-    return found
-
-
-def _groups(traces: Sequence[RankTrace]) -> dict[tuple[str, str], dict[int, list[TraceCall]]]:
-    """Calls by (group, its members) and rank: groups of different ranks may share a name."""
-    groups: dict[tuple[str, str], dict[int, list[TraceCall]]] = {}
+def meetings(traces: Sequence[RankTrace]) -> list[Mapping[int, float]]:
+    """Seconds by rank of all collectives that every traced rank of their group has, in the order of the calls."""
+    groups: dict[tuple[str, str], dict[int, list[TraceCall]]] = defaultdict(lambda: defaultdict(list))
     for trace in traces:
-        if trace.rank is None:
-            continue
-        ranks_of = {total.group: total.ranks for total in trace.totals}
-        for call in trace.calls:
-            if call.op not in ONE_SIDED:
-                key = call.group, ranks_of.get(call.group, "")
-                groups.setdefault(key, {}).setdefault(trace.rank, []).append(call)
-    return groups
+        ranks_of = {total.group: total.ranks for total in trace.totals}  # groups of different ranks may share a name
+        for call in trace.calls if trace.rank is not None else ():
+            if call.op not in ONE_SIDED and trace.rank is not None:
+                groups[call.group, ranks_of.get(call.group, "")][trace.rank].append(call)
+    return [seconds for members in groups.values() if len(members) > 1 for seconds in _of_group(members)]
 
 
-def _size(traces: Sequence[RankTrace], group: str) -> int | None:
-    """Ranks of a group: as it says itself; one without a name is the world."""
-    told = [total.group_size for trace in traces for total in trace.totals if total.group == group]
-    told += [] if group else [trace.world_size for trace in traces]
-    return max((size for size in told if size is not None), default=None)
-
-
-def _of_group(group: str, members: Mapping[int, list[TraceCall]], size: int | None) -> list[TracedCollective]:
+def _of_group(members: Mapping[int, list[TraceCall]]) -> list[Mapping[int, float]]:
     first = max(members, key=lambda rank: (len(members[rank]), -rank))
     pairs = {rank: _paired(members[first], calls) for rank, calls in members.items() if rank != first}
     met = {rank: paired for rank, paired in pairs.items() if paired}
-    if not met:
-        return []
-    complete = size is not None and len(met) + 1 >= size
-    found = []
-    for place, call in enumerate(members[first]):
-        seconds = {first: call.seconds}
-        seconds |= {rank: paired[place].seconds for rank, paired in met.items() if place in paired}
-        if len(seconds) == len(met) + 1:
-            found.append(TracedCollective(call.op, group, call.size, seconds, complete))
-    return found
+    return [
+        {first: call.seconds} | {rank: paired[place].seconds for rank, paired in met.items()}
+        for place, call in enumerate(members[first])
+        if met and all(place in paired for paired in met.values())
+    ]
 
 
 def _paired(calls: Sequence[TraceCall], others: Sequence[TraceCall]) -> dict[int, TraceCall]:
@@ -100,24 +65,19 @@ def _same(one: TraceCall, other: TraceCall) -> bool:
     return one.op == other.op and (one.size == other.size or one.size is None or other.size is None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Lateness:
     """How one rank came to the collectives that it shares with others."""
 
     rank: int
-    met: int
-    """Collectives in which somebody was clearly late."""
-    late: int
+    met: int = 0
+    """Collectives in which some rank was clearly late."""
+    late: int = 0
     """Of these, how often it was this rank (or one of those that came with it)."""
-    held_up: float
+    held_up: float = 0.0
     """Seconds for which the median of the others waited for it."""
-    waited: float
+    waited: float = 0.0
     """Seconds that it waited for others itself: its time in collectives over that of the last to come."""
-
-    @property
-    def share(self) -> float:
-        """Share of the collectives with a late rank."""
-        return self.late / self.met if self.met else 0.0
 
 
 class Together(NamedTuple):
@@ -140,15 +100,13 @@ class Together(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TracePicture:
-    """What the traces say together. ``ranks`` are those that could be read and have a rank, by rank."""
+    """What the traces say together. ``ranks`` are those that could be read, one a rank, by rank."""
 
     ranks: tuple[RankTrace, ...]
     unread: tuple[RankTrace, ...]
     """Files that are no trace, or have nothing that counts, with the reason."""
     met: int
     """Collectives that could be compared among ranks."""
-    complete: bool
-    """They were seen by all members of their groups."""
     lateness: tuple[Lateness, ...]
     together: tuple[Together, ...]
     """The heaviest first."""
@@ -167,68 +125,49 @@ def picture(traces: Sequence[RankTrace]) -> TracePicture:
     """Put traces together. Of several of one rank the one that covers most time counts."""
     best: dict[int | tuple[str, str], RankTrace] = {}
     unread = []
-    for trace in traces:
-        if not trace.events:
+    for trace in sorted(traces, key=lambda trace: trace.wall):
+        if trace.events:
+            best[trace.rank if trace.rank is not None else (trace.node, trace.path)] = trace
+        else:
             unread.append(trace._replace(why=trace.why or "it has no operator, kernel or step"))
-            continue
-        key = trace.rank if trace.rank is not None else (trace.node, trace.path)
-        other = best.get(key)
-        if other is None or trace.wall > other.wall:
-            best[key] = trace
-        if other is not None:
-            left = other if best[key] is trace else trace
-            unread.append(left._replace(why=f"rank {trace.rank} has a longer trace: {best[key].path}"))
     ranks = sorted(best.values(), key=lambda trace: (trace.rank is None, trace.rank or 0, trace.node, trace.path))
     found = meetings(ranks)
-    complete = bool(found) and all(meeting.complete for meeting in found)
-    return TracePicture(tuple(ranks), tuple(unread), len(found), complete, _lateness(found), _together(ranks))
+    return TracePicture(tuple(ranks), tuple(unread), len(found), _lateness(found), _together(ranks))
 
 
-def _lateness(found: Sequence[TracedCollective]) -> tuple[Lateness, ...]:
-    met: dict[int, int] = {}
-    late: dict[int, int] = {}
-    held: dict[int, float] = {}
-    waited: dict[int, float] = {}
-    usuals = [_usual(meeting) for meeting in found]
-    mean = sum(usual - min(meeting.seconds.values()) for meeting, usual in zip(found, usuals, strict=True))
-    mean /= max(1, len(found))
-    for meeting, usual in zip(found, usuals, strict=True):
-        least = min(meeting.seconds.values())
-        for rank, seconds in meeting.seconds.items():
-            waited[rank] = waited.get(rank, 0.0) + seconds - least
-        if usual - least < max(LATE_S, LATE_SHARE * usual, LATE_USUAL * mean):
-            continue
-        for rank, seconds in meeting.seconds.items():
-            met[rank] = met.get(rank, 0) + 1
-            if seconds <= least + NEAR * (usual - least):
-                late[rank] = late.get(rank, 0) + 1
-                held[rank] = held.get(rank, 0.0) + usual - seconds
-    return tuple(
-        Lateness(rank, met.get(rank, 0), late.get(rank, 0), held.get(rank, 0.0), waited[rank])
-        for rank in sorted(waited)
-    )
+def _lateness(found: Sequence[Mapping[int, float]]) -> tuple[Lateness, ...]:
+    by_rank = {rank: Lateness(rank) for rank in sorted({rank for seconds in found for rank in seconds})}
+    usuals = [_usual(seconds) for seconds in found]
+    lost = [usual - min(seconds.values()) for seconds, usual in zip(found, usuals, strict=True)]
+    mean = statistics.fmean(lost) if lost else 0.0
+    for seconds, usual in zip(found, usuals, strict=True):
+        least = min(seconds.values())
+        some_late = usual - least >= max(LATE_S, LATE_SHARE * usual, LATE_USUAL * mean)
+        for rank, own in seconds.items():
+            one = by_rank[rank]
+            one.waited += own - least
+            one.met += some_late
+            if some_late and own <= least + NEAR * (usual - least):
+                one.late += 1
+                one.held_up += usual - own
+    return tuple(by_rank.values())
 
 
-def _usual(meeting: TracedCollective) -> float:
+def _usual(seconds: Mapping[int, float]) -> float:
     """Median seconds of all but the last to come."""
-    last = min(meeting.seconds, key=lambda rank: meeting.seconds[rank])
-    return statistics.median(seconds for rank, seconds in meeting.seconds.items() if rank != last)
+    last = min(seconds, key=lambda rank: seconds[rank])
+    return statistics.median(own for rank, own in seconds.items() if rank != last)
 
 
 def _together(ranks: Sequence[RankTrace]) -> tuple[Together, ...]:
-    rows: dict[tuple[str, str], list[tuple[RankTrace, int]]] = {}
+    rows = defaultdict(list)
     for trace in ranks:
-        for place, total in enumerate(trace.totals):
-            rows.setdefault((total.op, total.group), []).append((trace, place))
+        for total in trace.totals:
+            rows[total.op, total.group].append((total, trace.rank))
     merged = []
     for (op, group), of in rows.items():
-        totals = [trace.totals[place] for trace, place in of]
-        worst, place = max((total.worst, -index) for index, total in enumerate(totals))
-        most = max(totals, key=lambda total: total.calls)
-        merged.append(
-            Together(
-                op, group, len(of), most.calls, statistics.median(total.seconds for total in totals), worst,
-                of[-place][0].rank, most.size,
-            )
-        )  # fmt: skip
+        worst, worst_rank = max(of, key=lambda pair: pair[0].worst)
+        most = max((total for total, _ in of), key=lambda total: total.calls)
+        seconds = statistics.median(total.seconds for total, _ in of)
+        merged.append(Together(op, group, len(of), most.calls, seconds, worst.worst, worst_rank, most.size))
     return tuple(sorted(merged, key=lambda one: (-one.seconds, one.op, one.group)))

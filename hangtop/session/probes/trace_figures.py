@@ -140,8 +140,7 @@ def _steps(seen: TracePicture) -> Iterator[Line]:
         which = f"longest {lasting(longest)} (step {number}, {_name(trace, 'rank ')})"
         yield [(f"{count(seen.steps, 'step')}: median {lasting(usual)}, {which}", "")]
     if seen.met:
-        of = "" if seen.complete else "; of some ranks there is no trace"
-        yield [(f"{count(seen.met, 'collective')} compared among ranks: late is how often a rank came last{of}", "dim")]
+        yield [(f"{count(seen.met, 'collective')} compared among ranks: late is how often a rank came last", "dim")]
 
 
 def _name(trace: RankTrace, before: str = "") -> str:

@@ -93,7 +93,7 @@ def test_numbers_of_calls_pair_them_whatever_their_order() -> None:
     one, other = rank_with(0, [0.3, 0.2]), rank_with(1, [0.1, 0.1, 0.1])
     one = one._replace(calls=[call._replace(seq=8 + place) for place, call in enumerate(one.calls)])
     other = other._replace(calls=[call._replace(seq=7 + place) for place, call in enumerate(other.calls)])
-    assert [meeting.seconds for meeting in traces.meetings([one, other])] == [{0: 0.3, 1: 0.1}, {0: 0.2, 1: 0.1}]
+    assert traces.meetings([one, other]) == [{0: 0.3, 1: 0.1}, {0: 0.2, 1: 0.1}]
 
 
 def test_different_work_is_not_compared() -> None:
@@ -101,12 +101,6 @@ def test_different_work_is_not_compared() -> None:
     assert traces.meetings([rank_with(0, [0.1] * 9, group="1"), rank_with(1, [0.1] * 9, group="2")]) == []
     for op in ("send", "broadcast", "reduce"):
         assert traces.meetings([rank_with(0, [0.1] * 9, op=op), rank_with(1, [0.1] * 9, op=op)]) == []
-
-
-def test_a_part_of_the_ranks_makes_it_less_sure() -> None:
-    seen = [rank_with(rank, [0.1 if rank == 1 else 0.5] * 20, world=64) for rank in range(3)]
-    found = judged(seen)["straggler_rank"]
-    assert (found.ranks, found.weight) == ((1,), 0.65)
 
 
 @pytest.mark.parametrize(("exposed", "fires"), [(0.29, False), (0.31, True)])
@@ -129,10 +123,7 @@ def test_the_longer_trace_of_a_rank_counts() -> None:
     nothing = EMPTY._replace(path="x.json", events=0, why="no trace")
     seen = traces.picture([short, long, nothing])
     assert [trace.path for trace in seen.ranks] == ["9.0.json"]
-    assert [(trace.path, trace.why) for trace in seen.unread] == [
-        ("1.0.json", "rank 3 has a longer trace: 9.0.json"),
-        ("x.json", "no trace"),
-    ]
+    assert [(trace.path, trace.why) for trace in seen.unread] == [("x.json", "no trace")]
     assert traces.outcome(traces.picture([nothing]), ()) == "failed"
 
 
