@@ -1,4 +1,4 @@
-"""What the path and InfiniBand probes prove beside their pairs: ports, bandwidths and MTUs."""
+"""What the path and InfiniBand probes prove beside their pairs: bandwidths and MTUs."""
 
 from __future__ import annotations
 
@@ -95,7 +95,6 @@ class PortSeen:
     state: str
     max_mtu: int | None
     active_mtu: int | None
-    sm_lid: int | None
     link_layer: str
     rate: float | None
     """Gb/s, from sysfs."""
@@ -122,27 +121,7 @@ def infiniband_findings(
         if port.state == "PORT_ACTIVE" and port.active_mtu is not None:
             active[port.name, port.link_layer].append((port.node, port.name, port.active_mtu))
     mtus = [finding for _, rows in sorted(active.items()) for finding in _odd_mtu("ibv_devinfo", report.at, rows, True)]
-    return (*_down(ports, report.at), *paired, *_low(ports, carried, blamed, report.at), *mtus)
-
-
-def _down(ports: Sequence[PortSeen], at: float) -> Iterator[Finding]:
-    """ib_port_down: a port that is not active while the port of the same name is on other nodes."""
-    up = {port.name for port in ports if port.state == "PORT_ACTIVE"}
-    for port in ports:
-        if port.state in ("PORT_ACTIVE", "") or port.name not in up:
-            continue
-        unmanaged = port.state == "PORT_INIT" and not port.sm_lid
-        yield Finding(
-            "ib_port_down", "critical", 0.85,
-            f"{port.name} on {port.node} is {port.state}, on other nodes it is active"
-            f"{'; no subnet manager has seen it' if unmanaged else ''}",
-            nodes=(port.node,), ports=(f"{port.node}:{port.name}",),
-            evidence=(
-                Evidence(f"ibv_devinfo on {port.node}", at, f"{port.name}: state {port.state}, sm_lid {port.sm_lid}"),
-            ),
-            advice="Look for a running subnet manager (sminfo, systemctl status opensm)." if unmanaged
-            else "Check the cable, and the switch port at its far end.",
-        )  # fmt: skip
+    return (*paired, *_low(ports, carried, blamed, report.at), *mtus)
 
 
 def _low(

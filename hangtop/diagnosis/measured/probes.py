@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from collectors.samples.probes import ProbePair, ProbeRank, ProbeReport
-from hangtop.diagnosis.finding import Evidence, Finding, next_step
+from hangtop.diagnosis.finding import Evidence, Finding, NextStep, next_step
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.measured.expected import bandwidth_low, socket_fallback
 from hangtop.diagnosis.rules.paths import mtu_mismatch
@@ -27,8 +27,6 @@ LOST_BY_ITSELF = 0.03
 """A probe that fills a fast link loses up to 2 % in queues of its own making, and is none the slower for it."""
 HELD_UP = 1 / 2
 """Of the rate of pairs without loss: what is lost and costs nothing is the probe's own doing."""
-LATE = 1.5
-"""Time for the same work, over the median."""
 LOCATED = {"packet_loss", "path_blocked", "probe_absent", "silent_corruption", "slow_link", "slow_node"}
 """Findings that explain by themselves why the whole is slow."""
 WITH_TORCH = frozenset(("gloo", "nccl"))
@@ -90,8 +88,7 @@ def findings(report: ProbeReport) -> tuple[Finding, ...]:
     lossy = [f for f in lossy if not (len(f.nodes) > 1 and slow_nodes & set(f.nodes)) and not unreached & set(f.nodes)]
     explained = unreached | _nodes(lossy)
     found += [*blocked, *lossy, *(f for f in slow if not explained & set(f.nodes))]
-    # Ranks that wait for one another's time-outs share their processors by chance: no word then on who is late.
-    return tuple(found if {f.kind for f in found} & LOCATED else [*found, *_late(report)])
+    return tuple(found)
 
 
 def _nodes(found: Iterable[Finding]) -> set[str]:
@@ -162,19 +159,30 @@ def _pairs_of(pairs: Iterable[ProbePair], name: str) -> list[ProbePair]:
     return [pair for pair in pairs if name in (pair.a, pair.b)]
 
 
+def _told(
+    report: ProbeReport, kind: str, weight: float, names: Sequence[str], summary: str, texts: Sequence[str],
+    advice: str, *, ranks: Sequence[ProbeRank] = (), steps: tuple[NextStep, ...] = (),
+) -> Finding:  # fmt: skip
+    """A finding about these nodes, with what was measured as evidence."""
+    return Finding(
+        kind, "critical", weight, summary, nodes=tuple(names), ranks=tuple(sorted(rank.rank for rank in ranks)),
+        gpus=tuple(f"{rank.node}:{rank.gpu}" for rank in ranks if rank.gpu is not None),
+        evidence=tuple(Evidence(f"{report.backend} probe", report.at, text) for text in texts[:6]),
+        advice=advice, next=steps,
+    )  # fmt: skip
+
+
 def _blocked(report: ProbeReport) -> Iterator[Finding]:
     """path_blocked: pairs of which one does not reach a port of the other, or that do not finish."""
     bad = {(pair.a, pair.b) for pair in report.pairs if pair.busbw is None or pair.error}
     for names, pairs in accused(report.pairs, bad):
-        yield Finding(
-            "path_blocked", "critical", 0.85,
+        yield _told(
+            report, "path_blocked", 0.85, names,
             f"no other node gets through to {names[0]}" if len(names) == 1
             else f"{names[0]} and {names[1]} do not get through to each other",
-            nodes=names,
-            evidence=_evidence(report, [f"{p.a} - {p.b}: {p.error or 'did not finish'}" for p in pairs[:4]]),
-            advice="Look at firewalls, routes and MTU on the path; NCCL and gloo use ephemeral ports in both "
-            "directions.",
-            next=(next_step("P", "probe", "path", *sorted({n for p in pairs for n in (p.a, p.b)})),),
+            [f"{p.a} - {p.b}: {p.error or 'did not finish'}" for p in pairs],
+            "Look at firewalls, routes and MTU on the path; NCCL and gloo use ephemeral ports in both directions.",
+            steps=(next_step("P", "probe", "path", *sorted({n for p in pairs for n in (p.a, p.b)})),),
         )  # fmt: skip
 
 
@@ -189,11 +197,11 @@ def _lossy(report: ProbeReport) -> Iterator[Finding]:
     for names, pairs in accused(report.pairs, bad):
         worst = max(pair.retransmitted or 0.0 for pair in pairs)
         where = f"to and from {names[0]}" if len(names) == 1 else f"between {names[0]} and {names[1]}"
-        yield Finding(
-            "packet_loss", "critical", 0.85, f"packets are lost {where}: up to {worst:.1%} of segments are sent again",
-            nodes=names,
-            evidence=_evidence(report, [f"{p.a} - {p.b}: {p.retransmitted or 0.0:.1%} retransmitted" for p in pairs]),
-            advice="Look at the node's cable, port and switch counters (ethtool -S, ip -s link).",
+        yield _told(
+            report, "packet_loss", 0.85, names,
+            f"packets are lost {where}: up to {worst:.1%} of segments are sent again",
+            [f"{p.a} - {p.b}: {p.retransmitted or 0.0:.1%} retransmitted" for p in pairs],
+            "Look at the node's cable, port and switch counters (ethtool -S, ip -s link).",
         )  # fmt: skip
 
 
@@ -211,28 +219,14 @@ def _slow(report: ProbeReport) -> Iterator[Finding]:
     usual = statistics.median([speed for key, speed in speeds.items() if key not in bad] or list(speeds.values()))
     for names, pairs in accused(report.pairs, bad):
         best, alone = max(pair.busbw or 0.0 for pair in pairs), len(names) == 1
-        yield Finding(
-            "slow_node" if alone else "slow_link", "critical", 0.85 if alone else 0.8,
+        yield _told(
+            report, "slow_node" if alone else "slow_link", 0.85 if alone else 0.8, names,
             f"every pair with {names[0]} is slow: {best:.3g} GB/s at best, others {usual:.3g}" if alone
             else f"{names[0]} and {names[1]} are slow together ({best:.3g} GB/s), well with others ({usual:.3g})",
-            nodes=names,
-            evidence=_evidence(
-                report, [f"{p.a} - {p.b}: busbw {p.busbw or 0.0:.3g} GB/s; median {usual:.3g}" for p in pairs]
-            ),
-            advice="Look at this node's adapter: speed it negotiated, errors, other traffic, a busy CPU." if alone
+            [f"{p.a} - {p.b}: busbw {p.busbw or 0.0:.3g} GB/s; median {usual:.3g}" for p in pairs],
+            "Look at this node's adapter: speed it negotiated, errors, other traffic, a busy CPU." if alone
             else "Look at the switch and the cables between the two.",
         )  # fmt: skip
-
-
-# --- ranks -------------------------------------------------------------------------------------------------------
-
-
-def _evidence(report: ProbeReport, texts: Sequence[str]) -> tuple[Evidence, ...]:
-    return tuple(Evidence(f"{report.backend} probe", report.at, text) for text in texts[:6])
-
-
-def _gpus(ranks: Iterable[ProbeRank]) -> tuple[str, ...]:
-    return tuple(f"{rank.node}:{rank.gpu}" for rank in ranks if rank.gpu is not None)
 
 
 def _corrupt(report: ProbeReport) -> Iterator[Finding]:
@@ -244,13 +238,12 @@ def _corrupt(report: ProbeReport) -> Iterator[Finding]:
             bad[rank].append(f"{figure.op} of {figure.size} bytes: {what}")
     if bad:
         ranks = [rank for rank in report.ranks if rank.rank in bad]
-        yield Finding(
-            "silent_corruption", "critical", 0.95,
+        yield _told(
+            report, "silent_corruption", 0.95, sorted({rank.node for rank in ranks}),
             f"wrong values after a collective on rank {', '.join(map(str, sorted(bad)))}",
-            ranks=tuple(sorted(bad)), nodes=tuple(sorted({rank.node for rank in ranks})), gpus=_gpus(ranks),
-            evidence=_evidence(report, [text for texts in bad.values() for text in texts[:3]]),
-            advice="Take these nodes out of service and test their GPUs and memory (dcgmi diag -r 3). "
-            "Results of jobs that ran there are in doubt.",
+            [text for texts in bad.values() for text in texts[:3]],
+            "Take these nodes out of service and test their GPUs and memory (dcgmi diag -r 3). "
+            "Results of jobs that ran there are in doubt.", ranks=ranks,
         )  # fmt: skip
 
 
@@ -265,29 +258,10 @@ def _absent(report: ProbeReport) -> Iterator[Finding]:
     names, late = sorted(absent), any(rank.rank >= 0 for rank in ranks)
     why = f": {ranks[0].why}" if len(set(absent.values())) == 1 else ""
     missed = "did not come to the probe's barrier" if late else f"took no part in the probe{why}"
-    yield Finding(
-        "probe_absent", "critical", 0.9,
-        f"{', '.join(names)} {missed}",
-        ranks=tuple(sorted(rank.rank for rank in ranks if rank.rank >= 0)), nodes=tuple(names),
-        evidence=_evidence(report, [f"{name}: {absent[name] or 'no sign before the barrier ended'}" for name in names]),
-        advice="See whether the node answers at all, and "
-        f"{'whether its interpreter finds torch' if report.backend in WITH_TORCH else 'what keeps it from it'}.",
-        next=() if late else (next_step("", "preflight", *names),),
+    keeps = "whether its interpreter finds torch" if report.backend in WITH_TORCH else "what keeps it from it"
+    yield _told(
+        report, "probe_absent", 0.9, names, f"{', '.join(names)} {missed}",
+        [f"{name}: {absent[name] or 'no sign before the barrier ended'}" for name in names],
+        f"See whether the node answers at all, and {keeps}.", ranks=[rank for rank in ranks if rank.rank >= 0],
+        steps=() if late else (next_step("", "preflight", *names),),
     )  # fmt: skip
-
-
-def _late(report: ProbeReport) -> Iterator[Finding]:
-    """straggler_rank: the same work takes this rank much longer than the median."""
-    late = [rank for rank in report.ranks if (rank.late_over_median or 0.0) > LATE]
-    if late and len(report.ranks) > 2:
-        worst = max(rank.late_over_median or 0.0 for rank in late)
-        yield Finding(
-            "straggler_rank", "warning", 0.6,
-            f"rank {', '.join(str(rank.rank) for rank in late)} takes {worst:.1f} times as long for equal work",
-            ranks=tuple(rank.rank for rank in late), nodes=tuple(sorted({rank.node for rank in late})),
-            gpus=_gpus(late),
-            evidence=_evidence(
-                report, [f"rank {one.rank} on {one.node}: {one.late_over_median:.2f} × the median" for one in late]
-            ),
-            advice="Look at what else runs on the node, at clocks and temperature.",
-        )  # fmt: skip

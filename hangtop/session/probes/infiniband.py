@@ -83,7 +83,7 @@ def seen_ports(job: Job, looked: Mapping[str, SurveyedNode]) -> list[PortSeen]:
     }
     return [
         PortSeen(
-            node, f"{one.device}/{one.port}", one.state, one.max_mtu, one.active_mtu, one.sm_lid, one.link_layer,
+            node, f"{one.device}/{one.port}", one.state, one.max_mtu, one.active_mtu, one.link_layer,
             rates.get((node, f"{one.device}/{one.port}")),
         )
         for node, some in sorted(looked.items())

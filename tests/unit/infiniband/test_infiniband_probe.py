@@ -82,7 +82,7 @@ async def test_a_node_without_tools_is_left_out_and_says_so(tmp_path: Path, monk
 # --- what is concluded ---------------------------------------------------------------------------------------------
 
 NAMES = ("n1", "n2", "n3", "n4")
-PORTS = [PortSeen(name, "mlx5_0/1", "PORT_ACTIVE", 4096, 4096, 1, "InfiniBand", 400.0) for name in NAMES]
+PORTS = [PortSeen(name, "mlx5_0/1", "PORT_ACTIVE", 4096, 4096, "InfiniBand", 400.0) for name in NAMES]
 PAIR = ("mlx5_0/1", "mlx5_0/1")
 GOOD = [MeasuredDirection(a, b, 48.7, "", ports=PAIR) for a in NAMES for b in NAMES if a != b]
 
@@ -97,14 +97,6 @@ def only(name: str, **fields: object) -> list[PortSeen]:
 
 def test_a_good_fabric_accuses_nobody() -> None:
     assert told(PORTS, GOOD) == []
-
-
-def test_a_port_that_is_down_while_its_peers_are_up() -> None:
-    assert told(only("n3", state="PORT_DOWN"), []) == [("ib_port_down", ("n3",))]
-    ports = only("n3", state="PORT_INIT", sm_lid=0)
-    (finding, *_) = findings(ports, [], report(ports, [], {}, 0.0, 1.0))
-    assert "no subnet manager" in finding.summary
-    assert told([replace(port, state="PORT_DOWN") for port in PORTS], []) == []
 
 
 def test_an_mtu_that_differs_from_most() -> None:

@@ -77,12 +77,3 @@ def test_wrong_values_name_rank_and_node() -> None:
     wrong = ProbeFigure("all_reduce", 1 << 20, 0.01, 0.1, 0.2, [2], [2])
     (finding,) = findings(report(figures=(wrong,)))
     assert (finding.kind, finding.ranks, finding.nodes) == ("silent_corruption", (2,), ("node3",))
-
-
-def test_a_rank_that_is_late_for_the_same_work() -> None:
-    late = ProbeRank(1, "node2", "done", "", 2.4)
-    (finding,) = findings(report(ranks={"node2": late}))
-    assert (finding.kind, finding.ranks) == ("straggler_rank", (1,))
-    assert findings(report(ranks={"node2": late._replace(late_over_median=1.2)})) == ()
-    gone = ProbeRank(-1, "node4", "absent", "no connection to this node", None)
-    assert named(report(ranks={"node2": late, "node4": gone})) == [("probe_absent", ("node4",))]
