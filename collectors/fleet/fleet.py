@@ -1,19 +1,17 @@
 """All nodes of a session: their links, their heartbeats, and transports to run commands on one of them.
 
-This module is cheap to import: :meth:`Fleet.prepare` imports asyncssh in a thread, and only when a node needs SSH.
+This module is cheap to import: :meth:`Fleet.start` imports asyncssh in a thread, and only when a node needs SSH.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import resource
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from itertools import islice
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -41,9 +39,6 @@ _SLOT = 0.05
 """Seconds between two turns of the clock; each turn serves a twentieth of the nodes."""
 _SECOND = 20
 """Slots of a second."""
-_BATCH = 64
-_GROWTH = 128
-"""Links that may come up before their objects are frozen, out of the garbage collector's rounds."""
 
 _FILES_A_NODE = 2
 _FILES_A_CHANNEL = 4
@@ -66,8 +61,6 @@ class FleetOptions:
     way: Way | None = None
     """How nodes are reached; None for SSH."""
     version: str = ""
-    extra: Mapping[str, bytes] = field(default_factory=dict)
-    """Further files for the node side, as :func:`collectors.fleet.payload.pack` takes them."""
 
 
 class Fleet:
@@ -81,29 +74,23 @@ class Fleet:
         self._links: dict[str, NodeLink] = {}
         self._connector: Connector | None = None
         """Opens the connections of all nodes that are reached by SSH."""
-        self._untold: dict[str, Settings] = {}
-        """Settings that have not been sent yet, by node."""
         self._clock: asyncio.Task[None] | None = None
-        self._prepared = False
 
     @property
     def nodes(self) -> tuple[str, ...]:
         """Names of all nodes, in the order of the targets."""
         return tuple(target.name for target in self._targets)
 
-    async def prepare(self, aside: InThread = asyncio.to_thread) -> None:
-        """Import what SSH needs and pack the payload, in a thread of ``aside``. Raises :class:`SshConfigError`."""
-        if not self._prepared:
-            await aside(self._prepare)
-            self._prepared = True
-
     async def start(self, aside: InThread = asyncio.to_thread) -> None:
-        """Start to connect to every node; returns when all have started. Raises :class:`SshConfigError`."""
-        await self.prepare(aside)
+        """Start to connect to every node; returns when all have started. Raises :class:`SshConfigError`.
+
+        ``aside`` runs in a thread what takes long: the import of asyncssh, and packing the payload.
+        """
+        await aside(self._prepare)
         way = self._options.way
         files = _FILES_A_NODE if way is None else _FILES_A_CHANNEL * way.channels
         allow_files(files * len(self._targets) + _SPARE_FILES)
-        options = LinkOptions(self._sink, self._options.version, self._options.extra, self._options.python)
+        options = LinkOptions(self._sink, self._options.version, self._options.python)
         opening = asyncio.Semaphore(1 if way is None else way.at_once)
         for number, target in enumerate(self._targets):
             settings = self._options.settings._replace(phase=number / len(self._targets))
@@ -132,7 +119,6 @@ class Fleet:
             self._clock = None
         await asyncio.gather(*(link.close() for link in self._links.values()))
         self._links.clear()
-        self._untold.clear()
         if self._connector is not None:
             await self._connector.close()
 
@@ -152,15 +138,10 @@ class Fleet:
         link.retry()
 
     def settings(self, node: str | None, settings: Settings) -> None:
-        """Change the settings of one node, or of all; each keeps its phase. Sent to thousands of nodes over seconds."""
-        self._untold.update(dict.fromkeys(self._links if node is None else {node} & self._links.keys(), settings))
-        self._tell_some()
-
-    def _tell_some(self) -> None:
-        """Send pending settings to one batch of nodes."""
-        for name in list(islice(self._untold, _BATCH)):
-            link = self._links[name]
-            link.configure(self._untold.pop(name)._replace(phase=link.settings.phase))
+        """Change the settings of one node, or of all; each keeps its phase."""
+        for name, link in self._links.items():
+            if node in (None, name):
+                link.configure(settings._replace(phase=link.settings.phase))
 
     def _link(self, node: str) -> NodeLink:
         link = self._links.get(node)
@@ -169,7 +150,7 @@ class Fleet:
         return link
 
     def _prepare(self) -> None:
-        payload.pack(AGENT, extra=self._options.extra)  # reads and compresses fifty files, once: not on the event loop
+        payload.pack(AGENT)  # reads and compresses fifty files, once: not on the event loop
         if self._options.way is None and any(not target.local for target in self._targets):
             from collectors.fleet.ssh.connector import Connector
 
@@ -182,7 +163,7 @@ class Fleet:
         """
         links = list(self._links.values())
         began = time.monotonic()
-        done = frozen = 0
+        done = 0
         while True:
             await asyncio.sleep(_SLOT)
             now = time.monotonic()
@@ -195,12 +176,6 @@ class Fleet:
                     if (second + number) % BEAT == 0:
                         link.beat(beat)
             done = due
-            self._tell_some()
-            if (up := sum(link.up for link in links)) >= frozen + _GROWTH:
-                # Long-lived objects leave the collector's rounds: with 2,048 links a full one takes a quarter second.
-                frozen = up
-                gc.collect(1)
-                gc.freeze()
 
 
 def allow_files(needed: int) -> None:

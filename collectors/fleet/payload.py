@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
@@ -59,32 +59,24 @@ def command(python: str = "python3", nice: bool = True, *, site: bool = False) -
     return [python, *isolation, "-B", "-u", "-c", _PROGRAM, "hangtop", niceness]
 
 
-def pack(
-    entry: str,
-    arguments: object = None,
-    *,
-    modules: Sequence[str] = (),
-    extra: Mapping[str, bytes] | None = None,
-) -> bytes:
+def pack(entry: str, arguments: object = None, *, extra: Mapping[str, bytes] | None = None) -> bytes:
     """Payload that imports the module ``entry`` on the node and calls its ``main(arguments)``.
 
     What the entry imports of ``collectors`` travels along, and so do the modules that it names as ``"module:class"``;
-    ``modules`` are further modules and whole packages. ``extra`` are further files by name: importable ones end in
+    ``extra`` are further files by name: importable ones end in
     ``.py`` (``pynvml.py``), all others are found there by ``collectors.node.loader.blob(name)``. ``arguments`` must be
     JSON; ``entry`` may be one of ``extra``. Raises :class:`FileNotFoundError` for a module that is not there.
     """
-    body = _body(entry, tuple(modules), tuple(sorted((extra or {}).items())))
+    body = _body(entry, tuple(sorted((extra or {}).items())))
     said = json.dumps(arguments).encode()
     return b"%08x%08x%b%b" % (len(body), len(said), body, said)
 
 
 @lru_cache(maxsize=8)
-def _body(entry: str, modules: tuple[str, ...], extra: tuple[tuple[str, bytes], ...]) -> bytes:
+def _body(entry: str, extra: tuple[tuple[str, bytes], ...]) -> bytes:
     """Compressed once for all nodes: only the arguments differ among them."""
     files: dict[str, tuple[str, bytes]] = {}
-    wanted = [inner for module in modules for inner in _with_contents(module)]
-    if f"{entry}.py" not in dict(extra):
-        wanted.append(entry)
+    wanted = [] if f"{entry}.py" in dict(extra) else [entry]
     for name, content in extra:
         if name.endswith(".py"):
             files[name.removesuffix(".py").replace("/", ".")] = ("module", content)
@@ -176,11 +168,3 @@ def _path(module: str) -> Path:
     """File of a module, or of a package's own code."""
     path = _ROOT.parent.joinpath(*module.split("."))
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-
-
-def _with_contents(module: str) -> Iterator[str]:
-    """A module, and all that is in it if it is a package."""
-    yield module
-    for path in sorted(_path(module).parent.rglob("*.py")) if _path(module).name == "__init__.py" else ():
-        if path.name != "__init__.py" or path.parent != _path(module).parent:
-            yield ".".join(path.relative_to(_ROOT.parent).with_suffix("").parts).removesuffix(".__init__")

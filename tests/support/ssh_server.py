@@ -311,20 +311,3 @@ async def listen(peer: Peer) -> AsyncIterator[int]:
         for task in talks:
             task.cancel()
         await asyncio.gather(*talks)
-
-
-async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> None:
-    """Pass a conversation on to another port of the loopback."""
-    far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
-    try:
-        await asyncio.gather(_pass_on(reader, far_writer), _pass_on(far_reader, writer))
-    finally:
-        far_writer.close()
-        with suppress(OSError):
-            await far_writer.wait_closed()
-
-
-async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while data := await reader.read(65536):
-        writer.write(data)
-    writer.close()

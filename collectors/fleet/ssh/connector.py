@@ -1,9 +1,8 @@
-"""SSH connections of a fleet: a limit on handshakes, shared jump hosts, questions, retries of dropped handshakes."""
+"""SSH connections of a fleet: a limit on handshakes, shared jump hosts, questions."""
 
 from __future__ import annotations
 
 import asyncio
-import random
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,7 +16,7 @@ from collectors.fleet.clean import clean_bytes
 from collectors.fleet.ssh.asking import Passwords, Question, Questions
 from collectors.fleet.ssh.client import Client
 from collectors.fleet.ssh.config import HostSettings, SshConfig
-from collectors.fleet.ssh.errors import Dropped, explain, unfinished
+from collectors.fleet.ssh.errors import explain, unfinished
 from collectors.fleet.ssh.keys import KeyRing
 from collectors.fleet.ssh.known_hosts import HostKeys, KnownKeys, remember
 from collectors.fleet.ssh.sockets import open_socket, proxy_words
@@ -30,8 +29,6 @@ HANDSHAKES = 8
 """Handshakes at once: more would stall the screen and overrun sshd's MaxStartups."""
 TIMEOUT = 10.0
 """Seconds for the connection, and again for the handshake, without ConnectTimeout; a person's time does not count."""
-DROPS = 6
-"""Retries of a handshake that the far side dropped."""
 _FAST = "^aes128-gcm@openssh.com"
 _JUMPS = 8
 
@@ -60,7 +57,7 @@ class Connector:
         self, settings: HostSettings, node: str, waiting: Waiting
     ) -> tuple[asyncssh.SSHClientConnection, Client]:
         """Open a connection. Raises :class:`Refused` when a person must act first, else :class:`TransportError`."""
-        drops, certificates = 0, True
+        certificates = True
         while True:
             tunnel = await self._tunnel(settings, node, waiting)
             known = self._host_keys.known(settings)
@@ -76,12 +73,6 @@ class Connector:
                     certificates = False  # as OpenSSH: an untrusted certificate still contains a key
                 else:
                     raise Refused(f"{settings.known_name}: no connection: {error.reason}") from None
-            except Dropped as error:
-                drops += 1
-                if drops > DROPS:
-                    raise
-                waiting(f"{error}; trying again")
-                await asyncio.sleep(random.uniform(0.5, 1.5) * 0.2 * 1.6**drops)  # noqa: S311 (jitter, no secret)
 
     def ask_again(self) -> None:
         """Ask again where the person declined."""

@@ -18,10 +18,6 @@ _BY_SSH = ("GSSAPIAuthentication", "HostbasedAuthentication")
 _LONGEST = 300
 
 
-class Dropped(TransportError):
-    """The far side ended the connection before authentication: it may be busy, so another attempt helps."""
-
-
 def explain(error: Exception, settings: HostSettings, tried: Sequence[str] = ()) -> TransportError:
     """The message for an error while connecting to a host, to which the keys and passwords ``tried`` were offered."""
     where = f"{settings.host} port {settings.port}"
@@ -35,7 +31,7 @@ def explain(error: Exception, settings: HostSettings, tried: Sequence[str] = ())
     if isinstance(error, asyncssh.KeyExchangeFailed):
         return Refused(f"{where} has no algorithm in common with this side: {_text(error)}")
     if isinstance(error, (asyncssh.ConnectionLost, ConnectionResetError, BrokenPipeError)):
-        return Dropped(
+        return TransportError(
             f"{where} ended the connection during the handshake (sshd's MaxStartups, or it bars this machine)"
         )
     if isinstance(error, asyncssh.ChannelOpenError):

@@ -73,11 +73,13 @@ class FakeNode:
         self.answers: dict[str, Completed] = {}
         self.started: asyncio.Queue[FakeProcess] = asyncio.Queue()
         self.attempts = 0
+        self.waiting: Waiting = waits_silently
         self.silent = 0.0
         self.ran: list[list[str]] = []
 
     async def connect(self, waiting: Waiting = waits_silently) -> None:
         self.attempts += 1
+        self.waiting = waiting
         if self.failures:
             raise self.failures.pop(0)
         self.connected = True
@@ -157,7 +159,7 @@ class Scene(NamedTuple):
 async def scene(python: str | None = None, *failures: Exception) -> AsyncIterator[Scene]:
     node, seen = FakeNode(), Seen()
     node.failures += failures
-    link = NodeLink(node, LinkOptions(seen, "v1", {}, python), SETTINGS, "python3")
+    link = NodeLink(node, LinkOptions(seen, "v1", python), SETTINGS, "python3")
     link.start()
     try:
         yield Scene(node, seen, link)
@@ -354,9 +356,9 @@ async def test_refused_waits_long_and_declined_waits_for_the_person() -> None:
 async def test_what_it_waits_for_is_shown_and_then_forgotten() -> None:
     async with scene() as it:
         await it.process()
-        it.link.waits_for("waits for an answer: Password")
+        it.node.waiting("waits for an answer: Password")
         assert it.seen.now == ("connecting", "waits for an answer: Password")
-        it.link.waits_for("")
+        it.node.waiting("")
         assert it.seen.now == ("connecting", "")
 
 

@@ -81,12 +81,6 @@ def test_what_an_entry_imports_travels_and_nothing_else() -> None:
     assert not any(name.startswith(("collectors.fleet", "collectors.probes")) for name in agent)
 
 
-def test_whole_packages_travel_when_they_are_asked_for() -> None:
-    assert {"collectors.node.logs", "collectors.node.logs.times"} < shipped(
-        "collectors.samples.stream", modules=["collectors.node.logs"]
-    )
-
-
 def test_only_the_arguments_differ_among_nodes() -> None:
     one, two = (payload.pack("collectors.node.agent", {"phase": phase}) for phase in (0.1, 0.2))
     assert one[16:-20] == two[16:-20]
