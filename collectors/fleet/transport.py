@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import errno
 import resource
+import shlex
+import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 Output = Callable[[bytes], None]
@@ -146,6 +149,17 @@ async def run_to_end(
         if process is not None:
             process.kill()
     return Completed(status, bytes(out), bytes(err))
+
+
+@lru_cache(64)
+def quoted(command: tuple[str, ...]) -> str:
+    """A command for a shell, quoted once for all nodes: that of the node side is long, and every channel keeps it."""
+    return shlex.join(command)
+
+
+def shell_status(said: int) -> int:
+    """A shell's exit status as in :mod:`subprocess`: it is 128 + N for a command that died of signal N."""
+    return 128 - said if 128 < said < 128 + signal.NSIG else said
 
 
 def no_more_files(error: OSError) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import asyncssh
 
 from collectors.fleet.clean import clean
-from collectors.fleet.ssh.asking import Kind, PasswordAttempt, Question, Questions, likeness
+from collectors.fleet.ssh.asking import Kind, Passwords, Question, Questions
 from collectors.fleet.ssh.config import HostSettings
 from collectors.fleet.ssh.keys import Identity, KeyRing, Offer
 from collectors.fleet.ssh.known_hosts import KnownKeys
@@ -23,7 +23,7 @@ class Client(asyncssh.SSHClient):
     """One attempt to connect; afterwards its attributes tell why it failed."""
 
     def __init__(
-        self, settings: HostSettings, node: str, known: KnownKeys, ring: KeyRing, passwords: PasswordAttempt,
+        self, settings: HostSettings, node: str, known: KnownKeys, ring: KeyRing, passwords: Passwords,
         questions: Questions, waiting: Callable[[str], None],
     ) -> None:  # fmt: skip
         self.settings = settings
@@ -44,6 +44,8 @@ class Client(asyncssh.SSHClient):
         self._locked: list[Identity] | None = None
         """Encrypted keys that have not been offered; None before the others were."""
         self._keyboard = 0
+        self._asked: list[str] = []
+        """Passwords that were sent on this connection."""
 
     def validate_host_public_key(self, _host: str, _addr: str, _port: int, key: asyncssh.SSHKey) -> bool:
         """Judge the host's key; for an unknown key the person is asked after this handshake."""
@@ -64,8 +66,6 @@ class Client(asyncssh.SSHClient):
 
     async def password_auth_requested(self) -> str | None:
         """The next password to send."""
-        if self._passwords.asked >= PASSWORD_PROMPTS:
-            return None
         return await self._password(f"Password of {self.settings.user}@{self.settings.host}", "", "password")
 
     def kbdint_auth_requested(self) -> str | None:
@@ -92,18 +92,23 @@ class Client(asyncssh.SSHClient):
         return answers
 
     async def _password(self, prompt: str, detail: str, kind: Kind) -> str | None:
-        alike = likeness(self.settings.known_as)
-        if alike != self.settings.known_as:
-            detail = f"{detail}\nIt is used for all hosts {alike} that want one.".strip()
-        if self._passwords.must_wait:
-            self.waiting("waits for the password that is being asked for another node")
-        answer = await self._passwords.next(lambda: self._ask(Question(self._node, kind, prompt, detail)))
-        self.waiting("")
-        if answer is not None:
-            self.tried.append("password")
-        else:
-            self.declined = True
+        """The password that was right before, then those that the person types; None for no further one."""
+        answer = self._passwords.right.get(self._login)
+        if answer is None or answer in self._asked:
+            if len(self._asked) >= PASSWORD_PROMPTS:
+                return None
+            asking = not self._passwords.declined
+            answer = await self._ask(Question(self._node, kind, prompt, detail)) if asking else None
+        if answer is None:
+            self.declined = self._passwords.declined = True
+            return None
+        self._asked.append(answer)
+        self.tried.append("password")
         return answer
+
+    @property
+    def _login(self) -> tuple[str, str, int]:
+        return self.settings.user, self.settings.known_as, self.settings.port
 
     async def _ask(self, question: Question) -> str | None:
         self.waiting(f"waits for an answer: {question.prompt}")
@@ -114,11 +119,11 @@ class Client(asyncssh.SSHClient):
 
     def auth_completed(self) -> None:
         """The login succeeded."""
-        self._passwords.accepted()
+        if self._asked:
+            self._passwords.right[self._login] = self._asked[-1]
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection ended."""
-        self._passwords.over()
         if self.on_lost is not None:
             self.on_lost(exc)
 

@@ -62,8 +62,7 @@ class Connector:
             tunnel = await self._tunnel(settings, node, waiting)
             known = self._host_keys.known(settings)
             certificates = certificates and bool(known.authorities)
-            passwords = self._passwords.attempt(settings.user, settings.known_as)
-            client = Client(settings, node, known, self._ring, passwords, self._questions, waiting)
+            client = Client(settings, node, known, self._ring, self._passwords, self._questions, waiting)
             try:
                 return await self._attempt(client, known, tunnel, certificates=certificates), client
             except asyncssh.HostKeyNotVerifiable as error:
@@ -76,7 +75,7 @@ class Connector:
 
     def ask_again(self) -> None:
         """Ask again where the person declined."""
-        self._passwords.ask_again()
+        self._passwords.declined = False
 
     async def close(self) -> None:
         """Close jump connections and agents."""

@@ -21,28 +21,35 @@ _LONGEST = 300
 def explain(error: Exception, settings: HostSettings, tried: Sequence[str] = ()) -> TransportError:
     """The message for an error while connecting to a host, to which the keys and passwords ``tried`` were offered."""
     where = f"{settings.host} port {settings.port}"
-    if isinstance(error, TransportError):
-        return error
-    if isinstance(error, asyncssh.PermissionDenied):
-        offered = ", ".join(dict.fromkeys(tried)) or "nothing: no key, no agent"
-        by_ssh = [word for word in _BY_SSH if settings.says(word)]
-        remedy = f"{by_ssh[0]} needs --via ssh" if by_ssh else f"try ssh {settings.original}"
-        return Refused(f"{settings.user}@{where} lets nobody in with what was offered ({offered}); {remedy}")
-    if isinstance(error, asyncssh.KeyExchangeFailed):
-        return Refused(f"{where} has no algorithm in common with this side: {_text(error)}")
-    if isinstance(error, (asyncssh.ConnectionLost, ConnectionResetError, BrokenPipeError)):
-        return TransportError(
-            f"{where} ended the connection during the handshake (sshd's MaxStartups, or it bars this machine)"
-        )
-    if isinstance(error, asyncssh.ChannelOpenError):
-        return TransportError(f"the jump host could not reach {where}: {_text(error)}")
-    if "authentication failures" in str(error):
-        return Refused(
-            f"{where} wants no more keys ({len(tried)} were offered): set IdentityFile and IdentitiesOnly for it"
-        )
-    if isinstance(error, (asyncssh.Error, ValueError)):
-        return TransportError(f"{where}: {_text(error)}")
-    return _explain_network(error, where)
+    match error:
+        case TransportError():
+            return error
+        case asyncssh.PermissionDenied():
+            offered = ", ".join(dict.fromkeys(tried)) or "nothing: no key, no agent"
+            by_ssh = [word for word in _BY_SSH if settings.says(word)]
+            remedy = f"{by_ssh[0]} needs --via ssh" if by_ssh else f"try ssh {settings.original}"
+            return Refused(f"{settings.user}@{where} lets nobody in with what was offered ({offered}); {remedy}")
+        case asyncssh.KeyExchangeFailed():
+            return Refused(f"{where} has no algorithm in common with this side: {_text(error)}")
+        case _ if "authentication failures" in str(error):
+            why = f"wants no more keys ({len(tried)} were offered): set IdentityFile and IdentitiesOnly for it"
+            return Refused(f"{where} {why}")
+        case asyncssh.ConnectionLost() | ConnectionResetError() | BrokenPipeError():
+            why = "ended the connection during the handshake (sshd's MaxStartups, or it bars this machine)"
+            return TransportError(f"{where} {why}")
+        case asyncssh.ChannelOpenError():
+            return TransportError(f"the jump host could not reach {where}: {_text(error)}")
+        case socket.gaierror():
+            return TransportError(f"no address for {where}: check the name, or HostName in the ssh_config")
+        case ConnectionRefusedError():
+            return TransportError(f"nothing listens at {where}: is sshd running there?")
+        case TimeoutError():
+            return TransportError(f"no answer from {where}: it is down, or a firewall drops what is sent")
+        case OSError() if error.errno in _NO_ROUTE:
+            return TransportError(f"no way to {where}: its link or the network between is down")
+        case OSError() if no_more_files(error):
+            return TransportError(f"{where} was not asked: {os_reason(error)}")
+    return TransportError(f"{where}: {_text(error)}")
 
 
 def unfinished(settings: HostSettings, seconds: float) -> TransportError:
@@ -53,32 +60,6 @@ def unfinished(settings: HostSettings, seconds: float) -> TransportError:
     )
 
 
-def _explain_network(error: Exception, where: str) -> TransportError:
-    if isinstance(error, socket.gaierror):
-        return TransportError(f"no address for {where}: check the name, or HostName in the ssh_config")
-    if isinstance(error, ConnectionRefusedError):
-        return TransportError(f"nothing listens at {where}: is sshd running there?")
-    if isinstance(error, TimeoutError):
-        return TransportError(f"no answer from {where}: it is down, or a firewall drops what is sent")
-    if isinstance(error, OSError) and error.errno in _NO_ROUTE:
-        return TransportError(f"no way to {where}: its link or the network between is down")
-    if isinstance(error, OSError) and no_more_files(error):
-        return TransportError(f"{where} was not asked: {os_reason(error)}")
-    return TransportError(f"{where}: {_text(error)}")
-
-
-def explain_loss(error: Exception | None) -> str:
-    """The message for an open connection that ended."""
-    if error is None:
-        return "the connection was closed"
-    text = _text(error)
-    if "keepalive" in text:
-        return f"no answer for {KEEPALIVE * (KEEPALIVES + 1):.0f} s: its link is cut, or it is down"
-    if isinstance(error, (ConnectionResetError, BrokenPipeError)) or "Connection lost" in text:
-        return "the connection broke: sshd was killed there, or the machine went down"
-    return f"the connection ended: {text}"
-
-
 def explain_channel(error: Exception) -> str:
     """The message for a command that an open connection does not start."""
     if isinstance(error, asyncssh.ChannelOpenError):
@@ -86,6 +67,16 @@ def explain_channel(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "sshd opened no session in time: the node is overloaded"
     return _text(error)
+
+
+def explain_loss(error: Exception | None) -> str:
+    """The message for an open connection that ended."""
+    text = "" if error is None else _text(error)
+    if "keepalive" in text:
+        return f"no answer for {KEEPALIVE * (KEEPALIVES + 1):.0f} s: its link is cut, or it is down"
+    if isinstance(error, (ConnectionResetError, BrokenPipeError)) or "Connection lost" in text:
+        return "the connection broke: sshd was killed there, or the machine went down"
+    return f"the connection ended: {text}" if text else "the connection was closed"
 
 
 def _text(error: Exception) -> str:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
-import signal
+import signal as signals
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import lru_cache
 
 import asyncssh
 
 from collectors.fleet.ssh.connector import Connector
 from collectors.fleet.ssh.errors import explain_channel, explain_loss
 from collectors.fleet.targets.chosen import Target
-from collectors.fleet.transport import Completed, Output, TransportError, Waiting, run_to_end, waits_silently
+from collectors.fleet.transport import (
+    Completed,
+    Output,
+    TransportError,
+    Waiting,
+    quoted,
+    run_to_end,
+    shell_status,
+    waits_silently,
+)
 
 CHANNELS = 8
 """Commands at once over one connection: sshd refuses more than its MaxSessions (default 10)."""
@@ -85,29 +92,18 @@ class SshProcess(asyncssh.SSHClientSession[bytes]):
         return True
 
     def exit_status_received(self, status: int) -> None:
-        """The command ended. A shell returns 128 + N for a command that died of signal N."""
-        self._status = 128 - status if 128 < status < 128 + signal.NSIG else status
+        """The command ended."""
+        self._status = shell_status(status)
 
     def exit_signal_received(self, signal: str, _core_dumped: bool, _msg: str, _lang: str) -> None:
         """The command died of a signal."""
-        self._status = -_signal_number(signal)
+        self._status = -getattr(signals, f"SIG{signal}", 1)
 
     def connection_lost(self, _exc: Exception | None) -> None:
         """The channel is closed, or was never opened."""
         if not self._ended.is_set():
             self._ended.set()
             self._on_end()
-
-
-def _signal_number(name: str) -> int:
-    found = signal.Signals.__members__.get(f"SIG{name}")
-    return int(found) if found is not None else 1
-
-
-@lru_cache(64)
-def _joined(command: tuple[str, ...]) -> str:
-    """The command, quoted once for all nodes: the command of the node side is long, and every channel keeps it."""
-    return shlex.join(command)
 
 
 class Ssh:
@@ -170,7 +166,7 @@ class Ssh:
         try:
             connection = self._open_connection()
             async with asyncio.timeout(OPEN_TIMEOUT):
-                await connection.create_session(lambda: process, _joined(tuple(command)), encoding=None)
+                await connection.create_session(lambda: process, quoted(tuple(command)), encoding=None)
         except BaseException as error:
             process.connection_lost(None)
             if isinstance(error, (asyncssh.Error, OSError)):

@@ -11,24 +11,16 @@ and the status before it.
 from __future__ import annotations
 
 import secrets
-import shlex
-import signal
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Literal
 
+from collectors.fleet.transport import quoted, shell_status
 from collectors.node.processes.commands import MARK
 
 State = Literal["before", "terminal", "running", "over"]
 
 _NOISE = 4096
 _STATUS_DIGITS = 3
-
-
-@lru_cache(64)
-def _joined(command: tuple[str, ...]) -> str:
-    """The command, quoted once for all nodes: the command of the node side is long."""
-    return shlex.join(command)
 
 
 class Framed:
@@ -55,7 +47,7 @@ class Framed:
         mark = f"{self._nonce}"
         return (
             f"test -t 0 && {{ printf '\\036T%s\\n' {mark}; exit 1; }}\n"
-            f"{{ {MARK}=1; export {MARK}; printf '\\036B%s\\n' {mark}; {_joined(self._command)}; set -- $?; "
+            f"{{ {MARK}=1; export {MARK}; printf '\\036B%s\\n' {mark}; {quoted(self._command)}; set -- $?; "
             f'printf \'\\036E%s:%s\\n\' {mark} "$1"; exit "$1"; }}\n'
         ).encode()
 
@@ -81,7 +73,7 @@ class Framed:
         if not line_feed and len(said) <= _STATUS_DIGITS:
             self._held = data[place:]
         elif said.isdigit() and len(said) <= _STATUS_DIGITS:
-            self.status = _status(int(said))
+            self.status = shell_status(int(said))
             self.state = "over"
         else:  # not written by the shell
             self._deliver(data[place:])
@@ -113,8 +105,3 @@ def _overlap(data: bytes, mark: bytes) -> int:
             return len(data) - place
         place = data.rfind(mark[:1], max(0, len(data) - len(mark) + 1), place)
     return 0
-
-
-def _status(said: int) -> int:
-    """The status as in :mod:`subprocess`: a shell returns 128 + N for a command that died of signal N."""
-    return 128 - said if 128 < said < 128 + signal.NSIG else said

@@ -100,18 +100,23 @@ async def test_a_declined_passphrase_is_not_asked_for_again(user: Home) -> None:
         assert len(person.questions) == 1
 
 
-async def test_password_is_asked_once_for_all_nodes(user: Home) -> None:
-    async with serve(Host(user_keys=(), passwords=["right"])) as host:
-        user.knows(host)
-        for number in range(4):
-            user.node(f"node{number}", host, "IdentityFile none")
-        person = Person("wrong", "right")
-        async with nodes(user, person, "node0", "node1", "node2", "node3") as found:
-            assert all(await asyncio.gather(*map(says_hello, found)))
-        assert [question.kind for question in person.questions] == ["password", "password"]
+async def test_a_password_is_for_its_own_host_and_is_kept_for_the_next_connection(user: Home) -> None:
+    right, other = (Host(user_keys=(), passwords=[password]) for password in ("right", "other"))
+    async with serve(right) as one, serve(other) as two:
+        user.knows(one)
+        user.knows(two)
+        user.node("node0", one, "IdentityFile none")
+        user.node("node1", two, "IdentityFile none")
+        person = Person("wrong", "right", "other")
+        async with nodes(user, person, "node0", "node1") as found:
+            assert await says_hello(found[0])
+            await found[0].close()
+            assert await says_hello(found[0])
+            assert await says_hello(found[1])
+        assert [question.kind for question in person.questions] == ["password"] * 3
         assert person.questions[0].secret
-        assert host.offered.count("wrong") == 1
         assert "tester@127.0.0.1" in person.questions[0].prompt
+        assert two.offered == ["other"]
 
 
 async def test_a_declined_password_is_declined_for_all_until_asked_again(user: Home) -> None:
@@ -153,17 +158,6 @@ async def test_keyboard_interactive_asks_what_the_server_asks(user: Home) -> Non
             ("keyboard", "Password:"), ("keyboard", "Code:")
         ]  # fmt: skip
         assert "Have your device at hand" in person.questions[0].detail
-
-
-async def test_keyboard_interactive_password_is_shared_like_a_password(user: Home) -> None:
-    async with serve(Host(user_keys=(), prompts=[("Password: ", "right")])) as host:
-        user.knows(host)
-        for number in range(3):
-            user.node(f"node{number}", host, "IdentityFile none")
-        person = Person("right")
-        async with nodes(user, person, "node0", "node1", "node2") as found:
-            assert all(await asyncio.gather(*map(says_hello, found)))
-        assert len(person.questions) == 1
 
 
 async def test_batch_asks_nobody(user: Home) -> None:
