@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hangtop.diagnosis.evidence.event_fields import text_of
-from hangtop.diagnosis.evidence.events import finished, warned
+from hangtop.diagnosis.evidence.events import finished
 from hangtop.diagnosis.failures.first import left_at_exit
 from hangtop.diagnosis.failures.record import by_rank, failures
 from hangtop.diagnosis.finding import Finding, Outcome
@@ -74,7 +73,7 @@ def _no_word(job_status: JobStatus, findings: Sequence[Finding]) -> str:
         )
     serious = [finding for finding in findings if finding.severity != "info"]
     if serious:
-        return _with_nodes_alike(serious)
+        return serious[0].summary
     if not job.live:
         return ""
     if job.nodes and all(node.link == "connecting" for node in job.nodes.values()):
@@ -91,7 +90,7 @@ def _no_word(job_status: JobStatus, findings: Sequence[Finding]) -> str:
 def _blinding(findings: Sequence[Finding]) -> str:
     """The reason for which nothing is known of ranks that are alive; empty without one."""
     blinding = [f for f in findings if f.severity != "info" and (word_of(f.kind) != "none" or f.kind in BLINDING)]
-    return _with_nodes_alike(blinding) if blinding else ""
+    return blinding[0].summary if blinding else ""
 
 
 def _unsettled(job_status: JobStatus, waiting: str) -> str:
@@ -111,14 +110,6 @@ def _nodes_seen(job: Job) -> int:
     """Nodes that answer, and those that are not heard just now and have ranks."""
     having = {rank.node for rank in job.ranks if rank.gone_at is None}
     return sum(node.link in ("live", "limited") or node.name in having for node in job.nodes.values())
-
-
-def _with_nodes_alike(findings: Sequence[Finding]) -> str:
-    """The first one's summary, after how many nodes have the same."""
-    first = findings[0]
-    nodes = {node for finding in findings if finding.kind == first.kind for node in finding.nodes}
-    alike = f"{count(len(nodes), 'node')} alike: " if first.nodes and nodes - {*first.nodes} else ""
-    return alike + first.summary  # of a long list the number must not be what a narrow line cuts off
 
 
 def _would_settle(job_status: JobStatus) -> str:
@@ -197,30 +188,24 @@ def ended_alone(job_status: JobStatus) -> str:
 
 
 def _outlived(job: Job) -> str:
-    """The last fault after which the run went on, and how many there were."""
+    """The last fault after which the run went on."""
     passed = [event for event in job.passed if event.data.get("consequence") is not True]
     if not passed:
         return ""
-    last = passed[-1]
-    words = last.text.strip().rpartition("\n")[2].strip() or last.kind
-    others = f", and {count(len(passed) - 1, 'other')} before" if len(passed) > 1 else ""
-    return f"; what the run outlived: “{words[:120]}” ({last.source}:{last.line}){others}"
+    words = passed[-1].text.strip().rpartition("\n")[2].strip() or passed[-1].kind
+    return f"; what the run outlived: “{words[:120]}” ({passed[-1].source}:{passed[-1].line})"
 
 
 def _of_files(job_status: JobStatus) -> str:
     """What files in which no finding speaks say."""
     job = job_status.job
-    looks = [status for status in job_status.read if status.activity]
+    looks = [f"{rank_text(one.rank)} {one.activity.label} ({one.where})" for one in job_status.read if one.activity]
+    if looks:
+        return f"{count(len(looks), 'rank')} looked at: {listed(looks, 2)}; nobody is seen to hold up the others"
     devices = any(node.gpus or node.ports for node in job.nodes.values())
     says_something = any(event.kind not in ("log.end", "log.error") for event in job.events)
-    if not (job.recorders or job.ras or looks or job.progress or devices or says_something):
+    if not (job.recorders or job.ras or job.progress or devices or says_something):
         return "nothing to judge: nothing that is known stands in what was read"
-    if looks:
-        where = [f"{rank_text(s.rank)} {s.activity.label} ({s.where})" for s in looks if s.activity and s.where]
-        return f"{count(len(looks), 'rank')} looked at: {listed(where, 2)}; nobody is seen to hold up the others"
     if any(event.kind in OF_THE_ENDED or event.data.get("consequence") is True for event in job.events):
         return "only processes that were made to end speak in what was read: the cause is in other ranks' logs"
-    unknown = warned(job, "other")
-    if unknown:
-        return f"nothing that is known is wrong; NCCL's last warning: {text_of(unknown[-1], 'message')[:160]}"
     return "nothing wrong was found in what was read, and it does not say how the run ended"

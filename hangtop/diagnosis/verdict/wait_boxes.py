@@ -6,6 +6,7 @@ frames tell, and the operations that recorders, watchdogs, RAS and NCCL's log sa
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from hangtop.diagnosis.collectives.sources import waits_of
@@ -16,12 +17,8 @@ from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.points import by_frames
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
-DEEP = 8
-"""Times that ranks at one point are told apart by whom they wait for: so many links of a chain at one line are seen."""
-LOOKED_UP = 1_000_000
-"""Ranks in all edges beyond which no box is told apart: it would take seconds."""
 MANY = 24
-"""Boxes beyond which no more are told apart."""
+"""Boxes into which the ranks at one point are told apart, at the most."""
 
 _STATES = {
     "gone": "is gone", "missing": "is on no node in view", "stopped": "is stopped",
@@ -35,8 +32,12 @@ def wait_boxes(job_status: JobStatus, findings: Sequence[Finding]) -> tuple[Wait
     if job_status.graph is None:
         return ()
     blamed = set(findings[0].ranks) if findings and findings[0].kind not in NAME_NOBODY else set()
-    waits = (*job_status.job.once(waits_of), *by_frames(job_status.statuses.values()))
-    groups = _told_apart(_groups(job_status, blamed), waits, blamed)
+    every = (*job_status.job.once(waits_of), *by_frames(job_status.statuses.values()))
+    waits = [edge for edge in every if edge.certain]
+    awaited: dict[int, set[tuple[int, ...]]] = defaultdict(set)
+    for edge in waits:
+        awaited[edge.waiter].add(edge.for_ranks)  # thousands that wait for the same thousands share one tuple
+    groups = [part for group in _groups(job_status, blamed) for part in _told_apart(group, awaited, blamed)]
     place_of = {status.rank: place for place, group in enumerate(groups) for status in group}
     held_up = tuple(place for place, group in enumerate(groups) if group[0].rank in blamed)
     edges: dict[int, dict[int, str]] = {}
@@ -88,49 +89,29 @@ def _at_one_place(statuses: Iterable[RankStatus]) -> Iterable[list[RankStatus]]:
 
 
 def _told_apart(
-    groups: list[tuple[RankStatus, ...]], edges: Iterable[WaitEdge], blamed: set[int]
+    group: tuple[RankStatus, ...], awaited: Mapping[int, set[tuple[int, ...]]], blamed: set[int]
 ) -> list[tuple[RankStatus, ...]]:
-    """Split ranks at one point by the boxes that they wait for: the stages of a pipeline all wait at one line.
+    """Split ranks at one point by the ranks that they wait for: the stages of a pipeline all wait at one line.
 
-    Ranks of which no source says whom they wait for stay with most of their point.
+    Ranks of which no source says for which they wait stay with most of their point.
     """
-    targets: dict[int, list[tuple[int, ...]]] = {}
-    ranks_of: dict[int, tuple[int, ...]] = {}
-    for edge in edges:
-        if edge.certain:
-            # thousands that wait for the same thousands share one tuple: each is looked up once, by its identity
-            targets.setdefault(edge.waiter, []).append(edge.for_ranks)
-            ranks_of[id(edge.for_ranks)] = edge.for_ranks
-    if sum(map(len, ranks_of.values())) > LOOKED_UP:
-        return groups
-    for _ in range(DEEP if targets else 0):
-        place_of = {status.rank: place for place, group in enumerate(groups) for status in group}
-        led = {key: {place_of[rank] for rank in ranks if rank in place_of} for key, ranks in ranks_of.items()}
-        split: list[tuple[RankStatus, ...]] = []
-        for place, group in enumerate(groups):
-            parts: dict[frozenset[int], list[RankStatus]] = {}
-            silent: list[RankStatus] = []
-            for status in group:
-                if status.rank in targets and status.rank not in blamed:
-                    boxes = frozenset().union(*(led[id(ranks)] for ranks in targets[status.rank])) - {place}
-                    parts.setdefault(boxes, []).append(status)
-                else:
-                    silent.append(status)
-            if len(parts) < 2:
-                split.append(group)
-                continue
-            # ranks that wait for another box leave their own; the others may be told apart by those that left
-            max(parts.values(), key=len).extend(silent)
-            split += [tuple(sorted(part, key=lambda one: one.rank)) for part in parts.values()]
-        if len(split) == len(groups) or len(split) > MANY:
-            break
-        groups = split
-    return groups
+    parts: dict[frozenset[tuple[int, ...]], list[RankStatus]] = {}
+    silent: list[RankStatus] = []
+    for status in group:
+        targets = frozenset(awaited.get(status.rank, ()))
+        if targets and status.rank not in blamed:
+            parts.setdefault(targets, []).append(status)
+        else:
+            silent.append(status)
+    if not 1 < len(parts) <= MANY:
+        return [group]
+    max(parts.values(), key=len).extend(silent)
+    return [tuple(sorted(part, key=lambda one: one.rank)) for part in parts.values()]
 
 
 def _add(edges: dict[int, dict[int, str]], edge: WaitEdge, place_of: Mapping[int, int]) -> None:
     own = place_of.get(edge.waiter)
-    if own is None or not edge.certain:
+    if own is None:
         return
     number = "" if edge.seq is None else f" #{edge.seq}"
     # a bare number would be read as a rank, or as one more count

@@ -231,7 +231,7 @@ def test_nobody_answers() -> None:
         job.node(name, link="connecting", why="connection refused", seen_at=None)
     assert job.verdict().outcome == "unknown"
     assert {unknown.why for unknown in job.verdict().unknown} == {"connection refused"}
-    assert job.verdict().summary == "2 nodes alike: node1 cannot be reached: connection refused"
+    assert job.verdict().summary == "node1 cannot be reached: connection refused"
     job.made_nodes.pop("node2")
     assert job.verdict().summary == "node1 cannot be reached: connection refused"
 
