@@ -14,7 +14,7 @@ from hangtop.diagnosis.finding import Outcome, Verdict
 from hangtop.session.history.lanes import MOVED, STILL, Key, Lane
 from hangtop.session.history.series import Series
 from hangtop.session.motion.progress import Progress
-from hangtop.session.motion.tracks import MotionTrack
+from hangtop.session.motion.rank_progress import RankProgress
 from hangtop.session.state.job_state import JobState, NodeState
 
 LOCAL = ("loopback",)
@@ -165,7 +165,7 @@ class History:
         self._forget(state)
 
     def _ranks(
-        self, now: float, node: NodeState, tracks: Mapping[int, MotionTrack], between: float, *, fine: bool
+        self, now: float, node: NodeState, tracks: Mapping[int, RankProgress], between: float, *, fine: bool
     ) -> tuple[int, int]:
         """Take the ranks of a node; how many moved, and how many there are."""
         moved = seen = 0

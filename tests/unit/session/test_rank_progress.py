@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from collectors.samples.ranks import RankPulse
 from collectors.samples.stacks import Frame
-from hangtop.session.motion.tracks import MotionTrack, track
+from hangtop.session.motion.rank_progress import RankProgress, begun
 from hangtop.session.state.job_state import RankState
 from hangtop.session.state.time_series import TimeSeries
 from hangtop.session.state.time_series import pulses as past
@@ -39,7 +39,7 @@ def test_whatever_a_node_says_a_rank_is_followed(
     rank = RankState("node1", process(0), TimeSeries(past(), 1000))
     at = 1e9
     rank.looks.take(at, looks[0][0])
-    known = track(rank, at, None)
+    known = begun(rank, at, None)
     for place, (sample, span, exchanged, own) in enumerate(looks):
         at += span
         rank.looks.take(at, sample)
@@ -52,7 +52,7 @@ def test_whatever_a_node_says_a_rank_is_followed(
 def test_a_look_that_stopped_it_is_no_reading_of_what_it_does() -> None:
     rank = RankState("node1", process(0), TimeSeries(past(), 1000))
     rank.looks.take(1.0, pulse(1000))
-    known = track(rank, 1.0, None)
+    known = begun(rank, 1.0, None)
     rank.looks.take(2.0, pulse(1000, voluntary_switches=500, cpu_user=1.0))
     known.follow(2.0, rank, None, exchanged=None, own=True)
     assert (known.moves, known.moved_at) == (0, 1.0)
@@ -64,21 +64,24 @@ def test_a_look_that_stopped_it_is_no_reading_of_what_it_does() -> None:
 def test_a_look_without_its_outer_frames_is_no_motion() -> None:
     rank = RankState("node1", process(0), TimeSeries(past(), 1000))
     rank.looks.take(1.0, pulse(1000))
-    known = track(rank, 1.0, None)
-    assert not known.saw(stack(1000, "wait", "<module>", at=2.0))
-    assert not known.saw(stack(1000, "wait", at=3.0))
-    assert known.saw(stack(1000, "evaluate", "<module>", at=4.0))
+    known = begun(rank, 1.0, None)
+    known.saw(stack(1000, "wait", "<module>", at=2.0))
+    known.saw(stack(1000, "wait", at=3.0))
+    assert known.moves == 0
+    known.saw(stack(1000, "evaluate", "<module>", at=4.0))
+    assert known.moves == 1
 
 
-def looked_at(*, before: float) -> MotionTrack:
+def looked_at(*, before: float) -> RankProgress:
     """A rank that a look at 30 s met elsewhere than the one before."""
     rank = RankState("node1", process(0), TimeSeries(past(), 1000))
     rank.looks.take(1.0, pulse(1000))
-    known = track(rank, 1.0, None)
+    known = begun(rank, 1.0, None)
     known.saw(stack(1000, "train", "<module>", at=before))
     rank.looks.take(29.5, pulse(1000))
     known.follow(29.5, rank, None, exchanged=None, own=False)
-    assert known.saw(stack(1000, "wait", "<module>", at=30.0))
+    known.saw(stack(1000, "wait", "<module>", at=30.0))
+    assert known.moved_at == 30.0
     return known
 
 
@@ -98,7 +101,7 @@ def test_who_spins_does_not_begin_to_compute_when_it_is_given_more_of_a_cpu(
     """A hang became healthy for some seconds when other programs of its node ended."""
     rank = RankState("node1", process(0), TimeSeries(past(), 1000))
     rank.looks.take(1.0, pulse(1000, state="R"))
-    known = track(rank, 1.0, None)
+    known = begun(rank, 1.0, None)
     used = 0.0
     for at, share in enumerate(cores, 2):
         used += share
@@ -120,7 +123,7 @@ def test_timers_of_an_event_loop_are_no_motion(stack_of_main: tuple[str, ...], w
     """A worker of Dask's, whose loop woke 94 times a second for 0.06 of a core, hung and was called healthy."""
     rank = RankState("node1", process(0), TimeSeries(past(), 1000))
     rank.looks.take(1.0, pulse(1000))
-    known = track(rank, 1.0, None)
+    known = begun(rank, 1.0, None)
     frames = [Frame(name, f"/python3.11/{file or 'run.py'}", 1, native=False)
               for name, _, file in (one.partition(" ") for one in stack_of_main)]  # fmt: skip
     dump = stack(1000, "a", at=1.5)

@@ -38,18 +38,15 @@ SMOOTHED_S = 2.5
 """Seconds that are averaged so."""
 HELPERS = 0.3
 """Cores of helpers in use that are work: compilers, data workers."""
-POWER = 0.03
-"""Share of the power limit by which a GPU's power moves when work comes and goes; a kernel that spins is flat."""
-UTILIZATION = 20
-"""Per cent: a GPU with nothing to do flickers by less."""
+POWER, UTILIZATION = 0.03, 20
+"""Share of the power limit, and per cent of the time in use, by which a GPU moves when work comes and goes; a kernel
+that spins is flat."""
 HOT, FULL = 0.45, 50
 """Share of its power limit that a GPU draws only when it computes, and per cent of its time that it is in use then."""
 DRIFT = 0.1
 """Part of the way by which the level that power is compared with follows it at each look: temperature moves it too."""
 SEEN_WITHIN = 9.0
 """Seconds between two looks at stacks of which the second proves that the rank moves now, not some time before."""
-LOOKED_OFTEN = 2
-"""Looks at a still rank after which it is known to be still."""
 LOOP = 3
 """Innermost frames in which two looks at a wait that polls may differ: the loop, what it calls, and what that calls."""
 MAIN_THREADS = ("MainThread", "")
@@ -58,7 +55,7 @@ PROGRAM = "<module>"
 
 
 @dataclass(slots=True)
-class MotionTrack:
+class RankProgress:
     """What is known of one rank's movement. Times are on this machine's clock."""
 
     pulse: RankPulse
@@ -69,37 +66,37 @@ class MotionTrack:
     fresh_at: float | None
     launched: int
     launched_at: float | None = None
-    """When it launched a collective, …"""
+    """When it launched a collective, ..."""
     gpu_active_at: float | None = None
-    """… its GPU computed, …"""
+    """... its GPU computed, ..."""
     worked_at: float | None = None
-    """… and it computed, read or wrote, the last time."""
+    """... and it computed, read or wrote, the last time."""
     moves: int = 0
     """Looks in which it had moved."""
-    switches: float = 0.0
-    """Usual rate per second, forgotten slowly; the same for ``io``."""
-    io: float = 0.0
+    looks: int = 0
+    """Looks since it last moved."""
+    usual_switches: float = 0.0
+    """Usual rate per second, forgotten slowly; the same for ``usual_io``."""
+    usual_io: float = 0.0
     busy_io: bool = False
     """It read or wrote in earnest in the last look."""
     rate: float = 0.0
-    """Switches per second, averaged over the last looks; …"""
+    """Switches per second, averaged over the last looks; ..."""
     cores: float | None = None
-    """… and cores in use, likewise."""
+    """... and cores in use, likewise."""
     polling: bool = False
     """It wakes only to see whether what it waits for is there, or sleeps."""
     awake: bool | None = None
     between: int = 0
     """Looks in a row in which it neither slept nor used much of a core."""
     power: float | None = None
-    """Share of its GPU's power limit, …"""
+    """Share of its GPU's power limit, ..."""
     used: float = 0.0
-    """… and per cent of its time, that movement is measured from; without a GPU that is known None and 0."""
+    """... and per cent of its time, that movement is measured from; without a GPU that is known None and 0."""
     frames: Sequence[Frame] | None = None
-    """The main thread's stack in the last look at it, the innermost first, …"""
+    """The main thread's stack in the last look at it, the innermost first, ..."""
     looked_at: float = 0.0
-    """… and when that was."""
-    looks: int = 0
-    """Looks since it last moved."""
+    """... and when that was."""
 
     def follow(self, at: float, rank: RankState, gpu: GpuState | None, *, exchanged: float | None, own: bool) -> None:
         """Take the next look at it, as of ``at``. Every sign is learned from, so none is skipped.
@@ -117,22 +114,21 @@ class MotionTrack:
             return
         fading = 0.5 ** (span / HALF_LIFE)
         cores = max(0.0, pulse.cpu_user + pulse.cpu_system - before.cpu_user - before.cpu_system) / span
-        worked = self._computes(
-            before, span, fading, cores if gpu is None else _of_main_thread(before, pulse, cores, span)
-        )
-        worked |= self._reads(before, pulse, span, fading)
+        main = _of_main_thread(before, pulse, cores, span)
+        worked = self._computes(before, span, fading, cores if gpu is None else main)
+        worked |= self._reads(before, span, fading)
         worked |= (pulse.helpers_cpu - before.helpers_cpu) / span >= HELPERS
-        worked |= self._changed(cores, pulse)
-        gpu_active = self._gpu_moves(light(gpu))
+        worked |= self._changed(cores)
+        gpu_active = self._gpu_moves(gpu_figures(gpu))
         if launched:
             self.launched_at = at
         if gpu_active:
             self.gpu_active_at = at
         if worked:
             self.worked_at = at
-        if launched or gpu_active or worked or fresh or exchanged is not None:
-            alone = exchanged is not None and not (launched or gpu_active or worked or fresh)
-            self.moved_at = max(self.moved_at, exchanged or at) if alone else at
+        by_itself = launched or gpu_active or worked or fresh
+        if by_itself or exchanged is not None:
+            self.moved_at = at if by_itself else max(self.moved_at, exchanged or at)
             self.moves += 1
             self.looks = 0
 
@@ -140,8 +136,8 @@ class MotionTrack:
         """Whether it hands over and is handed work, rather than polls or sleeps."""
         pulse = self.pulse
         switches = max(0, pulse.voluntary_switches - before.voluntary_switches) / span
-        self.switches = max(switches, self.switches * fading)
-        wakes = switches >= SWITCHES * max(1.0, 1.0 / span) and switches >= SHARE * self.switches
+        self.usual_switches = max(switches, self.usual_switches * fading)
+        wakes = switches >= SWITCHES * max(1.0, 1.0 / span) and switches >= SHARE * self.usual_switches
         if self.cores is None:
             self.rate, self.cores = switches, cores
         self.rate += (1.0 - SMOOTH) * (switches - self.rate)
@@ -156,21 +152,22 @@ class MotionTrack:
         self.polling = not hands_over and (timers or not enough)
         return wakes and not self.polling
 
-    def _reads(self, before: RankPulse, now: RankPulse, span: float, fading: float) -> bool:
+    def _reads(self, before: RankPulse, span: float, fading: float) -> bool:
+        now = self.pulse
         amount = _grown(before.read_bytes, now.read_bytes) + _grown(before.written_bytes, now.written_bytes)
         io = amount / span
-        self.io = max(io, self.io * fading)
-        busy = io >= max(IO_RATE, SHARE * self.io)
+        self.usual_io = max(io, self.usual_io * fading)
+        busy = io >= max(IO_RATE, SHARE * self.usual_io)
         earnest = busy and (self.busy_io or amount >= IO_ONCE)
         self.busy_io = busy
         return earnest
 
-    def _changed(self, cores: float, pulse: RankPulse) -> bool:
+    def _changed(self, cores: float) -> bool:
         """Whether it went from sleeping to computing or back. A rank that spins but is given no CPU does not sleep.
 
         Nor does it begin to compute when it is given more: what it does was not known for as long as that was little.
         """
-        asleep = (self.polling and self.rate > SELDOM) or (cores < ASLEEP and pulse.state != "R")
+        asleep = (self.polling and self.rate > SELDOM) or (cores < ASLEEP and self.pulse.state != "R")
         self.between = 0 if asleep or cores > AWAKE else self.between + 1
         awake = not asleep if not self.between else self.awake if self.between < BETWEEN else None
         changed = self.awake is not None and awake is not None and awake != self.awake
@@ -193,38 +190,31 @@ class MotionTrack:
         self.used = before_used + DRIFT * (used - before_used)
         return False
 
-    def saw(self, dump: StackDump) -> bool:
+    def saw(self, dump: StackDump) -> None:
         """Take a look at its stacks: a main thread that is elsewhere than before has moved."""
         frames = main_frames(dump)
-        if frames is None:
-            return False
-        if self.frames and frames and self.frames[-1].name == PROGRAM != frames[-1].name:
-            return False  # read while it changed: it has lost its outer frames
+        if frames is None or (self.frames and frames and self.frames[-1].name == PROGRAM != frames[-1].name):
+            return  # not read, or read while it changed: it has lost its outer frames
         before, self.frames = self.frames, frames
         since, self.looked_at = self.looked_at, dump.at
         # A wait that polls is now in its check and now in its sleep.
         near = LOOP if self.polling and self.rate >= 1.0 else 0
-        moved = before is not None and apart(before, frames) > near
-        if moved:
+        if before is not None and frames_apart(before, frames) > near:
             self.moved_at, self.looks = max(self.moved_at, dump.at), 0
             if dump.at - since <= SEEN_WITHIN:
                 self.worked_at = max(self.worked_at or dump.at, dump.at)
             self.moves += 1
-        return moved
 
 
-def track(rank: RankState, at: float, gpu: GpuState | None) -> MotionTrack:
+def begun(rank: RankState, at: float, gpu: GpuState | None) -> RankProgress:
     """Begin to follow a rank, as of ``at``."""
-    pulse = rank.looks.newest
+    pulse, figures = rank.looks.newest, gpu_figures(gpu)
     assert pulse is not None
-    begun = MotionTrack(pulse, at, at, at, rank.fresh_at, rank.launched)
-    shine = light(gpu)
-    if shine is not None:
-        begun.power, begun.used, _ = shine
-    return begun
+    power, used = figures[:2] if figures is not None else (None, 0.0)
+    return RankProgress(pulse, at, at, at, rank.fresh_at, rank.launched, power=power, used=used)
 
 
-def light(gpu: GpuState | None) -> tuple[float, float, bool] | None:
+def gpu_figures(gpu: GpuState | None) -> tuple[float, float, bool] | None:
     """Power as a share of its limit, utilisation, and whether that limit is known, of the GPU that a rank is on."""
     if gpu is None or (sample := gpu.looks.newest) is None:
         return None
@@ -250,7 +240,7 @@ def looks_after_a_loop(frames: Sequence[Frame]) -> bool:
     return selects and any(frame.name.endswith("_run_once") and "asyncio" in frame.file for frame in frames[:3])
 
 
-def apart(one: Sequence[Frame], other: Sequence[Frame]) -> int:
+def frames_apart(one: Sequence[Frame], other: Sequence[Frame]) -> int:
     """Python frames of the deeper of two stacks that are not the same in both, counted from where they part."""
     a, b = ([(f.name, f.file, f.line) for f in reversed(frames) if not f.native] for frames in (one, other))
     same = next((place for place, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
@@ -262,10 +252,7 @@ def _grown(before: int | None, now: int | None) -> int:
 
 
 def _of_main_thread(before: RankPulse, now: RankPulse, cores: float, span: float) -> float:
-    """Cores that the main thread alone uses: beside a GPU another thread may spin in a wait for that.
-
-    So it is where a trainer runs in a thread of a program whose main one looks after a loop of events.
-    """
+    """Cores that the main thread alone uses: beside a GPU another thread may spin in a wait for that."""
     if before.main_cpu is None or now.main_cpu is None:
         return cores
     return max(0.0, now.main_cpu - before.main_cpu) / span
