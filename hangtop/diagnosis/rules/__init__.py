@@ -14,7 +14,6 @@ from hangtop.diagnosis.rules import (
     fresh,
     gpus,
     inside,
-    launch,
     memory,
     nccl,
     nccl_counts,
@@ -41,8 +40,7 @@ RULES: tuple[Rule, ...] = (
     nodes.node_rebooted,
     nodes.node_limited,
     nodes.clock_skew,
-    launch.no_rank_started,
-    launch.not_started_again,
+    startup.no_rank_started,
     gpus.gpu_lost,
     gpus.gpu_driver_hung,
     gpus.gpu_xid,
@@ -87,7 +85,7 @@ RULES: tuple[Rule, ...] = (
     store.store_lost,
     store.unresolved,
     startup.nccl_init_stuck,
-    launch.started_anew,
+    startup.started_anew,
     *ENVIRONMENT,
 )
 """Rules that need the job alone."""

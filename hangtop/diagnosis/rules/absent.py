@@ -13,7 +13,7 @@ from hangtop.diagnosis.failures.record import by_rank, failures
 from hangtop.diagnosis.failures.unheard import UNSEEN_LINKS, kernel_at, kernel_between, kernel_text, logs_read_to
 from hangtop.diagnosis.finding import Evidence, Finding, next_step
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import count, duration, listed, of_several, on_nodes, ranks_on, ranks_text, who_wait
+from hangtop.diagnosis.phrasing import duration, listed, of_several, on_nodes, ranks_on, ranks_text, who_wait
 from hangtop.diagnosis.roster import started_twice, world_size
 from hangtop.diagnosis.rules.not_launched import RAN_OUT
 from hangtop.diagnosis.rules.stuck import begun
@@ -21,7 +21,6 @@ from hangtop.diagnosis.rules.victims import OUT_OF_MEMORY, SEGFAULT
 from hangtop.diagnosis.tables.thresholds import GONE_S, LEAVING_S, LONG_WAIT_S, START_S, WORK_BYTES_PER_S
 from hangtop.diagnosis.waits.children import children_told
 from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of
-from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 
@@ -38,7 +37,6 @@ KILLED = (
     "itself: look at the kernel log of its node and at its launcher's last lines."
 )
 PROOFS = 4
-THREADS_TOLD = 3
 TOGETHER = "destroy_process_group"
 """An end in which ranks may wait for each other."""
 
@@ -46,9 +44,9 @@ TOGETHER = "destroy_process_group"
 def missing(job_status: JobStatus) -> Iterator[Finding]:
     """rank_missing: WORLD_SIZE counts more ranks than are alive, and those that are there wait.
 
-    It is rank_left_early where the missing ranks said so at the end of their programs. Needs the environment of the
-    living ranks, every node in view, and stacks that show the wait. While the processes are younger than a start may
-    take, it is a warning. Without patience where two processes have one number.
+    It is rank_left_early where the missing ranks said so at the end of their programs. Needs every node in view. While
+    the processes are younger than a start may take, it is a warning. Without patience where two processes have one
+    number.
     """
     job, graph = job_status.job, job_status.graph
     absent = job_status.of("missing")
@@ -66,10 +64,10 @@ def missing(job_status: JobStatus) -> Iterator[Finding]:
     young = min(living, default=0.0) < START_S and job.motion.last_step is None
     numbers = tuple(status.rank for status in absent)
     belongs = _nodes_beside(job, numbers)
-    kill = None
-    if not twice and len(belongs) == 1 and (beside := living_on(job, belongs[0])):
-        kill = kernel_between(job, belongs[0], max(rank.process.started for rank in beside), job.now)
+    beside = living_on(job, belongs[0]) if len(belongs) == 1 and not twice else ()
+    kill = kernel_between(job, belongs[0], max(rank.process.started for rank in beside), job.now) if beside else None
     advice = OUT_OF_MEMORY if kill else ELSEWHERE if begun(job_status.of("waiting")) else LOOK_FOR_IT
+    alive = f"WORLD_SIZE={world_size(job)}, {len(job_status.present)} alive"
     yield Finding(
         "rank_missing", "warning" if young or others else "critical", 0.5 if others else 0.6 if young else 0.85,
         f"{ranks_text(numbers)} of {world_size(job)} {of_several('is', len(numbers))} on no node in view"
@@ -77,8 +75,7 @@ def missing(job_status: JobStatus) -> Iterator[Finding]:
         f"{f'; {kernel_text(job, kill)}' if kill else ''}; {who_wait(graph.waiters, 'rank')}",
         ranks=numbers,
         evidence=(
-            Evidence("environment of the ranks", None,
-                     f"WORLD_SIZE={world_size(job)}, {len(job_status.present)} alive"),
+            Evidence("environment of the ranks", None, alive),
             *((event_line(kill),) if kill else ()),
             *waiters_of(graph),
         ),
@@ -108,8 +105,8 @@ def _nodes_beside(job: Job, ranks: Sequence[int]) -> tuple[str, ...]:
 def ended(job_status: JobStatus) -> Iterator[Finding]:
     """rank_killed and rank_left_early of a rank that was seen, is gone without a word, and that the others wait for.
 
-    Needs the process to have been seen; a rank whose log says how it failed is a matter of :mod:`crash`. One that was
-    last seen shutting down, or that said so at its program's end, left by itself; any other was most likely killed.
+    One that was last seen shutting down, or that said so at its program's end, left by itself; any other was most
+    likely killed. A rank whose log says how it failed is a matter of :mod:`crash`.
     """
     job, graph = job_status.job, job_status.graph
     told = by_rank(failures(job))
@@ -117,17 +114,30 @@ def ended(job_status: JobStatus) -> Iterator[Finding]:
     if not gone or not job_status.present or graph is None or not graph.waiters:
         return
     exits = left_at_exit(job)
-    left = []
+    left = [one for one in gone if one.rank in exits or (one.activity and one.activity.kind == "shutdown")]
     killed: dict[tuple[str, str, str], list[RankStatus]] = defaultdict(list)
     for status in gone:
-        doing = status.activity
-        if status.rank in exits or (doing is not None and doing.kind == "shutdown"):
-            left.append(status)
-            continue
-        kernel = _kernel(job, status)
-        killed[status.node, doing.label if doing else "", kernel_text(job, kernel) if kernel else ""].append(status)
-    for (_, label, told_of), together in killed.items():
-        yield _gone(graph, together, label, _kernel(job, together[0]), told_of)
+        if status not in left:
+            kernel, doing = _kernel(job, status), status.activity.label if status.activity else ""
+            killed[status.node, doing, kernel_text(job, kernel) if kernel else ""].append(status)
+    for (node, doing, by_kernel), together in killed.items():
+        ranks, kernel = tuple(status.rank for status in together), _kernel(job, together[0])
+        fault = kernel is not None and kernel.kind == "kernel.segfault"
+        yield Finding(
+            "rank_crashed" if fault else "rank_killed", "critical", 0.85 if kernel else 0.65,
+            f"{ranks_on(ranks, [node])} {of_several('has', len(ranks))} been gone for "
+            f"{duration(max(status.held for status in together))} without a word"
+            f"{f'; last seen {doing}' if doing else ''}{f'; {by_kernel}' if by_kernel else ''}; "
+            f"{who_wait(graph.waiters, 'other')} for {'it' if len(ranks) == 1 else 'them'}",
+            ranks=ranks, nodes=(node,),
+            evidence=(
+                *map(_gone_proof, together[:PROOFS]),
+                *((event_line(kernel),) if kernel else ()),
+                *evidence_of(together[0]),
+                *waiters_of(graph),
+            ),
+            advice=SEGFAULT if fault else OUT_OF_MEMORY if kernel else KILLED,
+        )  # fmt: skip
     if left:
         yield _left_early(job_status, left, [exits[status.rank] for status in left if status.rank in exits])
 
@@ -136,33 +146,13 @@ def _kernel(job: Job, status: RankStatus) -> LogEvent | None:
     return kernel_at(job, status.node, status.process.gone_at if status.process else None)
 
 
-def _gone(graph: WaitGraph, together: Sequence[RankStatus], label: str, kernel: LogEvent | None, told_of: str
-          ) -> Finding:  # fmt: skip
-    """Ranks of one node that are gone and did the same when they were last seen."""
-    ranks, node = tuple(status.rank for status in together), together[0].node
-    fault = kernel is not None and kernel.kind == "kernel.segfault"
-    return Finding(
-        "rank_crashed" if fault else "rank_killed", "critical", 0.85 if kernel else 0.65,
-        f"{ranks_on(ranks, [node])} {of_several('has', len(ranks))} been gone for "
-        f"{duration(max(status.held for status in together))} without a word"
-        f"{f'; last seen {label}' if label else ''}{f'; {told_of}' if told_of else ''}; "
-        f"{who_wait(graph.waiters, 'other')} for {'it' if len(ranks) == 1 else 'them'}",
-        ranks=ranks, nodes=(node,),
-        evidence=(
-            *map(_gone_proof, together[:PROOFS]),
-            *((event_line(kernel),) if kernel else ()),
-            *evidence_of(together[0]),
-            *waiters_of(graph),
-        ),
-        advice=SEGFAULT if fault else OUT_OF_MEMORY if kernel else KILLED,
-    )  # fmt: skip
+def _gone_proof(status: RankStatus) -> Evidence:
+    pid, at = (status.process.process.pid, status.process.gone_at) if status.process else (0, None)
+    return Evidence(f"/proc on {status.node}", at, f"process {pid} is gone")
 
 
 def leaving(job_status: JobStatus) -> Iterator[Finding]:
-    """rank_left_early: a rank shuts down while others wait in a training collective.
-
-    Needs stacks: destroy_process_group, atexit or the interpreter's end on this rank, a collective on the others.
-    """
+    """rank_left_early: by its stack a rank shuts down while others wait in a training collective."""
     graph = job_status.graph
     leavers = [culprit for culprit in graph.culprits if culprit.state == "leaving"] if graph else []
     if not leavers or graph is None or graph.held < job_status.alarm_after:
@@ -180,37 +170,30 @@ def _logs_read(job_status: JobStatus, ended: Sequence[RankStatus]) -> list[RankS
 
 
 def _left_early(job_status: JobStatus, leavers: Sequence[RankStatus], exits: Sequence[LogEvent] = ()) -> Finding:
-    graph = job_status.graph
+    waiters = job_status.graph.waiters if job_status.graph else ()
     numbers = tuple(status.rank for status in leavers)
     doing = listed(sorted({status.where for status in leavers if status.where}))
     if exits:
         doing = "its program is over" if len(leavers) == 1 else "their programs are over"
     return Finding(
         "rank_left_early", "critical", 0.85,
-        f"{ranks_on(numbers, (s.node for s in leavers))} left training{f' ({doing})' if doing else ''} while "
-        f"{who_wait(graph.waiters if graph else (), 'other')} in it",
+        f"{ranks_on(numbers, nodes_of(leavers))} left training{f' ({doing})' if doing else ''} while "
+        f"{who_wait(waiters, 'other')} in it",
         ranks=numbers, nodes=nodes_of(leavers),
-        evidence=(*map(event_line, exits[:2]), *evidence_of(leavers[0]), *(waiters_of(graph) if graph else ())),
+        evidence=(*map(event_line, exits[:2]), *evidence_of(leavers[0]),
+                  *(waiters_of(job_status.graph) if job_status.graph else ())),
         advice=RAN_OUT,
     )  # fmt: skip
-
-
-def _gone_proof(status: RankStatus) -> Evidence:
-    process = status.process
-    pid = process.process.pid if process else 0
-    return Evidence(f"/proc on {status.node}", process.gone_at if process else None, f"process {pid} is gone")
 
 
 def stuck_at_exit(job_status: JobStatus) -> Iterator[Finding]:
     """rank_stuck_at_exit: all ranks that are left shut down, and some of them do not come to an end.
 
-    Needs stacks in two looks or more, or, from the kernel, since when the main thread has not run: 20 s at the least,
-    five minutes where it waits for a process that may have much to send (a tracker's), or for a library to close. A
-    rank that still writes, sends or computes, itself or by its own processes, is given all the time that it takes.
-    Where some wait in destroy_process_group, and others are past that, the others are named.
+    20 s at the least, five minutes where it waits for a process that may have much to send. A rank that still writes,
+    sends or computes is given all the time that it takes. Where some wait in destroy_process_group, and others are past
+    that, the others are named.
     """
-    job = job_status.job
-    leaving = job_status.of("leaving")
+    job, leaving = job_status.job, job_status.of("leaving")
     if not leaving or not job.live or len(leaving) < len(job_status.present) or not all(map(_rests, leaving)):
         return
     named = [one for one in leaving if one.activity and one.activity.op != TOGETHER] or leaving
@@ -219,20 +202,17 @@ def stuck_at_exit(job_status: JobStatus) -> Iterator[Finding]:
     assert doing is not None
     if held < max(LEAVING_S if doing.waits == "lock" else LONG_WAIT_S, job_status.alarm_after):
         return
-    behind = children_told(first)
-    told = "".join(f"; {words}" for words in (_threads(first), behind) if words)
-    ended = len(job_status.of("gone", "missing"))
+    threads = listed([f"{note.name} is at {note.where}" for note in doing.others if note.where], 3)
+    told = "".join(
+        f"; {words}" for words in (f"its thread {threads}" if threads else "", children_told(first)) if words
+    )
+    several = len(named) > 1
     yield Finding(
         "rank_stuck_at_exit", "critical", 0.85,
-        f"{ranks_on((one.rank for one in named), (one.node for one in named))} "
-        f"{'has' if len(named) == 1 else 'have'} finished and {'does' if len(named) == 1 else 'do'} not end, for "
-        f"{duration(held)} now: {(doing.behind or doing.meaning).words.format(op=doing.op)}{told}",
-        ranks=tuple(one.rank for one in named),
-        nodes=nodes_of(named),
-        evidence=(
-            *evidence_of(first),
-            *((Evidence("ranks", job.now, f"{count(ended, 'other')} ended"),) if ended else ()),
-        ),
+        f"{ranks_on((one.rank for one in named), nodes_of(named))} {'have' if several else 'has'} finished and "
+        f"{'do' if several else 'does'} not end, for {duration(held)} now: "
+        f"{(doing.behind or doing.meaning).words.format(op=doing.op)}{told}",
+        ranks=tuple(one.rank for one in named), nodes=nodes_of(named), evidence=evidence_of(first),
         advice="The training is over; what keeps the process is a thread that is no daemon, a queue that nobody "
         "empties, or a process that it started: end those before the program ends. To free the node, end the process.",
         next=(next_step("^n", "stacks", first.node or "NODE", "--rank", str(first.rank), "--native"),),
@@ -243,13 +223,5 @@ def _rests(status: RankStatus) -> bool:
     """Neither it nor its processes do anything: they may have much to write or to send at the end."""
     doing, motion = status.activity, status.motion
     carries = (doing.carried or 0.0) if doing else 0.0
-    return status.frozen is not False and not (
-        status.busy or motion.moves_data or motion.helped or carries > WORK_BYTES_PER_S
-    )
-
-
-def _threads(status: RankStatus) -> str:
-    """``its thread uploader is at send (sync.py:12)``: threads in the job's own code, of which it may wait for one."""
-    doing = status.activity
-    others: Sequence[str] = [f"{note.name} is at {note.where}" for note in doing.others if note.where] if doing else ()
-    return f"its thread {listed(others, THREADS_TOLD)}" if others else ""
+    works = status.busy or motion.moves_data or motion.helped or carries > WORK_BYTES_PER_S
+    return status.frozen is not False and not works

@@ -1,27 +1,29 @@
-"""A job that does not come up: ranks wait in init_process_group, in the store, or in NCCL's bootstrap (init_hang)."""
+"""A job that does not come up: launchers without ranks, ranks that wait to start, communicators that never complete."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
+from collectors.samples.ranks import IdleLauncher
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of
-from hangtop.diagnosis.evidence.events import hosts_in, lines, ranks_in, said
-from hangtop.diagnosis.failures.record import failures
-from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.evidence.events import event_line, hosts_in, lines, ranks_in, said
+from hangtop.diagnosis.failures.record import failures, failures_before_restart
+from hangtop.diagnosis.finding import Evidence, Finding, next_step
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import count, duration, listed, of_several, ranks_text
-from hangtop.diagnosis.roster import known_ranks
+from hangtop.diagnosis.node_names import nodes_text
+from hangtop.diagnosis.phrasing import count, duration, listed, of_several, ranks_text, who
+from hangtop.diagnosis.roster import homes, known_ranks
 from hangtop.diagnosis.rules.absent import ONE_NUMBER, told_twice
+from hangtop.diagnosis.rules.crash import file_advice
 from hangtop.diagnosis.rules.stuck import COMING_UP, WHOLE_START, begun
 from hangtop.diagnosis.stacks.states import Meaning
-from hangtop.diagnosis.tables.thresholds import START_S
+from hangtop.diagnosis.tables.thresholds import START_LONGEST_S, START_S
 from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 
-TRAINING = frozenset({"collective", "p2p", "device", "backward"})
-"""Kinds of waits in which a rank has been through the start."""
 ONE_MASTER = (
     "Check that MASTER_ADDR is the address of the first node as all others see it, that nothing filters the port, and "
     "which interface is used (NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME)."
@@ -33,28 +35,98 @@ ONE_ORDER = (
     "Every rank must call new_group for every group, also for those that it is not in, in one order and with the same "
     "ranks; with use_local_synchronization, groups that share ranks must be made in one order, too."
 )
-START_ANEW = (
-    "No rank can join groups that are made: end the job, and start all of its ranks anew. What ended the rank before "
-    "stands in its log."
-)
 DID_IT_START = (
     "Look at the ranks that did not come: did they start, can they reach MASTER_ADDR, and do all have the same "
-    "WORLD_SIZE? Under Slurm as many tasks must run on a node as the Trainer has devices there."
+    "WORLD_SIZE? Where more came than there should be: an earlier run whose store still serves."
 )
-YOUNGER_S = 5.0
-"""Ours: seconds by which processes that were started anew are younger at the least than those of one start."""
 WAITS = 3
 """Lines of torch's barrier at the store, ten seconds each: fewer are an ordinary start."""
-CLOSE = 5
-"""Lines after the last rank that joined from which on something else went on."""
+MANY_STARTS = 2
+"""Starts after the first that make a row of them: one may be a node that was taken in, or out."""
+_NODES = re.compile(r"--nnodes[= ](\d+)")
+
+
+# --- launchers ---------------------------------------------------------------------------------------------------
+
+
+def _idle(job: Job) -> Sequence[tuple[str, IdleLauncher]]:
+    """Launchers, each with its node, of a job of which no rank was seen, and that did not fail since they began."""
+    idle = [(name, one) for name, node in sorted(job.nodes.items()) for one in node.launchers]
+    idle = idle if job.live and not job.ranks else []
+    began = min((one.started for _, one in idle), default=job.now)
+    return [] if any(failure.at is None or failure.at >= began for failure in failures(job)) else idle
+
+
+def _alone_for(job: Job) -> float:
+    """Seconds for which no launcher has had a rank."""
+    return job.now - max((one.started if one.since is None else one.since for _, one in _idle(job)), default=job.now)
+
+
+def launching(job: Job) -> str:
+    """Which launchers have no rank, and for how long, of a job of which none was seen; empty without one."""
+    idle = _idle(job)
+    if not idle:
+        return ""
+    nodes, long = {node for node, _ in idle}, duration(max(0.0, _alone_for(job)))
+    asked = max((int(found.group(1)) for _, one in idle if (found := _NODES.search(one.command))), default=0)
+    wanted = f": it waits for {count(asked, 'node')} and runs on {len(nodes)}" if asked > len(nodes) else ""
+    return f"torchrun has had no rank on {nodes_text(sorted(nodes))} for {long}{wanted}"
+
+
+def no_rank_started(job: Job) -> Iterator[Finding]:
+    """init_hang by launchers: for longer than a start takes torchrun runs, and no rank does on any node."""
+    idle = _idle(job)
+    if idle and _alone_for(job) >= START_LONGEST_S:
+        nodes = tuple(sorted({node for node, _ in idle}))
+        yield Finding(
+            "init_hang", "critical", 0.75, launching(job), nodes=nodes,
+            evidence=tuple(
+                Evidence(f"process {one.pid} on {node}", one.started, f"runs since then: {one.command}")
+                for node, one in idle[:4]
+            ),
+            advice="Start it on the nodes that are missing, with the same rendezvous (--rdzv-endpoint or --master-addr "
+            "and port, --rdzv-id), and look whether they reach it: it waits for --nnodes of them.",
+            next=(next_step("P", "probe", "path", *nodes),) if len(nodes) > 1 else (),
+        )  # fmt: skip
+
+
+def started_anew(job: Job) -> Iterator[Finding]:
+    """job_restarts: the launcher has started the ranks anew (TORCHELASTIC_RESTART_COUNT), and what ended them before.
+
+    Critical from the second time on while no step was counted since the last; information once steps are.
+    """
+    living = [rank for rank in job.ranks if rank.gone_at is None] or list(job.ranks)
+    times = max((rank.process.restart or 0 for rank in living), default=0)
+    if not times or not job.live:
+        return
+    since = min(rank.process.started for rank in living)
+    stepped = job.motion.last_step_at is not None and job.motion.last_step_at > since
+    roots = [failure for failure in failures_before_restart(job) if not failure.consequence]
+    first = next((failure for failure in roots if not failure.bare), roots[0] if roots else None)
+    ranks = () if first is None or first.rank is None else (first.rank,)
+    why = f"; {who(ranks)} had failed first: {first.what}" if first else ""
+    why += f" at {first.frame}" if first and first.frame else ""
+    yield Finding(
+        "job_restarts", "critical" if times >= MANY_STARTS and not stepped else "info", 0.85 if first else 0.6,
+        f"the ranks were started anew {count(times, 'time')}, {duration(max(0.0, job.now - since))} ago the last{why}",
+        ranks=ranks, nodes=homes(job, ranks),
+        evidence=(
+            *((event_line(first.event),) if first else ()),
+            Evidence("environment of the ranks", since, f"TORCHELASTIC_RESTART_COUNT={times}"),
+        ),
+        advice=f"{file_advice(first.what if first else '') or 'Mend what ended the first start.'} The launcher tries "
+        "again until its attempts are used up (torchrun --max-restarts).",
+    )  # fmt: skip
+
+
+# --- ranks that wait to start ------------------------------------------------------------------------------------
 
 
 def init_hang(job_status: JobStatus) -> Iterator[Finding]:
     """init_hang: ranks wait in init_process_group, a store or a rendezvous, longer than a start takes.
 
-    Needs stacks of the waiting ranks, the age of their processes, and MASTER_ADDR and MASTER_PORT of their environment.
     Named are the ranks that are elsewhere, those that are not there, those that are still before the others, or those
-    whose master differs. Where most ranks are in training, those that wait to start were started anew by themselves.
+    whose MASTER_ADDR and MASTER_PORT differ.
     """
     coming = [s for s in job_status.of("waiting") if s.activity and s.activity.kind in COMING_UP]
     graph = job_status.graph
@@ -62,7 +134,8 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
         return
     through = [s for s in job_status.of("waiting", "on_gpu") if s not in coming and _trains(s)]
     if len(through) > len(coming) and all(s.activity and s.activity.op in WHOLE_START for s in coming):
-        yield from _started_anew(job_status, coming, through)
+        if graph.pattern != "held_up" and job_status.hung and not job_status.job.motion.moving:
+            yield _started_alone(coming, through)
         return
     if len(coming) * 2 < len(job_status.of("waiting")) or begun(graph.waiters):
         return
@@ -74,7 +147,7 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
     if late and (all(map(job_status.works, late)) or all(graph.held < job_status.due(one) for one in late)):
         return  # it imports, builds its index of the data, or waits for something outside: told as waiting
     ranks, why, advice = _reason(job_status, coming, late, through)
-    masters = _masters(coming)
+    masters = Counter(filter(None, map(_master, coming)))
     at = f" at {masters.most_common(1)[0][0]}" if masters else ""
     twice = told_twice(job_status.job)
     named = [s for s in (*late, *coming) if s.rank in ranks]
@@ -93,19 +166,33 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
     )  # fmt: skip
 
 
+def _started_alone(coming: Sequence[RankStatus], through: Sequence[RankStatus]) -> Finding:
+    """Ranks that wait to start while more are in training: no rank can join groups that are made."""
+    ranks = tuple(s.rank for s in coming)
+    return Finding(
+        "init_hang", "critical", 0.75,
+        f"{_are(ranks, 'waits')} to start while {count(len(through), 'other')} {of_several('waits', len(through))} in "
+        f"training: {'it' if len(ranks) == 1 else 'each'} begins anew alone",
+        ranks=ranks, nodes=nodes_of(coming), evidence=(*evidence_of(coming[0]), *evidence_of(through[0])),
+        advice="No rank can join groups that are made: end the job, and start all of its ranks anew. What ended the "
+        "rank before stands in its log.",
+    )  # fmt: skip
+
+
 def _reason(job_status: JobStatus, coming: Sequence[RankStatus], late: Sequence[RankStatus],
             through: Sequence[RankStatus]) -> tuple[tuple[int, ...], str, str]:  # fmt: skip
     """Which ranks hold up the start, the words for it, and what to look at."""
     if late:
         ranks, where = tuple(sorted({s.rank for s in late})), late[0].where
-        still = f", still in {where}" if where else ""
-        return ranks, f"{_are(ranks, 'has')} not come{still}", ELSEWHERE if where else ONE_MASTER
-    behind = _before_the_others(coming)
-    if behind:
-        ranks = tuple(s.rank for s in behind)
-        doing = listed(sorted({s.activity.label for s in behind if s.activity}))
+        return ranks, f"{_are(ranks, 'has')} not come{f', still in {where}' if where else ''}", ELSEWHERE
+    # ranks that still look for the store while others are past it; rank 0 serves the store, and waits there for all
+    early = [s for s in coming if s.activity and s.activity.meaning is Meaning.RENDEZVOUS]
+    if early and len(early) < len(coming):
+        ranks = tuple(s.rank for s in early if s.rank != 0) or (0,)
+        doing = early[0].activity.label if early[0].activity else ""
         return ranks, f"{ranks_text(ranks)} still {doing}, before the others", ONE_MASTER
-    strangers = _other_master(coming)
+    usual = Counter(filter(None, map(_master, coming))).most_common(1)
+    strangers = tuple(sorted(s.rank for s in coming if usual and _master(s) not in ("", usual[0][0])))
     if strangers:
         return strangers, f"{_are(strangers, 'looks')} for another master", ONE_MASTER
     if through:
@@ -114,8 +201,11 @@ def _reason(job_status: JobStatus, coming: Sequence[RankStatus], late: Sequence[
     absent = () if min(there, default=0) < 0 else tuple(sorted(known_ranks(job_status.job) - there))
     if absent:
         return absent, f"{_are(absent, 'is')} not there", ONE_MASTER
-    groups = _different_groups(coming)
-    if groups:
+    labels: dict[str, list[int]] = defaultdict(list)
+    for s in coming:
+        labels[s.activity.label if s.activity and s.activity.members else ""].append(s.rank)
+    if len(labels) > 1 and "" not in labels:
+        groups = listed([f"{ranks_text(own)} {of_several(label, len(own))}" for label, own in labels.items()])
         return (), f"all are there, and make different groups: {groups}", ONE_ORDER
     return (), "all are there, and do not reach each other", ONE_MASTER
 
@@ -127,50 +217,8 @@ def _are(ranks: Sequence[int], verb: str) -> str:
 def _trains(status: RankStatus) -> bool:
     """It waits in what comes after the start, of which the frames or its GPU tell."""
     doing = status.activity
-    return doing is not None and doing.kind in TRAINING and "init" not in doing.context
-
-
-def _started_anew(
-    job_status: JobStatus, coming: Sequence[RankStatus], through: Sequence[RankStatus]
-) -> Iterator[Finding]:
-    """init_hang of ranks that wait to start while more are in training: they cannot get into a group that is made."""
-    graph = job_status.graph
-    if graph is None or graph.pattern == "held_up" or not job_status.hung or job_status.job.motion.moving:
-        return
-    ages = [job_status.job.now - s.process.process.started for s in coming if s.process]
-    others = [job_status.job.now - s.process.process.started for s in through if s.process]
-    younger = bool(ages and others) and max(ages) < min(others) - YOUNGER_S
-    up = f"up for {duration(max(ages))}, the others for {duration(min(others))}" if younger else "as old as the others"
-    ranks = tuple(s.rank for s in coming)
-    again = "was started anew alone" if younger else "begins anew alone"
-    yield Finding(
-        "init_hang", "critical", 0.85 if younger else 0.6,
-        f"{_are(ranks, 'waits')} to start while {count(len(through), 'other')} {of_several('waits', len(through))} in "
-        f"training: {'it' if len(ranks) == 1 else 'each'} {again}",
-        ranks=ranks, nodes=nodes_of(coming),
-        evidence=(*evidence_of(coming[0]), *evidence_of(through[0]), Evidence("watch", None, up)), advice=START_ANEW,
-    )  # fmt: skip
-
-
-def _before_the_others(coming: Sequence[RankStatus]) -> Sequence[RankStatus]:
-    """Ranks that still look for the store, or wait in it, while others are past it; none where all do.
-
-    Rank 0 serves the store, and waits there for the others.
-    """
-    early = [s for s in coming if s.activity and s.activity.meaning is Meaning.RENDEZVOUS]
-    if len(early) == len(coming):
-        return ()
-    return [s for s in early if s.rank != 0] or early
-
-
-def _different_groups(coming: Sequence[RankStatus]) -> str:
-    """Which ranks wait in the making of which group, where these differ, as the arguments tell; else empty."""
-    by_label: dict[str, list[int]] = defaultdict(list)
-    for status in coming:
-        by_label[status.activity.label if status.activity else ""].append(status.rank)
-    if len(by_label) < 2 or not all(status.activity and status.activity.members for status in coming):
-        return ""
-    return listed([f"{ranks_text(ranks)} {of_several(label, len(ranks))}" for label, ranks in by_label.items()])
+    kinds = ("collective", "p2p", "device", "backward")
+    return doing is not None and doing.kind in kinds and "init" not in doing.context
 
 
 def _master(status: RankStatus) -> str:
@@ -178,53 +226,30 @@ def _master(status: RankStatus) -> str:
     return f"{process.master_addr}:{process.master_port}" if process and process.master_addr else ""
 
 
-def _masters(statuses: Sequence[RankStatus]) -> Counter[str]:
-    return Counter(filter(None, map(_master, statuses)))
-
-
-def _other_master(statuses: Sequence[RankStatus]) -> tuple[int, ...]:
-    """Ranks whose master differs from that of the most."""
-    usual = [master for master, _ in _masters(statuses).most_common(1)]
-    return tuple(sorted(s.rank for s in statuses if _master(s) not in ("", *usual)))
+# --- by logs -----------------------------------------------------------------------------------------------------
 
 
 def store_barrier(job: Job) -> Iterator[Finding]:
-    """init_hang by a log that ends while ranks come together: torch's barrier at the store, or Lightning's.
-
-    Needs their lines, of a job that is over; a start that came about, or that ended by its time-out, is told elsewhere.
-    """
-    waits, joins = said(job, "torch.store_waiting"), said(job, "job.joining")
-    if job.live or failures(job) or any(said(job, f"torch.store_{end}") for end in ("complete", "timeout")):
+    """init_hang by a log that ends in torch's barrier at the store, of a job that is over."""
+    waits = said(job, "torch.store_waiting")
+    if not waits or job.live or failures(job):
         return
-    ends = {event.source: event.line for event in said(job, "log.end")}
-    started = said(job, "job.joined") or any(ends.get(event.source, 0) - event.line > CLOSE for event in joins[-1:])
-    if joins and not started:
-        expected, here = number_of(joins[-1], "size") or 0, ranks_in(joins)
-        absent = tuple(rank for rank in range(expected) if rank not in here)
-        silent = f"; of {ranks_text(absent)} there is no word" if absent else ""
-        ranks = absent if 0 < len(absent) * 2 < expected else ()
-        yield Finding(
-            "init_hang", "critical", 0.6,
-            f"{ranks_text(here)} of {expected} wait for the group to come together{silent}",
-            ranks=ranks, nodes=hosts_in(job, joins), evidence=lines(joins), advice=DID_IT_START,
-        )  # fmt: skip
-    joined, size = (number_of(waits[-1], name) for name in ("joined", "expected")) if waits else (None, None)
-    if joined is None or size is None or joined == size or (joined < size and len(waits) < WAITS):
+    joined, size = (number_of(waits[-1], name) for name in ("joined", "expected"))
+    over = said(job, "torch.store_complete") or said(job, "torch.store_timeout")
+    if over or joined is None or size is None or joined == size or (joined < size and len(waits) < WAITS):
         return
     came = f": {joined} of {size} ranks had come" if joined < size else f", to whose store {joined} had come"
     yield Finding(
         "init_hang", "critical", 0.7, f"{ranks_text(ranks_in(waits))} waited for a group of {size}{came}",
-        nodes=hosts_in(job, waits), evidence=lines(waits),
-        advice=DID_IT_START if joined < size else "torch's barrier waits until exactly as many came: look for an "
-        "earlier run whose store still serves, for ranks that were started twice, and for a world_size that differs.",
+        nodes=hosts_in(job, waits), evidence=lines(waits), advice=DID_IT_START,
     )  # fmt: skip
 
 
 def nccl_init_stuck(job: Job) -> Iterator[Finding]:
     """init_hang by NCCL's log: a communicator's Init START without COMPLETE on some ranks.
 
-    Needs NCCL INFO lines; live, only a start that is a minute old counts. A communicator that some of its ranks have,
-    and in which a collective timed out, had all of them: the others' lines are not there.
+    Live, only a start that is as old as the alarm counts. A communicator that some of its ranks have, and in which a
+    collective timed out, had all of them: the others' lines are not there.
     """
     events = defaultdict(list)
     for event in said(job, "nccl.init"):

@@ -13,8 +13,8 @@ from hangtop.diagnosis.node_names import nodes_text
 from hangtop.diagnosis.phrasing import count, duration, listed, rank_text, ranks_on
 from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.rules.disagree import standing
-from hangtop.diagnosis.rules.launch import launching
 from hangtop.diagnosis.rules.slow import slowness_judged
+from hangtop.diagnosis.rules.startup import launching
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.tables.thresholds import IDLE_UTILIZATION
 from hangtop.diagnosis.verdict.other_jobs import beside

@@ -21,7 +21,7 @@ from hangtop.diagnosis.leaf_switches import with_shared_leaf
 from hangtop.diagnosis.roster import blind, out_of_sight
 from hangtop.diagnosis.rules import RULES, STATUS_RULES
 from hangtop.diagnosis.rules.disagree import job_stalled
-from hangtop.diagnosis.rules.launch import launching
+from hangtop.diagnosis.rules.startup import launching
 from hangtop.diagnosis.rules.stuck import begun, coming_up
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.tables.thresholds import START_LONGEST_S, START_S

@@ -63,14 +63,6 @@ RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection cl
 """
 
 
-def test_a_start_to_which_half_of_the_ranks_came(judge: Judge) -> None:
-    joins = "".join(f"initializing distributed: GLOBAL_RANK: {rank}, MEMBER: {rank + 1}/8\n" for rank in range(4))
-    verdict = judge(a=joins)
-    assert (roots(verdict), "ranks 4-7" in verdict.findings[0].summary) == ([("init_hang", ())], True)
-    assert roots(judge(a=joins + "All distributed processes registered. Starting with 8 processes\n")) == []
-    assert roots(judge(a=joins + "loading a shard of the data\n" * 9)) == []
-
-
 def test_of_those_who_lost_a_peer_it_is_said_who_left_no_word(tmp_path: Path) -> None:
     lost = "[rank{0}]: RuntimeError: [/x/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.7]:21177\n"
     for local in range(4):

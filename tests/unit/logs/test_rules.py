@@ -19,7 +19,7 @@ RULES = [(subject, rule) for subject, rules in SUBJECTS.items() for rule in rule
 SECONDS = 0.02
 """CPU time that a pattern may take for the longest text that it sees, full of its own literals."""
 TOGETHER = {
-    "torch.out_of_memory", "torch.cuda_error", "python.exception", "job.size", "job.joining", "job.joined",
+    "torch.out_of_memory", "torch.cuda_error", "python.exception", "job.size",
     "host.shared_memory", "log.error", "process.signal",
 }  # fmt: skip
 """Kinds that a sample may give beside its own: an exception's line is one, and a report names its cause."""

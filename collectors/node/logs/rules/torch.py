@@ -250,11 +250,11 @@ WORKERS = (
 
 
 SIZES = (
-    Rule("joining", "job.joining",
+    Rule("joining", "job.size",
          r"\bGLOBAL_RANK: (?P<by_rank>\d{1,6}), MEMBER: \d{1,6}/(?P<size>\d{1,6})\b",
          Example("Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/8", {"size": 8, "by_rank": 0},
          "lightning fabric/utilities/distributed.py"), read=_size, also=True),
-    Rule("joined", "job.joined",
+    Rule("joined", "job.size",
          r"Starting with (?P<size>\d{1,6}) processes",
          Example("distributed_backend=nccl All distributed processes registered. Starting with 8 processes",
          {"size": 8}, "lightning fabric/utilities/distributed.py"), read=_size, also=True),
