@@ -41,7 +41,7 @@ class RankProcess(NamedTuple):
     versions: Dict[str, str]
     """``torch``, ``nccl``, ``cuda``, as far as files beside the interpreter tell."""
     numbered_by: str = "environment"
-    """What tells its number: ``environment``, ``recorder`` (the name of its pipe), ``log`` (NCCL's lines), ``command``
+    """What tells its number: ``environment``, ``log`` (NCCL's lines), ``command``
     (an option), ``ray`` (Ray Train's log); in a session also ``ras``, and ``gpus`` (started one after another, each on
     the next GPU); empty without a number."""
     library: str = ""

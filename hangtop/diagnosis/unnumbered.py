@@ -14,7 +14,6 @@ from itertools import groupby
 _PIDS = 1 << 24
 """More than the kernel gives (PID_MAX_LIMIT is 2^22)."""
 NUMBERED_BY = {
-    "recorder": "the name of its flight recorder's pipe",
     "command": "its command line",
     "ray": "Ray Train's log",
 }

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.ranks.rank_from_files import ray_train_ranks
+from collectors.node.ranks.identifier import ray_train_ranks
 from tests.support.reached import BY_A_SHELL, Reached
 
 JOB = Path(__file__).parents[1] / "support" / "nameless_jobs" / "ray_job.py"

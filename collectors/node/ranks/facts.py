@@ -11,7 +11,7 @@ from collectors.node.files import link, read_named, read_or_none, text
 from collectors.node.processes.environ import NO_RANK
 from collectors.node.processes.procfs import CLOCK_TICKS, ProcessStatus, parse_cgroup, parse_limit, read_status
 from collectors.node.processes.rooted import foreign_mounts, seen_by
-from collectors.node.ranks.mapped import title
+from collectors.node.ranks.search import title
 from collectors.node.ranks.tracked import Tracked
 from collectors.samples.ranks import RankProcess
 

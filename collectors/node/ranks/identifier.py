@@ -1,37 +1,42 @@
 """Finds out whether processes without a rank in their environment are ranks, and which.
 
-Sources of the number, best first: the pipe of torch's flight recorder, the log of Ray Train, the command line. What no
-source numbers here may be numbered by the session, by NCCL's lines, RAS or the order of the GPUs.
+Sources of the number, best first: a launcher's variables, the log of Ray Train, the command line. What no source
+numbers here may be numbered by the session, by NCCL's lines, RAS or the order of the GPUs.
+
+Workers of Ray Train have logs of JSON with ``world_rank`` in their lines (ray/train/v2/_internal/logging); such a log
+is read through the worker's own descriptor.
 """
 
 from __future__ import annotations
 
-from typing import Dict, Mapping, NamedTuple, Optional, Sequence, Set
+import json
+import os
+import re
+from typing import AbstractSet, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set
 
 from collectors.node.blocking import BlockingGuard
+from collectors.node.files import link, list_folder, named_file, text
 from collectors.node.processes.commands import is_python
 from collectors.node.processes.environ import NO_RANK
-from collectors.node.ranks.mapped import takes_part
+from collectors.node.processes.procfs import read_status
 from collectors.node.ranks.process_tree import ProcessRole, is_spawned, may_be_wrapped
-from collectors.node.ranks.rank_from_files import rank_of_pipe, ray_train_ranks
-from collectors.node.ranks.search import Search
+from collectors.node.ranks.search import Search, takes_part
 from collectors.node.ranks.tracked import FIRST_PAUSE, LONGEST_PAUSE, Tracked, without_number
 
 WRAPPED_PAUSE = 5.0
 """Seconds between looks at a process that may be a rank below its wrapper, at the most: until then it is not seen."""
-WAITS_FOR_A_CHILD = (b"do_wait", b"kernel_wait4", b"kernel_waitid")
-"""Functions of the kernel in which a process waits for the end of one that it started."""
 READ_SECONDS = 3.0
 """Seconds for Ray's files, which may lie on a network."""
+LIMIT = 64 << 10
+"""Bytes that are read of a log, the last ones."""
+LARGEST = 1 << 20
+"""Ranks of a job, at most."""
 
 RANK_OPTIONS = ("rank", "global_rank", "world_rank", "process_id", "process_index")
 SIZE_OPTIONS = ("world_size", "num_processes", "process_count")
 """Options of scripts that are started once for each rank: of torch (``--rank``), of JAX (``--process_id``)."""
 
-
-def waits_for_a_child(one: Tracked) -> bool:
-    """Whether it sleeps until one that it started ends."""
-    return (one.held.read("wchan") or b"").strip() in WAITS_FOR_A_CHILD
+_TRAIN = re.compile(r"/logs/train/ray-train-(?:sys|app)-worker-[0-9a-f]{56}\.log$")
 
 
 class ArgvRank(NamedTuple):
@@ -39,33 +44,6 @@ class ArgvRank(NamedTuple):
 
     rank: int
     world_size: Optional[int]
-
-
-def ranks_by_option(commands: Mapping[int, Sequence[str]]) -> Dict[int, ArgvRank]:
-    """Ranks by pid, given the command lines of processes of one library; none where two would have one rank.
-
-    An option counts beside the world size, or beside the option of another process: a lone ``--rank=16`` may be that
-    of a matrix.
-    """
-    told = {pid: _by_option(words) for pid, words in commands.items()}
-    found = {pid: one for pid, one in told.items() if one is not None}
-    ranks = {one.rank for one in found.values()}
-    sizes = {one.world_size for one in found.values()}
-    lone = len(found) == 1 and None in sizes
-    return {} if lone or len(ranks) < len(found) or len(sizes) > 1 else found
-
-
-def _by_option(words: Sequence[str]) -> Optional[ArgvRank]:
-    """By ``--rank=3``, ``--process-index 3``, ``--jax_distributed.process_id=3``."""
-    given: Dict[str, int] = {}
-    for word, after in zip(words, [*words[1:], ""]):
-        name, equals, value = word.partition("=")
-        value = value if equals else after
-        if name.startswith("-") and value.isascii() and value.isdigit() and len(value) < 10:
-            given.setdefault(name.lstrip("-").rpartition(".")[2].replace("-", "_").lower(), int(value))
-    rank = next((given[name] for name in RANK_OPTIONS if name in given), None)
-    size = next((given[name] for name in SIZE_OPTIONS if name in given), None)
-    return None if rank is None or (size is not None and rank >= size) else ArgvRank(rank, size)
 
 
 class RankIdentifier:
@@ -82,28 +60,27 @@ class RankIdentifier:
 
     def settle(self, tracked: Mapping[int, Tracked], places: Mapping[int, ProcessRole], moment: float) -> bool:
         """Look at those whose turn it is; True when something came of it on which the places of all depend."""
-        news = self._part_task(tracked, places, moment)
-        news = self._wrapped(tracked, places, moment) or news
+        news = [self._part_task(tracked, places, moment), self._wrapped(tracked, places, moment)]
         for pid, one in tracked.items():
             if one.settled or moment < one.settle_at:
                 continue
             one.wait_to_settle(moment)
-            if not one.takes_part and takes_part(self._proc, pid):
-                one.takes_part = news = True
+            if not one.takes_part:
+                one.takes_part = takes_part(self._proc, pid)
+                news.append(one.takes_part)
             if one.env.rank == NO_RANK:
-                news = self._by_environment_or_pipe(one) or news
-        return self._by_files_and_commands(tracked, places, moment) or news
+                news.append(self._by_environment(one))
+        news.append(self._by_files_and_commands(tracked, places, moment))
+        return any(news)
 
-    def _by_environment_or_pipe(self, one: Tracked) -> bool:
+    def _by_environment(self, one: Tracked) -> bool:
+        """Read its environment again: it may have been written over since."""
         found = self._search.again(one.pid, one.library)
         if found is None:
             return False
         env, numbered_by = found.env, found.numbered_by
         if not env.assigned and env.rank == one.shared:
             env, numbered_by = without_number(env), ""
-        piped = None if numbered_by else rank_of_pipe(self._proc, one.pid, found.shown)
-        if piped is not None:
-            env, numbered_by = env._replace(rank=piped), "recorder"
         if (env, found.shown) == (one.env, one.shown):
             return False
         one.shown = found.shown
@@ -117,17 +94,14 @@ class RankIdentifier:
 
         Asked when others than before are without a number, and again with growing pauses: logs come late.
         """
-        nameless = {
-            pid: tracked[pid]
-            for pid, place in places.items()
-            if place.role == "rank" and tracked[pid].library and tracked[pid].env.rank == NO_RANK
-        }
-        if not nameless or (nameless.keys() == self._nameless and moment < self._ask_at):
+        ranks = [tracked[pid] for pid, place in places.items() if place.role == "rank"]
+        nameless = {one.pid: one for one in ranks if one.library and one.env.rank == NO_RANK}
+        same = nameless.keys() == self._nameless
+        if not nameless or (same and moment < self._ask_at):
             return False
-        self._pause = FIRST_PAUSE if nameless.keys() != self._nameless else min(2 * self._pause, LONGEST_PAUSE)
+        self._pause = min(2 * self._pause, LONGEST_PAUSE) if same else FIRST_PAUSE
         self._nameless, self._ask_at = set(nameless), moment + self._pause
-        pids = frozenset(nameless)
-        answer = self._guard.ask({"ray": lambda: ray_train_ranks(pids, self._proc)}).get("ray")
+        answer = self._guard.ask({"ray": lambda: ray_train_ranks(self._nameless, self._proc)}).get("ray")
         by_ray = answer if isinstance(answer, dict) else {}
         for pid, rank in by_ray.items():
             one = nameless.pop(pid)
@@ -149,10 +123,9 @@ class RankIdentifier:
                 continue
             one.wait_to_settle(moment)
             if takes_part(self._proc, pid) and not takes_part(self._proc, task.pid):
-                task.take_number_away()
-                for other in tracked.values():
-                    if other.stat.parent == task.pid and is_spawned(other.words):
-                        other.take_number_away()
+                spawned = [other for other in tracked.values() if other.stat.parent == task.pid]
+                for other in [task, *(other for other in spawned if is_spawned(other.words))]:
+                    other.take_number_away()
                 return True
         return False
 
@@ -173,3 +146,71 @@ class RankIdentifier:
                 one.takes_part = may and takes_part(self._proc, pid) and not takes_part(self._proc, owner.pid)
             news = one.takes_part or news
         return news
+
+
+def ranks_by_option(commands: Mapping[int, Sequence[str]]) -> Dict[int, ArgvRank]:
+    """Ranks by pid, given the command lines of processes of one library; none where two would have one rank.
+
+    An option counts beside the world size, or beside the option of another process: a lone ``--rank=16`` may be that
+    of a matrix.
+    """
+    told = {pid: _by_option(words) for pid, words in commands.items()}
+    found = {pid: one for pid, one in told.items() if one is not None}
+    sizes = {one.world_size for one in found.values()}
+    lone = len(found) == 1 and None in sizes
+    return {} if lone or len({one.rank for one in found.values()}) < len(found) or len(sizes) > 1 else found
+
+
+def _by_option(words: Sequence[str]) -> Optional[ArgvRank]:
+    """By ``--rank=3``, ``--process-index 3``, ``--jax_distributed.process_id=3``."""
+    given: Dict[str, int] = {}
+    for word, after in zip(words, [*words[1:], ""]):
+        name, equals, value = word.partition("=")
+        value = value if equals else after
+        if name.startswith("-") and value.isascii() and value.isdigit() and len(value) < 10:
+            given.setdefault(name.lstrip("-").rpartition(".")[2].replace("-", "_").lower(), int(value))
+    rank = next((given[name] for name in RANK_OPTIONS if name in given), None)
+    size = next((given[name] for name in SIZE_OPTIONS if name in given), None)
+    return None if rank is None or (size is not None and rank >= size) else ArgvRank(rank, size)
+
+
+def ray_train_ranks(pids: AbstractSet[int], proc: str = "/proc") -> Dict[int, int]:
+    """Ranks by pid of the workers of Ray Train among these processes; none of two that would have one rank."""
+    found = {pid: rank for pid in pids for rank in [_ray_train_rank(pid, proc)] if rank is not None}
+    taken = list(found.values())
+    return {pid: rank for pid, rank in found.items() if taken.count(rank) == 1}
+
+
+def _ray_train_rank(pid: int, proc: str) -> Optional[int]:
+    """``world_rank`` of the last line of its log that has one."""
+    folder = "%s/%d/fd" % (proc, pid)
+    logs = [path for path in ("%s/%s" % (folder, name) for name in list_folder(folder)) if _TRAIN.search(link(path))]
+    status = read_status(proc, pid) if logs else None
+    lines: List[bytes] = []
+    if status is not None:
+        lines = [line for path in logs for line in reversed(_end_of(path, status.uid).splitlines())]
+    for line in lines:
+        if b'"world_rank"' not in line:
+            continue
+        try:
+            entry = json.loads(text(line))
+        except (ValueError, RecursionError):
+            continue  # the first line of a part is a torn one
+        rank = entry.get("world_rank") if isinstance(entry, dict) else None
+        if type(rank) is int and 0 <= rank < LARGEST:
+            return rank
+    return None
+
+
+def _end_of(path: str, uid: int) -> bytes:
+    """The end of a regular file that this user, who is the owner of the process, may read."""
+    try:
+        file = named_file(path, uid)
+    except OSError:
+        return b""
+    try:
+        return os.pread(file, LIMIT, max(0, os.fstat(file).st_size - LIMIT))
+    except OSError:
+        return b""
+    finally:
+        os.close(file)

@@ -5,7 +5,7 @@ Of other launchers it is no sign: a shell under srun, or a cluster of Ray's, wai
 
 from __future__ import annotations
 
-from typing import Dict, Iterable, Iterator, List, Set
+from typing import Dict, Iterator, Sequence, Set
 
 from collectors.node import redact
 from collectors.node.processes.commands import program
@@ -17,8 +17,6 @@ AGENTS = frozenset(("torchrun", "torch.distributed.run", "torch.distributed.laun
 """Programs and modules that start a rank on their node as soon as all nodes have come, whatever that rank runs."""
 RAN_S = 5.0
 """CPU seconds of children that have ended from which on ranks were among them: each takes more for its imports."""
-TOLD = 64
-"""Launchers of one node that are told at the most."""
 
 
 class IdleLaunchers:
@@ -30,21 +28,22 @@ class IdleLaunchers:
         self._ran: Set[int] = set()
         """Those beside which ranks were seen."""
 
-    def look(self, launchers: Iterable[Tracked], now: float, *, ranks: bool) -> Iterator[IdleLauncher]:
+    def look(self, launchers: Sequence[Tracked], now: float, *, ranks: bool) -> Iterator[IdleLauncher]:
         """What has changed: ``launchers`` are those that live, ``ranks`` tells whether any rank does."""
-        idle: Dict[int, IdleLauncher] = {}
-        if ranks:
-            self._ran = {one.pid for one in launchers}
-        waiting: List[Tracked] = [] if ranks else [one for one in launchers if program(one.words) in AGENTS]
-        for tracked in waiting[:TOLD]:
-            pid, started = tracked.pid, self._booted + tracked.stat.start_ticks / CLOCK_TICKS
-            ran = pid in self._ran or tracked.stat.children_cpu >= RAN_S
-            since = (self._told[pid].since if pid in self._told else now) if ran else None
-            idle[pid] = IdleLauncher(pid, started, redact.command(tracked.words, 512), True, since)
-        for pid, told in self._told.items():
-            if pid not in idle:
+        before, self._told = self._told, {}
+        self._ran &= before.keys() | {one.pid for one in launchers}
+        for one in launchers:
+            if ranks:
+                self._ran.add(one.pid)
+            elif program(one.words) in AGENTS:
+                ran = one.pid in self._ran or one.stat.children_cpu >= RAN_S
+                known = before.get(one.pid)
+                since = (now if known is None else known.since) if ran else None
+                started = self._booted + one.stat.start_ticks / CLOCK_TICKS
+                self._told[one.pid] = IdleLauncher(one.pid, started, redact.command(one.words, 512), True, since)
+        for pid, told in before.items():
+            if pid not in self._told:
                 yield told._replace(idle=False)
-        for pid, launcher in idle.items():
-            if self._told.get(pid) != launcher:
-                yield launcher
-        self._told = idle
+        for pid, told in self._told.items():
+            if before.get(pid) != told:
+                yield told

@@ -1,9 +1,13 @@
-"""What moves in one process. Called for every rank every tick: each file that is read costs CPU on the node."""
+"""What moves in a rank and in the processes that it started. Each file that is read costs CPU on the node.
+
+Of those that have ended and that the rank has not waited for only their parent is left to find them by. A rank that
+waits for an answer of one waits in vain, and how it ended is told nowhere else.
+"""
 
 from __future__ import annotations
 
 import os
-from typing import Dict, Optional, Tuple
+from typing import Dict, Iterator, NamedTuple, Optional, Set, Tuple
 
 from collectors.node.files import list_folder, read_or_none
 from collectors.node.processes.procfs import (
@@ -14,17 +18,18 @@ from collectors.node.processes.procfs import (
     parse_stat,
     parse_syscall,
     parse_wchan,
+    read_stat,
 )
-from collectors.samples.ranks import RankPulse
+from collectors.samples.ranks import Helper, HelperGone, RankPulse
 
 THREADS = 512
 """Threads of a process that are looked at for one that is left."""
-
-
 SIZE = 8192
 """Bytes of one read: what is read this way is a quarter of it, and given whole by one read."""
 PROCESSES = 32
 """Processes whose files are kept open; of further ones they are opened each time."""
+MOST = 64
+"""Children that are looked at: a rank that waits for none of what it starts may leave thousands."""
 
 
 class HeldFiles:
@@ -116,5 +121,44 @@ def _thread_left(proc: str, pid: int) -> Optional[Tuple[str, Optional[bytes], Op
             found.setdefault(stat.state, folder)
     if not found:
         return None
-    state = min(found, key=lambda one: one != "D")
+    state = "D" if "D" in found else next(iter(found))
     return state, read_or_none(found[state] + "wchan"), read_or_none(found[state] + "syscall")
+
+
+def bytes_moved(proc: str, pid: int) -> Optional[int]:
+    """Bytes that a process has read and written; None where that may not be read."""
+    io = parse_io(read_or_none("%s/%d/io" % (proc, pid)) or b"")
+    return None if io.read_bytes is None or io.written_bytes is None else io.read_bytes + io.written_bytes
+
+
+class Zombies:
+    """Those of one rank that were told of; found among the children of its main thread (``children`` in proc(5))."""
+
+    __slots__ = ("_due", "_told")
+
+    def __init__(self) -> None:
+        self._due = 0.0
+        self._told: Set[int] = set()
+
+    def due(self, moment: float, every: float) -> bool:
+        """Whether it is time to look again; if so, the next time is ``every`` seconds later."""
+        if moment < self._due:
+            return False
+        self._due = moment + every
+        return True
+
+    def look(self, proc: str, rank_pid: int, now: float) -> Iterator[NamedTuple]:
+        """A :class:`Helper` in state Z for each that is new, a :class:`HelperGone` for each that is no longer there."""
+        found: Set[int] = set()
+        children = (read_or_none("%s/%d/task/%d/children" % (proc, rank_pid, rank_pid)) or b"").split()
+        for pid in [int(word) for word in children[-MOST:] if word.isdigit()]:
+            stat = read_stat(proc, pid)
+            if stat is None or not stat.has_ended or stat.parent != rank_pid:
+                continue
+            found.add(pid)
+            if pid not in self._told:
+                cpu = round(stat.cpu_user + stat.cpu_system, 2)
+                yield Helper(pid, rank_pid, "helper", stat.state, "", cpu, 0, stat.comm, stat.wait_status)
+        for pid in sorted(self._told - found):
+            yield HelperGone(pid, rank_pid, now)
+        self._told = found

@@ -12,19 +12,26 @@ from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Set
 from collectors.node import redact
 from collectors.node.blocking import GuardedReader
 from collectors.node.files import link, read_or_none
-from collectors.node.processes.procfs import Stat, boot_time, parse_stat, parse_status, read_stat, split_zeros
+from collectors.node.processes.procfs import (
+    Stat,
+    boot_time,
+    parse_stat,
+    parse_status,
+    parse_wchan,
+    read_stat,
+    split_zeros,
+)
 from collectors.node.ranks.facts import FactFinder
-from collectors.node.ranks.helpers import bytes_moved, helper_sample
-from collectors.node.ranks.identifier import RankIdentifier, waits_for_a_child
+from collectors.node.ranks.identifier import RankIdentifier
 from collectors.node.ranks.idle_launchers import IdleLaunchers
-from collectors.node.ranks.process_metrics import HeldFiles, rank_pulse
+from collectors.node.ranks.process_metrics import HeldFiles, bytes_moved, rank_pulse
 from collectors.node.ranks.process_tree import ProcessRole, classify_tree, helper_role
 from collectors.node.ranks.search import YOUNG, Adopters, Search
 from collectors.node.ranks.tracked import Tracked
 from collectors.node.shared import Shared
 from collectors.node.source import Denied, Failed, Source
 from collectors.samples.control import Settings
-from collectors.samples.ranks import HelperGone, RankGone, RankProcess
+from collectors.samples.ranks import Helper, HelperGone, RankGone, RankProcess
 from collectors.samples.stream import Fault
 
 LIST_EVERY = 2.5
@@ -221,7 +228,9 @@ class RankSource(Source):
                 command = redact.command(tracked.words, 256)
                 if role == "helper" or _is_awaited(tracked, rank):  # of workers there may be hundreds
                     tracked.bytes_moved = bytes_moved(self.proc, pid)
-                yield helper_sample(self.proc, pid, owner, role, tracked.stat, command)
+                stat, wchan = tracked.stat, parse_wchan(read_or_none("%s/%d/wchan" % (self.proc, pid)) or b"")
+                cpu = round(stat.cpu_user + stat.cpu_system, 2)
+                yield Helper(pid, owner, role, stat.state, wchan, cpu, stat.rss, command)
 
     def _ranks(self, moment: float, now: float) -> Iterator[NamedTuple]:
         spent: Dict[int, float] = {}
@@ -260,4 +269,4 @@ class RankSource(Source):
 def _is_awaited(fork: Tracked, rank: Optional[Tracked]) -> bool:
     """Whether a fork that is no loader's worker may be the one whose end its rank waits for."""
     # its name first: of loaders' workers there may be hundreds, and the rank's wait would be read for each
-    return fork.stat.comm != "pt_data_worker" and rank is not None and waits_for_a_child(rank)
+    return fork.stat.comm != "pt_data_worker" and rank is not None and rank.waits_for_a_child

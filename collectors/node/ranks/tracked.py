@@ -6,8 +6,7 @@ from typing import List, Optional
 
 from collectors.node.processes.environ import NO_RANK, RankEnvironment
 from collectors.node.processes.procfs import Stat
-from collectors.node.ranks.helpers import Zombies
-from collectors.node.ranks.process_metrics import HeldFiles
+from collectors.node.ranks.process_metrics import HeldFiles, Zombies
 from collectors.node.ranks.process_tree import FamilyMember
 from collectors.node.ranks.search import FoundProcess
 from collectors.samples.ranks import RankProcess
@@ -15,32 +14,16 @@ from collectors.samples.ranks import RankProcess
 FIRST_PAUSE, LONGEST_PAUSE = 1.25, 60.0
 """Seconds between looks at a process that says no rank; they double. Its threads come with the first communicator, and
 its number may be set at any time before."""
+WAITS_FOR_A_CHILD = (b"do_wait", b"kernel_wait4", b"kernel_waitid")
+"""Functions of the kernel in which a process waits for the end of one that it started."""
 
 
 class Tracked:
     """One process with a rank in its environment, or one that says none and has a training library mapped."""
 
     __slots__ = (
-        "bytes_moved",
-        "env",
-        "executable",
-        "facts_at",
-        "held",
-        "library",
-        "numbered_by",
-        "pause",
-        "pid",
-        "process",
-        "quiet_looks",
-        "seen",
-        "settle_at",
-        "shared",
-        "shown",
-        "stat",
-        "switches",
-        "takes_part",
-        "words",
-        "zombies",
+        "bytes_moved", "env", "executable", "facts_at", "held", "library", "numbered_by", "pause", "pid", "process",
+        "quiet_looks", "seen", "settle_at", "shared", "shown", "stat", "switches", "takes_part", "words", "zombies",
     )  # fmt: skip
 
     def __init__(self, found: FoundProcess, stat: Stat, seen: float, held: HeldFiles) -> None:
@@ -81,6 +64,11 @@ class Tracked:
             self.pid, stat.parent, stat.start_ticks, self.env, self.words, stat.comm, self.executable, orphan,
             self.takes_part,
         )  # fmt: skip
+
+    @property
+    def waits_for_a_child(self) -> bool:
+        """Whether it sleeps until one that it started ends."""
+        return (self.held.read("wchan") or b"").strip() in WAITS_FOR_A_CHILD
 
     @property
     def settled(self) -> bool:

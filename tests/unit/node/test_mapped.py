@@ -12,7 +12,7 @@ from collectors.node.blocking import GuardedReader
 from collectors.node.files import read
 from collectors.node.processes.procfs import PAGE_SIZE, Stat, read_stat
 from collectors.node.ranks import search
-from collectors.node.ranks.mapped import GROWN, LEAST, Mapped, is_foreign, library_of, takes_part, title
+from collectors.node.ranks.search import GROWN, LEAST, Mapped, is_foreign, library_of, takes_part, title
 from tests.support.fake_proc import FakeProc
 
 TORCH = "/venv/lib/python3.11/site-packages/torch/lib/libtorch_cpu.so"
@@ -31,7 +31,7 @@ class Bench:
             self.reads.append(path)
             return read(path)
 
-        monkeypatch.setattr("collectors.node.ranks.mapped.read", counted)
+        monkeypatch.setattr("collectors.node.ranks.search.read", counted)
 
     def look(self, *pids: int, computing: frozenset[int] = frozenset()) -> dict[int, str]:
         stats: dict[int, Stat] = {}

@@ -1,4 +1,4 @@
-"""Ranks by the pipe of torch's recorder, by the log of Ray Train and by command lines."""
+"""Ranks by the log of Ray Train and by command lines."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.ranks.identifier import ArgvRank, ranks_by_option
-from collectors.node.ranks.rank_from_files import rank_of_pipe, ray_train_ranks
+from collectors.node.ranks.identifier import ArgvRank, ranks_by_option, ray_train_ranks
 from tests.support.fake_proc import PYTHON, FakeProc
 
 
@@ -63,14 +62,6 @@ def test_a_log_that_the_owner_of_the_process_may_not_read_is_not_read(workers: W
     assert workers.ranks(50) == {50: 1}
     file.chmod(0o600)
     assert workers.ranks(50) == {}
-
-
-def test_the_pipe_of_the_recorder_tells_the_rank(workers: Workers) -> None:
-    folder = workers.proc.add(50)
-    workers.proc.link(folder / "fd" / "9", "/tmp/pipe_7.pipe")
-    env = {"TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/tmp/pipe_"}
-    assert rank_of_pipe(str(workers.proc.root), 50, env) == 7
-    assert rank_of_pipe(str(workers.proc.root), 50, {}) is None
 
 
 @pytest.mark.parametrize(
