@@ -14,7 +14,6 @@ from collectors.samples.stacks import StackDump
 from hangtop.session.state.job_state import JobState, RankState
 
 if TYPE_CHECKING:
-    from collectors.fleet.targets.slurm import Scheduled
     from hangtop.diagnosis.finding import Verdict
 
 
@@ -64,9 +63,6 @@ class Receiver(Sink, Answers, Protocol):
 
     async def judge(self) -> Verdict:
         """Judge this moment, with the event loop running meanwhile."""
-
-    def scheduled(self, places: Mapping[str, Scheduled]) -> None:
-        """Take what Slurm says of the nodes."""
 
     def located(self, leaves: Mapping[str, str]) -> None:
         """Take the leaf switches of nodes, by Slurm's names of the nodes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from collectors.fleet.sink import LinkChange
 from collectors.samples.collectives import RasReport, RecorderDump
@@ -17,9 +17,6 @@ from hangtop.session.state.changes import Change
 from hangtop.session.state.job_state import JobState, NodeState
 from hangtop.session.state.sharing import shared_dump, shared_stack
 from hangtop.session.store import Store
-
-if TYPE_CHECKING:
-    from collectors.fleet.targets.slurm import Scheduled
 
 
 def _names(node: NodeState) -> tuple[str, ...]:
@@ -62,12 +59,6 @@ class Intake:
         """Count a line that did not decode."""
         self._store.bad_line(node, text, why)
         self.recordings.take(node, [BadLine(text, why)])
-
-    def scheduled(self, places: Mapping[str, Scheduled]) -> None:
-        """Take what Slurm says of the nodes."""
-        for name, place in places.items():
-            if name in self.state.nodes:
-                self.state.nodes[name].scheduled = place
 
     def located(self, leaves: Mapping[str, str]) -> None:
         """Take the leaf switches of nodes, by Slurm's names of the nodes."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from collectors.fleet.ssh.asking import Question
 from collectors.fleet.targets.chosen import Target, TargetError, parse, resolve
-from collectors.fleet.targets.slurm import SlurmComponent, keep_asking, leaf_switches, parts_of_job
+from collectors.fleet.targets.slurm import SlurmComponent, leaf_switches, parts_of_job
 from collectors.fleet.transport import Transport, TransportError
 from collectors.fleet.via.kubectl import PodSelection, kubectl, list_pods
 from collectors.fleet.via.srun import srun
@@ -147,12 +147,11 @@ class LiveFeed:
             self._asking = asyncio.create_task(self._ask_slurm(receiver), name="hangtop Slurm")
 
     async def _ask_slurm(self, receiver: Receiver) -> None:
-        """Ask Slurm at which leaf switches the nodes hang, once, and how the nodes are, again and again."""
+        """Ask Slurm at which leaf switches the nodes hang."""
         try:
             receiver.located(await leaf_switches())
         except TransportError as error:
             receiver.asker.tell(f"leaf switches of the nodes are not known: {error}")
-        await keep_asking(self._reach.parts, receiver.scheduled)
 
     async def close(self) -> None:
         """End every connection."""

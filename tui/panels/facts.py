@@ -151,7 +151,7 @@ def interface_facts(node: NodeState, here: InterfaceState) -> list[Fact]:
 
 def node_facts(node: NodeState, model: ViewModel) -> list[Fact]:
     """A node, its connection, its sources and what they said."""
-    hello, host, tick, place = node.hello, node.host, node.tick, node.scheduled
+    hello, host, tick = node.hello, node.host, node.tick
     facts: list[Fact] = [
         ("link", f"{node.link} for {age(model.now - node.since) if node.since else UNKNOWN} {node.why}"),
         ("last heard", UNKNOWN if node.link == "offline" else age(model.silence(node))),
@@ -167,9 +167,6 @@ def node_facts(node: NodeState, model: ViewModel) -> list[Fact]:
     facts += _list("gpus", map(_gpu, node.gpus.values()))
     if host is not None:
         facts.append(("cpus", f"{host.cpus}, memory {size(host.memory_total)}"))
-    if place is not None:
-        reason = f": {place.reason}" if place.reason else ""
-        facts.append(("Slurm", f"job {place.job}, node {place.state or UNKNOWN}{reason}"))
     facts += _list("leaf switch", filter(None, [node.leaf]))
     facts += _list("topology", _topology(node))
     facts += _list("nvlink", (f"{one.name}: {one.state} ({one.said})" for one in node.fabric_services.values()))

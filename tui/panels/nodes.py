@@ -165,21 +165,4 @@ def node_columns(model: ViewModel) -> Sequence[Column[NodeState]]:
                help="share of the last 10 s in which some task waited for I/O"),
         Column("clock", "clock", 8, lambda row: row.clock_offset, form=lambda value: f"{value:+.3f}", align="right",
                help="seconds that its clock is ahead of this machine's"),
-        *_slurm_columns(model),
-    )  # fmt: skip
-
-
-def _slurm_columns(model: ViewModel) -> Sequence[Column[NodeState]]:
-    """What Slurm says, where it is asked: the job's part there, and the node's state with its reason."""
-    options = model.session.options
-    if options.slurm is None and options.via != "slurm":
-        return ()
-
-    def says(row: NodeState) -> Value:
-        place = row.scheduled
-        return None if place is None else f"{place.state} {place.reason}".strip()
-
-    return (
-        Column("job", "job", 8, lambda row: row.scheduled.job if row.scheduled else None),
-        Column("slurm", "slurm", 16, says, most=40, also=("reason",), help="the node's state in Slurm, and why"),
     )  # fmt: skip

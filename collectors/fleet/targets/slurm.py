@@ -6,13 +6,12 @@ number of an array's task; a component is reached by the number of the whole job
 
 from __future__ import annotations
 
-import asyncio
 import glob
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -21,8 +20,6 @@ from collectors.fleet.local import Local
 from collectors.fleet.targets.chosen import TargetError, parse
 from collectors.fleet.transport import TransportError
 
-EVERY = 60.0
-"""Seconds between two questions about nodes: each is one more for slurmctld."""
 _JOB = re.compile(r"[0-9]{1,12}([._+][A-Za-z0-9+]{1,12})*\Z")
 _FIRST = re.compile(
     r"JobId=([0-9]{1,12})(?: ArrayJobId=([0-9]{1,12}) ArrayTaskId=([^ ]{1,4096}))?"
@@ -34,7 +31,6 @@ _HOLDS_NODES = frozenset(("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGN
 _PATTERN = re.compile(r"%[0-9]{0,4}[A-Za-z]")
 _DEADLINE = 20.0
 _LIMIT = 32 << 20
-_LONGEST = 200
 _PAIR = re.compile(r"(\w{1,40})=(\S*)")
 _PREFIXES = ("SLURM_", "SRUN_", "SINFO_", "SCONTROL_")
 _KEPT = frozenset(("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT"))
@@ -58,18 +54,6 @@ class SlurmComponent:
     def runs(self) -> bool:
         """True while it holds nodes."""
         return bool(self.nodes) and self.state in _HOLDS_NODES
-
-
-@dataclass(frozen=True, slots=True)
-class Scheduled:
-    """One node in Slurm's view."""
-
-    job: str
-    """The part of the job on the node: ``17``, ``17_3``, ``17+1``."""
-    state: str = ""
-    """``mixed``, ``drained``, ``down*`` …"""
-    reason: str = ""
-    """The recorded reason why it is down or drained."""
 
 
 def slurm_words(words: Sequence[str], env: Mapping[str, str] = os.environ) -> list[str]:
@@ -128,32 +112,6 @@ def log_glob(path: str) -> str:
     if path in _NONE or not path.startswith("/"):
         return ""
     return "*".join(glob.escape(part.replace("%%", "%")) for part in _PATTERN.split(path))
-
-
-async def keep_asking(parts: Sequence[SlurmComponent], tell: Callable[[Mapping[str, Scheduled]], None]) -> None:
-    """Ask how the nodes are now and every minute, and pass them to ``tell``."""
-    words = ["sinfo", "--noheader", "--Node", "--format", "%N|%T|%E", "--nodes", ",".join(part.nodes for part in parts)]
-    while True:
-        try:
-            done = await Local("Slurm").run(slurm_words(words), timeout=_DEADLINE, limit=_LIMIT)
-            tell(read_nodes(parts, clean_bytes(done.stdout)))
-        except TransportError:
-            tell(read_nodes(parts, ""))  # the next minute asks again
-        await asyncio.sleep(EVERY)
-
-
-def read_nodes(parts: Sequence[SlurmComponent], rows: str) -> dict[str, Scheduled]:
-    """The nodes of a job, with what lines ``node|state|reason`` say of them."""
-    found: dict[str, Scheduled] = {}
-    for part in parts:
-        for target in parse([part.nodes]):
-            found.setdefault(target.host, Scheduled(part.label))
-    for row in rows.splitlines():
-        node, _, rest = row.strip().partition("|")
-        state, _, reason = rest.partition("|")
-        if node in found:
-            found[node] = Scheduled(found[node].job, state, "" if reason == "none" else reason[:_LONGEST])
-    return found
 
 
 async def leaf_switches() -> Mapping[str, str]:

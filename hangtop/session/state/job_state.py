@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.fabric import Interface, InterfaceCounters, PortFacts, PortUse, TcpCounters
@@ -34,9 +33,6 @@ from hangtop.diagnosis.job import Inside, LinkWord, Look
 from hangtop.session.state.changes import Changes
 from hangtop.session.state.shares import NodeShares
 from hangtop.session.state.time_series import SampleRing, TimeSeries, gpu_rows, pulses
-
-if TYPE_CHECKING:
-    from collectors.fleet.targets.slurm import Scheduled
 
 SATURATED = 0xFFFF_FFFF
 """Where perfquery's 32 bit counters stick: no growth says nothing there."""
@@ -184,8 +180,6 @@ class NodeState:
     host: HostFacts | None = None
     load: HostSample | None = None
     disks: dict[str, Disk] = field(default_factory=dict)
-    scheduled: Scheduled | None = None
-    """As Slurm sees it, where Slurm is asked."""
     fabric: dict[int, Look[GpuFabric]] = field(default_factory=dict)
     """By GPU: how far it has come in joining its NVLink fabric, and since when it is seen so."""
     fabric_services: dict[str, FabricService] = field(default_factory=dict)

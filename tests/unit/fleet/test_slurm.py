@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 
 from collectors.fleet.targets.chosen import TargetError
 from collectors.fleet.targets.slurm import (
-    Scheduled,
     SlurmComponent,
     leaf_switches,
     log_glob,
     parts_of_job,
-    read_nodes,
     read_parts,
     slurm_words,
 )
@@ -55,7 +53,6 @@ SwitchName=spine1 Level=1 LinkSpeed=1 Nodes=gpu[01-03] Switches=leaf[1-2]
 SwitchName=broken Nodes=gpu[
 SwitchName=huge Nodes=x[1-999999999]
 """
-PARTS = (SlurmComponent("3", "3+0", "RUNNING", "gpu[1-2]"), SlurmComponent("4", "3+1", "RUNNING", "big7"))
 
 
 @pytest.fixture
@@ -108,17 +105,9 @@ def test_a_job_is_asked_for(scontrol: Path, monkeypatch: pytest.MonkeyPatch) -> 
         parts_of_job("17")
 
 
-def test_states_and_reasons_by_node() -> None:
-    assert read_nodes(PARTS, "gpu1|mixed|none\ngpu2|drained|bad gpu | xid 79\nother|down|x\nnoise\n") == {
-        "gpu1": Scheduled("3+0", "mixed"), "gpu2": Scheduled("3+0", "drained", "bad gpu | xid 79"),
-        "big7": Scheduled("3+1"),
-    }  # fmt: skip
-
-
 @given(st.text(max_size=400))
 def test_any_text_is_read(text: str) -> None:
     assert all(part.number.isdecimal() for part in (*read_parts("JobId=1 " + text), *read_parts(text)))
-    assert set(read_nodes(PARTS, text)) == {"gpu1", "gpu2", "big7"}
 
 
 def test_options_in_the_environment_are_left_out() -> None:
