@@ -344,7 +344,7 @@ _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
 KEPT = 8
 """Repeats that are passed on; after them the 10th, 100th, 1000th …"""
 REMEMBERED = 4096
-_ALWAYS = ("kernel.", "elastic.failure", "nccl.init", "nccl.end", "engine.")
+_ALWAYS = ("kernel.", "elastic.failure", "nccl.init", "nccl.end", "engine.", "job.started")
 """Kinds whose events differ in their numbers alone and all count."""
 
 

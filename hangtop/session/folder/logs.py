@@ -16,7 +16,7 @@ from collectors.node.logs.parser import LogParser
 from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.values import Value
 from hangtop.session.folder.files import Member
-from hangtop.session.folder.runs import TAIL, LogEnd, last_line, outlived
+from hangtop.session.folder.runs import TAIL, TRUE_FOREVER, LogEnd, last_line, last_run, outlived
 
 EVENTS = 20_000
 """Events of one log that are kept."""
@@ -59,14 +59,23 @@ def read_log(member: Member, chunks: Iterable[bytes]) -> LogTold:
             del events[EVENTS // 2 : -EVENTS // 4]  # the beginning tells the cause, the end how it ended
     events += parser.close()
     end = LogEnd(tail, parser.line, now)
-    over = outlived(events, parser, hints, member.head, end)
-    passed = [_cleaned(event) for event, done in zip(events, over, strict=True) if done]
+    begun = last_run(events, hints, member.head, end)
+    earlier = [event for event in events if event.line < begun and parser.last_said(event) < begun]
+    before = set(map(id, earlier))
+    # what is true whatever follows was true of the run before; a machine's words are of both
+    events = [event for event in events if id(event) not in before or event.kind.startswith("kernel.")]
+    events = [event for event in events if event.kind != "job.started"]
+    over = outlived(events, hints, end, parser.last_said)
+    passed = [event for event in earlier if not event.kind.startswith(TRUE_FOREVER)]
+    passed += [event for event, done in zip(events, over, strict=True) if done]
     left = [event for event, done in zip(events, over, strict=True) if not done]
     last = times.last(tail[-LAST:].decode("utf-8", "replace"), now)
     told = [_cleaned(event) for event in _completed(left, parser, hints, last)]
-    progress = parser.progress()
+    progress = [one for one in parser.progress() if one.line >= begun or not one.line]
+    living = {(one.host, one.pid) for one in progress} | {(event.host, event.pid) for event in events}
+    ranks = [rank for rank in parser.coll.ranks() if not begun or rank[:2] in living]
     kind = _kind_of(member.head, told, progress, hints)
-    return LogTold(kind, parser.line - 1, told, passed, progress, [*parser.coll.ranks()])
+    return LogTold(kind, parser.line - 1, told, [*map(_cleaned, passed)], progress, ranks)
 
 
 def _completed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, last: float | None) -> list[LogEvent]:

@@ -1,19 +1,18 @@
-"""Which faults in a log the run outlived. They are no fault of what was read; ``Job.passed`` holds them for people.
+"""What in a log is no fault of what was read: ``Job.passed`` holds it for people.
 
-Two things show it: training steps are counted on behind the fault (or the run's end is told), and a later run stands
-behind it in the same file. Only faults of nobody in particular, or of the process that writes the log, can be outlived:
-in a log of many ranks the others go on for a while when one has failed.
+Two things show it: a later run stands behind it in the same file, and training steps are counted on behind it (or the
+run's end is told). Only faults of nobody in particular, or of the process that writes the log, can be outlived: in a
+log of many ranks the others go on for a while when one has failed.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from collectors.node.logs import counters, times
 from collectors.node.logs.file_names import Hints
-from collectors.node.logs.parser import LogParser
 from collectors.node.logs.prefixes import records
 from collectors.samples.logs import LogEvent
 
@@ -25,17 +24,13 @@ had buffered comes out behind its traceback: some kilobytes, of the steps before
 ENDING = 40
 """Lines between a fault and the word that training is complete: less may be what another process was about to say."""
 LAUNCHERS = ("elastic.", "launcher.")
-"""Words of who started ranks: steps behind them may be those of the other ranks."""
-TRUE_FOREVER = (
-    "kernel.",
-    "nccl.",
-    "job.",
-    "log.end",
-    "elastic.finished",
-    "torch.program_exit",
-    "nccl_tests.table",
-)
+"""What launchers say: steps behind it may be those of the other ranks."""
+TRUE_FOREVER = ("kernel.", "nccl.", "job.", "log.end", "elastic.finished", "torch.program_exit", "nccl_tests.table")
 """What kernels, NCCL and settings say stays true whatever follows; all else tells of something that fails or waits."""
+RUN_ENDS = (
+    "elastic.failure", "elastic.finished", "elastic.signal", "launcher.exit", "slurm.cancelled", "job.finished",
+)  # fmt: skip
+"""Events with which a run as a whole ends; what begins behind one is the next run."""
 EPOCH = 1e9
 """By how much a step of a later epoch is later than any of the one before."""
 OPENING, LETTERS, OPENING_LONG = 3, 40, 400
@@ -46,34 +41,51 @@ _DIGITS = re.compile(r"\d+")
 _TROUBLE = re.compile(r"(?i)traceback|^\s*file \"|error|exception|fail|abort|fatal|kill|signal|critical")
 
 
-def outlived(events: Sequence[LogEvent], parser: LogParser, hints: Hints, head: bytes, tail: LogEnd) -> list[bool]:
-    """Of each event of one log whether the run outlived it; ``head`` is how the log begins."""
-    events = [event._replace(line=parser.last_said(event)) for event in events]
-    alone = hints.rank is not None or hints.local_rank is not None
-    launched = max((event.line for event in events if event.kind.startswith(LAUNCHERS)), default=0)
-    ended = max((event.line for event in events if event.kind in ("job.finished", "elastic.finished")), default=0)
-    again = tail.opens_again(head, alone=alone)
-    restarts = [event for event in events if event.kind == "elastic.restart"]
-    begun = [event.line + 1 for event in restarts if tail.steps_behind(event, anew=True)]
-    # what a launcher says behind the first lines may be about the ranks before, unless one process writes the log
-    last_run = max([*begun, again if alone or launched < again else 0])
-    return [
-        not event.kind.startswith(TRUE_FOREVER)
-        and (
-            event.line < last_run
-            or (
-                (event.rank is None or event.rank == hints.rank)
-                and (tail.steps_behind(event, anew=event.line > launched) or ended - last_line(event) > ENDING)
-            )
-        )
-        for event in events
-    ]
-
-
 def last_line(event: LogEvent) -> int:
     """The number of the last line of its record, of which its text may have left out some."""
     lines = event.data.get("record_lines")
     return event.line + (lines - 1 if isinstance(lines, int) else event.text.rstrip("\n").count("\n"))
+
+
+def last_run(events: Sequence[LogEvent], hints: Hints, head: bytes, end: LogEnd) -> int:
+    """The line at which the last of several runs in one log begins; 0 where there is one alone.
+
+    ``head`` is how the log begins.
+    """
+    alone = hints.rank is not None or hints.local_rank is not None
+    launched = max((event.line for event in events if event.kind.startswith(LAUNCHERS)), default=0)
+    begun, ended = 0, False
+    single = not launched and all(event.rank in (None, hints.rank) for event in events)
+    for event in events:
+        if event.kind == "job.started":
+            begun, ended = (event.line, False) if ended else (begun, ended)
+        else:
+            ended = ended or _ends_run(event, single=single)
+    restarts = [event for event in events if event.kind == "elastic.restart"]
+    anew = [event.line + 1 for event in restarts if end.steps_behind(event, anew=True)]
+    again = end.opens_again(head, alone=alone)
+    # what a launcher says behind the first lines may be about the ranks before, unless one process writes the log
+    return max([begun, *anew, again if alone or launched < again else 0])
+
+
+def _ends_run(event: LogEvent, *, single: bool) -> bool:
+    """Whether a run as a whole ended here: a launcher, the scheduler or the run says so; of one process any fault."""
+    if event.kind in RUN_ENDS or event.data.get("launcher") is True:
+        return True
+    return single and not event.kind.startswith(TRUE_FOREVER) and "logged" not in event.data
+
+
+def outlived(events: Sequence[LogEvent], hints: Hints, end: LogEnd, last_said: Callable[[LogEvent], int]) -> list[bool]:
+    """Of each event of one run whether the run outlived it; ``last_said`` tells where the same was said last."""
+    events = [event._replace(line=last_said(event)) for event in events]
+    launched = max((event.line for event in events if event.kind.startswith(LAUNCHERS)), default=0)
+    ended = max((event.line for event in events if event.kind in ("job.finished", "elastic.finished")), default=0)
+    return [
+        not event.kind.startswith(TRUE_FOREVER)
+        and event.rank in (None, hints.rank)
+        and (end.steps_behind(event, anew=event.line > launched) or ended - last_line(event) > ENDING)
+        for event in events
+    ]
 
 
 class LogEnd:
@@ -146,7 +158,6 @@ class LogEnd:
         if any(counters.counted(row.lower().replace("#", "1")) is not None for row in opening):
             return 0
         rows = _rows(self._tail)
-        first = self._end - self._tail.count(b"\n")
         places = [
             at for at in range(len(rows) - 2 * OPENING + 1) if [row for _, row in rows[at : at + OPENING]] == opening
         ]
@@ -156,7 +167,7 @@ class LogEnd:
         lines = self._tail.decode("utf-8", "replace").split("\n")
         before, behind = (times.last("\n".join(part), self._now) for part in (lines[:at], lines[at : at + OPENING]))
         is_later = before is not None and behind is not None and behind - before >= LATER_S
-        return first + at if first + at > OPENING and (alone or is_later) else 0
+        return self._first + at if self._first + at > OPENING and (alone or is_later) else 0
 
 
 def _rows(data: bytes) -> list[tuple[int, str]]:

@@ -62,3 +62,34 @@ def test_of_several_runs_in_one_file_the_last_ones_fault_counts(tmp_path: Path) 
     run = OPENING.format(8) + "reading shard a\n" * 5
     verdict = judged(tmp_path, run + RAISED.format(1) + run + RAISED.format(2), "rank0.log")
     assert "odd 2" in verdict.summary
+
+
+BANNER = "W1121 00:12:00.1 70 run.py:793] Setting OMP_NUM_THREADS environment variable for each process to be 1\n"
+FAILED = "E1121 00:12:20 70 api.py:869] failed (exitcode: 1) local_rank: 1 (pid: 26) of binary: python\n"
+CANCELLED = "slurmstepd: error: *** JOB 26 ON n7 CANCELLED AT 2026-11-25T02:53:05 DUE TO TIME LIMIT ***\n"
+
+
+def rank(number: int, text: str) -> str:
+    return "".join(f"[rank{number}]: {line}\n" for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "told"),
+    [
+        (rank(1, RAISED.format(1)) + CANCELLED, steps(0, 9), ""),
+        (rank(1, RAISED.format(1)) + CANCELLED, steps(0, 9) + rank(0, RAISED.format(2)), "odd 2"),
+        (RAISED.format(1), steps(0, 2), ""),
+    ],
+    ids=["still running", "failed anew", "of one process"],
+)
+def test_a_launcher_that_starts_behind_an_end_begins_another_run(
+    tmp_path: Path, first: str, second: str, told: str
+) -> None:
+    verdict = judged(tmp_path, BANNER + steps(0, 4) + first + BANNER + second)
+    assert verdict.outcome == ("crashed" if told else "unknown")
+    assert told in verdict.summary
+
+
+def test_launchers_of_several_nodes_that_start_one_after_another_are_one_run(tmp_path: Path) -> None:
+    verdict = judged(tmp_path, BANNER + steps(0, 4) + BANNER + rank(1, RAISED.format(1)) + FAILED)
+    assert "odd 1" in verdict.summary

@@ -266,6 +266,14 @@ SIZES = (
          r"is : (?P<peers>\d{1,6})",
          Example("[Gloo] Rank 1 is connected to 2 peer ranks. Expected number of connected peer ranks is : 2",
          {"size": 3}, "torch c10d/ProcessGroupGloo.cpp"), read=_size, also=True),
+    Rule("started", "job.started",
+         r"Setting OMP_NUM_THREADS environment variable for each process to be|WORLD INFO DICT: "
+         r"|The following values were not passed to `accelerate launch`|vLLM API server version"
+         r"|server_args=ServerArgs\(|Started server process \[\d{1,9}\]|Started a local Ray instance"
+         r"|Tracking run with wandb version|\| NVIDIA-SMI \d[\d.]{0,20} ",
+         Example("W1121 00:12:00.123000 70 run.py:793] Setting OMP_NUM_THREADS environment variable for each process "
+         "to be 1 in default", {}, "torch distributed/run.py; deepspeed, accelerate, vllm, sglang, uvicorn, "
+         "ray, wandb, nvidia-smi"), also=True),
     Rule("finished", "job.finished",
          r"^(?:[\[(].{0,80}?[\])]\s{0,8})?(?:.{0,60}?(?:INFO|info|logs?"
          r"|rank ?\d{1,9})\W{1,8}(?:[\w.]{1,40}\W{1,4}){0,2})?(?:(?:[Tt]raining|[Tt]he training|[Jj]ob|[Rr]un"
