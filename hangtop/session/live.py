@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from collectors.fleet.ssh.asking import Question
 from collectors.fleet.targets.chosen import Target, TargetError, parse, resolve
-from collectors.fleet.targets.slurm import SlurmComponent, leaf_switches, parts_of_job
+from collectors.fleet.targets.slurm import SlurmPart, leaf_switches, parts_of_job
 from collectors.fleet.transport import Transport, TransportError
 from collectors.fleet.via.kubectl import PodSelection, kubectl, list_pods
 from collectors.fleet.via.srun import srun
@@ -32,7 +32,7 @@ class Reach:
     targets: tuple[Target, ...]
     way: Way | None = None
     """None for hangtop's own SSH."""
-    parts: tuple[SlurmComponent, ...] = ()
+    parts: tuple[SlurmPart, ...] = ()
     """Of the Slurm job."""
     logs: tuple[str, ...] = ()
     """Files that the scheduler says the job writes, as globs."""
@@ -67,7 +67,7 @@ def _machines(options: SessionOptions) -> Reach:
     return Reach(targets, way, parts=parts, logs=logs)
 
 
-def _targets(options: SessionOptions, parts: tuple[SlurmComponent, ...]) -> tuple[Target, ...]:
+def _targets(options: SessionOptions, parts: tuple[SlurmPart, ...]) -> tuple[Target, ...]:
     """The nodes that are named and those of the job; where all that are named are of the job, they alone."""
     of_job = {target.host for target in parse(part.nodes for part in parts)}
     if options.targets or options.hostfile is not None:

@@ -1,7 +1,6 @@
-"""A Slurm job by ``scontrol show job``: its parts, their nodes and log files; and how Slurm sees those nodes.
+"""A Slurm job by ``scontrol show job``: its nodes and log files; and the leaf switches of nodes.
 
-A plain job has one part, an array one part a task, a heterogeneous job one part a component. ``srun --jobid`` takes the
-number of an array's task; a component is reached by the number of the whole job and ``--het-group``.
+An array has one part a task, each with a job id of its own.
 """
 
 from __future__ import annotations
@@ -21,39 +20,28 @@ from collectors.fleet.targets.chosen import TargetError, parse
 from collectors.fleet.transport import TransportError
 
 _JOB = re.compile(r"[0-9]{1,12}([._+][A-Za-z0-9+]{1,12})*\Z")
-_FIRST = re.compile(
-    r"JobId=([0-9]{1,12})(?: ArrayJobId=([0-9]{1,12}) ArrayTaskId=([^ ]{1,4096}))?"
-    r"(?: HetJobId=([0-9]{1,12}) HetJobOffset=([0-9]{1,12}))?"
-)
 _FIELD = re.compile(r" {1,8}(JobState|NodeList|StdOut|StdErr)=(.*)")
 _NONE = frozenset(("", "(null)", "None", "n/a", "N/A", "/dev/null"))
 _HOLDS_NODES = frozenset(("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT"))
 _PATTERN = re.compile(r"%[0-9]{0,4}[A-Za-z]")
+_PAIR = re.compile(r"(\w{1,40})=(\S*)")
 _DEADLINE = 20.0
 _LIMIT = 32 << 20
-_PAIR = re.compile(r"(\w{1,40})=(\S*)")
-_PREFIXES = ("SLURM_", "SRUN_", "SINFO_", "SCONTROL_")
+_PREFIXES = ("SLURM_", "SRUN_", "SCONTROL_")
 _KEPT = frozenset(("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT"))
 
 
 @dataclass(frozen=True, slots=True)
-class SlurmComponent:
+class SlurmPart:
     """One part of a job."""
 
     number: str
     """Its own job id."""
-    label: str
-    """Its name for people: ``17``, ``17_3``, ``17+1``."""
     state: str
     nodes: str
     """Folded as Slurm writes it, ``gpu[001-004]``; empty while it has none."""
     logs: tuple[str, ...] = ()
     """Files that it writes to, as globs."""
-
-    @property
-    def runs(self) -> bool:
-        """True while it holds nodes."""
-        return bool(self.nodes) and self.state in _HOLDS_NODES
 
 
 def slurm_words(words: Sequence[str], env: Mapping[str, str] = os.environ) -> list[str]:
@@ -66,7 +54,7 @@ def slurm_words(words: Sequence[str], env: Mapping[str, str] = os.environ) -> li
     return ["env", *without, *words] if without else list(words)
 
 
-def parts_of_job(job: str) -> tuple[SlurmComponent, ...]:
+def parts_of_job(job: str) -> tuple[SlurmPart, ...]:
     """Parts of a job that hold nodes. Blocks for up to 20 s. Raises :class:`TargetError` when there is none."""
     if not _JOB.match(job):
         raise TargetError(f"{job!r} is no Slurm job id")
@@ -78,31 +66,25 @@ def parts_of_job(job: str) -> tuple[SlurmComponent, ...]:
     except subprocess.TimeoutExpired:
         raise TargetError(f"scontrol show job did not answer within {_DEADLINE:.0f} s") from None
     found = read_parts(clean_bytes(done.stdout))
-    if running := tuple(part for part in found if part.runs):
+    if running := tuple(part for part in found if part.nodes and part.state in _HOLDS_NODES):
         return running
     said = clean_bytes(done.stderr).strip().splitlines()
     why = f"it is {found[0].state or 'in no state'}" if found else said[-1] if said else "Slurm does not know it"
     raise TargetError(f"Slurm job {job} has no nodes: {why}")
 
 
-def read_parts(text: str) -> tuple[SlurmComponent, ...]:
+def read_parts(text: str) -> tuple[SlurmPart, ...]:
     """Parts in the output of ``scontrol show job``, one paragraph each."""
-    found: list[SlurmComponent] = []
-    for paragraph in re.split(r"(?m)^(?=JobId=)", text):
-        first = _FIRST.match(paragraph)
-        if first is None:
-            continue
+    found: list[SlurmPart] = []
+    for number, paragraph in re.findall(r"(?m)^JobId=([0-9]{1,12})(.*\n(?:(?!JobId=).*\n?)*)", text):
         fields: dict[str, str] = {}
         for line in paragraph.splitlines()[1:]:
             if field := _FIELD.match(line):
                 fields.setdefault(field[1], field[2])
-        number, array, task, whole, offset = first.groups()
-        label = f"{array}_{task}" if array else f"{whole}+{offset}" if whole else number
-        nodes = _word(fields.get("NodeList", ""))
+        state, nodes = (fields.get(name, "").partition(" ")[0].strip() for name in ("JobState", "NodeList"))
         logs = (log_glob(fields.get(name, "")) for name in ("StdOut", "StdErr"))
-        state = _word(fields.get("JobState", ""))
         kept = tuple(dict.fromkeys(filter(None, logs)))
-        found.append(SlurmComponent(number, label, state, "" if nodes in _NONE else nodes, kept))
+        found.append(SlurmPart(number, state, "" if nodes in _NONE else nodes, kept))
     return tuple(found)
 
 
@@ -141,7 +123,3 @@ def parse_topology(text: str) -> Mapping[str, str]:
         with suppress(TargetError):
             found.update((target.host.lower(), switch) for target in parse([folded]))
     return found
-
-
-def _word(text: str) -> str:
-    return text.split(" ", 1)[0].strip()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from collectors.fleet.targets.chosen import Target, parse
-from collectors.fleet.targets.slurm import SlurmComponent, slurm_words
+from collectors.fleet.targets.slurm import SlurmPart, slurm_words
 from collectors.fleet.transport import Refused
 from collectors.fleet.via.way import Way
 
@@ -29,9 +29,9 @@ _ADVICE = (
 )
 
 
-def srun(parts: Sequence[SlurmComponent]) -> Way:
+def srun(parts: Sequence[SlurmPart]) -> Way:
     """Steps in the parts of one job."""
-    by_node: dict[str, SlurmComponent] = {}
+    by_node: dict[str, SlurmPart] = {}
     for part in parts:
         for target in parse([part.nodes]):
             by_node.setdefault(target.host, part)
@@ -40,8 +40,7 @@ def srun(parts: Sequence[SlurmComponent]) -> Way:
         part = by_node.get(target.host)
         if part is None:
             raise Refused(f"{target.name}: the Slurm job has no such node")
-        whole, plus, component = part.label.partition("+")
-        job = [f"--jobid={whole}", f"--het-group={component}"] if plus else [f"--jobid={part.number}"]
-        return slurm_words(["srun", *job, f"--nodelist={target.host}", *_STEP, *terminal, *_SHELL])
+        where = [f"--jobid={part.number}", f"--nodelist={target.host}"]
+        return slurm_words(["srun", *where, *_STEP, *terminal, *_SHELL])
 
     return Way(step, lambda target: step(target, "--pty"), _ADVICE, opening=60.0, channels=3)

@@ -1,4 +1,4 @@
-"""What Slurm says of a job: all of its parts by their own numbers, and of the nodes on which it runs."""
+"""What Slurm says of a job: all of its parts by their own numbers, and the leaf switches of nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from collectors.fleet.targets.chosen import TargetError
 from collectors.fleet.targets.slurm import (
-    SlurmComponent,
+    SlurmPart,
     leaf_switches,
     log_glob,
     parts_of_job,
@@ -38,11 +38,8 @@ JobId=5 ArrayJobId=2 ArrayTaskId=1 JobName=a.sh
    StdErr=/dev/null
    StdOut=/dev/null
 """
-HETEROGENEOUS = """\
-JobId=3 HetJobId=3 HetJobOffset=0 JobName=h.sh
-   JobState=RUNNING Reason=None Dependency=(null)
-   NodeList=node1
-JobId=4 HetJobId=3 HetJobOffset=1 JobName=h.sh
+PENDING = """\
+JobId=3 JobName=h.sh
    JobState=PENDING Reason=Priority Dependency=(null)
    NodeList=
 """
@@ -64,14 +61,11 @@ def scontrol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "scontrol"
 
 
-def test_every_part_of_an_array_and_of_a_heterogeneous_job() -> None:
+def test_every_part_of_an_array() -> None:
     logs = ("/home/eve/my logs/arr-2_2-*.log", "/home/eve/my logs/arr-2_2-*.err")
     assert read_parts(ARRAY) == (
-        SlurmComponent("2", "2_2", "RUNNING", "node1", logs), SlurmComponent("5", "2_1", "RUNNING", "node[3-4]")
+        SlurmPart("2", "RUNNING", "node1", logs), SlurmPart("5", "RUNNING", "node[3-4]")
     )  # fmt: skip
-    assert [(part.label, part.nodes, part.runs) for part in read_parts(HETEROGENEOUS)] == [
-        ("3+0", "node1", True), ("3+1", "", False)
-    ]  # fmt: skip
 
 
 def test_patterns_of_files_become_globs() -> None:
@@ -83,7 +77,7 @@ def test_patterns_of_files_become_globs() -> None:
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        (f"echo '{HETEROGENEOUS}'".replace("RUNNING", "PENDING"), "it is PENDING"),
+        (f"echo '{PENDING}'", "it is PENDING"),
         ("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", "Invalid job id specified"),
         ("exit 1", "Slurm does not know it"),
     ],
@@ -95,8 +89,8 @@ def test_a_job_without_nodes_says_why(scontrol: Path, body: str, why: str) -> No
 
 
 def test_a_job_is_asked_for(scontrol: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    scontrol.write_text(f"#!/bin/sh\n[ \"$*\" = 'show job 3' ] && echo '{HETEROGENEOUS}'\n")
-    assert [part.label for part in parts_of_job("3")] == ["3+0"], "the part without nodes is left out"
+    scontrol.write_text(f"#!/bin/sh\n[ \"$*\" = 'show job 3' ] && echo '{PENDING}{ARRAY}'\n")
+    assert [part.number for part in parts_of_job("3")] == ["2", "5"], "the part without nodes is left out"
     for word in ("17; rm", "", "-M", "x"):
         with pytest.raises(TargetError, match="is no Slurm job id"):
             parts_of_job(word)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from collectors.fleet.targets.chosen import Target
-from collectors.fleet.targets.slurm import SlurmComponent
+from collectors.fleet.targets.slurm import SlurmPart
 from collectors.fleet.transport import Refused
 from collectors.fleet.via.srun import srun
 
-PARTS = (SlurmComponent("3", "3+0", "RUNNING", "gpu[1-2]"), SlurmComponent("4", "3+1", "RUNNING", "big7,gpu2"))
+PARTS = (SlurmPart("3", "RUNNING", "gpu[1-2]"), SlurmPart("4", "RUNNING", "big7,gpu2"))
 
 
 def target(name: str) -> Target:
@@ -19,14 +19,12 @@ def target(name: str) -> Target:
 def test_each_node_by_its_own_part() -> None:
     way = srun(PARTS)
     words = way.words(target("gpu1"))
-    assert words[:4] == ["srun", "--jobid=3", "--het-group=0", "--nodelist=gpu1"]
+    assert words[:3] == ["srun", "--jobid=3", "--nodelist=gpu1"]
     assert words[-1] == "sh"
     assert {"--overlap", "--nodes=1", "--ntasks=1", "--mem=0", "--mpi=none"} <= set(words)
     assert not {"-u", "--unbuffered", "--pty"} & set(words[: words.index("env")])
     assert words[words.index("-u") + 1] == "SLURM_PROCID", "the shell is no rank"
-    assert way.words(target("big7"))[1:3] == ["--jobid=3", "--het-group=1"]
-    task = srun([SlurmComponent("5", "2_1", "RUNNING", "gpu3")])
-    assert task.words(target("gpu3"))[1:3] == ["--jobid=5", "--nodelist=gpu3"], "srun takes no 2_1"
+    assert way.words(target("big7"))[1] == "--jobid=4"
     assert way.words(target("gpu2"))[1] == "--jobid=3"
     assert "--pty" in way.terminal(target("gpu2"))
     with pytest.raises(Refused, match="gpu9: the Slurm job has no such node"):
