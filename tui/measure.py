@@ -130,18 +130,9 @@ ERRORS = frozenset(
 
 def grown_errors(port: PortState) -> dict[str, int]:
     """Error counters that grew while watched, the most grown first."""
-    names = port.counters.names
-    places = _places_of_errors(names)
-    if not places:
-        return {}
-    now, first = port.counters.numbers, port.first.numbers
-    grown = [(names[at], by) for at in places if (by := now[at] - first[at]) > 0]
-    return dict(sorted(grown, key=lambda item: -item[1]))
-
-
-@lru_cache(256)
-def _places_of_errors(names: tuple[str, ...]) -> tuple[int, ...]:
-    return tuple(at for at, name in enumerate(names) if name in ERRORS)
+    now, first = port.counters, port.first
+    grown = [(name, by) for name in ERRORS & now.keys() if (by := now[name] - first.get(name, now[name])) > 0]
+    return dict(sorted(grown, key=lambda item: (-item[1], item[0])))
 
 
 _REASONS = (

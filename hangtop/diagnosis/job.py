@@ -31,7 +31,6 @@ from collectors.samples.probes import ProbeReport
 from collectors.samples.ranks import CpuWait, Helper, IdleLauncher, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Hello, SourceState
-from hangtop.diagnosis.counters import Counters
 from hangtop.diagnosis.waits.patience import alarm_after
 
 if TYPE_CHECKING:
@@ -71,14 +70,14 @@ class Port:
     """
 
     facts: PortFacts
-    counters: Counters = field(default_factory=Counters)
-    first: Counters = field(default_factory=Counters)
+    counters: Mapping[str, int] = field(default_factory=dict)
+    first: Mapping[str, int] = field(default_factory=dict)
     changes: tuple[Look[PortFacts], ...] = ()
 
     @property
     def grown(self) -> dict[str, int]:
         """Counters that moved since watching began, and by how much."""
-        return self.counters.since(self.first)
+        return {name: now - was for name, now in self.counters.items() if (was := self.first.get(name, now)) != now}
 
 
 @dataclass(frozen=True, slots=True)

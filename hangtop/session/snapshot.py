@@ -6,7 +6,7 @@ shifted back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import NamedTuple
 
@@ -14,7 +14,6 @@ from collectors.fleet.sink import LinkChange
 from collectors.samples.fabric import PortCounters
 from collectors.samples.gpus import GpuProcesses
 from collectors.samples.ranks import RankGone
-from hangtop.diagnosis.counters import Counters
 from hangtop.session.entries import Payload
 from hangtop.session.state.job_state import GpuState, JobState, NodeState, PortState, RankState
 from hangtop.session.store import TIMES, shift_of, shifted
@@ -78,9 +77,8 @@ def _network(node: NodeState) -> Iterator[NamedTuple]:
     yield from node.port_uses.values()
 
 
-def _counters(port: PortState, counters: Counters) -> PortCounters:
-    values = dict(zip(counters.names, counters.numbers, strict=True))
-    return PortCounters(port.facts.device, port.facts.port, port.source, values)
+def _counters(port: PortState, counters: Mapping[str, int]) -> PortCounters:
+    return PortCounters(port.facts.device, port.facts.port, port.source, dict(counters))
 
 
 def _ranks(node: NodeState) -> Iterator[NamedTuple]:

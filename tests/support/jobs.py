@@ -22,7 +22,6 @@ from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.ranks import CpuWait, Helper, RankProcess, RankPulse
 from collectors.samples.stacks import Frame, QueuedPath, StackDump, ThreadStack
 from collectors.samples.stream import SourceState
-from hangtop.diagnosis.counters import Counters
 from hangtop.diagnosis.finding import Finding, Verdict
 from hangtop.diagnosis.job import Gpu, Inside, Job, JobMotion, Look, Node, Port, Rank
 from hangtop.diagnosis.verdict.verdict import diagnose
@@ -375,7 +374,7 @@ def port(device: str = "mlx5_0", *, states: Sequence[str] = ("ACTIVE",), phys: s
         for state in states
     ]  # fmt: skip
     changes = tuple(Look(NOW - len(facts) + index, one) for index, one in enumerate(facts))
-    return Port(facts[-1], Counters.of(grown), Counters.of(dict.fromkeys(grown, 0)), changes)
+    return Port(facts[-1], grown, dict.fromkeys(grown, 0), changes)
 
 
 def source(name: str, state: str, why: str = "", since: float = NOW - 30) -> SourceState:

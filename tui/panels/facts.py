@@ -131,7 +131,7 @@ def gpu_facts(node: NodeState, gpu: GpuState, model: ViewModel) -> list[Fact]:
 def port_facts(port: PortState, model: ViewModel) -> list[Fact]:
     """A port, its counters and the states it went through."""
     past = (f"{age(model.now - at)} ago {was.state}, {was.phys_state}" for at, was in port.changes)
-    counters = (f"{name} {count(value)}  {rate(port.rate(name))}" for name, value in sorted(port.counters.pairs()))
+    counters = (f"{name} {count(value)}  {rate(port.rate(name))}" for name, value in sorted(port.counters.items()))
     return [
         *facts_of(port.facts),
         *_list("errors grown", (f"{name} +{by}" for name, by in grown_errors(port).items())),

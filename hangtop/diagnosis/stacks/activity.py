@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from collectors.samples.stacks import Frame, StackDump, ThreadStack
-from hangtop.diagnosis.busy import is_blocked, is_busy
 from hangtop.diagnosis.stacks.frames import function, is_in, is_user, own, owner_class, place
 from hangtop.diagnosis.stacks.kernel import FILE_LOCKS, kernel_view
 from hangtop.diagnosis.stacks.parsed import ParsedStack, parse
 from hangtop.diagnosis.stacks.states import Activity, Cpu, Kind, Meaning, Role, TargetKind, ThreadNote, target_of
 from hangtop.diagnosis.stacks.threads import at_a_queue, main_thread, may_bring, role, thread_that_counts
+from hangtop.diagnosis.tables.thresholds import BUSY_CORES, IDLE_CORES
 
 _SHORTEST_SPAN = 0.2
 """Seconds between two looks under which their CPU times (in hundredths) tell nothing."""
@@ -237,9 +237,9 @@ def _cpu(mine: Sequence[StackDump]) -> Cpu:
     if first.pid != last.pid or span < _SHORTEST_SPAN or not (first.state and last.state):
         return "unknown"
     share = (last.cpu - first.cpu) / span
-    if is_blocked(share):
+    if share <= IDLE_CORES:
         return "unknown" if first.state == last.state == "R" else "blocked"
-    return "busy" if is_busy(share) else "mixed"
+    return "busy" if share >= BUSY_CORES else "mixed"
 
 
 def _carried(mine: Sequence[StackDump]) -> float | None:

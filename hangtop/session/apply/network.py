@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from operator import lt
 from sys import intern
 
 from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts, PortUse, TcpCounters
-from hangtop.diagnosis.counters import Counters
 from hangtop.diagnosis.job import Look
 from hangtop.session.apply.dispatch import SampleContext, applies
 from hangtop.session.state.job_state import InterfaceState, NodeState, PortState
@@ -55,17 +53,14 @@ def port_counters(here: SampleContext, sample: PortCounters) -> None:
         return
     if port.source != sample.source:
         # Another tool counts with another width: growth is only meaningful within one.
-        port.source, port.first, port.counters = intern(sample.source), Counters(), Counters()
+        port.source, port.first, port.counters = intern(sample.source), {}, {}
     before = port.counters
-    now = before.updated(sample.values)
-    known = len(port.first.names)
-    if known < len(now.names):
-        port.first = Counters(now.names, (*port.first.numbers, *now.numbers[known:]))
-    if any(map(lt, now.numbers, before.numbers)):
-        # Those that are new have none before, and come last.
-        resets = zip(port.first.numbers, before.numbers, now.numbers, strict=False)
-        moved = [grown(*three)[0] for three in resets]
-        port.first = Counters(now.names, (*moved, *port.first.numbers[len(moved) :]))
+    now = {**before, **sample.values}
+    first = {name: port.first.get(name, value) for name, value in now.items()}
+    for name in sample.values:
+        if now[name] < before.get(name, 0):
+            first[name], _ = grown(first[name], before[name], now[name])
+    port.first = first
     port.counters, port.before = now, before
     port.at, port.span = here.at, here.at - port.at
 

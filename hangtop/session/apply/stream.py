@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
-from hangtop.diagnosis.counters import Counters
 from hangtop.session.apply.dispatch import SampleContext, applies
 from hangtop.session.apply.network import settle_rates
 from hangtop.session.apply.ranks import end_rank
@@ -42,7 +41,7 @@ def hello(here: SampleContext, sample: Hello) -> None:
         for rank in here.node.ranks.values():
             end_rank(here, rank, here.at)
         for port in here.node.ports.values():
-            port.counters = port.before = port.first = Counters()
+            port.counters = port.before = port.first = {}
     here.node.hello = sample
     here.node.ticks = 0
     here.node.sources = {}

@@ -28,7 +28,6 @@ from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, S
 from collectors.samples.ranks import CpuWait, Helper, IdleLauncher, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
-from hangtop.diagnosis.counters import Counters
 from hangtop.diagnosis.job import Inside, LinkWord, Look
 from hangtop.session.state.changes import Changes
 from hangtop.session.state.shares import NodeShares
@@ -63,20 +62,19 @@ class PortState:
     span: float = 0.0
     """Seconds from when they were known before to then."""
     source: str = ""
-    counters: Counters = field(default_factory=Counters)
-    before: Counters = field(default_factory=Counters)
+    counters: Mapping[str, int] = field(default_factory=dict)
+    before: Mapping[str, int] = field(default_factory=dict)
     """Those before; the same ones when they have stood still since."""
-    first: Counters = field(default_factory=Counters)
+    first: Mapping[str, int] = field(default_factory=dict)
     """``counters[x] - first[x]`` is the growth while watched, also when the counter was reset meanwhile."""
     changes: tuple[Look[PortFacts], ...] = ()
     """The last states that it went through, oldest first."""
 
     def rate(self, name: str) -> float | None:
         """Growth per second of a counter up to ``at``; None while it is not known."""
-        step = self.counters.step(self.before, name)
-        if step is None or self.span <= 0.0:
+        before, value = self.before.get(name), self.counters.get(name)
+        if before is None or value is None or self.span <= 0.0:
             return None
-        before, value = step
         if self.source == "perfquery" and value >= SATURATED:
             return None
         # One that is less than before began again from zero.

@@ -103,7 +103,7 @@ class _Triage(Scheduler):
                 so_far = f"; so far: {known_so_far(verdict)}" if past >= watch else ""
                 continue
             self._say("waiting for the last stacks")
-            await self.answers(*self._look_names(), seconds=LAST_LOOK)
+            await self.answers(*self._look_names(), "native look", seconds=LAST_LOOK)
             await self.look_natively(again=False)
             verdict = await self.judge()
             if self._settled(verdict, past) or past >= limit:

@@ -9,7 +9,6 @@ import pytest
 from collectors.samples.fabric import Interface
 from collectors.samples.gpus import GpuFault, NvlinkCounters
 from collectors.samples.host import HostFacts, HostSample
-from hangtop.diagnosis.counters import Counters
 from hangtop.diagnosis.job import Gpu, Job, NetworkUse
 from hangtop.diagnosis.unnumbered import Unnumbered
 from hangtop.diagnosis.verdict.verdict import diagnose
@@ -201,7 +200,7 @@ def test_a_port_that_is_away_again_flaps() -> None:
     ],
 )
 def test_error_counters(counter: str, kind: str) -> None:
-    grown = replace(port(), counters=Counters.of({counter: 3}), first=Counters.of({counter: 0}))
+    grown = replace(port(), counters={counter: 3}, first={counter: 0})
     found = first(fabric(node1=(grown,)).verdict())
     assert (found.kind, found.ports) == (kind, ("node1:mlx5_0/1",))
 

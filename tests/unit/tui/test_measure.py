@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collectors.samples.fabric import PortFacts
-from hangtop.diagnosis.counters import Counters
 from hangtop.diagnosis.job import Look
 from hangtop.session.state.job_state import NodeState, PortState
 from tui.measure import grown_errors, growth, history, is_stale, throttling
@@ -61,7 +60,9 @@ def test_pressure_is_no_error() -> None:
         "",
     )
     names = ("port_xmit_wait", "symbol_error", "link_downed", "port_rcv_errors")
-    port = PortState(facts, counters=Counters(names, (900, 7, 9, 1)), first=Counters(names, (0, 5, 1, 1)))
+    port = PortState(
+        facts, counters=dict(zip(names, (900, 7, 9, 1), strict=True)), first=dict(zip(names, (0, 5, 1, 1), strict=True))
+    )
     assert grown_errors(port) == {"link_downed": 8, "symbol_error": 2}
 
 
