@@ -7,7 +7,6 @@ while all others are full and idle in power is the one that has not launched wha
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
@@ -30,9 +29,7 @@ from hangtop.diagnosis.tables.thresholds import (
 )
 
 FEW = 256
-"""GPUs whose past is read: it is kept packed."""
-NEAR, HALF = 1.5, 50
-"""Seconds from one look to another that still tells of the same; per cent of utilisation of a GPU that was in use."""
+"""Ranks of which it is reckoned for how long each GPU did what."""
 LAST = 8
 """Looks that are compared, at the most."""
 Load = Literal["computing", "spinning", "idle", "mixed", "unknown"]
@@ -91,20 +88,13 @@ def load_proof(job: Job, owners: Sequence[Rank]) -> Evidence:
 
 
 def _loads(job: Job) -> Mapping[int, Load]:
-    """Of more than :data:`FEW` ranks, about as many tell of several looks, the others of their newest.
-
-    Where the job moves and no stack was looked at, all tell of their newest: nobody is asked whether its GPU waits.
-    """
     owners = [rank for rank in job.ranks if rank.gone_at is None]
-    newest_only = job.live and bool(job.motion.moving) and not job.stacks
-    apart = len(owners) // FEW | 1
     still = job.stood_still or 0.0
     since = job.now - still / 2 if job.live and still >= STOOD_STILL_S else float("inf")
     found: dict[int, Load] = {}
-    for place, owner in enumerate(owners):
-        gpus = gpus_of(job, owner)
-        if gpus:
-            load = _together([_load(gpu, newest_only=newest_only or bool(place % apart)) for gpu in gpus])
+    for owner in owners:
+        if gpus := gpus_of(job, owner):
+            load = _together([_load(gpu) for gpu in gpus])
             found[owner.rank] = "computing" if load == "mixed" and _computed(gpus, since) else load
     return found
 
@@ -136,33 +126,14 @@ def load_shares(job: Job, span: float) -> dict[int, LoadShares]:
     return found
 
 
-def spins_at(job: Job, rank: Rank, at: float) -> bool:
-    """Whether the GPUs of a rank were in use at that time, all of them at little power: they waited, or did not strain.
-
-    By the look nearest to it. In a job that goes on a GPU is seldom full for a whole second, so half of it is enough.
-    """
-    known = job.once(_strained)
-    if rank.rank not in known:
-        known[rank.rank] = [[(look.at, _strains_little(gpu, look)) for look in gpu.looks] for gpu in gpus_of(job, rank)]
-    looks = [_nearest(rows, at) for rows in known[rank.rank]]
-    return bool(looks) and all(look is not None and abs(look[0] - at) <= NEAR and look[1] for look in looks)
-
-
-def _strained(_job: Job) -> dict[int, list[list[tuple[float, bool]]]]:
-    """For each GPU of a rank that was asked about, when it was looked at, and whether it strained little: by rank."""
-    return {}
-
-
-def _nearest(rows: Sequence[tuple[float, bool]], at: float) -> tuple[float, bool] | None:
-    """The look nearest to a time, of looks in order; of two as near the older."""
-    place = bisect_left(rows, (at, False))
-    return min(rows[max(0, place - 1) : place + 1], key=lambda look: abs(look[0] - at), default=None)
-
-
-def _strains_little(gpu: Gpu, look: Look[GpuSample]) -> bool:
-    limit = gpu.facts.power_limit if gpu.facts else None
-    used, power = look.value.utilization, look.value.power
-    return bool(limit and power is not None and used is not None and used >= HALF and power <= SPIN_POWER_SHARE * limit)
+def draws_work_power(job: Job, rank: Rank) -> bool:
+    """Whether a GPU of this rank draws more than one whose kernels only wait, in most of its last looks."""
+    for gpu in gpus_of(job, rank):
+        limit = gpu.facts.power_limit if gpu.facts else None
+        watts = [look.value.power for look in gpu.looks[-LAST:] if look.value.power is not None]
+        if limit and watts and median(watts) > SPIN_POWER_SHARE * limit:
+            return True
+    return False
 
 
 def given_gpu(process: RankProcess) -> int | None:
@@ -184,11 +155,7 @@ def _together(loads: Sequence[Load]) -> Load:
     return "computing" if "computing" in loads else "mixed"
 
 
-def _load(gpu: Gpu, *, newest_only: bool) -> Load:
-    if not gpu.looks:
-        return "unknown"
-    if newest_only:
-        return _of_look(gpu, gpu.looks[-1])
+def _load(gpu: Gpu) -> Load:
     looks = gpu.looks[-LAST:]
     if len(looks) < LATE_LOOKS:
         return "unknown"

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import comb
 from statistics import median
 
-from hangtop.diagnosis.evidence.gpu_load import FEW, LoadShares, load_shares, spins_at
+from hangtop.diagnosis.evidence.gpu_load import LoadShares, load_shares
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, ranks_on, ranks_text
-from hangtop.diagnosis.stacks.states import Activity, Meaning
+from hangtop.diagnosis.stacks.states import Meaning
 from hangtop.diagnosis.tables.thresholds import (
     CHANCE,
     DATA_BOUND_SHARE,
@@ -24,7 +24,7 @@ from hangtop.diagnosis.tables.thresholds import (
 )
 from hangtop.diagnosis.waits.evidence import stack_of
 from hangtop.diagnosis.waits.job_status import JobStatus
-from hangtop.diagnosis.waits.looks import waits_for_gpu
+from hangtop.diagnosis.waits.native import told_by_peers
 from hangtop.diagnosis.waits.patience import OF_PAUSE
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of, waits_for_others
 
@@ -190,25 +190,10 @@ def _seen(job_status: JobStatus) -> list[RankStatus]:
         return []
     job = job_status.job
     read = [one for one in job_status.read if not any("joined" in look.context for look in one.readings)]
-    often = _often(_told_by_gpus(job, read))
+    often = _often(told_by_peers(job, read))
     ats = [look.at for one in often for look in one.readings]
     takes = min(A_STEP_S, max(job.motion.step_s or 0.0, job.usual_pause or 0.0)) if job.live else 0.0
     return often if ats and max(ats) - min(ats) >= takes else []
-
-
-def _told_by_gpus(job: Job, statuses: Sequence[RankStatus]) -> Sequence[RankStatus]:
-    """The same, with looks that met a rank in a call that Python does not show, while its GPU spun, as waits for that.
-
-    A job that goes on is not stopped for its native frames, and over NCCL most of its waits are such calls.
-    """
-    if not job.live or len(statuses) > FEW:
-        return statuses
-
-    def told(one: RankStatus, look: Activity) -> Activity:
-        hidden = one.process is not None and look.native_would_tell and look.state == "R"
-        return waits_for_gpu(look) if hidden and one.process and spins_at(job, one.process, look.at) else look
-
-    return [one._replace(readings=[told(one, look) for look in one.readings]) for one in statuses]
 
 
 def _often(read: Sequence[RankStatus]) -> list[RankStatus]:

@@ -6,14 +6,20 @@ point, in the same state, with a GPU that does the same, are in the same call.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
+from hangtop.diagnosis.evidence.gpu_load import draws_work_power
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.stacks.states import Activity
 from hangtop.diagnosis.tables.thresholds import WORTH_SAYING_S
 from hangtop.diagnosis.waits.looks import waits_for_gpu, with_meaning
 from hangtop.diagnosis.waits.rank_status import RankStatus, with_activity
 
+FEW = 256
+"""Ranks of which each look is compared with those at the others."""
+TOGETHER_S = 0.6
+"""Ours: seconds within which the ranks of a job are met in one look."""
 MOST = 8
 """Points that are asked for native frames in one go."""
 MOST_TORN = 4
@@ -66,6 +72,40 @@ def told_by_gpu(job: Job, statuses: Iterable[RankStatus]) -> dict[int, RankStatu
         elif one.state == "unseen" and one.load == "idle":
             found[one.rank] = one._replace(state="working", held=held, frozen=None)
     return found
+
+
+def told_by_peers(job: Job, statuses: Sequence[RankStatus]) -> Sequence[RankStatus]:
+    """The same, with looks at a call that Python does not show as waits, where most ranks were in it, and not all.
+
+    A job that goes on is not stopped for its native frames, and over NCCL most of its waits are such calls. A GPU that
+    draws the power of work computes, and its rank does not wait. Of a few hundred ranks at the most.
+    """
+    if not 2 < len(statuses) <= FEW:
+        return statuses
+    at_line: dict[str, list[tuple[float, int]]] = defaultdict(list)
+    for one in statuses:
+        for look in one.readings:
+            if is_opaque(look):
+                at_line[look.where].append((look.at, one.rank))
+
+    def told(look: Activity) -> Activity:
+        if not is_opaque(look):
+            return look
+        there = {rank for at, rank in at_line[look.where] if abs(at - look.at) <= TOGETHER_S}
+        return waits_for_gpu(look) if len(statuses) < 2 * len(there) < 2 * len(statuses) else look
+
+    return [
+        one
+        if one.process is not None and draws_work_power(job, one.process)
+        else one._replace(readings=[told(look) for look in one.readings])
+        for one in statuses
+    ]
+
+
+def is_opaque(doing: Activity) -> bool:
+    """Python frames end at a line of the user's that called C code, and do not tell what that waits for."""
+    open_ended = doing.kind in ("code", "sleep") and doing.waits in ("nothing", "unknown", "time")
+    return open_ended and doing.decided_by is None and bool(doing.where) and not doing.error
 
 
 def to_ask_natively(statuses: Collection[RankStatus]) -> tuple[int, ...]:

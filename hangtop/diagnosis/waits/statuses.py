@@ -9,10 +9,9 @@ from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.evidence.gpu_load import gpu_loads
 from hangtop.diagnosis.job import Job, Node, Rank
 from hangtop.diagnosis.roster import world_size
-from hangtop.diagnosis.stacks.states import Activity
 from hangtop.diagnosis.tables.thresholds import SILENT_S
 from hangtop.diagnosis.waits.looks import with_meaning
-from hangtop.diagnosis.waits.native import told_at_same_point, told_by_gpu
+from hangtop.diagnosis.waits.native import is_opaque, told_at_same_point, told_by_gpu
 from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus, frozen, in_c_code, stands, status_of
 
 STOPPED_WITHIN_S, STOPPED_WITHIN_SHARE = 2.0, 0.2
@@ -70,7 +69,9 @@ def _at_one_line(job: Job, statuses: Sequence[RankStatus]) -> dict[int, RankStat
     at_line: dict[str, list[RankStatus]] = defaultdict(list)
     found: dict[int, RankStatus] = {}
     for one in dumped:
-        if one.state == "working" and one.where and _opaque(one.activity) and one.load != "computing":
+        doing = one.activity
+        opaque = doing is not None and not doing.moving and is_opaque(doing)
+        if one.state == "working" and opaque and one.load != "computing":
             at_line[one.where].append(one)
             there = waits_at.get(one.where)
             if there is not None and there.activity is not None and one.activity is not None:
@@ -82,13 +83,6 @@ def _at_one_line(job: Job, statuses: Sequence[RankStatus]) -> dict[int, RankStat
         if all(in_c_code(one) or one.blocked for one in own) or ((stands(job) or not job.live) and elsewhere):
             found.update((one.rank, one._replace(state="waiting")) for one in own)
     return found
-
-
-def _opaque(doing: Activity | None) -> bool:
-    """Python frames end at a line of the user's that called C code, and do not tell what that waits for."""
-    if doing is None or doing.moving or doing.decided_by is not None:
-        return False
-    return doing.kind in ("code", "sleep") and doing.waits in ("nothing", "unknown", "time")
 
 
 def _only_listed(statuses: Iterable[RankStatus]) -> bool:

@@ -33,9 +33,24 @@ def test_ranks_whose_gpus_spin_wait_for_the_one_that_reads() -> None:
     assert "read" in found.summary
 
 
-@pytest.mark.parametrize("job", [moving(640.0), moving(125.0, utilization=20.0), moving(125.0, state="S")])
-def test_ranks_whose_gpus_compute_or_idle_or_that_sleep_are_not_said_to_wait(job: Sketch) -> None:
+def test_ranks_whose_gpus_compute_are_not_said_to_wait() -> None:
+    job = moving(640.0)
     assert "straggler_rank" not in [found.kind for found in job.verdict().findings]
+    assert alarms(job.verdict()) == []
+
+
+@pytest.mark.parametrize("state", ["R", "S"])
+def test_without_gpu_figures_the_line_at_which_most_ranks_are_met_tells_that_they_wait(state: str) -> None:
+    job = moving(125.0, state=state)
+    job.made_nodes.clear()
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("straggler_rank", (2,))
+
+
+def test_a_line_at_which_all_ranks_are_met_is_no_wait_for_one_of_them() -> None:
+    job = moving(125.0)
+    job.made_nodes.clear()
+    job.ranks(2).at(OWN_LINE, state="R").pulse(cores=1.0)
     assert alarms(job.verdict()) == []
 
 

@@ -127,18 +127,3 @@ def test_what_a_store_or_one_rank_carries_or_what_came_before_it_stood_moves_not
     job.stood_still = still
     job.ranks(*who).at(ALL_REDUCE, carrying=carrying)
     assert job.verdict().outcome == "hung"
-
-
-@pytest.mark.parametrize(
-    ("ports", "kind"),
-    [(([40002], [40003]), "collective_stalled"), (([40002], [40001]), "slow_link"), (([40002], []), "slow_link")],
-    ids=["to a server beside the ranks", "to a rank", "one of them tells no ports"],
-)
-def test_what_goes_to_nobody_of_the_ranks_is_no_part_of_what_they_wait_for(
-    ports: tuple[list[int], list[int]], kind: str
-) -> None:
-    """A thread of rank 0 copies its checkpoint to a server on another node of the job, for minutes."""
-    job = standing(path(25_000.0))
-    for rank, own in zip((2, 3), ports, strict=True):
-        job.ranks(rank).at(ALL_REDUCE, ports=own)
-    assert first(job.verdict()).kind == kind
