@@ -8,9 +8,7 @@ import binascii
 from collectors.fleet.clean import clean
 from collectors.fleet.transport import Transport, TransportError
 from collectors.formats import BadFormat, ras
-from collectors.probes import decoding
-from collectors.probes.gather import collect
-from collectors.probes.running import Limits
+from collectors.probes.running import Limits, answer, collect
 from collectors.samples.asked import RasAnswer
 from collectors.samples.collectives import RasReport
 
@@ -21,7 +19,7 @@ SECONDS = 30.0
 """Both requests, each as long as RAS may take, and starting the program."""
 LIMITS = Limits(line=48 << 20, total=48 << 20)
 """A report has 32 MiB at most, and comes in base 64."""
-_answered = decoding.answer(RasAnswer)
+_answered = answer(RasAnswer)
 
 
 def address(setting: str) -> tuple[str, int]:
@@ -39,11 +37,11 @@ async def ask(transport: Transport, python: str, pid: int, where: tuple[str, int
     """
     host, port = where
     arguments = {"pid": pid, "host": host, "port": port}
-    (answer,) = await collect(transport, python, ENTRY, arguments, _answered, SECONDS, limits=LIMITS)
-    why = clean(answer.why)
+    (reply,) = await collect(transport, python, ENTRY, arguments, _answered, SECONDS, limits=LIMITS)
+    why = clean(reply.why)
     try:
         if not why:
-            said = base64.b64decode(answer.data, validate=True).decode("utf-8", "replace")
+            said = base64.b64decode(reply.data, validate=True).decode("utf-8", "replace")
             return ras.parse(clean(said), node=transport.name, at=at)
     except (BadFormat, binascii.Error, ValueError) as error:
         why = str(error)

@@ -9,9 +9,8 @@ from typing import Literal
 
 from collectors.fleet import payload
 from collectors.fleet.transport import Transport
-from collectors.probes.decoding import answer
-from collectors.probes.gather import collect
 from collectors.probes.remote.repair import PortsInUse, RepairCandidate, Signalled
+from collectors.probes.running import answer, collect
 
 ENTRY = "collectors.probes.remote.repair"
 LOOK_SECONDS = 15.0

@@ -1,23 +1,28 @@
 """A program of ours on a node, from its start to its end: the one way to run one and hear what it says.
 
 It is kept alive by heartbeats and ends within ten seconds of the last one (``collectors.node.watchdog``), so nothing
-outlives its connection, and nothing ends that is still needed. What it says is bounded, in lines, in all and on
-standard error, and nothing of it raises.
+outlives its connection, and nothing ends that is still needed. What it says is hostile wherever it enters: it is
+bounded, in lines, in all and on standard error, decoded by type, freed of control codes, and nothing of it raises.
 """
 
 from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 import msgspec
 
-from collectors.fleet.clean import clean
+from collectors.fleet import bounds, payload
+from collectors.fleet.clean import clean, clean_value
 from collectors.fleet.transport import Process, Transport, TransportError
+from collectors.samples.asked import Observation
+
+T = TypeVar("T")
 
 LOST = -1
 """Status of a process whose connection broke."""
@@ -28,8 +33,44 @@ BEAT = b"\n"
 """An empty line: programs that take lines pass it over."""
 
 Take = Callable[[bytes], bool]
-"""Gets one line, or with ``raw`` any chunk; True when it was the last. Raises :class:`msgspec.MsgspecError` or
-:class:`ValueError` for what cannot be read."""
+"""Gets one line, or with ``raw`` any chunk; True when it was the last. Raises one of :data:`Unreadable` for what cannot
+be read."""
+
+
+# --- what it says ------------------------------------------------------------------------------------------------
+
+Unreadable = (msgspec.MsgspecError, ValueError, RecursionError)
+"""What decoding raises; UnicodeDecodeError is a ValueError."""
+_NAME = msgspec.json.Decoder(tuple[str, msgspec.Raw]).decode
+
+
+def answer(kind: type[T]) -> Callable[[bytes], T]:
+    """A decoder of lines ``["Kind", [fields]]`` of one kind. It raises one of :data:`Unreadable`."""
+    bounds.bind(kind)
+    decode = msgspec.json.Decoder(kind).decode
+
+    def of(line: bytes) -> T:
+        value = decode(_NAME(line)[1])
+        # what is printable ASCII without escapes holds nothing to clean; megabytes in base 64 are
+        plain = line.isascii() and b"\\" not in line and b"\x7f" not in line
+        cleaned: T = value if plain else clean_value(value)
+        return cleaned
+
+    return of
+
+
+def one_of(*kinds: type) -> Callable[[bytes], object]:
+    """A decoder of lines that name their kind; None for one of another. It raises one of :data:`Unreadable`."""
+    decoders: dict[str, Callable[[bytes], object]] = {kind.__name__: answer(kind) for kind in kinds}
+
+    def of(line: bytes) -> object:
+        decode = decoders.get(_NAME(line)[0])
+        return None if decode is None else decode(line)
+
+    return of
+
+
+# --- one run -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,60 +89,24 @@ class Limits:
 LIMITS = Limits()
 
 
-class OutputLines:
-    """Splits chunks of any size into lines; one that is too long is left out and counted."""
-
-    def __init__(self, take: Callable[[bytes], None], limit: int) -> None:
-        self._take = take
-        self._limit = limit
-        self._rest = bytearray()
-        self._skips = False
-        self.left_out = 0
-
-    def feed(self, data: bytes) -> None:
-        """Take a chunk."""
-        start = 0
-        while (end := data.find(b"\n", start)) >= 0:
-            self._add(data[start:end])
-            line, skipped = bytes(self._rest), self._skips
-            self._rest.clear()
-            self._skips = False
-            start = end + 1
-            if not skipped:
-                self._take(line)
-        self._add(data[start:])
-
-    def _add(self, part: bytes) -> None:
-        if self._skips:
-            return
-        self._rest += part
-        if len(self._rest) > self._limit:
-            self._rest.clear()
-            self._skips = True
-            self.left_out += 1
-
-
 class Running:
     """A packed program on a node; an async context manager, at whose end the program there ends."""
 
     def __init__(
-        self,
-        transport: Transport,
-        command: Sequence[str],
-        packed: bytes,
-        take: Take,
-        *,
-        raw: bool = False,
+        self, transport: Transport, command: Sequence[str], packed: bytes, take: Take, *, raw: bool = False,
         limits: Limits = LIMITS,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._name = transport.name
         self._by: Transport | None = transport  # let go once it is started: what is kept by its transport holds this
         self._command = command
         self._packed = packed
         self._take = take
-        self._lines = None if raw else OutputLines(self._take_one, limits.line)
+        self._raw = raw
         self._limits = limits
         self._process: Process | None = None
+        self._rest = bytearray()
+        self._skips = False
+        """The present line is too long, and is left out."""
         self._left = limits.total
         self._errors = bytearray()
         self._done = asyncio.Event()
@@ -126,7 +131,7 @@ class Running:
         self._process = await transport.start(self._command, on_stdout=self._hear, on_stderr=self._complain)
         self._process.write(self._packed)
         self._end = asyncio.create_task(self._process.wait(), name="hangtop running")
-        self._beating = asyncio.create_task(self._beat(self._process), name="hangtop beating")
+        self._beating = asyncio.create_task(_beat(self._process), name="hangtop beating")
         self._end.add_done_callback(lambda _: self._stop_beating())
 
     def stop(self) -> None:
@@ -180,11 +185,6 @@ class Running:
             return "it was too slow to answer: it heard nothing from here for ten seconds and ended itself"
         return self.said()[-300:] or ("it ended early" if self._end.done() else f"no answer in {seconds:.0f} s")
 
-    async def _beat(self, process: Process) -> None:
-        while True:
-            await asyncio.sleep(BEAT_SECONDS)
-            process.write(BEAT)
-
     def _stop_beating(self) -> None:
         if self._beating is not None:
             self._beating.cancel()
@@ -200,17 +200,103 @@ class Running:
         if self._left < 0:
             self._complain(f"\nit said more than {self._limits.total >> 20} MB, and was ended\n".encode())
             self.stop()
-        elif self._lines is None:
+        elif self._raw:
             self._take_one(data)
         else:
-            before = self._lines.left_out
-            self._lines.feed(data)
-            if self._lines.left_out > before:
+            *ends, rest = data.split(b"\n")
+            for end in ends:
+                self._add(end)
+                line, skipped = bytes(self._rest), self._skips
+                self._rest.clear()
+                self._skips = False
+                if not skipped:
+                    self._take_one(line)
+            self._add(rest)
+
+    def _add(self, part: bytes) -> None:
+        if not self._skips:
+            self._rest += part
+            if len(self._rest) > self._limits.line:
+                self._rest.clear()
+                self._skips = True
                 self._complain(f"\na line of more than {self._limits.line >> 20} MB was left out\n".encode())
 
     def _take_one(self, part: bytes) -> None:
         try:
             if self._take(part):
                 self._done.set()
-        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        except Unreadable as error:
             self._complain(f"\nunreadable answer: {error}\n".encode("utf-8", "replace"))
+
+
+async def _beat(process: Process) -> None:
+    while True:
+        await asyncio.sleep(BEAT_SECONDS)
+        process.write(BEAT)
+
+
+# --- questions ---------------------------------------------------------------------------------------------------
+
+
+async def collect(
+    transport: Transport, python: str, entry: str, arguments: Mapping[str, object], read: Callable[[bytes], T],
+    seconds: float, *, last: Callable[[T], bool] = lambda _: True, limits: Limits = LIMITS,
+) -> list[T]:  # fmt: skip
+    """All lines that the program ``entry`` says, the ``last`` one too; without ``last`` that is the first one.
+
+    Raises :class:`TransportError`.
+    """
+    found: list[T] = []
+
+    def take(line: bytes) -> bool:
+        found.append(read(line))
+        return last(found[-1])
+
+    packed = payload.pack(entry, dict(arguments))
+    async with Running(transport, payload.command(python), packed, take, limits=limits) as running:
+        await running.finished(seconds)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAccess:
+    """A node that takes part: its connection and interpreter, and where the job's network reaches it."""
+
+    name: str
+    transport: Transport
+    python: str
+    address: str
+
+
+observation = answer(Observation)
+
+
+@asynccontextmanager
+async def observing(
+    node: NodeAccess,
+    entry: str,
+    arguments: Mapping[str, object],
+    seconds: float,
+) -> AsyncIterator[list[Observation]]:
+    """Observations of a program up to its ``done``; it goes on, with what it has started, until the context is left.
+
+    Raises :class:`TransportError`.
+    """
+    found: list[Observation] = []
+
+    def take(line: bytes) -> bool:
+        one = observation(line)
+        if one.name != "done":
+            found.append(one)
+        return one.name == "done"
+
+    packed = payload.pack(entry, dict(arguments))
+    async with Running(node.transport, payload.command(node.python), packed, take) as running:
+        await running.finished(seconds)
+        yield found
+
+
+async def observe(node: NodeAccess, entry: str, arguments: Mapping[str, object], seconds: float) -> list[Observation]:
+    """The same for a program that is asked once."""
+    async with observing(node, entry, arguments, seconds) as found:
+        return found

@@ -13,8 +13,6 @@ class ProbeRank(NamedTuple):
     state: str
     """``done``, ``absent`` (did not come to the barrier in time), ``failed``."""
     why: str
-    late_over_median: Optional[float]
-    """Time for the same work, over the median of all ranks."""
     gpu: Optional[int] = None
     """Index of its GPU on the node; None on CPU."""
 

@@ -11,16 +11,16 @@ from typing import Any
 
 import click
 
-from collectors.fleet.transport import TransportError
 from hangtop.cli.answer import Answer, as_json
 from hangtop.cli.connecting import LOGIN_OPEN, is_logged_in
 from hangtop.cli.node_command import NodeRun, Reply, node_command
 from hangtop.diagnosis.addresses import address_of
 from hangtop.diagnosis.finding import Verdict
-from hangtop.diagnosis.job import Job, Node
+from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.preflight.scene import CheckCell, Preflight
 from hangtop.diagnosis.preflight.table import cells, findings
 from hangtop.session.live import ssh_words
+from hangtop.session.probes import nodes_of
 from hangtop.session.session import Session
 
 PATHS = ("/tmp", "/dev/shm")
@@ -74,7 +74,7 @@ async def command(run: NodeRun, master: tuple[str, int] | None) -> Reply:
 
 async def preflight(run: NodeRun, master: tuple[str, int] | None) -> Preflight:
     """Survey the nodes, and put together what the checks look at."""
-    from collectors.probes.preflight.survey import Surveyed, survey
+    from collectors.probes.preflight import survey
 
     session = run.session
     await _gpus_told(session)
@@ -82,11 +82,8 @@ async def preflight(run: NodeRun, master: tuple[str, int] | None) -> Preflight:
     asked = [node for node in job.nodes.values() if node.link == "connecting"]
     held = {node.name: node.why.removeprefix(LOGIN_OPEN) for node in asked if is_logged_in(session, node.name)}
     scene = replace(_scene(job, master), by_hand=run.options.via or f"{shlex.join(ssh_words(run.options))} NODE true")
-    places = []
-    for node in scene.nodes():
-        place = _reachable(session, scene, node)
-        if place is not None:
-            places.append(Surveyed(node.name, *place))
+    answering = {node.name for node in scene.nodes()}
+    places = [place for place in nodes_of(session, scene.job)[0] if place.name in answering]
     run.status.say(f"surveying {len(places)} nodes")
     found = await survey(
         places, master=scene.master[0], port=scene.master[1], master_node=scene.master_node, paths=PATHS
@@ -105,17 +102,9 @@ async def _gpus_told(session: Session) -> None:
         await asyncio.sleep(STEP)
 
 
-def _reachable(session: Session, scene: Preflight, node: Node) -> tuple[Any, str, str] | None:
-    """Connection, interpreter and address of a node; None for one that cannot run our program."""
-    try:
-        return session.transport(node.name), session.python(node.name), address_of(scene.job, node)
-    except TransportError:
-        return None  # its own cell says why: it is limited, or lost
-
-
 def _scene(job: Job, master: tuple[str, int] | None) -> Preflight:
     """Find out where the ranks meet, and on which node that is."""
-    from collectors.probes.preflight.survey import addresses
+    from collectors.probes.preflight import node_of_address
 
     ranks = [rank.process for rank in job.ranks if rank.process.master_addr]
     scene = Preflight(job)
@@ -130,7 +119,7 @@ def _scene(job: Job, master: tuple[str, int] | None) -> Preflight:
         for name, node in job.nodes.items()
     }
     rank0 = next((rank.node for rank in job.ranks if rank.rank == 0), "")
-    node = host if host in job.nodes else addresses(held, host) or rank0 or (names[0] if names else "")
+    node = host if host in job.nodes else node_of_address(held, host) or rank0 or (names[0] if names else "")
     return replace(scene, master=(host, port), master_node=node)
 
 

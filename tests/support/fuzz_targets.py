@@ -25,9 +25,9 @@ from collectors.node.stacks.flamerecord import FlameProgress
 from collectors.node.stacks.flamerecord import FlameRecording as Recorded
 from collectors.probes.allreduce.nccl import network_of
 from collectors.probes.allreduce.workers import read_report
-from collectors.probes.decoding import Unreadable, one_of
 from collectors.probes.flame.profile import profile
 from collectors.probes.remote.repair import PortsInUse, RepairCandidate, Signalled
+from collectors.probes.running import Unreadable, one_of
 from collectors.probes.trace.remote.program import Done, ListedTrace
 from collectors.samples.asked import Observation, PathFigure, RasAnswer, RecorderFile
 from collectors.samples.registry import SAMPLES

@@ -18,21 +18,24 @@ from collectors.probes.allreduce.plan import ProbeNode
 from collectors.probes.running import Limits, Running
 from collectors.samples.probes import NcclTest, ProbeFigure
 
+_DEVICES = re.compile(rb"NCCL INFO NET/\w{1,40} : Using ([^\n;]{1,4096})")
+_DEVICE = re.compile(r"\[\d{1,9}\](\S+)")
 _OVER_NET = re.compile(rb"Channel \d{1,9}(?:/\d{1,9})? : [^\n]{0,300}? via NET/\w+/\d+(/GDRDMA)?")
 
 
 def network_of(log: bytes) -> dict[str, str]:
     """Facts in one node's log, by the names of :class:`~collectors.samples.probes.ProbeReport`; empty for none.
 
-    The lines of channels, which the parser of all logs leaves out because a job's log has thousands, are read here
-    (``src/transport/net.cc`` of NVIDIA/nccl, 2.10 to 2.30).
+    The lines of devices and channels, which the parser of all logs leaves out, are read here (``src/transport/net.cc``,
+    ``net_ib.cc`` and ``net_socket.cc`` of NVIDIA/nccl, 2.10 to 2.30).
     """
     parser, found = LogParser("probe"), {}
     for event in (*parser.feed(log), *parser.close()):
-        if event.kind in ("nccl.version", "nccl.network", "nccl.devices"):
+        if event.kind in ("nccl.version", "nccl.network"):
             name = event.kind.partition(".")[2]
-            value = event.data.get(name, "")
-            found[name] = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+            found[name] = str(event.data.get(name, ""))
+    if devices := _DEVICES.findall(log):
+        found["devices"] = " ".join(_DEVICE.findall(clean_bytes(devices[-1])))
     if direct := _OVER_NET.findall(log):
         some = f"on {sum(map(bool, direct))} of {len(direct)} channels"
         found["gdr"] = "on" if all(direct) else some if any(direct) else "off"

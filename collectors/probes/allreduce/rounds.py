@@ -41,8 +41,6 @@ class RoundOutcome:
     figures: list[WorkerReport] = field(default_factory=list)
     round_trip: float | None = None
     """Seconds of the smallest all_reduce."""
-    times: list[float] = field(default_factory=list)
-    """Seconds that each rank needed for the same work."""
     retransmitted: float | None = None
     """Largest share of segments that a rank's node sent again."""
     stuck: set[int] = field(default_factory=set)
@@ -86,8 +84,6 @@ class RoundOutcome:
                 self.figures.append(report)
             case "latency":
                 self.round_trip = report.seconds
-            case "work":
-                self.times = report.times[: len(ranks)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +94,6 @@ class Work:
     barrier: float
     timeout: float
     deadline: float
-    compare: bool = False
-    """Each rank's speed at the same work is compared, too."""
 
 
 class Rounds:
@@ -178,6 +172,5 @@ def _tell(number: int, seats: Sequence[Seat], work: Work, port: int, ranks: rang
                 "sizes": list(work.sizes),
                 "barrier": work.barrier,
                 "timeout": work.timeout,
-                "compare": work.compare,
             }
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-import statistics
 import time
 from collections.abc import Callable, Mapping
 
@@ -104,7 +103,7 @@ class AllreduceProbe:
             self._progress(f"all {len(present)} nodes together")
             self._world = len(seats)
             deadline = plan.barrier + 3 * plan.timeout + EACH_SIZE * len(plan.sizes)
-            whole = await self._rounds.run(seats, Work(plan.sizes, plan.barrier, plan.timeout, deadline, compare=True))
+            whole = await self._rounds.run(seats, Work(plan.sizes, plan.barrier, plan.timeout, deadline))
         for name, worker in self._workers.items():  # before the pairs' rounds push the log out of the buffer
             if found := nccl.network_of(bytes(worker.log)):
                 self._network[name] = {**self._network.get(name, {}), **found}
@@ -135,14 +134,12 @@ class AllreduceProbe:
     def _report(self, at: float, whole: RoundOutcome | None, absent: list[Worker]) -> ProbeReport:
         ranks: list[ProbeRank] = []
         if whole is not None:
-            usual = statistics.median(whole.times) if whole.times else 0.0
             for rank, seat in enumerate(whole.seats):
                 bad = rank in whole.failed or rank in whole.stuck
                 state = "absent" if rank in whole.absent else "failed" if bad else "done"
-                late = whole.times[rank] / usual if usual and rank < len(whole.times) else None
                 why, gpu = whole.failed.get(rank, ""), seat.node.gpu(seat.local)
-                ranks.append(ProbeRank(rank, seat.node.name, state, why, late, gpu))
-        ranks.extend(ProbeRank(-1, worker.node.name, "absent", worker.error, None) for worker in absent)
+                ranks.append(ProbeRank(rank, seat.node.name, state, why, gpu))
+        ranks.extend(ProbeRank(-1, worker.node.name, "absent", worker.error) for worker in absent)
         why = "; ".join(f"{worker.node.name}: {worker.error}" for worker in absent)
         if not why:
             why = whole.complaint() if whole is not None else "a probe needs two ranks"

@@ -33,7 +33,7 @@ Seconds = Annotated[float, Meta(ge=0.0, le=1e9)]
 class WorkerReport(msgspec.Struct, frozen=True):
     """A line of a worker (``remote/allreduce.py``); each kind has some of the fields."""
 
-    kind: Literal["no_torch", "ready", "store", "absent", "latency", "work", "figure", "failed", "done", "gone"]
+    kind: Literal["no_torch", "ready", "store", "absent", "latency", "figure", "failed", "done", "gone"]
     """``gone``: the worker has ended; said here, by no worker."""
     id: Count = 0
     """Number of the round."""
@@ -47,8 +47,6 @@ class WorkerReport(msgspec.Struct, frozen=True):
     size: Annotated[int, Meta(ge=0, le=1 << 50)] = 0
     """Bytes."""
     seconds: Seconds = 0.0
-    times: Annotated[list[Seconds], Meta(max_length=65536)] = msgspec.field(default_factory=list)
-    """Seconds that each rank needed for the same work."""
     wrong: Ranks = msgspec.field(default_factory=list)
     odd: Ranks = msgspec.field(default_factory=list)
     """Ranks whose result differs in its bits from the majority's."""

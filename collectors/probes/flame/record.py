@@ -16,8 +16,7 @@ from collectors.fleet.transport import Transport
 from collectors.node.stacks.asking import WantsPySpy
 from collectors.node.stacks.flamerecord import LIMIT, FlameProgress, FlameRecording, FlameRequest
 from collectors.node.stacks.pyspy import record_command
-from collectors.probes.decoding import Unreadable, one_of
-from collectors.probes.running import Limits, Running
+from collectors.probes.running import Limits, Running, Unreadable, one_of
 from collectors.probes.stacks.lender import lending_once, loan
 
 _MARGIN = 40.0

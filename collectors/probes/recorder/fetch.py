@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from collectors.fleet.transport import Transport
-from collectors.probes.decoding import answer
-from collectors.probes.gather import collect
-from collectors.probes.running import Limits
+from collectors.probes.running import Limits, answer, collect
 from collectors.samples.asked import RecorderFile
 
 ENTRY = "collectors.node.nccl.recorder"

@@ -22,10 +22,6 @@ from typing import Any, Dict, List, Tuple
 
 from collectors.node import watchdog
 
-WORK = 160
-"""Edge of the square matrices that every rank multiplies to be compared: about a millisecond of one core."""
-TIMES = 20
-"""Multiplications; the shortest counts, because others may have used the core in any of them."""
 BUDGET = 0.25
 """Seconds spent on repeating one size."""
 PATIENCE = 2.0
@@ -153,9 +149,6 @@ class Round:
         try:
             Round.stage = "first all_reduce"
             self._latency()
-            if self._command["compare"]:
-                Round.stage = "equal work"
-                self._equal_work()
             for size in self._command["sizes"]:
                 Round.stage = "all_reduce of %d bytes" % size
                 if self._measure(int(size)) > PATIENCE:
@@ -256,16 +249,6 @@ class Round:
         median = self._slowest(sorted(times)[len(times) // 2])
         if self.rank == 0:
             report("latency", id=self.id, seconds=median)
-
-    def _equal_work(self) -> None:
-        """Every rank does the same work: the time that it needs at best tells which rank is slow."""
-        import torch
-
-        matrix = torch.ones(WORK, WORK, device=self._device)
-        best = min(self._timed(lambda: torch.mm(matrix, matrix)) for _ in range(TIMES))
-        times = [values[0] for values in self._from_all(best)]
-        if self.rank == 0:
-            report("work", id=self.id, times=times)
 
     def _measure(self, size: int) -> float:
         """Report one size; seconds of one operation: mean over repeats, of the slowest rank.

@@ -14,8 +14,7 @@ from collectors.fleet.payload import command, pack
 from collectors.fleet.transport import Transport
 from collectors.node.stacks.asking import WantsPySpy
 from collectors.node.stacks.stackdump import DumpRequest
-from collectors.probes.decoding import Unreadable, answer
-from collectors.probes.running import Limits, Running
+from collectors.probes.running import Limits, Running, Unreadable, answer
 from collectors.probes.stacks.lender import lending_once
 from collectors.samples.stacks import StackDump
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 
 from collectors.fleet import payload
 from collectors.fleet.transport import Transport
-from collectors.probes.decoding import one_of
-from collectors.probes.running import Limits, Running
+from collectors.probes.running import Limits, Running, one_of
 from collectors.probes.trace.remote.program import Done, ListedTrace
 from collectors.samples.traces import RankTrace
 

@@ -70,8 +70,8 @@ def paired_report(
             )
         )  # fmt: skip
     names = sorted({*nodes, *(name for key in both for name in key)})
-    ranks = [ProbeRank(-1, name, "done", "", None) for name in names if name not in absent]
-    ranks += [ProbeRank(-1, name, "absent", why, None) for name, why in sorted(absent.items())]
+    ranks = [ProbeRank(-1, name, "done", "") for name in names if name not in absent]
+    ranks += [ProbeRank(-1, name, "absent", why) for name, why in sorted(absent.items())]
     why = next((pair.error for pair in pairs if pair.error), next(iter(absent.values()), ""))
     return ProbeReport(
         backend, len(names), at, took, "failed" if why or absent else "done", why, ranks, [], pairs, None, {}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from collectors.fleet.transport import Transport, TransportError
-from collectors.probes.path.survey import PathNode
+from collectors.probes.running import NodeAccess
 from collectors.samples.probes import ProbePair, ProbeReport
 from hangtop.diagnosis.addresses import address_of
 from hangtop.diagnosis.finding import Finding, Unknown
@@ -100,16 +100,16 @@ def mark(*, good: bool) -> Piece:
     return ("✓ ", "good") if good else ("✗ ", "bad")
 
 
-def path_nodes(session: ProbeSession, job: Job) -> tuple[list[PathNode], dict[str, str]]:
-    """Nodes that take part in a probe of the path between them, and why the others do not."""
-    taking_part: list[PathNode] = []
+def nodes_of(session: ProbeSession, job: Job) -> tuple[list[NodeAccess], dict[str, str]]:
+    """Nodes of a job that can take part in a probe, and why the others cannot."""
+    there: list[NodeAccess] = []
     absent: dict[str, str] = {}
     for name, node in sorted(job.nodes.items()):
         try:
-            taking_part.append(PathNode(name, session.transport(name), session.python(name), address_of(job, node)))
+            there.append(NodeAccess(name, session.transport(name), session.python(name), address_of(job, node)))
         except TransportError as error:
             absent[name] = node.why or str(error)
-    return taking_part, absent
+    return there, absent
 
 
 BARS = "▁▂▃▄▅▆▇█"

@@ -5,14 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-from collectors.fleet.transport import TransportError
-from collectors.probes.capture.run import Captured, CaptureNode, capture, describe
+from collectors.probes.capture import Captured, CaptureNode, capture, describe
 from hangtop.diagnosis.addresses import address_of, chosen_interface
-from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, size
-from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, ProbeSession, Say, text_lines
+from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, ProbeSession, Say, nodes_of, text_lines
 
 EFFECT = "The headers of their packets are copied and sent here meanwhile."
 
@@ -20,7 +17,17 @@ EFFECT = "The headers of their packets are copied and sent here meanwhile."
 def capture_probe(session: ProbeSession, folder: Path, *, seconds: float, most: int, sudo: bool) -> Probe:
     """Capture headers into ``folder``, ``most`` bytes a node at most; with ``sudo``, ``sudo -n`` may be tried."""
     job = session.job()
-    nodes, absent = capture_nodes(session, job)
+    there, absent = nodes_of(session, job)
+    addresses = {name: address_of(job, node) for name, node in sorted(job.nodes.items())}
+    ports = {rank.process.master_port for rank in job.ranks if rank.gone_at is None} - {None}
+    port = next(iter(ports)) if len(ports) == 1 else None
+    nodes = [
+        CaptureNode(
+            node, chosen_interface(job, job.nodes[node.name]) or "",
+            tuple(address for other, address in addresses.items() if other != node.name), port,
+        )
+        for node in there
+    ]  # fmt: skip
 
     async def run(say: Say) -> ProbeResult:
         say(f"capturing on {count(len(nodes), 'node')} for {seconds:g} s")
@@ -35,24 +42,7 @@ def capture_probe(session: ProbeSession, folder: Path, *, seconds: float, most: 
         f"{count(len(nodes), 'node')}, packet headers for {seconds:g} s, at most {most / 1e6:g} MB each, sends nothing"
     )
     command = "\n".join(describe(nodes, seconds, most, sudo=sudo)) if nodes else ""
-    return Probe("Capture packets", brief, command, run, EFFECT, tuple(node.name for node in nodes))
-
-
-def capture_nodes(session: ProbeSession, job: Job) -> tuple[list[CaptureNode], dict[str, str]]:
-    """Nodes to capture on, and why the others cannot take part."""
-    addresses = {name: address_of(job, node) for name, node in sorted(job.nodes.items())}
-    ports = {rank.process.master_port for rank in job.ranks if rank.gone_at is None} - {None}
-    port = next(iter(ports)) if len(ports) == 1 else None
-    found, absent = [], {}
-    for name, node in sorted(job.nodes.items()):
-        others = tuple(address for other, address in addresses.items() if other != name)
-        try:
-            transport, python = session.transport(name), session.python(name)
-        except TransportError as error:
-            absent[name] = node.why or str(error)
-            continue
-        found.append(CaptureNode(name, transport, python, chosen_interface(job, node) or "", others, port))
-    return found, absent
+    return Probe("Capture packets", brief, command, run, EFFECT, tuple(node.name for node in there))
 
 
 def result(captures: Sequence[Captured]) -> ProbeResult:
@@ -62,8 +52,15 @@ def result(captures: Sequence[Captured]) -> ProbeResult:
     if failed or not captures:
         names = ", ".join(one.node for one in failed) or "any node"
         summary = f"no capture on {names}" + (f": {failed[0].why}" if failed else "")
-    figures = {"backend": "tcpdump", "captures": list(map(_row, captures))}
+    rows = [
+        {
+            "node": one.node, "file": str(one.path) if one.path else None, "bytes": one.size, "packets": one.packets,
+            "dropped_by_kernel": one.dropped, "why": one.why,
+        }
+        for one in captures
+    ]  # fmt: skip
     outcome = "failed" if failed or not captures else "ok"
+    figures = {"backend": "tcpdump", "captures": rows}
     return ProbeResult("Packet capture", outcome, summary, text_lines(_lines(captures)), figures)
 
 
@@ -75,10 +72,3 @@ def _lines(captures: Sequence[Captured]) -> Iterator[str]:
             dropped = f", {one.dropped} dropped for want of room" if one.dropped else ""
             packets = "" if one.packets is None else f", {count(one.packets, 'packet')}"
             yield f"{one.node:<20}{one.path}  {size(one.size)}{packets}{dropped}"
-
-
-def _row(one: Captured) -> dict[str, Any]:
-    return {
-        "node": one.node, "file": str(one.path) if one.path else None, "bytes": one.size, "packets": one.packets,
-        "dropped_by_kernel": one.dropped, "why": one.why,
-    }  # fmt: skip

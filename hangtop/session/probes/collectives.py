@@ -211,7 +211,7 @@ def _figures(report: ProbeReport, should: expected.Expected | None) -> Mapping[s
         ],
         "ranks": [
             {"rank": rank.rank, "node": rank.node, "gpu": rank.gpu, "state": rank.state, "why": rank.why,
-             "late_over_median": rank.late_over_median, "correct": rank.rank not in wrong}
+             "correct": rank.rank not in wrong}
             for rank in report.ranks
         ],
         "network": report.network,

@@ -7,40 +7,52 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from collectors.probes.path.around import Around, look_around
-from collectors.probes.path.survey import PathNode, describe, survey
-from collectors.samples.asked import PathFigure
+from collectors.probes import tools
+from collectors.probes.path import PathSurvey, describe
+from collectors.samples.asked import Observation, PathFigure
 from collectors.samples.probes import ProbeReport
-from hangtop.diagnosis.addresses import chosen_interface
+from hangtop.diagnosis.addresses import address_of, chosen_interface
 from hangtop.diagnosis.firewall import with_firewall
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.measured.network import path_findings, path_report
 from hangtop.diagnosis.measured.probes import LOST_SHARE, outcome
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import count
-from hangtop.session.probes import LOADS, Line, Probe, ProbeResult, ProbeSession, Say, cancelled, matrix, path_nodes
+from hangtop.session.probes import (
+    LOADS,
+    Line,
+    Probe,
+    ProbeResult,
+    ProbeSession,
+    Say,
+    Shade,
+    cancelled,
+    matrix,
+    nodes_of,
+    text_or_dash,
+)
 
 TITLE = "Path probe"
 NAME = 34
-WIDTHS = (10, 12, 7, 9, 9)
+HEADS = (("connect", 10), ("round trip", 12), ("MTU", 7), ("GB/s", 9), ("resent", 9))
 
 
 def path_probe(session: ProbeSession, *, seconds: float = 0.5, iperf: bool = True) -> Probe:
     """Measure between all nodes; ``seconds`` of sending a direction, with iperf3 where two nodes have it."""
     job = session.job()
-    nodes, absent = path_nodes(session, job)
+    nodes, absent = nodes_of(session, job)
 
     async def run(say: Say) -> ProbeResult:
         at, began = time.time(), time.monotonic()
         try:
             say("tools and firewalls")
-            around = await look_around([(node.name, node.transport, node.python) for node in nodes])
-            with_iperf = {node.name for node in nodes if iperf and around.has_iperf(node.name)}
-            figures, failed = await survey(nodes, seconds=seconds, progress=say, iperf=with_iperf)
+            answers = await tools.look(nodes, ["iperf3"])
+            survey = PathSurvey(nodes, seconds, {name for name in answers if iperf and tools.found(answers[name])})
+            await survey.run(say)
         except asyncio.CancelledError:
             return cancelled(TITLE)
-        report = path_report(figures, {**absent, **failed}, at, time.monotonic() - began)
-        return result(job, nodes, figures, report, around)
+        report = path_report(survey.figures, {**absent, **survey.absent}, at, time.monotonic() - began)
+        return result(job, survey.figures, report, answers)
 
     brief = f"{count(len(job.nodes), 'node')}, MTU, loss and throughput between all of them, about 5 s"
     command = f"on {folded_names(sorted(job.nodes))}: {describe()}"
@@ -49,54 +61,48 @@ def path_probe(session: ProbeSession, *, seconds: float = 0.5, iperf: bool = Tru
 
 
 def result(
-    job: Job, nodes: Sequence[PathNode], figures: Sequence[PathFigure], report: ProbeReport, around: Around
+    job: Job, figures: Sequence[PathFigure], report: ProbeReport, answers: Mapping[str, Sequence[Observation]]
 ) -> ProbeResult:
-    """What the figures and the nodes' answers mean."""
-    found = tuple(with_firewall(finding, around.answers, report.at) for finding in path_findings(figures, report))
-    chosen = {node.name: (chosen_interface(job, job.nodes[node.name]) or "", node.address) for node in nodes}
+    """What the figures mean; ``answers`` by node, the active firewalls among them."""
+    found = tuple(with_firewall(finding, answers, report.at) for finding in path_findings(figures, report))
+    interfaces = {name: chosen_interface(job, node) or "" for name, node in sorted(job.nodes.items())}
     return ProbeResult(
         f"{TITLE}, {count(report.world_size, 'node')}, {report.took:.1f} s", outcome(report, found),
         found[0].summary if found else report.why or f"{count(len(report.pairs), 'pair')}, all well",
-        (*_figure_lines(figures), *matrix(report.pairs), *_interface_lines(chosen)),
+        (*_figure_lines(figures), *matrix(report.pairs), *_interface_lines(job, interfaces)),
         {
             "backend": "path", "world_size": report.world_size, "paths": list(map(_row, figures)),
-            "interfaces": {name: interface for name, (interface, _) in chosen.items()},
+            "interfaces": interfaces,
         },
         found,
     )  # fmt: skip
 
 
-# --- figures -----------------------------------------------------------------------------------------------------
-
-
 def _figure_lines(figures: Sequence[PathFigure]) -> Iterator[Line]:
     if figures:
-        heads = ("connect", "round trip", "MTU", "GB/s", "resent")
-        titles = "".join(title.rjust(width) for title, width in zip(heads, WIDTHS, strict=True))
-        yield [(f"{'path':<{NAME}}{titles}  by", "dim")]
+        yield [(f"{'path':<{NAME}}{''.join(title.rjust(width) for title, width in HEADS)}  by", "dim")]
     for figure in sorted(figures):
         narrow = figure.mtu is not None and figure.local_mtu is not None and figure.mtu < figure.local_mtu
         lossy = (figure.retransmitted or 0.0) > LOST_SHARE
-        texts = (
-            "–" if figure.connect is None else f"{figure.connect * 1e6:.0f} µs",
-            "–" if figure.round_trip is None else f"{figure.round_trip * 1e6:.0f} µs",
-            "–" if figure.mtu is None else str(figure.mtu),
-            "–" if figure.throughput is None else f"{figure.throughput / 1e9:.3f}",
-            "–" if figure.retransmitted is None else f"{figure.retransmitted:.2%}",
+        cells: tuple[tuple[str, Shade], ...] = (
+            (text_or_dash(figure.connect, lambda value: f"{value * 1e6:.0f} µs"), ""),
+            (text_or_dash(figure.round_trip, lambda value: f"{value * 1e6:.0f} µs"), ""),
+            (text_or_dash(figure.mtu, lambda value: f"{value:g}"), "bad" if narrow else ""),
+            (text_or_dash(figure.throughput, lambda value: f"{value / 1e9:.3f}"), "strong"),
+            (text_or_dash(figure.retransmitted, lambda value: f"{value:.2%}"), "bad" if lossy else ""),
         )
         line: Line = [(f"{figure.a + ' → ' + figure.b:<{NAME}}", "")]
-        shades = ("", "", "bad" if narrow else "", "strong", "bad" if lossy else "")
-        cells = zip(texts, shades, WIDTHS, strict=True)
-        line += [(text.rjust(width), shade) for text, shade, width in cells]  # type: ignore[misc]
+        line += [(text.rjust(width), shade) for (text, shade), (_, width) in zip(cells, HEADS, strict=True)]
         by = figure.method if figure.throughput is not None else ""
         yield [*line, (f"  {by}", "dim"), (f"  {figure.error}" if figure.error else "", "bad")]
 
 
-def _interface_lines(chosen: Mapping[str, tuple[str, str]]) -> Iterator[Line]:
+def _interface_lines(job: Job, interfaces: Mapping[str, str]) -> Iterator[Line]:
     yield []
-    for name, (interface, address) in chosen.items():
-        taken = (interface, "") if interface else ("no interface: none fits", "bad")
-        yield [(f"{name:<{NAME}}NCCL and gloo would take ", ""), taken, (f" at {address}", "")]  # type: ignore[list-item]
+    for name, interface in interfaces.items():
+        taken: tuple[str, Shade] = (interface, "") if interface else ("no interface: none fits", "bad")
+        at = address_of(job, job.nodes[name])
+        yield [(f"{name:<{NAME}}NCCL and gloo would take ", ""), taken, (f" at {at}", "")]
 
 
 def _row(figure: PathFigure) -> dict[str, Any]:

@@ -18,7 +18,7 @@ NODES = ("node1", "node2", "node3", "node4")
 def report(slow: str = "", age: float = 30.0, outcome: str = "done") -> ProbeReport:
     """Four nodes, one of them slow with all others."""
     pairs = [ProbePair(a, b, 0.05 if slow in (a, b) else 1.0, 1e-4, 0.0, "") for a, b in combinations(NODES, 2)]
-    ranks = [ProbeRank(i, name, "done", "", 1.0) for i, name in enumerate(NODES)]
+    ranks = [ProbeRank(i, name, "done", "") for i, name in enumerate(NODES)]
     return ProbeReport("gloo", 4, NOW - age, 5.0, outcome, "", ranks, [], pairs, 1e-4, {})
 
 

@@ -82,7 +82,7 @@ def bisect(count: int, bad: dict[frozenset[str], float | None]) -> tuple[list[tu
     network = PairsOnPaper(bad)
     bisection = Bisection(network.measure)
     asyncio.run(bisection.run(names))
-    ranks = [ProbeRank(i, name, "done", "", 1.0) for i, name in enumerate(names)]
+    ranks = [ProbeRank(i, name, "done", "") for i, name in enumerate(names)]
     pairs = sorted(bisection.pairs.values())
     report = ProbeReport("gloo", count, 0.0, 1.0, "done", "", ranks, [], pairs, None, {})
     return [(finding.kind, finding.nodes) for finding in findings(report)], len(network.measured)

@@ -15,8 +15,8 @@ from collectors.fleet import bounds
 from collectors.node.stacks.asking import WantsPySpy
 from collectors.node.stacks.flamerecord import FlameProgress, FlameRecording
 from collectors.probes.allreduce.workers import read_report
-from collectors.probes.decoding import Unreadable, answer, one_of
 from collectors.probes.remote.repair import PortsInUse, RepairCandidate, Signalled
+from collectors.probes.running import Unreadable, answer, one_of
 from collectors.probes.trace.remote.program import Done, ListedTrace
 from collectors.samples.asked import Observation, PathFigure, RasAnswer, RecorderFile
 from collectors.samples.traces import RankTrace

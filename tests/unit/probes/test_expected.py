@@ -51,7 +51,7 @@ def report(
     devices: str = "",
 ) -> ProbeReport:  # fmt: skip
     names = [f"node{number + 1}" for number in range(nodes)]
-    ranks = [ProbeRank(i, names[i // each], "done", "", 1.0) for i in range(nodes * each)]
+    ranks = [ProbeRank(i, names[i // each], "done", "") for i in range(nodes * each)]
     figure = ProbeFigure("all_reduce", size, 0.1, busbw / 2, busbw, [], [])
     said = {"network": network} | ({"devices": devices} if devices else {})
     return ProbeReport(

@@ -1,19 +1,27 @@
-"""The path probe: its node program against itself, its bisection, and what its figures prove."""
+"""The path probe: its node program, the survey of this machine, what its figures prove, and its lines."""
 
 from __future__ import annotations
 
 import json
-import subprocess
+import sys
 from itertools import permutations
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.fleet import payload
+from collectors.fleet.local import Local
 from collectors.node.network.path import bisect
+from collectors.probes import tools
+from collectors.probes.path import PathSurvey, parse_iperf
+from collectors.probes.running import NodeAccess
 from collectors.samples.asked import PathFigure
+from hangtop.diagnosis.job import Job, Node
 from hangtop.diagnosis.measured.network import path_findings, path_report
+from hangtop.session.probes import Line, ProbeResult, plain
+from hangtop.session.probes.path import result
 
 
 @given(st.integers(576, 65535), st.integers(576, 65535))
@@ -21,38 +29,63 @@ def test_bisection_finds_the_largest_size_that_arrives(limit: int, upper: int) -
     assert bisect(lambda size: size <= limit, 576, upper) == min(limit, upper)
 
 
-def start(arguments: dict[str, object]) -> subprocess.Popen[bytes]:
-    process = subprocess.Popen(payload.command("python3"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert process.stdin is not None
-    process.stdin.write(payload.pack("collectors.node.network.path", arguments))
-    process.stdin.flush()
-    return process
+def here(name: str, python: str = sys.executable) -> NodeAccess:
+    return NodeAccess(name, Local(name), python, "127.0.0.1")
 
 
-def test_a_tester_measures_a_listener_over_loopback() -> None:
-    listener = start({"listen": True, "lifetime": 20})
-    assert listener.stdin is not None
-    assert listener.stdout is not None
-    ports = dict(json.loads(listener.stdout.readline())[1][1:3] for _ in range(2))
-    target = {"name": "b", "host": "127.0.0.1", **ports}
-    closed = {"name": "c", "host": "127.0.0.1", "tcp": 1, "udp": 1}
-    tester = start({"name": "a", "targets": [target, closed], "seconds": 0.1, "lifetime": 20})
-    assert tester.stdin is not None
-    assert tester.stdout is not None
-    good, bad = (PathFigure(*json.loads(tester.stdout.readline())[1]) for _ in range(2))
-    for process in (tester, listener):
-        assert process.stdin is not None
-        process.stdin.close()
-        assert process.wait(10) == 0
-    assert (good.a, good.b, good.error) == ("a", "b", "")
-    assert (good.interface, good.source) == ("lo", "127.0.0.1")
-    assert good.mtu is not None
-    assert good.mtu > 1500
-    assert good.throughput is not None
-    assert good.throughput > 0
-    assert good.round_trip is not None
-    assert bad.error
-    assert bad.throughput is None
+async def test_every_direction_of_this_machine_is_measured() -> None:
+    survey = PathSurvey([here("a"), here("b")], 0.05)
+    await survey.run()
+    assert survey.absent == {}
+    assert [(one.a, one.b, one.error) for one in survey.figures] == [("a", "b", ""), ("b", "a", "")]
+    for one in survey.figures:
+        assert (one.interface, one.source, one.method) == ("lo", "127.0.0.1", "hangtop")
+        assert (one.mtu or 0) > 1500
+        assert (one.throughput or 0.0) > 0
+        assert one.round_trip is not None
+
+
+async def test_a_node_whose_interpreter_is_missing_is_absent_and_spoils_nothing() -> None:
+    survey = PathSurvey([here("a"), here("b", "/no/python")], 0.05)
+    await survey.run()
+    assert survey.figures == []
+    assert "b" in survey.absent["b"]
+
+
+IPERF = """\
+#!{python} -S
+import json, socket, sys
+port = int(sys.argv[sys.argv.index("-p") + 1])
+if "-s" in sys.argv:
+    socket.create_server(("127.0.0.1", port)).accept()
+else:
+    socket.create_connection(("127.0.0.1", port)).close()
+    print(json.dumps({answer}))
+"""
+RATE = {"start": {"version": "iperf 3.12"}, "end": {"sum_received": {"bits_per_second": 8e9}}}
+
+
+@pytest.mark.parametrize(
+    ("answer", "method", "rate"),
+    [(RATE, "iperf 3.12", 1e9), ({"error": "it is busy"}, "hangtop (iperf3 failed: it is busy)", None)],
+)
+async def test_where_both_have_iperf3_the_throughput_is_its_own(
+    answer: object, method: str, rate: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "iperf3").write_text(IPERF.format(python=sys.executable, answer=answer))
+    (tmp_path / "iperf3").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    nodes = [here("a"), here("b")]
+    answers = await tools.look(nodes, ["iperf3"])
+    survey = PathSurvey(nodes, 0.05, {name for name in answers if tools.found(answers[name])})
+    await survey.run()
+    assert {one.method for one in survey.figures} == {method}
+    assert rate is None or {one.throughput for one in survey.figures} == {rate}
+
+
+@given(st.text(max_size=200) | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps))
+def test_whatever_iperf3_prints_is_survived(printed: str) -> None:
+    assert parse_iperf(printed)[1] is None
 
 
 NODES = ("node1", "node2", "node3", "node4")
@@ -91,3 +124,41 @@ def test_the_node_that_all_bad_paths_share_is_named_alone(kind: str, changed: di
 
 def test_a_node_that_took_no_part_is_absent() -> None:
     assert named(figures(), {"node9": "no python"}) == [("probe_absent", ("node9",))]
+
+
+# --- lines -------------------------------------------------------------------------------------------------------
+
+
+def figure(a: str, b: str, speed: float | None, **more: Any) -> PathFigure:
+    return PathFigure(a, b, 1e-4, 5e-5, 1500, 1500, "eth0", "10.0.0.1", speed, 0.0, "")._replace(**more)
+
+
+def probed(*figures: PathFigure) -> ProbeResult:
+    job = Job(0.0, 10.0, True, {name: Node(name) for name in NODES[:3]})
+    return result(job, figures, path_report(figures, {}, 0.0, 1.0), {})
+
+
+def shades(lines: tuple[Line, ...], word: str) -> set[str]:
+    return {shade for line in lines for text, shade in line if word in text}
+
+
+def test_directions_are_rows_and_what_is_wrong_with_them_stands_out() -> None:
+    lines = probed(
+        figure("node1", "node2", 1.25e9, mtu=1400),
+        figure("node2", "node1", 1.2e9, retransmitted=0.052, method="iperf 3.12"),
+        figure("node1", "node3", None, error="connect: timed out"),
+        figure("node2", "node3", 1e9),
+    ).lines
+    rows = [row.rstrip() for row in plain(lines)]
+    assert rows[1].split() == ["node1", "→", "node2", "100", "µs", "50", "µs", "1400", "1.250", "0.00%", "hangtop"]
+    assert rows[4].split()[-3:] == ["1.000", "0.00%", "hangtop"]
+    assert (shades(lines, "1400"), shades(lines, "5.20%"), shades(lines, "timed out")) == ({"bad"}, {"bad"}, {"bad"})
+    assert (shades(lines, " 1500"), shades(lines, "0.00%")) == ({""}, {""})
+    assert "iperf 3.12" in "\n".join(rows)
+
+
+def test_the_matrix_of_throughputs_and_the_interfaces_follow() -> None:
+    found = probed(figure("node1", "node2", 1e9), figure("node2", "node1", 5e8), figure("node1", "node3", 1e9))
+    rows = "\n".join(plain(found.lines))
+    assert "node1          ▄ 0.50   █ 1.0" in rows
+    assert "node2                             NCCL and gloo would take no interface: none fits at node2" in rows

@@ -25,7 +25,7 @@ def report(
         key = frozenset((a, b))
         speed = (speeds or {}).get(key, 1.0 + 0.05 * number)
         pairs.append(ProbePair(a, b, speed, 1e-4, (lost or {}).get(key, 0.0), (errors or {}).get(key, "")))
-    seats = [(ranks or {}).get(name, ProbeRank(i, name, "done", "", 1.0)) for i, name in enumerate(NODES)]
+    seats = [(ranks or {}).get(name, ProbeRank(i, name, "done", "")) for i, name in enumerate(NODES)]
     return ProbeReport("gloo", 4, 0.0, 1.0, "done", "", seats, list(figures), pairs, 1e-4, {})
 
 
@@ -66,7 +66,7 @@ def test_a_node_that_nobody_reaches_is_named_alone() -> None:
 
 
 def test_an_absent_node_is_named() -> None:
-    gone = ProbeRank(-1, "node2", "absent", "no connection to this node", None)
+    gone = ProbeRank(-1, "node2", "absent", "no connection to this node")
     assert named(report(ranks={"node2": gone})) == [("probe_absent", ("node2",))]
     (found,) = findings(report(ranks={"node2": gone}))
     assert found.summary == "node2 took no part in the probe: no connection to this node"

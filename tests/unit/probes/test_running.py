@@ -19,6 +19,7 @@ from collectors.fleet import payload
 from collectors.fleet.local import Local, LocalProcess
 from collectors.fleet.transport import TransportError
 from collectors.node import watchdog
+from collectors.probes.recorder.fetch import fetch
 from collectors.probes.running import Limits, Running
 from collectors.samples.asked import Observation
 from tests.support.node_agent import alive
@@ -93,8 +94,8 @@ async def test_nothing_outlives_its_connection_by_more_than_ten_seconds(
     programs: dict[str, Any] = {
         "collectors.node.network.path": {"listen": True},
         "collectors.node.machine.preflight": {"listen": [0]},
-        "collectors.probes.infiniband.remote.tools": {"serve": ["ibping", "-S"]},
-        "collectors.probes.capture.remote.dump": {"command": [], "seconds": 600},
+        "collectors.probes.remote.tools": {"serve": ["ibping", "-S"]},
+        "collectors.probes.remote.capture": {"command": [], "seconds": 600, "most": 1},
         "collectors.node.stacks.flamerecord": [[me], 600.0, 50, spy],
         "collectors.node.stacks.stackdump": [[[me, me]], True, True, True, 100, 5.0, 240.0, spy],
         "collectors.node.processes.launch": {"pid": None, "command": ["sleep", "600"]},
@@ -175,3 +176,16 @@ async def test_what_cannot_be_read_is_told_and_raises_nothing() -> None:
 
     for said in (r"b'nonsense\n'", r"b'[\"a\",\"\xff\"]\n'", r"b'[1]\n'"):
         assert "unreadable answer" in await hears(said, take)
+
+
+async def test_a_program_that_ends_early_says_its_last_words() -> None:
+    command = [sys.executable, "-c", "import sys; sys.exit('no such thing')"]
+    with pytest.raises(TransportError, match="here: no such thing"):
+        async with Running(Local("here"), command, b"", lambda _: False) as running:
+            await running.finished(10)
+
+
+async def test_a_rank_without_a_dump_is_told() -> None:
+    (dump,) = await fetch(Local("here"), sys.executable, [(3, 1 << 30, 0.0)], fresh=False)
+    assert (dump.node, dump.rank, dump.data) == ("here", 3, b"")
+    assert "may not be read" in dump.why

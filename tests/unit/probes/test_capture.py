@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from collectors.fleet.local import Local
-from collectors.probes.capture.run import Captured, CaptureNode, capture, describe
+from collectors.probes.capture import Captured, CaptureNode, capture, describe
+from collectors.probes.running import NodeAccess
 from hangtop.session.probes.capture import result
 
 TOOL = """\
@@ -49,7 +50,7 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def node(peers: tuple[str, ...] = ("10.0.0.2",)) -> CaptureNode:
-    return CaptureNode("node1", Local("node1"), sys.executable, "eth0", peers, 29500)
+    return CaptureNode(NodeAccess("node1", Local("node1"), sys.executable, "10.0.0.1"), "eth0", peers, 29500)
 
 
 async def run(folder: Path, most: int = 1 << 20, *, sudo: bool = True) -> Captured:
@@ -66,7 +67,7 @@ def test_the_command_is_shown_word_for_word() -> None:
     assert "sudo" not in describe([node()], 5, 16_000_000, sudo=False)[-1]
     assert "16 MB" in how
     many = node(tuple(f"10.0.{n}.1" for n in range(64)))
-    assert many.filter() == "tcp and not port 22 and (port 29500)"
+    assert many.words()[-1] == "tcp and not port 22 and (port 29500)"
 
 
 async def test_packets_come_here_whole_and_are_counted(tools: Path, tmp_path: Path) -> None:

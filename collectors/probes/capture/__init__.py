@@ -1,1 +1,0 @@
-"""Packet capture: tcpdump on the nodes, its bytes brought here, nothing on the nodes' disks."""

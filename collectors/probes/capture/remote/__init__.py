@@ -1,1 +1,0 @@
-"""The half of the capture that runs on a node; Python 3.8, standard library."""

@@ -1,1 +1,0 @@
-"""The fabric measured with the tools that are installed for it: ibv_devinfo, perftest, ibping, ibtracert."""

@@ -1,1 +1,0 @@
-"""The path probe: connect, round trip, MTU, throughput and loss between nodes, with plain sockets."""

@@ -1,0 +1,82 @@
+"""Preflight's survey of all nodes: each node checks itself and listens, then the nodes connect to each other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+
+from collectors.fleet.transport import TransportError
+from collectors.probes.running import NodeAccess, observe, observing
+from collectors.samples.asked import Observation
+
+ENTRY = "collectors.node.machine.preflight"
+LOOK_SECONDS = 12.0
+REACH_SECONDS = 10.0
+
+
+@dataclass(slots=True)
+class Survey:
+    """Answers, and the nodes that did not answer with the reason."""
+
+    answers: dict[str, list[Observation]] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
+
+    def port(self, node: str, wanted: int) -> int | None:
+        """The port that a node listens on where it was asked for ``wanted`` (0: any)."""
+        listening = (one for one in self.answers.get(node, ()) if one.name == "listen" and one.subject == str(wanted))
+        return next((one.value for one in listening if isinstance(one.value, int)), None)
+
+
+async def survey(
+    nodes: Sequence[NodeAccess], *, master: str, port: int, master_node: str, paths: Sequence[str]
+) -> Survey:
+    """Ask all nodes. The master's node listens on the rendezvous port if that is free, and everybody on one of its own.
+
+    Every node then connects to the master's port and ephemeral port, and the master's node to the ephemeral port of
+    every other: a star both ways, 2(N-1) connections of at most 3 s, all at once.
+    """
+    found = Survey()
+
+    async def look(stack: AsyncExitStack, node: NodeAccess) -> None:
+        wanted = [0, port] if node.name == master_node else [0]
+        arguments = {"listen": wanted, "paths": list(paths), "master": master}
+        try:
+            asking = observing(node, ENTRY, arguments, LOOK_SECONDS)
+            found.answers[node.name] = await stack.enter_async_context(asking)
+        except TransportError as error:
+            found.errors[node.name] = str(error)
+
+    async def reach(node: NodeAccess, targets: Sequence[tuple[str, int]]) -> None:
+        arguments = {"connect": [list(target) for target in targets], "look": False}
+        try:
+            answers = await observe(node, ENTRY, arguments, REACH_SECONDS)
+            found.answers.setdefault(node.name, []).extend(answers)
+        except TransportError as error:
+            found.errors[node.name] = str(error)
+
+    async with AsyncExitStack() as stack:
+        await asyncio.gather(*(look(stack, node) for node in nodes))
+        keeper = next((node for node in nodes if node.name == master_node), None)
+        if keeper is None:
+            return found
+        targets: dict[str, list[tuple[str, int]]] = {}
+        for node in nodes:
+            own, masters = found.port(node.name, 0), found.port(keeper.name, 0)
+            if node is keeper or own is None:
+                continue
+            targets.setdefault(keeper.name, []).append((node.address, own))
+            mine = targets.setdefault(node.name, [])
+            mine += [(keeper.address, masters)] if masters is not None else []
+            mine += [(master or keeper.address, port)] if found.port(keeper.name, port) is not None else []
+        await asyncio.gather(*(reach(node, targets[node.name]) for node in nodes if targets.get(node.name)))
+    return found
+
+
+def node_of_address(held: Mapping[str, Sequence[str]], wanted: str) -> str | None:
+    """Node that holds an address, of (node → its addresses, with or without prefix length); None when none does."""
+    for name, addresses in held.items():
+        if wanted in {address.partition("/")[0] for address in addresses}:
+            return name
+    return None

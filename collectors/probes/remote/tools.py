@@ -1,0 +1,76 @@
+"""Runs tools of a node: finds them, starts a server of one, or runs one to its end and passes on what it printed.
+
+Every tool is a child with a parent-death signal, and this program ends with its input, or without heartbeats.
+"""
+
+from __future__ import annotations
+
+import signal
+from typing import Dict, List
+
+from collectors.node import watchdog
+from collectors.node.child import Child, find, run
+from collectors.node.files import text
+from collectors.node.network.firewall import firewalls
+from collectors.node.network.tcp import last_line, start_server
+from collectors.node.say import say_all
+from collectors.node.source import Absent
+from collectors.samples.asked import Observation
+
+PRINTED = 16_000
+"""Characters of what a tool printed that are passed on."""
+START_SECONDS = 0.3
+"""For which a server without a port must live to count as started."""
+
+
+def serve(words: List[str]) -> Observation:
+    """Start a server; ``{port}`` stands for a free port, on which it then listens. The answer is that port, or 0."""
+    tool = find(words[0])
+    if tool is None:
+        return Observation("listen", words[0], None, "not there")
+    rest = words[1:]
+    if "{port}" in rest:
+        port, why = start_server(lambda free: [tool, *(word.replace("{port}", str(free)) for word in rest)])
+        return Observation("listen", words[0], port, why)
+    try:
+        child = Child([tool, *rest])
+    except Absent as error:
+        return Observation("listen", words[0], None, str(error))
+    if child.ended(START_SECONDS) is not None:
+        return Observation("listen", words[0], None, last_line(child.read_errors()) or "it ended at once")
+    return Observation("listen", words[0], 0, "")
+
+
+def output(words: List[str], seconds: float) -> Observation:
+    """What a tool printed, and why it failed, if it did."""
+    tool = find(words[0])
+    if tool is None:
+        return Observation("result", words[0], None, "not there")
+    try:
+        ended = run([tool, *words[1:]], seconds)
+    except Absent as error:
+        return Observation("result", words[0], None, str(error))
+    why = ""
+    if ended.status is None:
+        why = "no end in %.0f s" % seconds
+    elif ended.status:
+        why = last_line(ended.stderr) or last_line(ended.stdout) or "status %d" % ended.status
+    return Observation("result", words[0], text(ended.stdout)[:PRINTED], why)
+
+
+@watchdog.program
+def main(arguments: Dict[str, object]) -> None:
+    """Entry. ``find``: names of tools, with firewalls; ``serve``: a server's words; ``run``: words, ``seconds``."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and a child would inherit that
+    names, server, words = arguments.get("find"), arguments.get("serve"), arguments.get("run")
+    answers: List[Observation] = []
+    if isinstance(names, list):
+        answers += [Observation("tool", str(name), find(str(name)), "") for name in names]
+        answers += firewalls()
+    if isinstance(server, list):
+        answers.append(serve([str(word) for word in server]))
+    if isinstance(words, list):
+        answers.append(output([str(word) for word in words], float(str(arguments.get("seconds", 15.0)))))
+    say_all([*answers, Observation("done", "", True, "")])
+    if isinstance(server, list) and not answers[-1].error:
+        watchdog.stay()

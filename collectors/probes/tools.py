@@ -1,0 +1,60 @@
+"""Tools of the nodes (iperf3, perftest, infiniband-diags): which there are, one run, a client against a server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from collectors.fleet.transport import TransportError
+from collectors.probes.running import NodeAccess, observe, observing
+from collectors.samples.asked import Observation
+
+ENTRY = "collectors.probes.remote.tools"
+START_SECONDS = 15.0
+SLACK_SECONDS = 5.0
+"""Beyond the seconds that a tool may take."""
+
+
+async def look(nodes: Sequence[NodeAccess], names: Sequence[str]) -> dict[str, list[Observation]]:
+    """By node: which of these tools there are, and active firewalls; an ``error`` observation of a silent node."""
+
+    async def one(node: NodeAccess) -> list[Observation]:
+        try:
+            return await observe(node, ENTRY, {"find": list(names)}, START_SECONDS)
+        except TransportError as error:
+            return [Observation("error", "", None, str(error))]
+
+    return dict(zip([node.name for node in nodes], await asyncio.gather(*map(one, nodes)), strict=True))
+
+
+def found(answers: Sequence[Observation]) -> set[str]:
+    """Tools that a node has."""
+    return {one.subject for one in answers if one.name == "tool" and one.value}
+
+
+async def run(node: NodeAccess, words: Sequence[str], seconds: float) -> Observation:
+    """One run: what it printed, and why it failed."""
+    try:
+        (result,) = await observe(node, ENTRY, {"run": list(words), "seconds": seconds}, seconds + SLACK_SECONDS)
+    except (TransportError, ValueError) as error:
+        return Observation("result", words[0], None, str(error))
+    return result
+
+
+async def run_against(
+    source: NodeAccess,
+    target: NodeAccess,
+    server: Sequence[str],
+    client: Callable[[int], Sequence[str]],
+    seconds: float,
+) -> Observation:
+    """A server on the target, ``{port}`` in its words for a free port, and a client on the source: what it printed."""
+    try:
+        async with observing(target, ENTRY, {"serve": list(server)}, START_SECONDS) as answers:
+            port = answers[0].value if answers else None
+            if not isinstance(port, int):
+                why = answers[0].error if answers else "it did not say"
+                return Observation("result", server[0], None, f"{target.name}: {why}")
+            return await run(source, client(port), seconds)
+    except TransportError as error:
+        return Observation("result", server[0], None, str(error))
