@@ -12,7 +12,7 @@ import os
 import re
 import struct
 import time
-from typing import Iterator, List, Sequence, Tuple
+from typing import Sequence
 
 from collectors.node import files
 from collectors.node.processes.procfs import parse_stat, read_stat
@@ -76,11 +76,12 @@ def far_end(near: TcpSocket, tables: Sequence[bytes], pid: int, proc: str = "/pr
     Both ends of a connection on one node are in its tables of sockets. The eldest process counts: a fork has what its
     parent has open.
     """
-    if near.state != ESTABLISHED:
-        return ""
-    for one in of_ports((near.remote_port,), tables):
+    for one in of_ports((near.remote_port,), tables) if near.state == ESTABLISHED else ():
         if one.inode and one.local == near.remote and one.remote == near.local:
-            owner = SocketOwners(proc).find([one.inode], _candidates(pid, proc)).get(one.inode)
+            uid = files.owner("%s/%d" % (proc, pid))
+            others = sorted(int(name) for name in files.list_folder(proc) if name.isdigit() and int(name) != pid)
+            likely = (other for other in others if files.owner("%s/%d" % (proc, other)) == uid)
+            owner = SocketOwners(proc).find([one.inode], likely).get(one.inode)
             stat = None if owner is None else read_stat(proc, owner)
             if owner is None or stat is None:
                 return ""
@@ -90,19 +91,5 @@ def far_end(near: TcpSocket, tables: Sequence[bytes], pid: int, proc: str = "/pr
 
 def _runs(pid: int, proc: str) -> bool:
     folder = "%s/%d/task" % (proc, pid)
-    threads = files.list_folder(folder)[:THREADS]
-    stats = (parse_stat(files.read_or_none("%s/%s/stat" % (folder, thread)) or b"") for thread in threads)
-    return any(stat is not None and stat.state == "R" for stat in stats)
-
-
-def _candidates(pid: int, proc: str) -> Iterator[int]:
-    """Processes of the same owner: those that have the same parent before all others, each by age."""
-    uid, mine = files.owner("%s/%d" % (proc, pid)), read_stat(proc, pid)
-    found: List[Tuple[bool, int, int]] = []
-    for name in files.list_folder(proc):
-        if name.isdigit() and int(name) != pid and files.owner("%s/%s" % (proc, name)) == uid:
-            stat = read_stat(proc, int(name))
-            if stat is not None:
-                found.append((mine is None or stat.parent != mine.parent, stat.start_ticks, int(name)))
-    for _, _, other in sorted(found):
-        yield other
+    stats = (files.read_or_none("%s/%s/stat" % (folder, thread)) for thread in files.list_folder(folder)[:THREADS])
+    return any(stat is not None and stat.state == "R" for stat in (parse_stat(data or b"") for data in stats))

@@ -22,8 +22,7 @@ NAMES = frozenset(
         "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK", "GROUP_WORLD_SIZE",
         "ROLE_NAME", "ROLE_RANK", "ROLE_WORLD_SIZE", "MPI_LOCALRANKID",
         "OMP_NUM_THREADS", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "NVIDIA_VISIBLE_DEVICES",
-        "ACCELERATE_DISABLE_NCCL", "PYTHONFAULTHANDLER", "PMIX_RANK", "PALS_RANKID", "MV2_COMM_WORLD_RANK",
-        "MV2_COMM_WORLD_SIZE", "JAX_PROCESS_ID", "JAX_NUM_PROCESSES", "JOB_COMPLETION_INDEX",
+        "ACCELERATE_DISABLE_NCCL", "PYTHONFAULTHANDLER", "JAX_PROCESS_ID", "JAX_NUM_PROCESSES", "JOB_COMPLETION_INDEX",
         "SLURMD_NODENAME", "KUBERNETES_SERVICE_HOST",
     )
 )  # fmt: skip
@@ -88,10 +87,7 @@ _NUMBERINGS = (
     _Numbering("RANK", ("WORLD_SIZE",), "env", False),
     _Numbering("OMPI_COMM_WORLD_RANK", ("OMPI_COMM_WORLD_SIZE",), "mpi", True),
     _Numbering("PMI_RANK", ("PMI_SIZE",), "mpi", True),
-    _Numbering("MV2_COMM_WORLD_RANK", ("MV2_COMM_WORLD_SIZE",), "mpi", True),
     _Numbering("SLURM_PROCID", ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"), "slurm", False),
-    _Numbering("PMIX_RANK", ("OMPI_COMM_WORLD_SIZE",), "mpi", False),
-    _Numbering("PALS_RANKID", ("PALS_SIZE",), "mpi", False),
     _Numbering("JAX_PROCESS_ID", ("JAX_NUM_PROCESSES",), "jax", True),
 )
 """Best first: torch's names, those of MPI, of Slurm, of JAX."""
@@ -99,7 +95,7 @@ _NUMBERINGS = (
 
 def may_have_rank(data: bytes) -> bool:
     """Cheap look at a raw environment: False proves that no rank is in it."""
-    return b"RANK=" in data or b"SLURM_PROCID=" in data or b"PALS_RANKID=" in data or b"JAX_PROCESS_ID=" in data
+    return b"RANK=" in data or b"SLURM_PROCID=" in data or b"JAX_PROCESS_ID=" in data
 
 
 def rank_of(env: Mapping[str, str]) -> Optional[RankEnvironment]:

@@ -12,28 +12,17 @@ import os
 import shutil
 import subprocess
 import sys
-from typing import Callable, Dict, List, NamedTuple, Optional
+from typing import Callable, Dict, NamedTuple, Optional
 
 from collectors.node import loader, watchdog
-from collectors.node.files import is_ours, link, read_or_none, text
-from collectors.node.processes import environ, owner
+from collectors.node.files import is_ours, link, read_or_none
+from collectors.node.processes import environ, owner, procfs
 
 # Of the job's environment, what decides how its libraries are found and what they do; rank and rendezvous are the
 # probe's own.
 KEPT_PREFIXES = (
-    "NCCL_",
-    "TORCH_",
-    "GLOO_",
-    "CUDA_",
-    "UCX_",
-    "FI_",
-    "OMP_",
-    "MKL_",
-    "PYTHON",
-    "CONDA_",
-    "LD_",
-    "NVIDIA_",
-)
+    "NCCL_", "TORCH_", "GLOO_", "CUDA_", "UCX_", "FI_", "OMP_", "MKL_", "PYTHON", "CONDA_", "LD_", "NVIDIA_",
+)  # fmt: skip
 KEPT = ("PATH", "HOME", "USER", "LANG", "TMPDIR", "VIRTUAL_ENV")
 DROPPED = ("NCCL_DEBUG_FILE", "TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "NCCL_COMM_ID", "PYTHONSTARTUP", "PYTHONINSPECT")
 
@@ -42,11 +31,8 @@ def environment_of(pid: Optional[int]) -> Dict[str, str]:
     """What a rank's environment gives to a probe; this login's own where there is no rank, or it may not be read."""
     data = read_or_none("/proc/%d/environ" % pid) if pid is not None else None
     found = environ.parse(data) if data else dict(os.environ)
-    return {
-        name: value
-        for name, value in found.items()
-        if (name in KEPT or name.startswith(KEPT_PREFIXES)) and name not in DROPPED
-    }
+    kept = {name: value for name, value in found.items() if name in KEPT or name.startswith(KEPT_PREFIXES)}
+    return {name: value for name, value in kept.items() if name not in DROPPED}
 
 
 def interpreter_of(pid: Optional[int], wanted: str) -> str:
@@ -55,18 +41,16 @@ def interpreter_of(pid: Optional[int], wanted: str) -> str:
     A rank is started by its virtual environment's link (``venv/bin/python``), which /proc/PID/exe no longer shows: the
     first word of its command line does, where it is a path.
     """
-    if wanted:
-        return wanted
-    if pid is not None:
-        words = (read_or_none("/proc/%d/cmdline" % pid) or b"").split(b"\0")
-        first = text(words[0]) if words else ""
-        if "/" in first and not os.path.isabs(first):
-            first = os.path.join(link("/proc/%d/cwd" % pid), first)
-        home = environment_of(pid).get("VIRTUAL_ENV", "")
-        for candidate in (first, home and os.path.join(home, "bin", "python"), link("/proc/%d/exe" % pid)):
-            if candidate and os.path.isabs(candidate) and os.access(candidate, os.X_OK):
-                return candidate
-    return shutil.which("python3") or "python3"
+    if wanted or pid is None:
+        return wanted or shutil.which("python3") or "python3"
+    first = (procfs.split_zeros(read_or_none("/proc/%d/cmdline" % pid) or b"") or [""])[0]
+    if "/" in first:
+        first = os.path.join(link("/proc/%d/cwd" % pid), first)
+    home = environment_of(pid).get("VIRTUAL_ENV", "")
+    for candidate in (first, home and os.path.join(home, "bin", "python"), link("/proc/%d/exe" % pid)):
+        if os.path.isabs(candidate) and os.access(candidate, os.X_OK):
+            return candidate
+    return interpreter_of(None, "")
 
 
 class Borrowed(NamedTuple):
@@ -88,17 +72,14 @@ def borrow(pid: Optional[int], wanted: str) -> Borrowed:
         before = owner.owner_of(pid)
         if before is not None and owner.may_be_imitated(pid, before):
             lent = Borrowed(environment_of(pid), interpreter_of(pid, wanted), owner.becoming(before))
-            if owner.owner_of(pid) == before and (before.uid != 0 or _is_roots(lent.python)):
+            ours = is_ours(lent.python) and is_ours(os.path.realpath(lent.python))
+            if owner.owner_of(pid) == before and (before.uid != 0 or ours):
                 return lent
         sys.stderr.write(
             "hangtop: nothing of process %d may be used (gone, another user's, in a container, or writable by others):"
             " this runs with the node's own Python and settings\n" % pid
         )
     return Borrowed(environment_of(None), interpreter_of(None, wanted), owner.becoming(None))
-
-
-def _is_roots(python: str) -> bool:
-    return is_ours(python) and is_ours(os.path.realpath(python))
 
 
 def main(arguments: Dict[str, object]) -> None:
@@ -108,16 +89,10 @@ def main(arguments: Dict[str, object]) -> None:
     before anything else.
     """
     watchdog.prepare()  # heartbeats are heard once the child is there
-    pid = arguments.get("pid")
-    rank_pid = pid if isinstance(pid, int) else None
-    lent = borrow(rank_pid, str(arguments.get("python") or ""))
-    environment = lent.environment
-    extra = arguments.get("env")
-    environment.update(extra if isinstance(extra, dict) else {})
-    words = arguments.get("command")
-    argv: List[str] = [
-        str(word).replace("{python}", lent.python) for word in (words if isinstance(words, list) else [])
-    ]
+    pid, extra, words = arguments.get("pid"), arguments.get("env"), arguments.get("command")
+    lent = borrow(pid if isinstance(pid, int) else None, str(arguments.get("python") or ""))
+    environment = {**lent.environment, **(extra if isinstance(extra, dict) else {})}
+    argv = [str(word).replace("{python}", lent.python) for word in (words if isinstance(words, list) else [])]
     setup = watchdog.child_setup()
     if setup is None:
         sys.exit("hangtop: this node's Python has no ctypes, so a probe could not be ended reliably")
@@ -131,18 +106,10 @@ def main(arguments: Dict[str, object]) -> None:
     except (OSError, subprocess.SubprocessError) as error:
         sys.exit("hangtop: %s: %s" % (argv[0], error))
     assert child.stdin is not None
-    child.stdin.write(loader.blob("child") or b"")
-    child.stdin.flush()
-    _relay(child)
-
-
-def _relay(child: "subprocess.Popen[bytes]") -> None:
-    """Pass control lines on until our input or the child ends."""
-    assert child.stdin is not None
-    target = child.stdin
-    rest = b""
+    target, rest = child.stdin, b""
 
     def forward(data: bytes) -> None:
+        """Pass control lines on."""
         nonlocal rest
         *lines, rest = (rest + data).split(b"\n")
         try:
@@ -151,5 +118,7 @@ def _relay(child: "subprocess.Popen[bytes]") -> None:
         except OSError:  # the child has ended: its status says why
             return
 
+    target.write(loader.blob("child") or b"")
+    target.flush()
     watchdog.watch(forward)
     watchdog.leave(child.wait() & 0xFF)

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, List, NamedTuple, Tuple
+import re
+from typing import Dict, List, NamedTuple
 
 from collectors.node.files import read_text
 
-SHARED = (
-    "nfs", "nfs4", "lustre", "gpfs", "beegfs", "ceph", "glusterfs", "cifs", "smb3", "smbfs", "afs", "9p", "virtiofs",
-    "wekafs", "panfs", "pvfs2", "orangefs", "ocfs2", "gfs2", "quobyte", "dtfs", "daos", "mfs", "juicefs",
-)  # fmt: skip
-"""Types that several nodes mount at once; so does whatever comes through FUSE, save for what is plainly local."""
-
-_LOCAL_FUSE = (
-    "fuse.lxcfs",
-    "fuse.fuse-overlayfs",
-    "fuse.portal",
-    "fuse.gvfsd-fuse",
-    "fusectl",
-    "fuseblk",
-    "fuse.snapfuse",
+SHARED = frozenset(
+    "nfs nfs4 lustre gpfs beegfs ceph glusterfs cifs smb3 afs 9p virtiofs wekafs panfs orangefs ocfs2 gfs2 daos".split()
 )
+"""Types that several nodes mount at once; so does whatever comes through FUSE, save for what is plainly local."""
+_LOCAL_FUSE = frozenset("fuse.lxcfs fuse.fuse-overlayfs fuse.portal fuse.gvfsd-fuse fusectl fuseblk".split())
 
 
 class Mount(NamedTuple):
@@ -83,10 +74,6 @@ def parse(text: str) -> List[Mount]:
     return mounts
 
 
-_ESCAPES: Tuple[Tuple[str, str], ...] = (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\"))
-
-
 def _unescape(text: str) -> str:
-    for escaped, plain in _ESCAPES:
-        text = text.replace(escaped, plain)
-    return text
+    """Without the octal numbers that stand for blanks, tabs, line feeds and backslashes."""
+    return re.sub(r"\\(040|011|012|134)", lambda found: chr(int(found.group(1), 8)), text)

@@ -10,7 +10,7 @@ from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from collectors.node import files
 from collectors.node.processes import blocked_on
-from collectors.node.processes.procfs import parse_stat, read_stat
+from collectors.node.processes.procfs import colon_field, parse_stat, read_stat, read_status
 from collectors.node.processes.socket_tables import LISTEN, address, read_tables, sockets
 from collectors.samples.stacks import ThreadWait
 
@@ -59,14 +59,6 @@ class ProcessState(NamedTuple):
     syscall: str
     waiting_on: str
     cpu: float
-
-
-class ProcessIdentity(NamedTuple):
-    """What decides whether a process may be traced."""
-
-    uid: Optional[int]
-    own_pid: Optional[int]
-    """Its id in its own PID namespace; differs from the pid here for a process in a container."""
 
 
 def of(pid: int, proc: str = "/proc") -> Optional[ProcessState]:
@@ -118,27 +110,15 @@ def kernel_stack(pid: int, proc: str = "/proc") -> List[str]:
     return [line.partition("] ")[2].partition("+")[0] for line in lines if "] " in line]
 
 
-def identity(pid: int, proc: str = "/proc") -> ProcessIdentity:
-    """Owner of a process and its id in its own namespace, as far as /proc/PID/status tells."""
-    fields: Dict[str, List[str]] = {}
-    for line in files.read_text("%s/%d/status" % (proc, pid)).splitlines():
-        name, _, rest = line.partition(":")
-        fields[name] = rest.split()
-    uids, pids = fields.get("Uid", []), fields.get("NSpid", [])
-    return ProcessIdentity(int(uids[1]) if len(uids) > 1 else None, int(pids[-1]) if pids else None)
-
-
 def tracer(pid: int, proc: str = "/proc") -> str:
     """``gdb (pid 4711)``: who traces a process; ``pid 4711`` where that has no name here, empty where nobody does."""
-    for line in files.read_text("%s/%d/status" % (proc, pid)).splitlines():
-        field, _, number = line.partition(":")
-        if field == "TracerPid":
-            number = number.strip()
-            name = files.read_text("%s/%s/comm" % (proc, number)) if number not in ("", "0") else ""
-            if name.isdigit() and b"\0dump\0" in (files.read_or_none("%s/%s/cmdline" % (proc, number)) or b""):
-                name = "py-spy"  # one that was lent is started by a descriptor, whose number it is called by
-            return "%s (pid %s)" % (name, number) if name else "pid " + number if number not in ("", "0") else ""
-    return ""
+    number = files.text(colon_field(files.read_or_none("%s/%d/status" % (proc, pid)) or b"", b"TracerPid"))
+    if number in ("", "0"):
+        return ""
+    name = files.read_text("%s/%s/comm" % (proc, number))
+    if name.isdigit() and b"\0dump\0" in (files.read_or_none("%s/%s/cmdline" % (proc, number)) or b""):
+        name = "py-spy"  # one that was lent is started by a descriptor, whose number it is called by
+    return "%s (pid %s)" % (name, number) if name else "pid " + number
 
 
 def children(pid: int, proc: str = "/proc") -> List[int]:
@@ -165,10 +145,8 @@ _NAMES = call_names(os.uname().machine)
 def _syscall(folder: str, pid: int, proc: str) -> Tuple[str, str]:
     """Name of the call and what it waits on; empty without the right to see it."""
     words = files.read_text(folder + "/syscall").split()
-    if not words:
-        return "", ""
-    if words[0] in ("running", "-1"):
-        return "none", ""
+    if not words or words[0] in ("running", "-1"):
+        return ("none" if words else ""), ""
     name = _NAMES.get(int(words[0]), words[0])
     if name == blocked_on.SLEEP:
         return name, blocked_on.sleep_left(folder, words[1:4])
@@ -187,23 +165,22 @@ def _child(pid: int, name: str, arguments: Sequence[str], proc: str) -> str:
     if not 0 < wanted < 1 << 31:
         return ""
     for child in children(pid, proc):
-        if (identity(child, proc).own_pid or child) == wanted:
+        status = read_status(proc, child)
+        if wanted == (child if status is None else status.inner_pid):
             return "process %d" % child
     return ""
 
 
 def _target(folder: str, descriptor: int, pid: int, proc: str) -> str:
-    target = files.link("%s/fd/%d" % (folder, descriptor))
-    if target.startswith("socket:["):
-        return _far_end(folder, target[len("socket:[") : -1], pid, proc)
-    return "pipe" if target.startswith("pipe:[") else target
+    """What a descriptor leads to: a path, or ``pipe``.
 
-
-def _far_end(folder: str, inode: str, pid: int, proc: str) -> str:
-    """``tcp address:port`` of the far end of a socket, and whose it is on this node; ``socket`` where it is not TCP.
-
-    Of one that listens ``a connection at tcp address:port``, its own.
+    Of a socket ``tcp address:port`` of its far end, and whose that is on this node; ``socket`` where it is not TCP. Of
+    one that listens ``a connection at tcp address:port``, its own.
     """
+    target = files.link("%s/fd/%d" % (folder, descriptor))
+    if not target.startswith("socket:["):
+        return "pipe" if target.startswith("pipe:[") else target
+    inode = target[len("socket:[") : -1]
     tables = read_tables(folder + "/net")
     for one in sockets(tables):
         if str(one.inode) == inode:

@@ -99,8 +99,8 @@ def parse_status(data: bytes, pid: int) -> Optional[ProcessStatus]:
         return ProcessStatus(
             uid=int(colon_field(data, b"Uid").split()[1]),
             inner_pid=int(inner[-1]),
-            voluntary_switches=int(colon_field(data, b"voluntary_ctxt_switches")),
-            involuntary_switches=int(colon_field(data, b"nonvoluntary_ctxt_switches")),
+            voluntary_switches=int(colon_field(data, b"voluntary_ctxt_switches") or b"0"),
+            involuntary_switches=int(colon_field(data, b"nonvoluntary_ctxt_switches") or b"0"),
         )
     except (ValueError, IndexError):
         return None

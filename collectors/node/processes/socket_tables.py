@@ -33,8 +33,6 @@ class TcpSocket(NamedTuple):
     remote_port: int
     state: int
     inode: int
-    everywhere: bool
-    """True for one that is bound to no address in particular."""
     remote: str
     """As it stands there: :func:`address` reads it."""
     local: str
@@ -51,7 +49,7 @@ def sockets(tables: Iterable[bytes]) -> Iterator[TcpSocket]:
     for table in tables:
         for local, remote, state, inode in _ROW.findall(table):
             yield TcpSocket(
-                int(local[-4:], 16), int(remote[-4:], 16), int(state, 16), int(inode), not local[:-5].strip(b"0"),
+                int(local[-4:], 16), int(remote[-4:], 16), int(state, 16), int(inode),
                 remote.decode(), local.decode(),
             )  # fmt: skip
 

@@ -70,7 +70,8 @@ class _Look:
         self._manner = manner
         self._run = run
         self._at = time.time()
-        self._own_pid = process_state.identity(pid).own_pid
+        status = procfs.read_status("/proc", pid)
+        self._own_pid = None if status is None else status.inner_pid
         self._is_inside = self._own_pid not in (None, pid)
         self._state = process_state.of(pid)
         # of the rank, and of a helper that is met at a connection: each question lists every connection of the node
@@ -184,7 +185,7 @@ class _Look:
 def way_out(pid: int, proc: str = "/proc") -> str:
     """What would let this user trace that process, as far as this node's settings tell."""
     scope = files.read_int(proc + "/sys/kernel/yama/ptrace_scope")
-    owner = process_state.identity(pid, proc).uid
+    status = procfs.read_status(proc, pid)
     sudo = "allow sudo -n py-spy there and use --sudo"
     if os.geteuid() == 0 and not procfs.may_trace_all():
         return (
@@ -195,8 +196,8 @@ def way_out(pid: int, proc: str = "/proc") -> str:
         return "kernel.yama.ptrace_scope is 3: nobody may trace until the node is booted anew"
     if os.geteuid() == 0:
         return "root was refused: the process may be stuck in the kernel, or a security module forbids it"
-    if owner is not None and owner != os.geteuid():
-        return "the process belongs to uid %d: connect as that user or as root, or %s" % (owner, sudo)
+    if status is not None and status.uid != os.geteuid():
+        return "the process belongs to uid %d: connect as that user or as root, or %s" % (status.uid, sudo)
     if scope:
         own = "sysctl kernel.yama.ptrace_scope=0"
         return "kernel.yama.ptrace_scope is %d: connect as root, %s, or as root run %s" % (scope, sudo, own)

@@ -111,11 +111,6 @@ def make_node(folder: Path, scope: str | None, uid: int) -> str:
     return str(folder)
 
 
-def test_identity(tmp_path: Path) -> None:
-    assert process_state.identity(7, make_node(tmp_path, None, 1000)) == (1000, 1)
-    assert process_state.identity(8, str(tmp_path)) == (None, None)
-
-
 @pytest.mark.parametrize(
     ("own", "owner", "scope", "words"),
     [
