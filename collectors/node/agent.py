@@ -7,7 +7,6 @@ has its own. A write that blocks stops the ticks and with them the sources, but 
 from __future__ import annotations
 
 import os
-import select
 import sys
 import threading
 import time
@@ -32,8 +31,6 @@ FIRST_GRACE = 2.0
 """Seconds that the very first tick waits: for ranks, on a busy node."""
 FIRST_PAUSE, LAST_PAUSE = 0.003, 0.025
 """Seconds between two glances at whether the sources have finished."""
-MOST_REST = 60.0
-"""Seconds that it waits at most by a clock of which it does not know how it stands."""
 START_TICKS = 10
 """Ticks after which the start is over, even if a source has not come up."""
 
@@ -51,13 +48,7 @@ DEFAULT = Settings(1.0, 0.0, None, [], [], [])
 class Agent:
     """Collects from its sources once a tick and writes what changed."""
 
-    def __init__(
-        self,
-        names: Sequence[str],
-        version: str,
-        silence: int,
-        settings: Settings,
-    ) -> None:
+    def __init__(self, names: Sequence[str], version: str, silence: int, settings: Settings) -> None:
         self._version = version
         self._silence = silence
         self._settings = settings
@@ -85,7 +76,6 @@ class Agent:
     def run(self) -> NoReturn:
         """Tick until the watchdog ends the process."""
         watchdog.prepare(self._silence)
-        watchdog.tell_frames()
         heart = watchdog.end_with_stdin(self._control)
         self._write([wire.encode(self._hello())])
         self._tick(self._runners[:FIRST], FIRST_GRACE)
@@ -98,18 +88,8 @@ class Agent:
                 yield_to_all(heart.native_id)
                 yielded = True
             interval, phase = self._settings.interval, self._settings.phase
-            self._rest_for(interval - (time.time() - phase * interval) % interval)
+            self._wake.wait(interval - (time.time() - phase * interval) % interval)
             self._wake.clear()
-
-    def _rest_for(self, seconds: float) -> None:
-        """Wait for the next tick, or for settings.
-
-        Some interpreters wait until a moment of a clock, and fail when that clock is set to before its beginning.
-        """
-        try:
-            self._wake.wait(seconds)
-        except (OSError, ValueError, OverflowError):
-            select.select([], [], [], min(seconds, MOST_REST))
 
     # --- the control line: its own thread ----------------------------------------------------------------------
 
@@ -174,10 +154,7 @@ class Agent:
             left = until - time.monotonic()
             if left <= 0:
                 break
-            try:
-                time.sleep(min(pause, left))
-            except OSError:  # as in _rest_for
-                select.select([], [], [], min(pause, left))
+            time.sleep(min(pause, left))
             pause = min(2 * pause, LAST_PAUSE)
 
     def _lines(self, samples: Sequence[NamedTuple]) -> List[bytes]:

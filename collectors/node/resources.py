@@ -33,29 +33,24 @@ class Allocator:
     """The C library's allocator, where it is glibc's; on any other its methods do nothing."""
 
     def __init__(self) -> None:
-        self._libc: Optional[object] = None
         try:
             import ctypes
 
-            self._libc = ctypes.CDLL(None)
+            libc: object = ctypes.CDLL(None)
         except (ImportError, OSError):
-            return
+            libc = None
+        self._mallopt = getattr(libc, "mallopt", lambda _option, _value: None)
+        self._trim = getattr(libc, "malloc_trim", lambda _kept: None)
 
     def share_one_arena(self) -> None:
         """Let all threads allocate from one arena (one each costs 2 MB in all). Call it before threads are started."""
-        mallopt = getattr(self._libc, "mallopt", None)
-        if mallopt is not None:
-            mallopt(_M_ARENA_MAX, 1)
+        self._mallopt(_M_ARENA_MAX, 1)
 
     def reuse_blocks(self) -> None:
         """Let blocks of up to 1 MB come from memory that was used before; new pages cost a fifth of reading a log."""
-        mallopt = getattr(self._libc, "mallopt", None)
-        if mallopt is not None:
-            mallopt(_M_MMAP_THRESHOLD, 1 << 20)
-            mallopt(_M_TRIM_THRESHOLD, KEPT)
+        self._mallopt(_M_MMAP_THRESHOLD, 1 << 20)
+        self._mallopt(_M_TRIM_THRESHOLD, KEPT)
 
     def give_back(self) -> None:
         """Return to the system what compiling our modules needed and nothing needs any more."""
-        trim = getattr(self._libc, "malloc_trim", None)
-        if trim is not None:
-            trim(0)
+        self._trim(0)

@@ -7,7 +7,6 @@ whose default action ends the process without its help. Children carry a parent-
 
 from __future__ import annotations
 
-import faulthandler
 import os
 import signal
 import sys
@@ -34,21 +33,6 @@ def prepare(seconds: int = SILENCE) -> None:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGALRM])
     arm(seconds)
-
-
-def tell_frames() -> None:
-    """From now on, let the alarm write all threads' frames to standard error before it ends this process.
-
-    It then says what held the interpreter. C code does that, without the interpreter's help, and never waits for a
-    reader: what does not fit into the pipe is lost. Comes after :func:`prepare`.
-    """
-    try:
-        # a description of its own: that it must not wait shall concern nobody who has inherited standard error
-        said = os.open("/proc/self/fd/2", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:  # a socket, or no such thing
-        return
-    if hasattr(faulthandler, "register"):
-        faulthandler.register(signal.SIGALRM, said, all_threads=True, chain=True)
 
 
 def leave(status: int = 0) -> NoReturn:

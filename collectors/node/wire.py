@@ -82,9 +82,9 @@ def decode_control(line: bytes) -> Optional[Control]:
 
 def settings(said: List[object]) -> Settings:
     """Settings from the fields of a line. Raises :class:`ValueError` when they cannot be."""
-    if len(said) < len(Settings._fields) - len(Settings._field_defaults):
-        raise ValueError("settings lack fields")
-    interval, phase, job, log_globs, on_view, not_mine, sudo = [*said, False][: len(Settings._fields)]
+    if len(said) != len(Settings._fields):
+        raise ValueError("settings have other fields")
+    interval, phase, job, log_globs, on_view, not_mine, sudo = said
     if not isinstance(interval, (int, float)) or not 0.05 <= interval <= 3600:
         raise ValueError("interval is no number of seconds")
     if not isinstance(phase, (int, float)) or not 0 <= phase < 1:
