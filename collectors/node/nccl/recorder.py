@@ -1,7 +1,10 @@
 """Finds the flight recorder dumps of the ranks on this node, and asks running ranks for one where they can be asked.
 
-Where a rank's dump and its pipe are, :mod:`collectors.node.nccl.recorder_places` tells. One byte in the pipe makes it
-dump, and the job goes on (ProcessGroupNCCL.hpp and FlightRecorder.hpp of torch 2.13).
+torch writes a dump to ``<stem><rank>``. The stem is TORCH_FR_DUMP_TEMP_FILE (since 2.9), TORCHCOMM_FR_DUMP_TEMP_FILE
+(TorchComms) or TORCH_NCCL_DEBUG_INFO_TEMP_FILE, else ``${XDG_CACHE_HOME:-~/.cache}/torch/comm_lib_trace_rank_``, in
+older releases ``/tmp/nccl_trace_rank_``. A rank that was started with TORCH_NCCL_DEBUG_INFO_PIPE_FILE listens on
+``<stem><rank>.pipe``: one byte in the pipe makes it dump, and the job goes on (ProcessGroupNCCL.hpp and
+FlightRecorder.hpp of torch 2.13).
 """
 
 from __future__ import annotations
@@ -11,15 +14,17 @@ import errno
 import os
 import stat
 import time
-from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from collectors.node import watchdog
-from collectors.node.files import opened, read_or_none, regular
-from collectors.node.nccl.recorder_places import DumpPlaces, places
+from collectors.node.files import link, opened, read_or_none, regular
 from collectors.node.processes import environ, owner, pages
+from collectors.node.processes.rooted import seen_by
 from collectors.node.say import say
 from collectors.samples.asked import RecorderFile
 
+STEMS = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "TORCHCOMM_FR_DUMP_TEMP_FILE")
+PIPE = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
 SIZE_LIMIT = 64 << 20
 """A dump of 2,000 entries with stacks has some megabytes."""
 NODE_LIMIT = 128 << 20
@@ -28,6 +33,30 @@ ANSWER_SECONDS = 6.0
 """A rank looks at its pipe once a second and writes in one go."""
 DONE = -1
 """Rank of the line that ends the answer."""
+
+
+class DumpPlaces(NamedTuple):
+    """Where one rank's dump may be, most likely first, and its pipe; as the rank names them."""
+
+    files: Tuple[str, ...]
+    pipe: str
+
+
+def places(env: Mapping[str, str], rank: int) -> DumpPlaces:
+    """Paths that a rank's environment makes its dump and its pipe."""
+    stems = [env[name] for name in STEMS if env.get(name)]
+    if not stems:
+        cache = env.get("XDG_CACHE_HOME") or os.path.join(env.get("HOME", ""), ".cache")
+        stems = [os.path.join(cache, "torch", "comm_lib_trace_rank_"), "/tmp/nccl_trace_rank_"]
+    pipe = env.get(PIPE, "")
+    return DumpPlaces(tuple("%s%d" % (stem, rank) for stem in stems), "%s%d.pipe" % (pipe, rank) if pipe else "")
+
+
+def here(pid: int, path: str, proc: str = "/proc") -> str:
+    """A path of a process as this side can open it: one in a container, or a relative path, names another file here."""
+    if not path.startswith("/"):
+        path = os.path.join(link("%s/%d/cwd" % (proc, pid)), path)
+    return seen_by(pid, path, proc)
 
 
 def modified(path: str) -> float:
@@ -45,34 +74,28 @@ def ask(pipe: str, uid: Optional[int] = None) -> str:
     looked at: the name is the rank's user's, who may put another file there in between.
     """
     try:
-        descriptor = opened(pipe, lambda found: _is_pipe(found, uid), os.O_WRONLY)
+        descriptor = opened(pipe, lambda one: stat.S_ISFIFO(one.st_mode) and uid in (None, one.st_uid), os.O_WRONLY)
+        try:
+            os.write(descriptor, b"1")
+        finally:
+            os.close(descriptor)
     except OSError as error:
         if error.errno == errno.EINVAL:
             return "%s is no pipe of the rank's" % pipe
         return "%s: %s" % (pipe, os.strerror(error.errno or 0))
-    try:
-        os.write(descriptor, b"1")
-    except OSError as error:
-        return "%s: %s" % (pipe, os.strerror(error.errno or 0))
-    finally:
-        os.close(descriptor)
     return ""
-
-
-def _is_pipe(found: os.stat_result, uid: Optional[int]) -> bool:
-    return stat.S_ISFIFO(found.st_mode) and uid in (None, found.st_uid)
 
 
 def settled(path: str, since: float, deadline: float) -> bool:
     """Wait until a file that was changed after ``since`` no longer grows; False when the time is up."""
-    size = -1
+    size = 0
     while time.monotonic() < deadline:
         try:
             found = os.stat(path)
         except OSError:  # not there yet, or taken away again: the rank's user may do both at any time
             found = None
         if found is not None and found.st_mtime > since:
-            if found.st_size == size and size > 0:
+            if found.st_size == size > 0:
                 return True
             size = found.st_size
         time.sleep(0.2)
@@ -93,25 +116,26 @@ class WantedDump(NamedTuple):
     uid: Optional[int] = None
     """As root: who must own what is read and written, as the rank's environment names the paths. -1: nobody does."""
 
+    def file(self, path: str, why: str, at: Optional[float] = None, data: bytes = b"") -> RecorderFile:
+        """What is sent of it."""
+        text = base64.b64encode(data).decode("ascii")
+        return RecorderFile(self.rank, self.pid, path, at, text, self.places.pipe, why)
+
 
 def request(rank: int, pid: int, started: float, fresh: bool) -> WantedDump:
     """Find a rank's places and, for a fresh dump, ask for it; all ranks are asked before any is waited for."""
     data = read_or_none("/proc/%d/environ" % pid)
     if data is None:
-        return WantedDump(
-            rank, pid, started, DumpPlaces(("",), ""), 0.0, False, "the environment of pid %d may not be read" % pid
-        )
-    found = places(environ.parse(data), rank)
-    if not found.pipe:  # it may have opened one since its start
-        stem = pages.told_pipe(pid)
-        found = found._replace(pipe="%s%d.pipe" % (stem, rank) if stem else "")
-    found = found.seen_by(pid)
-    before = modified(found.files[0])
-    uid = _whose(pid)
-    if not fresh:
-        return WantedDump(rank, pid, started, found, before, False, "", uid)
-    why = ask(found.pipe, uid) if found.pipe else "the job was started without TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
-    return WantedDump(rank, pid, started, found, before, not why, why, uid)
+        why = "the environment of pid %d may not be read" % pid
+        return WantedDump(rank, pid, started, DumpPlaces(("",), ""), 0.0, False, why)
+    files, pipe = places(environ.parse(data), rank)
+    stem = "" if pipe else pages.told_pipe(pid)  # it may have opened one since its start
+    pipe = "%s%d.pipe" % (stem, rank) if stem else pipe
+    found = DumpPlaces(tuple(here(pid, path) for path in files), here(pid, pipe) if pipe else "")
+    before, uid, why = modified(found.files[0]), _whose(pid), ""
+    if fresh:
+        why = ask(found.pipe, uid) if found.pipe else "the job was started without " + PIPE
+    return WantedDump(rank, pid, started, found, before, fresh and not why, why, uid)
 
 
 def _whose(pid: int) -> Optional[int]:
@@ -129,22 +153,10 @@ def _content(path: str, uid: Optional[int]) -> bytes:
     """
     try:
         descriptor = opened(path, lambda found: regular(found) and uid in (None, found.st_uid))
+        with os.fdopen(descriptor, "rb") as file:
+            return file.read(SIZE_LIMIT + 1)
     except OSError:
         return b""
-    with os.fdopen(descriptor, "rb") as file:
-        try:
-            return file.read(SIZE_LIMIT + 1)
-        except OSError:
-            return b""
-
-
-def _left_out(path: str, size: int, room: int) -> str:
-    """Why a dump of so many bytes is not sent; empty where it is. ``room``: bytes that its node may yet send."""
-    if size > SIZE_LIMIT:
-        return "%s was left out: it has more than %d MB" % (path, SIZE_LIMIT >> 20)
-    if size > room:
-        return "%s was left out: with it the dumps of this node would have more than %d MB" % (path, NODE_LIMIT >> 20)
-    return ""
 
 
 def collect(wanted: WantedDump, deadline: float, room: int) -> Tuple[RecorderFile, int]:
@@ -152,30 +164,24 @@ def collect(wanted: WantedDump, deadline: float, room: int) -> Tuple[RecorderFil
 
     ``room`` bytes may be sent; what is larger is left out, and said.
     """
-    rank, pid, _, found, before, asked, why, uid = wanted
-    if asked and not settled(found.files[0], before, deadline):
+    files, why = wanted.places.files, wanted.why
+    if wanted.asked and not settled(files[0], wanted.before, deadline):
         why = "asked, but no dump came: its monitor thread does not run any more"
-    for path in found.files:
+    for path in files:
         at = modified(path)
-        if not at:
-            continue
-        if at < wanted.started:
+        if 0 < at < wanted.started:
             why = why or "%s is of an earlier run" % path
-            continue
-        content = _content(path, uid)
-        if content:
-            return _file(wanted, path, at, content, why, room)
-        why = "%s may not be read, is empty, or is not the rank's" % path
-    return RecorderFile(rank, pid, found.files[0], None, "", found.pipe, why or "no dump was written"), 0
-
-
-def _file(wanted: WantedDump, path: str, at: float, data: bytes, why: str, room: int) -> Tuple[RecorderFile, int]:
-    """A dump as it is sent, and its bytes."""
-    left_out = _left_out(path, len(data), room)
-    if left_out:
-        return RecorderFile(wanted.rank, wanted.pid, path, None, "", wanted.places.pipe, left_out), 0
-    text = base64.b64encode(data).decode("ascii")
-    return RecorderFile(wanted.rank, wanted.pid, path, at, text, wanted.places.pipe, why), len(data)
+        elif at:
+            data = _content(path, wanted.uid)
+            if len(data) > SIZE_LIMIT:
+                return wanted.file(path, "%s was left out: it has more than %d MB" % (path, SIZE_LIMIT >> 20)), 0
+            if len(data) > room:
+                much = "with it the dumps of this node would have more than %d MB" % (NODE_LIMIT >> 20)
+                return wanted.file(path, "%s was left out: %s" % (path, much)), 0
+            if data:
+                return wanted.file(path, why, at, data), len(data)
+            why = "%s may not be read, is empty, or is not the rank's" % path
+    return wanted.file(files[0], why or "no dump was written"), 0
 
 
 def dumps(ranks: Sequence[Sequence[float]], fresh: bool) -> Iterator[RecorderFile]:

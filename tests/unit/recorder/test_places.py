@@ -17,8 +17,7 @@ import pytest
 
 from collectors.fleet import payload
 from collectors.node.nccl import recorder
-from collectors.node.nccl.recorder import ask
-from collectors.node.nccl.recorder_places import places
+from collectors.node.nccl.recorder import ask, places
 from collectors.samples.asked import RecorderFile
 
 
