@@ -98,7 +98,8 @@ def _of_recorders(matched: Matched) -> Iterator[CollectiveGrid]:
         numbers = sorted({seq for history in own.values() for seq in history.entries})[-KEPT:]
         columns = [_column(seq, own) for seq in numbers]
         waited = {seq for history in own.values() for seq in history.unfinished}
-        accused = {rank for s in matched.not_joined if s.group == group for rank in (*s.absent, *s.undumped)}
+        edges = [one for one in matched.edges if one.group == group.label and not one.p2p and one.why != "behind"]
+        accused = {rank for one in edges for rank in one.for_ranks if one.waiter in members}
         accused.update(rank for one in matched.differs if one.group == group for rank in one.accused)
         rows = {
             rank: tuple(

@@ -6,7 +6,7 @@ Works on any number of dumps: a rank without one is named as such, never an erro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -52,18 +52,13 @@ class Differs:
         return self.counted.tied and set(self.accused) == set(self.counted.odd_ranks)
 
 
-class Stop(NamedTuple):
-    """The first collective of a group that some ranks wait in. ``finished`` is the last that the absent finished."""
+class Stalled(NamedTuple):
+    """A collective that all members of a group have launched and none has completed."""
 
     group: Group
     seq: int
     op: str
-    waiting: tuple[int, ...]
-    absent: tuple[int, ...]
-    """Members that have not launched it."""
-    undumped: tuple[int, ...]
-    """Members without a dump."""
-    finished: int | None
+    ranks: tuple[int, ...]
     age: float | None
     """Seconds that the oldest wait had lasted when the last dump was written."""
 
@@ -90,9 +85,7 @@ class Matched:
     edges: tuple[WaitEdge, ...]
     differs: tuple[Differs, ...]
     """The first of every group, the earliest first."""
-    not_joined: tuple[Stop, ...]
-    stalled: tuple[Stop, ...]
-    """Collectives that all members joined and nobody completed (``absent`` is empty)."""
+    stalled: tuple[Stalled, ...]
     circle: tuple[int, ...]
     """Ranks that wait for one another in sends and receives whose counterparts are all known."""
     culprits: tuple[int, ...]
@@ -124,7 +117,6 @@ def match(dumps: Iterable[RecorderDump]) -> Matched:
     order = LaunchOrder(given)
     edges = edges_by_recorders(given)
     groups = sorted(given.by_group, key=lambda group: group.order)
-    stops = [stop for group in groups if (stop := _stop(given, group))]
     differs = [found for group in groups if (found := _differs(given, group, order))]
     busy = {rank for own in given.by_group.values() for rank, history in own.items() if history.unfinished}
     busy |= {one.op.rank for one in given.p2p}
@@ -134,18 +126,11 @@ def match(dumps: Iterable[RecorderDump]) -> Matched:
     in_pairs = {edge.waiter for edge in edges if edge.certain and edge.p2p}
     in_groups = {edge.waiter for edge in edges if edge.certain} - in_pairs
     circle = () if culprits or in_groups & set(ends.circle) else ends.circle
-    behind = {edge.waiter for edge in edges}
     return Matched(
         given=given,
         edges=edges,
         differs=tuple(sorted(differs, key=lambda found: (found.created, found.group.order))),
-        not_joined=tuple(stop for stop in stops if stop.absent or stop.undumped),
-        stalled=tuple(
-            stop for stop in stops
-            if not stop.absent and not stop.undumped and stop.group not in {found.group for found in differs}
-            # all members stand in it, none behind something else: a rank that is through moved data
-            and set(stop.waiting) == given.members(stop.group) and not behind & set(stop.waiting)
-        ),
+        stalled=tuple(_stalled(given, {edge.waiter for edge in edges}, {found.group for found in differs})),
         circle=() if passed_before(given.histories, circle, given.p2p) else circle,
         culprits=culprits,
         torn=not ends.ranks and not unfinished and len(culprits) > 1,
@@ -168,23 +153,19 @@ def _unfinished(given: Recorded) -> Iterator[Unfinished]:
                 break
 
 
-def _stop(given: Recorded, group: Group) -> Stop | None:
-    """Find the first collective of a group that a rank launched and has not finished."""
-    own = given.by_group[group]
-    first_open = {rank: min(history.unfinished) for rank, history in own.items() if history.unfinished}
-    if not first_open:
-        return None
-    seq = min(first_open.values())
-    waiting = tuple(sorted(rank for rank, first in first_open.items() if first == seq))
-    entries = [own[rank].entries[seq] for rank in waiting]
-    absent, undumped = given.missing(group, seq)
-    if absent and given.spread(group, seq):
-        absent = ()
-    finished = max((own[rank].completed for rank in absent if rank in own), default=None)
-    began = min((entry.created for entry in entries if entry.created is not None), default=None)
-    ops = vote({rank: own[rank].entries[seq].op for rank in waiting})
-    age = given.at - began if given.at is not None and began is not None else None
-    return Stop(group, seq, ops.usual if ops else entries[0].op, waiting, absent, undumped, finished, age)
+def _stalled(given: Recorded, behind: Collection[int], differing: Collection[Group]) -> Iterator[Stalled]:
+    """Groups all of whose members stand in one collective, none of them ``behind`` something else: that moved data."""
+    for group in sorted(given.by_group.keys() - differing, key=lambda group: group.order):
+        own = given.by_group[group]
+        first_open = {rank: min(history.unfinished) for rank, history in own.items() if history.unfinished}
+        seq = min(first_open.values(), default=-1)
+        ranks = tuple(sorted(rank for rank, first in first_open.items() if first == seq))
+        if not ranks or set(ranks) != given.members(group) or set(ranks) & set(behind):
+            continue
+        entries = [own[rank].entries[seq] for rank in ranks]
+        began = min((entry.created for entry in entries if entry.created is not None), default=None)
+        age = given.at - began if given.at is not None and began is not None else None
+        yield Stalled(group, seq, entries[0].op, ranks, age)
 
 
 def _differs(given: Recorded, group: Group, order: LaunchOrder) -> Differs | None:
@@ -221,13 +202,12 @@ def _comparable(entries: Mapping[int, Collective]) -> Sequence[What]:
     return ("dtype", "size") if ops <= SAME_INPUT else ("dtype",)
 
 
-def odd_size(given: Recorded, stop: Stop) -> Vote[str] | None:
+def odd_size(given: Recorded, one: Stalled) -> Vote[str] | None:
     """The one rank that gave an operation whose sizes may differ another size than all others, which gave it one."""
-    if stop.op in SAME_INPUT or stop.op in WITHOUT_SIZE:
+    if one.op in SAME_INPUT or one.op in WITHOUT_SIZE:
         return None
-    counted = vote(
-        {rank: shape(given.by_group[stop.group][rank].entries[stop.seq].input_sizes) for rank in stop.waiting}
-    )
+    own = given.by_group[one.group]
+    counted = vote({rank: shape(own[rank].entries[one.seq].input_sizes) for rank in one.ranks})
     return counted if counted is not None and len(counted.odd) == 1 and not counted.tied else None
 
 

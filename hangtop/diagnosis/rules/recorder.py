@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from hangtop.diagnosis.collectives.recorder import Differs, Matched, Stop, odd_size
+from hangtop.diagnosis.collectives.recorder import Differs, Matched, Stalled, odd_size
 from hangtop.diagnosis.collectives.sources import matched_dumps
 from hangtop.diagnosis.collectives.vote import Vote
 from hangtop.diagnosis.collectives.wait_edge import WaitEdge
@@ -139,8 +139,9 @@ def _stayed_away(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     rest = [rank for rank in culprits if rank not in named]
     waiting = {edge.waiter for edge in matched.edges}
     own_gpu = not waiting & set(culprits) and all(_waits_for_own_gpu(job_status, matched, rank) for rank in culprits)
-    stop = next((stop for stop in matched.not_joined if (stop.group.label, stop.seq) == (first.group, first.seq)), None)
-    finished = f", having finished #{stop.finished}" if stop and (stop.finished or -1) >= 0 else ""
+    last = max((own[rank].completed for group, own in matched.given.by_group.items() if group.label == first.group
+                for rank in named if rank in own and not first.p2p), default=-1)  # fmt: skip
+    finished = f", having finished #{last}" if last >= 0 else ""
     yield Finding(
         "collective_stalled" if own_gpu else "collective_mismatch", "critical",
         0.8 if own_gpu else _weight(matched, direct),
@@ -200,30 +201,30 @@ def _stalled(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     Of a group of which one dump tells, others may not have come yet.
     """
     job = job_status.job
-    for stop in matched.stalled:
-        if len(stop.waiting) < 2 or not _old_enough(job_status, stop.age):
+    for one in matched.stalled:
+        if len(one.ranks) < 2 or not _old_enough(job_status, one.age):
             continue
-        if (odd := odd_size(matched.given, stop)) is not None:
-            yield _of_another_size(job, stop, odd, matched)
-            continue
-        yield Finding(
-            "collective_stalled", "critical", 0.8 if matched.timed else SCHEDULED,
-            f"all {count(len(stop.waiting), 'rank')} {'joined' if matched.timed else 'launched'} {stop.op} "
-            f"#{stop.seq} of group {stop.group.label}, and none completed it",
-            ranks=stop.waiting, nodes=homes(job, stop.waiting),
-            evidence=tuple(_dump(matched, rank, f"{stop.op} #{stop.seq} open") for rank in stop.waiting[:4]),
-            advice="The code of all ranks agrees: suspect the network or a GPU. Run the allreduce probe.",
-        )  # fmt: skip
+        if (odd := odd_size(matched.given, one)) is not None:
+            yield _of_another_size(job, one, odd, matched)
+        else:
+            yield Finding(
+                "collective_stalled", "critical", 0.8 if matched.timed else SCHEDULED,
+                f"all {count(len(one.ranks), 'rank')} {'joined' if matched.timed else 'launched'} {one.op} "
+                f"#{one.seq} of group {one.group.label}, and none completed it",
+                ranks=one.ranks, nodes=homes(job, one.ranks),
+                evidence=tuple(_dump(matched, rank, f"{one.op} #{one.seq} open") for rank in one.ranks[:4]),
+                advice="The code of all ranks agrees: suspect the network or a GPU. Run the allreduce probe.",
+            )  # fmt: skip
 
 
-def _of_another_size(job: Job, stop: Stop, odd: Vote[str], matched: Matched) -> Finding:
+def _of_another_size(job: Job, one: Stalled, odd: Vote[str], matched: Matched) -> Finding:
     """Sizes may differ in this operation: likely wrong where NCCL also met a message of another size."""
     (rank, size), *_ = odd.odd.items()
     truncated = warned(job, "truncated")
-    sizes = (_dump(matched, one, f"#{stop.seq}: {odd.odd.get(one, odd.usual)}") for one in stop.waiting[:4])
+    sizes = (_dump(matched, each, f"#{one.seq}: {odd.odd.get(each, odd.usual)}") for each in one.ranks[:4])
     return Finding(
         "collective_size_mismatch", "critical", 0.77 if truncated else 0.5,
-        f"rank {rank} alone gave {stop.op} #{stop.seq} of group {stop.group.label} another size: {size}, the others "
+        f"rank {rank} alone gave {one.op} #{one.seq} of group {one.group.label} another size: {size}, the others "
         f"{odd.usual}; none completed it",
         ranks=(rank,), nodes=homes(job, (rank,)), evidence=(*sizes, *lines(truncated[:1])),
         advice="Each rank must send to each what that one expects of it: compare input_split_sizes and "

@@ -91,25 +91,6 @@ def test_uneven_all_to_all_is_right() -> None:
     assert "collective_size_mismatch" not in kinds(recorded(*dumps).verdict())
 
 
-def of_sizes(*sizes: int) -> Sketch:
-    """Ranks that stand in one all-to-all, each with this size."""
-    return recorded(
-        *(dump(r, *history(r, 6, op="all_to_all", input_sizes=[[size, 8]])) for r, size in enumerate(sizes))
-    )
-
-
-def test_one_alone_gave_an_all_to_all_another_size() -> None:
-    found = first(of_sizes(16, 4096, 16, 16).verdict())
-    assert (found.kind, found.ranks, found.certainty) == ("collective_size_mismatch", (1,), "possible")
-    assert "rank 1 alone gave all_to_all #7 of group default_pg another size: 4096×8, the others 16×8" in found.summary
-
-
-@pytest.mark.parametrize("sizes", [(16, 4096, 16, 4096), (16, 4096, 99, 16), (16, 16, 16, 16)])
-def test_sizes_of_an_all_to_all_that_accuse_nobody(sizes: tuple[int, ...]) -> None:
-    found = first(of_sizes(*sizes).verdict())
-    assert (found.kind, found.ranks) == ("collective_stalled", (0, 1, 2, 3))
-
-
 def test_who_failed_by_itself_wrote_no_dump_for_that() -> None:
     """That it did not join says nothing more, and is no hang."""
     job = recorded(*(dump(r, *history(r, 6, op="all_reduce")) for r in (0, 1, 3)))
