@@ -1,4 +1,4 @@
-"""Whose code a frame is, and how frames are written."""
+"""Whose code a frame is, how frames are written, and what the names of the user's own functions hint at."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from collectors.samples.stacks import Frame
+from hangtop.diagnosis.stacks.states import Phase
 
 LIBRARIES = frozenset(
     "torch torchvision torchaudio torchdata functorch triton numpy scipy pandas pyarrow deepspeed megatron accelerate "
@@ -126,3 +127,32 @@ def _place(name: str, path: str, line: int | None) -> str:
     if not short:  # a native frame whose library is not told
         return name
     return f"{name} ({short})" if line is None else f"{name.replace('.<locals>', '')} ({short}:{line})"
+
+
+_WORD_STARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_USER_NAMES: tuple[tuple[Phase, re.Pattern[str]], ...] = (
+    ("checkpoint", re.compile(r"(?:^|_)(?:checkpoint|ckpt|snapshot)|^_*sav(?:e|ing)(?:_|$)")),
+    ("data", re.compile(
+        r"(?:^|_)(?:dataset|data_?loader|reader|shard|tokeni[sz]|collat|sampler|getitem|prefetch|corpus|augment)"
+        r"|^data$|loader$"
+        r"|^_*(?:load|next|gets?|fetch|read|iter|decode|pre_?process|parse|download)_.*(?:batch|sample|example|data|record)"
+    )),
+    ("evaluation", re.compile(r"^_*(?:eval|valid)")),
+)  # fmt: skip
+"""How people call functions and classes of their own that read data, save, or evaluate: a hint, no proof."""
+
+
+@lru_cache(maxsize=4096)
+def _phase_of_name(name: str) -> Phase | None:
+    words = _WORD_STARTS.sub("_", name).lower()
+    return next((phase for phase, pattern in _USER_NAMES if pattern.search(words)), None)
+
+
+def phase_by_name(user: Sequence[Frame]) -> Phase | None:
+    """What the names of user functions (innermost first), of the innermost one's class and of its file say."""
+    if not user:
+        return None
+    inner = user[0]
+    stem = inner.file.rpartition("/")[2].removesuffix(".py")
+    names = [function(inner.name), owner_class(inner.name), stem, *(function(frame.name) for frame in user[1:])]
+    return next((phase for name in names if (phase := _phase_of_name(name)) is not None), None)

@@ -44,7 +44,7 @@ class Innermost:
 @lru_cache(maxsize=8192)
 def _python_row(path: str, name: str, program: bool) -> PythonRow | None:
     rows = PROGRAM if program else PEERS
-    fitting = (row for row in rows if is_in(path, row.file) and (not row.names or name in row.names.split()))
+    fitting = (row for row in rows if is_in(path, row.file) and (not row.names or name in row.names))
     return next(fitting, None)
 
 

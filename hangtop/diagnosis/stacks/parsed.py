@@ -8,10 +8,20 @@ from functools import lru_cache, partial
 from operator import itemgetter
 
 from collectors.samples.stacks import Frame
-from hangtop.diagnosis.stacks.frames import function, is_carrier, is_in, is_user, library, own, package, place
+from hangtop.diagnosis.stacks.frame_table import PHASES, PhaseRow
+from hangtop.diagnosis.stacks.frames import (
+    function,
+    is_carrier,
+    is_in,
+    is_user,
+    library,
+    own,
+    package,
+    phase_by_name,
+    place,
+)
 from hangtop.diagnosis.stacks.innermost import Innermost, find, packs_object
 from hangtop.diagnosis.stacks.kernel import KernelView
-from hangtop.diagnosis.stacks.phase_table import PHASES, PhaseRow, phase_by_name
 from hangtop.diagnosis.stacks.states import Activity, Kind, Meaning, Phase, Waits, label_of
 
 _WITH_OPERATION: frozenset[Kind] = frozenset(("collective", "p2p", "init", "store", "shutdown"))
@@ -153,7 +163,7 @@ def _pass_inside_of(frames: tuple[Frame, ...]) -> Phase | None:
 
 @lru_cache(maxsize=8192)
 def _phase_row(path: str, name: str) -> PhaseRow | None:
-    fitting = (row for row in PHASES if is_in(path, row.file) and (not row.names or name in row.names.split()))
+    fitting = (row for row in PHASES if is_in(path, row.file) and (not row.names or name in row.names))
     return next(fitting, None)
 
 
