@@ -7,8 +7,6 @@ import gc
 import importlib
 import inspect
 import os
-import sys
-import time
 from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
@@ -22,34 +20,27 @@ from textual.worker import Worker, WorkerState
 
 from collectors.fleet.transport import TransportError
 from hangtop.session.session import Session
-from tui.actions import BY_ID, Action, Touch, bindings
+from tui.actions import BY_ID, Action, bindings, shown_keys
 from tui.handlers.ask import ActionRefused, refusals
-from tui.handlers.scrubbing import advance
-from tui.looks.ascii import AsciiFilter
 from tui.looks.format import reason
-from tui.looks.keys import shown_keys
 from tui.looks.text import harmless
-from tui.looks.theme import THEMES, Palette, palette_of
+from tui.looks.theme import OWN, SIXTEEN, Palette, palette_of
 from tui.main_screen import MainScreen
 from tui.options import ScreenOptions
 from tui.panels.base import Panel, Place
 from tui.panels.registry import PANELS
 from tui.stage import Stage
-from tui.terminal import Alarm, TerminalDriver, load_tmux_buffer, notification
+from tui.terminal import Alarm, load_tmux_buffer
 from tui.view_model import ViewModel
 from tui.widgets.lines import Content, Lines
 
 if TYPE_CHECKING:
     from textual.notifications import SeverityLevel
 
-COST_PERIOD = 2.0
-"""Seconds between two looks at hangtop's own CPU and memory."""
-ARRIVALS = 0.1
-"""Seconds between two looks at whether a node has come, at the start of a small job."""
-FEW = 64
-"""Nodes of which each is drawn as it comes."""
 KEPT = 50
 """Answers that are kept, the newest ones."""
+SOON = 0.1, 20
+"""Seconds between two drawings at the start, and how many of them: nodes are shown as they come."""
 BEGINNING = "session"
 """Name of the worker that begins the session: where it fails nothing can be shown, now or later."""
 
@@ -67,10 +58,10 @@ class HangtopApp(App[None], inherit_bindings=False):
     def __init__(self, session: Session, options: ScreenOptions | None = None) -> None:
         self.options = options or ScreenOptions()
         self._plain = self.options.no_color or "NO_COLOR" in os.environ
-        super().__init__(driver_class=TerminalDriver, ansi_color=True if self._plain else None)
+        super().__init__(ansi_color=True if self._plain else None)
         self.head = self.session = session
         """What is live, or played; and what is shown: that, or a moment of its past."""
-        self.model = ViewModel(session, plain=self.options.ascii)
+        self.model = ViewModel(session)
         moves = session.can_act or session.player is not None  # files have but one moment
         self.main: MainScreen = MainScreen(self.model, PANELS[0].name if moves else "findings")
         self.results: deque[tuple[float, str, Content]] = deque(maxlen=KEPT)
@@ -78,23 +69,15 @@ class HangtopApp(App[None], inherit_bindings=False):
         self.never_began: BaseException | None = None
         """Why the session could not begin: the application ends then."""
         self._alarm = Alarm()
-        self._ticked = time.monotonic()
-        self._came = 0
-        self._last_filters: list[LineFilter] = [NoColor()] if self._plain else []
-        if self.options.ascii:
-            self._last_filters.append(AsciiFilter())
         self.animation_level = "none"
-        for theme in THEMES:
-            self.register_theme(theme)
+        self.register_theme(OWN)
         self.theme = self._first_theme()
-        self.palette: Palette = palette_of(self.current_theme, plain=self._plain)
+        self.palette: Palette = palette_of(self.current_theme)
 
     def _first_theme(self) -> str:
-        if self._plain:
-            return "hangtop-16"
-        if self.options.theme in self.available_themes:
+        if not self._plain and self.options.theme in self.available_themes:
             return self.options.theme
-        return "hangtop-16" if self.console.color_system == "standard" else "hangtop"
+        return SIXTEEN if self._plain or self.console.color_system == "standard" else OWN.name
 
     @property
     def stage(self) -> Stage:
@@ -121,8 +104,7 @@ class HangtopApp(App[None], inherit_bindings=False):
     def _begin(self) -> None:
         self.run_worker(self._start(), name=BEGINNING, exit_on_error=False)
         self.set_interval(min(10.0, max(0.25, self.options.refresh)), self.tick)
-        self.set_interval(COST_PERIOD, self.main.footer.measure)
-        self._arriving = self.set_interval(ARRIVALS, self._look_for_arrivals)
+        self.set_interval(SOON[0], self.tick, repeat=SOON[1])
         gc.freeze()  # what is there now stays: no collection need look at it again
         gc.set_threshold(50_000, 20, 100)
 
@@ -162,34 +144,13 @@ class HangtopApp(App[None], inherit_bindings=False):
 
     def tick(self) -> None:
         """Draw the latest state, once; under a dialog, too."""
-        now = time.monotonic()
-        passed, self._ticked = now - self._ticked, now
-        if self.model.timeline.playing:
-            advance(self, passed)
         self.model.turn()
-        self._ring()
+        if self._alarm.rings(self.head.verdict) and self.options.bell:
+            self.bell()
         self.main.draw()
 
-    def _look_for_arrivals(self) -> None:
-        """Draw nodes as they come rather than up to a second later."""
-        links = [node.link for node in self.head.state.nodes.values()]
-        came = len(links) - links.count("connecting")
-        if came != self._came and len(links) <= FEW:
-            self.tick()
-        self._came = came
-        if 0 < came == len(links):
-            self._arriving.stop()
-
-    def _ring(self) -> None:
-        if (news := self._alarm.news(self.head.verdict)) and self.options.bell:
-            self.bell()
-            if not self.is_headless and sys.__stderr__ is not None:
-                # whole, between two frames: the screen is written there, too
-                sys.__stderr__.write(notification(news, os.environ))
-                sys.__stderr__.flush()
-
     def _recolour(self, theme: Theme) -> None:
-        self.palette = palette_of(theme, plain=self._plain)
+        self.palette = palette_of(theme)
         self.redraw_all()
 
     def redraw_all(self) -> None:
@@ -201,12 +162,12 @@ class HangtopApp(App[None], inherit_bindings=False):
         self.screen.refresh(layout=True)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Textual's filters, then ours: no colour, no character beyond ASCII.
+        """Textual's filters, and the one that takes all colours away.
 
         Not the one that turns the sixteen colours into others: hangtop's styles use them on purpose or not at all.
         """
         kept = [kind for kind in super().get_line_filters() if not isinstance(kind, ANSIToTruecolor)]
-        return [*kept, *self._last_filters]
+        return [*kept, NoColor()] if self._plain else kept
 
     # --- actions -------------------------------------------------------------------------------------------------
 
@@ -228,7 +189,7 @@ class HangtopApp(App[None], inherit_bindings=False):
             past = self.head.can_act
             what = "this is a moment of the past, 0 goes to now" if past else "this shows what was recorded"
             self.say(f"{action.title}: {what}; no node can be asked", "warning")
-        elif action.touch is not Touch.NOTHING and self.session.options.read_only:
+        elif action.changes and self.session.options.read_only:
             self.say(f"{action.title}: refused, because --read-only was given", "warning")
         else:
             await self._run(action)
@@ -254,22 +215,14 @@ class HangtopApp(App[None], inherit_bindings=False):
         await self.stage.go(place)
         self.tick()
 
-    def start_going(self, place: Place) -> None:
-        """Go to a place from where one cannot wait for it."""
-        self.run_worker(self.go(place), name="go", exit_on_error=False)
-
     def show_session(self, session: Session) -> None:
         """Show another moment: the session itself, or one that was made of its past."""
         if session is not self.session:
             self.session = session
             self.model.show(session)
-            self.renew_panels()
+            for panel in self.stage.panels.values():
+                panel.renew()
         self.tick()
-
-    def renew_panels(self) -> None:
-        """Another moment than before is shown: nothing that was worked out from the last one is true."""
-        for panel in self.stage.panels.values():
-            panel.renew()
 
     # --- what is said ----------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The command palette: every action that is valid here, ranks, findings, columns, nodes and themes."""
+"""The command palette: every action that is valid here, ranks, nodes and themes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
 from hangtop.diagnosis.phrasing import ranks_on, ranks_text
-from tui.actions import ACTIONS
-from tui.looks.keys import shown_keys
+from tui.actions import ACTIONS, shown_keys
 from tui.looks.text import harmless
 from tui.panels.base import Place
-from tui.panels.findings import key_of, where
 
 if TYPE_CHECKING:
     from tui.app import HangtopApp
@@ -44,7 +42,7 @@ class ActionsProvider(Provider):
                 yield _Offer(f"{action.title} ({keys})", action.help, partial(app.start, action.id))
 
     def _things(self, query: str) -> Iterator[_Offer]:
-        """Ranks whose number begins with what was typed, findings, columns of the panel, nodes and themes."""
+        """Ranks whose number begins with what was typed, nodes and themes."""
         app = self._hangtop
         typed = "".join(character for character in query if character.isdigit())
         ranks = (row for row in app.model.ranks if typed and str(row.number).startswith(typed))
@@ -53,17 +51,15 @@ class ActionsProvider(Provider):
              Place("ranks", "", row.number, ranks_text([row.number])))
             for row in islice(ranks, MOST_RANKS)
         ]  # fmt: skip
-        for finding in app.session.verdict.findings if app.session.verdict is not None else ():
-            place = Place("findings", "", key_of(finding), finding.kind)
-            places.append((f"Finding {finding.kind}, {where(finding)}", finding.summary, place))
         places += [(f"Node {one.name}", "its ranks", Place("ranks", f"node={one.name}")) for one in app.model.nodes]
         for text, told, place in places:
-            yield _Offer(harmless(text), harmless(told), partial(app.start_going, place))
-        for column in app.panel.columns_told():
-            told = column.help or f"column of {app.stage.top}"
-            yield _Offer(f"Column {column.title}", told, partial(app.panel.go_column, column.key))
+            yield _Offer(harmless(text), told, partial(self._start_going, place))
         for theme in sorted(app.available_themes):
             yield _Offer(f"Theme {theme}", "colours", partial(setattr, app, "theme", theme))
+
+    def _start_going(self, place: Place) -> None:
+        app = self._hangtop
+        app.run_worker(app.go(place), name="go", exit_on_error=False)
 
     async def discover(self) -> Hits:
         """All actions."""

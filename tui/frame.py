@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from textual import on
 from textual.app import ComposeResult
 from textual.content import Content
 from textual.message import Message
-from textual.widgets import Footer, Static, Tab, Tabs
+from textual.widgets import Footer, Tab, Tabs
 
 from tui.looks.text import cells
 from tui.looks.theme import Colour
 from tui.panels.registry import PANELS
 from tui.widgets.lines import Bar, Piece
 
-if TYPE_CHECKING:
-    import psutil
-
 WIDE = 100
-"""Cells from which on titles of panels stand apart, findings are counted on theirs, and hangtop tells its own cost."""
-COST = 20
-"""Cells of that."""
+"""Cells from which on titles of panels stand apart, and findings are counted on theirs."""
 
 
 class PanelTabs(Tabs):
@@ -89,45 +84,26 @@ class ShownKey(Protocol):
 
 
 class KeyFooter(Footer):
-    """The keys that matter here, as many as fit whole; on a wide screen what hangtop itself costs."""
+    """The keys that matter here, as many as fit whole."""
 
     def __init__(self) -> None:
         super().__init__(show_command_palette=False, compact=True, id="footer")
-        self.cost = Static("", id="cost", markup=False)
         self._unable: Collection[str] = ()
-        self._process: psutil.Process | None = None
 
     def leave_out(self, actions: Collection[str]) -> None:
         """Show no keys of actions that can do nothing at present but say why."""
         self._unable = actions
 
     def compose(self) -> ComposeResult:
-        """Keys from the left on, whole ones alone; the cost at the right."""
-        wide = self.app.size.width >= WIDE
-        room = self.app.size.width - (COST if wide else 0)
+        """Keys from the left on, whole ones alone."""
+        room = self.app.size.width
         for key in super().compose():
-            if not isinstance(key, ShownKey) or key.action in self._unable:
-                continue
-            room -= cells(key.key_display) + cells(key.description) + 2
-            if room < 0:
-                break
-            yield key
-        if wide:
-            self.cost = Static(self.cost.content, id="cost", markup=False)
-            yield self.cost
+            if isinstance(key, ShownKey) and key.action not in self._unable:
+                room -= cells(key.key_display) + cells(key.description) + 2
+                if room < 0:
+                    break
+                yield key
 
     def on_resize(self) -> None:
         """Another number of keys fits."""
         self.refresh(recompose=True)
-
-    def measure(self) -> None:
-        """Look at hangtop's own cost. The first look, which imports psutil, comes after the first frame."""
-        if self._process is None:
-            import psutil
-
-            self._process = psutil.Process()
-            self._process.cpu_percent()
-            return
-        with self._process.oneshot():
-            cpu, memory = self._process.cpu_percent(), self._process.memory_info().rss
-        self.cost.update(f"hangtop {cpu:.0f}% {memory / 2**20:.0f}M")

@@ -1,31 +1,27 @@
-"""The help: every action with its present keys, made from the registry."""
+"""The help: every action with its keys, made from the registry."""
 
 from __future__ import annotations
 
-from tui.actions import ACTIONS, Touch
+from tui.actions import ACTIONS, shown_keys
 from tui.dialogs.base import TextDialog
-from tui.looks.keys import shown_keys
 from tui.looks.theme import Colour
 from tui.panels.base import Panel
 from tui.panels.registry import BY_NAME
 from tui.widgets.lines import Content
 
 _FILTER = (
-    ("rank=3,7-9", "numbers, lists, ranges"),
-    ("gpu.util<10", "also <= > >=, with units: 2G, 80%, 1m30s"),
-    ("node=gpu[001-004]", "node sets, and * as in gpu0*"),
-    ("node~gpu0", "a regular expression"),
-    ("!state=S", "what does not match; also != and !~"),
-    ("wchan=?", "what is unknown"),
-    ('reader "data loader"', "words anywhere in the row; all terms must hold"),
+    ("rank=3,7-9", "numbers, lists, ranges; words with * as in node=gpu0*"),
+    ("util<10", "also <= > >=, with units: 2G, 80%, 90s, 5m"),
+    ("command~data", "what holds these letters"),
+    ("!state=S", "what does not match"),
+    ("reader", "words anywhere in the row; all terms must hold"),
 )
 _MOUSE = (
-    ("click", "goes there: rows, cells, boxes, tabs, moments of the line of time; on a column's title: order by it"),
+    ("click", "goes there: rows, cells, boxes, tabs; on a column's title: order by it"),
     ("two clicks", "go in, or choose"),
     ("on a key", "in the last line or in a dialog: presses it"),
 )
-_GROUPS = {"Overview": "overview", "Time": "overview", "Logs": "logs", "Stacks": "stacks"}
-_TOUCH = {Touch.NOTHING: "", Touch.NODE: "  (not read-only)", Touch.JOB: "  (asks first; not read-only)"}
+_GROUPS = {"Overview": "overview", "Time": "overview", "Logs": "logs"}
 
 
 def help_dialog(name: str, panel: Panel) -> TextDialog:
@@ -33,26 +29,25 @@ def help_dialog(name: str, panel: Panel) -> TextDialog:
 
     Keys that need what this panel cannot do are dim: others do something else here.
     """
-    can, fields = panel.can, panel.fields()
+    can = panel.can
+    taken = {key for action in ACTIONS if action.needs and action.valid(can) for key in action.keys.split(",")}
     groups = list(dict.fromkeys(action.group for action in ACTIONS))
     groups.sort(key=lambda group: _GROUPS.get(group) != name)
-    taken = {key for action in ACTIONS if action.needs and action.valid(can) for key in action.keys.split(",")}
     lines: Content = [[(f"{BY_NAME[name].title}: {BY_NAME[name].help}", Colour.INFO)]]
     for group in groups:
         lines += [[], [(group, Colour.STRONG)]]
         for action in (action for action in ACTIONS if action.group == group):
-            keys = " ".join(shown_keys(action.keys))
             here = action.valid(can) and (action.needs != "" or not taken.issuperset(action.keys.split(",")))
             opens = BY_NAME.get(action.id.removeprefix("panel."))
             told = f"{opens.title}: {action.help}" if opens is not None else action.help
-            mark = _TOUCH[action.touch] if here else "  (not here)"
+            mark = "  (not here)" if not here else "  (not read-only)" if action.changes else ""
             colours = (Colour.ACCENT, Colour.TEXT) if here else (Colour.DIM, Colour.DIM)
+            keys = " ".join(shown_keys(action.keys))
             lines.append([(f"  {keys:<12} ", colours[0]), (told, colours[1]), (mark, Colour.DIM)])
-    columns = [(column.title, column.help) for column in panel.columns_told()]
-    for title, entries in (("Columns", columns), ("Mouse", _MOUSE), ("Filter", _FILTER)):
+    for title, entries in (("Columns", panel.columns_told()), ("Mouse", _MOUSE), ("Filter", _FILTER)):
         if entries:
             lines += [[], [(title, Colour.STRONG)]]
             lines += [[(f"  {what:<20} ", Colour.ACCENT), (told, Colour.TEXT)] for what, told in entries]
-    if fields:
+    if fields := panel.fields():
         lines.append([("  fields here: ", Colour.DIM), (" ".join(sorted(fields)), Colour.INFO)])
     return TextDialog("Help", lines)

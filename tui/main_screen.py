@@ -10,13 +10,12 @@ from textual.screen import Screen
 
 from tui.actions import ACTIONS
 from tui.frame import Crumbs, KeyFooter, PanelTabs
-from tui.handlers.scrubbing import go
-from tui.panels.base import StacksOpened
+from tui.handlers.scrubbing import show_moment
+from tui.panels.base import MomentWanted, TextWanted
 from tui.panels.filterline import FilterLine
 from tui.stage import Stage
 from tui.view_model import ViewModel
 from tui.widgets.banner import Banner
-from tui.widgets.chart import TimeChart
 from tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
@@ -79,17 +78,17 @@ class MainScreen(Screen[None], inherit_bindings=False):
         """What is under the mouse was clicked twice."""
         await self.hangtop.action_do("enter")
 
-    @on(TimeChart.Scrubbed)
-    async def show_clicked(self, event: TimeChart.Scrubbed) -> None:
-        """A moment of the line of time was clicked."""
-        await go(self.hangtop, event.at)
+    @on(MomentWanted)
+    async def show_wanted(self, event: MomentWanted) -> None:
+        """A line of what happened was gone into."""
+        await show_moment(self.hangtop, event.at)
 
-    @on(StacksOpened)
-    def open_stacks(self, event: StacksOpened) -> None:
-        """A group was gone into."""
-        from tui.dialogs.base import stack_dialog
+    @on(TextWanted)
+    def open_text(self, event: TextWanted) -> None:
+        """A panel has a text to be read."""
+        from tui.dialogs.base import TextDialog
 
-        self.hangtop.push_screen(stack_dialog(event.dumps, event.nodes))
+        self.hangtop.push_screen(TextDialog(event.title, event.content))
 
     def open_palette(self) -> None:
         """Open the command palette."""
@@ -97,8 +96,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
         from tui.commands import ActionsProvider
 
-        placeholder = "an action, a rank, a finding, a column, a node …"
-        self.hangtop.push_screen(CommandPalette([ActionsProvider], placeholder=placeholder))
+        self.hangtop.push_screen(CommandPalette([ActionsProvider], placeholder="an action, a rank, a node …"))
 
     def open_help(self) -> None:
         """Show all keys."""

@@ -13,8 +13,6 @@ class ScreenOptions:
 
     theme: str = ""
     """Name of a theme; empty picks by what the terminal can show."""
-    ascii: bool = False
-    """No character beyond ASCII."""
     no_color: bool = False
     """Bold, dim, underline and reverse alone, as with ``NO_COLOR``."""
     refresh: float = 1.0
@@ -22,6 +20,6 @@ class ScreenOptions:
     report_folder: Path | None = None
     """Where incident reports go; None is the present folder."""
     bell: bool = True
-    """Ring and notify when a hung or crashed verdict newly appears."""
+    """Ring when a hung or crashed verdict newly appears."""
     before_close: Callable[[], None] = lambda: None
     """Called when the screen is left, before the session is closed."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from textual.widgets import ContentSwitcher
@@ -13,15 +12,7 @@ from tui.panels.registry import BY_NAME, PANELS
 from tui.view_model import ViewModel
 
 
-class MomentBefore(NamedTuple):
-    """A moment that was shown."""
-
-    at: float | None
-    """None is now."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(NamedTuple):
     """Where one was, as it was."""
 
     panel: str
@@ -30,8 +21,6 @@ class _Step:
     here: Hashable
     what: str
     """What was stood on when it was come to."""
-    moment: MomentBefore | None = None
-    """What was shown, where another moment was gone to from here."""
 
 
 class Stage(ContentSwitcher):
@@ -54,12 +43,12 @@ class Stage(ContentSwitcher):
     async def show(self, name: str) -> Panel:
         """Bring a panel to the front, making it when it is first asked for."""
         if name != self.top:
-            self.panel.hidden()
             if name not in self.panels:
                 self.panels[name] = BY_NAME[name].load()(self.model)
                 await self.add_content(self.panels[name])
-            self.top = name
+            before, self.top = self.panel, name
             self.current = self.panel.id
+            before.hidden()
             self.panel.shown()
             self.panel.main.focus()
         return self.panel
@@ -75,9 +64,8 @@ class Stage(ContentSwitcher):
 
     async def go(self, place: Place) -> None:
         """Go in, remembering the way back."""
-        before, moment = self.panel, None if place.at is None else MomentBefore(self.model.timeline.at)
-        if moment is None or self.moment_before is None:  # from one moment to the next the way back is the same
-            self._way.append(_Step(self.top, before.scope, before.query_text, before.here(), self._what, moment))
+        before = self.panel
+        self._way.append(_Step(self.top, before.scope, before.query_text, before.here(), self._what))
         self._what = place.scope or place.what
         panel = await self.show(place.panel)
         _narrow(panel, place.scope, "")
@@ -100,27 +88,12 @@ class Stage(ContentSwitcher):
         return True
 
     @property
-    def moment_before(self) -> MomentBefore | None:
-        """What was shown one step back, if another moment was gone to from there."""
-        return self._way[-1].moment if self._way else None
-
-    def forget_moments(self) -> None:
-        """Yet another moment is shown, or now: the moments that were gone to are no way any more."""
-        if self.moment_before is not None:
-            self._what = self._way[-1].what
-        self._way = [step for step in self._way if step.moment is None]
-
-    @property
     def trail(self) -> list[str]:
         """The panels that were gone through, the present one last, each with what was stood on; empty without a way."""
         if not self._way:
             return []
         steps = [*((step.panel, step.what) for step in self._way), (self.top, self._what)]
-        told = ["", *(name for name, _ in steps)]
-        return [
-            what if what and name == before else f"{BY_NAME[name].title} {what}".rstrip()
-            for (name, what), before in zip(steps, told, strict=False)
-        ]
+        return [f"{BY_NAME[name].title} {what}".rstrip() for name, what in steps]
 
     def beside(self, step: int) -> str:
         """Name of the panel to the right or left."""

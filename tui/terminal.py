@@ -1,85 +1,31 @@
-"""The terminal: it may go away without a word, is rung and notified, and within tmux takes no clipboard."""
+"""The terminal: it is rung once for each alarm, and within tmux has a clipboard of its own."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import threading
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
-
-from textual.app import App
-from textual.drivers.linux_driver import LinuxDriver
 
 from hangtop.diagnosis.finding import Verdict
-from hangtop.diagnosis.phrasing import outcome_words
-from tui.looks.text import harmless
 
 ALARM = frozenset({"hung", "crashed", "at_risk"})
-"""Verdicts that ring, and while which leaving is asked for."""
-WRITER = "textual-output"
-"""Name of Textual's thread that writes: once it has ended by an error, whoever writes on waits for ever."""
-LONGEST = 10.0
-"""Seconds that leaving may take when the terminal is gone."""
-
-
-class TerminalDriver(LinuxDriver):
-    """Textual's driver; the application ends when its terminal is gone."""
-
-    def __init__(self, app: App[Any], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None):
-        super().__init__(app, debug=debug, mouse=mouse, size=size)
-        self._gone = False
-        self._before = threading.excepthook
-        self._leave = app.exit
-        threading.excepthook = self._thread_failed
-
-    def _thread_failed(self, failed: threading.ExceptHookArgs) -> None:
-        if failed.thread is None or failed.thread.name != WRITER:
-            self._before(failed)
-            return
-        self._gone = True
-        # where the loop itself waits for the writer it never hears of it: then nodes notice that we are gone
-        end = threading.Timer(LONGEST, os._exit, (129,))
-        end.daemon = True
-        end.start()
-        self._leave()
-
-    def write(self, data: str) -> None:
-        """Write, as long as there is a terminal."""
-        if not self._gone:
-            super().write(data)
+"""Verdicts that ring."""
 
 
 class Alarm:
-    """Remembers what was announced, so that one hang rings once."""
+    """Remembers which alarm was rung, so that one hang rings once."""
 
     def __init__(self) -> None:
-        self._announced: tuple[object, ...] = ()
+        self._rung: tuple[object, ...] = ()
 
-    def news(self, verdict: Verdict | None) -> str:
-        """Text to announce; empty when there is nothing new. A healthy verdict between two hangs makes the next new."""
+    def rings(self, verdict: Verdict | None) -> bool:
+        """Whether the verdict is a new alarm. A healthy verdict between two hangs makes the next one new."""
         if verdict is None or verdict.outcome not in ALARM:
             if verdict is not None and verdict.outcome in {"healthy", "starting"}:
-                self._announced = ()
-            return ""
+                self._rung = ()
+            return False
         first = next(iter(verdict.findings), None)
-        before, self._announced = self._announced, (verdict.outcome, first and first.kind, first and first.ranks)
-        told = harmless(f"{outcome_words(verdict.outcome)}: {verdict.summary}")
-        return told if before != self._announced else ""
-
-
-def notification(text: str, environ: Mapping[str, str]) -> str:
-    """The escape sequence that makes a terminal show a desktop notification; unknown terminals ignore it.
-
-    OSC 777 is what VTE, urxvt and foot know, OSC 9 the rest. tmux hands it through when ``allow-passthrough`` is on.
-    """
-    text = text.replace(";", ",")[:200]
-    urxvt = "VTE_VERSION" in environ or environ.get("TERM", "").startswith(("rxvt", "foot"))
-    sequence = f"\x1b]777;notify;hangtop;{text}\x07" if urxvt else f"\x1b]9;hangtop, {text}\x07"
-    if environ.get("TMUX"):
-        return f"\x1bPtmux;{sequence.replace(chr(27), chr(27) * 2)}\x1b\\"
-    return sequence
+        before, self._rung = self._rung, (verdict.outcome, first and first.kind, first and first.ranks)
+        return self._rung != before
 
 
 async def load_tmux_buffer(text: str, within: float = 3.0) -> None:

@@ -9,11 +9,10 @@ from hangtop.session.session import Session
 from hangtop.session.state.changes import Change, TimelineMark, marks
 from tui.looks.format import age, clock
 
-ZOOMS = (60, 120, 300, 900, 3600, 21_600, 86_400, 604_800)
+ZOOMS = {"1m": 60, "2m": 120, "5m": 300, "15m": 900, "1h": 3600, "6h": 21_600, "1d": 86_400, "7d": 604_800}
 """Seconds that can be on view."""
 USUAL = 3
 """Place of the longest stretch that is shown without being asked for."""
-NAMES = ("1m", "2m", "5m", "15m", "1h", "6h", "1d", "7d")
 
 
 class Window(NamedTuple):
@@ -42,8 +41,6 @@ class Timeline:
         self.head = head
         self.at: float | None = None
         """The moment that is shown; None is now."""
-        self.playing = False
-        """Whether the moment that is shown goes on by itself: in a recording, from where one has gone back to."""
         self._zoom: int | None = None
         """Place in :data:`ZOOMS`; None until somebody chose: as much as there is."""
         self._marks: tuple[tuple[int, Change | None], list[TimelineMark]] = ((0, None), [])
@@ -51,12 +48,12 @@ class Timeline:
     @property
     def span(self) -> int:
         """Seconds on view."""
-        return ZOOMS[self._place]
+        return ZOOMS[self.name]
 
     @property
     def name(self) -> str:
         """The same for people."""
-        return NAMES[self._place]
+        return list(ZOOMS)[self._place]
 
     @property
     def _place(self) -> int:
@@ -64,42 +61,30 @@ class Timeline:
             return self._zoom
         began = self.head.history.began
         seen = 0.0 if began is None else self.now - began
-        return next((place for place, span in enumerate(ZOOMS[:USUAL]) if span >= seen), USUAL)
+        return min(USUAL, sum(span < seen for span in ZOOMS.values()))
 
     def zoom(self, step: int) -> None:
         """Show more (1) or less (-1) time."""
         self._zoom = max(0, min(len(ZOOMS) - 1, self._place + step))
 
     @property
-    def ends(self) -> float | None:
-        """Where a recording ends; None for what is live."""
-        return None if self.head.player is None else self.head.player.ends
-
-    @property
-    def moves(self) -> bool:
-        """Whether the moment that is shown goes on by itself."""
-        player = self.head.player
-        return self.playing if self.at is not None else player is None or not (player.paused or player.ended)
-
-    @property
     def toggles(self) -> str:
         """What Space does."""
-        if self.head.player is None:
-            return "pause" if self.at is None else "live"
-        return "pause" if self.moves else "play"
+        player = self.head.player
+        if self.at is not None:
+            return "back to the newest"
+        return "play" if player is not None and player.paused else "pause"
 
     def told(self) -> tuple[str, str]:
         """Which moment is shown, and how that lies to the newest one; both empty for what is live and now."""
         player, at = self.head.player, self.shown
-        if player is None and self.at is None:
+        if self.at is not None:
+            return f"⏸ {clock(at, millis=False)}", f"{age(self.now - at)} before the newest"
+        if player is None:
             return "", ""
-        glyph = "▶" if self.moves else "■" if player is not None and self.at is None and player.ended else "⏸"
-        if self.at is None:
-            assert player is not None
-            left = player.ends - at
-            return f"{glyph} {clock(at, millis=False)}", f"{age(left)} before its end" if left >= 1 else "its end"
-        behind = "ago" if player is None else "before what was played"
-        return f"{glyph} {clock(at, millis=False)}", f"{age(self.now - at)} {behind}"
+        left = player.ends - at
+        glyph = "⏸" if player.paused else "■" if player.ended else "▶"
+        return f"{glyph} {clock(at, millis=False)}", f"{age(left)} before its end" if left >= 1 else "its end"
 
     @property
     def shown(self) -> float:
@@ -112,16 +97,14 @@ class Timeline:
         return self.head.now()
 
     def window(self, columns: int) -> Window:
-        """The stretch of time on view in so many columns.
+        """The stretch of time on view in so many columns: up to now, or around the moment that is shown before it.
 
-        It ends now; where the moment that is shown lies before it, half as much earlier or as often that as needed. Its
-        steps are the same as long as the zoom is, so that a chart moves by whole columns.
+        Its steps are the same as long as the zoom is, so that a chart moves by whole columns.
         """
         step = self.span / (2 * columns)
         begin = 2 * step * (ceil(self.now / (2 * step)) - columns)
         if self.at is not None and self.at < begin:
-            halves = ceil((begin - self.at) / (self.span / 2))
-            begin = 2 * step * floor((begin - halves * self.span / 2) / (2 * step))
+            begin = 2 * step * (ceil((self.at + self.span / 2) / (2 * step)) - columns)
         return Window(begin, step, columns)
 
     @property

@@ -29,10 +29,8 @@ LOUD = frozenset({"hung", "crashed", "at_risk", "slow"})
 class ViewModel:
     """One per application; :meth:`turn` begins a tick, and what depends on the state is worked out when asked for."""
 
-    def __init__(self, session: Session, *, plain: bool = False) -> None:
+    def __init__(self, session: Session) -> None:
         self.session = session
-        self.plain = plain
-        """Whether only ASCII may be drawn."""
         self.timeline = Timeline(session)
         self.now = session.now()
         self.interval = session.options.interval
@@ -113,8 +111,8 @@ class ViewModel:
     @cached_property
     def blamed(self) -> list[RankRow]:
         """Ranks that the verdict blames for a wait."""
-        waiting = self.waiting
-        return [row for row in self.ranks if waiting.blames(row.number)] if waiting.blamed else []
+        blamed = self.waiting.blamed
+        return [row for row in self.ranks if row.number in blamed] if blamed else []
 
     @property
     def accusation(self) -> Finding | None:

@@ -112,7 +112,6 @@ CONNECTION: tuple[Decorator, ...] = (
 SCREEN_OPTIONS: tuple[Decorator, ...] = (
     _shown("--theme", metavar="NAME", default="", help="Colours of the screen."),
     _shown("--no-color", is_flag=True, help="No colours; also by NO_COLOR in the environment."),
-    _shown("--ascii", is_flag=True, help="No characters beyond ASCII."),
     _shown("--refresh", metavar="S", type=click.FloatRange(0.25, 10), default=1.0, show_default=True,
            help="Seconds between two drawings."),
     _shown("--bell/--no-bell", default=True, show_default=True, help="Ring when a hang or crash is found."),
@@ -127,7 +126,6 @@ class ScreenChoices:
 
     theme: str = ""
     no_color: bool = False
-    ascii: bool = False
     refresh: float = 1.0
     report_folder: Path | None = None
     bell: bool = True
@@ -170,7 +168,7 @@ def screen(function: Function) -> Function:
     @functools.wraps(function)
     def with_choices(*args: Any, **values: Any) -> Any:
         folder = _path(values.pop("report_folder"))
-        chosen = {name: values.pop(name) for name in ("theme", "no_color", "ascii", "refresh", "bell")}
+        chosen = {name: values.pop(name) for name in ("theme", "no_color", "refresh", "bell")}
         return function(*args, choices=ScreenChoices(report_folder=folder, **chosen), **values)
 
     return _decorated(with_choices, SCREEN_OPTIONS)

@@ -16,9 +16,6 @@ from hangtop.diagnosis.phrasing import duration, size
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 
-ASCII_TERMINALS = frozenset({"linux", "vt52", "vt100", "vt102", "vt220", "vt320", "ansi", "cons25", "sun"})
-"""Consoles with a font of 256 or 512 signs: no braille, and of blocks and circles few or none."""
-
 
 @click.command("watch", cls=SectionedCommand)
 @nodes
@@ -64,7 +61,6 @@ def show(session: Session, choices: ScreenChoices, *, keep: bool = False) -> Non
         session,
         ScreenOptions(
             theme=choices.theme,
-            ascii=choices.ascii or shows_ascii_alone(os.environ.get("TERM", ""), sys.stderr.encoding),
             no_color=choices.no_color or bool(os.environ.get("NO_COLOR")),
             refresh=choices.refresh,
             report_folder=choices.report_folder,
@@ -92,11 +88,6 @@ def show(session: Session, choices: ScreenChoices, *, keep: bool = False) -> Non
         raise app.never_began
     if came:
         raise EndedBySignalError(came[0])
-
-
-def shows_ascii_alone(term: str, encoding: str | None) -> bool:
-    """True of a terminal whose font, or whose encoding, has none of the signs that the screen draws with."""
-    return term in ASCII_TERMINALS or not (encoding or "utf-8").lower().replace("-", "").startswith("utf8")
 
 
 def kept(session: Session) -> str:

@@ -6,18 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from textual.app import App
 
 from hangtop.session.probes import Probe, ProbeResult, Say
 from tests.support.piloted import screen
 from tests.support.screens import NOW, Paper, hung, kernel_line, say
-from tui.actions import ACTIONS, BY_ID, Action, Touch
+from tui.actions import ACTIONS, BY_ID, Action, shown_keys
 from tui.app import HangtopApp, ScreenOptions
 from tui.handlers.ask import asks
-from tui.looks.keys import shown_keys
 from tui.panels.registry import PANELS
 
-HOME = {"again": "6", "graph": "1", "view": "1", "log": "5", "metric": "1", "time": "1"}
+HOME = {"again": "6", "graph": "1", "log": "5", "metric": "1", "time": "1"}
 """Panel on which an action with this need can be tried; the ranks otherwise."""
 
 
@@ -89,7 +87,7 @@ async def test_what_touches_the_job_shows_the_exact_command_and_asks(monkeypatch
     def made(_: HangtopApp) -> Probe:
         return Probe("Probe", "1 process on 1 node, SIGCONT", "ssh node1 'kill -CONT 41011; echo [/markup]'", run)
 
-    probe = Action("report", "x", "Probe", "Runs something.", asks(made), "Job", "", 11, Touch.JOB)
+    probe = Action("report", "x", "Probe", "Runs something.", asks(made), "Job", "", 11, changes=True)
     monkeypatch.setitem(BY_ID, "report", probe)
     async with screen() as shown:
         await shown.press("x")
@@ -122,16 +120,6 @@ async def test_the_report_is_written_here_and_the_screen_says_where(tmp_path: Pa
         data = (tmp_path / "reports" / "hangtop-20251120-024700.json").read_text()
         assert '"verdict": "hung"' in data
         assert any("hangtop-20251120-024700.txt" in note for note in shown.notices())
-
-
-async def test_copying_goes_to_the_clipboard_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    copied: list[str] = []
-    monkeypatch.setattr(App, "copy_to_clipboard", lambda _app, text: copied.append(text))
-    session = Paper().session()
-    say(session, "node1", 0, NOW - 2, "first [/markup]", "second")
-    async with screen(session) as shown:
-        await shown.press("5", "up", "space", "space", "c")
-        assert copied == ["first [/markup]\nsecond"]
 
 
 async def test_a_shell_is_ssh_to_the_node_as_the_session_reaches_it(monkeypatch: pytest.MonkeyPatch) -> None:

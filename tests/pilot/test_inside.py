@@ -29,14 +29,13 @@ async def test_step_and_phase_stand_in_the_table_once_somebody_tells_them() -> N
     session = Paper().session()
     async with screen(session, size=(160, 40)) as shown:
         await shown.press("2")
-        assert "phase" not in shown.text()
         rank = telling(session)
         await shown.draw()
         line = next(line for line in shown.lines() if "1204" in line)
         assert line.split()[0] == str(rank)
         assert "data" in line
         assert "41s" in line
-        await shown.press("slash", *"phase=data", "enter")
+        await shown.press("slash", *"now~data", "enter")
         assert "1 of 32 ranks shown" in shown.text()
         await shown.press("i")
         facts = shown.text()

@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
-from textual.app import App
 
 from collectors.fleet.sink import LinkChange
-from hangtop.diagnosis.finding import Verdict
 from tests.support.made import gpu_row
 from tests.support.piloted import Screen, screen
 from tests.support.screens import NOW, Paper, hung, kernel_line, say
 from tui.app import ScreenOptions
-from tui.looks.theme import THEMES
 
 
 def style_at(shown: Screen, word: str) -> object:
@@ -63,7 +60,7 @@ async def test_a_node_that_falls_silent_looks_stale_and_says_how_old_it_is() -> 
         assert "30s" in shown.lines()[5]
 
 
-@pytest.mark.parametrize("theme", [theme.name for theme in THEMES])
+@pytest.mark.parametrize("theme", ["hangtop", "textual-light", "ansi-dark"])
 async def test_every_theme_draws_every_panel(theme: str) -> None:
     session = Paper(slow=11).session()
     session.verdict = hung()
@@ -91,34 +88,6 @@ async def test_without_colour_nothing_has_a_colour_and_everything_can_be_read(
                     )
         await shown.press("1")
         assert re.search(r"[!▸]11 +A ", shown.text())
-
-
-async def test_ascii_is_ascii() -> None:
-    session = Paper(slow=11, label="DEMO · simulated devices").session()
-    session.verdict = hung()
-    async with screen(session, ScreenOptions(theme="hangtop", ascii=True)) as shown:
-        for key in "12345678?":
-            await shown.press("question_mark" if key == "?" else key)
-            assert all(line.isascii() for line in shown.lines()), key
-
-
-async def test_a_new_hang_rings_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    rings: list[int] = []
-    monkeypatch.setattr(App, "bell", lambda _app: rings.append(1))
-    session = Paper(slow=11).session()
-    async with screen(session) as shown:
-        await shown.draw()
-        assert not rings
-        session.verdict = hung()
-        await shown.press("question_mark")
-        await shown.draw()
-        await shown.draw()
-        assert len(rings) == 1
-        session.verdict = Verdict("healthy", "all is well")
-        await shown.draw()
-        session.verdict = hung()
-        await shown.draw()
-        assert len(rings) == 2
 
 
 async def test_only_changed_lines_are_sent() -> None:
@@ -156,13 +125,12 @@ async def test_the_log_follows_stops_and_counts_what_is_new() -> None:
         assert "● following" in shown.text()
 
 
-async def test_log_lines_by_severity_alarm_and_time() -> None:
+async def test_log_lines_by_severity_and_alarm() -> None:
     session = Paper().session()
     say(session, "node1", 0, NOW - 50, "fine", "ERROR one")
     say(session, "node1", 0, NOW - 20, "WARNING two", *["fine"] * 60)
     kernel_line(session, "node2", NOW - 30, "NVRM: Xid (PCI:0000:03:00): 79")
     async with screen(session) as shown:
-        view = shown.app.panel
         await shown.press("5", "N")
         view = shown.app.panel.view  # type: ignore[attr-defined]
         assert view.current.text == "WARNING two"
@@ -171,27 +139,20 @@ async def test_log_lines_by_severity_alarm_and_time() -> None:
         assert "before this line" in shown.notices()[-1]
         await shown.press("w", "w")
         assert [line.text for line in view.book.shown] == ["ERROR one", "NVRM: Xid (PCI:0000:03:00): 79"]
-        await shown.press("w", "at", *"02:46:30", "enter")
-        assert view.current.text == "NVRM: Xid (PCI:0000:03:00): 79"
-        await shown.press("at", *"25s", "enter")
-        assert view.current.text == "WARNING two"
-        await shown.press("at", *"noon", "enter")
-        assert "is no time" in shown.notices()[-1]
 
 
 async def test_the_heat_map_shows_another_figure_and_errors_as_what_they_are() -> None:
     from collectors.samples.gpus import GpuFault
 
-    session = Paper(nodes=20).session()
+    session = Paper(nodes=4).session()
     session.samples(
         "node1", [GpuFault(0, "", "GPU is lost"), gpu_row(1, utilization=None, odd={"utilization": "ERR!"})], 1
     )
     session.samples("node1", [gpu_row(2, utilization=None)], 1)
     async with screen(session, size=(100, 30)) as shown:
         first = next(line for line in shown.lines() if "node1 " in line)
-        assert first.split()[1:5] == ["node1", "▸ERR", "ERR", "–"], (
-            "lost, refused, and unknown; the cursor is at the first"
-        )
+        told = "node1 ▸ 0 ERR 1 ERR 2 –"
+        assert " ".join(first.split()[1:9]) == told, "lost, refused, and unknown; the cursor is at the first"
         await shown.press("v", "v")
         assert "GPU power " in shown.text()
         await shown.press("V")

@@ -9,18 +9,11 @@ from textual.pilot import Pilot
 
 from tests.support.screens import Paper, PaperSession, hung
 from tui.app import HangtopApp, ScreenOptions
-from tui.frame import KeyFooter
 
 WIDE = (120, 32)
 NARROW = (80, 24)
 
 SnapCompare = Callable[..., bool]
-
-
-@pytest.fixture(autouse=True)
-def _no_cost_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one number on the screen that no job on paper decides."""
-    monkeypatch.setattr(KeyFooter, "measure", lambda self: None)
 
 
 def stuck_job() -> PaperSession:
@@ -47,13 +40,8 @@ async def drawn(pilot: Pilot[None]) -> None:
     [
         pytest.param("1", WIDE, id="overview"),
         pytest.param("1", NARROW, id="overview-80x24"),
-        pytest.param("1 g", WIDE, id="waits"),
         pytest.param("2", WIDE, id="ranks"),
-        pytest.param("3", WIDE, id="gpus"),
-        pytest.param("6", WIDE, id="nodes"),
         pytest.param("7", WIDE, id="findings"),
-        pytest.param("8", WIDE, id="stacks"),
-        pytest.param("?", WIDE, id="help"),
     ],
 )
 def test_a_hung_job_looks_as_it_did(snap_compare: SnapCompare, keys: str, size: tuple[int, int]) -> None:

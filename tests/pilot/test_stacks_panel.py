@@ -47,21 +47,14 @@ async def test_a_group_says_what_the_verdict_says_of_it_as_soon_as_there_is_one(
         assert others.rstrip().endswith("wait in all_reduce   B [all_reduce #134 in dp]"), "nothing is said twice"
 
 
-async def test_enter_shows_a_full_stack_and_right_the_next_rank_of_the_group() -> None:
+async def test_enter_shows_the_full_stacks_of_a_group() -> None:
     async with screen(dumped(Paper(slow=11), NOW - 4)) as shown:
         await shown.press("8", "enter")
-        assert "rank 11 on node2" in shown.text()
+        assert "rank 11 · node2" in shown.text()
         assert "read_shard  /home/ada/run/data.py:88" in shown.text()
-        await shown.press("escape", "down", "enter", "right")
-        assert "rank 1 on node1   (2 of 31 in this group)" in shown.text()
+        await shown.press("escape", "down", "enter")
+        assert "ranks 0-10,12-31 · 4 nodes, the first 16 of them" in shown.text()
         assert "torch/distributed/distributed_c10d.py:2810" in shown.text()
-
-
-async def test_several_looks_tell_frozen_from_moving() -> None:
-    async with screen(dumped(Paper(slow=11), NOW - 6, NOW - 4)) as shown:
-        await shown.press("8")
-        assert "2 looks" in shown.text()
-        assert "frozen" in shown.text()
 
 
 async def test_a_rank_that_could_not_be_looked_at_says_why() -> None:
@@ -91,3 +84,10 @@ async def test_dumping_leads_to_the_stacks_and_a_native_dump_asks_first() -> Non
         assert "no stack taken yet" in shown.text()
         await shown.press("escape")
         assert "[Ranks]" in shown.lines()[1]
+
+
+async def test_several_looks_tell_frozen_from_moving() -> None:
+    async with screen(dumped(Paper(slow=11), NOW - 6, NOW - 4)) as shown:
+        await shown.press("8")
+        assert "2 looks" in shown.text()
+        assert "frozen" in shown.text()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -69,7 +68,7 @@ async def test_space_pauses_and_goes_back_to_what_is_live(monkeypatch: pytest.Mo
         happened(paper, session, SECONDS + 20)
         await shown.draw()
         assert shown.app.model.now == NOW + SECONDS - 1
-        assert "20s ago" in shown.text() or "21s ago" in shown.text()
+        assert "20s before the newest" in shown.text() or "21s before the newest" in shown.text()
         await shown.press("space")
         await settled(shown)
         assert shown.app.model.now == NOW + SECONDS + 20
@@ -145,20 +144,13 @@ async def test_a_recording_can_be_paused_sought_in_and_played_on(recorded: Path)
         assert app.session is not app.head
         assert app.session.now() < ahead == app.head.now()
         before = app.session.now()
+        assert told(app).startswith("⏸")
         await pilot.press("1", "space")
+        assert app.session is app.head
+        await pilot.press("space")
         assert told(app).startswith("▶")
         await pilot.pause(0.3)
-        app.tick()
-        assert app.session.now() > before
-        lines = ["".join(s.text for s in strip) for strip in app.screen._compositor.render_strips()]
-        title = next(line for line in lines if "first to stop above" in line)
-        assert re.search(r" to 02:47:\d\d ─", title)
-        await pilot.press("space")
-        assert told(app).startswith("⏸")
-        await pilot.press("0", "space")
-        assert app.session is app.head
-        await pilot.pause(0.3)
-        assert app.head.now() > ahead
+        assert app.head.now() > ahead > before
 
 
 async def test_the_next_mark_is_found_in_what_was_not_played_yet(recorded: Path) -> None:

@@ -1,14 +1,16 @@
-"""Dialogs that want an answer: a confirmation of what will be done, a connection's question, a line of text."""
+"""Dialogs that want an answer: a confirmation, one of several things, a line of text, a connection's question."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import Input
+from textual.content import Content as Prompt
+from textual.widgets import Input, OptionList
 
 from collectors.fleet.ssh.asking import Question
 from tui.dialogs.base import Dialog
@@ -52,8 +54,7 @@ class ConfirmDialog(Dialog[bool]):
 
     def action_copy(self) -> None:
         """Copy the command."""
-        self.app.copy_to_clipboard(self._command)
-        self.notify("the command was copied", markup=False, timeout=2)
+        self.copy(self._command, "the command was")
 
     def action_scroll(self, how: str) -> None:
         """Scroll by lines."""
@@ -65,30 +66,7 @@ class ConfirmDialog(Dialog[bool]):
         self.dismiss(False)
 
 
-class AnswerDialog(Dialog[str]):
-    """Some lines, and an answer by one key; subclasses bind the keys."""
-
-    def __init__(self, title: str, content: Content) -> None:
-        super().__init__(title)
-        self._content = content
-
-    def content(self) -> ComposeResult:
-        """The lines."""
-        yield TextView(self._content, ground=Background.BAR)
-
-
-class LeaveDialog(AnswerDialog):
-    """Asked once before the screen is left while the alarm is loud."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q,y,enter", "answer('leave')", "leave"),
-        Binding("ctrl+q,ctrl+c", "answer('leave')", "leave", show=False),
-        Binding("x", "answer('report')", "report, then leave"),
-        Binding("escape,n", "answer('stay')", "stay"),
-    ]
-
-
-class HostKeyDialog(AnswerDialog):
+class HostKeyDialog(Dialog[str]):
     """An unknown host key: accepted for good, for now, or not; the empty answer refuses."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -96,6 +74,14 @@ class HostKeyDialog(AnswerDialog):
         Binding("o", "answer('once')", "accept once"),
         Binding("n,escape,q,enter", "answer('')", "refuse"),
     ]
+
+    def __init__(self, title: str, content: Content) -> None:
+        super().__init__(title)
+        self._content = content
+
+    def content(self) -> ComposeResult:
+        """The key."""
+        yield TextView(self._content, ground=Background.BAR)
 
 
 class LineDialog(Dialog[str | None]):
@@ -125,6 +111,53 @@ class LineDialog(Dialog[str | None]):
         value = self.query_one(Input).value
         if value or self._empty:
             self.dismiss(value)
+
+
+class Choices(OptionList, inherit_bindings=False):
+    """A list whose cursor moves by letters, too."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "cursor_up", "Up", show=False),
+        Binding("down,j", "cursor_down", "Down", show=False),
+        Binding("home,g", "first", "First", show=False),
+        Binding("end,G", "last", "Last", show=False),
+        Binding("enter", "select", "choose"),
+    ]
+
+
+class ChoiceDialog(Dialog[int | None]):
+    """Its answer is the place in the list; ``notes`` are shown below and cannot be chosen."""
+
+    WIDE = True
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "answer(None)", "leave it")]
+
+    def __init__(self, title: str, choices: Sequence[tuple[str, str]], notes: Sequence[str] = ()) -> None:
+        """``choices`` are titles, and what has to be known before one is chosen."""
+        super().__init__(title)
+        self._choices, self._notes = choices, notes
+
+    def content(self) -> ComposeResult:
+        """The list, and the notes."""
+        yield Choices(*(_prompt(title, detail) for title, detail in self._choices), markup=False, compact=True)
+        if self._notes:
+            yield TextView([[(note, Colour.WARN)] for note in self._notes], ground=Background.BAR)
+
+    def on_mount(self) -> None:
+        """Move in the list."""
+        self.query_one(Choices).focus()
+
+    @on(OptionList.OptionSelected)
+    def choose(self, event: OptionList.OptionSelected) -> None:
+        """Choose what the cursor is at."""
+        self.dismiss(event.option_index)
+
+
+def _prompt(title: str, detail: str) -> Prompt:
+    """Title and details, a line each."""
+    lines = [harmless(line) for line in detail.splitlines() if line.strip()]
+    return Prompt.assemble(
+        Prompt.styled(harmless(title), "bold"), *(Prompt.styled(f"\n  {line}", "dim") for line in lines)
+    )
 
 
 TOLD_SECONDS = 20.0

@@ -1,23 +1,19 @@
-"""Base of all dialogs, and those that show text: an answer, a probe's progress, the stacks of a group."""
+"""Base of all dialogs, and those that show text: something to read, and what runs with its answer."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import ClassVar, TypeVar
 
-from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
-from textual.widgets import Footer, Input, Static
+from textual.widgets import Footer, Static
 
-from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.phrasing import ranks_on
 from tui.looks.text import harmless
 from tui.looks.theme import Background, Colour
-from tui.texts.stacked import full_stack
 from tui.widgets.lines import Content, Move, text_of
 from tui.widgets.textview import TextView
 
@@ -59,17 +55,18 @@ class Dialog(ModalScreen[T]):
         for part in self.query("TextView, OptionList"):
             part.styles.max_height = max(3, room - FRAME)
 
-    def rename(self, title: str) -> None:
-        """Give it another title."""
-        self.query_one("#title", Static).update(harmless(title))
-
     def action_answer(self, answer: T | None) -> None:
         """Close it with this answer."""
         self.dismiss(answer)
 
+    def copy(self, text: str, what: str) -> None:
+        """Copy a text and say so."""
+        self.app.copy_to_clipboard(text)
+        self.notify(f"{what} copied", markup=False, timeout=2)
+
 
 class TextDialog(Dialog[None]):
-    """Text to read, scroll, search and copy."""
+    """Text to read, scroll and copy."""
 
     WIDE = True
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -79,9 +76,6 @@ class TextDialog(Dialog[None]):
         Binding("pagedown,space,ctrl+f", "move('page_down')", "Page down", show=False),
         Binding("home,g", "move('first')", "Top", show=False),
         Binding("end,G", "move('last')", "Bottom", show=False),
-        Binding("slash", "find", "find"),
-        Binding("n", "find_next(1)", "next", show=False),
-        Binding("N", "find_next(-1)", "before", show=False),
         Binding("c", "copy", "copy"),
         Binding("escape,q,enter", "close", "close"),
     ]
@@ -91,52 +85,20 @@ class TextDialog(Dialog[None]):
         self.text = TextView(content, ground=Background.BAR)
 
     def content(self) -> ComposeResult:
-        """The text, and the line where words to find are typed."""
+        """The text."""
         yield self.text
-        yield Input(placeholder="words to find, Enter keeps them: n next, N before", compact=True, id="find")
-
-    def on_mount(self) -> None:
-        """Keys are the dialog's, until words are typed."""
-        self.query_one(Input).display = False
-        self.set_focus(self.text)
 
     def action_move(self, how: Move) -> None:
         """Scroll."""
         self.text.move(how)
 
-    def action_find(self) -> None:
-        """Type what is looked for."""
-        self.query_one(Input).display = True
-        self.query_one(Input).focus()
-
-    @on(Input.Changed, "#find")
-    def look_for(self, event: Input.Changed) -> None:
-        """Go to the first line with these words."""
-        if not self.text.find(event.value):
-            self.notify(f"no line has “{event.value}”", severity="warning", markup=False, timeout=2)
-
-    @on(Input.Submitted, "#find")
-    def keep_words(self) -> None:
-        """Leave the line; ``n`` and ``N`` go on."""
-        self.query_one(Input).display = False
-        self.set_focus(self.text)
-
-    def action_find_next(self, step: int) -> None:
-        """Go to the next line that has the words, or the one before."""
-        if self.text.words:
-            self.text.find(self.text.words, step)
-
     def action_copy(self) -> None:
         """Copy everything."""
-        self.app.copy_to_clipboard(text_of(self.text.content))
-        self.notify("copied", markup=False, timeout=2)
+        self.copy(text_of(self.text.content), "all of it was")
 
     def action_close(self) -> None:
-        """Leave the line of words, or close."""
-        if self.query_one(Input).has_focus:
-            self.keep_words()
-        else:
-            self.dismiss(None)
+        """Close."""
+        self.dismiss(None)
 
 
 class RunningDialog(TextDialog):
@@ -157,7 +119,7 @@ class RunningDialog(TextDialog):
         """Show the answer in place of the progress."""
         self.running = False
         if self.is_attached:
-            self.rename(title)
+            self.query_one("#title", Static).update(harmless(title))
             self.text.show_from(content)
 
     def action_close(self) -> None:
@@ -167,37 +129,3 @@ class RunningDialog(TextDialog):
             self._stop()
         else:
             super().action_close()
-
-
-class PagesDialog(TextDialog):
-    """Several texts; left and right go from one to the next."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left,h", "beside(-1)", "rank before"),
-        Binding("right,l", "beside(1)", "next rank"),
-    ]
-
-    def __init__(self, titles: Sequence[str], page: Callable[[int], Content]) -> None:
-        self._titles, self._page, self._at = titles, page, 0
-        super().__init__(self._title(), page(0))
-
-    def _title(self) -> str:
-        of = f"   ({self._at + 1} of {len(self._titles)} in this group)" if len(self._titles) > 1 else ""
-        return f"{self._titles[self._at]}{of}"
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """One that is alone has no other beside it."""
-        return len(self._titles) > 1 if action == "beside" else super().check_action(action, parameters)
-
-    def action_beside(self, step: int) -> None:
-        """Show another one."""
-        self._at = (self._at + step) % len(self._titles)
-        self.rename(self._title())
-        self.text.show_from(self._page(self._at))
-
-
-def stack_dialog(dumps: Mapping[int, Sequence[StackDump]], nodes: Mapping[int, str]) -> PagesDialog:
-    """The full stack of one rank after the other."""
-    ranks = sorted(dumps)
-    titles = [ranks_on([rank], [nodes.get(rank, "an unknown node")]) for rank in ranks]
-    return PagesDialog(titles, lambda at: full_stack(ranks[at], dumps[ranks[at]]))

@@ -1,1 +1,1 @@
-"""What the actions do, an idea a file. Each takes the application, as :class:`tui.host.Host` shows it."""
+"""What the actions do, an idea a file. Each takes the application."""

@@ -1,4 +1,4 @@
-"""A report, a shell, answers to be read again, and what is hangtop's own: colours, the end."""
+"""A report, a shell, answers to be read again, and lost nodes to be tried again."""
 
 from __future__ import annotations
 
@@ -11,13 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hangtop.diagnosis.node_names import nodes_text
-from hangtop.diagnosis.phrasing import outcome_words
 from hangtop.session.live import shell_words, ssh_words
 from tui.handlers.ask import ActionRefused
 from tui.looks.format import age, clock
-from tui.looks.text import harmless
-from tui.looks.theme import THEMES, Colour
-from tui.terminal import ALARM
 
 if TYPE_CHECKING:
     from hangtop.session.options import SessionOptions
@@ -26,20 +22,16 @@ if TYPE_CHECKING:
 
 async def write_report(app: HangtopApp) -> None:
     """Write an incident report and say where."""
-    app.say(await _written(app))
-
-
-async def _written(app: HangtopApp) -> str:
     from tui.texts.report import Report
 
     first, *others = await asyncio.to_thread(Report(app.model).write, app.options.report_folder or Path.cwd())
-    return f"written: {', '.join([first.name, *(path.suffix for path in others)])} in {first.parent}"
+    app.say(f"written: {', '.join([first.name, *(path.suffix for path in others)])} in {first.parent}")
 
 
 def open_results(app: HangtopApp) -> None:
     """List the answers of probes, flame graphs, traces, lint and recorder; Enter shows one again."""
+    from tui.dialogs.asking import ChoiceDialog
     from tui.dialogs.base import TextDialog
-    from tui.dialogs.choosing import ChoiceDialog
 
     kept = list(app.results)[::-1]
     if not kept:
@@ -105,46 +97,3 @@ def try_again(app: HangtopApp) -> None:
     for name in lost:
         app.session.retry(name)
     app.say(f"connects to {nodes_text(lost)}" if lost else "no lost node under the cursor, or marked")
-
-
-def suspend(app: HangtopApp) -> None:
-    """Go behind the shell, as Ctrl-Z does elsewhere; ``fg`` there brings the screen back.
-
-    Where whoever started hangtop is of the same process group, as a script that runs it, no shell would notice.
-    """
-    if app.is_headless or os.getpgid(os.getppid()) == os.getpgrp() or os.getsid(os.getppid()) != os.getsid(0):
-        raise ActionRefused("hangtop was not started by a shell that could bring it back")
-    app.action_suspend_process()
-
-
-def next_theme(app: HangtopApp) -> None:
-    """Change to the next of hangtop's own themes."""
-    names = [theme.name for theme in THEMES]
-    place = names.index(app.theme) if app.theme in names else -1
-    app.theme = names[(place + 1) % len(names)]
-
-
-def leave(app: HangtopApp) -> None:
-    """End hangtop; while the alarm is loud and nodes are watched it asks once."""
-    verdict = app.session.verdict
-    if verdict is None or verdict.outcome not in ALARM or not app.session.can_act:
-        app.exit()
-        return
-    from tui.dialogs.asking import LeaveDialog
-
-    def take(answer: str | None) -> None:
-        if answer == "report":
-            app.run_worker(_report_and_leave(app), name="leave", exit_on_error=False)
-        elif answer == "leave":
-            app.exit()
-
-    told = f"{outcome_words(verdict.outcome).upper()}  {verdict.summary}"
-    goes_on = "The job is left as it is. x writes a report of all of it here first."
-    app.push_screen(LeaveDialog("Leave hangtop?", [[(told, Colour.STRONG)], [], [(goes_on, Colour.TEXT)]]), take)
-
-
-async def _report_and_leave(app: HangtopApp) -> None:
-    from rich.text import Text
-
-    # said on the terminal that is left: on the screen nobody would see it any more
-    app.exit(message=Text(f"hangtop: {harmless(await _written(app))}", no_wrap=True, overflow="ignore"))

@@ -125,7 +125,7 @@ MEASUREMENTS: tuple[tuple[str, str, Callable[[HangtopApp], Probe | Awaitable[Pro
 
 def open_measurements(app: HangtopApp) -> None:
     """List what else can be measured; each one asks."""
-    from tui.dialogs.choosing import ChoiceDialog
+    from tui.dialogs.asking import ChoiceDialog
 
     def take(place: int | None) -> None:
         if place is not None:

@@ -35,7 +35,7 @@ def open_repairs(app: HangtopApp) -> None:
 
 async def _open(app: HangtopApp) -> None:
     from hangtop.session.probes.repair import look
-    from tui.dialogs.choosing import ChoiceDialog
+    from tui.dialogs.asking import ChoiceDialog
 
     looked = await look(app.session)
     listed = [*_signals(looked), *ALWAYS]

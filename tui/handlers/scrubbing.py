@@ -1,4 +1,4 @@
-"""Going about in time: zoom, scrub, marks, pause and play. What the actions of the line of time do."""
+"""Going about in time: zoom, scrub, marks, pause and play."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def scrubs(step: int) -> Callable[[HangtopApp], object]:
 
     async def run(app: HangtopApp) -> None:
         timeline = app.model.timeline
-        await go(app, timeline.shown + step * max(1.0, timeline.span / COLUMNS))
+        await show_moment(app, timeline.shown + step * max(1.0, timeline.span / COLUMNS))
 
     return run
 
@@ -47,7 +47,7 @@ def marks(step: int) -> Callable[[HangtopApp], object]:
         timeline, player = app.model.timeline, app.head.player
         mark = beside(timeline.marks, timeline.shown, step)
         if mark is not None:
-            await go(app, mark.at)
+            await show_moment(app, mark.at)
         elif step < 0:
             app.say("nothing is known to have happened before")
         elif player is not None and not player.ended:
@@ -68,7 +68,7 @@ async def _next_played(app: HangtopApp, player: Player) -> None:
         await asyncio.sleep(0)  # a recording that has not begun yet does so meanwhile
         mark = beside(timeline.marks, begin, 1)
         if mark is not None:
-            await go(app, mark.at)
+            await show_moment(app, mark.at)
             return
         app.tick()
     if timeline.at == at:
@@ -85,13 +85,12 @@ def set_mark(app: HangtopApp) -> None:
 
 
 async def toggle(app: HangtopApp) -> None:
-    """Stand still at this moment; go on from there in a recording, or back to what is live."""
+    """Stand still at this moment, or go on from the newest one."""
     timeline, player = app.model.timeline, app.head.player
-    if player is None:
-        await go(app, None if timeline.at is not None else timeline.now)
-    elif timeline.at is not None:
-        app.stage.forget_moments()
-        timeline.playing = not timeline.playing
+    if timeline.at is not None:
+        await show_moment(app, None)
+    elif player is None:
+        await show_moment(app, timeline.now)
     else:
         player.paused = not player.paused
     app.tick()
@@ -99,19 +98,12 @@ async def toggle(app: HangtopApp) -> None:
 
 async def live(app: HangtopApp) -> None:
     """To the newest moment."""
-    await go(app, None)
+    await show_moment(app, None)
 
 
-async def go(app: HangtopApp, at: float | None) -> None:
-    """Show this moment, as near to it as is known; None is the newest. Nothing is left of a way to another one."""
-    app.stage.forget_moments()
-    await show_moment(app, at)
-
-
-async def show_moment(app: HangtopApp, at: float | None) -> bool:
-    """Show this moment, as near to it as is known; None is the newest. False when it cannot be shown."""
+async def show_moment(app: HangtopApp, at: float | None) -> None:
+    """Show this moment, as near to it as is known; None is the newest."""
     timeline, player, past = app.model.timeline, app.head.player, app.head.recordings.past
-    timeline.playing = False
     if at is not None and at >= timeline.now:
         if player is not None and not player.ended:
             await player.seek(at)
@@ -119,16 +111,14 @@ async def show_moment(app: HangtopApp, at: float | None) -> bool:
     if at is None:
         timeline.at = None
         app.show_session(app.head)
-        return True
-    if past is None:
+    elif past is None:
         app.say(f"only now can be shown: {app.head.recordings.no_past}", "warning")
-        return False
-    if at < past.first:
-        app.say(f"nothing is kept of before {clock(past.first, millis=False)}")
-    timeline.at = max(at, past.first)
-    app.tick()
-    app.run_worker(_shown(app), name="moment", exit_on_error=False, exclusive=True, group="moment")
-    return True
+    else:
+        if at < past.first:
+            app.say(f"nothing is kept of before {clock(past.first, millis=False)}")
+        timeline.at = max(at, past.first)
+        app.tick()
+        app.run_worker(_shown(app), name="moment", exit_on_error=False, exclusive=True, group="moment")
 
 
 async def _shown(app: HangtopApp) -> None:
@@ -144,23 +134,3 @@ async def _shown(app: HangtopApp) -> None:
     if timeline.at == at:
         moment.show(head)
         app.show_session(moment)
-
-
-def advance(app: HangtopApp, passed: float) -> None:
-    """Play on from the moment that is shown, so many seconds later."""
-    from hangtop.session.seek import SeekedSession
-
-    timeline, head, shown = app.model.timeline, app.head, app.session
-    player, past = head.player, head.recordings.past
-    if timeline.at is None or player is None or past is None or not isinstance(shown, SeekedSession):
-        return
-    at = timeline.at + passed * player.speed
-    if at >= timeline.now:
-        timeline.at, timeline.playing, player.paused = None, False, False
-        app.show_session(head)
-        return
-    shown.play(past.opened().entries(shown.at, at), at)
-    shown.show(head)
-    timeline.at = at
-    app.model.turn()
-    app.renew_panels()

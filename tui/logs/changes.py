@@ -8,10 +8,10 @@ from itertools import islice
 
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import ranks_text
-from hangtop.session.state.changes import Change, Changes, TimelineMark
+from hangtop.session.state.changes import Change, Changes
 from tui.looks.format import plural
 from tui.looks.names import WHOLE, ShortNames
-from tui.looks.signs import change_sign, is_outcome
+from tui.looks.signs import is_outcome, sign_of
 from tui.looks.text import cells
 from tui.ordering.order import natural
 
@@ -30,31 +30,26 @@ _SOURCE = re.compile(r"\w+: \w+ → \w+(?::|$)")
 _RANK = re.compile(r"rank (\d+) (.*?)(?: \(pid \d+\))?$")
 
 
-def label_of(mark: TimelineMark) -> str:
-    """What a mark is, in a word or two."""
-    return mark.text if mark.kind == "mark" else change_sign(mark.kind).label
-
-
 def told(changes: Iterable[Change], most: int, names: ShortNames = WHOLE) -> list[Change]:
     """The newest first, at most ``most``: ``ranks 0-7 started on node[1-4]``."""
-    groups: list[tuple[Change, str, list[Change]]] = []
+    groups: list[tuple[str, list[Change]]] = []
     for change in changes:
         match = _RANK.match(change.text)
         happened = change.text if match is None else match[2]
-        first, what, group = groups[-1] if groups else (change, "", [])
-        alike = happened == what and change.kind == first.kind and first.at - change.at <= TOGETHER and change.node
-        if alike and (change.kind in WIDELY or change.node == first.node):
-            group.append(change)
+        first = groups[-1][1][0] if groups else change
+        alike = groups and happened == groups[-1][0] and change.kind == first.kind and change.node
+        if alike and first.at - change.at <= TOGETHER and (change.kind in WIDELY or change.node == first.node):
+            groups[-1][1].append(change)
         elif len(groups) == most:
             break
         else:
-            groups.append((change, happened, [change]))
-    return [_line(first, happened, group, names) for first, happened, group in groups]
+            groups.append((happened, [change]))
+    return [_line(happened, group, names) for happened, group in groups]
 
 
-def _line(first: Change, happened: str, group: list[Change], names: ShortNames) -> Change:
+def _line(happened: str, group: list[Change], names: ShortNames) -> Change:
     """All of a group: who, what, and then where."""
-    where = {change.node for change in group}
+    first, where = group[0], {change.node for change in group}
     nodes = folded_names(sorted(names.all(where), key=natural))
     if len(where) > 1 and cells(nodes) > LONG:
         nodes = plural(len(where), "node")
@@ -76,9 +71,9 @@ def chosen(changes: Changes, most: int, names: ShortNames = WHOLE, began: float 
     for kind in changes.kinds():
         if kind != "hangtop":
             lines += told((one for one in changes.of(kind) if not _is_chatter(one, began)), most, names)
-    lines.sort(key=lambda line: (-line.at, -change_sign(line.kind).rank))
-    newest_of = {line.kind: line for line in reversed(lines) if change_sign(line.kind).rank >= MATTERS}
-    matter = sorted(newest_of.values(), key=lambda line: (-change_sign(line.kind).rank, -line.at))
+    lines.sort(key=lambda line: (-line.at, -sign_of(line.kind).rank))
+    newest_of = {line.kind: line for line in reversed(lines) if sign_of(line.kind).rank >= MATTERS}
+    matter = sorted(newest_of.values(), key=lambda line: (-sign_of(line.kind).rank, -line.at))
     verdict = [line for line in lines if is_outcome(line.kind)][:1]
     kept = {id(line): line for line in (*lines[:1], *verdict, *matter, *lines)}
     return sorted(islice(kept.values(), most), key=lambda line: -line.at)

@@ -12,7 +12,6 @@ from itertools import groupby, islice
 
 from collectors.samples.logs import LogEvent
 from hangtop.session.state.job_state import JobState
-from tui.logs.folds import Fold, Folds
 from tui.logs.line import FIELDS, LogLine, severity_of
 from tui.ordering.filter import Filter, parse
 
@@ -39,8 +38,6 @@ class LogBook:
         """Lowest severity that is shown."""
         self.skipped = 0
         """Lines that a flood brought and nobody took."""
-        self.folds: Folds | None = None
-        """Lines that are alike, where they are shown as one."""
         self._test: Callable[[LogLine], bool] | None = None
         self._log_serial = self._event_serial = self._serial = 0
         self._told: dict[tuple[str, str, str], tuple[int, float]] = {}
@@ -52,7 +49,6 @@ class LogBook:
         """An empty book with the same filter: for another moment, of which other lines are known."""
         book = LogBook()
         book.filter, book.lowest, book._test = self.filter, self.lowest, self._test
-        book.folds = None if self.folds is None else Folds()
         return book
 
     def take(self, state: JobState) -> int:
@@ -62,15 +58,13 @@ class LogBook:
         passed = 0
         for line in new[-AT_ONCE:]:
             _insert(self.lines, line)
-            if self._passes(line) and not (self.folds is not None and self.folds.takes(line)):
+            if self._passes(line):
                 _insert(self.shown, line)
                 passed += 1
         if len(self.lines) > KEPT:
             del self.lines[: len(self.lines) - KEPT * 3 // 4]
             del self.shown[: bisect_left(self.shown, self.lines[0])]
             self._told = dict(islice(reversed(self._told.items()), KEPT))
-            if self.folds is not None:
-                self.folds.forget(self.lines[0])
         return passed
 
     def _new_lines(self, state: JobState) -> Iterator[LogLine]:
@@ -141,27 +135,10 @@ class LogBook:
     def show(self) -> None:
         """Work out anew what is shown."""
         self.shown = [line for line in self.lines if self._passes(line)]
-        if self.folds is not None:
-            folds = self.folds = Folds()
-            self.shown = [line for line in self.shown if not folds.takes(line)]
-
-    def fold(self, on: bool) -> None:
-        """Show lines that are alike as one, or each alone."""
-        if on != (self.folds is not None):
-            self.folds = Folds() if on else None
-            self.show()
-
-    def together(self, line: LogLine) -> Fold:
-        """Who wrote a line, and those that are shown as one with it."""
-        return Fold(line) if self.folds is None else self.folds.of(line)
 
     def place(self, line: LogLine) -> int:
         """Where a line is among those shown, or would be."""
         return bisect_left(self.shown, line)
-
-    def at(self, moment: float) -> int:
-        """Place of the first shown line at or after a moment."""
-        return bisect_left(self.shown, moment, key=lambda line: line.at)
 
     def find(self, source: str, line: int, text: str) -> int | None:
         """Place of the shown line that a proof names: by source and number, else by its words."""
@@ -169,8 +146,7 @@ class LogBook:
         numbered = (one for one in self.lines if one.source == source and line and one.line == line)
         said = (one for one in self.lines if first and first in one.text)
         found = next(numbered, None) or next(said, None)
-        shown = None if found is None else self.together(found).first
-        return self.shown.index(shown) if shown in self.shown else None
+        return self.shown.index(found) if found in self.shown else None
 
     def alarm(self, place: int, step: int) -> int | None:
         """Place of the next (or previous) warning or error among those shown."""

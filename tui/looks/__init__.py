@@ -1,1 +1,1 @@
-"""How things look: text, numbers and names in few cells, keys, colours, glyphs."""
+"""How things look: text, numbers and names in few cells, colours, glyphs."""

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from textual.containers import Vertical
 from textual.message import Message
 
-from collectors.samples.stacks import StackDump
-from tui.looks.text import cells
-from tui.looks.theme import Colour
 from tui.view_model import ViewModel
 from tui.widgets.lines import Content, Lines, Move
 
 Fact = tuple[str, str]
 """A label and a value of the details; an empty label goes on with the one before."""
-
-
-class ColumnTold(NamedTuple):
-    """A column in words."""
-
-    key: str
-    title: str
-    help: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +28,22 @@ class Place:
     select: Hashable = None
     what: str = ""
     """What is stood on, in words for the way back; the scope says it where there is one."""
-    at: float | None = None
-    """The moment to be shown there; None leaves time alone."""
 
 
-class StacksOpened(Message):
-    """The full stacks of a group's ranks are wanted."""
+class TextWanted(Message):
+    """A text is to be read over the panel."""
 
-    def __init__(self, dumps: Mapping[int, Sequence[StackDump]], nodes: Mapping[int, str]) -> None:
+    def __init__(self, title: str, content: Content) -> None:
         super().__init__()
-        self.dumps, self.nodes = dumps, nodes
+        self.title, self.content = title, content
+
+
+class MomentWanted(Message):
+    """A moment is to be shown."""
+
+    def __init__(self, at: float) -> None:
+        super().__init__()
+        self.at = at
 
 
 class Panel(Vertical):
@@ -78,12 +73,6 @@ class Panel(Vertical):
         """The widget that has the focus when the panel comes to the front."""
         raise NotImplementedError
 
-    @property
-    def focused(self) -> Lines:
-        """The part that keys move in."""
-        focused = self.screen.focused
-        return focused if isinstance(focused, Lines) and focused in self.query(Lines) else self.main
-
     def draw(self) -> None:
         """Draw the latest state; called once a tick while the panel is on top."""
         raise NotImplementedError
@@ -102,8 +91,9 @@ class Panel(Vertical):
         """Another moment is shown than before: forget what was worked out for the last one."""
 
     def move(self, how: Move) -> None:
-        """Move the cursor, or scroll."""
-        self.focused.move(how)
+        """Move the cursor of the part that has the focus, or scroll it."""
+        focused = self.screen.focused
+        (focused if isinstance(focused, Lines) and focused in self.query(Lines) else self.main).move(how)
 
     def enter(self) -> Place | None:
         """Go into what is under the cursor: the place to go to, or None when it was done here."""
@@ -120,18 +110,12 @@ class Panel(Vertical):
         """Names that a filter can use here."""
         return []
 
-    def columns_told(self) -> list[ColumnTold]:
-        """Every column, for help and palette."""
+    def columns_told(self) -> list[tuple[str, str]]:
+        """Title and meaning of every column, for the help."""
         return []
-
-    def go_column(self, key: str) -> None:
-        """Bring a column into view."""
 
     def mark(self) -> None:
         """Mark what is under the cursor."""
-
-    def mark_all(self) -> None:
-        """Mark everything shown."""
 
     def hint(self, live: str) -> str:
         """What stands in place of what is not there; where nobody can be asked, no key brings more."""
@@ -139,10 +123,6 @@ class Panel(Vertical):
         if session.can_act:
             return live
         return "nothing of this was known at this moment" if session.live else "nothing of this is in these files"
-
-    def none_of(self, what: str) -> str:
-        """Title over what is not there; more may come where somebody can be asked alone."""
-        return f" no {what} yet" if self.model.session.can_act else f" no {what}"
 
     def narrowed(self) -> str:
         """Scope and filter together, as one filter."""
@@ -174,20 +154,3 @@ class Panel(Vertical):
     def text(self) -> str:
         """What ``copy`` takes."""
         return ""
-
-
-LABEL = 20
-"""Cells of the column of labels: a longer label has a line of its own."""
-
-
-def facts_text(facts: Sequence[Fact]) -> Content:
-    """Lay out labels and values in two columns; a label that is too long for its own has a line of its own."""
-    width = max((cells(label) for label, _ in facts if cells(label) <= LABEL), default=0)
-    lines: Content = []
-    for label, value in facts:
-        if cells(label) > LABEL:
-            lines.append([(label, Colour.DIM)])
-        for place, text in enumerate(value.splitlines() or [""]):
-            shown = "" if place or cells(label) > LABEL else label
-            lines.append([(f" {shown:>{width}}  ", Colour.DIM), (text, Colour.TEXT)])
-    return lines

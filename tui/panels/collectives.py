@@ -10,7 +10,7 @@ from hangtop.diagnosis.phrasing import folded
 from tui.looks.format import UNKNOWN, age, plural
 from tui.looks.text import fit
 from tui.looks.theme import Colour
-from tui.panels.base import Fact, Place
+from tui.panels.base import Place
 from tui.panels.item_panel import ItemPanel
 from tui.view_model import ViewModel
 from tui.widgets.itemlist import Item
@@ -42,15 +42,13 @@ class CollectivesPanel(ItemPanel):
 
     NAME = "collectives"
     EMPTY = "r asks for flight recorder dumps; NCCL's COLL log lines fill this, too"
-    CAN = frozenset({"filter", "enter", "copy", "node", "ranks", "details"})
+    CAN = frozenset({"filter", "enter", "copy", "node", "ranks"})
 
     def __init__(self, model: ViewModel) -> None:
         super().__init__(model)
         self.back = 0
         """Columns that were scrolled away: 0 shows the newest."""
         self._grids: tuple[CollectiveGrid, ...] = ()
-        self._grid_of: dict[tuple[Hashable, frozenset[int]], CollectiveGrid] = {}
-        """The table that an item is of, by its key and ranks."""
         self._seen: Hashable = None
         self._made_at = float("-inf")
         self._making = False
@@ -90,12 +88,7 @@ class CollectivesPanel(ItemPanel):
         room = max(1, (max(20, self.view.size.width - 1) - LABEL - 3) // CELL)
         longest = max((len(grid.columns) for grid in self._grids), default=0)
         self.back = max(0, min(self.back, longest - room))
-        self._grid_of = {}
-        items: list[Item] = []
-        for grid in self._grids:
-            made = self._items(grid, room)
-            self._grid_of |= {(item.key, item.ranks): grid for item in made}
-            items += made
+        items = [item for grid in self._grids for item in self._items(grid, room)]
         none = f"no line with “{self.query_text}”" if self.query_text else self.hint(self.EMPTY)
         self.view.empty = "" if self._making else none
         self.feed(items)
@@ -129,7 +122,7 @@ class CollectivesPanel(ItemPanel):
 
     def _totals(self) -> list[Piece]:
         if not self._grids:
-            return [(" the tables are being made" if self._making else self.none_of("collective seen"), Colour.STRONG)]
+            return [(" the tables are being made" if self._making else " no collective seen", Colour.STRONG)]
         odd = sum(grid.odd for grid in self._grids)
         pieces: list[Piece] = [(f" {plural(len(self._grids), 'table')}", Colour.STRONG)]
         if odd:
@@ -150,23 +143,6 @@ class CollectivesPanel(ItemPanel):
         """To the ranks of the line."""
         ranks = self.chosen_ranks()
         return Place("ranks", f"rank={folded(ranks)}", min(ranks)) if ranks else None
-
-    def details(self) -> tuple[str, list[Fact]] | None:
-        """Where the table under the cursor comes from, and who is in it."""
-        item = self.view.current
-        grid = None if item is None else self._grid_of.get((item.key, item.ranks))
-        if grid is None:
-            return None
-        heard = "unknown" if grid.at is None else f"{age(self.model.now - grid.at)} ago"
-        facts: list[Fact] = [
-            ("source", grid.source),
-            ("group", grid.title()),
-            ("size", "unknown" if grid.size is None else str(grid.size)),
-            ("last heard", heard),
-        ]
-        facts += [("" if number else "from", source) for number, source in enumerate(grid.sources)]
-        facts += [("" if number else "ranks", line.label) for number, line in enumerate(grid.lines)]
-        return f"{grid.source}: {grid.name}", facts
 
     def text(self) -> str:
         """All tables as text."""

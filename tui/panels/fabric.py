@@ -11,7 +11,7 @@ from tui.looks.theme import Colour
 from tui.measure import grown_errors, source_is_stale
 from tui.ordering.filter import Value
 from tui.panels.base import Fact, Place
-from tui.panels.facts import interface_facts, port_facts
+from tui.panels.facts import link_facts
 from tui.panels.table_panel import TablePanel
 from tui.view_model import ViewModel
 from tui.widgets.lines import Piece
@@ -30,7 +30,7 @@ class FabricPanel(TablePanel[LinkRow]):
     """The table of ports and interfaces, HCAs first within a node."""
 
     NAME = "fabric"
-    FROZEN = 2
+    NOUN = "link"
 
     def columns(self) -> Sequence[Column[LinkRow]]:
         """Which, in what state, how fast, what was lost."""
@@ -66,12 +66,8 @@ class FabricPanel(TablePanel[LinkRow]):
         kept = self.kept(self.table.rows)
         shown = [(row.node, row.link) for row in kept if isinstance(row.link, PortState)]
         heard = [port for node, port in shown if not self.model.stale(node)]
-        pieces = self.shown_of("link")
-        if shown:
-            up = f"{sum(map(_is_up, heard)):,} of {plural(len(shown), 'HCA port')} up"
-            pieces += [("  " if pieces else " ", Colour.DIM), (up, Colour.STRONG)]
-        elif not pieces:
-            pieces = [(" no HCA", Colour.STRONG)]
+        up = f" {sum(map(_is_up, heard)):,} of {plural(len(shown), 'HCA port')} up" if shown else " no HCA"
+        pieces: list[Piece] = [(up, Colour.STRONG)] if shown or not self.narrowed() else []
         if silent := len(shown) - len(heard):
             pieces.append((f"   ◌ {silent} on nodes that do not respond", Colour.WARN))
         if growing := sum(bool(grown_errors(port)) for port in heard):
@@ -83,12 +79,8 @@ class FabricPanel(TablePanel[LinkRow]):
         ]
         if shares:
             share, worst = max(shares)
-            colour = Colour.WARN if share >= 1.0 else Colour.TEXT
-            pieces += [
-                ("   TCP sent again ", Colour.DIM),
-                (f"{share:.2f}%", colour),
-                (f" at most ({worst})", Colour.DIM),
-            ]
+            told = f"   TCP sent again {share:.2f}% at most ({worst})"
+            pieces.append((told, Colour.WARN if share >= 1.0 else Colour.TEXT))
         return pieces
 
     def enter(self) -> Place | None:
@@ -96,16 +88,10 @@ class FabricPanel(TablePanel[LinkRow]):
         row = self.table.current
         return None if row is None else Place("ranks", f"node={row.node.name}")
 
-    def details(self) -> tuple[str, list[Fact]] | None:
+    def facts(self, row: LinkRow) -> tuple[str, list[Fact]]:
         """All counters of the port."""
-        row = self.table.current
-        if row is None:
-            return None
-        port = isinstance(row.link, PortState)
-        facts = (
-            port_facts(row.link, self.model) if isinstance(row.link, PortState) else interface_facts(row.node, row.link)
-        )
-        return f"{'port' if port else 'interface'} {row.name} of {row.node.name}", facts
+        kind = "port" if isinstance(row.link, PortState) else "interface"
+        return f"{kind} {row.name} of {row.node.name}", link_facts(row.node, row.link, self.model)
 
 
 def _links(node: NodeState) -> dict[str, PortState | InterfaceState]:
@@ -135,12 +121,7 @@ def _errors(row: LinkRow) -> Piece:
 def fabric_columns(model: ViewModel) -> Sequence[Column[LinkRow]]:
     """Columns of ports and interfaces; data rates are bytes a second."""
 
-    def state(row: LinkRow) -> Value:
-        if model.stale(row.node):
-            return SILENT
-        return row.link.facts.state if isinstance(row.link, PortState) else "up" if row.link.facts.up else "down"
-
-    def state_piece(row: LinkRow) -> Piece:
+    def state(row: LinkRow) -> Piece:
         """As it is; what it was when its node was last heard is no state of it."""
         if model.stale(row.node):
             return f"◌ {SILENT}", Colour.WARN
@@ -152,8 +133,9 @@ def fabric_columns(model: ViewModel) -> Sequence[Column[LinkRow]]:
     return (
         Column("node", "node", 12, lambda row: row.node.name, most=32, colour=Colour.INFO,
                brief=lambda row: model.names.of(row.node.name)),
-        Column("port", "port", 12, lambda row: row.name, colour=Colour.STRONG, also=("name",)),
-        Column("state", "state", 12, state, state_piece, help=f"of the link; {SILENT}: its node does not respond"),
+        Column("port", "port", 12, lambda row: row.name, colour=Colour.STRONG),
+        Column("state", "state", 12, lambda row: state(row)[0][2:], state,
+               help=f"of the link; {SILENT}: its node does not respond"),
         Column("rate", "rate", 5, _either(lambda p: p.facts.rate, lambda i: i.facts.speed and i.facts.speed / 1000),
                form=lambda value: f"{value:g}", align="right", help="Gb/s that the link is trained to"),
         Column("in", "in/s", 6, _either(lambda p: p.rate("port_rcv_data"), lambda i: i.received_per_s), form=size,
@@ -167,7 +149,6 @@ def fabric_columns(model: ViewModel) -> Sequence[Column[LinkRow]]:
                help="ticks a second in which data waited for credit: pressure, not an error"),
         Column("mtu", "mtu", 6, _either(lambda _: "", lambda i: i.facts.mtu), align="right",
                help="bytes of a packet at most"),
-        Column("netdev", "netdev", 8, _either(lambda p: p.facts.netdev, lambda i: i.facts.name), most=15),
         Column("addresses", "addresses", 12, _either(lambda _: "", lambda i: " ".join(i.facts.addresses)), most=40),
         Column("leaf", "leaf", 6, lambda row: row.node.leaf, most=20, help="switch at which the node hangs, by Slurm"),
     )  # fmt: skip

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hangtop.diagnosis.phrasing import rank_text
@@ -10,15 +11,20 @@ from hangtop.diagnosis.unnumbered import NUMBERED_BY
 from hangtop.session.state.job_state import GpuState, InterfaceState, NodeState, PortState
 from tui.frames import short_stack
 from tui.looks.format import UNKNOWN, age, count, number, percent, rate, size
+from tui.looks.text import cells, fit
+from tui.looks.theme import Colour
 from tui.measure import grown_errors, memory_percent, pulse_of, row_of, throttling
 from tui.ordering.rows import RankRow
 from tui.panels.base import Fact
+from tui.texts.lastlines import lines_of
 from tui.view_model import ViewModel
 from tui.waits import letter_of
-from tui.widgets.lastlines import lines_of
+from tui.widgets.lines import Content
 
 FRAMES, LINES = 6, 4
 """Frames and lines of a rank's log that are told in brief."""
+LABEL = 28
+"""Cells of the column of labels at the most."""
 
 
 def _limit(value: int) -> str:
@@ -26,12 +32,15 @@ def _limit(value: int) -> str:
 
 
 FORMS: Mapping[str, Callable[[Any], str]] = {
-    **dict.fromkeys(("rss", "memory_total", "memory_used", "read_bytes", "written_bytes", "received", "sent"), size),
+    **dict.fromkeys(
+        ("rss", "memory", "memory_total", "memory_used", "received", "sent", "size", "free", "total"), size
+    ),
+    **dict.fromkeys(("read_bytes", "written_bytes"), size),
     "memlock_limit": _limit,
     **dict.fromkeys(("power", "power_limit"), lambda watts: f"{watts:.0f} W"),
     **dict.fromkeys(("temperature", "memory_temperature"), lambda degrees: f"{degrees} °C"),
     **dict.fromkeys(("sm_clock", "sm_clock_max"), lambda clock: f"{clock} MHz"),
-    **dict.fromkeys(("utilization", "memory_utilization", "waited"), lambda share: f"{share}%"),
+    **dict.fromkeys(("utilization", "memory_utilization", "waited", "sm"), lambda share: f"{share}%"),
     **dict.fromkeys(("cpu_user", "cpu_system", "helpers_cpu"), lambda seconds: f"{seconds:.1f} s"),
     "speed": lambda speed: f"{speed} Mb/s",
     "event_reasons": lambda mask: throttling(mask)[0] or "nothing",
@@ -45,20 +54,42 @@ HIDDEN = frozenset(
 """Fields that are told in another way, or say nothing to people."""
 
 
+def facts_text(facts: Sequence[Fact]) -> Content:
+    """Lay out labels and values in two columns."""
+    width = min(LABEL, max((cells(label) for label, _ in facts), default=0))
+    return [
+        [(f" {fit('' if place else label, width, 'right')}  ", Colour.DIM), (text, Colour.TEXT)]
+        for label, value in facts
+        for place, text in enumerate(value.splitlines() or [""])
+    ]
+
+
+def _told(sample: NamedTuple) -> dict[str, str]:
+    """The fields of a sample in words; what is unknown or empty is left out."""
+    known = ((field, value) for field, value in sample._asdict().items() if value not in (None, "", [], {}))
+    return {
+        field: " ".join(map(str, value)) if isinstance(value, list) else FORMS.get(field, str)(value)
+        for field, value in known
+    }
+
+
 def facts_of(*samples: NamedTuple | None) -> list[Fact]:
-    """The fields of samples by their names; what is unknown or empty is left out."""
+    """The fields of samples by their names; of those with one name the first."""
     told: dict[str, str] = {}
     for sample in samples:
-        for field, value in {} if sample is None else sample._asdict().items():
-            if field not in HIDDEN and value not in (None, "", [], {}):
-                title = TITLES.get(field, field.replace("_", " "))
-                text = " ".join(map(str, value)) if isinstance(value, list) else FORMS.get(field, str)(value)
-                told.setdefault(title, text)
+        for field, text in {} if sample is None else _told(sample).items():
+            if field not in HIDDEN:
+                told.setdefault(TITLES.get(field, field.replace("_", " ")), text)
     return list(told.items())
 
 
 def _list(label: str, values: Iterable[str]) -> list[Fact]:
     return [("" if place else label, value) for place, value in enumerate(values)]
+
+
+def _lines(label: str, form: str, samples: Iterable[NamedTuple]) -> list[Fact]:
+    """A line a sample, its fields put into ``form``."""
+    return _list(label, (form.format_map(defaultdict(str, _told(sample))).strip() for sample in samples))
 
 
 def _pairs(label: str, values: Mapping[str, str]) -> list[Fact]:
@@ -82,7 +113,7 @@ def rank_facts(row: RankRow, model: ViewModel) -> list[Fact]:
         ("master", f"{process.master_addr or UNKNOWN}:{number(process.master_port)}"),
         *([("ended", f"{age(model.now - rank.gone_at)} ago")] if rank.gone_at is not None else []),
         *_inside(row, model),
-        *_list("helpers", (f"{h.role} pid {h.pid}, {h.state}, rss {size(h.rss)}" for h in rank.helpers.values())),
+        *_lines("helpers", "{role} pid {pid}, {state}, rss {rss}", rank.helpers.values()),
         *_pairs("versions", process.versions),
         *_pairs("environment", process.env),
         *facts_of(pulse_of(rank), rank.cpu_wait, process),
@@ -123,29 +154,24 @@ def gpu_facts(node: NodeState, gpu: GpuState, model: ViewModel) -> list[Fact]:
         ("ranks", owners),
         ("memory", percent(memory_percent(gpu))),
         *facts_of(row_of(gpu), gpu.facts),
-        *_list("processes", (f"pid {p.pid} {p.name} {size(p.memory)}, SM {percent(p.sm)}" for p in gpu.processes)),
+        *_lines("processes", "pid {pid} {name} {memory}, SM {sm}", gpu.processes),
         *_list("nvlinks", (", ".join(" ".join(fact) for fact in facts_of(link)) for link in gpu.nvlinks.values())),
-    ]  # fmt: skip
-
-
-def port_facts(port: PortState, model: ViewModel) -> list[Fact]:
-    """A port, its counters and the states it went through."""
-    past = (f"{age(model.now - at)} ago {was.state}, {was.phys_state}" for at, was in port.changes)
-    counters = (f"{name} {count(value)}  {rate(port.rate(name))}" for name, value in sorted(port.counters.items()))
-    return [
-        *facts_of(port.facts),
-        *_list("errors grown", (f"{name} +{by}" for name, by in grown_errors(port).items())),
-        *_list("was", past),
-        *_list(f"counters ({port.source or UNKNOWN})", counters),
     ]
 
 
-def interface_facts(node: NodeState, here: InterfaceState) -> list[Fact]:
-    """A network interface and what it lost."""
+def link_facts(node: NodeState, link: PortState | InterfaceState, model: ViewModel) -> list[Fact]:
+    """A port with its counters and the states it went through, or a network interface and what it lost."""
+    if isinstance(link, InterfaceState):
+        tcp = f"{count(node.segments_per_s)} segments/s, {count(node.retransmitted_per_s)} sent again/s"
+        traffic = f"in {rate(link.received_per_s)}, out {rate(link.sent_per_s)}, +{link.drops_grown} dropped"
+        return [("traffic", traffic), *facts_of(link.facts, link.counters), ("tcp of the node", tcp)]
+    past = (f"{age(model.now - at)} ago {was.state}, {was.phys_state}" for at, was in link.changes)
+    counters = (f"{name} {count(value)}  {rate(link.rate(name))}" for name, value in sorted(link.counters.items()))
     return [
-        ("traffic", f"in {rate(here.received_per_s)}, out {rate(here.sent_per_s)}, +{here.drops_grown} dropped"),
-        *facts_of(here.facts, here.counters),
-        ("tcp of the node", f"{count(node.segments_per_s)} segments/s, {count(node.retransmitted_per_s)} sent again/s"),
+        *facts_of(link.facts),
+        *_list("errors grown", (f"{name} +{by}" for name, by in grown_errors(link).items())),
+        *_list("was", past),
+        *_list(f"counters ({link.source or UNKNOWN})", counters),
     ]
 
 
@@ -158,9 +184,8 @@ def node_facts(node: NodeState, model: ViewModel) -> list[Fact]:
         ("clock", "unknown" if node.clock_offset is None else f"{node.clock_offset:+.3f} s against this machine"),
     ]
     if hello is not None:
-        facts.append(
-            ("host", f"{hello.hostname}, {hello.machine}, Linux {hello.kernel}, Python {hello.python or 'none'}")
-        )
+        python = f"Python {hello.python or 'none'}"
+        facts.append(("host", f"{hello.hostname}, {hello.machine}, Linux {hello.kernel}, {python}"))
     if hello is not None and tick is not None:
         agent = f"pid {hello.pid}, {tick.cpu:.1f} CPU-s, {size(tick.rss)}, a look takes {tick.took * 1000:.0f} ms"
         facts.append(("hangtop there", agent))
@@ -169,21 +194,15 @@ def node_facts(node: NodeState, model: ViewModel) -> list[Fact]:
         facts.append(("cpus", f"{host.cpus}, memory {size(host.memory_total)}"))
     facts += _list("leaf switch", filter(None, [node.leaf]))
     facts += _list("topology", _topology(node))
-    facts += _list("nvlink", (f"{one.name}: {one.state} ({one.said})" for one in node.fabric_services.values()))
-    facts += _list("sources", (f"{one.source}: {one.state} {one.why}" for one in node.sources.values()))
-    facts += _list("faults", (f"{one.source}: {one.text} ({one.times} times)" for one in node.faults.values()))
+    facts += _lines("nvlink", "{name}: {state} ({said})", node.fabric_services.values())
+    facts += _lines("sources", "{source}: {state} {why}", node.sources.values())
+    facts += _lines("faults", "{source}: {text} ({times} times)", node.faults.values())
     facts += [("bad lines", f"{node.bad_lines} {node.last_bad}")] if node.bad_lines else []
-    facts += _list("interfaces", (
-        f"{one.facts.name}: MTU {one.facts.mtu}, {'up' if one.facts.up else 'down'}, {' '.join(one.facts.addresses)}"
-        for one in node.interfaces.values()
-    ))  # fmt: skip
-    facts += _list("job's ports", (
-        f"{use.port}: {'; '.join(use.listeners) or ('listening' if use.listening else 'free')}, "
-        f"{use.established} established, {use.time_wait} in TIME_WAIT" for use in node.port_uses.values()
-    ))  # fmt: skip
-    disks = node.disks.values()
-    facts += _list("disks", (f"{d.path} ({d.role}, {d.fstype}): {size(d.free)} of {size(d.total)} free" for d in disks))
-    facts += _list("logs", (f"{f.path} {size(f.size)} {f.why or f.shared}" for f in node.log_files.values()))
+    facts += _lines("interfaces", "{name}: MTU {mtu}, {addresses}", [one.facts for one in node.interfaces.values()])
+    ports = "{port}: {listeners} {established} established, {time_wait} in TIME_WAIT"
+    facts += _lines("job's ports", ports, node.port_uses.values())
+    facts += _lines("disks", "{path} ({role}, {fstype}): {free} of {total} free", node.disks.values())
+    facts += _lines("logs", "{path} {size} {why} {shared}", node.log_files.values())
     if host is not None:
         facts += _pairs("versions", host.versions)
     return facts

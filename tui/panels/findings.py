@@ -10,7 +10,7 @@ from hangtop.diagnosis.finding import Finding, WaitBox
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import folded, outcome_words, rank_text
 from hangtop.diagnosis.unnumbered import numbered
-from tui.looks.format import UNKNOWN, plural
+from tui.looks.format import plural
 from tui.looks.names import WHOLE, ShortNames
 from tui.looks.signs import SEVERITIES
 from tui.looks.theme import Colour
@@ -37,7 +37,9 @@ class FindingsPanel(TablePanel[FindingRow]):
     """The list above, the proof below."""
 
     NAME = "findings"
-    CAN = frozenset({"filter", "sort", "columns", "enter", "copy", "details", "node", "ranks"})
+    NOUN = "finding"
+    FROZEN = 1
+    CAN = frozenset({"filter", "sort", "enter", "copy", "details", "node", "ranks"})
 
     def columns(self) -> Sequence[Column[FindingRow]]:
         """How bad, what, how sure, where, in one line."""
@@ -77,20 +79,24 @@ class FindingsPanel(TablePanel[FindingRow]):
         """Never: the verdict is made anew all the time."""
         return False
 
+    def node_of(self, row: FindingRow) -> str | None:
+        """First node that the finding names."""
+        return next(iter(row.finding.nodes), None)
+
     def draw_details(self) -> None:
         """The proof has the lines that the list leaves, and below it what could not be read."""
-        row, verdict = self.table.current, self.model.session.verdict
-        content: Content = [] if row is None else finding_text(row.finding, self._chain())
+        verdict, content = self.model.session.verdict, self._proof()
         gaps = verdict.unknown if verdict is not None else ()
         content += [[], [(" not known", Colour.DIM)]] if gaps else []
         for gap in gaps:
             content.append([(f"   {gap.source} on {folded_names(gap.nodes) or 'all nodes'}: {gap.why}", Colour.DIM)])
         self.more.show(content)
 
-    def _chain(self) -> tuple[WaitBox, ...]:
-        """Who waits for whom, beside the finding that the verdict rests on."""
+    def _proof(self) -> Content:
+        """Of the finding under the cursor; that on which the verdict rests has who waits for whom beside it."""
         row, waits = self.table.current, self.model.waits
-        return waits if row is not None and row.place == 0 and len(waits) > 1 else ()
+        chain: tuple[WaitBox, ...] = waits if row is not None and row.place == 0 and len(waits) > 1 else ()
+        return [] if row is None else finding_text(row.finding, chain)
 
     def move(self, how: Move) -> None:
         """Move the cursor; left and right scroll the proof."""
@@ -102,35 +108,26 @@ class FindingsPanel(TablePanel[FindingRow]):
 
     def totals(self) -> list[Piece]:
         """How many causes of which severity, and how many findings only follow from them; what could not be read."""
-        verdict = self.model.session.verdict
+        verdict, narrow = self.model.session.verdict, bool(self.narrowed())
         if verdict is None:
             return [(" no verdict yet", Colour.STRONG)]
-        found = [row.finding for row in self.table.rows] if self.narrowed() else verdict.findings
-        causes = [finding for finding in found if self.narrowed() or not finding.cause]
-        pieces = self.shown_of("finding") or [(f" {plural(len(causes), 'finding')}", Colour.STRONG)]
+        found = [row.finding for row in self.table.rows] if narrow else verdict.findings
+        causes = [finding for finding in found if narrow or not finding.cause]
+        pieces: list[Piece] = [] if narrow else [(f" {plural(len(causes), 'finding')}", Colour.STRONG)]
         for severity, (glyph, colour) in SEVERITIES.items():
-            times = sum(finding.severity == severity for finding in causes)
-            if times:
+            if times := sum(finding.severity == severity for finding in causes):
                 words = plural(times, severity) if severity == "warning" else f"{times} {severity}"
                 pieces += [("   ", Colour.DIM), (f"{glyph} {words}", colour)]
         if follow := len(found) - len(causes):
             pieces.append((f"   {plural(follow, 'consequence')}", Colour.DIM))
-        if verdict.unknown:
-            pieces += [
-                ("   ", Colour.DIM),
-                (f"{plural(len(verdict.unknown), 'source')} could not be read", Colour.WARN),
-            ]
+        if gaps := len(verdict.unknown):
+            pieces.append((f"   {plural(gaps, 'source')} could not be read", Colour.WARN))
         return pieces
 
     def enter(self) -> Place | None:
         """To the rank, port or line that proves it."""
         row = self.table.current
         return None if row is None else proof_of(row.finding, self.model)
-
-    def node(self) -> str | None:
-        """First node that the finding names."""
-        row = self.table.current
-        return row.finding.nodes[0] if row is not None and row.finding.nodes else None
 
     def chosen_ranks(self) -> set[int]:
         """Ranks that the finding names."""
@@ -139,19 +136,15 @@ class FindingsPanel(TablePanel[FindingRow]):
 
     def text(self) -> str:
         """The proof of the finding under the cursor."""
-        row = self.table.current
-        return "" if row is None else text_of(finding_text(row.finding, self._chain()))
+        return text_of(self._proof())
 
-    def details(self) -> tuple[str, list[Fact]] | None:
+    def facts(self, row: FindingRow) -> tuple[str, list[Fact]]:
         """The finding, to be read at leisure."""
-        row = self.table.current
-        if row is None:
-            return None
         finding = row.finding
         return finding.kind, [
             ("summary", finding.summary),
             ("where", where(finding)),
-            ("advice", finding.advice or UNKNOWN),
+            *([("advice", finding.advice)] if finding.advice else []),
             *[(evidence.source, evidence.text) for evidence in finding.evidence],
             *[(step.key, step.command) for step in finding.next],
         ]

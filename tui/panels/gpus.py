@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 
 from collectors.samples.gpus import GpuSample
-from tui.looks.format import UNKNOWN, number, percent, plural, size, spark, watts
+from tui.looks.format import UNKNOWN, number, percent, plural, spark, watts
 from tui.looks.theme import Colour
 from tui.measure import history, memory_percent, row_of, source_is_stale, throttling
 from tui.ordering.filter import Value
@@ -24,7 +24,7 @@ class GpusPanel(TablePanel[GpuRow]):
     """The table of GPUs."""
 
     NAME = "gpus"
-    FROZEN = 2
+    NOUN = "GPU"
 
     def columns(self) -> Sequence[Column[GpuRow]]:
         """Where, whose, how busy, how hot, what is wrong."""
@@ -70,22 +70,24 @@ class GpusPanel(TablePanel[GpuRow]):
         heard = [row for row in rows if not self.model.stale(row.node)]
         seen = [found for row in heard if (found := row_of(row.gpu)) is not None]
         shares = [found.utilization for found in seen if found.utilization is not None]
-        pieces = self.shown_of("GPU") or [(f" {plural(len(self.model.gpus), 'GPU')}", Colour.STRONG)]
+        pieces: list[Piece] = [] if self.narrowed() else [(f" {plural(len(rows), 'GPU')}", Colour.STRONG)]
         if shares:
             idle = sum(share < 5 for share in shares)
-            pieces += [("   mean utilisation ", Colour.DIM), (percent(sum(shares) / len(shares)), Colour.TEXT)]
-            odd = Colour.WARN if 0 < idle < len(shares) else Colour.TEXT
-            pieces += [("   under 5%: ", Colour.DIM), (f"{idle:,}", odd)]
+            pieces.append((f"   mean utilisation {percent(sum(shares) / len(shares))}", Colour.TEXT))
+            pieces.append((f"   under 5%: {idle:,}", Colour.WARN if 0 < idle < len(shares) else Colour.TEXT))
         if power := sum(found.power for found in seen if found.power is not None):
-            pieces += [("   power ", Colour.DIM), (watts(power), Colour.TEXT)]
-        if silent := len(rows) - len(heard):
-            pieces.append((f"   ◌ {silent:,} on nodes that do not respond", Colour.WARN))
-        if held := sum(throttling(found.event_reasons)[1] for found in seen):
-            pieces.append((f"   ▲ {plural(held, 'GPU')} held back", Colour.BAD))
-        if faults := sum(row.gpu.fault is not None for row in heard):
-            pieces.append((f"   ▲ {plural(faults, 'GPU')} without figures", Colour.BAD))
-        if late := len({row.node.name for row in heard if source_is_stale(row.node, "gpus")}):
-            pieces.append((f"   ▲ {plural(late, 'node')} without an answer of nvidia-smi", Colour.BAD))
+            pieces.append((f"   power {watts(power)}", Colour.TEXT))
+        silent = len(rows) - len(heard)
+        held = sum(throttling(found.event_reasons)[1] for found in seen)
+        faults = sum(row.gpu.fault is not None for row in heard)
+        late = len({row.node.name for row in heard if source_is_stale(row.node, "gpus")})
+        for there, text, colour in (
+            (silent, f"◌ {silent:,} on nodes that do not respond", Colour.WARN),
+            (held, f"▲ {plural(held, 'GPU')} held back", Colour.BAD),
+            (faults, f"▲ {plural(faults, 'GPU')} without figures", Colour.BAD),
+            (late, f"▲ {plural(late, 'node')} without an answer of nvidia-smi", Colour.BAD),
+        ):
+            pieces += [(f"   {text}", colour)] if there else []
         return pieces
 
     def enter(self) -> Place | None:
@@ -100,11 +102,8 @@ class GpusPanel(TablePanel[GpuRow]):
         """Ranks on the marked GPUs."""
         return {rank.process.rank for row in self.table.chosen() for rank in self.model.ranks_of(row.node, row.gpu)}
 
-    def details(self) -> tuple[str, list[Fact]] | None:
+    def facts(self, row: GpuRow) -> tuple[str, list[Fact]]:
         """All that is known of the GPU."""
-        row = self.table.current
-        if row is None:
-            return None
         return f"GPU {row.gpu.index} of {row.node.name}", gpu_facts(row.node, row.gpu, self.model)
 
 
@@ -132,13 +131,6 @@ def gpu_columns(model: ViewModel) -> Sequence[Column[GpuRow]]:
         values = history(row.gpu.looks, lambda s: s.utilization, end, model.interval, _TREND)
         return spark(values, 100.0, _TREND), Colour.GRAPH
 
-    def reasons(row: GpuRow) -> Piece:
-        found = row_of(row.gpu)
-        if found is None or found.event_reasons is None:
-            return UNKNOWN, Colour.DIM
-        words, bad = throttling(found.event_reasons)
-        return (f"▲ {words}", Colour.BAD) if bad else (words, Colour.DIM)
-
     return (
         Column("node", "node", 12, lambda row: row.node.name, most=32, colour=Colour.INFO,
                brief=lambda row: model.names.of(row.node.name)),
@@ -150,25 +142,28 @@ def gpu_columns(model: ViewModel) -> Sequence[Column[GpuRow]]:
                help="utilisation of the last 16 s"),
         Column("gpu.mem", "mem", 4, lambda row: memory_percent(row.gpu), form=percent, align="right",
                help="memory in use"),
-        Column("power", "power", 5, sample(lambda s: s.power), form=number, align="right", also=("gpu.power",),
-               help="W"),
-        Column("temp", "temp", 4, sample(lambda s: s.temperature), align="right", also=("gpu.temp",), help="°C"),
-        Column("clock", "clock", 5, sample(lambda s: s.sm_clock), align="right", also=("gpu.clock",),
-               help="MHz of the SMs"),
-        Column("held", "held back by", 13, lambda row: reasons(row)[0], reasons, most=28,
+        Column("power", "power", 5, sample(lambda s: s.power), form=number, align="right", help="W"),
+        Column("temp", "temp", 4, sample(lambda s: s.temperature), align="right", help="°C"),
+        Column("clock", "clock", 5, sample(lambda s: s.sm_clock), align="right", help="MHz of the SMs"),
+        Column("held", "held back by", 13, lambda row: _reasons(row)[0], _reasons, most=28,
                help="why its clocks are lower than they could be"),
         Column("odd", "odd values", 11, _odd, colour=Colour.BAD, most=30,
                help="what nvidia-smi says where a number should stand"),
-        Column("used", "used", 6, sample(lambda s: s.memory_used), form=size, align="right",
-               help="bytes of memory in use"),
         Column("ecc", "ecc", 4, sample(lambda s: s.ecc_uncorrected), align="right",
                help="uncorrected memory errors since the driver started"),
         Column("remap", "remap", 5, sample(_remap), align="right", help="rows waiting to be remapped, or failed"),
         Column("pcie", "pcie", 6, sample(lambda s: s.pcie_width), _pcie, help="generation × width"),
-        Column("pstate", "pstate", 6, sample(lambda s: s.pstate), help="performance state: P0 is the fastest"),
         Column("name", "name", 12, lambda row: row.gpu.facts.name if row.gpu.facts else None, most=40,
                colour=Colour.DIM),
     )  # fmt: skip
+
+
+def _reasons(row: GpuRow) -> Piece:
+    found = row_of(row.gpu)
+    if found is None or found.event_reasons is None:
+        return UNKNOWN, Colour.DIM
+    words, bad = throttling(found.event_reasons)
+    return (f"▲ {words}", Colour.BAD) if bad else (words, Colour.DIM)
 
 
 def _odd(row: GpuRow) -> Value:

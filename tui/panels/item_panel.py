@@ -106,5 +106,6 @@ class ItemPanel(Panel):
         return next((row.node.name for row in self.model.ranks if row.number == rank), None)
 
     def chosen_ranks(self) -> set[int]:
-        """Ranks of the marked items, or of the one under the cursor."""
-        return self.view.chosen()
+        """Ranks of the item under the cursor."""
+        item = self.view.current
+        return set() if item is None else set(item.ranks)

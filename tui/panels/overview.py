@@ -9,24 +9,27 @@ from textual.app import ComposeResult
 from textual.containers import Container
 from textual.events import DescendantBlur, DescendantFocus
 
+from hangtop.diagnosis.finding import WaitBox
 from hangtop.diagnosis.phrasing import folded, ranks_on, ranks_text
+from hangtop.session.state.changes import Change
+from tui.logs.changes import chosen
 from tui.looks.format import clock
-from tui.looks.signs import change_sign
+from tui.looks.signs import is_outcome, sign_of
+from tui.looks.text import cells
 from tui.looks.theme import Colour
-from tui.panels.base import Fact, Panel, Place
+from tui.panels.base import Fact, MomentWanted, Panel, Place
 from tui.panels.story import figures, story
+from tui.texts.lastlines import lines_of, paths_of
+from tui.texts.waits import wait_items
 from tui.view_model import ViewModel
-from tui.waits import wait_lines
 from tui.widgets.chart import TimeChart
-from tui.widgets.happened import Happened
 from tui.widgets.heatmap import HeatMap
-from tui.widgets.lastlines import LastLines
-from tui.widgets.lines import Bar, Lines, Piece, width_of
-from tui.widgets.oddnodes import OddNodes
+from tui.widgets.itemlist import Item, ItemList
+from tui.widgets.lines import Bar, Lines, Move, Piece, text_of
 from tui.widgets.stoptimes import StopTimes
-from tui.widgets.waittree import WaitTree
+from tui.widgets.textview import TextView
 
-WAITS_PLACE, HAPPENED_PLACE = "who waits for whom", "what happened"
+WAITS_PLACE = "who waits for whom"
 """Where in this panel a place can be that is no cell."""
 FEW = 16
 """Nodes up to which each rank has a line of its own."""
@@ -36,20 +39,32 @@ CHARTS = ((42, 16), (30, 12), (24, 8), (15, 3))
 """Lines of the charts of a panel with at least so many lines."""
 TREE = 11
 """Lines from which on below the map there is room for who waits for whom and for what happened."""
+ACCUSED = 4
+"""Ranks whose last lines are shown."""
+ALL = 4096
+"""Lines of what happened that the cursor can go through."""
+_TONES = (Colour.TEXT, Colour.WARN, Colour.BAD)
 
 
 class OverviewPanel(Panel):
     """Time above; the heat map; the ranks in the order in which they stopped, who waits, and what happened."""
 
     NAME = "overview"
-    CAN = frozenset({"enter", "metric", "node", "ranks", "details", "time", "graph", "view"})
+    CAN = frozenset({"enter", "metric", "node", "ranks", "details", "time", "graph"})
     WHY_NO_FILTER = "the overview shows the whole job: 2 Ranks, 3 GPUs, 4 Fabric and 6 Nodes can be filtered"
 
     def __init__(self, model: ViewModel) -> None:
         super().__init__(model)
-        self.bar, self.time, self.heat = Bar(id="summary"), TimeChart(model), HeatMap(model)
-        self.stops, self.odd, self.waits = StopTimes(model), OddNodes(model), WaitTree(model)
-        self.happened, self.lastlines = Happened(model), LastLines(model)
+        self.bar, self.time, self.heat, self.stops = (
+            Bar(id="summary"),
+            TimeChart(model),
+            HeatMap(model),
+            StopTimes(model),
+        )
+        self.waits = ItemList("waits", "nobody waits for anybody, as far as is known", titled=True)
+        self.happened = ItemList("changes", "nothing yet", titled=True)
+        self.lastlines = TextView(id="lastlines", hint="5 Logs")
+        self.lastlines.can_focus = False
         self.upper, self.lower = Container(id="upper"), Container(id="lower")
         self._viewed: set[str] = set()
         """Log files whose lines were asked for."""
@@ -62,7 +77,6 @@ class OverviewPanel(Panel):
         with Container(id="below"):
             with self.upper:
                 yield self.stops
-                yield self.odd
                 yield self.waits
             with self.lower:
                 yield self.happened
@@ -75,10 +89,10 @@ class OverviewPanel(Panel):
 
     @property
     def can(self) -> frozenset[str]:
-        """In the tree of waits the arrows go from box to box, in what happened from line to line."""
+        """In the tree of waits and in what happened the arrows go from line to line."""
         if self.waits.has_focus:
-            return self.CAN - {"time", "metric", "view", "details"}
-        return self.CAN - {"metric", "view", "details", "node", "ranks"} if self.happened.has_focus else self.CAN
+            return self.CAN - {"time", "metric", "details"}
+        return self.CAN - {"time", "metric", "details", "node", "ranks"} if self.happened.has_focus else self.CAN
 
     # --- drawing -------------------------------------------------------------------------------------------------
 
@@ -88,12 +102,12 @@ class OverviewPanel(Panel):
             return
         self._share_room()
         self.bar.show(self._fitting(story(self.model)), self._fitting(figures(self.model, self.heat.metric)))
-        for part in (self.time, self.heat, self.stops, self.waits, self.happened, self.lastlines):
+        for part in (self.time, self.heat, self.stops):
             if part.display:
                 part.draw()
-        if self.odd.display:
-            self.odd.draw(self.heat.metric.title, self.heat.share)
-        self._view_logs(self.lastlines.paths() if self.display and self.lastlines.display else set())
+        self._draw_waits()
+        self._draw_happened()
+        self._draw_lastlines()
 
     def _share_room(self) -> None:
         """What tells most gets its lines first: charts, the map, then ranks and waits; what happened has the rest."""
@@ -103,36 +117,71 @@ class OverviewPanel(Panel):
         left -= charts
         alone = self.waits.has_focus
         self.time.display, self.time.styles.height = charts > 0, max(1, charts)
-        self.heat.limit = max(3, left // 4 if hangs and few else left // 2 if few or hangs else left * 3 // 5)
+        self.heat.limit = max(3, left // 4 if hangs and few else left // 2)
         lines = min(self.heat.grid.lines, self.heat.limit)
         self.heat.styles.height = max(1, lines)
         below = left - lines
         self.waits.display = alone or (hangs and (below >= TREE or wide))
         self.heat.display = self.lower.display = not alone
         self.stops.display = few and not alone and (wide or (not hangs and below >= TREE))
-        self.odd.display = not few and not alone and (wide or not hangs)
         self.lastlines.display = bool(self.model.accused) and (wide or self.model.crashed) and below >= TREE
-        ranked = self.stops.display or self.odd.display
-        self.upper.display = ranked or self.waits.display
+        self.upper.display = self.stops.display or self.waits.display
         # a healthy job's ranks stand beside what happened, those of one that hangs beside who waits
         self.set_class(wide and hangs and not alone, "-rows")
-        self.set_class(wide and not hangs, "-columns")
-        need = max((len(self.model.ranks) + 2 if few else 8) * ranked, self.waits.lines * self.waits.display)
+        self.set_class(wide and not hangs and self.upper.display, "-columns")
+        need = max((len(self.model.ranks) + 2) * self.stops.display, self.waits.lines * self.waits.display)
         listed = max(self.happened.lines, self.lastlines.virtual_size.height * self.lastlines.display)
         room = max(4, min(need, below - max(4, min(listed, below * 2 // 5))))
         self.upper.styles.height = "1fr" if alone or (wide and not hangs) else room
 
-    def _fitting(self, parts: list[list[Piece]]) -> list[Piece]:
+    def _fitting(self, parts: list[Piece]) -> list[Piece]:
         """Parts side by side, each whole or not at all."""
         pieces: list[Piece] = []
-        for part in parts:
-            gap: list[Piece] = [(" · " if pieces else " ", Colour.DIM)]
-            if width_of(pieces) + width_of([*gap, *part]) <= self.size.width:
-                pieces += [*gap, *part]
+        room = self.size.width
+        for text, colour in parts:
+            gap = " · " if pieces else " "
+            if text and cells(gap) + cells(text) <= room:
+                pieces += [(gap, Colour.DIM), (text, colour)]
+                room -= cells(gap) + cells(text)
         return pieces
 
+    def _draw_waits(self) -> None:
+        verdict = self.model.session.verdict
+        nobody = "nobody is surely the odd one " if verdict is not None and verdict.names_nobody else ""
+        more = " more than fits ─" if self.waits.lines > self.waits.size.height else ""
+        keys = "arrows, Enter opens, Esc leaves" if self.waits.has_focus else "W"
+        self.waits.title = f" who waits for whom {nobody}", f"{more} {keys} ─"
+        self.waits.feed(wait_items(self.model.waits, self.model.names, max(3, self.waits.room // 3)))
+
+    def _draw_happened(self) -> None:
+        """What happened, the newest first; the cursor goes through what came after the moment shown, too."""
+        inside, timeline = self.happened.has_focus, self.model.timeline
+        changes = timeline.head.state.changes if inside else self.model.state.changes
+        most = ALL if inside else max(1, self.happened.size.height - 1)
+        listed = chosen(changes, most, self.model.names, self.model.state.started)
+        keys = "↑ ↓, Enter shows that moment, Esc leaves" if inside else "H"
+        self.happened.title = " what happened ", f" {keys} ─"
+        self.happened.feed([_change_item(one) for one in listed])
+        if not inside:
+            self.happened.go(0)
+
+    def _draw_lastlines(self) -> None:
+        """Last lines of whom the verdict accuses; they cost the nodes something, and are asked for while on view."""
+        rows = self.model.accused[:ACCUSED] if self.lastlines.display else []
+        if rows:
+            content = [
+                [
+                    (f"{'<' if line.before else ' '}{clock(line.at, millis=False)} ", Colour.DIM),
+                    (f"{line.writer} ", Colour.INFO),
+                    (line.text, _TONES[line.severity]),
+                ]
+                for line in lines_of(self.model, rows, max(1, self.lastlines.size.height - 1))
+            ]
+            who = ranks_text([row.number for row in rows])
+            self.lastlines.show(content or [[(" none was read", Colour.DIM)]], f"last lines of {who}")
+        self._view_logs(paths_of(rows) if self.display else set())
+
     def _view_logs(self, wanted: set[str]) -> None:
-        """Ask for the culprit's lines while they are on view: raw lines cost the nodes something."""
         if wanted != self._viewed:
             self._viewed = wanted
             self.model.session.node_settings.view_logs(wanted)
@@ -153,12 +202,6 @@ class OverviewPanel(Panel):
         """Show another figure in the cells."""
         self.heat.next_metric(step)
         self.draw()
-
-    def next_view(self, step: int) -> str:
-        """Come closer (-1) or go farther (1); returns what is shown then."""
-        told = self.heat.next_zoom(step)
-        self.draw()
-        return told
 
     def show_waits(self) -> None:
         """Put the cursor into who waits for whom."""
@@ -183,24 +226,35 @@ class OverviewPanel(Panel):
             self.heat.focus()
         return inside
 
+    def move(self, how: Move) -> None:
+        """Move the cursor; in the tree to the left whom a box waits for, to the right who waits for it."""
+        if self.waits.has_focus and how in ("left", "right"):
+            how = "up" if how == "left" else "down"
+        super().move(how)
+
     def enter(self) -> Place | None:
         """To what a box stands for; to the moment of what happened; or to the node's ranks, standing on the cell's."""
         if self.waits.has_focus:
             return self._behind_box()
         if self.happened.has_focus:
-            change = self.happened.change
-            if change is None:
-                return None
-            what = f"{clock(change.at, millis=False)} {change_sign(change.kind).label or change.node}".rstrip()
-            return Place(self.NAME, "", (HAPPENED_PLACE, change.at), what, change.at)
+            item = self.happened.current
+            if item is not None and isinstance(item.key, float):
+                self.post_message(MomentWanted(item.key))
+            return None
         if (current := self.heat.current) is None:
             return None
         node, cell = current
         return Place("ranks", f"node={node.name}", cell.number if cell else None)
 
+    @property
+    def _box(self) -> WaitBox | None:
+        """The verdict's box under the cursor."""
+        item, boxes = self.waits.current, self.model.waits
+        return boxes[item.key] if item and isinstance(item.key, int) and 0 <= item.key < len(boxes) else None
+
     def _behind_box(self) -> Place | None:
         """Ranks that wait in an operation that a source names lead to its group, others to a stack that was taken."""
-        box, state = self.waits.box, self.model.state
+        box, state = self._box, self.model.state
         if box is None or not box.ranks:
             return None
         ranks, what = sorted(box.ranks), ranks_text(box.ranks)
@@ -213,22 +267,17 @@ class OverviewPanel(Panel):
         return Place("ranks", f"rank={folded(ranks)}", ranks[0])
 
     def here(self) -> Hashable:
-        """The box, the line, or the cell."""
+        """The box, or the cell."""
         if self.waits.has_focus:
-            return WAITS_PLACE, self.waits.box.ranks[0] if self.waits.box and self.waits.box.ranks else -1
-        if self.happened.has_focus:
-            return HAPPENED_PLACE, self.happened.change.at if self.happened.change else 0.0
+            return WAITS_PLACE, self._box.ranks[0] if self._box and self._box.ranks else -1
         return self.heat.node_at, self.heat.cell_at
 
     def select(self, key: Hashable) -> None:
-        """Stand on a box, a line or a cell."""
+        """Stand on a box, or a cell."""
         match key:
-            case (str(where), int() | float() as what) if where == HAPPENED_PLACE:
-                self.happened.focus()
-                self.happened.select(what)
-            case (str(where), int(rank)) if where == WAITS_PLACE:
+            case (str(), int(rank)):
                 self.show_waits()
-                self.waits.draw()
+                self._draw_waits()
                 self.waits.select_rank(rank)
             case (int(node), int(cell)):
                 heat = self.heat
@@ -238,13 +287,13 @@ class OverviewPanel(Panel):
     def node(self) -> str | None:
         """Node of the box, or under the cursor."""
         if self.waits.has_focus:
-            return next(iter(self.waits.box.nodes if self.waits.box else ()), None)
+            return next(iter(self._box.nodes if self._box else ()), None)
         return self.heat.current[0].name if self.heat.current else None
 
     def chosen_ranks(self) -> set[int]:
         """Ranks of the box, or under the cursor."""
         if self.waits.has_focus:
-            return set(self.waits.box.ranks if self.waits.box else ())
+            return set(self._box.ranks if self._box else ())
         if (current := self.heat.current) is None:
             return set()
         node, cell = current
@@ -254,10 +303,8 @@ class OverviewPanel(Panel):
 
     def text(self) -> str:
         """Who waits for whom, or what happened, where the cursor is in it."""
-        if self.happened.has_focus:
-            return self.happened.text()
-        tree = wait_lines(self.model.waits) if self.waits.has_focus else []
-        return "\n".join(f"{one.head}{one.text}" for one in tree)
+        items = self.waits.items if self.waits.has_focus else self.happened.items if self.happened.has_focus else ()
+        return text_of([line for item in items for line in item.lines])
 
     def details(self) -> tuple[str, list[Fact]] | None:
         """The rank under the cursor, or its node."""
@@ -270,3 +317,15 @@ class OverviewPanel(Panel):
             if cell is not None and row.node is node and row.number == cell.number:
                 return ranks_on([row.number], [node.name]), rank_facts(row, self.model)
         return node.name, node_facts(node, self.model)
+
+
+def _change_item(change: Change) -> Item:
+    sign = sign_of(change.kind)
+    line: list[Piece] = [
+        (f"{clock(change.at, millis=False)} ", Colour.DIM),
+        (f"{sign.glyph} ", sign.colour),
+        (f"{change.node} " if change.node else "", Colour.INFO),
+        (f"{sign.label} " if is_outcome(change.kind) else "", sign.colour),
+        (change.text, Colour.TEXT),
+    ]
+    return Item((line,), key=change.at)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 
+from hangtop.diagnosis.phrasing import ranks_text
 from hangtop.diagnosis.stacks import Merged, as_text, merge
 from tui.looks.format import age, plural
 from tui.looks.theme import Colour
-from tui.panels.base import Place, StacksOpened
+from tui.panels.base import Place, TextWanted
 from tui.panels.item_panel import ItemPanel
 from tui.panels.story import MANY, stopped_since
-from tui.texts.stacked import Entry, entries, group_item, judged_as
+from tui.texts.stacked import Entry, entries, full_stack, group_item, judged_as
 from tui.view_model import ViewModel
 from tui.widgets.lines import Piece
+
+WHOLE = 16
+"""Ranks of a group whose stacks are shown whole at once."""
 
 
 class StacksPanel(ItemPanel):
@@ -20,7 +24,7 @@ class StacksPanel(ItemPanel):
 
     NAME = "stacks"
     EMPTY = "no stack taken yet: D looks at all ranks (it reads and does not pause them), d at those under the cursor"
-    CAN = frozenset({"filter", "enter", "mark", "copy", "node", "ranks"})
+    CAN = frozenset({"filter", "enter", "copy", "node", "ranks"})
 
     def __init__(self, model: ViewModel) -> None:
         super().__init__(model)
@@ -37,8 +41,11 @@ class StacksPanel(ItemPanel):
         seen = (len(stacks), stacks[-1][1].at if stacks else 0.0)
         if seen != self._seen:
             self._seen = seen
-            self._entries = entries(self.model.state, self._stood_since())
-            self._merge()
+            # looks from before the job came to stand still say nothing about it
+            rows = (self.model.blamed or self.model.ranks[:MANY]) if self.model.waits else ()
+            self._entries = entries(self.model.state, stopped_since(self.model, rows))
+            # a few milliseconds for 64 ranks, seconds for thousands: never on the loop
+            self.run_worker(self._merged(self._entries), name="merge", exclusive=True, exit_on_error=False)
         elif self._said != (self.model.waits, self.model.moves):
             self.lay_out()
         if self.merged is None:
@@ -46,17 +53,9 @@ class StacksPanel(ItemPanel):
         self.view.redraw()
         self.bar.show(self._totals())
 
-    def _stood_since(self) -> float | None:
-        """When the job came to stand still: looks from before say nothing about it. None while it moves."""
-        return stopped_since(self.model, self.model.blamed or self.model.ranks[:MANY]) if self.model.waits else None
-
     def renew(self) -> None:
         """Merge what was known then."""
         self._seen = None
-
-    def _merge(self) -> None:
-        # a few milliseconds for 64 ranks, seconds for thousands: never on the loop
-        self.run_worker(self._merged(self._entries), name="merge", exclusive=True, exit_on_error=False)
 
     async def _merged(self, found: list[Entry]) -> None:
         self.merged = await asyncio.to_thread(merge, found)
@@ -66,9 +65,9 @@ class StacksPanel(ItemPanel):
         """Write the groups that pass the filter."""
         if self.merged is None:
             return
-        self._said = self.model.waits, self.model.moves
-        self.view.empty = f"no group with “{self.query_text}”" if self.query_text else self.hint(self.EMPTY)
         waiting, moves = self.model.waiting, self.model.moves
+        self._said = self.model.waits, moves
+        self.view.empty = f"no group with “{self.query_text}”" if self.query_text else self.hint(self.EMPTY)
         self.feed([
             group_item(group, self.nodes_of(group.ranks), judged_as(waiting, group.ranks, group.activity.label),
                        moves=moves)
@@ -79,39 +78,22 @@ class StacksPanel(ItemPanel):
     def _totals(self) -> list[Piece]:
         merged = self.merged
         if merged is None or not merged.activities:
-            return [(self.none_of("stack"), Colour.STRONG)]
-        pieces: list[Piece] = [
-            (f" {plural(len(merged.activities), 'rank')}", Colour.STRONG),
-            (" in ", Colour.DIM),
-            (plural(len(merged.groups), "group"), Colour.STRONG),
-        ]
-        if merged.looks > 1:
-            pieces += [("   ", Colour.DIM), (f"{merged.looks} looks", Colour.INFO)]
+            return [(" no stack", Colour.STRONG)]
+        told = f" {plural(len(merged.activities), 'rank')} in {plural(len(merged.groups), 'group')}"
         old = self.model.now - merged.at
-        pieces += [("   taken ", Colour.DIM), (f"{age(old)} ago", Colour.WARN if old > 60 else Colour.TEXT)]
-        if self.view.marked:
-            pieces.append((f"   ◆ {plural(len(self.view.chosen()), 'rank')} marked", Colour.ACCENT))
-        return pieces
-
-    def mark(self) -> None:
-        """Mark the group's ranks."""
-        self.view.toggle_mark()
-        self.bar.show(self._totals())
-
-    def mark_all(self) -> None:
-        """Mark every group; when all are marked, none."""
-        every = {item.ranks for item in self.view.items}
-        self.view.marked = set() if every <= self.view.marked else every
-        self.view.repaint()
-        self.bar.show(self._totals())
+        looks = f"   {merged.looks} looks" if merged.looks > 1 else ""
+        taken = f"   taken {age(old)} ago"
+        return [(told, Colour.STRONG), (looks, Colour.INFO), (taken, Colour.WARN if old > 60 else Colour.TEXT)]
 
     def enter(self) -> Place | None:
-        """Show the full stack of the group's ranks, one after the other."""
+        """Show the full stacks of the group's ranks, one below the other."""
         item = self.view.current
         if item is not None:
-            dumps = {rank: [dump for of, dump in self._entries if of == rank] for rank in item.ranks}
-            nodes = {row.number: row.node.name for row in self.model.ranks if row.number in item.ranks}
-            self.post_message(StacksOpened(dumps, nodes))
+            ranks = sorted(item.ranks)
+            stacks = [full_stack(rank, [dump for of, dump in self._entries if of == rank]) for rank in ranks[:WHOLE]]
+            left = f", the first {WHOLE} of them" if len(ranks) > WHOLE else ""
+            title = f"{ranks_text(ranks)} · {self.nodes_of(ranks)}{left}"
+            self.post_message(TextWanted(title, [line for stack in stacks for line in (*stack, [])][:-1]))
         return None
 
     def text(self) -> str:

@@ -10,7 +10,8 @@ from textual.app import ComposeResult
 
 from tui.looks.format import plural
 from tui.looks.theme import Colour
-from tui.panels.base import ColumnTold, Fact, Panel, facts_text
+from tui.panels.base import Fact, Panel
+from tui.panels.facts import facts_text
 from tui.view_model import ViewModel
 from tui.widgets.lines import Bar, Lines, Piece
 from tui.widgets.table import Column, Table
@@ -23,10 +24,13 @@ LEAST = 5
 
 
 class TablePanel(Panel, Generic[R]):
-    """A panel that is one table under a line of totals."""
+    """A panel that is one table under a line of totals. A subclass says what its rows are, and what is known of one."""
 
-    CAN = frozenset({"filter", "sort", "columns", "mark", "enter", "copy", "details", "node", "ranks"})
-    FROZEN: ClassVar[int] = 1
+    CAN = frozenset({"filter", "sort", "mark", "enter", "copy", "details", "node", "ranks"})
+    NOUN: ClassVar[str]
+    """One row, in words."""
+    FROZEN: ClassVar[int] = 2
+    """Columns that never scroll away."""
 
     def __init__(self, model: ViewModel) -> None:
         super().__init__(model)
@@ -59,9 +63,17 @@ class TablePanel(Panel, Generic[R]):
         """True when the row's numbers are old."""
         raise NotImplementedError
 
-    def node_of(self, row: R) -> str:
+    def node_of(self, row: R) -> str | None:
         """Name of the row's node."""
         raise NotImplementedError
+
+    def facts(self, row: R) -> tuple[str, list[Fact]]:
+        """Title and all facts of a row."""
+        raise NotImplementedError
+
+    def brief(self, row: R) -> list[Fact]:  # noqa: ARG002 (of most rows all facts are told)
+        """What is told of a row before all that is known of it, in the lines that the table leaves."""
+        return []
 
     def totals(self) -> list[Piece]:
         """The line above the table."""
@@ -70,10 +82,6 @@ class TablePanel(Panel, Generic[R]):
     def blamed(self) -> Hashable:
         """Key of the row that the verdict blames; None where there is none."""
         return None
-
-    def beside(self) -> tuple[str, list[Fact]] | None:
-        """Title and facts of the row under the cursor, for lines that the table leaves free."""
-        return self.details()
 
     def compose(self) -> ComposeResult:
         """The line of totals, the table, what orders it, and the details of its row."""
@@ -101,7 +109,10 @@ class TablePanel(Panel, Generic[R]):
 
     def draw_around(self) -> None:
         """Draw totals, what orders the rows, and the details of the one under the cursor."""
-        self.bar.show(self.totals())
+        shown = len(self.table.rows)
+        of = [(f" {shown:,} of {plural(self.table.total, self.NOUN)}", Colour.STRONG), (" shown", Colour.DIM)]
+        marked = [(f"   ◆ {len(self.table.marked):,} marked", Colour.ACCENT)] if self.table.marked else []
+        self.bar.show([*(of if self.narrowed() else []), *self.totals(), *marked])
         column = self.table.column(self.table.sort_key)
         self.ordered_by.display = column is not None
         if column is not None:
@@ -114,11 +125,12 @@ class TablePanel(Panel, Generic[R]):
     def draw_details(self) -> None:
         """The details of the row under the cursor, where the table leaves lines free."""
         free = self.size.height - 1 - self.ordered_by.display - (len(self.table.rows) + 2)
-        details = self.beside() if free >= LEAST and self.table.rows else None
-        self.more.display = details is not None
-        self.table.styles.height = f"{len(self.table.rows) + 1}" if details is not None else "1fr"
-        if details is not None:
-            self.more.show(facts_text(details[1]), details[0])
+        row = self.table.current if free >= LEAST else None
+        self.more.display = row is not None
+        self.table.styles.height = "1fr" if row is None else f"{len(self.table.rows) + 1}"
+        if row is not None:
+            title, facts = self.facts(row)
+            self.more.show(facts_text([*self.brief(row), *facts]), title)
 
     @on(Table.Changed)
     def touch(self) -> None:
@@ -129,13 +141,6 @@ class TablePanel(Panel, Generic[R]):
     def kept(self, rows: Sequence[R]) -> Sequence[R]:
         """What totals are about: the rows that a filter lets through, or all."""
         return self.table.rows if self.narrowed() else rows
-
-    def shown_of(self, noun: str) -> list[Piece]:
-        """How many rows of all the filter lets through; nothing without a filter."""
-        if not self.narrowed():
-            return []
-        shown, every = len(self.table.rows), self.table.total
-        return [(f" {shown:,} of {plural(every, noun)}", Colour.STRONG), (" shown", Colour.DIM)]
 
     def set_filter(self, text: str) -> None:
         """Show only what the filter lets through, within the scope."""
@@ -148,22 +153,13 @@ class TablePanel(Panel, Generic[R]):
         """The columns' titles, as filters write them."""
         return [column.fields[0] for column in self.table.columns]
 
-    def columns_told(self) -> list[ColumnTold]:
-        """Every column, for help and palette."""
-        return [ColumnTold(column.key, column.title or column.key, column.help) for column in self.table.columns]
-
-    def go_column(self, key: str) -> None:
-        """Bring a column into view."""
-        self.table.go_column(key)
+    def columns_told(self) -> list[tuple[str, str]]:
+        """Every column, for the help."""
+        return [(column.title or column.key, column.help) for column in self.table.columns]
 
     def mark(self) -> None:
         """Mark the row."""
         self.table.toggle_mark()
-        self.draw_around()
-
-    def mark_all(self) -> None:
-        """Mark every row shown."""
-        self.table.mark_all()
         self.draw_around()
 
     def here(self) -> Hashable:
@@ -181,6 +177,15 @@ class TablePanel(Panel, Generic[R]):
         """Node of the row under the cursor."""
         row = self.table.current
         return None if row is None else self.node_of(row)
+
+    def chosen_nodes(self) -> list[str]:
+        """Nodes of the marked rows, or of the one under the cursor."""
+        return list(dict.fromkeys(filter(None, map(self.node_of, self.table.chosen()))))
+
+    def details(self) -> tuple[str, list[Fact]] | None:
+        """All that is known of the row under the cursor."""
+        row = self.table.current
+        return None if row is None else self.facts(row)
 
     def text(self) -> str:
         """Marked rows, or the one under the cursor, as lines of words."""

@@ -1,1 +1,1 @@
-"""Stacks, collectives, verdict and report as lines of text."""
+"""Findings, stacks and the report as lines of text."""

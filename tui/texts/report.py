@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from collectors.node import redact
@@ -19,8 +19,6 @@ from tui.looks.signs import is_outcome
 from tui.texts.stacked import newest_of
 from tui.view_model import ViewModel
 
-TODAY = 12 * 3600.0
-"""Seconds up to which the time of day alone tells when it was."""
 LINES = 400
 """Warnings and errors of the logs that are quoted, the newest ones."""
 
@@ -42,61 +40,49 @@ class Report:
         stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(self._job.now))
         text, data = folder / f"hangtop-{stamp}.txt", folder / f"hangtop-{stamp}.json"
         folder.mkdir(parents=True, exist_ok=True)
-        taken = time.strftime("%F %T %Z", time.localtime(self._job.now))
-        told = as_text(answer, colour=False)
-        content = f"hangtop {__version__}  {taken}  {self._label}\n\n{told}\n{self._text}\n"
+        head = f"hangtop {__version__}  {_clock(self._job.now)}  {self._label}"
+        content = f"{head}\n\n{as_text(answer, colour=False)}\n{self._text}\n"
         document = json.dumps(as_json(answer), ensure_ascii=True, allow_nan=False, default=str)
-        files = {
-            text: redact.shapes(content),
-            data: redact.shapes(document) + "\n",
-        }
-        _write_all(files)
-        return [*files]
-
-
-def _write_all(files: Mapping[Path, str]) -> None:
-    """Write all of them, or leave none: half a report looks like a whole one. Raises :class:`OSError`."""
-    for path, content in files.items():
-        try:
-            path.write_text(content, encoding="utf-8", errors="replace")
-        except OSError as error:
-            for begun in files:
-                begun.unlink(missing_ok=True)
-            raise OSError(error.errno, error.strerror, str(path)) from None
+        text.write_text(redact.shapes(content), encoding="utf-8", errors="replace")
+        data.write_text(redact.shapes(document) + "\n", encoding="utf-8")
+        return [text, data]
 
 
 def _sections(state: JobState, job: Job) -> Iterator[str]:
     from hangtop.diagnosis.stacks import as_text, merge
 
-    yield "--- stacks " + "-" * 60
+    yield _title("stacks")
     found = zip(job.stack_nodes, job.stacks, strict=True)
     ranks = job.stack_ranks
     named = [(ranks[node, dump.rank_pid], dump) for node, dump in found if (node, dump.rank_pid) in ranks]
     # looks from before it stood still would say that it moves
     since = job.now - job.stood_still if job.live and job.stood_still is not None else None
     yield as_text(merge(newest_of(named, since))) if named else "none was taken (D takes them)"
-    yield "\n--- nodes " + "-" * 61
+    yield _title("nodes")
     for node in job.nodes.values():
         heard = "never heard" if node.seen_at is None else f"heard {age(job.now - node.seen_at)} ago"
         yield f"{node.name}: {' '.join(filter(None, (node.link, node.why)))}, {heard}"
         sources = sorted(node.sources.values(), key=lambda source: source.source)
         yield from (f"  {s.source}: {s.state} {s.why}" for s in sources if s.state != "ok")
-    yield "\n--- ranks " + "-" * 61
+    yield _title("ranks")
     for rank in job.ranks:
         pulse = rank.looks[-1].value if rank.looks else None
         doing = "ended" if rank.gone_at is not None else "unknown" if pulse is None else f"{pulse.state} {pulse.wchan}"
         yield f"{rank_text(rank.rank)}: {rank.node} pid {rank.process.pid} {doing}  {rank.process.command}"
-    yield "\n--- what changed lately " + "-" * 47
+    yield _title("what changed lately")
     for change in state.changes:
         who = change.node or (outcome_words(change.kind) if is_outcome(change.kind) else "")
-        yield " ".join(filter(None, (_clock(change.at, job.now), who, change.text)))
-    yield "\n--- warnings and errors in the logs " + "-" * 35
+        yield " ".join(filter(None, (_clock(change.at), who, change.text)))
+    yield _title("warnings and errors in the logs")
     book = LogBook()
     book.lowest = 1
     book.take(state)
-    yield from (f"{_clock(line.at, job.now)} {line.node} {line.source}: {line.text}" for line in book.shown[-LINES:])
+    yield from (f"{_clock(line.at)} {line.node} {line.source}: {line.text}" for line in book.shown[-LINES:])
 
 
-def _clock(at: float, now: float) -> str:
-    """A time of day, with its date where that is not plain."""
-    return time.strftime("%T" if abs(now - at) < TODAY else "%F %T", time.localtime(at))
+def _title(words: str) -> str:
+    return f"\n--- {words} ".ljust(72, "-")
+
+
+def _clock(at: float) -> str:
+    return time.strftime("%F %T", time.localtime(at))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Generic, NamedTuple, TypeVar
@@ -40,10 +40,8 @@ class Column(Generic[R]):
     colour: Colour = Colour.TEXT
     most: int = 0
     """Not 0: as wide as the longest of its texts in view, up to this."""
-    also: tuple[str, ...] = ()
-    """Further names of the field in filters."""
     help: str = ""
-    """What the title does not say: shown for the column that orders the rows, in the list and in the help."""
+    """What the title does not say: shown for the column that orders the rows, and in the help."""
     brief: Callable[[R], str] | None = None
     """What is drawn in place of a text that is long: filters and copies have the whole."""
 
@@ -51,7 +49,7 @@ class Column(Generic[R]):
     def fields(self) -> tuple[str, ...]:
         """Names of the field; the title as filters write it first: ``local rank`` is ``local_rank``."""
         title = self.title.lower().replace(" %", "%").replace(" ", "_")
-        return tuple(dict.fromkeys((title or self.key, self.key, *self.also)))
+        return tuple(dict.fromkeys((title or self.key, self.key)))
 
     def piece(self, row: R) -> Piece:
         """Text and colour of one cell, whole."""
@@ -90,94 +88,62 @@ class Layout(NamedTuple, Generic[R]):
 
 
 class ColumnsInView(Generic[R]):
-    """The first ``frozen`` columns never scroll away and are never hidden.
-
-    A column in which no row has had a value so far is left out until one has, or somebody asks for it.
-    """
+    """The first ``frozen`` columns never scroll away; one in which no row has had a value so far is left out."""
 
     def __init__(self, columns: Sequence[Column[R]], frozen: int) -> None:
-        self.every = tuple(columns)
-        self.silent: frozenset[str] = frozenset()
-        """Keys of those in which no row has had a value so far, and that nobody asked for."""
+        self.columns = list(columns)
+        """Those that say something, or of which that is not known yet."""
+        self._every = tuple(columns)
         self._frozen = self._first = frozen
         self._told: set[str] = set()
-        self._asked: frozenset[str] = frozenset()
-        self._unwanted: frozenset[str] = frozenset()
         self._sizes: dict[str, int] = {}
         self._right = 0
 
-    @property
-    def fixed(self) -> frozenset[str]:
-        """Keys of the columns that are never hidden."""
-        return frozenset(column.key for column in self.every[: self._frozen])
-
-    @property
-    def hidden(self) -> frozenset[str]:
-        """Keys of those that are not shown."""
-        return self._unwanted | self.silent
-
-    @property
-    def columns(self) -> list[Column[R]]:
-        """Those that are not hidden."""
-        return [column for column in self.every if column.key not in self.hidden]
-
     def look(self, rows: Sequence[R], in_view: Sequence[R], ordering: str) -> None:
         """See which columns say something, and how wide those are whose width depends on what is in view."""
-        for column in self.every:
+        for column in self._every:
             if column.key not in self._told and any(map(column.says, chain(in_view, islice(rows, LOOKED)))):
                 self._told.add(column.key)
             if column.most:
                 longest = max((cells(column.drawn(row)[0]) for row in in_view), default=0)
                 known = self._sizes.get(column.key, column.width)
                 self._sizes[column.key] = max(known, min(column.most, longest))
-        kept = self._told | self._asked | self.fixed | {ordering}
-        self.silent = frozenset(column.key for column in self.every if rows and column.key not in kept)
+        kept = self._told | {ordering} | {column.key for column in self._every[: self._frozen]}
+        self.columns = [column for column in self._every if not rows or column.key in kept]
 
     def forget(self) -> None:
         """Begin anew: rows of another moment are shown."""
         self._told.clear()
         self._sizes.clear()
 
-    def hide(self, hidden: Set[str], ordering: str) -> None:
-        """Show all columns but these; the frozen ones, and the one that orders the rows, stay."""
-        hidden = frozenset(hidden) - self.fixed - {ordering}
-        self._asked = (self._asked | (self.silent - hidden)) - hidden
-        self._unwanted, self.silent = hidden - self.silent, self.silent & hidden
-
     def scroll(self, step: int) -> None:
         """Let a column disappear to the left, or come back; nothing happens where none is left over to the right."""
         if step < 0 or self._right:
             self._first = max(self._frozen, min(self._first + step, len(self.columns) - 1))
 
-    def go(self, key: str, width: int, ordering: str) -> None:
-        """Bring a column into view, as the first after the frozen ones if it was not to be seen."""
-        self.hide(self.hidden - {key}, ordering)
-        if key not in {column.key for column, _ in self.layout(width, ordering).shown}:
-            self._first = max(self._frozen, [column.key for column in self.columns].index(key))
-
     def layout(self, width: int, ordering: str) -> Layout[R]:
-        """Share ``width`` cells out: the frozen columns, then as many as fit; the one that orders the rows always.
+        """Share ``width`` cells out: the frozen columns, the one that orders the rows, then as many as fit.
 
         The last one is cut down to its least width where that lets it be seen at all.
         """
-        columns = self.columns
-        ahead = [one for one in columns[: self._first] if one.key == ordering or one.key in self.fixed]
-        rest = columns[self._first :]
+        away = self.columns[self._frozen : self._first]
+        ahead = [*self.columns[: self._frozen], *(one for one in away if one.key == ordering)]
+        rest = self.columns[self._first :]
         shown = self._fitting([*ahead, *rest], width - 1)
         if len(shown) < len(ahead) + len(rest):  # beside the sign that more lies there is room for fewer
             shown = self._fitting([*ahead, *rest], width - 1 - SIGN)
-            if ordering in {one.key for one in rest} - {one.key for one, _ in shown}:
-                ahead += [one for one in rest if one.key == ordering]
-                rest = [one for one in rest if one.key != ordering]
+            hidden = [one for one in rest if one.key == ordering and one not in [column for column, _ in shown]]
+            if hidden:
+                ahead, rest = [*ahead, *hidden], [one for one in rest if one not in hidden]
                 shown = self._fitting([*ahead, *rest], width - 1 - SIGN)
         self._right = len(ahead) + len(rest) - len(shown)
-        return Layout(shown, len(columns) - len(ahead) - len(rest), self._right)
+        return Layout(shown, len(self.columns) - len(ahead) - len(rest), self._right)
 
     def _fitting(self, columns: Sequence[Column[R]], room: int) -> list[tuple[Column[R], int]]:
         shown: list[tuple[Column[R], int]] = []
-        for column in columns:
+        for place, column in enumerate(columns):
             size = min(self._sizes.get(column.key, column.width), room - 1)
-            if size < column.width and column.key not in self.fixed:
+            if size < column.width and place >= self._frozen:
                 break
             shown.append((column, max(1, size)))
             room -= size + 1

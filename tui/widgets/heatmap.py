@@ -1,10 +1,12 @@
 """Nodes × GPUs as one grid: rank and value in every cell, the background as a help to the eye.
 
-The closer zoom has a block a node: all its figures below each other where there is room for that, else the chosen one,
-else a digit a GPU, in tenths of what is most. The farther one has a cell a node, for thousands.
+A node has a block of cells, as telling as there is room for: rank and value, the value, or a digit in tenths of what
+is most. In a job of many nodes each has one cell.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
@@ -14,19 +16,56 @@ from textual.strip import Strip
 from hangtop.session.state.job_state import NodeState
 from tui.looks.format import age
 from tui.looks.signs import link_sign
-from tui.looks.text import clip, fit
+from tui.looks.text import cells, clip, fit
 from tui.looks.theme import HEAT_STEPS, Background, Colour
 from tui.measure import source_is_stale
 from tui.view_model import ViewModel
-from tui.waits import letter_of
-from tui.widgets.grid import FIGURE, Grid, far_grid, near_grid
 from tui.widgets.lines import Lines, Move, step_of, strip_of
-from tui.widgets.metrics import OF_GPUS, WAITS, Cell, Metric, cells_of, metrics_of
+from tui.widgets.metrics import OF_GPUS, Cell, Metric, cell_of, cells_of, metrics_of
 
-ZOOMS = ("each GPU in figures", "a cell a node")
 MANY = 128
-"""Nodes from which on a node has a cell, unless somebody comes closer."""
+"""Nodes beyond which a node has one cell."""
+ACROSS = (200, 160, 128, 100, 80, 64, 50, 40, 32, 25, 20, 16, 10)
+"""Such nodes side by side: numbers that make the first name of a line easy to count on from."""
 _HERE = Style(underline=True, bold=True)
+
+
+class Grid(NamedTuple):
+    """How nodes lie on the screen, line by line."""
+
+    label: int
+    """Cells of a node's name, sign included; where a node is one cell it names a line by its first node."""
+    rank: int
+    """Cells of a rank's number; 0 where there is no room for any."""
+    value: int
+    """Cells of a value."""
+    block: int
+    """Cells from one node to the next."""
+    across: int
+    """Nodes side by side."""
+    lines: int
+    far: bool = False
+    """Whether a node is one cell."""
+
+
+def grid_of(model: ViewModel, metric: Metric, width: int, limit: int) -> Grid:
+    """The grid that tells most within so many lines, else the smallest."""
+    nodes = len(model.nodes)
+    longest = max((cells(model.names.of(node.name)) for node in model.nodes), default=4)
+    label = min(longest, 16 if width < 100 else 28) + 3
+    if nodes > MANY:
+        fitting = ((cell, across) for cell in (2, 1) for across in ACROSS if across * cell <= width - label - 1)
+        cell, across = next((found for found in fitting if -(-nodes // found[1]) <= limit), (1, width - label - 1))
+        return Grid(label, 0, cell, cell, max(1, across), -(-nodes // max(1, across)), far=True)
+    each = max((len(node.gpus) or len(node.ranks) for node in model.nodes), default=1) or 1
+    rank = len(str(model.ranks[-1].number)) if model.ranks else 1
+    for number, digits in ((rank, metric.digits + 1), (0, metric.digits), (0, 1)):
+        block = label + each * (number + digits + 1) + 1
+        across = max(1, min((width + 1) // block, nodes))
+        grid = Grid(label, number, digits, block, across, max(1, -(-nodes // across)))
+        if block <= width and grid.lines <= limit:
+            break
+    return grid
 
 
 class HeatMap(Lines):
@@ -35,28 +74,14 @@ class HeatMap(Lines):
     def __init__(self, model: ViewModel) -> None:
         super().__init__(id="heat")
         self.model = model
-        self.zoom: int | None = None
-        """Place in :data:`ZOOMS` that was chosen; None is what shows a job of this size best."""
         self.chosen: Metric | None = None
         self.node_at = self.cell_at = 0
         self.moved = False
         """Whether somebody moved the cursor: until then it stands on whoever holds the others up."""
         self.limit = 10
         """Lines that it may take before it scrolls."""
+        self.grid = Grid(8, 1, 4, 40, 1, 1)
         self._rows: tuple[NodeState, ...] = ()
-        self.grid = Grid(8, 1, 5, 40, 1, 1, 1)
-
-    @property
-    def far(self) -> bool:
-        """Whether a node has one cell."""
-        return (len(self._rows) > MANY) if self.zoom is None else self.zoom == 1
-
-    def next_zoom(self, step: int) -> str:
-        """Come closer (-1) or go farther (1); returns what is shown then."""
-        now = int(self.far)
-        self.zoom = max(0, min(1, now + step))
-        at_end = f": nothing is {'closer' if step < 0 else 'farther'}" if self.zoom == now else ""
-        return f"{ZOOMS[self.zoom]}{at_end}"
 
     def draw(self) -> None:
         """Take the latest nodes and draw."""
@@ -67,14 +92,11 @@ class HeatMap(Lines):
             self.node_at = names.index(known) if known in names else 0
         if not self.moved and (suspects := self.model.suspects):
             self.stand_on(suspects[0].node, suspects[0].number)
-        made = far_grid if self.far else near_grid
-        self.grid = made(self.model, self.metric, (self.size.width, self.limit))
+        self.grid = grid_of(self.model, self.metric, self.size.width, self.limit)
         self.resize_to(self.grid.lines)
         if not self.moved:
-            self._bring()
+            self.bring(self.node_at // self.grid.across)
         self.redraw()
-
-    # --- figures -------------------------------------------------------------------------------------------------
 
     @property
     def metric(self) -> Metric:
@@ -92,13 +114,6 @@ class HeatMap(Lines):
             metrics = metrics_of(self.model, self._rows[0])
             self.chosen = metrics[(metrics.index(self.metric) + step) % len(metrics)]
 
-    def share(self, node: NodeState) -> float | None:
-        """A node's mean of the chosen figure, 0 to 1 of what is most."""
-        metric = self.metric_of(node)
-        values = metric.values(self.model, node)
-        full = metric.full(next(iter(node.gpus.values()), None))
-        return min(1.0, max(0.0, sum(values) / len(values) / full)) if values else None
-
     # --- where nodes lie -----------------------------------------------------------------------------------------
 
     def stand_on(self, node: NodeState, rank: int | None) -> None:
@@ -108,7 +123,8 @@ class HeatMap(Lines):
         self.cell_at = numbers.index(rank) if rank in numbers else 0
 
     def _cells(self, node: NodeState) -> list[Cell]:
-        return cells_of(self.model, node, self.metric_of(node))
+        metric = self.metric_of(node)
+        return [cell_of(self.model, node, metric)] if self.grid.far else cells_of(self.model, node, metric)
 
     @property
     def current(self) -> tuple[NodeState, Cell | None] | None:
@@ -116,154 +132,93 @@ class HeatMap(Lines):
         if self.node_at >= len(self._rows):
             return None
         node = self._rows[self.node_at]
-        found = [] if self.far else self._cells(node)
+        found = [] if self.grid.far else self._cells(node)
         return node, found[min(self.cell_at, len(found) - 1)] if found else None
 
     def move(self, how: Move) -> None:
-        """Move from cell to cell, and over to the block beside; in the farther zoom from node to node."""
-        if not self._rows:
-            return
-        self.moved = True
-        at, layout, last = self.node_at, self.grid, len(self._cells(self._rows[self.node_at])) - 1
-        line = layout.across if self.far else 1
-        step = step_of(how, self.size.height // layout.step) * line
-        way = {"left": -1, "right": 1}.get(how, 0)
-        if way and self.far:
-            step = way
-        elif way:
-            self.cell_at = min(self.cell_at, last) + way
-            beside = at + way * layout.down
-            if not 0 <= self.cell_at <= last and 0 <= beside < len(self._rows):
-                step, self.cell_at = beside - at, 0 if way > 0 else 1 << 20
-        self.node_at = max(0, min(len(self._rows) - 1, at + step))
-        self.cell_at = max(0, min(self.cell_at, len(self._cells(self._rows[self.node_at])) - 1))
-        self._bring()
-        self.redraw()
+        """Move from cell to cell and over to the node beside, or from line to line."""
+        if self._rows:
+            last = len(self._cells(self._rows[self.node_at])) - 1
+            way = {"left": -1, "right": 1}.get(how, 0)
+            step, cell = step_of(how, self.size.height) * self.grid.across, min(self.cell_at, last) + way
+            if way and not 0 <= cell <= last and 0 <= self.node_at + way < len(self._rows):
+                step, cell = way, 0 if way > 0 else 1 << 20
+            self._go(self.node_at + step, cell)
 
-    def _bring(self) -> None:
-        layout = self.grid
-        line = self.node_at // layout.across if self.far else self.node_at % layout.down * layout.step
-        self.bring(line + max(1, layout.figures) - 1)
-        self.bring(line)
+    def _go(self, node: int, cell: int) -> None:
+        self.moved, self.node_at = True, max(0, min(len(self._rows) - 1, node))
+        self.cell_at = max(0, min(cell, len(self._cells(self._rows[self.node_at])) - 1))
+        self.bring(self.node_at // self.grid.across)
+        self.redraw()
 
     def on_click(self, event: events.Click) -> None:
         """Select a cell; twice enters it."""
-        layout, y = self.grid, self.top + event.y
-        if self.far:
-            column, row = (event.x - layout.label) // layout.cell, y
-            index = row * layout.across + column if 0 <= column < layout.across else -1
-        else:
-            column, row = event.x // layout.block, y // layout.step
-            index = column * layout.down + row if row < layout.down else -1
-        if 0 <= index < len(self._rows):
-            self.moved, self.node_at = True, index
-            inside = event.x % layout.block - layout.label - (FIGURE if layout.figures > 1 else 0)
-            self.cell_at = max(0, min(inside // (layout.cell + 1), len(self._cells(self._rows[index])) - 1))
-            self.redraw()
+        grid = self.grid
+        column, inside = divmod(event.x - grid.label * grid.far, grid.block)
+        index = (self.top + event.y) * grid.across + column
+        if 0 <= column < grid.across and index < len(self._rows):
+            self._go(index, (inside - grid.label) // (grid.rank + grid.value + 1))
             if event.chain == 2:
                 self.post_message(self.Entered())
 
     # --- drawing -------------------------------------------------------------------------------------------------
 
     def paint(self, y: int, width: int) -> Strip:
-        """One line."""
+        """One line of nodes."""
         if not self._rows:
             return strip_of([("  no node has answered yet", Colour.DIM)] if y == 0 else [], width, self.palette)
-        return Strip(self._far_line(self.top + y) if self.far else self._near_line(self.top + y)).crop(0, width)
+        grid, line = self.grid, list[Segment]()
+        first = (self.top + y) * grid.across
+        for at, node in enumerate(self._rows[first : first + grid.across], first):
+            if at == first or not grid.far:
+                line += self._label(node, first <= self.node_at < first + grid.across if grid.far else at)
+            line += self._block(at, node)
+        return Strip(line).crop(0, width)
 
-    def _near_line(self, y: int) -> list[Segment]:
-        """A figure of a node in every block."""
-        layout, line = self.grid, list[Segment]()
-        place, figure = divmod(y, layout.step)
-        for index in range(place, len(self._rows), layout.down) if place < layout.down else ():
-            if figure < max(1, layout.figures):
-                part = self._block(index, figure)
-                used = sum(segment.cell_length for segment in part)
-                line += [*part, Segment(" " * max(0, layout.block - used), self.palette.of(Colour.TEXT))]
-        return line
+    def _label(self, node: NodeState, here: int | bool) -> list[Segment]:
+        """Name of a node, or of the line that begins with it."""
+        grid, palette = self.grid, self.palette
+        under = here if grid.far else here == self.node_at
+        glyph, colour = ("▸", Colour.ACCENT) if under else (" ", Colour.DIM) if grid.far else link_sign(node.link)
+        ground = Background.STALE if self.model.stale(node) and not grid.far else Background.PLAIN
+        name = fit(self.model.names.of(node.name), grid.label - 2)
+        strong = Colour.DIM if grid.far else Colour.STRONG if under else Colour.TEXT
+        return [Segment(f"{glyph} ", palette.of(colour)), Segment(name, palette.of(strong, ground))]
 
-    def _block(self, index: int, figure: int) -> list[Segment]:
-        node, layout, palette, here = self._rows[index], self.grid, self.palette, index == self.node_at
-        stale = self.model.stale(node)
-        line = [Segment(" " * layout.label, palette.of(Colour.TEXT))]
-        if figure == 0:
-            glyph, colour = ("▸", Colour.ACCENT) if here else link_sign(node.link)
-            name = fit(self.model.names.of(node.name), layout.label - 2)
-            ground = Background.STALE if stale else Background.PLAIN
-            strong = Colour.STRONG if here else Colour.TEXT
-            line = [Segment(f"{glyph} ", palette.of(colour)), Segment(name, palette.of(strong, ground))]
-        metric = self.metric_of(node)
-        if layout.figures > 1:
-            metrics = metrics_of(self.model, node)
-            if figure >= len(metrics):
-                return line
-            chosen, metric = metric, metrics[figure]
-            line.append(
-                Segment(fit(metric.short, FIGURE), palette.of(Colour.TEXT if here and metric is chosen else Colour.DIM))
-            )
-        found = cells_of(self.model, node, metric)
+    def _block(self, at: int, node: NodeState) -> list[Segment]:
+        """The cells of a node."""
+        grid, found, here = self.grid, self._cells(node), at == self.node_at
+        if grid.far:
+            style = self._style(found[0], at_cursor=False, old=False)
+            style = style + Style(reverse=True, bold=True) if here else style
+            return [Segment(found[0].sign.rjust(grid.value), style)]
+        room = grid.block - grid.label
         if not found:
-            return [*line, Segment(self._why_none(node), palette.of(Colour.DIM))] if figure == 0 else line
-        old = stale or (source_is_stale(node, "gpus") and bool(node.gpus))
+            return [Segment(fit(self._why_none(node, room - 1), room), self.palette.of(Colour.DIM))]
+        old = self.model.stale(node) or (source_is_stale(node, "gpus") and bool(node.gpus))
+        line: list[Segment] = []
         for place, cell in enumerate(found):
-            at_cursor = here and figure == 0 and place == min(self.cell_at, len(found) - 1)
-            line += self._cell(cell, at_cursor=at_cursor, old=old, numbered=figure == 0)
-        return line
+            at_cursor = here and place == min(self.cell_at, len(found) - 1)
+            value = cell.sign if grid.value == 1 else fit(cell.value, grid.value, "right")
+            text = fit(cell.rank, grid.rank, "right") + value
+            line.append(Segment("▸" if at_cursor else " ", self.palette.of(Colour.ACCENT)))
+            line.append(Segment(text, self._style(cell, at_cursor=at_cursor, old=old)))
+        left = room - len(found) * (grid.rank + grid.value + 1)
+        return [*line, Segment(" " * max(0, left), self.palette.of(Colour.TEXT))]
 
-    def _why_none(self, node: NodeState) -> str:
-        room = max(0, self.grid.block - self.grid.label - 1)
+    def _why_none(self, node: NodeState, room: int) -> str:
         if node.link in {"live", "limited", "offline"}:
-            return clip("no GPU, no rank", room)
-        return clip(f"{node.link} {age(self.model.now - node.since) if node.since else ''} {node.why}", room)
+            return clip("no GPU, no rank", max(0, room))
+        since = age(self.model.now - node.since) if node.since else ""
+        return clip(f"{node.link} {since} {node.why}", max(0, room))
 
-    def _cell(self, cell: Cell, *, at_cursor: bool, old: bool, numbered: bool) -> list[Segment]:
-        layout, palette = self.grid, self.palette
+    def _style(self, cell: Cell, *, at_cursor: bool, old: bool) -> Style:
+        palette = self.palette
         if cell.blamed:
-            style = palette.alarm[2] + _HERE if at_cursor else palette.alarm[2]
-        elif old:
-            style = palette.of(cell.colour, Background.STALE_CURSOR if at_cursor else Background.STALE)
-        elif cell.heat is None:
-            style = palette.of(cell.colour, Background.CURSOR if at_cursor else Background.PLAIN)
-        else:
-            style = palette.heat[round(cell.heat * (HEAT_STEPS - 1))]
-            style = style + _HERE if at_cursor else style
-        edge = Segment("▸" if at_cursor and layout.figures else " ", palette.of(Colour.ACCENT))
-        if layout.figures == 0:
-            return [edge, Segment(cell.sign, style)]
-        value = fit(cell.value, layout.cell - layout.rank, "right")
-        number = fit(cell.rank, layout.rank, "right") if numbered else " " * layout.rank
-        return [edge, Segment(number + value, style)]
-
-    def _far_line(self, y: int) -> list[Segment]:
-        """Nodes that follow each other, the line named by its first."""
-        layout, first = self.grid, y * self.grid.across
-        shown = self._rows[first : first + layout.across]
-        if not shown:
-            return []
-        here = first <= self.node_at < first + layout.across
-        line = [
-            Segment("▸ " if here else "  ", self.palette.of(Colour.ACCENT)),
-            Segment(fit(self.model.names.of(shown[0].name), layout.label - 2), self.palette.of(Colour.DIM)),
-        ]
-        for at, node in enumerate(shown, first):
-            text, style = self._node_cell(node)
-            style = style + Style(reverse=True, bold=True) if at == self.node_at else style
-            line.append(Segment(text.rjust(layout.cell), style))
-        return line
-
-    def _node_cell(self, node: NodeState) -> tuple[str, Style]:
-        """A letter of the box that tells most, a tenth of what is most, or how it is connected."""
-        palette, boxes = self.palette, self.model.waits
-        if self.metric_of(node) is WAITS:
-            places = [self.model.waiting.place_of.get(rank.process.rank) for rank in node.ranks.values()]
-            known = [place for place in places if place is not None]
-            if known:
-                place = min(known, key=lambda each: (not boxes[each].blamed, len(boxes[each].ranks)))
-                return letter_of(place), palette.alarm[2] if boxes[place].blamed else palette.of(Colour.TEXT)
-        if node.link not in {"live", "limited", "offline"} or self.model.stale(node):
-            glyph, colour = link_sign(node.link)
-            return glyph, palette.of(colour)
-        share = self.share(node)
-        if share is None:
-            return "·", palette.of(Colour.DIM)
-        return str(min(9, int(share * 10))), palette.heat[round(share * (HEAT_STEPS - 1))]
+            return palette.alarm[2] + _HERE if at_cursor else palette.alarm[2]
+        if old or cell.heat is None:
+            return palette.of(
+                cell.colour, Background.CURSOR if at_cursor else Background.STALE if old else Background.PLAIN
+            )
+        style = palette.heat[round(cell.heat * (HEAT_STEPS - 1))]
+        return style + _HERE if at_cursor else style

@@ -26,7 +26,7 @@ class Item:
     needed: int = 0
     """Lines that should be seen even when room is short; 0: all of them."""
     apart: bool = False
-    """An empty line stands before it where there is room."""
+    """An empty line stands before it where there is room, and the cursor is seen on its heading alone."""
     below: str = ""
     """What stands before lines that go on."""
 
@@ -34,36 +34,24 @@ class Item:
 class ItemList(Lines):
     """Draws items below each other, shortened when they would not fit, with a cursor on one."""
 
-    TITLED = False
-    """Whether the first line is a title, by :meth:`title`."""
-    WRAPPED = False
-    """Whether lines that are too long go on in the next; else they are cut."""
-
-    def __init__(self, id: str, empty: str = "") -> None:  # noqa: A002 (Textual's name)
+    def __init__(self, id: str, empty: str = "", *, titled: bool = False) -> None:  # noqa: A002 (Textual's name)
         super().__init__(id=id)
         self.empty = empty
+        self.titled = titled
+        """Whether the first line is a title: the list stands beside others, and its cursor is seen with the focus."""
+        self.title = "", ""
+        """What stands left and right in that line."""
         self.cursor = 0
-        self.marked: set[frozenset[int]] = set()
         self.items: Sequence[Item] = ()
         self._rows: list[tuple[int, list[Piece]]] = []
         """Place of the item that each line belongs to, and what is written."""
 
-    def title(self) -> tuple[str, str]:
-        """What stands left and right in the first line of a list that has one."""
-        return "", ""
-
-    @property
-    def active(self) -> bool:
-        """Whether the cursor is seen: a list with a title stands beside others, one without is all there is."""
-        return self.has_focus or not self.TITLED
-
     def feed(self, items: Sequence[Item]) -> None:
         """Take the items; the cursor stays on the one with the same ranks and key."""
-        if items is not self.items:
-            kept = self.current
-            self.items = items
-            same = (at for at, item in enumerate(items) if kept and (item.ranks, item.key) == (kept.ranks, kept.key))
-            self.cursor = next(same, max(0, min(self.cursor, len(items) - 1)))
+        kept = self.current
+        self.items = items
+        same = (at for at, item in enumerate(items) if kept and (item.ranks, item.key) == (kept.ranks, kept.key))
+        self.cursor = next(same, max(0, min(self.cursor, len(items) - 1)))
         self.resized()
         self.redraw()
 
@@ -77,16 +65,15 @@ class ItemList(Lines):
             if place and whole and item.apart:
                 self._rows.append((-1, []))
             for line in shown:
-                parts = broken(line, max(20, self.room - 1), item.below) if self.WRAPPED else [line]
-                self._rows += [(place, part) for part in parts]
+                self._rows += [(place, part) for part in broken(line, max(20, self.room - 1), item.below)]
             if left_out := len(item.lines) - len(shown):
                 self._rows.append((place, [(f"    … {plural(left_out, 'line')} more", Colour.DIM)]))
-        self.resize_to(len(self._rows) + self.TITLED)
+        self.resize_to(self.lines)
 
     @property
     def lines(self) -> int:
         """Lines that it fills, with its title."""
-        return len(self._rows) + self.TITLED
+        return len(self._rows) + self.titled
 
     @property
     def current(self) -> Item | None:
@@ -105,41 +92,27 @@ class ItemList(Lines):
             self.cursor = max(0, min(len(self.items) - 1, place))
             self.resized()
             rows = [row for row, (at, _) in enumerate(self._rows) if at == self.cursor]
-            self.bring(rows[-1], margin=int(self.TITLED))
-            self.bring(rows[0], margin=int(self.TITLED))
+            self.bring(rows[-1], margin=int(self.titled))
+            self.bring(rows[0], margin=int(self.titled))
             self.redraw()
 
     def move(self, how: Move) -> None:
         """Move the cursor from item to item."""
-        self.go(self.cursor + step_of(how, self.size.height // (2 if self.WRAPPED else 6)))
-
-    def toggle_mark(self) -> None:
-        """Mark the item's ranks, and go on to the next."""
-        if (item := self.current) is not None:
-            self.marked ^= {item.ranks}
-            self.move("down")
-
-    def chosen(self) -> set[int]:
-        """Ranks of the marked items that are still there, or of the one under the cursor."""
-        marked = [item for item in self.items if item.ranks in self.marked]
-        here = [item for item in (self.current,) if item is not None]
-        return {rank for item in marked or here for rank in item.ranks}
+        self.go(self.cursor + step_of(how, self.size.height // 4))
 
     def paint(self, y: int, width: int) -> Strip:
         """The title, then one line."""
-        if self.TITLED and y == 0:
+        if self.titled and y == 0:
             colour = Colour.ACCENT if self.has_focus else Colour.DIM
-            return strip_of(ruled(*self.title(), width, colour), width, self.palette)
-        at = self.top + y - self.TITLED
+            return strip_of(ruled(*self.title, width, colour), width, self.palette)
+        at = self.top + y - self.titled
         if not self.items:
             return strip_of([(line_of(self.empty, width, at), Colour.DIM)], width, self.palette)
         place, pieces = self._rows[at] if at < len(self._rows) else (-1, [])
-        heading = place >= 0 and self._rows[at - 1][0] != place if at else True
-        here = self.active and place == self.cursor
-        marked = heading and place >= 0 and self.items[place].ranks in self.marked
-        edge = "◆" if marked else "▌" if here else " "
-        ground = Background.CURSOR if here and (heading or self.WRAPPED) else Background.PLAIN
-        return strip_of([(edge, Colour.ACCENT), *pieces], width, self.palette, ground)
+        here = place == self.cursor and (self.has_focus or not self.titled)
+        heading = at == 0 or (place >= 0 and self._rows[at - 1][0] != place)
+        ground = Background.CURSOR if here and (heading or not self.items[place].apart) else Background.PLAIN
+        return strip_of([("▌" if here else " ", Colour.ACCENT), *pieces], width, self.palette, ground)
 
     def on_focus(self) -> None:
         """The cursor is here now."""
@@ -151,7 +124,7 @@ class ItemList(Lines):
 
     def on_click(self, event: events.Click) -> None:
         """Stand on an item; twice enters it."""
-        at = self.top + event.y - self.TITLED
+        at = self.top + event.y - self.titled
         if 0 <= at < len(self._rows) and self._rows[at][0] >= 0:
             self.go(self._rows[at][0])
             if event.chain == 2:

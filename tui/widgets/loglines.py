@@ -19,7 +19,6 @@ from tui.widgets.lines import Lines, Move, step_of, strip_of
 
 SIDEWAYS = 20
 """Cells that the text moves with ``left`` and ``right``."""
-
 WHO = 12
 """Cells of rank or node at most."""
 
@@ -37,7 +36,6 @@ class LogView(Lines):
         self.following = True
         self.unseen = 0
         """Lines that came since it stopped following."""
-        self.marked: set[int] = set()
         self._at: LogLine | None = None
         self._left = 0
         self._last_place = 0
@@ -46,9 +44,7 @@ class LogView(Lines):
     def feed(self, new: int) -> None:
         """Take note of ``new`` lines in the book and draw."""
         shown = self.book.shown
-        if self.book.folds is not None:
-            self._who = WHO
-        elif new:
+        if new:
             self._who = max(self._who, *(cells(_who(line)) for line in shown[-new:]))
         self.resize_to(len(shown))
         if self.following:
@@ -86,13 +82,13 @@ class LogView(Lines):
     # --- moving --------------------------------------------------------------------------------------------------
 
     def move(self, how: Move) -> None:
-        """Move the cursor, or the text with ``left`` and ``right``."""
+        """Move the cursor, or the text with ``left`` and ``right``; ``last`` follows again."""
         if how in ("left", "right"):
             self._left = max(0, self._left + (SIDEWAYS if how == "right" else -SIDEWAYS))
             self.repaint()
-            return
-        if how == "last":
-            self.follow()
+        elif how == "last":
+            self.following, self.unseen = True, 0
+            self.feed(0)
         else:
             self.go(self.cursor + step_of(how, self.size.height - 1))
 
@@ -113,26 +109,6 @@ class LogView(Lines):
         self.bring(min(len(self.book.shown) - 1, place + self.size.height // 2))
         self.go(place)
 
-    def follow(self) -> None:
-        """Go to the end and stay there."""
-        self.following, self.unseen = True, 0
-        self.feed(0)
-
-    def pause(self) -> None:
-        """Stand still on the newest line, or follow again."""
-        if self.following:
-            self.go(self.cursor)
-        else:
-            self.follow()
-
-    def go_alarm(self, step: int) -> bool:
-        """Go to the next (or previous) warning or error; says whether there is one."""
-        place = self.book.alarm(self.cursor, step)
-        if place is None:
-            return False
-        self.jump(place)
-        return True
-
     def changed(self) -> None:
         """The filter changed: other lines are shown."""
         self.unseen = 0
@@ -145,43 +121,22 @@ class LogView(Lines):
             self.bring(self.cursor)
         self.repaint()
 
-    # --- marks ---------------------------------------------------------------------------------------------------
-
-    def toggle_mark(self) -> None:
-        """Mark the line or take its mark away, and go on to the next."""
-        if (line := self.current) is not None:
-            self.marked ^= {line.serial}
-            self.go(self.cursor + 1)
-            self.repaint()
-
-    def chosen(self) -> list[LogLine]:
-        """The marked lines; without marks the one under the cursor."""
-        marked = [line for line in self.book.lines if line.serial in self.marked]
-        return marked or [line for line in (self.current,) if line is not None]
-
     # --- drawing -------------------------------------------------------------------------------------------------
 
     def paint(self, y: int, width: int) -> Strip:
         """One line of the log."""
         place, shown = self.top + y, self.book.shown
         if place >= len(shown):
-            return strip_of(
-                [] if shown else [(line_of(self._nothing(), width, y - 1), Colour.DIM)], width, self.palette
-            )
-        line = shown[place]
-        marked, at_cursor = line.serial in self.marked, place == self.cursor and not self.following
-        ground = Background.CURSOR if at_cursor else Background.PLAIN
-        if marked:
-            ground = Background.CURSOR_MARKED if at_cursor else Background.MARKED
-        styles = self.palette.styles[ground]
+            nothing = "" if shown else line_of(self._nothing(), width, y - 1)
+            return strip_of([(nothing, Colour.DIM)], width, self.palette)
+        line, at_cursor = shown[place], place == self.cursor and not self.following
+        styles = self.palette.styles[Background.CURSOR if at_cursor else Background.PLAIN]
         glyph, colour = _GLYPHS[line.severity]
-        many = "" if self.book.folds is None else self.book.together(line).label
-        hue = styles[Colour.INFO] if many or line.rank is None else styles[Colour.TEXT] + self.palette.hue(line.rank)
-        who = Segment(fit(many or _who(line), min(WHO, self._who), "right"), hue)
+        hue = styles[Colour.INFO] if line.rank is None else styles[Colour.TEXT] + self.palette.hue(line.rank)
         head = [
-            Segment("◆" if marked else "▌" if at_cursor else " ", styles[Colour.ACCENT]),
+            Segment("▌" if at_cursor else " ", styles[Colour.ACCENT]),
             Segment(line.time + " ", styles[Colour.DIM]),
-            who,
+            Segment(fit(_who(line), min(WHO, self._who), "right"), hue),
             Segment(f" {glyph} ", styles[colour]),
         ]
         used = sum(cells(segment.text) for segment in head)
@@ -226,14 +181,12 @@ def _who(line: LogLine) -> str:
 
 def _pointed_out(text: str, wanted: Filter, plain: Style, found: Style) -> list[Segment]:
     """Cut a line where what was searched for begins and ends."""
-    spans = sorted(match.span() for term in wanted.terms if term.found for match in term.found.finditer(text))
-    pieces: list[Segment] = []
-    end = 0
-    for start, stop in spans:
-        if start < end or stop == start:
-            continue
-        pieces.append(Segment(text[end:start], plain))
-        pieces.append(Segment(text[start:stop], plain + found))
+    low, pieces, end = text.lower(), list[Segment](), 0
+    words = [term.found for term in wanted.terms if term.found] if len(low) == len(text) else []
+    places = ((low.find(word, end), word) for word in words)
+    while spans := sorted((start, start + len(word)) for start, word in places if start >= 0):
+        start, stop = spans[0]
+        pieces += [Segment(text[end:start], plain), Segment(text[start:stop], plain + found)]
         end = stop
-    pieces.append(Segment(text[end:], plain))
-    return [piece for piece in pieces if piece.text]
+        places = ((low.find(word, end), word) for word in words)
+    return [piece for piece in (*pieces, Segment(text[end:], plain)) if piece.text]

@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from hangtop.session.state.job_state import GpuState, NodeState
 from tui.looks.format import UNKNOWN
+from tui.looks.signs import link_sign
 from tui.looks.theme import Colour
-from tui.measure import cpu_percent, helpers_percent, memory_percent, pulse_of, row_of
+from tui.measure import cpu_percent, memory_percent, pulse_of, row_of
 from tui.ordering.rows import RankRow
 from tui.view_model import ViewModel
 from tui.waits import letter_of
@@ -43,7 +44,6 @@ class Metric:
     """A figure; ``full`` is the value of the hottest colour."""
 
     title: str
-    short: str
     unit: str
     digits: int
     of_gpu: Callable[[GpuState], float | None] | None = None
@@ -79,24 +79,17 @@ def _limit(gpu: GpuState | None) -> float:
     return (gpu.facts.power_limit if gpu and gpu.facts else None) or 700.0
 
 
-def _fastest(gpu: GpuState | None) -> float:
-    return float((gpu.facts.sm_clock_max if gpu and gpu.facts else None) or 2000)
-
-
-WAITS = Metric("who waits", "waits", "", 2)
+WAITS = Metric("who waits", "", 2)
 OF_GPUS = (
-    Metric("utilisation", "util", "%", 3, _row("utilization"), field="utilization"),
-    Metric("memory", "mem", "%", 3, memory_percent, field="memory_used"),
-    Metric("power", "power", "W", 4, _row("power"), full=_limit, field="power"),
-    Metric("temperature", "temp", "°C", 3, _row("temperature"), full=lambda _: 90.0, field="temperature"),
-    Metric("SM clock", "clock", "MHz", 4, _row("sm_clock"), full=_fastest, field="sm_clock"),
+    Metric("utilisation", "%", 3, _row("utilization"), field="utilization"),
+    Metric("memory", "%", 3, memory_percent, field="memory_used"),
+    Metric("power", "W", 4, _row("power"), full=_limit, field="power"),
+    Metric("temperature", "°C", 3, _row("temperature"), full=lambda _: 90.0, field="temperature"),
 )
 OF_RANKS = (
-    Metric("CPU", "cpu", "%", 3, of_rank=lambda row, interval: cpu_percent(row.rank, row.node, interval)),
-    Metric("CPU of helpers", "help", "%", 3,
-           of_rank=lambda row, interval: helpers_percent(row.rank, row.node, interval)),
-    Metric("memory", "rss", "G", 3, of_rank=_gigabytes, full=lambda _: 64.0),
-)  # fmt: skip
+    Metric("CPU", "%", 3, of_rank=lambda row, interval: cpu_percent(row.rank, row.node, interval)),
+    Metric("memory", "G", 3, of_rank=_gigabytes, full=lambda _: 64.0),
+)
 """To add a figure of the map, add its line."""
 
 
@@ -121,6 +114,22 @@ def cells_of(model: ViewModel, node: NodeState, metric: Metric) -> list[Cell]:
         return [_gpu_cell(gpu, number, owners, metric) for gpu, number, owners in owned]
     numbers = [number for _, number, _ in owned] if node.gpus else [row.number for row in ranks_on(node)]
     return [_wait_cell(model, number) for number in numbers]
+
+
+def cell_of(model: ViewModel, node: NodeState, metric: Metric) -> Cell:
+    """One cell for a whole node: the letter of the box that tells most, its mean, or how it is connected."""
+    if metric is WAITS:
+        ranks = [rank.process.rank for rank in node.ranks.values() if rank.process.rank in model.waiting.place_of]
+        boxes, place_of = model.waits, model.waiting.place_of
+        if ranks:
+            key = min(ranks, key=lambda rank: (not boxes[place_of[rank]].blamed, len(boxes[place_of[rank]].ranks)))
+            return _wait_cell(model, key)
+    if node.link not in {"live", "limited", "offline"} or model.stale(node):
+        glyph, colour = link_sign(node.link)
+        return Cell(None, glyph, None, colour)
+    values = metric.values(model, node)
+    mean = sum(values) / len(values) if values else None
+    return _figure(None, metric, mean, next(iter(node.gpus.values()), None))
 
 
 def _wait_cell(model: ViewModel, number: int | None) -> Cell:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from textual.strip import Strip
 
 from hangtop.session.history.lanes import MOVED, STILL, UNSEEN, Lane
-from tui.looks.format import SILENT, UNKNOWN, age, clock, number, percent
+from tui.looks.format import SILENT, UNKNOWN, age, number, percent
 from tui.looks.text import cells, fit
 from tui.looks.theme import Background, Colour
 from tui.measure import cpu_percent, row_of
@@ -18,11 +18,7 @@ from tui.view_model import ViewModel
 from tui.widgets.lines import Lines, Piece, ruled, strip_of
 
 MINUTE = 60
-"""Cells of a second each; on a narrow screen fewer, of two or more seconds."""
-AFTER = 15
-"""Seconds after the last rank stopped that the minute goes on to when all stand still: the wedge stays on view."""
-KEPT = 3000
-"""Seconds for which what ranks did is kept (:class:`~hangtop.session.history.lanes.Lane`), less that minute."""
+"""Seconds that are shown; on a narrow screen in cells of two or more seconds."""
 NAME = 14
 """Cells of a node's name at the most."""
 _SIGNS = {MOVED: ("▇", Colour.GRAPH), STILL: ("·", Colour.DIM), UNSEEN: (" ", Colour.DIM)}
@@ -46,15 +42,11 @@ class StopTimes(Lines, can_focus=False):
         super().__init__(id="stoptimes")
         self.model = model
         self._rows: list[StopRow] = []
-        self._end: float | None = None
-        """End of the minute that is shown; None is now."""
 
     def draw(self) -> None:
         """Take the latest and draw."""
         model, history = self.model, self.model.timeline.head.history
-        verdict = model.session.verdict
-        hung = verdict is not None and verdict.outcome == "hung" and verdict.findings
-        suspects = frozenset(verdict.findings[0].ranks if verdict is not None and hung else ())
+        suspects = frozenset(row.number for row in model.suspects if model.outcome == "hung")
         rows = []
         for row in model.ranks:
             if row.rank.gone_at is None and not model.strange(row.node, row.rank.process.pid):
@@ -62,7 +54,7 @@ class StopTimes(Lines, can_focus=False):
                 stopped = None if lane is None else lane.stopped(model.now)
                 rows.append(StopRow(row, lane, stopped, row.number in suspects))
         rows.sort(key=lambda one: (not one.suspect, one.stopped is None, one.stopped or 0.0, one.row.number))
-        self._rows, self._end = rows, _end_of([one.stopped for one in rows], model.now, history.began)
+        self._rows = rows
         self.resize_to(len(rows) + 2)
         self.redraw()
 
@@ -77,12 +69,6 @@ class StopTimes(Lines, can_focus=False):
         left = self.room - (8 + self._longest + 13 + (6 if self.model.gpus else 0)) - 1
         return next((count for count in (60, 30, 20, 15, 12) if count <= left), 10)
 
-    @property
-    def _until(self) -> float:
-        """End of the last cell."""
-        step = MINUTE / self._shown
-        return (floor((self.model.now if self._end is None else self._end) / step) + 1) * step
-
     def paint(self, y: int, width: int) -> Strip:
         """A title, heads, then one rank a line."""
         place = self.top + y - 2
@@ -96,14 +82,9 @@ class StopTimes(Lines, can_focus=False):
         return strip_of(self._line(one), width, self.palette, ground)
 
     def _title(self, width: int) -> list[Piece]:
-        """What rows and cells are, and of which minute."""
-        now = self._end is None and self.model.session.live and not self.model.timeline.told()[0]
-        until = "now" if now else clock(self._until if self._end is not None else self.model.now, millis=False)
-        when = f" {clock(self._until - MINUTE, millis=False)} to {until} ─"
-        seen = any(one.lane for one in self._rows)  # of files nobody watched how ranks moved
-        signs = " ranks, first to stop above: ▇ moves, · still " if seen else " ranks "
-        titles = signs, " ranks, first to stop above ", " ranks "
-        return ruled(next((title for title in titles if cells(title) + cells(when) <= width), ""), when, width)
+        """What rows and cells are; of files nobody watched how ranks moved."""
+        seen = any(one.lane for one in self._rows)
+        return ruled(" ranks, first to stop above " if seen else " ranks ", " ▇ moves · still ─" if seen else "", width)
 
     def _heads(self) -> list[Piece]:
         when = fit(f"-{MINUTE} s", self._shown)
@@ -118,10 +99,7 @@ class StopTimes(Lines, can_focus=False):
         cpu = None if silent else cpu_percent(row.rank, row.node, model.interval)
         pieces: list[Piece] = [
             ("▶ " if one.suspect else "  ", Colour.BAD),
-            (
-                fit(who, 4, "right") + " ",
-                Colour.BAD if one.suspect else Colour.STRONG,
-            ),
+            (fit(who, 4, "right") + " ", Colour.BAD if one.suspect else Colour.STRONG),
             (fit(model.names.of(row.node.name), self._longest) + " ", Colour.INFO),
             *self._cells(one.lane),
             (fit(still, 7, "right") + " ", Colour.WARN if one.stopped is not None else Colour.DIM),
@@ -135,18 +113,7 @@ class StopTimes(Lines, can_focus=False):
     def _cells(self, lane: Lane | None) -> list[Piece]:
         if lane is None:
             return [(" " * self._shown, Colour.DIM)]
-        signs = (_SIGNS[value] for value in lane.cells(self._until, MINUTE / self._shown, self._shown))
-        runs = groupby(signs, lambda sign: sign[1])
-        return [("".join(glyph for glyph, _ in run), colour) for colour, run in runs]
-
-
-def _end_of(stopped: list[float | None], now: float, began: float | None) -> float | None:
-    """When the minute ends that shows how all ranks came to stand still; None while some move, or just did.
-
-    None also where nobody watched that: ``began`` is when somebody did.
-    """
-    last = max((at for at in stopped if at is not None), default=None)
-    if last is None or None in stopped or began is None or last < began:
-        return None
-    end = last + AFTER
-    return end if end < now < end + KEPT else None
+        step = MINUTE / self._shown
+        values = lane.cells((floor(self.model.now / step) + 1) * step, step, self._shown)
+        signs = (_SIGNS[value] for value in values)
+        return [("".join(glyph for glyph, _ in run), colour) for colour, run in groupby(signs, lambda sign: sign[1])]

@@ -5,7 +5,7 @@ Textual's own DataTable takes 300 ms a refresh at 48 rows of 17 columns, this on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence, Set
+from collections.abc import Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
 from rich.segment import Segment
@@ -124,7 +124,6 @@ class Table(Lines, Generic[R]):
 
     def sort_by(self, key: str) -> None:
         """Order by a column, which is shown then; the same once more turns the order round."""
-        self.view.hide(self.view.hidden - {key}, self.sort_key)
         self.reverse = not self.reverse if key == self.sort_key else False
         self.sort_key = key
         self._arrange()
@@ -142,29 +141,13 @@ class Table(Lines, Generic[R]):
         """Order the other way round."""
         self.sort_by(self.sort_key or self.columns[0].key)
 
-    # --- columns and marks ---------------------------------------------------------------------------------------
-
-    def hide_columns(self, hidden: Set[str]) -> None:
-        """Show all columns but these; the frozen ones, and the one that orders the rows, stay."""
-        self.view.hide(hidden, self.sort_key)
-        self.repaint()
-
-    def go_column(self, key: str) -> None:
-        """Bring a column into view."""
-        self.view.go(key, self.room, self.sort_key)
-        self.repaint()
+    # --- marks -------------------------------------------------------------------------------------------------------
 
     def toggle_mark(self) -> None:
         """Mark the row or take its mark away, and go on to the next."""
         if (row := self.current) is not None:
             self.marked ^= {self._key(row)}
             self.move("down")
-
-    def mark_all(self) -> None:
-        """Mark every row shown; when all are marked, none."""
-        keys = {self._key(row) for row in self.rows}
-        self.marked = self.marked - keys if keys <= self.marked else self.marked | keys
-        self.redraw()
 
     def chosen(self) -> list[R]:
         """The marked rows; without marks the one under the cursor."""
@@ -220,10 +203,7 @@ class Table(Lines, Generic[R]):
 
     def _heading(self, layout: Layout[R]) -> Strip:
         """Titles, an arrow behind that of the column that orders the rows; signs of what lies to left and right."""
-        plain, strong = (
-            self.palette.of(Colour.TEXT, Background.HEADER),
-            self.palette.of(Colour.ACCENT, Background.HEADER),
-        )
+        plain, strong = (self.palette.of(colour, Background.HEADER) for colour in (Colour.TEXT, Colour.ACCENT))
         line, used = [Segment("‹" if layout.left else " ", plain)], 1
         for column, size in layout.shown:
             arrow = ("▼" if self.reverse else "▲") if column.key == self.sort_key else ""
@@ -241,12 +221,8 @@ class Table(Lines, Generic[R]):
     def _row(self, place: int, layout: Layout[R], width: int) -> Strip:
         row = self.rows[place]
         marked, here = self._key(row) in self.marked, place == self.cursor
-        if self._stale(row):
-            ground = Background.STALE_CURSOR if here else Background.STALE
-        elif marked:
-            ground = Background.CURSOR_MARKED if here else Background.MARKED
-        else:
-            ground = Background.CURSOR if here else Background.PLAIN
+        ground = Background.MARKED if marked else Background.STALE if self._stale(row) else Background.PLAIN
+        ground = Background.CURSOR if here else ground
         styles = self.palette.styles[ground]
         line, used = [Segment("◆" if marked else "▌" if here else " ", styles[Colour.ACCENT])], 1
         for column, size in layout.shown:

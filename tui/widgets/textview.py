@@ -6,7 +6,7 @@ from textual.strip import Strip
 
 from tui.looks.text import cells, harmless, wrap
 from tui.looks.theme import Background, Colour
-from tui.widgets.lines import Content, Lines, Piece, ruled, strip_of, text_of
+from tui.widgets.lines import Content, Lines, Piece, ruled, strip_of
 
 
 class TextView(Lines):
@@ -24,8 +24,6 @@ class TextView(Lines):
         self.content = content or []
         self.title = ""
         """Stands in the first line, and stays there; empty: there is no such line."""
-        self.words = ""
-        """What is looked for, in lower case."""
         self._ground, self._hint = ground, hint
         self._broken: Content = []
 
@@ -56,22 +54,6 @@ class TextView(Lines):
         del container, viewport
         return max(1, len(self._lines(width)))
 
-    def find(self, words: str, step: int = 0) -> bool:
-        """Mark lines that have these words and go to the next (1), the one before (-1) or the first; False: none."""
-        self.words = words.casefold()
-        found = [place for place, line in enumerate(self._broken) if self._has(line)]
-        if found:
-            middle = self.top + self.size.height // 2
-            later = [place for place in found if place > middle] or found
-            before = [place for place in found if place < middle] or found
-            place = found[0] if not step else later[0] if step > 0 else before[-1]
-            self.scroll_to(y=max(0, place - self.size.height // 2), animate=False, force=True)
-        self.repaint()
-        return bool(found) or not words
-
-    def _has(self, line: list[Piece]) -> bool:
-        return bool(self.words) and self.words in text_of([line]).casefold()
-
     def paint(self, y: int, width: int) -> Strip:
         """The title, then one line."""
         if self.title and y == 0:
@@ -80,7 +62,7 @@ class TextView(Lines):
             )
         place = self.top + y - bool(self.title)
         line = self._broken[place] if place < len(self._broken) else []
-        return strip_of(line, width, self.palette, Background.CURSOR if self._has(line) else self._ground)
+        return strip_of(line, width, self.palette, self._ground)
 
 
 def broken(line: list[Piece], width: int, below: str = "") -> Content:

