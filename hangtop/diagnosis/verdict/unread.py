@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from hangtop.diagnosis.collectives.ras import POLLS
 from hangtop.diagnosis.failures.unheard import logs_behind
 from hangtop.diagnosis.finding import Unknown
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import ranks_text
 from hangtop.diagnosis.verdict.other_jobs import other_jobs
 from hangtop.diagnosis.waits.job_status import JobStatus
 
@@ -38,7 +36,7 @@ def unread_sources(job_status: JobStatus) -> tuple[Unknown, ...]:
     for name in logs_behind(job_status):
         reasons["logs", "not yet read since the last rank ended: what it wrote is not known"].add(name)
     found = [Unknown(source, tuple(sorted(nodes)), why) for (source, why), nodes in sorted(reasons.items())]
-    return (*found, *_ras_says_ok(job_status), *(other_jobs(job) if job.live else _too_few_answers(job)))
+    return (*found, *_ras_says_ok(job_status), *(other_jobs(job) if job.live else ()))
 
 
 def _ras_says_ok(job_status: JobStatus) -> Iterator[Unknown]:
@@ -58,20 +56,3 @@ def _may_look(job: Job, name: str) -> str:
     return (
         "log in as the ranks' owner or as root, or add --sudo; a container needs SYS_PTRACE (hangtop preflight tells)"
     )
-
-
-def _too_few_answers(job: Job) -> Iterator[Unknown]:
-    """NCCL RAS answers whose counts differ, but too few to tell a hang from a job in motion."""
-    if not job.ras or len(job.ras) >= POLLS:
-        return
-    last = max(job.ras, key=lambda look: look.at).value
-    for communicator in last.communicators:
-        for op in sorted({op for rank in communicator.ranks for op in rank.counts}):
-            by_count: dict[int, list[int]] = defaultdict(list)
-            for rank in communicator.ranks:
-                if op in rank.counts:
-                    by_count[rank.counts[op]].append(rank.rank)
-            if len(by_count) > 1:
-                told = ", ".join(f"{ranks_text(ranks)} at {number}" for number, ranks in sorted(by_count.items()))
-                why = f"{op} of communicator {communicator.comm}: {told}; counts of a job in motion differ, too: ask"
-                yield Unknown("NCCL RAS", (last.node,) if last.node else (), f"{why} {POLLS} times")

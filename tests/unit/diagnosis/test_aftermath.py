@@ -62,7 +62,7 @@ def test_one_saved_look_at_all_ranks_is_enough_after_the_fact() -> None:
     assert live.verdict().outcome != "hung"
 
 
-def test_one_answer_of_ras_proves_nothing_and_says_so() -> None:
+def test_one_answer_of_ras_proves_nothing() -> None:
     members = [
         RasRank(rank, "n1", 9 + rank, "running", 0, {"AllGather": 641 if rank == 1 else 640}) for rank in range(4)
     ]
@@ -71,9 +71,6 @@ def test_one_answer_of_ras_proves_nothing_and_says_so() -> None:
     job.ras.append(Look(1.0, report))
     verdict = job.verdict()
     assert (verdict.outcome, verdict.findings) == ("unknown", ())
-    (doubt,) = verdict.unknown
-    assert (doubt.source, doubt.nodes) == ("NCCL RAS", ("n1",))
-    assert "ranks 0,2-3 at 640, rank 1 at 641" in doubt.why
     job.ras.append(Look(2.0, report))
     job.ras.append(Look(3.0, report))
     assert [finding.kind for finding in job.verdict().findings] == ["collective_mismatch"]
