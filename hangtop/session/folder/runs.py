@@ -31,6 +31,8 @@ RUN_ENDS = (
     "elastic.failure", "elastic.finished", "elastic.signal", "launcher.exit", "slurm.cancelled", "job.finished",
 )  # fmt: skip
 """Events with which a run as a whole ends; what begins behind one is the next run."""
+REPORT = 60
+"""Lines between two entries of one report, at most."""
 EPOCH = 1e9
 """By how much a step of a later epoch is later than any of the one before."""
 OPENING, LETTERS, OPENING_LONG = 3, 40, 400
@@ -65,7 +67,20 @@ def last_run(events: Sequence[LogEvent], hints: Hints, head: bytes, end: LogEnd)
     anew = [event.line + 1 for event in restarts if end.steps_behind(event, anew=True)]
     again = end.opens_again(head, alone=alone)
     # what a launcher says behind the first lines may be about the ranks before, unless one process writes the log
-    return max([begun, *anew, again if alone or launched < again else 0])
+    return max([begun, *anew, _reported_before(events), again if alone or launched < again else 0])
+
+
+def _reported_before(events: Sequence[LogEvent]) -> int:
+    """The line behind the last report of torchrun's that is not the last one of its host: of other processes."""
+    reports: dict[str, list[tuple[int, set[object]]]] = {}
+    for event in events:
+        if event.kind == "elastic.failure":
+            told = reports.setdefault(event.host, [])
+            pid = event.data.get("failed_pid")
+            if not told or (event.line - told[-1][0] > REPORT and pid not in told[-1][1]):
+                told.append((event.line, set()))
+            told[-1] = (event.line, told[-1][1] | {pid})
+    return max((told[-2][0] + 1 for told in reports.values() if len(told) > 1), default=0)
 
 
 def _ends_run(event: LogEvent, *, single: bool) -> bool:
