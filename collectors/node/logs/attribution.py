@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple, Optional
 
-from collectors.node import late_re as re
 from collectors.node.logs.rule import ParsedEvent, number
 
 FRONT = 200

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from typing import Callable, List, NamedTuple, Optional, Protocol, Tuple
 
-from collectors.node import late_re as re
 from collectors.node.logs import exceptions, prefixes, tracebacks
 from collectors.node.logs.elastic_report import ENTRY, ElasticReport
 from collectors.node.logs.elastic_report import OPENER as ELASTIC

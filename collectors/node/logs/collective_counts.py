@@ -6,10 +6,10 @@ pointer), never joined by pointer alone.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Callable, Dict, Iterator, List, Match, NamedTuple, Optional, Tuple
 
-from collectors.node import late_re as re
 from collectors.node.logs import prefixes
 from collectors.samples.logs import CommProgress
 

@@ -7,9 +7,8 @@ no counter.
 
 from __future__ import annotations
 
+import re
 from typing import List, NamedTuple, Optional
-
-from collectors.node import late_re as re
 
 LONGEST = 2000
 """Characters of a line that are looked at."""

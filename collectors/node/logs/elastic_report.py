@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Dict, List, Optional
 
-from collectors.node import late_re as re
 from collectors.node.logs import exceptions, times, tracebacks
 from collectors.node.logs.rule import Data, ParsedEvent, number, signal_name, signal_of_exit
 

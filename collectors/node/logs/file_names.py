@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import NamedTuple, Optional, Tuple
-
-from collectors.node import late_re as re
 
 _ELASTIC = re.compile(r"/attempt_(?P<attempt>\d+)/(?P<local>\d+)/(?P<stream>stdout|stderr|error)\.(?:log|json)$")
 _RANK = re.compile(r"(?:^|[^a-z])(?:rank|global_?rank|proc(?:ess)?|worker|task)[-_.= ]?(?P<rank>\d{1,6})(?!\d)", re.I)

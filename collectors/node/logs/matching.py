@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from itertools import accumulate
 from typing import Dict, List, NamedTuple, Optional, Pattern, Sequence, Tuple
 
-from collectors.node import late_re as re
 from collectors.node.logs import blocks
 from collectors.node.logs.literals import required
 from collectors.node.logs.rule import ParsedEvent, Rule, apply

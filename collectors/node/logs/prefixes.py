@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Dict, Iterator, List, NamedTuple, Optional, Pattern, Tuple
 
-from collectors.node import late_re as re
 from collectors.node.logs import attribution, times
 
 LONGEST = 16384

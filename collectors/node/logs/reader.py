@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from typing import Callable, Dict, List, Optional, Tuple
 
-from collectors.node import late_re as re
 from collectors.node import redact
 from collectors.node.logs import attribution, blocks, exceptions, prefixes, times
 from collectors.node.logs.blocks import Block, Outcome

@@ -5,10 +5,9 @@ Naive times are taken in the time zone of the machine that parses: on a node, th
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Match, NamedTuple, Optional, Tuple
-
-from collectors.node import late_re as re
 
 DAY = 86400.0
 

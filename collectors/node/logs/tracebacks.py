@@ -6,9 +6,9 @@ can be: a second opening inside a traceback makes a second exception out of the 
 
 from __future__ import annotations
 
+import re
 from typing import List, Optional, Tuple
 
-from collectors.node import late_re as re
 from collectors.node.logs import counters, exceptions, prefixes
 from collectors.node.logs.rule import Data, ParsedEvent
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from collectors.node import files
-from collectors.node import late_re as re
 from collectors.node.globbing import matches
 from collectors.node.logs import file_names
 from collectors.node.processes.procfs import parse_stat

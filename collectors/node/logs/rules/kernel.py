@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from typing import Match, Optional
 
-from collectors.node import late_re as re
 from collectors.node.logs.rule import Data, Example, Rule, bus_id
 
 _BUS = r"(?P<bus_id>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})"

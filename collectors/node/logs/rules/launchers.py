@@ -6,9 +6,9 @@ The report of a ChildFailedError is no line: see
 
 from __future__ import annotations
 
+import re
 from typing import Match, Optional
 
-from collectors.node import late_re as re
 from collectors.node.logs.exceptions import TOOLS
 from collectors.node.logs.rule import Data, Example, Rule, number
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from typing import Match, Optional
 
-from collectors.node import late_re as re
 from collectors.node.logs.rule import Data, Example, Rule, number
 
 WARN = r"(?:CCL WARN|CCOM WARN|Last error:)\s{0,8}[^\n]{0,120}?"

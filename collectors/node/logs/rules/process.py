@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from typing import Match, Optional
 
-from collectors.node import late_re as re
 from collectors.node.logs import exceptions
 from collectors.node.logs.rule import Data, Example, Rule, number
 
