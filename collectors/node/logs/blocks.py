@@ -6,19 +6,18 @@ import re
 from typing import Callable, List, NamedTuple, Optional, Protocol, Tuple
 
 from collectors.node.logs import exceptions, prefixes, tracebacks
-from collectors.node.logs.elastic_report import ENTRY, ElasticReport
 from collectors.node.logs.elastic_report import OPENER as ELASTIC
+from collectors.node.logs.elastic_report import ElasticReport
 from collectors.node.logs.prefixes import Line, RepeatedPrefix
 from collectors.node.logs.rule import ParsedEvent, Rule
 
 OPENERS = (
     b"Traceback (", b'File "', b'File \\"', b"Fatal Python error", b"Failures:", b"Root Cause",
-    b"Stack trace of the failed collective", b" last):", b"(local_rank: ", b"exitcode", b"      : ",
+    b"Stack trace of the failed collective", b" last):",
 )  # fmt: skip
 """Literals of the lines that open a block."""
 NAMING = (
     b" FAILED", b"-- Process ", b"Error Snippet", b"Exception in thread ", b" world_rank=", b"Error:", b"Exception:",
-    b"worker.status.FAILED",
 )  # fmt: skip
 """Literals of the lines that name what follows, and of an exception's last line."""
 _FAILED_STACK = re.compile(r"Stack trace of the failed collective:\s*$")
@@ -262,8 +261,4 @@ def opened(line: Line, now: float, script: str, thread: str) -> Optional[Block]:
         return Traceback.headless(line, front)
     if ELASTIC.match(text):
         return Failures(now, script, text)
-    if ENTRY.match(text):
-        failures = Failures(now, script, "")
-        failures.take(line)
-        return failures
     return FailedCollective() if _FAILED_STACK.search(text) else None

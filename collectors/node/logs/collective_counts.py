@@ -16,8 +16,6 @@ from collectors.samples.logs import CommProgress
 COUNT, RANKS = b" opCount", b" nranks "
 """What COLL lines and INIT lines have."""
 _INFO = b"NCCL INFO "
-TAKEN = b"\0"
-"""Stands for a line that has been counted."""
 _VARYING = re.compile(
     rb" opCount [0-9a-f][^ ]* sendbuff [^ ]+ recvbuff [^ ]+ count [^ ]+ datatype [^ ]+ op [^ ]+ root [^ ]+(?= comm 0x)"
 )
@@ -38,8 +36,6 @@ _INIT = re.compile(
     r"comm (?P<comm>0x[0-9a-f]{1,16}) rank (?P<rank>\d{1,7}) nranks (?P<size>\d{1,7})(?P<rest>.{0,400}?)"
     r"- (?P<what>Init START|Init COMPLETE|Abort|Destroy)"
 )
-_PARENT = re.compile(r" parent (0x[0-9a-f]{1,16})")
-_COLOR = re.compile(r" color (-?\d{1,10})")
 _COMM_ID = re.compile(r"commId (0x[0-9a-f]{1,40})")
 _POINT_TO_POINT = ("Send", "Recv")
 _DTYPES = (
@@ -70,13 +66,12 @@ class CommunicatorProgress:
         """False when lines were left out: counts of lines then say nothing across ranks."""
         self._comms: Dict[Key, _Comm] = {}
         self._last: Dict[Key, CommProgress] = {}
-        self._born: Dict[Tuple[str, int], Counter] = {}  # type: ignore[type-arg]
 
     def take(self, text: bytes, number: Callable[[int], int]) -> bytes:
         """Take the COLL and INIT lines of a block; ``number`` gives the number of the line that begins at an offset.
 
         Of lines that differ in the count and the buffers alone the last one is read, and the others are counted.
-        Gives the block back with :data:`TAKEN` for each COLL line.
+        Gives the block back with zeros for each COLL line; empty where it has no others.
         """
         lines, keys = text.split(b"\n"), _VARYING.sub(COUNT, text).split(b"\n")
         if len(keys) != len(lines):  # it ran over the end of a torn line
@@ -96,8 +91,8 @@ class CommunicatorProgress:
                 self._initialised(lines[end])
             begin = end + 1
         if len(taken) + 1 == len(every):  # and the empty one behind the last line's end
-            return (TAKEN + b"\n") * (len(keys) - 1)
-        return b"\n".join([TAKEN if key in taken else line for key, line in zip(keys, lines)])
+            return b""
+        return b"\n".join([bytes(len(line)) if key in taken else line for key, line in zip(keys, lines)])
 
     def known(self) -> List[CommProgress]:
         """The last collective of every communicator."""
@@ -173,24 +168,9 @@ class CommunicatorProgress:
         known = self._comms.get(key)
         if what == "Init COMPLETE" and known is not None and (known.rank, known.size) == (rank, size):
             return
-        self._comms[key] = _Comm(self._name(match, key, size), rank, size)
+        named = _COMM_ID.search(match.group("rest"))
+        self._comms[key] = _Comm("%s:%d:%s" % key if named is None else named.group(1), rank, size)
         self._last.pop(key, None)
-
-    def _name(self, match: "Match[str]", key: Key, size: int) -> str:
-        """commId; where the version prints none, what all its ranks count alike: n-th split, or n-th of a size."""
-        parent, color, commid = (pattern.search(match.group("rest")) for pattern in (_PARENT, _COLOR, _COMM_ID))
-        if commid is not None:
-            return commid.group(1)
-        host, pid, _ = key
-        born = self._born.setdefault((host, pid), Counter())
-        if parent is not None:
-            of = self._comms.get((host, pid, parent.group(1)))
-            if of is None:
-                return "%s:%d:%s" % key
-            born[of.name] += 1
-            return "%s/%d:%s" % (of.name, born[of.name], color.group(1) if color is not None else "0")
-        born[str(size)] += 1
-        return "nranks%d#%d" % (size, born[str(size)])
 
 
 class _Places:

@@ -15,11 +15,6 @@ from collectors.node.logs.rule import Data, ParsedEvent, number, signal_name, si
 OPENER = re.compile(r"^\s*(?:Failures:|Other Failures:|Root Cause(?: \(first observed failure\))?:)\s*$")
 SCRIPT = re.compile(r"^\s*(?P<script>\S.*) FAILED\s*$")
 _INDEX = re.compile(r"^\s*\[\d+\]:\s*$")
-ENTRY = re.compile(
-    r"^\s{0,4}(?:rank\s{1,8}: \d{1,9} \(local_rank: \d{1,9}\)|exitcode\s{1,4}: -?\d{1,6} \(pid: \d{1,9}\)"
-    r"|(?:host {6}|time {6}): \S{3,120}\s{0,4}$)"
-)
-"""A line of an entry, where the beginning of the report is missing."""
 _RULE = re.compile(r"^\s*(={10,}|\*{10,}|-{10,})\s*$")
 _FIELD = re.compile(r"^\s{0,4}(time|host|rank|exitcode|error_file|traceback|msg)\s*:\s?(.*)$")
 _RANK = re.compile(r"(\d{1,9})(?: \(local_rank: (\d{1,9})\))?")
@@ -91,17 +86,10 @@ class ElasticReport:
             if raised is not None and trace is not None and said.kind == "elastic.failure":
                 self._told.append(_raised(raised, trace, said))
 
-    def _unranked(self, entry: Dict[str, str]) -> Optional[ParsedEvent]:
-        """An entry of which the rank's line is not there."""
-        data = _ended(entry)
-        if not data:
-            return None
-        return ParsedEvent("elastic.failed", data, host=entry.get("host", ""), line=self._begun or None)
-
     def _event(self, entry: Dict[str, str], message: str) -> Optional[ParsedEvent]:
         rank = _RANK.match(entry.get("rank", ""))
         if rank is None:
-            return self._unranked(entry)
+            return None
         data: Data = {"root": self.root, "failed_rank": int(rank.group(1))}
         if rank.group(2):
             data["local_rank"] = int(rank.group(2))
@@ -151,24 +139,6 @@ def _raised(raised: ParsedEvent, trace: tracebacks.TracebackBlock, failure: Pars
         line=failure.line,
         text=trace.text,
     )
-
-
-def status_event(text: str) -> Optional[ParsedEvent]:
-    """A worker's last state, as the agent records it where events are logged; None in a line without one."""
-    try:
-        event = json.loads(text[text.index("{") :])
-    except (ValueError, RecursionError):
-        return None
-    told = event.get("metadata") if isinstance(event, dict) else None
-    rank = told.get("global_rank") if isinstance(told, dict) else None
-    if not isinstance(rank, int) or not isinstance(told, dict):
-        return None
-    data: Data = {"failed_rank": rank, "root": False, "detail": False}
-    pid, host = number(str(told.get("worker_id", ""))), told.get("hostname")
-    if pid is not None:
-        data["failed_pid"] = pid
-    host = host if isinstance(host, str) else ""
-    return ParsedEvent("elastic.failure", data, host=host, text=f"rank {rank} of {host} FAILED")
 
 
 def error_file(document: bytes) -> Optional[ParsedEvent]:

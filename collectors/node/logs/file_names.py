@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from typing import NamedTuple, Optional, Tuple
+from typing import NamedTuple, Optional
 
 _ELASTIC = re.compile(r"/attempt_(?P<attempt>\d+)/(?P<local>\d+)/(?P<stream>stdout|stderr|error)\.(?:log|json)$")
 _RANK = re.compile(r"(?:^|[^a-z])(?:rank|global_?rank|proc(?:ess)?|worker|task)[-_.= ]?(?P<rank>\d{1,6})(?!\d)", re.I)
-_ROLE = re.compile(r"(?P<job>[A-Za-z0-9][\w.-]{0,120}?)-(?P<role>master|worker)-(?P<number>\d{1,5})(?!\d)")
 _OMPI = re.compile(r"/rank\.(?P<rank>\d{1,7})/std(?P<stream>out|err)$")
 """The folder of a rank that ``mpirun --output-filename`` makes."""
 _FOLDER = re.compile(r"(?:^|/)(?:global_?)?rank[-_.=]?(?P<rank>\d{1,6})/(?:logs?/)?std(?:out|err)(?:\.\w{1,5})?$", re.I)
 """A rank's folder, made for its streams. Files of other names in a folder ``rank_16`` may be of an adapter."""
-_LOCAL = re.compile(r"(?:^|[^a-z])local_?rank[-_.= ]?(?P<local>\d{1,4})(?!\d)|^workerlog\.(?P<worker>\d{1,4})$", re.I)
-"""``workerlog.1`` is Paddle's."""
+_LOCAL = re.compile(r"(?:^|[^a-z])local_?rank[-_.= ]?(?P<local>\d{1,4})(?!\d)", re.I)
 _SLURM_TASK = re.compile(r"(?:^|[-_/])(?:slurm-)?\d{3,}[-_.](?P<rank>\d{1,5})\.(?:out|err|log)$")
 _SLURM_ARRAY = re.compile(r"^slurm-\d+_\d+\.(?:out|err)$")
 """sbatch's own name for the log of one job of an array: each is a job by itself, and its number no rank's."""
@@ -59,17 +57,11 @@ def hints(path: str) -> Hints:
         rank = _RANK.search(name) or _FOLDER.search(path) or _SLURM_TASK.search(path)
     return Hints(
         rank=int(rank.group("rank")) if rank is not None else None,
-        local_rank=int(local.group("local") or local.group("worker")) if local is not None else None,
+        local_rank=int(local.group("local")) if local is not None else None,
         host=nccl.group("host") if nccl is not None else _host(path),
         pid=int(nccl.group("pid")) if nccl is not None else None,
         stream=_stream(name),
     )
-
-
-def role(path: str) -> Optional[Tuple[str, str, int]]:
-    """Job, role and number of a pod of Kubeflow's or Volcano's whose log this is, by its name; None for others."""
-    match = _ROLE.search(os.path.basename(path))
-    return None if match is None else (match.group("job"), match.group("role"), int(match.group("number")))
 
 
 def _host(path: str) -> str:

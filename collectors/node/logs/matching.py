@@ -21,7 +21,7 @@ _COMMON = frozenset(
 """What any log has: no gates."""
 
 
-_DIGITS = b"0123456789"
+_DIGITS = b"0123456789\0"
 _ALIKE, _FEW = 4, 64
 """Lines for each different one from which on the different ones are searched first; lines that are then looked at one
 by one, at most."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import List, Optional
 
 from collectors.node.logs import prefixes
-from collectors.node.logs.collective_counts import COUNT, RANKS, TAKEN, CommunicatorProgress
+from collectors.node.logs.collective_counts import COUNT, RANKS, CommunicatorProgress
 from collectors.node.logs.matching import SCANNER
 from collectors.node.logs.prefixes import Line, LogWriter
 from collectors.node.logs.reader import Reader
@@ -116,13 +116,10 @@ class LogParser:
     def _block(self, block: bytes) -> None:
         numbers = _LineNumbers(block, self.line)
         text = block.replace(b"\r\n", b" \n").replace(b"\r", b"\n") if b"\r" in block else block
-        lines = block.count(b"\n")
         if COUNT in text or RANKS in text:
-            rest = self.coll.take(text, numbers.at)
-            if text.count(b"\n") == lines:  # else line numbers go by carriage returns
-                text = block = rest
+            text = self.coll.take(text, numbers.at)
         self._events(text, _LineNumbers(block, self.line))
-        self.line += lines
+        self.line += block.count(b"\n")
         self._before = (self._before + text[-BEFORE:])[-BEFORE:]
 
     def _events(self, text: bytes, numbers: "_LineNumbers") -> None:
@@ -139,7 +136,7 @@ class LogParser:
                     return
                 at = upcoming
             end = text.find(b"\n", at)
-            if not text.startswith(TAKEN + b"\n", at):
+            if not text.startswith(b"\0", at) or text[at:end].strip(b"\0"):  # else it has been counted
                 self._line(text, at, end, hits.get(at, 0), numbers)
             at = end + 1
 

@@ -39,7 +39,6 @@ _DATED = re.compile(
     r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?= {2}\S| {4}|Traceback \(|[\w.]{1,80}(?:Error|Exception): )"
 )
 """A time without a zone or a host, in front of a traceback's lines."""
-_HOST = r"(?:(?=[\w.-]{0,80}[A-Za-z])\w[\w-]*(?:\.[\w-]+)*)"
 _LABELS: Tuple[Tuple[str, Pattern[str]], ...] = tuple(
     (name, re.compile(pattern))
     for name, pattern in (
@@ -55,8 +54,8 @@ _LABELS: Tuple[Tuple[str, Pattern[str]], ...] = tuple(
         ("rank", r"[ ]{0,6}(?P<rank>\d{1,6}):(?: |$)"),
         ("rank", r"\[(?:\d+,)?(?P<rank>\d{1,7})\](?:\[[^\]]*\])?<std(?:out|err|diag)>:?[ ]?"),
         # Open MPI's and UCX's host and process in front of a signal or an error
-        ("process", r" {0,8}\[(?P<host>" + _HOST + r"):(?P<pid>\d{1,9})(?: ?:\d{1,9}){0,2}\] {1,8}(?=\*\*\* |Signal"
-         r"|Failing at|\[ ?\d{1,3}\] |Local abort|Caught signal |[\w.-]{1,60}\.(?:c|cc|h):\d{1,6} )"),
+        ("process", (r" {0,8}\[(?P<host>[A-Za-z][\w.-]{0,80}):(?P<pid>\d{1,9})(?: ?:\d{1,9}){0,2}\] {1,8}"
+         r"(?=\*\*\* |Signal|Failing at|\[ ?\d{1,3}\] |Local abort|Caught signal )")),
         # Ray's and vLLM's (name pid=7, ip=10.0.0.7)
         ("process", r"\((?P<front>(?:[\w.:<>-]+,? )*?)pid=(?P<pid>\d{1,10})(?:, ip=(?P<host>[\w.:-]+))?\)[ ]?"),
         # a logger's level, time and place
@@ -65,8 +64,6 @@ _LABELS: Tuple[Tuple[str, Pattern[str]], ...] = tuple(
         # kubelet's files, kubectl logs --prefix, stern, Docker Compose
         ("tag", r"(?:stdout|stderr)(?: [FP] |: )"),
         ("host", r"\[pod/(?P<host>[^/\]]+)/[^\]]*\] "),
-        ("host", (r"(?P<host>(?:[a-z0-9]{1,40}-){2,12}(?:\d{1,4}|[bcdfghjklmnpqrstvwxz2456789]{5})) (?:\u203a )?"
-         r"[a-z][a-z0-9-]{0,40} ")),
         ("host", r"(?P<host>(?!step|epoch|iter|batch)[a-z][a-z0-9_.-]{0,80}[a-z0-9][-_]\d{1,4})[ ]+\| "),
         ("tag", r"(?P<tag>[A-Za-z][\w.-]*)[ ]+\| "),
         # pdsh, mpirun of a cloud: a host by its address, or by a name with a digit, a dot or a dash
@@ -221,20 +218,14 @@ def unwrapped(text: str, now: float) -> Unwrapped:
         return Unwrapped(text)
     if not isinstance(document, dict):
         return Unwrapped(text)
-    message = _first(document, ("log", "message", "msg", "textPayload", "MESSAGE", "event", "line")).rstrip("\r\n")
+    message = _first(document, ("log", "message", "msg", "MESSAGE")).rstrip("\r\n")
     if not message:
         return Unwrapped(text)
-    error = _first(document, ("exc_info", "exception", "error", "err", "stack_trace", "traceback")).rstrip()
+    error = _first(document, ("exc_info", "exception", "error")).rstrip()
     if error and error not in message:
         message += ("\n" if "\n" in error else ": ") + error
-    level = _first(document, ("level", "levelname", "severity"))
-    if re.match(r"(?i)error|fatal|critical|panic", level) and "Traceback (" not in message:
-        message = "ERROR " + message
     stamp = times.find(_first(document, ("time", "timestamp", "ts", "@timestamp", "asctime")), now)
-    rank = next((document[name] for name in ("rank", "global_rank", "RANK") if name in document), None)
-    inside = document.get("kubernetes") or document.get("labels")
-    host = _first(inside, ("pod", "pod_name")) if isinstance(inside, dict) else ""
-    host = host or _first(document, ("pod", "pod_name", "host", "hostname", "node", "_HOSTNAME"))
+    rank, host = document.get("rank"), _first(document, ("pod", "host", "hostname", "node"))
     known = rank if isinstance(rank, int) and not isinstance(rank, bool) else None
     return Unwrapped(
         message, None if stamp is None else stamp.at, known, host if re.fullmatch(r"[\w.:-]{1,120}", host) else ""

@@ -8,7 +8,7 @@ from typing import Callable, Dict, List, Optional, Tuple
 from collectors.node import redact
 from collectors.node.logs import attribution, blocks, exceptions, prefixes, times
 from collectors.node.logs.blocks import Block, Outcome
-from collectors.node.logs.elastic_report import SCRIPT, status_event
+from collectors.node.logs.elastic_report import SCRIPT
 from collectors.node.logs.matching import ALONE, MASKS, OPENS, ROWS, SCANNER, matches
 from collectors.node.logs.prefixes import Line, LogWriter
 from collectors.node.logs.rule import Data, ParsedEvent
@@ -221,8 +221,7 @@ class Reader:
 
     def _rules(self, record: Line, mask: int, before: Before) -> None:
         """Ask the rules, subject by subject; those of the last one only where no other says anything."""
-        status = status_event(record.text) if "worker.status.FAILED" in record.text else None
-        found = [] if status is None else [status]
+        found: List[ParsedEvent] = []
         for subject, rows in ROWS.items():
             if not mask & MASKS[subject] or (subject == FALLBACK and (found or self._of_machine(record))):
                 continue

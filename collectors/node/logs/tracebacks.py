@@ -1,6 +1,6 @@
 """A Python traceback, kept whole: frames, the exception's line, its message, the chain in front of it.
 
-Plain ones and the boxed ones of rich. Two processes that write into one stream without labels are told apart as well as
+Two processes that write into one stream without labels are told apart as well as
 can be: a second opening inside a traceback makes a second exception out of the same lines.
 """
 
@@ -27,9 +27,6 @@ RECORD = re.compile(
     r"|(?:- )?[\w.]{1,80} - (?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|\| (?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b)"
 )
 """What begins a record of its own: no exception's message goes on so."""
-_BOX = re.compile(r"^\s*[╭┌+].*Traceback \(most recent call last\)")
-_BOX_FRAME = re.compile(r"^[│|]\s*(?P<file>\S+\.\w+|<\w+>):(?P<line>\d+) in (?P<function>[^│|]*)[│|]?\s*$")
-_BOX_END = re.compile(r"^\s*[╰└+][─-]+[╯┘+]\s*$")
 _CHAIN = re.compile(
     r"^(?:During handling of the above exception, another exception occurred"
     r"|The above exception was the direct cause of the following exception):"
@@ -64,10 +61,9 @@ class TracebackBlock:
     def __init__(self, opener: str, thread: str = "") -> None:
         self.thread = thread
         self.over = False
-        self._boxed = bool(_BOX.match(opener))
-        self._indent = "" if self._boxed else opener[: len(opener) - len(opener.lstrip(" \t"))]
+        self._indent = opener[: len(opener) - len(opener.lstrip(" \t"))]
         """In front of every line where all of it is indented, as in torchelastic's report."""
-        self._front = None if self._boxed else prefixes.before(opener, "Traceback (")
+        self._front = prefixes.before(opener, "Traceback (")
         """What may stand in front of all its lines; the first of them tells."""
         self._fronted = False
         self._frames: List[Tuple[str, int, str]] = []
@@ -95,7 +91,7 @@ class TracebackBlock:
             text = text[len(self._indent) :]
         if self._front is not None:
             text = self._without_front(text)
-        self.over = not (self._boxed_line(text) if self._boxed else self._line(text))
+        self.over = not self._line(text)
         if not self.over:
             self._taken += 1
             self._keep(text)
@@ -157,13 +153,6 @@ class TracebackBlock:
         return carrier is not None and bool(
             _CARRIER.match(text) or re.match(r"(?:\w+\.){0,8}%s(?::|$)" % re.escape(carrier.group("type")), text)
         )
-
-    def _boxed_line(self, text: str) -> bool:
-        frame = _BOX_FRAME.match(text.rstrip())
-        if frame is not None:
-            self._add(frame.group("file"), frame.group("line"), frame.group("function"))
-        self._boxed = not _BOX_END.match(text)
-        return not self._boxed or text.lstrip()[:1] in ("│", "|")
 
     def _add(self, file: str, line: str, function: str) -> None:
         self._chained = False

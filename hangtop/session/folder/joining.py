@@ -133,8 +133,7 @@ def same_communicators(progress: Sequence[CommProgress], processes: dict[Process
     """Collectives with global ranks, their communicators named alike where no commId tells.
 
     A pointer says nothing outside its process. But where every process of a size has exactly one nameless
-    communicator of that size, they can only be the same one; and a name that two processes claim one rank of is not
-    one communicator but several.
+    communicator of that size, they can only be the same one.
     """
     ranked = [
         p if p.global_rank is not None else p._replace(global_rank=processes.get((p.host, p.pid))) for p in progress
@@ -142,23 +141,19 @@ def same_communicators(progress: Sequence[CommProgress], processes: dict[Process
     own = Counter((p.host, p.pid, p.size) for p in ranked if _nameless(p))
     sizes = {p.size for p in ranked if _nameless(p)}
     alone = {size for size in sizes if all(n == 1 for (_, _, of), n in own.items() if of == size)}
-    several = {comm for comm, n in Counter((p.comm, p.rank) for p in ranked if p.rank >= 0).items() if n > 1}
-    split = {comm for comm, _ in several}
-    return [_named(p, alone, split) for p in ranked]
+    return [_named(p, alone) for p in ranked]
 
 
 def _nameless(progress: CommProgress) -> bool:
     return progress.comm.startswith(f"{progress.host}:{progress.pid}:") or not progress.comm
 
 
-def _named(progress: CommProgress, alone: set[int], split: set[str]) -> CommProgress:
+def _named(progress: CommProgress, alone: set[int]) -> CommProgress:
     rank = progress.rank
     if _nameless(progress) and progress.size in alone:
         if rank < 0 and progress.global_rank is not None:
             rank = progress.global_rank
         return progress._replace(comm=f"{progress.size} ranks" if progress.size else "the job", rank=rank)
-    if progress.comm.startswith("nranks") and progress.comm in split:
-        return progress._replace(comm=f"{progress.host}:{progress.pid}:{progress.comm}")
     return progress
 
 

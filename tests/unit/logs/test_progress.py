@@ -47,19 +47,6 @@ def test_sends_do_not_hide_collectives() -> None:
     assert (only.op, only.launched) == ("AllReduce", 1)
 
 
-def test_splits_that_lost_their_comm_id_are_named_after_their_parent() -> None:
-    def split(pid: int, rank: int) -> str:
-        return (
-            f"n1:{pid}:1 [0] NCCL INFO ncclCommSplit comm 0xcc rank {rank} nranks 2 cudaDev 0 nvmlDev 0 busId 1000"
-            f" parent 0xaa color 5 key {rank}- Init START\n"
-        )
-
-    text = init(10, "0xaa", 0, "0x1") + init(20, "0xaa", 1, "0x1") + split(10, 0) + split(20, 1)
-    found = progress(text + coll(10, "AllReduce", 1, "0xcc") + coll(20, "AllReduce", 1, "0xcc"))
-    assert len({p.comm for p in found}) == 1
-    assert [p.rank for p in found] == [0, 1]
-
-
 def test_without_an_init_line_the_communicator_is_the_process_s_own() -> None:
     (only,) = progress(coll(10, "AllReduce", 1, "0xaa"))
     assert (only.comm, only.rank, only.size) == ("n1:10:0xaa", -1, 2)

@@ -62,23 +62,6 @@ def test_a_logged_exception_is_there_too_and_the_log_goes_on_after_it() -> None:
     assert logged.data["after"] is not None
 
 
-def test_the_box_of_rich() -> None:
-    text = (
-        "╭─────────────────── Traceback (most recent call last) ───────────────────╮\n"
-        "│ /opt/train/main.py:88 in main                                            │\n"
-        "│                                                                          │\n"
-        "│    87 │   for batch in loader:                                           │\n"
-        "│ ❱  88 │   │   step(batch)                                                │\n"
-        "│                                                                          │\n"
-        "│ /opt/train/data.py:12 in step                                            │\n"
-        "╰──────────────────────────────────────────────────────────────────────────╯\n"
-        "ValueError: shard 3 is empty\n"
-    )
-    event = only(parse(text), "python.exception")
-    assert event.data["frames"] == ["/opt/train/main.py:88 in main", "/opt/train/data.py:12 in step"]
-    assert event.data["message"] == "shard 3 is empty"
-
-
 def test_a_progress_bar_in_front() -> None:
     text = "Epoch 3:  45%|████▌     | 45/100 [00:12<00:15, 3.6it/s]Traceback (most recent call last):\n"
     event = only(parse("first\n" + text + '  File "a.py", line 1, in f\nValueError: x\n'), "python.exception")

@@ -13,7 +13,7 @@ FRONTS = [
     "[2026-11-22 10:00:00 TP3] ", "[2026-11-22 10:00:00 DP0 TP3] ",
     "[rank3|host7] ", "[host7|rank3] ", "{{rank3}} ", "2026-11-22 10:00:00.123 | rank=3 | ", "[rank 3, host n7] ",
     "level=error rank=3 host=n7 msg=", "[n7][rank3] ", "global_rank 3 ", "[global_rank=3] ", "[Node 1 Rank 3] ",
-    "[1,mpirank:3,algo-2]<stderr>:", "[n7:mpi_rank_3][error_handler] ",
+    "[1,mpirank:3,algo-2]<stderr>:",
     "{rank 3} ",    "[rank3][pid 71][node7] ",
 ]  # fmt: skip
 LINES = [
