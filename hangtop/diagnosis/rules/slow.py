@@ -31,7 +31,7 @@ from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of, waits_for_
 ONE_WAIT_S, ONE_WAIT_SHARE = 5.0, 0.5
 """Seconds, and part of the time until the alarm, from which on one wait is no rhythm, though something moved lately."""
 WORK_OF_MINUTES = frozenset({"compile", "evaluation", "checkpoint"})
-"""Work that may take minutes in one call in which no frame is seen to move."""
+"""Work that one rank may do for all of them, for minutes."""
 STARVED_SHARE = 50
 """Ours: per cent of its time for which a rank waits for a CPU, where a node has much more to do than it can."""
 PAUSE_SLACK_S = 0.5
@@ -51,59 +51,45 @@ COMPARE = "Compare this rank with its peers: clocks and temperature of its GPU, 
 def straggler_rank(job_status: JobStatus) -> Iterator[Finding]:
     """straggler_rank: the job moves, its ranks wait in most looks, and this one in far fewer than chance would have it.
 
-    Needs four looks or more at every rank, at any times, and no wait that lasts through all of them (that is a hang).
-    Chance: that a rank which waits as often as the others is met so rarely while waiting, for any of the ranks. Where
-    stacks name none, one GPU that computes nearly always while the others wait for it most of the time names its rank.
+    Where stacks name none, as over NCCL, one GPU that computes nearly always while the others wait for it most of the
+    time names its rank.
     """
-    seen = _seen(job_status)
+    job, seen = job_status.job, _looked_at(job_status)
     late = [one for one, chance in _chances(seen, STRAGGLER_SHARE) if chance < CHANCE]
-    job = job_status.job
-    if any(_in_one_step(job, one, seen) or _in_one_pause(job, one) for one in late) or all(
-        one.waited_for_cpu >= STARVED_SHARE for one in seen
-    ):
-        late = []  # they may be stuck, or were late but once; or who is last at a look is chance
-    if not late or len(late) > max(1, len(seen) // 4):
+    if not late or len(late) > max(1, len(seen) // 4) or any(_late_once(job, one, seen) for one in late):
+        late = []
+    if not late or all(one.waited_for_cpu >= STARVED_SHARE for one in seen):  # who is last at a look is chance
         yield from _straggling_gpu(job_status)
         return
     ranks = tuple(one.rank for one in late)
     own, share = _share(late), _share([one for one in seen if one.rank not in ranks])
     where, stack = _usual_place(late), stack_of(late[0])
-    looks = sum(len(one.readings) for one in seen)
+    told = Evidence(
+        f"py-spy, {sum(len(one.readings) for one in seen)} stacks", late[0].readings[-1].at,
+        f"waiting: {ranks_text(ranks)} in {own:.0%} of their looks, the others in {share:.0%}",
+    )  # fmt: skip
     yield Finding(
         "straggler_rank", "warning", 0.8 if share - own > STRAGGLER_SHARE else 0.65,
-        f"the others wait for {ranks_on(ranks, (one.node for one in late))}"
-         f" in {share:.0%} of the looks{f': {where}' if where else ''}",
-        ranks=ranks, nodes=nodes_of(late),
-        evidence=(
-            *((stack,) if stack else ()),
-            Evidence(
-                f"py-spy, {looks} stacks", late[0].readings[-1].at,
-                f"waiting: {ranks_text(ranks)} in {own:.0%} of their looks, the others in {share:.0%}",
-            ),
-        ),
-        advice=COMPARE,
+        f"the others wait for {ranks_on(ranks, nodes_of(late))} in {share:.0%} of the looks"
+        f"{f': {where}' if where else ''}",
+        ranks=ranks, nodes=nodes_of(late), evidence=(*((stack,) if stack else ()), told), advice=COMPARE,
     )  # fmt: skip
 
 
-def _in_one_step(job: Job, status: RankStatus, seen: Sequence[RankStatus]) -> bool:
-    """Every look met it at one place, and no step was told since the first of them: it may be one wait, of a hang.
+def _chances(seen: Sequence[RankStatus], least: float) -> list[tuple[RankStatus, float]]:
+    """Ranks for which others wait in ``least`` of their looks, with the chance that one is met so rarely waiting.
 
-    So it may where none was told at all, and nobody was seen to wait anew: of ranks that spin, or stood somewhere else.
+    Chance: that a rank which waits as often as the others is met so rarely while waiting, for any of the ranks.
     """
-    step_at, looks = job.motion.last_step_at, status.readings
-    if not job.live or len({look.where for look in looks}) > 1:
-        return False
-    if job.motion.last_step is None:
-        return all(one.busy and len({look.where for look in one.readings}) == 1 for one in seen if one is not status)
-    return step_at is not None and step_at < looks[0].at
-
-
-def _in_one_pause(job: Job, status: RankStatus) -> bool:
-    """All looks that met it at something else than waiting lie within one pause of the job: it was late but once."""
-    late = [look.at for look in status.readings if not waits_for_others(look)]
-    return bool(late) and any(
-        began - PAUSE_SLACK_S <= min(late) and max(late) <= ended + PAUSE_SLACK_S for began, ended in job.pauses
-    )
+    found = []
+    for one in seen:
+        others = [other for other in seen if other is not one]
+        looks, waits = sum(len(other.readings) for other in others), sum(map(_waits, others))
+        if others and waits >= least * looks and not _works_for_all(one):
+            usual, own = (waits + 1) / (looks + 2), len(one.readings)
+            rarely = sum(comb(own, k) * usual**k * (1 - usual) ** (own - k) for k in range(_waits(one) + 1))
+            found.append((one, rarely * len(seen)))
+    return found
 
 
 def _waits(status: RankStatus) -> int:
@@ -115,26 +101,25 @@ def _share(statuses: Sequence[RankStatus]) -> float:
     return sum(map(_waits, statuses)) / sum(len(one.readings) for one in statuses)
 
 
-def _chances(seen: Sequence[RankStatus], least: float) -> list[tuple[RankStatus, float]]:
-    """Ranks for which others wait in ``least`` of their looks, with the chance that each is met so rarely waiting.
+def _late_once(job: Job, status: RankStatus, seen: Sequence[RankStatus]) -> bool:
+    """All looks may be of one wait, of a hang or a pause, and not of several steps.
 
-    One that evaluates, saves, compiles or generates for the others does work of the job.
+    Every look met it at one place, and no step was told since the first of them; or nobody was seen to wait anew where
+    no step is told at all; or all looks that met it late lie within one pause of the job.
     """
-    found = []
-    for one in seen:
-        others = [other for other in seen if other is not one]
-        looks, waits = sum(len(other.readings) for other in others), sum(map(_waits, others))
-        if others and waits >= least * looks and not _works_for_all(one):
-            usual = (waits + 1) / (looks + 2)
-            found.append((one, _at_most(_waits(one), len(one.readings), usual) * len(seen)))
-    return found
+    looks = status.readings
+    late = [look.at for look in looks if not waits_for_others(look)]
+    if late and any(a - PAUSE_SLACK_S <= min(late) and max(late) <= b + PAUSE_SLACK_S for a, b in job.pauses):
+        return True
+    if not job.live or len({look.where for look in looks}) > 1:
+        return False
+    if job.motion.last_step is None:
+        return all(one.busy and len({look.where for look in one.readings}) == 1 for one in seen if one is not status)
+    return job.motion.last_step_at is not None and job.motion.last_step_at < looks[0].at
 
 
 def _works_for_all(status: RankStatus) -> bool:
-    """It evaluates, saves or compiles in some of its looks, or serves what the others ask for: no slow rank.
-
-    A quarter of them is enough: before and after it is as quick as the others, which waited meanwhile.
-    """
+    """It evaluates, saves or compiles in a quarter of its looks, or serves what the others ask for: no slow rank."""
     inside = sum(bool({look.kind, *look.context} & WORK_OF_MINUTES) for look in status.readings)
     return 0 < inside * 4 >= len(status.readings) or any(look.meaning is Meaning.SERVES for look in status.readings)
 
@@ -142,27 +127,23 @@ def _works_for_all(status: RankStatus) -> bool:
 def data_bound(job_status: JobStatus) -> Iterator[Finding]:
     """data_bound: the job moves, and every rank spends most looks in loading data.
 
-    Needs four looks or more at every rank, and more than names in the user's code: a look at something else, or a step.
+    Names in the user's code prove nothing without a look at something else, or a step.
     """
-    seen = _seen(job_status)
-    if not any(one.frozen is False for one in seen):
-        return
-    loading = {
-        one.rank: sum(look.kind == "data" or "data" in look.context for look in one.readings) / len(one.readings)
-        for one in seen
-    }
-    share = sum(loading.values()) / len(loading)
-    if share < DATA_BOUND_SHARE or min(loading.values()) < DATA_BOUND_SHARE / 2:
+    seen = _looked_at(job_status)
+    loading = [
+        sum(look.kind == "data" or "data" in look.context for look in one.readings) / len(one.readings) for one in seen
+    ]
+    share = sum(loading) / len(loading) if loading else 0.0
+    if share < DATA_BOUND_SHARE or min(loading) < DATA_BOUND_SHARE / 2 or not any(s.frozen is False for s in seen):
         return
     told_by_names = all(reading.by_name for one in seen for reading in one.readings)
     if share == 1.0 and told_by_names and job_status.job.motion.last_step is None:
-        return  # no step was met, or told: it may build an index of its data before it trains
-    where = _usual_place(seen)
-    looks = sum(len(one.readings) for one in seen)
+        return
+    where, looks = _usual_place(seen), sum(len(one.readings) for one in seen)
     yield Finding(
         "data_bound", "warning", 0.7,
         f"all {count(len(loading), 'rank')} load data in {share:.0%} of the looks{f': {where}' if where else ''}",
-        ranks=tuple(sorted(loading)), nodes=nodes_of(seen),
+        ranks=tuple(sorted(one.rank for one in seen)), nodes=nodes_of(seen),
         evidence=(
             Evidence("py-spy", seen[0].readings[-1].at, f"{share:.0%} of {looks} stacks were in data loading"),
         ),
@@ -172,19 +153,20 @@ def data_bound(job_status: JobStatus) -> Iterator[Finding]:
 
 def slowness_judged(job_status: JobStatus) -> bool:
     """Whether the ranks and their GPUs were looked at often enough to tell a slow one, and none is in doubt."""
-    if _gpu_in_doubt(job_status):
-        return False
+    job = job_status.job
+    few_figures = not job_status.hung and job.live and not load_shares(job, _span(job))
+    if few_figures and _late_gpus(job_status, load_shares(job, DOUBT_SPAN_S)):
+        return False  # one GPU seems to hold the others up, of which too little is known yet
     if _stands_still(job_status):
         return len(_often(job_status.read)) > 1  # no rhythm, so nobody is late in it
-    seen = _seen(job_status)
+    seen = _looked_at(job_status)
     return len(seen) > 1 and all(chance >= DOUBT for _, chance in _chances(seen, DOUBT_SHARE))
 
 
-def _seen(job_status: JobStatus) -> list[RankStatus]:
-    """Ranks that were looked at often enough, in different waits; none where that is not most of the job.
+def _looked_at(job_status: JobStatus) -> list[RankStatus]:
+    """Ranks that were looked at often enough, over more than a step; none where that is not most of the job.
 
     Without those whose data are over: they wait in each step for whoever has more, however quick that is.
-    Nor where all looks lie within one step, as far as one knows how long these take: they met one and the same wait.
     """
     if _stands_still(job_status):
         return []
@@ -212,8 +194,7 @@ def _usual_place(statuses: Sequence[RankStatus]) -> str:
 def _stands_still(job_status: JobStatus) -> bool:
     """One and the same wait lasted through all looks, or goes on now: it may become a hang, it is no rhythm.
 
-    Live, the looks at hand may be from before the job came to stand, so what stands now counts. A pause that it takes
-    again and again is its rhythm, as long as it is not far longer than usual.
+    A pause that the job takes again and again is its rhythm, as long as it is not far longer than usual.
     """
     job = job_status.job
     still, usual = job.stood_still or 0.0, job.usual_pause or 0.0
@@ -224,36 +205,28 @@ def _stands_still(job_status: JobStatus) -> bool:
     return job_status.hung or pausing or (job_status.graph is not None and job_status.graph.frozen)
 
 
-def _straggling_gpu(job_status: JobStatus) -> Iterator[Finding]:
-    """Where all ranks wait for their own GPUs in each look, as over NCCL, stacks do not tell one from the other.
+# --- by GPUs -----------------------------------------------------------------------------------------------------
 
-    Needs utilisation and power of one GPU a rank over :data:`STEPS` steps; a rank that evaluates or saves is left out.
-    """
+
+def _straggling_gpu(job_status: JobStatus) -> Iterator[Finding]:
     job = job_status.job
-    if not job.motion.moving or job_status.hung:
-        return
-    span = _span(job)
-    shares = load_shares(job, span)
-    late = _late(job_status, shares)
+    shares = load_shares(job, _span(job)) if job.motion.moving and not job_status.hung else {}
+    late = _late_gpus(job_status, shares)
     if not late:
         return
     statuses = [job_status.statuses[rank] for rank in late]
     others = [share for rank, share in shares.items() if rank not in late]
     waited, rest = median(share.spinning for share in others), median(share.computing for share in others)
     own = median(shares[rank].computing for rank in late)
+    told = Evidence(
+        f"nvidia-smi, {duration(_span(job))}", job.now, f"{ranks_text(late)} computed {own:.0%} of it; the others "
+        f"{rest:.0%}, and were full at little power {waited:.0%}",
+    )  # fmt: skip
     yield Finding(
         "straggler_rank", "warning", 0.65,
-        f"the others' GPUs wait for that of {ranks_on(late, (one.node for one in statuses))} "
-        f"{waited:.0%} of the time, which computes",
-        ranks=tuple(late), nodes=nodes_of(statuses),
-        evidence=(
-            Evidence(
-                f"nvidia-smi, {duration(span)}", job.now,
-                f"{ranks_text(late)} computed {own:.0%} of it; the others {rest:.0%}, and were full at little power "
-                f"{waited:.0%}",
-            ),
-        ),
-        advice=COMPARE,
+        f"the others' GPUs wait for that of {ranks_on(late, nodes_of(statuses))} {waited:.0%} of the time, which "
+        "computes",
+        ranks=tuple(late), nodes=nodes_of(statuses), evidence=(told,), advice=COMPARE,
     )  # fmt: skip
 
 
@@ -262,15 +235,7 @@ def _span(job: Job) -> float:
     return max(LEAST_SPAN_S, STEPS * (job.motion.step_s or UNKNOWN_STEP_S))
 
 
-def _gpu_in_doubt(job_status: JobStatus) -> bool:
-    """Whether one GPU seems to hold the others up, of which too little is known yet to say it."""
-    job = job_status.job
-    if job_status.hung or not job.live or load_shares(job, _span(job)):
-        return False
-    return bool(_late(job_status, load_shares(job, DOUBT_SPAN_S)))
-
-
-def _late(job_status: JobStatus, shares: Mapping[int, LoadShares]) -> list[int]:
+def _late_gpus(job_status: JobStatus, shares: Mapping[int, LoadShares]) -> list[int]:
     """The few ranks whose GPUs compute nearly always while those of the others wait most of the time."""
     late = [rank for rank, share in shares.items() if share.computing >= LATE_COMPUTES_SHARE]
     if not late or len(late) > max(1, len(shares) // 4) or len(shares) < 2:
@@ -278,8 +243,3 @@ def _late(job_status: JobStatus, shares: Mapping[int, LoadShares]) -> list[int]:
     if median(share.spinning for rank, share in shares.items() if rank not in late) < OTHERS_SPIN_SHARE:
         return []
     return [] if any(_works_for_all(job_status.statuses[rank]) for rank in late) else late
-
-
-def _at_most(times: int, looks: int, share: float) -> float:
-    """Probability of at most ``times`` hits in ``looks`` looks of which each hits with ``share``."""
-    return sum(comb(looks, k) * share**k * (1 - share) ** (looks - k) for k in range(times + 1))
