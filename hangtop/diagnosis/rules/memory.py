@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.evidence.devices import gpus_in, ranks_on_gpu
+from hangtop.diagnosis.evidence.devices import gpus_in
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of, when
 from hangtop.diagnosis.evidence.events import hosts_in, lines, ranks_in, said, warned
 from hangtop.diagnosis.failures.first import reported_rank
 from hangtop.diagnosis.failures.unheard import kernel_at
 from hangtop.diagnosis.finding import Evidence, Finding
-from hangtop.diagnosis.job import Gpu, Job, Node
+from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import listed, size, who
 from hangtop.diagnosis.roster import homes
 
 FIRST_WITHIN_S = 2.0
 """Ranks that ran out of memory within two seconds of the first did so by themselves, not after it."""
-
 TOLD_TO_END = frozenset({"Terminated", "Interrupt", "Hangup"})
 """Signals, in strsignal's words, by which a data loader's worker is ended with its rank."""
 
 
 def gpu_out_of_memory(job: Job) -> Iterator[Finding]:
-    """gpu_out_of_memory: CUDA out of memory on a rank; says whether the other GPUs had room.
-
-    Needs torch's message; the memory of the other GPUs where nvidia-smi tells.
-    """
+    """gpu_out_of_memory: CUDA out of memory on a rank; says whether the other GPUs had room."""
     events = [
         *said(job, "torch.out_of_memory"),
         *said(job, "python.exception", "out_of_memory"),
@@ -40,52 +35,28 @@ def gpu_out_of_memory(job: Job) -> Iterator[Finding]:
     ranks, nodes = reported_rank(job, events)
     figures = next((event for event in events if event.kind == "torch.out_of_memory"), events[0])
     tried, total, free = (number_of(figures, name) for name in ("tried", "capacity", "free"))
-    gpus = _gpus_of(job, ranks, number_of(figures, "device"))
-    room = _room_elsewhere(job, gpus)
+    own = {(r.node, g) for r in job.ranks if r.rank in ranks for g in r.gpus or (number_of(figures, "device"),)}
+    used = {
+        (node.name, gpu.index): (gpu.looks[-1].value.memory_used or 0) / gpu.facts.memory_total
+        for node in job.nodes.values() for gpu in node.gpus if gpu.looks and gpu.facts and gpu.facts.memory_total
+    }  # fmt: skip
+    most = max((share for name, share in used.items() if name not in own), default=1.0) if own & used.keys() else 1.0
     yield Finding(
         "gpu_out_of_memory", "critical", 0.92,
         f"{who(ranks)} ran out of GPU memory{f' asking for {size(tried)}' if tried else ''}"
-        f"{f' on a GPU of {size(total)}' if total else ''}{f' with {size(free)} free' if total and free else ''}{room}",
+        f"{f' on a GPU of {size(total)}' if total else ''}{f' with {size(free)} free' if total and free else ''}"
+        f"{f'; the other GPUs are at most {most:.0%} full' if most < 0.8 else ''}",
         ranks=ranks, nodes=nodes,
-        gpus=tuple(f"{node.name}:{gpu.index}" for node, gpu in gpus) or gpus_in(job, events),
-        evidence=(
-            *lines(events),
-            *(Evidence(f"nvidia-smi on {node.name}", gpu.looks[-1].at,
-                       f"GPU {gpu.index}: {size(gpu.looks[-1].value.memory_used or 0)} used")
-              for node, gpu in gpus if gpu.looks),
-        ),
-        advice="Other GPUs have room: this one carries more than its share, or something else is on it." if room else
-        "Lower the batch, shard or checkpoint activations; expandable_segments:True helps where memory is fragmented.",
+        gpus=tuple(sorted(f"{node}:{index}" for node, index in own & used.keys())) or gpus_in(job, events),
+        evidence=lines(events),
+        advice="Other GPUs have room: this one carries more than its share, or something else is on it." if most < 0.8
+        else "Lower the batch, shard or checkpoint activations; expandable_segments:True helps where memory is "
+        "fragmented.",
     )  # fmt: skip
 
 
-def _gpus_of(job: Job, ranks: Sequence[int], device: int | None) -> list[tuple[Node, Gpu]]:
-    found: list[tuple[Node, Gpu]] = []
-    for rank in job.ranks:
-        node = job.nodes.get(rank.node)
-        if rank.rank in ranks and node is not None:
-            wanted = rank.gpus if len(rank.gpus) == 1 else (device,)
-            found.extend((node, gpu) for gpu in node.gpus if gpu.index in wanted)
-    return found
-
-
-def _room_elsewhere(job: Job, full: Sequence[tuple[Node, Gpu]]) -> str:
-    names = {(node.name, gpu.index) for node, gpu in full}
-    shares = [
-        (gpu.looks[-1].value.memory_used or 0) / gpu.facts.memory_total
-        for node in job.nodes.values()
-        for gpu in node.gpus
-        if names and (node.name, gpu.index) not in names and gpu.looks and gpu.facts and gpu.facts.memory_total
-        and ranks_on_gpu(job, node, gpu.index)
-    ]  # fmt: skip
-    return f"; the other GPUs are at most {max(shares):.0%} full" if shares and max(shares) < 0.8 else ""
-
-
 def shm_too_small(job: Job) -> Iterator[Finding]:
-    """shm_too_small: NCCL or a data loader's worker could not get shared memory; with the node's own figure.
-
-    Needs NCCL's warning, a worker killed by SIGBUS or torch's message; the size of /dev/shm where the host tells.
-    """
+    """shm_too_small: NCCL or a data loader's worker could not get shared memory; with the node's own figure."""
     workers = [event for event in said(job, "torch.worker_died") if text_of(event, "reason") == "bus"]
     events = [*warned(job, "shared_memory"), *workers, *said(job, "host.shared_memory")]
     if not events:
@@ -96,12 +67,11 @@ def shm_too_small(job: Job) -> Iterator[Finding]:
         for name, node in sorted(job.nodes.items())
         if (name in hosts or not hosts) and node.load and node.load.shm_total
     ]
-    ranks = ranks_in(events)
     yield Finding(
         "shm_too_small", "critical", 0.92,
-        f"{who(ranks)} could not get shared memory"
-        f"{f' on {listed(hosts)}' if hosts else ''}{f': {figures[0]}' if figures else ''}",
-        ranks=ranks, nodes=hosts,
+        f"{who(ranks_in(events))} could not get shared memory{f' on {listed(hosts)}' if hosts else ''}"
+        f"{f': {figures[0]}' if figures else ''}",
+        ranks=ranks_in(events), nodes=hosts,
         evidence=(*lines(events), *(Evidence("host", None, figure) for figure in figures[:4])),
         advice="Start the container with --shm-size=16g or --ipc=host; NCCL alone wants 1 GB.",
     )  # fmt: skip
@@ -110,33 +80,25 @@ def shm_too_small(job: Job) -> Iterator[Finding]:
 def worker_died(job: Job) -> Iterator[Finding]:
     """rank_crashed through a data loader's worker that was killed or crashed; host_out_of_memory by the kernel's word.
 
-    Needs torch's message about its worker; one that ended by SIGBUS is shm_too_small, and one that was told to end
-    (SIGTERM) was ended with its rank.
+    One that ended by SIGBUS is shm_too_small, and one that was told to end (SIGTERM) was ended with its rank.
     """
-    died = (event for event in said(job, "torch.worker_died") if text_of(event, "reason") not in ("bus", "timeout"))
-    events = [event for event in died if text_of(event, "signal") not in TOLD_TO_END]
+    events = [
+        event for event in said(job, "torch.worker_died")
+        if text_of(event, "reason") not in ("bus", "timeout") and text_of(event, "signal") not in TOLD_TO_END
+    ]  # fmt: skip
     if not events:
         return
     first, reason = events[0], text_of(events[0], "reason") or "ended"
     ranks, worker = ranks_in([first]), number_of(first, "worker_pid")
     kills = [event for event in said(job, "kernel.oom") if worker is not None and number_of(event, "pid") == worker]
-    kills = kills or (_kills_beside(job, first, ranks) if reason == "killed" else [])
-    if kills:
-        yield Finding(
-            "host_out_of_memory", "critical", 0.9,
-            f"the kernel killed a data loader worker of {who(ranks)}: out of memory",
-            ranks=ranks, nodes=hosts_in(job, [first, *kills]), evidence=lines([*kills, *events]),
-            advice="Give the job more memory or use less: fewer workers, less that is cached or prefetched.",
-        )  # fmt: skip
-        return
-    yield Finding(
-        "rank_crashed", "critical", 0.85, f"a data loader worker of {who(ranks)} was lost: {reason}",
-        ranks=ranks, nodes=hosts_in(job, [first]), evidence=lines(events),
-        advice="Killed workers are mostly out of memory: look at the kernel log; num_workers=0 shows the real error.",
-    )  # fmt: skip
-
-
-def _kills_beside(job: Job, death: LogEvent, ranks: Sequence[int]) -> list[LogEvent]:
     nodes = homes(job, ranks)
-    kill = kernel_at(job, nodes[0], when(death), segfaults=False) if len(nodes) == 1 else None
-    return [] if kill is None else [kill]
+    beside = kernel_at(job, nodes[0], when(first), segfaults=False) if reason == "killed" and len(nodes) == 1 else None
+    kills = kills or ([beside] if beside else [])
+    yield Finding(
+        "host_out_of_memory" if kills else "rank_crashed", "critical", 0.9 if kills else 0.85,
+        f"the kernel killed a data loader worker of {who(ranks)}: out of memory" if kills
+        else f"a data loader worker of {who(ranks)} was lost: {reason}",
+        ranks=ranks, nodes=hosts_in(job, [first, *kills]), evidence=lines([*kills, *events]),
+        advice="Give the job more memory or use less: fewer workers, less that is cached or prefetched." if kills
+        else "Killed workers are mostly out of memory: look at the kernel log; num_workers=0 shows the real error.",
+    )  # fmt: skip

@@ -15,7 +15,7 @@ from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.phrasing import duration, listed, ranks_on, ranks_text
 from hangtop.diagnosis.roster import out_of_sight, world_size
-from hangtop.diagnosis.tables.thresholds import CLOCK_SKEW_S, CPU_PEERS_SHARE, CPU_WAITED_SHARE
+from hangtop.diagnosis.tables.thresholds import CPU_PEERS_SHARE, CPU_WAITED_SHARE
 from hangtop.diagnosis.waits.statuses import not_responding
 
 BOOT_SLACK_S = 5.0
@@ -105,26 +105,6 @@ def node_limited(job: Job) -> Iterator[Finding]:
             "node_limited", "warning", 0.9, f"{name} shows only a part{of_ranks}: {why}", nodes=(name,),
             evidence=(Evidence(f"connection to {name}", node.since or None, why),),
             advice="Rules that need what is missing here say nothing about this node.",
-        )  # fmt: skip
-
-
-def clock_skew(job: Job) -> Iterator[Finding]:
-    """clock_skew: clocks of the nodes differ so far that their logs cannot be put in order."""
-    known = {name: node.clock_offset for name, node in job.nodes.items() if node.clock_offset is not None}
-    if len(known) < 2:
-        return
-    middle = sorted(known.values())[len(known) // 2]
-    off = {name: offset - middle for name, offset in sorted(known.items()) if abs(offset - middle) > CLOCK_SKEW_S}
-    if off:
-        worst = max(off, key=lambda name: abs(off[name]))
-        yield Finding(
-            "clock_skew", "info", 0.8,
-            f"the clock of {worst} is off by {off[worst]:+,.1f} s"
-            if len(off) == 1
-            else f"the clocks of {len(off):,} nodes are off, that of {worst} by {off[worst]:+,.1f} s",
-            nodes=tuple(off),
-            evidence=tuple(Evidence(f"clock of {name}", None, f"{offset:+.2f} s") for name, offset in off.items()),
-            advice="Start time synchronisation (chrony, ntpd); times of different logs do not compare until then.",
         )  # fmt: skip
 
 

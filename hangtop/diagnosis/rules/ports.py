@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.evidence.event_fields import number_of, text_of
-from hangtop.diagnosis.evidence.events import event_line, events_on
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job, Node, Port
 from hangtop.diagnosis.phrasing import listed
@@ -49,10 +45,6 @@ LOSSES = (
 SENDER_SAW = ("packet_seq_err", "implied_nak_seq_err", "local_ack_timeout_err", "roce_adp_retrans")
 RECEIVER_SAW = ("out_of_sequence",)
 HINTS = {"Polling": ": no signal from the far end", "Disabled": ": it was switched off"}
-LONG_UP_S = 300
-"""Seconds after the kernel's start from which on a link that goes down was up before."""
-_OF_THE_FABRIC = re.compile(r"mlx\d_|\bib|rdma|bnxt|irdma|efa|\boper(?:ational)? stat")
-"""Adapters of the fabric, ports of switches; links of others come and go with containers and management networks."""
 
 
 def port_down(job: Job) -> Iterator[Finding]:
@@ -132,36 +124,6 @@ def roce_retransmits(job: Job) -> Iterator[Finding]:
         advice="Check PFC and ECN settings along that path, then cable and switch port; one peer that all time out on "
         "is the faulty one.",
     )  # fmt: skip
-
-
-def link_lines(job: Job) -> Iterator[Finding]:
-    """ib_port_down and ib_link_flapped by the kernel's lines, after the fact: of a watched job the ports tell more.
-
-    Needs a link that was up before, by a line or by the time since the kernel's start: at boot "down" means nothing.
-    """
-    for name, node in sorted(job.nodes.items()) if not job.live else ():
-        seen: dict[str, list[LogEvent]] = defaultdict(list)
-        for event in events_on(job, node, "kernel.link"):
-            device = text_of(event, "device")
-            if isinstance(event.data.get("up"), bool) and _OF_THE_FABRIC.search(f"{device} {event.text}"):
-                seen[device].append(event)
-        for device, events in sorted(seen.items()):
-            since_up = itertools.dropwhile(lambda event: not event.data["up"] and not _was_up(event), events)
-            downs = [event for event in since_up if not event.data["up"]]
-            if not downs:
-                continue
-            gone = not events[-1].data["up"]
-            yield Finding(
-                "ib_port_down" if gone else "ib_link_flapped", "critical" if gone else "warning", 0.75,
-                f"{name}: the link of {device} went down" + ("" if gone else f" {len(downs)} times and came back"),
-                nodes=(name,), evidence=tuple(event_line(event) for event in downs[:4]),
-                advice="Look at the cable, the module and the switch's port; the ranks of this node lose their peers "
-                "meanwhile.",
-            )  # fmt: skip
-
-
-def _was_up(event: LogEvent) -> bool:
-    return " from up to " in event.text or (number_of(event, "uptime") or 0) >= LONG_UP_S
 
 
 def _ports(job: Job) -> Iterator[tuple[Node, Port]]:

@@ -240,7 +240,6 @@ ROWS: tuple[Kind, ...] = (
     Kind("pcie_redirect", "none", 8, "ACS or the IOMMU sends PCIe traffic between GPUs through the CPU"),
     Kind("open_files_low", "none", 8, "the limit of open files is low"),
     Kind("memlock_low", "none", 8, "the limit of pinned memory is low"),
-    Kind("clock_skew", "none", 8, "clocks of nodes differ so far that their logs cannot be put in order"),
     Kind("disk_full", "none", 8, "a disk is full"),
     Kind("ptrace_denied", "none", 8, "stacks of a rank may not be read"),
     Kind("node_limited", "none", 8, "a node shows only a part"),

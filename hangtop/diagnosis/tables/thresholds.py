@@ -130,8 +130,6 @@ UNREAD_S = 15.0
 """Ours: a node whose cores are all taken may take this long to read its logs; then it is said what is known without."""
 SILENT_S = 8.0
 """Ours: a node sends every second, empty or not; this is a pause of many ticks, and shorter than a connection's end."""
-CLOCK_SKEW_S = 1.0
-"""Ours: below it the order of failures can still be told from most logs."""
 CHANCE = 0.02
 """Ours: a share that chance gives less often than once in fifty is not chance. Once in twenty accuses one healthy
 job in so many: of two ranks, looked at four times each, one waited three times and the other never."""

@@ -341,18 +341,6 @@ def test_limited() -> None:
     assert job.verdict().outcome == "unknown"
 
 
-def test_clocks() -> None:
-    job = Sketch(world=3, nodes=3)
-    job.node("node3", clock_offset=42.0)
-    found = first(job.verdict())
-    assert (found.kind, found.nodes, found.severity) == ("clock_skew", ("node3",), "info")
-    assert found.summary == "the clock of node3 is off by +42.0 s"
-    job = Sketch(world=5, nodes=5)
-    job.node("node3", clock_offset=42.0)
-    job.node("node4", clock_offset=-3600.0)
-    assert first(job.verdict()).summary == "the clocks of 2 nodes are off, that of node4 by -3,600.0 s"
-
-
 # --- placement ---------------------------------------------------------------------------------------------------
 
 

@@ -27,15 +27,3 @@ def test_an_address_that_a_node_makes_up_ends_no_diagnosis(address: str) -> None
     job = after()
     job.says("kernel.gpu", None, ago=9, node="node1", problem="lost", bus_id=address)
     assert first(job.verdict()).gpus == (f"node1:{address}",)
-
-
-def test_links_that_went_down_after_they_were_up() -> None:
-    device = "mlx5_core 0000:5e:00.0 ens1f0"
-    job = after().says("kernel.link", None, ago=90, device=device, up=False)
-    assert not job.verdict().findings  # as at boot
-    job.says("kernel.link", None, ago=80, device=device, up=True)
-    assert not job.verdict().findings
-    job.says("kernel.link", None, ago=70, device=device, up=False)
-    assert set(kinds(job.verdict())) == {"ib_port_down"}
-    job.says("kernel.link", None, ago=60, device=device, up=True)
-    assert set(kinds(job.verdict())) == {"ib_link_flapped"}

@@ -11,7 +11,7 @@ from collectors.samples.traces import RankTrace, TraceCall, TraceTotal
 from hangtop.diagnosis import traces
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.rules.fresh import traced
+from hangtop.diagnosis.rules.inside import traced
 from hangtop.diagnosis.traces import lasting
 from tests.support.traces import rank_document
 

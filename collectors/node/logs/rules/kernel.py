@@ -38,13 +38,6 @@ def _lockup(match: "Match[str]", data: Data) -> Optional[Data]:
     return dict(data, hard=data.pop("soft", None) is None)
 
 
-def _link(match: "Match[str]", data: Data) -> Optional[Data]:
-    down = data.pop("down", None) is not None
-    data["up"] = not down
-    since = re.search(r"(?:^|\s)\[ {0,6}(\d{1,9})\.\d{6}\] ", match.string[:200])
-    return dict(data, uptime=int(since.group(1))) if since is not None and down else data
-
-
 def _words(match: "Match[str]", data: Data) -> Optional[Data]:
     return dict(data, what=match.group().strip()[:200])
 
@@ -156,12 +149,6 @@ RULES = (
          Example("mlx5_core 0000:9c:00.0: Detected insufficient power on the PCIe slot (27W).",
          {"problem": "Detected insufficient power on the PCIe slot"},
          "Linux drivers/net/ethernet/mellanox/mlx5/core")),
-    Rule("link", "kernel.link",
-         r"(?P<device>(?:mlx\d_core|bnxt_en|i40e|ice|ixgbe|igb|tg3|irdma) [^\s:]{1,40}(?::[\w.]{1,40}){0,4}(?: "
-         r"\w{1,40})?|\b(?:ib|en|eth|bond|hsn)\w{0,16}\d\w{0,16}): (?:.{0,120}?: )?(?:(?P<down>(?:NIC )?[Ll]ink "
-         r"(?:is )?[Dd]own|lost carrier)|(?:NIC )?[Ll]ink (?:is )?[Uu]p)\b",
-         Example("mlx5_core 0000:9c:00.0 ens1f0: Link down", {"up": False}, "Linux drivers/net/ethernet"),
-         read=_link),
     Rule("nvswitch", "kernel.fabric_manager",
          r"detected NVSwitch (?P<fatal>fatal|non-fatal) error (?P<code>\d+)",
          Example("[Jul 23 2024 07:53:55] [ERROR] [tid 841] detected NVSwitch fatal error 20034 on fid 0",
@@ -170,15 +157,6 @@ RULES = (
          "Fabric Manager detected GPU NVL (?P<fatal>Non[ -]?Fatal|Fatal) error",
          Example("[Oct 13 2025 18:14:38] [ERROR] [tid 202] Fabric Manager detected GPU NVL Fatal error on :",
          {"fatal": True, "what": "gpu"}, "NVIDIA Fabric Manager"), {"what": "gpu"}, read=_severity),
-    Rule("fm_failed", "kernel.fabric_manager",
-         r"(?P<why>Job for nvidia-fabricmanager\.service failed[^\r\n]{0,80}"
-         r"|nvidia-fabricmanager\.service: (?:(?:Control|Main) process exited, code=\w{1,12}, "
-         r"status=[1-9]\d{0,2}[^\r\n]{0,20}|Failed with result [^\r\n]{1,20}))",
-         Example("nvidia-fabricmanager.service: Main process exited, code=exited, status=1/FAILURE",
-         {"what": "service"}, "systemd"), {"fatal": False, "what": "service"}),
-    Rule("fm_started", "kernel.fabric_manager",
-         "Started (?:NVIDIA )?[Ff]abric ?[Mm]anager ", Example("systemd[1]: Started NVIDIA fabric manager service.",
-         {"what": "started"}, "systemd"), {"fatal": False, "what": "started"}),
     Rule("nfs", "kernel.storage",
          r"nfs: server (?P<server>\S+) (?:not responding|(?P<ok>OK)|timed out)",
          Example("nfs: server fs1 not responding, still trying", {"server": "fs1", "ok": False}, "Linux"),
