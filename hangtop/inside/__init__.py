@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, List
 
 from hangtop.inside.hooks import follow
-from hangtop.inside.own_rank import identity
 from hangtop.inside.starting import start, stop
 from hangtop.inside.steps import phase, step
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CallsDiffer", "barrier", "check_calls", "check_mesh", "check_placement", "check_same", "follow",
-    "identity", "phase", "start", "step", "stop",
+    "phase", "start", "step", "stop",
 ]  # fmt: skip
 
 _LATER = {

@@ -57,14 +57,12 @@ def sharded(*, root: bool = True) -> Any:
     return fully_shard(model) if root else model
 
 
-def plan(model: Any, mesh: Any, *, without: str = "") -> Any:
+def plan(model: Any, mesh: Any) -> Any:
     """Tensor parallel: up by columns, down by rows."""
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
-    for number, layer in enumerate(model.layers):
-        names = {f"layers.{number}.up": ColwiseParallel(), f"layers.{number}.down": RowwiseParallel()}
-        wanted = {name.rpartition(".")[2]: style for name, style in names.items() if name != without}
-        parallelize_module(layer, mesh["tp"], wanted)
+    for layer in model.layers:
+        parallelize_module(layer, mesh["tp"], {"up": ColwiseParallel(), "down": RowwiseParallel()})
     return model
 
 
@@ -92,14 +90,6 @@ def test_all_under_the_root_is_silent() -> None:
     assert not result.findings
 
 
-def test_a_layer_that_the_plan_leaves_out() -> None:
-    result = placed(4, lambda rank: plan(tower(), grid(), without="layers.1.down"))[0]
-    assert [finding.kind for finding in result.findings] == ["placement_wrong"]
-    assert result.findings[0].summary.startswith(
-        "layers.1.down.weight is plain, and its neighbour layers.0.down.weight"
-    )
-
-
 def test_tensor_parallel_by_plan_is_silent() -> None:
     assert placed(4, lambda rank: plan(tower(), grid()))[0]
 
@@ -119,7 +109,7 @@ def test_one_wrong_placement_on_one_rank() -> None:
     result = placed(4, build)[0]
     across = [finding for finding in result.findings if finding.severity == "critical"]
     assert [list(finding.ranks) for finding in across] == [[3]]
-    assert across[0].summary == "layers.2.up.weight has other placements: rank 3"
+    assert across[0].summary == "layers.2.up.weight: other placements: rank 3"
 
 
 def test_gradients_that_only_some_ranks_have_and_frozen_parameters() -> None:
@@ -132,23 +122,9 @@ def test_gradients_that_only_some_ranks_have_and_frozen_parameters() -> None:
 
     findings = {finding.summary: finding for finding in placed(3, build)[0].findings}
     assert set(findings) == {
-        "layers.0.norm.bias is frozen on some ranks only: rank 1",
-        "extra.weight, extra.bias have a gradient on some ranks only: rank 0",
+        "layers.0.norm.bias: frozen on some ranks only: rank 1",
+        "extra.weight, extra.bias: a gradient on some ranks only: rank 0",
     }
-
-
-@pytest.mark.parametrize("fault", [False, True])
-def test_what_ddp_would_wait_for_is_named_by_a_backward_that_it_does_not_average(*, fault: bool) -> None:
-    def build(rank: int) -> Any:
-        ddp = torch.nn.parallel.DistributedDataParallel(tower())
-        extra = torch.zeros(1) if fault and rank == 1 else ddp.module.extra(torch.ones(1, 8))
-        with ddp.no_sync():
-            (ddp(torch.ones(2, 8)).sum() + extra.sum()).backward()
-        return ddp
-
-    result = placed(3, build)[0]
-    named = ["module.extra.weight, module.extra.bias have a gradient on some ranks only: rank 1"] if fault else []
-    assert [finding.summary for finding in result.findings] == named
 
 
 def test_replicas_of_shards_are_compared() -> None:
@@ -194,13 +170,10 @@ def test_shards_of_shards_are_no_replicas_and_lie_well() -> None:
     assert placement, placement
 
 
-def test_a_mesh_that_fits_is_drawn() -> None:
+def test_a_mesh_that_fits() -> None:
     results = run_ranks(4, lambda rank: check_mesh(grid(), seconds=20))
     assert all(results)
-    lines = results[0].summary.splitlines()
-    assert lines[0] == "mesh dp=2 × tp=2: it fits, alike on 4 ranks"
-    assert lines[1:3][0] == "dp → tp"
-    assert lines[3].split("|")[1].split() == ["2", "3"]
+    assert results[0].summary == "mesh dp=2 × tp=2: it fits, alike on 4 ranks"
 
 
 def test_slices_of_a_mesh_are_no_meshes_that_differ() -> None:

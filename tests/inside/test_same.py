@@ -62,11 +62,11 @@ def seed(rank: int, model: Any, optimizer: Any) -> None:
 
 
 FAULTS: dict[Callable[..., None], tuple[str, list[int], str]] = {
-    one_bit: ("0.weight", [1], "rank 1 has float32[300, 8], mean "),
-    buffer: ("1.running_mean", [2], ", 1 NaN"),
-    state: ("optimizer state 5 exp_avg", [0], "rank 0 has float32[4], mean "),
+    one_bit: ("0.weight", [1], "torch.float32 [300, 8]"),
+    buffer: ("1.running_mean", [2], "torch.float32 [300]"),
+    state: ("optimizer state 5 exp_avg", [0], "torch.float32 [4]"),
     rate: ("optimizer group 0 lr", [2], "rank 2 has 0.02"),
-    seed: ("generator of torch", [1], "rank 1 has uint8["),
+    seed: ("generator of torch", [1], "torch.uint8 ["),
 }
 
 

@@ -8,8 +8,6 @@ from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Sequence, Tup
 from hangtop.inside.checks.meeting import Conclusion, Said, confer, group_of, harmless, ranks_text
 from hangtop.inside.results import CheckResult, Noted
 
-DRAWN = 64
-"""Ranks of a mesh that is drawn; of a larger one the corner."""
 ADVICE = "Every rank must build the same mesh, whose dimensions multiply to the number of its ranks."
 
 
@@ -49,8 +47,7 @@ def check_mesh(
     """Check a DeviceMesh, or dimensions that one means to make (``{"dp": 4, "tp": 2}``), with all ranks of the job.
 
     The product of the dimensions is the number of ranks; all ranks of a mesh (or of a slice, as ``mesh["tp"]`` is) have
-    it alike, each of them once; groups of the dimensions named in ``within_node`` lie on one node. The summary ends
-    with a drawing.
+    it alike, each of them once; groups of the dimensions named in ``within_node`` lie on one node.
     """
     members = group_of(group)
 
@@ -83,9 +80,9 @@ def judged(
         findings = [finding for one in slices for finding in _over_nodes(one, hosts, within_node)]
     alike = "it fits, alike on %d ranks" % len(layouts)
     if len(slices) > 1:
-        alike = "one of %d slices of a larger mesh, each alike on its ranks; the first:" % len(slices)
+        alike = "one of %d slices of a larger mesh, each alike on its ranks" % len(slices)
     word = "; ".join(finding.summary for finding in findings) or alike
-    return Conclusion("mesh %s: %s\n%s" % (usual.text(), word, drawing(usual, hosts)), findings)
+    return Conclusion("mesh %s: %s" % (usual.text(), word), findings)
 
 
 def _apart(layouts: Dict[int, MeshLayout], usual: MeshLayout) -> Iterator[Noted]:
@@ -129,23 +126,6 @@ def _over_nodes(layout: MeshLayout, hosts: Mapping[int, str], within_node: Seque
                 % (name, len(apart), len(groups)), sorted(rank for group in apart for rank in group), lines,
                 "Make it the last dimension of the mesh, or no larger than a node: its collectives want NVLink.",
             )  # fmt: skip
-
-
-def drawing(layout: MeshLayout, hosts: Mapping[int, str]) -> str:
-    """The mesh as a grid: its last dimension goes to the right, all others down; hosts at the end of a row."""
-    wide = layout.sizes[-1] if layout.sizes else 0
-    if not wide or len(layout.ranks) % wide:
-        return "no drawing: %d ranks in dimensions %s" % (len(layout.ranks), layout.sizes)
-    lines = ["%s → %s" % (" ".join(layout.names[:-1]) or "·", layout.names[-1])]
-    shown = layout.ranks[:DRAWN]
-    for at in range(0, len(shown), wide):
-        row = shown[at : at + wide]
-        place = " ".join("%d" % number for number in layout.coordinate(row[0])[:-1]) or "·"
-        where = sorted({hosts.get(rank, "?") for rank in row})
-        lines.append("%s | %s | %s" % (place, " ".join("%4d" % rank for rank in row), ", ".join(where)))
-    if len(layout.ranks) > DRAWN:
-        lines.append("… %d ranks more" % (len(layout.ranks) - DRAWN))
-    return "\n".join(lines)
 
 
 def _shown(layout: MeshLayout) -> str:

@@ -31,7 +31,7 @@ def check_same(*things: Any, group: Any = None, seconds: float = 60.0) -> CheckR
 
 
 class Comparing:
-    """This rank's side: fingerprints of whole shards, then of items, then what some of these hold."""
+    """This rank's side: fingerprints of whole shards, then of items."""
 
     def __init__(self, things: Tuple[Any, ...]) -> None:
         self._things = things
@@ -43,8 +43,6 @@ class Comparing:
         if "shards" in request:
             named = [name for name, item in self._items.items() if item.shard in request["shards"]][:NAMES]
             return {name: [self._items[name].shard, self._digests[name]] for name in named}
-        if "items" in request:
-            return {name: described(self._items[name]) for name in request["items"] if name in self._items}
         return self._shards()
 
     def _shards(self) -> Said:
@@ -61,20 +59,6 @@ class Comparing:
         return {shard: [len(held), fingerprint("\n".join(held).encode())] for shard, held in shards.items()}
 
 
-def described(item: StateItem) -> str:
-    """``float32[300, 8], mean 0.0123456789, norm 1.5, 2 NaN``: what tells two versions of an item apart."""
-    if item.tensor is None:
-        return item.text
-    tensor = item.tensor.detach()
-    words = "%s%s" % (str(tensor.dtype).rpartition(".")[2], list(tensor.shape))
-    if not tensor.dtype.is_floating_point or not tensor.numel():
-        return words
-    wide = tensor.double()
-    words += ", mean %.12g, norm %.12g" % (wide.mean().item(), wide.norm().item())
-    lost = int(tensor.isnan().sum())
-    return words + (", %d NaN" % lost if lost else "")
-
-
 class Difference(NamedTuple):
     """One item that is not the same on all ranks that hold the same shard of it."""
 
@@ -86,6 +70,8 @@ class Difference(NamedTuple):
     """Those that differ from it."""
     others: int
     """How many do not."""
+    held: Dict[int, str]
+    """What each rank has, as a fingerprint, or the text of what is no tensor."""
     absent: bool = False
     """They do not have it at all."""
 
@@ -94,18 +80,14 @@ class SameJudging:
     """The leader's side."""
 
     def __init__(self) -> None:
-        self._differences: List[Difference] = []
         self._compared = 0
         self._alone = 0
 
     def __call__(self, round_: int, said: Dict[int, Said]) -> Union[More, Conclusion]:
-        """First shards, then items, then what they hold."""
+        """First shards, then items."""
         if round_ == 0:
             return self._shards(said)
-        if round_ == 1:
-            self._differences = _differences(said)
-            return More({"items": [one.name for one in self._differences[:FINDINGS] if not one.absent]})
-        return self._conclusion(said)
+        return self._conclusion(_differences(said))
 
     def _shards(self, said: Dict[int, Said]) -> Union[More, Conclusion]:
         differ: List[str] = []
@@ -126,9 +108,8 @@ class SameJudging:
             "%d tensors and states are equal on %d ranks, bit by bit%s" % (self._compared, len(said), alone)
         )
 
-    def _conclusion(self, said: Dict[int, Said]) -> Conclusion:
-        every = self._differences
-        findings = [_finding(one, said) for one in every[:FINDINGS]]
+    def _conclusion(self, every: List[Difference]) -> Conclusion:
+        findings = [_finding(one) for one in every[:FINDINGS]]
         summary = "%d of %d tensors and states differ among replicas: %s%s" % (
             len(every), max(self._compared, len(every)), ", ".join(one.name for one in every[:3]),
             " …" if len(every) > 3 else "",
@@ -151,13 +132,13 @@ def _differences(said: Dict[int, Said]) -> List[Difference]:
         odd = sorted(rank for rank, found in told.items() if found != usual)
         lacking = sorted(set(holders[shard]) - set(told))
         if odd:
-            found_ones.append(Difference(name, shard, like, odd, len(told) - len(odd)))
+            found_ones.append(Difference(name, shard, like, odd, len(told) - len(odd), told))
         if lacking:
-            found_ones.append(Difference(name, shard, like, lacking, len(told), absent=True))
+            found_ones.append(Difference(name, shard, like, lacking, len(told), told, absent=True))
     return found_ones
 
 
-def _finding(one: Difference, said: Dict[int, Said]) -> Noted:
+def _finding(one: Difference) -> Noted:
     item = one.name + (" (shard %s)" % one.shard if one.shard else "")
     if one.absent:
         summary = "%s is not on %s, but on %s" % (item, ranks_text(one.ranks), _others(one.others))
@@ -165,9 +146,8 @@ def _finding(one: Difference, said: Dict[int, Said]) -> Noted:
     even = one.others == len(one.ranks)
     against = "that of rank %d" % one.like if even else _others(one.others)
     summary = "%s differs on %s from %s" % (item, ranks_text(one.ranks), against)
-    told = {rank: said.get(rank, {}).get(one.name) for rank in (one.like, *one.ranks[:4])}
-    evidence = ["rank %d has %s" % (rank, text) for rank, text in told.items() if text]
     ranks = sorted([one.like, *one.ranks]) if even else one.ranks
+    evidence = ["rank %d has %s" % (rank, one.held[rank]) for rank in (one.like, *one.ranks[:4])]
     return Noted("replicas_differ", "critical", summary, ranks, evidence, ADVICE)
 
 

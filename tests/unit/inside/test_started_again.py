@@ -27,7 +27,6 @@ closed = io.StringIO()
 closed.close()
 said, sys.stdout, sys.stderr = sys.stdout, {gone}, {gone}
 hangtop.inside.start()
-hangtop.inside.identity()
 result = hangtop.inside.barrier(1)
 said.write(result.summary)
 """
