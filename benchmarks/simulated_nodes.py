@@ -94,18 +94,7 @@ def standing(number: int, count: int, now: float) -> bytes:
     ]  # fmt: skip
     ranks, gpus, ports = [], [], []
     for local, bus in enumerate(buses):
-        ports.append(
-            PortFacts(
-                f"mlx5_{local}",
-                1,
-                "InfiniBand",
-                "ACTIVE",
-                "LinkUp",
-                400.0,
-                17,
-                "ib0",
-            )
-        )
+        ports.append(PortFacts(f"mlx5_{local}", 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, 17, "ib0"))
         gpus.append(
             GpuFacts(local, f"GPU-{number}-{local}", bus, "NVIDIA H100", "550.54", 80 * 2**30, 700.0, 1980, 5, 16, "")
         )
@@ -132,13 +121,7 @@ def moving(variant: int) -> bytes:
     ]  # fmt: skip
     samples += [
         HostSample(3.2 + variant / 10, 5, 900 * 2**30, 2**36, 2**32, 0.4),
-        InterfaceCounters(
-            "eth0",
-            variant * 2**20,
-            variant * 2**19,
-            0,
-            0,
-        ),
+        InterfaceCounters("eth0", variant * 2**20, variant * 2**19, 0, 0),
     ]
     samples += [
         gpu_row(
@@ -279,12 +262,11 @@ async def main(count: int, folder: Path) -> None:
     )  # fmt: skip
     public = host_key.export_public_key("openssh").decode()
     (folder / "known_hosts").write_text(f"simulated {public}")
-    blocks = [f"Host sim{number:04d}\n  HostName 127.0.0.1\n" for number in range(count)]
     common = (
-        f"Host sim*\n  Port {server.get_port()}\n  User root\n  IdentityFile none\n  IdentityAgent none\n"
-        f"  HostKeyAlias simulated\n  UserKnownHostsFile {folder / 'known_hosts'}\n  BatchMode yes\n"
+        f"Host sim*\n  HostName 127.0.0.1\n  Port {server.get_port()}\n  User root\n  IdentityFile none\n"
+        f"  IdentityAgent none\n  HostKeyAlias simulated\n  UserKnownHostsFile {folder / 'known_hosts'}\n  BatchMode yes\n"
     )
-    (folder / "config").write_text("".join(blocks) + common)
+    (folder / "config").write_text(common)
     print("ready", flush=True)
     threading.Thread(target=_end_with_input, daemon=True).start()
     await players.play()
