@@ -264,7 +264,8 @@ async def main(count: int, folder: Path) -> None:
     (folder / "known_hosts").write_text(f"simulated {public}")
     common = (
         f"Host sim*\n  HostName 127.0.0.1\n  Port {server.get_port()}\n  User root\n  IdentityFile none\n"
-        f"  IdentityAgent none\n  HostKeyAlias simulated\n  UserKnownHostsFile {folder / 'known_hosts'}\n  BatchMode yes\n"
+        f"  IdentityAgent none\n  BatchMode yes\n  HostKeyAlias simulated\n"
+        f"  UserKnownHostsFile {folder / 'known_hosts'}\n"
     )
     (folder / "config").write_text(common)
     print("ready", flush=True)
