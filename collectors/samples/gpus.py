@@ -130,4 +130,4 @@ class FabricService(NamedTuple):
     needed: str
     """What shows that this node needs it; empty where nothing does."""
     said: str
-    """Who says what of its state: ``systemctl: failed``, ``process 4711``, ``nvidia-imex-ctl: WAITING_FOR_PEERS``."""
+    """What shows its state: ``process 4711``, ``no process of that name runs``."""

@@ -21,8 +21,8 @@ import time
 from typing import Callable, Dict, List, Optional, Tuple
 
 from collectors.node import watchdog
-from collectors.node.files import read_int
 from collectors.node.network import tcp
+from collectors.node.network.interfaces import InterfaceQueries
 from collectors.node.say import say
 from collectors.samples.asked import Observation, PathFigure
 
@@ -38,9 +38,8 @@ _MTU_DISCOVER = {socket.AF_INET: (0, 10), socket.AF_INET6: (41, 23)}
 _PROBE = 3
 _HEADERS = {socket.AF_INET: 28, socket.AF_INET6: 48}
 """IP and UDP headers in front of a datagram."""
-_TCP_INFO_TOTAL_RETRANS = 100
-_TCP_INFO_DATA_SEGS_OUT = 156
-"""Offsets in struct tcp_info: total_retrans is there since Linux 2.6, data_segs_out since 4.6."""
+_RESENT = struct.Struct("=100x I 52x I")
+"""Of struct tcp_info: total_retrans, there since Linux 2.6, and data_segs_out, since 4.6."""
 
 
 # --- listening -----------------------------------------------------------------------------------------------------
@@ -139,19 +138,18 @@ def resent_share(connection: socket.socket) -> Optional[float]:
         info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
     except OSError:
         return None
-    if len(info) < _TCP_INFO_DATA_SEGS_OUT + 4:
+    if len(info) < _RESENT.size:
         return None
-    (again,) = struct.unpack_from("=I", info, _TCP_INFO_TOTAL_RETRANS)
-    (sent,) = struct.unpack_from("=I", info, _TCP_INFO_DATA_SEGS_OUT)
+    again, sent = _RESENT.unpack_from(info)
     return float(again) / float(sent) if sent else None
 
 
-def route(host: str, port: int) -> Tuple[str, int]:
-    """(address that the kernel sends from, address family). Raises :class:`OSError`."""
+def route(host: str, port: int) -> str:
+    """Address that the kernel sends from. Raises :class:`OSError`."""
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, kind, protocol) as trial:
         trial.connect(address)
-        return str(trial.getsockname()[0]), int(family)
+        return str(trial.getsockname()[0])
 
 
 def path_mtu(host: str, port: int, upper: int) -> Optional[int]:
@@ -203,17 +201,12 @@ def _arrives(probe: socket.socket, size: int) -> bool:
 
 
 def interface_of_address(address: str) -> Tuple[str, Optional[int]]:
-    """(interface that holds an address, its MTU), by asking the kernel for the MTU of a socket bound to it."""
-    import fcntl
-
-    for _, name in socket.if_nameindex():
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-            try:
-                held = fcntl.ioctl(any_socket.fileno(), 0x8915, struct.pack("256s", name.encode()[:15]))  # SIOCGIFADDR
-            except OSError:  # an interface without an IPv4 address
-                continue
-        if socket.inet_ntoa(held[20:24]) == address:
-            return name, read_int("/sys/class/net/%s/mtu" % name)
+    """(interface that holds an IPv4 address, its MTU)."""
+    queries = InterfaceQueries()
+    for name, held in queries.addresses().items():
+        if address in [one.partition("/")[0] for one in held]:
+            found = queries.link(name)
+            return name, None if found is None else found.mtu
     return "", None
 
 
@@ -225,7 +218,7 @@ def measure(name: str, target: Dict[str, object], seconds: float) -> PathFigure:
     interface = source = ""
     failed = ""
     try:
-        source, _ = route(host, port)
+        source = route(host, port)
         interface, local = interface_of_address(source)
         connect, trip = round_trip(host, port)
         mtu = path_mtu(host, udp, local or 9000)
