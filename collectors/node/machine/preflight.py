@@ -10,31 +10,32 @@ import os
 import resource
 import socket
 import threading
+import time
 from typing import Dict, Iterator, List, Tuple
 
 from collectors.node import watchdog
-from collectors.node.files import read_or_none
+from collectors.node.files import read_or_none, text
 from collectors.node.machine.pcie import pcie
 from collectors.node.network import tcp
 from collectors.node.network.firewall import firewalls
 from collectors.node.processes import procfs
 from collectors.node.say import say_all
 from collectors.samples.asked import Observation
-from collectors.samples.values import Value
 
 LIMITS = {
-    "nofile": resource.RLIMIT_NOFILE,
     "memlock": resource.RLIMIT_MEMLOCK,
-    "stack": resource.RLIMIT_STACK,
+    "nofile": resource.RLIMIT_NOFILE,
     "nproc": resource.RLIMIT_NPROC,
+    "stack": resource.RLIMIT_STACK,
 }
+CONFIGURATION = ("/etc/nccl.conf", "~/.nccl.conf")
+"""Files in which NCCL finds settings that no environment shows (NCCL_CONF_FILE replaces the second since 2.23)."""
 
 
 def limits() -> Iterator[Observation]:
     """Soft limits that a login gets here, and so a rank started by ssh; -1 is unlimited."""
-    for name, number in sorted(LIMITS.items()):
-        soft, hard = resource.getrlimit(number)
-        yield Observation("limit", name, [soft, hard], "")
+    for name, number in LIMITS.items():
+        yield Observation("limit", name, list(resource.getrlimit(number)), "")
 
 
 def storage(paths: List[str]) -> Iterator[Observation]:
@@ -52,8 +53,17 @@ def storage(paths: List[str]) -> Iterator[Observation]:
 def ptrace() -> Observation:
     """Yama's scope (0 to 3; 0 where the kernel has no Yama), whether this user is root, and holds CAP_SYS_PTRACE."""
     scope = read_or_none("/proc/sys/kernel/yama/ptrace_scope")
-    capable = procfs.may_trace_all()
-    return Observation("ptrace", "", [int(scope or b"0"), os.getuid() == 0, capable], "")
+    return Observation("ptrace", "", [int(scope or b"0"), os.getuid() == 0, procfs.may_trace_all()], "")
+
+
+def configuration() -> Iterator[Observation]:
+    """Settings in NCCL's own files, as ``NAME=VALUE``; a file that is not there says nothing."""
+    for path in CONFIGURATION:
+        content = read_or_none(os.path.expanduser(path))
+        if content is not None:
+            lines = [line.strip() for line in text(content).splitlines()]
+            settings = [line for line in lines if line.startswith("NCCL_") and "=" in line]
+            yield Observation("file", path, list(settings), "")
 
 
 def names(master: str) -> Iterator[Observation]:
@@ -84,16 +94,24 @@ def reach(targets: List[Tuple[str, int]]) -> List[Observation]:
 
 def listen(ports: List[int]) -> Tuple[List[socket.socket], List[Observation]]:
     """Listen on ports (0: any free one); the sockets must be kept as long as others shall connect."""
-    sockets = []
-    observations = []
+    sockets: List[socket.socket] = []
+    observations: List[Observation] = []
     for port in ports:
         listener, why = tcp.listen(port)
-        value: Value = None
+        observations.append(
+            Observation("listen", str(port), None if listener is None else int(listener.getsockname()[1]), why)
+        )
         if listener is not None:
             sockets.append(listener)
-            value = listener.getsockname()[1]
-        observations.append(Observation("listen", str(port), value, why))
     return sockets, observations
+
+
+def free_port() -> Observation:
+    """A port that is free here."""
+    sockets, (told,) = listen([0])
+    for listener in sockets:
+        listener.close()
+    return told._replace(name="free_port", subject="")
 
 
 def _accept(listener: socket.socket) -> None:
@@ -109,34 +127,27 @@ def _accept(listener: socket.socket) -> None:
 @watchdog.program
 def main(arguments: Dict[str, object]) -> None:
     """Entry. ``listen``: ports, ``connect``: [host, port] pairs, ``paths``, ``master``; ``look``: whether to look."""
-    ports = _list(arguments, "listen")
-    sockets, answers = listen([int(str(port)) for port in ports])
+    sockets, answers = listen([int(str(port)) for port in _list(arguments, "listen")])
     for listener in sockets:
         threading.Thread(target=_accept, args=(listener,), daemon=True).start()
-    say_all(answers)
+    say_all([Observation("clock", "", time.time(), ""), *answers])
     targets = [(str(pair[0]), int(pair[1])) for pair in _list(arguments, "connect") if isinstance(pair, list)]
     looked: List[Observation] = []
     if arguments.get("look", True):
-        looked.append(Observation("loopback", "", True, tcp.loopback()))
-        looked.extend(limits())
-        looked.extend(storage([str(path) for path in _list(arguments, "paths")]))
-        looked.append(ptrace())
-        looked.extend(names(str(arguments.get("master", ""))))
-        looked.append(_free_port())
-        looked.extend(firewalls())
-        looked.extend(pcie())
-    looked.extend(reach(targets))
-    say_all([*looked, Observation("done", "", True, "")])
+        looked = [
+            Observation("loopback", "", True, tcp.loopback()),
+            *limits(),
+            *storage([str(path) for path in _list(arguments, "paths")]),
+            ptrace(),
+            *configuration(),
+            *names(str(arguments.get("master", ""))),
+            free_port(),
+            *firewalls(),
+            *pcie(),
+        ]
+    say_all([*looked, *reach(targets), Observation("done", "", True, "")])
     if sockets:
         watchdog.stay()
-
-
-def _free_port() -> Observation:
-    listener, why = tcp.listen(0)
-    if listener is None:
-        return Observation("free_port", "", None, why)
-    with listener:
-        return Observation("free_port", "", listener.getsockname()[1], "")
 
 
 def _list(arguments: Dict[str, object], name: str) -> List[object]:

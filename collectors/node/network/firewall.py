@@ -7,7 +7,7 @@ write rules of nftables or iptables, so they come first: they are what an admini
 from __future__ import annotations
 
 import re
-from typing import Callable, Iterator, List, Optional, Tuple
+from typing import Iterator, List, Tuple
 
 from collectors.node.child import find, run
 from collectors.node.files import read_text, text
@@ -29,30 +29,36 @@ def firewalls() -> List[Observation]:
 
     The value is None, and the error says why, where a tool may not be read.
     """
-    found = [observation for ask in _ASKED for observation in ask()]
-    by_iptables = any(one.subject == "nftables" for one in found)  # the same rules once more
-    return [one for one in found if not (one.subject == "iptables" and by_iptables)]
+    asked = (("firewalld", _firewalld), ("ufw", _ufw), ("nftables", _nftables), ("iptables", _iptables))
+    found: List[Observation] = []
+    for name, ask in asked:
+        words, why = ask()
+        if words or why:
+            found.append(Observation("firewall", name, words[:SHOWN] if words else None, why))
+    if read_text("/sys/fs/selinux/enforce") == "1":
+        found.append(Observation("firewall", "SELinux", "enforcing", ""))
+    by_nftables = any(one.subject == "nftables" for one in found)  # iptables shows the same rules once more
+    return [one for one in found if not (one.subject == "iptables" and by_nftables)]
 
 
-def _firewalld() -> Iterator[Observation]:
-    said, _ = _said("firewall-cmd", "--state")
-    if said.strip() == "running":
-        zone, why = _said("firewall-cmd", "--list-all")
-        words = [" ".join(line.split()) for line in zone.splitlines()]
-        kept = [line for line in words if line.startswith(("services:", "ports:", "sources:", "interfaces:"))]
-        yield _told("firewalld", "; ".join([*words[:1], *kept]) or "running", why)
+def _firewalld() -> Tuple[str, str]:
+    if _said("firewall-cmd", "--state")[0].strip() != "running":
+        return "", ""
+    zone, why = _said("firewall-cmd", "--list-all")
+    words = [" ".join(line.split()) for line in zone.splitlines()]
+    kept = [line for line in words if line.startswith(("services:", "ports:", "sources:", "interfaces:"))]
+    return "; ".join([*words[:1], *kept]) or "running", why
 
 
-def _ufw() -> Iterator[Observation]:
+def _ufw() -> Tuple[str, str]:
     said, why = _said("ufw", "status", "verbose")
     lines = [line.strip() for line in said.splitlines()]
-    if "Status: active" in lines:
-        yield _told("ufw", next((line for line in lines if line.startswith("Default:")), "active"))
-    elif why:
-        yield Observation("firewall", "ufw", None, why)
+    if "Status: active" not in lines:
+        return "", why
+    return next((line for line in lines if line.startswith("Default:")), "active"), ""
 
 
-def _nftables() -> Iterator[Observation]:
+def _nftables() -> Tuple[str, str]:
     said, why = _said("nft", "list", "ruleset")
     table, chain, filters = "", "", False
     for line in map(str.strip, said.splitlines()):
@@ -60,40 +66,22 @@ def _nftables() -> Iterator[Observation]:
             table = line.rstrip(" {")
         elif line.startswith("chain "):
             chain, filters = line.rstrip(" {"), False
-        elif _HOOK.search(line):
-            filters = True
+        filters = filters or _HOOK.search(line) is not None
         if filters and _NFT_DROPS.search(line) and not line.startswith("ct state invalid"):
-            yield _told("nftables", "%s, %s: %s" % (table, chain, line))
-            return
-    if why:
-        yield Observation("firewall", "nftables", None, why)
+            return "%s, %s: %s" % (table, chain, line), ""
+    return "", why
 
 
-def _iptables() -> Iterator[Observation]:
+def _iptables() -> Tuple[str, str]:
     said, why = _said("iptables", "-S")
-    for line in said.splitlines():
-        if _IPTABLES_DROPS.match(line.strip()):
-            yield _told("iptables", line.strip())
-            return
-    if why:
-        yield Observation("firewall", "iptables", None, why)
-
-
-def _selinux() -> Iterator[Observation]:
-    if (read_text("/sys/fs/selinux/enforce") or "").strip() == "1":
-        yield _told("SELinux", "enforcing")
-
-
-_ASKED: Tuple[Callable[[], Iterator[Observation]], ...] = (_firewalld, _ufw, _nftables, _iptables, _selinux)
-
-
-def _told(name: str, words: str, why: str = "") -> Observation:
-    return Observation("firewall", name, words[:SHOWN], why)
+    rules: Iterator[str] = map(str.strip, said.splitlines())
+    rule = next((rule for rule in rules if _IPTABLES_DROPS.match(rule)), "")
+    return rule, "" if rule else why
 
 
 def _said(name: str, *words: str) -> Tuple[str, str]:
     """What a tool prints, and why it does not; both empty where it is not installed."""
-    path: Optional[str] = find(name, _SBIN)
+    path = find(name, _SBIN)
     if path is None:
         return "", ""
     try:

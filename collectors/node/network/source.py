@@ -7,8 +7,9 @@ from typing import Dict, Iterable, Iterator, List, NamedTuple, Sequence, Set, Tu
 
 from collectors.node import redact
 from collectors.node.blocking import GuardedReader
-from collectors.node.files import link, read_or_none
+from collectors.node.files import read_or_none
 from collectors.node.network.interfaces import InterfaceQueries, describe, parse_dev, parse_if_inet6, parse_snmp_tcp
+from collectors.node.processes.netns import is_elsewhere
 from collectors.node.processes.procfs import read_stat, split_zeros
 from collectors.node.processes.socket_tables import (
     ESTABLISHED,
@@ -86,36 +87,26 @@ class NetworkSource(Source):
                 yield interface
 
     def _port_uses(self, moment: float) -> Iterator[PortUse]:
-        ours = link(self.proc + "/self/ns/net")
         for rank in self.shared.ranks:
             if rank.master_port is not None:
-                foreign = link("%s/%d/ns/net" % (self.proc, rank.pid)) not in (ours, "")
-                tables = "%s/%d/net" % (self.proc, rank.pid) if foreign else self.proc + "/net"
-                self._ports[tables, rank.master_port] = moment
+                own = "%s/%d/net" % (self.proc, rank.pid) if is_elsewhere(rank.pid, self.proc) else self.proc + "/net"
+                self._ports[own, rank.master_port] = moment
         self._ports = {key: seen for key, seen in self._ports.items() if moment - seen < KEEP}
         named = {port for _, port in self._ports}
         folders: Dict[str, Set[int]] = {self.proc + "/net": set(DEFAULT_PORTS) - named}
         for tables, port in self._ports:
             folders.setdefault(tables, set()).add(port)
-        likely = [pid for rank in self.shared.ranks for pid in (rank.pid, rank.parent)]
         for tables, ports in folders.items():
             for port, usage in usage_of(ports, read_tables(tables)).items():
-                used = bool(usage.listeners) or usage.established > 0 or usage.time_wait > 0
-                if used or port in named or port in self._told:
+                if any(usage) or port in named or port in self._told:
                     self._told.add(port)
-                    listeners = self._names(usage.listeners, likely) if usage.listeners else []
-                    yield PortUse(
-                        port=port,
-                        listeners=[name for name in dict.fromkeys(listeners) if name],
-                        listening=bool(usage.listeners),
-                        established=usage.established,
-                        time_wait=usage.time_wait,
-                    )
+                    listeners = self._names(usage.listeners)
+                    yield PortUse(port, listeners, bool(usage.listeners), usage.established, usage.time_wait)
 
-    def _names(self, inodes: Sequence[int], likely: Sequence[int]) -> List[str]:
-        """``pid command`` of each socket; empty text for one of a process that may not be looked at."""
-        pids = self._owners.find(inodes, likely)
-        return [self._describe(pids[inode]) if inode in pids else "" for inode in inodes]
+    def _names(self, inodes: Sequence[int]) -> List[str]:
+        """``pid command`` of each socket, once; of a process that may not be looked at none."""
+        likely = [pid for rank in self.shared.ranks for pid in (rank.pid, rank.parent)]
+        return sorted({self._describe(pid) for pid in self._owners.find(inodes, likely).values()}) if inodes else []
 
     def _describe(self, pid: int) -> str:
         if pid not in self._described:
@@ -143,14 +134,14 @@ class Usage(NamedTuple):
 def usage_of(ports: Iterable[int], tables: Sequence[bytes]) -> Dict[int, Usage]:
     """Use of each port in /proc/net/tcp and tcp6 (either may be empty)."""
     wanted = {port for port in ports if 0 < port < 65536}
-    listeners: Dict[int, List[int]] = {port: [] for port in wanted}
-    served, dialled, waiting = dict.fromkeys(wanted, 0), dict.fromkeys(wanted, 0), dict.fromkeys(wanted, 0)
-    for one in of_ports(wanted, tables):
-        if one.local_port in wanted and one.state == LISTEN:
-            listeners[one.local_port].append(one.inode)
-        elif one.local_port in wanted:
-            served[one.local_port] += one.state == ESTABLISHED
-            waiting[one.local_port] += one.state == TIME_WAIT
-        elif one.remote_port in wanted:
-            dialled[one.remote_port] += one.state == ESTABLISHED
-    return {port: Usage(listeners[port], served[port] or dialled[port], waiting[port]) for port in wanted}
+    rows = list(of_ports(wanted, tables))
+    found: Dict[int, Usage] = {}
+    for port in wanted:
+        own = [row for row in rows if row.local_port == port]
+        served = sum(row.state == ESTABLISHED for row in own)
+        dialled = sum(
+            row.state == ESTABLISHED for row in rows if row.remote_port == port and row.local_port not in wanted
+        )
+        listeners = [row.inode for row in own if row.state == LISTEN]
+        found[port] = Usage(listeners, served or dialled, sum(row.state == TIME_WAIT for row in own))
+    return found

@@ -23,21 +23,6 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def test_ports_of_all_adapters(tmp_path: Path) -> None:
-    for device, port in (("mlx5_1", 1), ("mlx5_0", 1), ("mlx5_0", 2)):
-        write_port(tmp_path, device, port)
-    assert hca.ports(str(tmp_path)) == [("mlx5_0", 1), ("mlx5_0", 2), ("mlx5_1", 1)]
-    assert hca.facts(str(tmp_path), "mlx5_7", 1) is None
-
-
-def test_an_infiniband_port(tmp_path: Path) -> None:
-    write_port(tmp_path, "mlx5_0")
-    facts = hca.facts(str(tmp_path), "mlx5_0", 1)
-    assert facts is not None
-    assert (facts.state, facts.phys_state, facts.rate, facts.lid) == ("ACTIVE", "LinkUp", 400.0, 0x6B7)
-    assert (facts.link_layer, facts.netdev) == ("InfiniBand", "")
-
-
 def test_a_roce_port_names_its_interface(tmp_path: Path) -> None:
     write_port(tmp_path, "mlx5_0", link_layer="Ethernet", netdev="eth2")
     write_port(tmp_path, "mlx4_0", 2, link_layer="Ethernet")

@@ -109,12 +109,6 @@ def test_links_with_errors_and_traffic_in_bytes() -> None:
     assert len(of(lines, "round")) == 1
 
 
-def test_a_counter_that_is_not_supported_is_unknown() -> None:
-    bindings = Bindings()
-    bindings.crc = None
-    assert of(rounds(bindings), "link")[0][5] is None
-
-
 def test_an_xid_as_it_happens() -> None:
     bindings = Bindings()
     bindings.events = [SimpleNamespace(device=0, eventType=8, eventData=79)]

@@ -40,13 +40,6 @@ def test_as_the_standard_library_has_it(tree: Path, pattern: str) -> None:
     assert matches(asked) == sorted(usual)
 
 
-def test_relative_to_where_we_are(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tree)
-    assert matches("*/rank0.log") == ["link/rank0.log", "run1/rank0.log", "run2/rank0.log"]
-    assert matches("run1/rank1.log") == ["run1/rank1.log"]
-    assert matches("**/rank1.log") == ["run1/rank1.log"]
-
-
 def test_links_in_circles_and_folders_without_a_bottom_hold_nobody(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "x.log").write_text("x")

@@ -40,11 +40,6 @@ def test_records_of_kmsg() -> None:
     assert parse_kmsg(b"nonsense") is None
 
 
-def test_lines_of_dmesg() -> None:
-    said = "[    1.500000] usb 1-1: x\n<3>[   98.765432] NVRM: y\n[   99.000000][ T812] with a caller\nno stamp\n"
-    assert parse_dmesg(said) == [(1.5, "usb 1-1: x"), (98.765432, "NVRM: y"), (99.0, "with a caller")]
-
-
 class Records:
     """What reads of /dev/kmsg give: records, or errors by number; None is "nothing yet"."""
 

@@ -12,7 +12,7 @@ from collectors.node.blocking import GuardedReader
 from collectors.node.files import read
 from collectors.node.processes.procfs import PAGE_SIZE, Stat, read_stat
 from collectors.node.ranks import search
-from collectors.node.ranks.search import GROWN, LEAST, Mapped, is_foreign, library_of, takes_part, title
+from collectors.node.ranks.search import GROWN, LEAST, Mapped, is_foreign, library_of
 from tests.support.fake_proc import FakeProc
 
 TORCH = "/venv/lib/python3.11/site-packages/torch/lib/libtorch_cpu.so"
@@ -102,19 +102,6 @@ def test_whoever_computes_on_a_gpu_is_of_a_job_whatever_it_has_mapped(bench: Ben
 )
 def test_what_is_never_a_rank(words: list[str], comm: str, foreign: bool) -> None:
     assert is_foreign(words, comm) is foreign
-
-
-def test_threads_tell_who_takes_part(bench: Bench) -> None:
-    bench.proc.add(50, threads=["pt_tcpstore_uv", "pt_gloo_runloop"])
-    bench.proc.add(60, threads=["ThreadPoolExecu", "jemalloc_bg_thd"])
-    assert takes_part(str(bench.proc.root), 50)
-    assert not takes_part(str(bench.proc.root), 60)
-
-
-def test_a_title_is_told_and_a_command_is_none() -> None:
-    assert title(["VLLM::Worker_TP1", "", ""]) == "VLLM::Worker_TP1"
-    assert title(["ray::RayTrainWorker.execute() some more"]) == "ray::RayTrainWorker.execute() some more"
-    assert title(["python", "-m", "x::y"]) == ""
 
 
 def test_the_command_line_of_one_that_hangs_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,12 +70,6 @@ def test_counters_of_every_interface() -> None:
     ]
 
 
-def test_retransmissions() -> None:
-    assert parse_snmp_tcp(SNMP) == (21397, 8)
-    assert parse_snmp_tcp(b"Tcp: A\nTcp: 1\n") is None
-    assert parse_snmp_tcp(b"") is None
-
-
 def test_addresses_of_the_sixth_kind() -> None:
     data = (
         b"fe800000000000000000000000000001 04 40 20 80     eth0\n"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node.processes.commands import is_python, program
+from collectors.node.processes.commands import program
 from collectors.node.processes.environ import rank_of, rank_of_member
-from collectors.node.ranks.process_tree import FamilyMember, ProcessRole, classify_tree, helper_role, may_be_wrapped
+from collectors.node.ranks.process_tree import FamilyMember, ProcessRole, classify_tree, helper_role
 from tests.support.fake_proc import PYTHON, rank_env
 
 TRAIN = [PYTHON, "-u", "train.py", "--launcher", "torchrun"]
@@ -214,27 +214,6 @@ def test_roles_of_helpers() -> None:
 )
 def test_what_a_command_runs(words: list[str], name: str) -> None:
     assert program(words) == name
-
-
-def test_interpreters() -> None:
-    assert is_python("/usr/bin/python3.11", [])
-    assert is_python("", ["pypy3", "x.py"])
-    assert not is_python("/usr/bin/bash", ["python"])
-    assert not is_python("", [])
-
-
-@pytest.mark.parametrize(
-    ("one", "may"),
-    [
-        (member(11, R2, OTHER, parent=10), True),
-        (member(11, R2, parent=10), False),
-        (member(11, R2, OTHER, parent=10, comm="pt_data_worker"), False),
-        (member(11, R1, OTHER, parent=10), False),
-    ],
-    ids=["another program", "a fork", "a worker", "another rank"],
-)
-def test_what_may_be_a_wrapped_rank(one: FamilyMember, may: bool) -> None:
-    assert may_be_wrapped(one, member(10, R2)) is may
 
 
 ENVS = [R0, R1, {"RANK": "0", "WORLD_SIZE": "2"}, {"SLURM_PROCID": "1", "SLURM_NTASKS": "1"}, NONE]

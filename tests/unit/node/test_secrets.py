@@ -81,42 +81,15 @@ def test_what_is_no_secret_stays(words: list[str]) -> None:
     assert redact.command(words) == " ".join(words)
 
 
-@pytest.mark.parametrize(
-    "pump",
-    [
-        "a",
-        "-",
-        "_",
-        "=",
-        "token=",
-        "token ",
-        '"',
-        "\\",
-        " ",
-        "eyJ-",
-        "://a",
-        "sk-",
-        "a.",
-        '{"key":',
-        "token=[",
-        "token={",
-        "token=$(",
-        'token=a"b',
-        "token='a",
-        "token=\\ ",
-        "A_KEY ",
-        "A_KEY',",
-        "secret.",
-        "?sig=a",
-        "curl ",
-        "curl -u a:",
-        "echo a |",
-        "login<<<",
-        'mysql "a',
-        "login('",
-        "hooks.slack.com/",
-    ],
-)
+PUMPS = (
+    "a", "-", "_", "=", "token=", "token ", '"', "\\", " ", "eyJ-", "://a", "sk-", "a.", '{"key":', "token=[",
+    "token={", "token=$(", 'token=a"b', "token='a", "token=\\ ", "A_KEY ", "A_KEY',", "secret.", "?sig=a", "curl ",
+    "curl -u a:", "echo a |", "login<<<", 'mysql "a', "login('", "hooks.slack.com/",
+)  # fmt: skip
+"""What is repeated to two megabytes."""
+
+
+@pytest.mark.parametrize("pump", PUMPS)
 def test_one_very_long_argument_takes_no_time(pump: str) -> None:
     word = pump * (2_000_000 // len(pump))
     began = time.thread_time()
