@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from hangtop.cli.options import ScreenChoices, SectionedCommand, screen
+from hangtop.cli.options import SectionedCommand
 from hangtop.cli.terminal import Status
 from hangtop.diagnosis.phrasing import size
 from hangtop.session.folder.contents import Recognised
@@ -30,10 +30,8 @@ STANDARD_INPUT = ("-", "/dev/stdin")
 @click.command("analyze", cls=SectionedCommand)
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--json", is_flag=True, help='The answer as JSON, with a list of the files under "files".')
-@click.option("--tui", is_flag=True, help="Show it on the screen.")
-@screen
 @click.pass_context
-def command(ctx: click.Context, choices: ScreenChoices, paths: tuple[Path, ...], json: bool, tui: bool) -> None:
+def command(ctx: click.Context, paths: tuple[Path, ...], json: bool) -> None:
     """Judge a job that is over, from any mix of files: no SSH, no torch, no job needed.
 
     PATH is a file, a folder or an archive (tar, tar.gz, gz), or - for what is piped in. Rank logs, merged logs, Slurm
@@ -42,11 +40,11 @@ def command(ctx: click.Context, choices: ScreenChoices, paths: tuple[Path, ...],
     usage.
     """
     with as_files(paths) as files:
-        ctx.exit(_analyzed(files, choices, json=json, tui=tui))
+        ctx.exit(_analyzed(files, json=json))
 
 
-def _analyzed(paths: Sequence[Path], choices: ScreenChoices, *, json: bool, tui: bool) -> int:
-    """Read, judge and say, or show; returns the exit code."""
+def _analyzed(paths: Sequence[Path], *, json: bool) -> int:
+    """Read, judge and say; returns the exit code."""
     from hangtop.cli.answer import Answer, print_answer
     from hangtop.diagnosis.verdict.verdict import diagnose
     from hangtop.session.folder import files_session
@@ -60,12 +58,6 @@ def _analyzed(paths: Sequence[Path], choices: ScreenChoices, *, json: bool, tui:
         session = files_session(paths, _progress(status), name=", ".join(path.name for path in paths))
     finally:
         status.clear()
-    if tui:
-        from hangtop.cli.screen import show
-
-        session.diagnose()
-        show(session, choices)
-        return 0
     job = session.job()
     answer = Answer(diagnose(job), job, time.monotonic() - began)
     print_answer(answer, json=json, more=_files(session.files) if json else None)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from hangtop.session.folder import FilesSession, files_session
+from hangtop.session.folder import FilesSession
 from tests.support.piloted import screen
 from tests.support.screens import Paper, PaperSession, hung
 from tui.app import HangtopApp, ScreenOptions
@@ -82,43 +82,3 @@ async def test_a_live_session_still_dumps_and_read_only_still_refuses() -> None:
         assert session.dumped
         await shown.press("r")
         assert "refused, because --read-only was given" in shown.notices()[-1]
-
-
-async def test_files_open_on_their_findings_and_say_that_nothing_is_live() -> None:
-    session = files_session([LOGS / "norecord.txt"], name="norecord.txt")
-    async with opened(session) as (app, pilot):
-        await pilot.pause()
-        app.tick()
-        await pilot.pause()
-        assert app.stage.top == "findings"
-        lines = ["".join(s.text for s in strip) for strip in app.screen._compositor.render_strips()]
-        assert lines[0].rstrip().endswith("FILES norecord.txt")
-        assert "[Findings" in lines[1]
-        assert "5 Logs" in lines[1]
-        for empty in ("Overview", "GPUs", "Fabric", "Stacks"):
-            assert empty not in lines[1]
-        await pilot.press("6")
-        await pilot.pause()
-        words = "\n".join("".join(s.text for s in strip) for strip in app.screen._compositor.render_strips())
-        assert " live" not in words
-        assert "■ offline" in words
-        assert " 0s " not in words, "nobody was heard just now"
-        assert "/1 nodes" not in lines[0]
-        await pilot.press("2")
-        await pilot.pause()
-        words = "\n".join("".join(s.text for s in strip) for strip in app.screen._compositor.render_strips())
-        assert "ranks told of" in words
-        assert "alive" not in words
-        await pilot.press("1")
-        await pilot.pause()
-        words = "\n".join("".join(s.text for s in strip) for strip in app.screen._compositor.render_strips())
-        assert "on CPU now" not in words
-        assert "to now" not in words
-        assert "moves" not in words
-        await pilot.press("5")
-        await pilot.pause()
-        app.tick()
-        await pilot.pause()
-        words = "\n".join("".join(s.text for s in strip) for strip in app.screen._compositor.render_strips())
-        assert "following" not in words
-        assert "■ all that was written" in words

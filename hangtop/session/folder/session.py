@@ -5,25 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from collectors.fleet.clean import clean_value
 from collectors.fleet.sink import LinkChange
-from collectors.fleet.transport import Transport, TransportError
 from collectors.formats import BadFormat, kineto
-from collectors.node.logs import file_names as names
-from collectors.node.logs.following.follow import Followed, LogWriter
+from collectors.node.network.ib_tools import PortBlock
 from collectors.node.resources import Allocator
-from collectors.samples.control import Settings
 from collectors.samples.fabric import PortCounters, PortFacts
 from collectors.samples.gpus import GpuSample
-from collectors.samples.logs import LogEvent, LogFile, LogLines
+from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import RankProcess
 from hangtop.diagnosis.traces import picture
-from hangtop.session.feed import Receiver
 from hangtop.session.folder.contents import Contents, Recognised
 from hangtop.session.folder.documents import DOCUMENTS, TOOLS, document_of, read_document, read_trace
 from hangtop.session.folder.files import Member, Unreadable, is_binary, members
@@ -32,13 +26,10 @@ from hangtop.session.folder.logs import read_log
 from hangtop.session.job_snapshot import NAMELESS
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
-from hangtop.session.state.changes import Changes
 from hangtop.session.state.shares import NodeShares
 
 EVENTS, EVENT_BYTES = 500_000, 1 << 30
 """Events of all files, and bytes of memory for those of one node: nothing comes later for which room must be kept."""
-SHOWN = 256 << 10
-"""Bytes of the end of each file whose lines are shown; of what stands before it, those that say something."""
 LARGEST_OUTPUT = 8 << 20
 """Bytes of the beginning of a text that are read as what a tool printed: hundreds of its answers."""
 
@@ -92,130 +83,67 @@ def _keeping(chunks: Iterable[bytes], begin: bytearray) -> Iterator[bytes]:
         yield chunk
 
 
-class FilesFeed:
-    """Delivers what files say as the nodes would have sent it, once. Nobody can be asked."""
+class FilesSession(Session):
+    """A session over what files say, delivered as the nodes would have sent it; ``files`` are those that were read."""
 
-    live = False
-    connected = False
-
-    def __init__(self, contents: Contents, now: float) -> None:
-        self._contents = contents
-        self._at = self._read_at = now
-        self.written = now if contents.newest is None else min(contents.newest, now)
+    def __init__(self, contents: Contents, name: str = "", now: float | None = None) -> None:
+        self._at = self._read_at = time.time() if now is None else now
+        super().__init__(SessionOptions(read_only=True, label=f"FILES {name}"), clock=lambda: self._at)
+        self.files = contents.files
+        self._written = self._read_at if contents.newest is None else min(contents.newest, self._read_at)
         """When the last of the files was written: what has no time of its own was said before that."""
+        self._deliver(contents)
+        self.watched_from(self._written)
 
-    def now(self) -> float:
-        """The moment at which the files were read."""
-        return self._at
+    @property
+    def live(self) -> bool:
+        """Silence means nothing in files."""
+        return False
 
-    async def start(self, receiver: Receiver) -> None:
-        """Deliver the lines of the files, which are only for people: what they say has been delivered."""
-        ends: dict[str, float] = {}
-        for file in self._contents.files:
-            lines = self._last_lines(file)
-            count = sum(len(shown.lines) for shown in lines)
-            ends[file.name] = file.lines - count + 1 if lines else float("inf")
-            told = LogFile(file.name, file.name, None, None, "extra", file.size, "", file.why)
-            receiver.samples(NAMELESS, [told, *lines], 0)
-        for event in self._contents.events:
-            if event.text and event.line < ends.get(event.source, float("inf")):
-                at = self.written if event.at is None else event.at
-                text = event.text.splitlines()
-                told_of = LogLines(event.source, event.pid, event.rank, "extra", at, text, 0, before=event.at is None)
-                receiver.samples(NAMELESS, [told_of], 0)
-
-    def _last_lines(self, file: Recognised) -> list[LogLines]:
-        """The last lines of a plain text file; none of one inside an archive."""
-        if not file.lines or file.kind == "flight recorder dump" or not Path(file.name).is_file():
-            return []
-        followed = Followed(file.name, LogWriter(None, names.hints(file.name).rank, "extra"), self._read_at)
-        followed.tail.refresh()
-        lines = [clean_value(shown) for shown in followed.lines(self._read_at, SHOWN, {})]
-        followed.tail.close()
-        return lines
-
-    async def close(self) -> None:
-        """Nothing is open."""
-
-    def transport(self, node: str) -> Transport:
-        """There is none."""
-        raise TransportError(f"{node}: these are files")
-
-    def python(self, node: str) -> str:
-        """Refuse: see :meth:`transport`."""
-        raise TransportError(f"{node}: these are files")
-
-    def retry(self, node: str) -> None:
-        """Refuse: see :meth:`transport`."""
-        raise TransportError(f"{node}: these are files")
-
-    def settings(self, node: str | None, settings: Settings) -> None:
-        """Nothing to set: what was written is written."""
-
-    def deliver(self, session: Session) -> None:
-        """Put everything in that the diagnosis reads."""
-        contents, state = self._contents, session.state
+    def _deliver(self, contents: Contents) -> None:
+        state = self.state
         state.events = NodeShares(EVENTS, EVENTS, EVENT_BYTES)
         processes = ranks_of_processes(contents)
         events = contents.events = joined(contents.events, processes)
         size = world_size(contents)
         for rank, (host, pid) in sorted(_homes(processes, events).items()):
-            session.samples(host, [_process(rank, pid, size)], 0)
+            self.samples(host, [_process(rank, pid, size)], 0)
         for node, devices in contents.devices.items():
-            self._deliver_devices(session, node or NAMELESS, devices)
+            self._deliver_devices(node or NAMELESS, devices, contents.counters.get(node, ()))
         for host, told in groupby(events, key=lambda event: event.host):
-            session.samples(host or NAMELESS, list(told), 0)
+            self.samples(host or NAMELESS, list(told), 0)
         for progress in same_communicators(contents.progress, processes):
-            session.samples(progress.host or NAMELESS, [progress], 0)
+            self.samples(progress.host or NAMELESS, [progress], 0)
         for node, _, dump in sorted(contents.stacks, key=lambda entry: (entry[0], entry[2].pid, entry[2].at)):
-            session.stacks(node or NAMELESS, [dump])
+            self.stacks(node or NAMELESS, [dump])
         for recorder in contents.recorders:
-            session.take_report(recorder)
+            self.take_report(recorder)
         for report in sorted(contents.ras, key=lambda report: report.at):
             self._at = report.at
-            session.take_report(report)
+            self.take_report(report)
         self._at = self._read_at
         for node in state.nodes:
-            session.link(LinkChange(node, "offline", "read from files", self.written))
+            self.link(LinkChange(node, "offline", "read from files", self._written))
         state.world_size = size
         state.stack_ranks = _stack_ranks(contents, processes)
         state.passed = tuple(contents.passed)
-        session.traces = picture(contents.traces) if contents.traces else None
+        self.traces = picture(contents.traces) if contents.traces else None
 
-    def _deliver_devices(self, session: Session, node: str, devices: Sequence[NamedTuple]) -> None:
+    def _deliver_devices(self, node: str, devices: Sequence[NamedTuple], counters: Sequence[PortBlock]) -> None:
         """Rows of one GPU follow each other a second apart, as nothing tells when each was taken."""
         rows: dict[int, int] = {}
         for part in devices:
-            self._at = self.written
+            self._at = self._written
             if isinstance(part, GpuSample):
                 rows[part.gpu] = rows.get(part.gpu, 0) + 1
                 self._at += rows[part.gpu]
-            session.samples(node, [part], 0)
+            self.samples(node, [part], 0)
         self._at = self._read_at
         ports = [part for part in devices if isinstance(part, PortFacts)]
-        for block in self._contents.counters.get("" if node == NAMELESS else node, ()):
+        for block in counters:
             for port in ports:
                 if block.port == port.port and block.lid in (None, port.lid):
-                    counters = PortCounters(port.device, port.port, "perfquery", block.values)
-                    session.samples(node, [counters], 0)
-
-
-class FilesSession(Session):
-    """A session over what files say; ``files`` are those that were read."""
-
-    def __init__(self, contents: Contents, name: str = "", now: float | None = None) -> None:
-        feed = FilesFeed(contents, time.time() if now is None else now)
-        super().__init__(SessionOptions(read_only=True, label=f"FILES {name}"), feed=feed)
-        self.files = contents.files
-        self._written = feed.written
-        feed.deliver(self)
-        self.watched_from(feed.written)
-
-    async def start(self, *, watching: bool = True) -> None:
-        """Take the lines of the files. What they tell happened before they were written, and no rank started now."""
-        await super().start(watching=watching)
-        changes = (change for change in self.state.changes if change.kind != "started")
-        self.state.changes = Changes(replace(change, at=self._written) for change in changes)
+                    self.samples(node, [PortCounters(port.device, port.port, "perfquery", block.values)], 0)
 
 
 def files_session(

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from hangtop.cli.main import main
-from hangtop.session.folder import files_session
 
 LOGS = Path(__file__).parent.parent.parent / "fixtures" / "logs"
 
@@ -52,19 +51,6 @@ def test_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert (code, out) == (2, "")
     assert "/no/such/file: there is no such file" in err
     assert run(capsys, "analyze")[0] == 2
-
-
-async def test_the_screen_s_session_has_the_same_verdict() -> None:
-    session = files_session([LOGS / "norecord.txt"], name="norecord.txt")
-    session.diagnose()
-    assert session.verdict is not None
-    assert session.verdict.findings[0].kind == "gpu_out_of_memory"
-    assert (session.live, session.can_act, session.label) == (False, False, "FILES norecord.txt")
-    await session.start(watching=False)
-    assert len(session.state.events) == len(session.job().events)
-    assert session.diagnose() == session.verdict
-    assert {name for _, file in session.state.nodes.items() for name in file.log_files} == {str(LOGS / "norecord.txt")}
-    await session.close()
 
 
 def test_profiler_traces_among_the_files_are_judged(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
