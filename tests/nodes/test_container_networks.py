@@ -8,17 +8,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
 from collectors.node.network.tcp_info import TrafficTold, carried
 from collectors.node.processes import netns
-from tests.support.reached import BY_A_SHELL, Reached
 
 pytestmark = pytest.mark.nodes
 
-JOB = Path(__file__).parents[1] / "support" / "plain_jobs" / "sockets.py"
 ADDRESSES = ("10.177.0.1", "10.177.0.2")
 SENDER = """\
 import socket, sys, time
@@ -105,20 +102,3 @@ def test_connections_are_counted_and_a_silent_far_end_is_told(
     subprocess.run(_in(networks[1], "ip", "link", "set", "eth0", "down"), check=True)
     silent = _until(sender, lambda one: bool(one.unanswered))
     assert silent.unanswered == [f"{ADDRESSES[1]}:{there.ports[0]}"]
-
-
-def test_the_rank_in_the_other_container_holds_the_first_one_up(
-    networks: tuple[int, int], run: Callable[..., int], tmp_path: Path
-) -> None:
-    logs = [tmp_path / f"rank{rank}.log" for rank in (0, 1)]
-    for rank, holder in enumerate(networks):
-        env = {"HX_CASE": str(tmp_path), "RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": ADDRESSES[0],
-               "MASTER_PORT": "29652"}  # fmt: skip
-        run(holder, ["sh", "-c", f'exec "$0" "$1" > {logs[rank]} 2>&1', sys.executable, str(JOB)], **env)
-    deadline = time.monotonic() + 60
-    while not logs[1].exists() or "struck" not in logs[1].read_text():
-        assert time.monotonic() < deadline, [log.read_text() for log in logs if log.exists()]
-        time.sleep(0.1)
-    answer = Reached(BY_A_SHELL, str(tmp_path)).triage()
-    first = answer["findings"][0]
-    assert (answer["verdict"], first["kind"], first["ranks"]) == ("hung", "rank_stuck_in_data", [1])

@@ -21,7 +21,7 @@ from tests.support.reached import HANGTOP
 
 pytestmark = [pytest.mark.nodes, pytest.mark.slow]
 
-JOB = Path(__file__).parents[1] / "support" / "plain_jobs" / "sockets.py"
+JOB = Path(__file__).parents[1] / "support" / "plain_jobs"
 START = """\
 export WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=%d
 for rank in 0 1; do RANK=$rank %s /job/train.py & done
@@ -56,7 +56,10 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Contained]:
         pytest.skip(why)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = int(free.getsockname()[1])
-    (root / "job" / "train.py").write_text(JOB.read_text())
+    package = root / "job" / "torch" / "distributed"
+    package.mkdir(parents=True)
+    (package / "distributed_c10d.py").write_text((JOB / "distributed_c10d.py").read_text())
+    (root / "job" / "train.py").write_text((JOB / "train.py").read_text())
     (root / "job" / "start.sh").write_text(START % (port, Path(sys.executable).resolve()))
     with container(runtime, root, ["sh", "/job/start.sh"]) as name:
         wait_for_output(runtime, name, "struck")
