@@ -7,8 +7,6 @@ from hypothesis import strategies as st
 
 from collectors.samples.collectives import Collective, RecorderDump
 from hangtop.diagnosis.finding import WaitBox
-from hangtop.diagnosis.job import JobMotion
-from hangtop.diagnosis.unnumbered import Unnumbered
 from hangtop.diagnosis.verdict.wait_tree import BLAMED, SHOWN, chain_lines
 from tests.support.jobs import ALL_REDUCE, NOW, READING, Sketch, c10d, collective
 
@@ -25,10 +23,6 @@ def test_all_wait_for_the_one_that_reads() -> None:
     assert root.startswith("rank 2 ")
     assert BLAMED in root
     assert below.startswith(("└─ ranks 0,1,3 ", "└─ ranks 0-1,3 "))
-
-
-def test_a_job_that_moves_has_no_chain() -> None:
-    assert Sketch(world=2).verdict().waits == ()
 
 
 def test_where_nobody_is_to_blame_nobody_is_marked() -> None:
@@ -78,12 +72,6 @@ def test_stages_that_wait_at_one_line_are_told_apart_by_whom_they_wait_for() -> 
     assert all(box.operations and "recv" in box.operations[0] for box in boxes if not box.blamed)
 
 
-def test_without_a_witness_they_stay_one_box() -> None:
-    job = pipeline()
-    job.recorders.clear()
-    assert sorted(box.ranks for box in job.verdict().waits) == [(0, 1, 2), (3,)]
-
-
 @given(st.lists(st.tuples(st.booleans(), st.lists(st.integers(0, 19), max_size=3)), max_size=20))
 def test_any_edges_are_drawn_once_and_end(rows: list[tuple[bool, list[int]]]) -> None:
     boxes = [
@@ -97,42 +85,6 @@ def test_any_edges_are_drawn_once_and_end(rows: list[tuple[bool, list[int]]]) ->
     assert bool(lines) == bool(boxes)
     if len(drawn) < len(boxes):
         assert lines[-1] == f"… and {len(boxes) - len(drawn)} more point{'s' if len(boxes) - len(drawn) > 1 else ''}"
-
-
-def test_a_process_without_a_number_says_its_node_once() -> None:
-    boxes = [WaitBox((Unnumbered("n1", 51),), ("n1",), "works", True), WaitBox((4,), ("n2",), "waits", False, (0,))]
-    assert chain_lines(boxes)[0].startswith("process 51 on n1: works")
-    assert chain_lines(boxes)[1].endswith("rank 4 on n2: waits")
-
-
-def test_ranks_of_a_node_that_fell_silent_are_not_said_to_have_never_come() -> None:
-    job = Sketch(world=4, nodes=2)
-    job.ranks(0, 1).at(ALL_REDUCE)
-    job.ranks(2, 3).unread("unreachable: node2 is lost")
-    job.node("node2", link="lost", why="no answer for 8 s", seen_at=NOW - 60)
-    boxes = {box.ranks: box.doing for box in job.verdict().waits}
-    assert boxes[2, 3] == "is out of reach with its node"
-
-
-def test_of_ranks_that_could_not_be_looked_at_it_is_said_once() -> None:
-    job = Sketch(world=4, nodes=2, stood_still=148.0, motion=JobMotion(False, ""))
-    job.ranks(0, 1).at(ALL_REDUCE)
-    job.ranks(2, 3).unread("unreachable: node2 was lost")
-    boxes = {box.ranks: box.doing for box in job.verdict().waits}
-    assert boxes[2, 3] == "could not be looked at"
-
-
-def test_who_waits_for_several_is_told_with_all_of_them_as_in_the_picture() -> None:
-    boxes = (
-        WaitBox((5,), ("n2",), "works: read (data.py:1)", True),
-        WaitBox((4,), ("n2",), "waits: all_reduce", False, (0,), "all_reduce #3 in tp", ("all_reduce #3 in tp",)),
-        WaitBox((0, 1), ("n1",), "waits: recv", False, (0, 1), "recv #7 in pp", ("recv #7 in pp", "recv #8 in pp")),
-    )
-    assert chain_lines(boxes) == [
-        "rank 5 on n2: works: read (data.py:1)   ◀ holds the others up",
-        "└─ rank 4 on n2: waits: all_reduce   [all_reduce #3 in tp]",
-        "   └─ ranks 0-1 on n1: wait: recv   [recv #8 in pp], also for rank 5",
-    ]
 
 
 def stages() -> Sketch:

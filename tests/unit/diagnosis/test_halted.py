@@ -57,14 +57,6 @@ def test_frozen_by_a_control_group(state: str, wchan: str) -> None:
     assert not found.next, "no signal thaws it"
 
 
-def test_a_stop_that_one_look_saw_is_none() -> None:
-    """A look that pauses its target makes it look stopped for a moment."""
-    job = Sketch(looks=1)
-    job.ranks(0, 1, 2).at(ALL_REDUCE)
-    job.ranks(3).at(COMPUTING, state="t")
-    assert alarms(job.verdict()) == []
-
-
 def test_uninterruptible() -> None:
     job = Sketch()
     job.ranks(0, 2, 3).at(BACKWARD)
@@ -73,16 +65,6 @@ def test_uninterruptible() -> None:
     assert (found.kind, found.ranks) == ("rank_uninterruptible", (1,))
     assert "NFS" in found.summary
     assert "(state D for 4 s)" in found.summary
-
-
-def test_a_program_that_is_started_from_a_dead_mount() -> None:
-    """Who starts a program waits in state D until the kernel has loaded it."""
-    job = Sketch()
-    job.ranks(0, 2, 3).at(BACKWARD)
-    job.ranks(1).at(["describe run.py:7"], state="D").pulse(wchan="kernel_clone")
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("rank_uninterruptible", (1,))
-    assert "until a program that it starts is loaded" in found.summary
 
 
 @pytest.mark.parametrize(("per_s", "kind"), [(200_000.0, "waiting"), (300.0, "rank_uninterruptible")])
@@ -100,25 +82,6 @@ def test_a_local_disk_is_waited_for() -> None:
     assert alarms(job.verdict()) == []
     job.span = job.watched = 70.0
     assert first(job.verdict()).kind == "rank_uninterruptible"
-
-
-def test_all_refuse() -> None:
-    """No right to look at any of them: unknown, not a finding."""
-    job = Sketch()
-    job.ranks().unread("denied: ptrace_scope is 1")
-    verdict = job.verdict()
-    assert alarms(verdict) == []
-    assert [(unknown.source, unknown.nodes) for unknown in verdict.unknown] == [("stacks", ("node1", "node2"))]
-    assert "ptrace_scope" in verdict.unknown[0].why
-
-
-def test_one_node_refuses_as_a_whole() -> None:
-    """The ranks of node2 belong to somebody else: they are unknown, and not all of them can be the culprit."""
-    job = Sketch()
-    job.ranks(0, 1).at(ALL_REDUCE)
-    job.ranks(2, 3).unread("denied: not your process")
-    assert "rank_uninterruptible" not in kinds(job.verdict())
-    assert job.verdict().unknown
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from hangtop.diagnosis.rules.disagree import job_stalled
-from hangtop.diagnosis.waits.job_status import status_of_job
-from tests.support.jobs import ALL_REDUCE, BARRIER, MOVING, Sketch, alarms, c10d, first
+from tests.support.jobs import MOVING, alarms, c10d, first
 from tests.unit.diagnosis.test_own_gpu import COMPUTE, SPIN, SYNCHRONIZE, spinning, with_gpus
 
 CHECK = [SYNCHRONIZE[0], "check_finite train.py:40", "main train.py:8"]
@@ -75,25 +71,6 @@ def test_who_stays_in_a_call_that_python_does_not_show_waits_for_its_gpu_whateve
     found = first(job.verdict())
     assert (found.kind, found.ranks) == ("collective_mismatch", (1,))
     assert "rank 1 for its own GPU at log_loss (train.py:50)" in found.summary
-
-
-def test_so_is_nobody_whose_gpu_computes_or_of_whom_nothing_is_known() -> None:
-    for row in (COMPUTE, {"utilization": 100, "power": None}):
-        job = with_gpus(spinning(span=12.0), SPIN, row, SPIN, SPIN)
-        hidden = ["log_loss train.py:50", "main train.py:9"]
-        job.ranks(1).at(["loss_item train.py:31", "main train.py:9"], *[hidden] * 4, state="R").pulse(cores=1.0)
-        assert not any(found.kind == "collective_mismatch" for found in job.verdict().findings)
-
-
-def test_who_waits_elsewhere_is_named_though_it_was_seen_there_for_less_than_is_due() -> None:
-    job = Sketch(stood_still=30.0, patience=10.0)
-    job.ranks().at(ALL_REDUCE)
-    job.ranks(2).at(BARRIER)
-    known = status_of_job(job.job())
-    assert known.graph is not None
-    (found,) = job_stalled(replace(known, graph=replace(known.graph, held=5.0)), ())
-    assert (found.kind, found.ranks, found.certainty) == ("job_stalled", (2,), "possible")
-    assert "rank 2 on node2: waits elsewhere than the others" in found.summary
 
 
 @pytest.mark.parametrize(("left", "named"), [((3,), (3,)), ((2, 3), (0, 1, 2, 3))])

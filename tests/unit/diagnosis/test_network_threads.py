@@ -9,8 +9,8 @@ import pytest
 
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.verdict.verdict import diagnose
-from tests.support.jobs import Sketch, first
-from tests.unit.diagnosis.test_own_gpu import EMPTY, SPIN, SYNCHRONIZE, spinning, with_gpus
+from tests.support.jobs import first
+from tests.unit.diagnosis.test_own_gpu import SPIN, SYNCHRONIZE, spinning, with_gpus
 
 C10D = "/env/point-packages/torch/distributed/distributed_c10d.py"
 APART = "alone has nothing under way in the network"
@@ -69,18 +69,6 @@ def test_who_is_in_a_collective_at_a_line_of_its_own_left_that_of_the_others() -
     assert (found.kind, found.ranks, found.certainty) == ("collective_mismatch", (1,), "likely")
 
 
-def test_where_gpus_tell_who_left_the_others_collective_the_threads_second_them() -> None:
-    found = elsewhere(f"barrier {C10D}:4000", "finish train.py:120", "main train.py:9", gpu=EMPTY)
-    assert (found.kind, found.ranks, found.certainty) == ("collective_mismatch", (1,), "proven")
-    assert any(line.text.endswith("rank 1 0.02 cores, the others 0.99 to 1.01") for line in found.evidence)
-
-
-def test_who_comes_to_send_or_receive_waits_for_its_peer() -> None:
-    """Two ranks make a communicator of their own for it, and before that nothing is under way."""
-    found = elsewhere(f"recv {C10D}:2000", "exchange train.py:90", "main train.py:9")
-    assert (found.kind, found.ranks) == ("collective_stalled", (0, 1, 2, 3))
-
-
 JAX_BARRIER = "sync_global_devices /venv/lib/python3.11/site-packages/jax/experimental/multihost_utils.py:90"
 
 
@@ -95,32 +83,6 @@ def test_a_barrier_called_elsewhere_than_where_the_others_wait_was_left_for(call
     assert (found.kind, found.ranks) == odd
 
 
-@pytest.mark.parametrize(("state", "cores", "odd"), [("S", 0.0, True), ("R", 1.0, False)])
-def test_who_sleeps_in_a_collective_elsewhere_left_the_others_for_it(state: str, cores: float, odd: bool) -> None:
-    """Over the CPU it waits for them to come; who spins there may have launched it behind the one that they are in."""
-    job = spinning()
-    gather = [f"all_gather {C10D}:3000", "save train.py:40", "main train.py:9"]
-    job.ranks(1).at(gather, state=state).pulse(cores=cores)
-    found = first(diagnose(job.job()))
-    assert (found.kind, found.ranks) == (("collective_mismatch", (1,)) if odd else ("collective_stalled", (0, 1, 2, 3)))
-
-
-def test_who_waits_for_its_gpu_while_most_are_in_a_barrier_elsewhere_is_waited_for() -> None:
-    """It has a batch more than the others, who wait over the CPU; or its GPU computes, of which nothing is known."""
-    job = Sketch(span=12.0, watched=12.0, stood_still=12.0, patience=4.0)
-    job.ranks().at([f"barrier {C10D}:4000", "finish train.py:40", "main train.py:9"])
-    job.ranks(2).at([SYNCHRONIZE[0], "log_metrics train.py:87", "main train.py:9"], state="R").pulse(cores=1.0)
-    found = first(diagnose(job.job()))
-    assert (found.kind, found.ranks, found.certainty) == ("collective_mismatch", (2,), "possible")
-
-
-def test_who_has_something_under_way_while_all_others_rest_in_a_barrier_is_odd() -> None:
-    job = spinning()
-    job.ranks(0, 2, 3).at([f"barrier {C10D}:4000", "save train.py:40", "main train.py:9"], state="R").pulse(cores=1.0)
-    found = first(diagnose(with_threads(job.job(), 0.0, 1.0, 0.0, 0.0)))
-    assert (found.kind, found.ranks, found.certainty) == ("collective_mismatch", (1,), "likely")
-
-
 @pytest.mark.parametrize(
     "cores",
     [
@@ -132,8 +94,3 @@ def test_who_has_something_under_way_while_all_others_rest_in_a_barrier_is_odd()
 )
 def test_nobody_is_told_where_several_or_none_are_unlike_the_others(cores: tuple[float, ...]) -> None:
     assert told(*cores).endswith("no rank is odd")
-
-
-def test_a_rank_whose_main_thread_sleeps_tells_nothing() -> None:
-    job = with_threads(spinning().job(), 1.0, 0.0, 1.0, 1.0, main=0.0)
-    assert all(APART not in found.summary for found in diagnose(job).findings)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from hangtop.diagnosis.job import JobMotion
 from hangtop.diagnosis.waits.job_status import native_wanted
-from tests.support.jobs import ALL_REDUCE, MOVING, NOW, READING, Sketch, alarms, first, frame, gpu, kinds
+from tests.support.jobs import ALL_REDUCE, MOVING, NOW, READING, Sketch, alarms, first, gpu, kinds
 
 SPIN = {"utilization": 100, "power": 120.0}
 EMPTY = {"utilization": 0, "power": 75.0}
@@ -40,17 +39,6 @@ def with_gpus(job: Sketch, *rows: dict[str, Any]) -> Sketch:
             gpus=tuple(gpu(i, [row] * 4, pids=[1000 + 2 * (number - 1) + i]) for i, row in enumerate(own)),
         )
     return job
-
-
-def native(job: Sketch, rank: int, *symbols: str, line: str = "log_metrics train.py:85") -> Any:
-    """The picture with one dump of this rank that has native frames above its own line."""
-    made = job.job()
-    last = [dump for dump in made.stacks if dump.pid == 1000 + rank][-1]
-    frames = [frame(f"{symbol} libcudart.so.12:0")._replace(native=True, line=0) for symbol in symbols]
-    thread = last.threads[0]
-    own = list(thread.frames)
-    dump = last._replace(method="native", at=NOW - 0.01, threads=[thread._replace(frames=[*frames, *own])])
-    return replace(made, stacks=(*made.stacks, dump), stack_nodes=(*made.stack_nodes, job.home(rank)))
 
 
 @pytest.mark.parametrize(("ago", "outcome"), [(2.0, "healthy"), (29.0, "hung")])
@@ -90,28 +78,6 @@ def test_all_spin_and_nobody_is_odd() -> None:
     assert found.kind == "collective_stalled"
     assert "no rank is odd" in found.summary
     assert "flight recorder" in found.advice
-
-
-def test_a_rank_in_a_collective_is_not_odd_among_those_that_wait_for_their_gpus() -> None:
-    job = spinning()
-    job.ranks(3).at(ALL_REDUCE, state="R").pulse(cores=1.0)
-    assert "collective_mismatch" not in kinds(job.verdict())
-
-
-def test_what_nobody_read_is_not_told_as_read() -> None:
-    job = with_gpus(Sketch(stood_still=30.0), SPIN, SPIN, SPIN, SPIN)
-    job.ranks().unread("denied: ptrace").pulse(cores=1.0)
-    found = first(job.verdict())
-    assert (found.kind, found.summary) == (
-        "collective_stalled", "all 4 ranks wait for their own GPU and none gets through; no rank is odd",
-    )  # fmt: skip
-    waits = [(line.source, line.text) for line in found.evidence if line.text.startswith("waiting")]
-    assert waits == [("GPUs and processes of ranks 0-3", "waiting for their own GPU")]
-    job = with_gpus(Sketch(stood_still=30.0), SPIN, SPIN, SPIN, SPIN)
-    job.ranks().at(ALL_REDUCE, state="R").pulse(cores=1.0)
-    sources = [line.source for line in first(job.verdict()).evidence if line.text.startswith("waiting")]
-    assert sources
-    assert all(source.startswith("py-spy") for source in sources)
 
 
 def test_without_stacks_and_gpus_the_sleeper_among_those_that_spin_is_told_as_possible() -> None:
@@ -160,18 +126,6 @@ def test_a_rank_whose_stack_stays_torn_is_read_with_a_pause_in_a_job_that_stands
     moving.ranks().at(OWN_LINE, state="R", syscall="running").pulse(cores=1.0)
     moving.ranks(2).unread("torn: no main thread")
     assert native_wanted(moving.job()) == ()
-
-
-def test_where_native_frames_are_refused_full_gpus_tell_who_waits() -> None:
-    job = with_gpus(Sketch(stood_still=30.0), SPIN, EMPTY, SPIN, SPIN)
-    job.ranks(0, 2, 3).at(OWN_LINE, state="R", syscall="running").pulse(cores=1.0)
-    job.ranks(1).at(READING, syscall="read", waiting_on="pipe")
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("rank_stuck_in_data", (1,))
-    job = with_gpus(Sketch(stood_still=30.0), COMPUTE, EMPTY, COMPUTE, COMPUTE)
-    job.ranks(0, 2, 3).at(OWN_LINE, state="R", syscall="running").pulse(cores=1.0)
-    job.ranks(1).at(READING, syscall="read", waiting_on="pipe")
-    assert alarms(job.verdict()) == [], "they compute"
 
 
 def test_a_long_step_in_which_all_sleep_and_a_rank_that_others_wait_for_visibly_are_no_stall() -> None:

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
-from collectors.samples.stacks import Frame
-from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import (
     ALL_REDUCE,
     BACKWARD,
@@ -25,7 +20,6 @@ from tests.support.jobs import (
 )
 
 _TORCH = "/venv/lib/python3.11/point-packages/torch"
-SPINNING = ["drain queue.py:7", "main run.py:9"]
 
 
 def held_up_by(
@@ -64,16 +58,6 @@ def test_a_chain_through_two_groups_ends_at_the_rank_that_does_not_wait() -> Non
     assert "63 others" in found.summary
 
 
-def test_several_culprits_at_one_place_are_one_finding() -> None:
-    job = Sketch(world=8)
-    job.ranks().at(ALL_REDUCE)
-    job.ranks(2, 6).at(READING)
-    verdict = job.verdict()
-    assert kinds(verdict) == ["rank_stuck_in_data"]
-    assert first(verdict).ranks == (2, 6)
-    assert first(verdict).nodes == ("node1", "node2")
-
-
 def test_a_rank_that_moves_on_is_not_stuck_while_another_stands() -> None:
     job = Sketch(world=8)
     job.ranks().at(ALL_REDUCE)
@@ -87,14 +71,6 @@ def test_one_look_proves_nothing() -> None:
     job = held_up_by(3, READING)
     job.looks = 1
     assert alarms(job.verdict()) == []
-
-
-def test_patience_is_waited_for() -> None:
-    job = held_up_by(3, READING)
-    job.patience, job.stood_still, job.watched = 60.0, 20.0, 600.0
-    verdict = job.verdict()
-    assert alarms(verdict) == []
-    assert verdict.outcome != "hung"
 
 
 def test_pauses_that_the_job_is_used_to_are_waited_for() -> None:
@@ -178,36 +154,6 @@ def test_looks_from_before_the_job_stood_still_are_history() -> None:
     verdict = job.verdict()
     assert kinds(verdict) == ["rank_stuck_in_data"]
     assert "42 s" in " ".join(line.text for line in first(verdict).evidence)
-
-
-def in_an_actor(job: Job) -> Job:
-    """The same ranks, whose work is done by a thread that a framework runs, beside a main thread that polls."""
-    ray = "/venv/lib/python3.11/site-packages/ray"
-    main = [Frame("main_loop", f"{ray}/_private/worker.py", 1069, False, {}),
-            Frame("<module>", f"{ray}/_private/workers/default_worker.py", 323, False, {})]  # fmt: skip
-    runner = [Frame("_run_target", f"{ray}/train/thread_runner.py", 37, False, {}),
-              Frame("_bootstrap", "/usr/lib/python3.11/threading.py", 1002, False, {})]  # fmt: skip
-    moved = []
-    for dump in job.stacks:
-        thread = dump.threads[0]
-        work = thread._replace(os_thread_id=1, name="TrainingThread", frames=[*thread.frames[:-1], *runner])
-        moved.append(dump._replace(threads=[thread._replace(frames=main, owns_gil=False), work], syscall="epoll_wait"))
-    return dataclasses.replace(job, stacks=tuple(moved))
-
-
-def test_how_often_an_actors_main_thread_wakes_says_nothing_of_its_work() -> None:
-    job = Sketch(stood_still=8.0, patience=4.0)
-    job.ranks().at(BACKWARD).pulse(switches=97)
-    job.ranks(1).at(READING).pulse(switches=95)
-    found = first(diagnose(in_an_actor(job.job())))
-    assert (found.kind, found.ranks) == ("rank_stuck_in_data", (1,))
-
-
-def test_one_look_at_a_download_is_enough_to_see_it() -> None:
-    loading = held_up_by(2, ["pull_weights run.py:30", "main run.py:9"], syscall="recvfrom", carrying=9e6)
-    job = loading.job()
-    once = dataclasses.replace(job, stacks=tuple({dump.rank_pid: dump for dump in job.stacks}.values()))
-    assert not alarms(diagnose(once))
 
 
 def test_a_thread_that_failed_is_why_its_rank_waits_at_a_queue() -> None:

@@ -13,7 +13,6 @@ from collectors.samples.gpus import GpuFault
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.tables.kinds import ROWS
 from hangtop.diagnosis.verdict.ranking import rank_findings
 from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import (
@@ -71,14 +70,6 @@ def test_hardware_under_the_culprit_is_the_cause() -> None:
     assert verdict.outcome == "hung"
 
 
-def test_hardware_elsewhere_explains_nothing() -> None:
-    job = hang()
-    job.node("node1", gpus=(gpu(0, [{"remap_pending": True}], pids=[1000]), gpu(1, pids=[1001])))
-    verdict = job.verdict()
-    assert first(verdict).kind == "rank_stuck_in_data"
-    assert verdict.findings[1].cause == ""
-
-
 def test_configuration_never_outranks_a_hang() -> None:
     job = hang()
     job.ranks().env(NCCL_TIMEOUT="1800", NCCL_IB_TIMEOUT="1000")
@@ -108,21 +99,6 @@ def test_two_witnesses_of_one_thing_are_one_finding_and_surer() -> None:
     assert merged[0].weight > 0.8
     assert [line.source for line in merged[0].evidence] == ["py-spy rank 1", "/proc/7"]
     assert merged[0].summary == "a"
-
-
-def test_unknown_is_told_once_for_all_nodes() -> None:
-    job = Sketch()
-    denied = source("kernel", "denied", "dmesg needs root here")
-    for name in ("node1", "node2"):
-        job.node(name, sources={"kernel": denied, "gpus": source("gpus", "absent", "no nvidia-smi")})
-    assert [(u.source, u.nodes, u.why) for u in job.verdict().unknown] == [
-        ("kernel log", ("node1", "node2"), "dmesg needs root here")
-    ]
-
-
-def test_nothing_explains_itself() -> None:
-    for row in ROWS:
-        assert not any(row.name in effects.kinds for effects in row.explains)
 
 
 # --- properties --------------------------------------------------------------------------------------------------

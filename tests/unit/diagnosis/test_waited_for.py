@@ -131,12 +131,6 @@ def test_the_rank_that_is_waited_for_is_named_at_once_and_accused_by_its_wake_se
     assert case.says in found.summary
 
 
-def test_a_wait_of_two_seconds_is_told_and_a_shorter_one_is_not() -> None:
-    case = CASES["computes"]
-    assert verdict_of(case, 2.5).outcome == "waiting"
-    assert verdict_of(case, 1.5).outcome != "waiting"
-
-
 def test_threads_that_every_rank_has_are_no_work_of_the_one_that_is_waited_for() -> None:
     """NCCL's progress threads use a core in all of them; only what rank 2 uses more than the others counts."""
     job = Sketch(span=7.0, watched=7.0, stood_still=7.0)

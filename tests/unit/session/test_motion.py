@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from collectors.fleet.sink import LinkChange
-from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts
+from collectors.samples.fabric import Interface, InterfaceCounters
 from collectors.samples.gpus import GpuFacts, GpuProcess, GpuProcesses, NvlinkCounters
 from collectors.samples.logs import CommProgress, LogFile, StepCount
 from collectors.samples.ranks import RankPulse
@@ -45,22 +45,6 @@ def test_steps_that_a_log_tells_prove_that_the_job_moves() -> None:
     assert job.progress.stood_still == 1.0
     assert job.progress.motion.step_s == pytest.approx(1 / 3)
     assert (job.progress.motion.last_step, job.progress.motion.last_step_at) == (1219, job.now - 1.0)
-
-
-def test_all_ranks_that_log_steps_are_counted() -> None:
-    job = Job()
-    for done in range(5):
-        feed(job, *(step(job, 100 + done, done, 1000 + rank) for rank in range(4)))
-        job.run(1, spins)
-    assert motion(job) == (True, "4 ranks, steps 100 to 104 in 4 s")
-
-
-def test_steps_in_a_log_of_nobody_in_particular_count_for_all() -> None:
-    job = Job()
-    for done in range(5):
-        feed(job, step(job, 100 + done, done, None))
-        job.run(1, sleeps)
-    assert motion(job) == (True, "steps 100 to 104 in 4 s")
 
 
 def test_steps_of_before_and_steps_of_another_run_prove_nothing() -> None:
@@ -110,18 +94,6 @@ def test_a_pace_that_the_log_proves_is_a_usual_pause_until_the_next_step_is_late
     assert job.progress.usual_pause == 10.0, "it is no step like those before"
 
 
-def test_a_job_of_long_steps_is_given_their_time() -> None:
-    job = Job()
-    for done in range(4):
-        feed(job, step(job, 100 + done, done))
-        job.run(30, spins)
-    assert motion(job)[0] is True
-    job.run(12, spins)
-    assert motion(job)[0] is True
-    job.run(40, spins)
-    assert motion(job) == (False, "")
-
-
 def test_a_heartbeat_that_grows_a_log_is_no_motion() -> None:
     """One line every thirty seconds, for ever."""
     job = Job()
@@ -131,14 +103,6 @@ def test_a_heartbeat_that_grows_a_log_is_no_motion() -> None:
         job.run(30, sleeps)
     assert job.progress.stood_still == pytest.approx(120, abs=1)
     assert motion(job) == (False, "")
-
-
-def test_a_stream_that_begins_anew_has_done_no_step() -> None:
-    job = Job()
-    feed(job, step(job, 100, 5))
-    job.run(10, sleeps)
-    feed(job, step(job, 100, 0))
-    assert job.run(1, sleeps) == pytest.approx(11, abs=1)
 
 
 # --- collectives -----------------------------------------------------------------------------------------------------
@@ -203,45 +167,6 @@ def test_other_traffic_is_none(sent: float, received: float, kind: str) -> None:
     exchange(job, 10, sent, received, kind)
     assert motion(job) == (False, "")
     assert job.progress.stood_still == 9.0
-
-
-def test_a_tenth_of_what_is_usual_is_a_pause() -> None:
-    job = Job()
-    exchange(job, 10, 2e9, 2e9)
-    exchange(job, 1, 0, 0)
-    exchange(job, 15, 50e6, 50e6)
-    assert motion(job) == (False, "")
-
-
-def port(job: Job, seconds: int, rate: float) -> None:
-    feed(
-        job,
-        PortFacts(
-            "mlx5_0",
-            1,
-            "InfiniBand",
-            "ACTIVE",
-            "LinkUp",
-            400.0,
-            1,
-            "",
-        ),
-    )
-    for _ in range(seconds):
-        job.now += 1.0
-        moved = int(rate * job.now)
-        values = {"port_xmit_data": moved, "port_rcv_data": moved}
-        feed(job, *job.pulses.values(), PortCounters("mlx5_0", 1, "sysfs", values), job.ticked())
-        job.progress.look(job.now)
-
-
-def test_traffic_of_adapters_is_motion_and_their_chatter_is_not() -> None:
-    job = Job()
-    port(job, 10, 40e9)
-    assert motion(job) == (True, "4 ranks, 40.0 GB/s over InfiniBand")
-    job = Job()
-    port(job, 10, 20e3)
-    assert motion(job) == (False, "")
 
 
 def test_traffic_between_gpus_is_motion_and_a_flat_counter_is_not() -> None:
@@ -356,38 +281,10 @@ def test_a_small_model_whose_steps_take_a_few_milliseconds_is_motion() -> None:
     assert motion(job) == (True, "4 ranks computing, reading or writing")
 
 
-def test_a_wait_that_looks_thousands_of_times_a_second_is_still_however_unevenly_it_is_scheduled() -> None:
-    job = Job()
-    job.run(10, works)
-    for rate in (14_000, 3_000, 12_000, 900, 9_000):
-        job.run(1, poller(rate, rate * 8e-6))
-    assert job.progress.stood_still == pytest.approx(5, abs=1)
-
-
 def test_work_that_wakes_as_often_is_motion() -> None:
     job = Job()
     job.run(10, poller(1_000, 0.5))
     assert motion(job) == (True, "4 ranks computing, reading or writing")
-
-
-def hands_over(size: int) -> Behaviour:
-    """Sleeps and exchanges next to nothing, eight wakes a second: steps of half a second of a tiny model over gloo."""
-
-    def step(p: RankPulse) -> RankPulse:
-        asleep = poller(8, 0.01)(p)
-        return asleep._replace(written_bytes=(p.written_bytes or 0) + size)
-
-    return step
-
-
-def test_who_writes_each_time_that_he_wakes_does_not_poll() -> None:
-    """As a slow rank's job was seen to: 0.01 cores, 6 to 9 wakes a second, and what gloo sends."""
-    job = Job()
-    job.run(20, hands_over(20_000))
-    assert motion(job) == (True, "4 ranks computing, reading or writing")
-    assert job.progress.stood_still == 0.0
-    job.run(20, sleeps)
-    assert (motion(job)[0], job.progress.stood_still) == (False, 20.0)
 
 
 def test_one_busy_rank_proves_nothing_for_the_others() -> None:
@@ -398,12 +295,6 @@ def test_one_busy_rank_proves_nothing_for_the_others() -> None:
     job = Job(ranks=8)
     job.run(20, polls, r2=works, r3=works)
     assert motion(job) == (False, "")
-
-
-def test_a_single_rank_proves_that_it_moves() -> None:
-    job = Job(ranks=1)
-    job.run(5, works)
-    assert motion(job) == (True, "1 rank computing, reading or writing")
 
 
 def writes(size: int, every: int = 1) -> Behaviour:
@@ -428,12 +319,6 @@ def test_a_trickle_is_none(trickle: Behaviour) -> None:
 
 
 # --- what is not seen ------------------------------------------------------------------------------------------------
-
-
-def test_a_job_that_was_only_looked_at_once_is_neither() -> None:
-    job = Job()
-    job.run(1, sleeps)
-    assert motion(job) == (None, "")
 
 
 def test_a_node_that_falls_silent_proves_nothing_any_more() -> None:
@@ -462,27 +347,6 @@ def test_ranks_that_their_node_cannot_look_at_are_not_still() -> None:
     assert motion(job) == (None, "")
 
 
-@pytest.mark.parametrize("every", [1, 4, 8])
-def test_a_session_that_looks_seldom_sees_a_job_that_moves(every: int) -> None:
-    """A machine that is too slow for its nodes has them look less often."""
-
-    def trains(p: RankPulse) -> RankPulse:
-        return p._replace(cpu_user=p.cpu_user + 0.6 * every, voluntary_switches=p.voluntary_switches + 99)
-
-    job = Job()
-    told: list[bool | None] = []
-    for _ in range(8):
-        for _ in range(every - 1):
-            job.now += 1.0
-            job.progress.look(job.now)
-            told.append(job.progress.motion.moving)
-        job.run(
-            1, lambda p: p._replace(cpu_user=p.cpu_user + 0.6 * every, voluntary_switches=p.voluntary_switches + 99)
-        )
-        told.append(job.progress.motion.moving)
-    assert set(told[3 * every :]) == {True}
-
-
 # --- since when ------------------------------------------------------------------------------------------------------
 
 
@@ -494,22 +358,3 @@ def test_spinners_that_stood_before_the_watch_stand_since_the_last_step_of_their
 
 
 # --- spares ----------------------------------------------------------------------------------------------------------
-
-
-def test_hot_spares_hold_nobody_up() -> None:
-    job = Job(ranks=5)
-    for _ in range(5):
-        job.run(9, sleeps, r0=spins, r1=spins, r2=spins)
-        job.run(1, works, r3=sleeps, r4=sleeps)
-    assert job.run(1, works, r3=sleeps, r4=sleeps) == 0.0
-
-
-def test_hot_spares_hide_no_hang() -> None:
-    job = Job(ranks=5)
-    job.run(30, works, r3=sleeps, r4=sleeps)
-    assert job.run(60, spins, r0=works, r3=sleeps, r4=sleeps) == pytest.approx(60, abs=1)
-
-
-def test_ranks_that_wait_since_the_watch_began_are_no_spares_of_the_one_that_is_busy() -> None:
-    assert Job(ranks=2).run(60, sleeps, r0=works) == pytest.approx(60, abs=1)
-    assert Job(ranks=4).run(60, sleeps, r0=works) == pytest.approx(60, abs=1)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from hangtop.session.motion.pauses import HALF_LIFE, PLACES, Pauses
+from hangtop.session.motion.pauses import HALF_LIFE, Pauses
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 from tests.support.pulses import Job, sleeps, spins, works
@@ -41,16 +39,6 @@ def test_coming_back_from_what_was_called_a_hang_is_usual_from_the_second_time_o
     assert pauses.usual("read", 60.0) == 20.0
     pauses.came_back("save", 90.0, 30.0 + 2 * HALF_LIFE)
     assert pauses.usual("save", 30.0 + 2 * HALF_LIFE) is None, "nobody remembers the first time"
-
-
-@given(st.lists(st.tuples(st.text(max_size=2), st.floats(0, 1e5), st.floats(0, 1e6)), max_size=3 * PLACES))
-def test_however_many_places_there_are_few_are_kept(taken: list[tuple[str, float, float]]) -> None:
-    pauses = Pauses()
-    for place, seconds, at in taken:
-        pauses.learn(place, seconds, at)
-        pauses.came_back(place, seconds, at)
-        assert (pauses.usual(place, at) or 0.0) >= 0.0
-    assert max(len(pauses._known), len(pauses._alarmed)) <= PLACES
 
 
 def test_a_pause_at_one_place_is_not_usual_at_another() -> None:

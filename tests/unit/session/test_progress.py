@@ -53,20 +53,6 @@ def test_a_pause_that_the_job_came_back_from_is_its_usual_one() -> None:
     assert job.progress.usual_pause == pytest.approx(30, abs=1.5)
 
 
-def test_a_sign_that_is_known_late_ends_a_pause_when_it_was_seen() -> None:
-    """Stacks of an overloaded node came ten seconds after the look: the job has stood since, and that is no pause."""
-    job = Job(ranks=1)
-    job.run(5, works)
-    job.progress.saw([("node1", stack(1000, "wait", at=job.now))])
-    job.run(4, sleeps)
-    looked = job.now
-    job.run(12, sleeps)
-    job.progress.saw([("node1", stack(1000, "barrier", at=looked))])
-    assert job.run(1, sleeps) == pytest.approx(13, abs=1)
-    assert job.progress.usual_pause == pytest.approx(4, abs=1)
-    assert list(job.progress.long_pauses(job.now)[-1]) == pytest.approx([looked, job.now], abs=1)
-
-
 def test_a_hang_that_was_reported_is_not_usual() -> None:
     job = Job()
     job.run(5, works)
@@ -124,14 +110,6 @@ def test_what_a_node_says_between_two_looks_is_no_look_in_which_its_ranks_slept(
     assert not job.progress.motion.moving
 
 
-def test_orphans_of_another_run_do_not_count() -> None:
-    job = Job(ranks=4)
-    for _ in range(60):
-        job.run(1, sleeps, r0=works)
-        job.progress.look(job.now, {("node1", 1001), ("node1", 1002), ("node1", 1003)})
-    assert job.progress.stood_still == 0.0
-
-
 def test_a_main_thread_that_went_elsewhere_has_moved() -> None:
     job = Job(ranks=1)
     job.run(10, sleeps)
@@ -157,29 +135,8 @@ def test_a_wait_that_polls_is_found_now_in_its_check_and_now_in_its_sleep() -> N
     assert job.run(1, wakes_often) == pytest.approx(1, abs=1)
 
 
-def test_a_rank_that_sleeps_elsewhere_than_before_has_moved() -> None:
-    job = Job(ranks=1)
-    job.run(10, sleeps)
-    job.progress.saw([("node1", stack(1000, "wait", "train", "main", at=job.now))])
-    job.run(10, sleeps)
-    job.progress.saw([("node1", stack(1000, "barrier", "train", "main", at=job.now))])
-    assert job.run(1, sleeps) == pytest.approx(1, abs=1)
-
-
 def test_our_own_look_that_stopped_a_process_is_no_movement_of_its() -> None:
     job = Job(ranks=1)
     job.run(10, sleeps)
     job.progress.saw([("node1", stack(1000, "wait", at=job.now, method="native"))])
     assert job.run(1, works) == pytest.approx(10, abs=1)
-
-
-def test_a_main_thread_that_sleeps_while_others_work_is_not_waiting() -> None:
-    def conducts(p: RankPulse) -> RankPulse:
-        return p._replace(read_bytes=(p.read_bytes or 0) + 5_000_000)
-
-    assert Job().run(20, conducts) == 0.0
-
-
-def test_a_job_without_ranks_is_neither() -> None:
-    job = Job(ranks=0)
-    assert job.run(5, works) is None

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from collectors.samples.ranks import RankPulse
 from collectors.samples.stacks import Frame
-from hangtop.session.motion.rank_progress import RankProgress, begun
+from hangtop.session.motion.rank_progress import begun
 from hangtop.session.state.job_state import RankState
 from hangtop.session.state.time_series import TimeSeries
 from hangtop.session.state.time_series import pulses as past
@@ -49,18 +49,6 @@ def test_whatever_a_node_says_a_rank_is_followed(
         assert 0 <= known.moves <= 2 * (place + 1)
 
 
-def test_a_look_that_stopped_it_is_no_reading_of_what_it_does() -> None:
-    rank = RankState("node1", process(0), TimeSeries(past(), 1000))
-    rank.looks.take(1.0, pulse(1000))
-    known = begun(rank, 1.0, None)
-    rank.looks.take(2.0, pulse(1000, voluntary_switches=500, cpu_user=1.0))
-    known.follow(2.0, rank, None, exchanged=None, own=True)
-    assert (known.moves, known.moved_at) == (0, 1.0)
-    rank.looks.take(3.0, pulse(1000, voluntary_switches=1000, cpu_user=2.0))
-    known.follow(3.0, rank, None, exchanged=None, own=False)
-    assert (known.moves, known.moved_at) == (1, 3.0)
-
-
 def test_a_look_without_its_outer_frames_is_no_motion() -> None:
     rank = RankState("node1", process(0), TimeSeries(past(), 1000))
     rank.looks.take(1.0, pulse(1000))
@@ -70,24 +58,6 @@ def test_a_look_without_its_outer_frames_is_no_motion() -> None:
     assert known.moves == 0
     known.saw(stack(1000, "evaluate", "<module>", at=4.0))
     assert known.moves == 1
-
-
-def looked_at(*, before: float) -> RankProgress:
-    """A rank that a look at 30 s met elsewhere than the one before."""
-    rank = RankState("node1", process(0), TimeSeries(past(), 1000))
-    rank.looks.take(1.0, pulse(1000))
-    known = begun(rank, 1.0, None)
-    known.saw(stack(1000, "train", "<module>", at=before))
-    rank.looks.take(29.5, pulse(1000))
-    known.follow(29.5, rank, None, exchanged=None, own=False)
-    known.saw(stack(1000, "wait", "<module>", at=30.0))
-    assert known.moved_at == 30.0
-    return known
-
-
-def test_a_look_long_after_the_one_before_is_no_proof_that_a_rank_works_just_now() -> None:
-    assert looked_at(before=10.0).worked_at is None
-    assert looked_at(before=27.0).worked_at == 30.0
 
 
 @pytest.mark.parametrize(
