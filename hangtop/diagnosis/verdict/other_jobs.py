@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
+from textwrap import shorten
 
 from collectors.samples.ranks import RankProcess
 from hangtop.diagnosis.finding import Unknown, Verdict
@@ -57,8 +58,7 @@ def _largest(job: Job) -> list[tuple[tuple[str, str], list[Rank]]]:
 
 
 def _told(ranks: list[Rank], choice: tuple[str, str]) -> str:
-    command = ranks[0].process.command
-    short = command if len(command) <= COMMAND else f"{command[: COMMAND - 1]}…"
+    short = shorten(ranks[0].process.command, COMMAND, placeholder="…")
     how = f"--job {choice[0]}={choice[1]} chooses it" if choice[0] else "--job KEY=VALUE chooses one"
     are = "is" if len(ranks) == 1 else "are"
     return f"{count(len(ranks), 'rank')} of another run {are} there and not judged ({short}): {how}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from signal import Signals
+from textwrap import shorten
 
 from collectors.samples.ranks import Helper
 from hangtop.diagnosis.phrasing import count, listed
@@ -67,5 +68,5 @@ def _ended_by(status: int) -> str:
 
 
 def _told(child: Helper) -> str:
-    command = child.command if len(child.command) <= WORDS else f"{child.command[: WORDS - 1]}…"
+    command = shorten(child.command, WORDS, placeholder="…")
     return f"process {child.pid} ({command})" if command else f"process {child.pid}"

@@ -76,10 +76,8 @@ def wake_set_of(status: RankStatus, waiters: Sequence[RankStatus], since: float 
         return WakeSet(WakeProgress.INSIDE, "waits for its own GPU")
     if status.state == "uninterruptible":
         wchan = status.motion.wchan or (status.activity.wchan if status.activity is not None else "")
-        ends = sleep_at(wchan).ordinary  # as a big fsync does, on a slow disk
-        return WakeSet(
-            WakeProgress.OUTSIDE if ends else WakeProgress.INSIDE, f"state D{f' in {wchan}' if wchan else ''}"
-        )
+        progress = WakeProgress.OUTSIDE if sleep_at(wchan).ordinary else WakeProgress.INSIDE  # a big fsync ends
+        return WakeSet(progress, f"state D{f' in {wchan}' if wchan else ''}")
     if status.state not in ("working", "leaving"):
         return WakeSet(WakeProgress.INSIDE, "")
     doing = status.activity

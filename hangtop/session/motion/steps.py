@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
+from statistics import median
 
+from hangtop.diagnosis.phrasing import count
 from hangtop.session.state.job_state import NodeState, StepState
 
 NUMBERED = ("step", "iteration", "update")
@@ -22,22 +24,23 @@ LATE = 3.0
 
 @dataclass(slots=True)
 class JobSteps:
-    """What all logs of a job tell."""
+    """What all logs of a job tell, at one moment."""
 
     now: float
     best: StepState | None = None
     """The log that proves most."""
-    ranks: dict[tuple[str, int], int] = field(default_factory=dict)
-    """Node and pid of the ranks whose own logs went on lately → their number, -1 where nobody knows it."""
+    ranks: int = 0
+    """How many ranks have logs of their own that went on lately."""
     last: int | None = None
-    """Number of the last training step that was told, …"""
+    """Number of the last training step that was told, ..."""
+    numbered_at: float = float("-inf")
+    """... when that was written, ..."""
     last_at: float | None = None
-    """… and when the last line that counts was written, with or without a number of a step."""
+    """... and when the last line that counts was written, with or without a number of a step."""
     grown_at: float | None = None
     """When a step was last seen to be done."""
     every: float | None = None
     """Seconds between two steps that are logged, as far as one knows."""
-    numbered_at: float = float("-inf")
     longest: float | None = None
     """Seconds that a training step took at the longest of late, by the log that tells the shortest."""
     even: float | None = None
@@ -50,53 +53,50 @@ class JobSteps:
             pid = log.count.pid
             rank = None if pid is None else node.ranks.get(pid)
             if pid is None or ((node.name, pid) not in unrelated and (rank is None or rank.gone_at is None)):
-                fresh = self._log(log, seen=here)
-                if fresh and rank is not None:
-                    self.ranks[node.name, rank.process.pid] = rank.process.rank
+                self.ranks += self._log(log, seen=here) and rank is not None
 
     def _log(self, log: StepState, *, seen: bool) -> bool:
         """Take one log; True when it went on lately."""
+        numbered = log.count.name in NUMBERED
         if log.told:
             at, value, _ = log.told[-1]
-            self.last_at = at if self.last_at is None else max(at, self.last_at)
-            if log.count.name in NUMBERED and at > self.numbered_at:
+            self.last_at = max(at, self.last_at or at)
+            if numbered and at > self.numbered_at:
                 self.numbered_at, self.last = at, int(value)
         every = _every(log)
-        if every is not None and (self.every is None or every < self.every):
-            self.every = every
-        longest = log.count.longest if log.count.name in NUMBERED else None
-        if longest is not None and (self.longest is None or longest < self.longest):
-            self.longest, self.even = longest, log.count.even
-        grown_at = log.grown_at
-        if grown_at is None or not seen:
+        if every is not None:
+            self.every = min(every, self.every or every)
+        if numbered and log.count.longest is not None and log.count.longest < (self.longest or float("inf")):
+            self.longest, self.even = log.count.longest, log.count.even
+        if log.grown_at is None or not seen:
             return False
-        self.grown_at = grown_at if self.grown_at is None else max(grown_at, self.grown_at)
+        self.grown_at = max(log.grown_at, self.grown_at or log.grown_at)
         if log.told and (self.best is None or _worth(log) > _worth(self.best)):
             self.best = log
-        return self.now - grown_at <= _fresh(every)
+        return self.now - log.grown_at <= _fresh(every)
 
     @property
     def told_at(self) -> float | None:
         """When the last training step was written; where none has a number, the last line that counts."""
         return self.last_at if self.last is None else self.numbered_at
 
-    def going_on(self) -> bool:
-        """Whether the logs show that steps are being done."""
-        return self.grown_at is not None and self.now - self.grown_at <= self.fresh
-
     @property
     def fresh(self) -> float:
         """Seconds for which a step is news."""
         return _fresh(self.every)
 
+    def going_on(self) -> bool:
+        """Whether the logs show that steps are being done."""
+        return self.grown_at is not None and self.now - self.grown_at <= self.fresh
+
     def per_second(self, now: float) -> float | None:
         """Steps a second as the best log told them last; 0 when the next line is overdue, None without two of them."""
-        best = self.best
-        if best is None or len(best.told) < 2:
+        told = () if self.best is None else tuple(self.best.told)
+        if len(told) < 2:
             return None
-        (began, first, _), (newest, last, _) = best.told[0], best.told[-1]
-        gaps = sorted(after[0] - before[0] for before, after in pairwise(best.told))
-        if newest <= began or now - newest > max(LATE, RHYTHMS * gaps[len(gaps) // 2] + LATE / 2):
+        (began, first, _), (newest, last, _) = told[0], told[-1]
+        usual = median(after[0] - before[0] for before, after in pairwise(told))
+        if newest <= began or now - newest > max(LATE, RHYTHMS * usual + LATE / 2):
             return 0.0
         return max(0.0, (last - first) / (newest - began))
 
@@ -107,7 +107,7 @@ class JobSteps:
         Of what is counted in fractions, as epochs are by some trainers, those from one line to the next: of how many
         steps an epoch is made nobody says.
         """
-        told = () if self.best is None else self.best.told
+        told = () if self.best is None else tuple(self.best.told)
         by = 2 if any(value != int(value) for _, value, _ in told) else 1
         spans = [
             (after[0] - before[0]) / (after[by] - before[by])
@@ -121,23 +121,14 @@ class JobSteps:
         best = self.best
         if best is None:
             return ""
+        who = f"{count(self.ranks, 'rank')}, " if self.ranks else ""
         newest, number, _ = best.told[-1]
         if len(best.told) == 1:
-            return f"{self._who()}{best.count.name or 'count'} {_number(number)} is done"
-        since = newest - max(FRESH, self.fresh)
-        told = [each for each in best.told if each[0] >= since]
+            return f"{who}{best.count.name or 'count'} {_number(number)} is done"
+        told = [each for each in best.told if each[0] >= newest - max(FRESH, self.fresh)]
         began, first, _ = told[0] if len(told) > 1 else best.told[-2]
         name = {"batch": "batches", "bar": "progress bar", "": "count"}.get(best.count.name, f"{best.count.name}s")
-        span = max(1.0, newest - began)
-        return f"{self._who()}{name} {_number(first)} to {_number(number)} in {span:,.0f} s"
-
-    def _who(self) -> str:
-        if not self.ranks:
-            return ""
-        number = next(iter(self.ranks.values()))
-        if len(self.ranks) == 1:
-            return f"rank {number}, " if number >= 0 else "1 process, "
-        return f"{len(self.ranks):,} ranks, "
+        return f"{who}{name} {_number(first)} to {_number(number)} in {max(1.0, newest - began):,.0f} s"
 
 
 def _every(log: StepState) -> float | None:
@@ -146,8 +137,7 @@ def _every(log: StepState) -> float | None:
         return log.count.every
     if len(log.told) < 3:
         return None
-    spans = sorted((after[0] - before[0]) / max(1, after[2] - before[2]) for before, after in pairwise(log.told))
-    return spans[len(spans) // 2]
+    return median((after[0] - before[0]) / max(1, after[2] - before[2]) for before, after in pairwise(log.told))
 
 
 def _worth(log: StepState) -> tuple[bool, float]:

@@ -41,7 +41,7 @@ def test_steps_that_a_log_tells_prove_that_the_job_moves() -> None:
         job.run(1, spins)
         feed(job, step(job, 1204 + 3 * done, 3 * done))
     job.run(1, spins)
-    assert motion(job) == (True, "rank 0, steps 1,204 to 1,219 in 5 s")
+    assert motion(job) == (True, "1 rank, steps 1,204 to 1,219 in 5 s")
     assert job.progress.stood_still == 1.0
     assert job.progress.motion.step_s == pytest.approx(1 / 3)
     assert (job.progress.motion.last_step, job.progress.motion.last_step_at) == (1219, job.now - 1.0)

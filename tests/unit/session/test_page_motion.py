@@ -54,7 +54,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
 
 def test_a_page_whose_step_grows_proves_that_the_job_moves(told: Told) -> None:
     told.seconds(6, lambda second: 4 + 3 * second)
-    assert told.motion == (True, "rank 0, steps 4 to 19 in 5 s")
+    assert told.motion == (True, "1 rank, steps 4 to 19 in 5 s")
     assert told.job.progress.motion.last_step == 19
     told.seconds(60, None)
     assert told.motion == (False, ""), "what grew once proves nothing for ever"
