@@ -1,6 +1,6 @@
 """Profiler traces (Chrome's trace event JSON as Kineto and torch.profiler write it), plain or gzip, of any size.
 
-The same reader as on the nodes (``collectors.probes.trace.remote``).
+The same reader as on the nodes (``collectors.probes.remote.trace``).
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from collectors.fleet.clean import clean_value
 from collectors.formats import BadFormat
-from collectors.probes.trace.remote.reading import BadTrace, looks_like
-from collectors.probes.trace.remote.reduction import of_file, reduced
+from collectors.probes.remote.trace import of_file, reduced
+from collectors.probes.remote.trace_events import BadTrace, looks_like
 from collectors.samples.traces import RankTrace
 
 __all__ = ["looks_like", "of_stream", "read"]

@@ -61,8 +61,6 @@ class RankTrace(NamedTuple):
     """``gpu``: the GPU's time; ``cpu``: the trace has none."""
     events: int
     """Events that counted."""
-    damaged: int
-    """Events that could not be decoded."""
     why: str
     """Why it could not be read, or not to its end; empty when it was."""
     began: Optional[float]

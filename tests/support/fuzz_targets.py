@@ -27,8 +27,8 @@ from collectors.probes.allreduce.nccl import network_of
 from collectors.probes.allreduce.workers import read_report
 from collectors.probes.flame.profile import profile
 from collectors.probes.remote.repair import PortsInUse, RepairCandidate, Signalled
+from collectors.probes.remote.trace import ListedTrace
 from collectors.probes.running import Unreadable, one_of
-from collectors.probes.trace.remote.program import Done, ListedTrace
 from collectors.samples.asked import Observation, PathFigure, RasAnswer, RecorderFile
 from collectors.samples.registry import SAMPLES
 from collectors.samples.traces import RankTrace
@@ -43,7 +43,7 @@ from tests.support.made import gpu_row, hello, process, pulse, tick
 
 _told = one_of(
     Observation, PathFigure, RasAnswer, RecorderFile, RepairCandidate, Signalled, PortsInUse, FlameProgress, Recorded,
-    WantsPySpy, RankTrace, ListedTrace, Done,
+    WantsPySpy, RankTrace, ListedTrace,
 )  # fmt: skip
 
 

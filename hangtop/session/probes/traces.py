@@ -1,25 +1,33 @@
-"""Profiler traces of a job: read here, or where they lie on the nodes."""
+"""Profiler traces of a job: read here, or where they lie on the nodes; as lines with bars and as JSON."""
 
 from __future__ import annotations
 
 import asyncio
-import re
+import statistics
 import threading
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 from collectors.fleet.transport import TransportError
 from collectors.formats import kineto
-from collectors.probes.trace import fetch
-from collectors.probes.trace.remote.program import ListedTrace, find
-from collectors.probes.trace.remote.reduction import unread
+from collectors.probes import trace as node_traces
+from collectors.probes.remote.trace import ListedTrace, find, unread
 from collectors.samples.traces import RankTrace
-from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.traces.picture import TracePicture
-from hangtop.session.probes import Probe, ProbeResult, ProbeSession, Say
-from hangtop.session.probes.trace_figures import WIDTH, result
+from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.phrasing import count, size
+from hangtop.diagnosis.traces import TracePicture, findings, lasting, outcome, picture
+from hangtop.session.probes import Line, Probe, ProbeResult, ProbeSession, Say, Shade
 
-_PID = re.compile(r"(?<!\d)(\d{1,11})(?:\.json(?:\.gz)?)?$")
+WIDTH = 118
+PARTS: Mapping[str, tuple[str, Shade]] = {
+    "compute": ("█", "good"), "exposed communication": ("▒", "bad"), "copies": ("=", "middling"),
+    "waits for data": ("d", "accent"), "idle": ("·", "dim"),
+}  # fmt: skip
+"""Parts of a rank's time. Each has its own glyph: colours alone carry no meaning."""
+COLUMNS = (("wall", 9), ("compute", 9), ("comm", 7), ("exposed", 9), ("copy", 6), ("data", 6), ("idle", 6), ("late", 8))
+"""Heads of the ranks' table, and their widths."""
+SHOWN = 12
+"""Collectives that are shown; the JSON has all."""
 
 
 class TracingSession(ProbeSession, Protocol):
@@ -29,7 +37,7 @@ class TracingSession(ProbeSession, Protocol):
     """What was found last, for the verdict."""
 
 
-# --- files here --------------------------------------------------------------------------------------------------
+# --- reading -----------------------------------------------------------------------------------------------------
 
 
 def traces_here(patterns: Sequence[str], session: TracingSession | None = None, width: int = WIDTH) -> Probe:
@@ -38,95 +46,187 @@ def traces_here(patterns: Sequence[str], session: TracingSession | None = None, 
     async def run(say: Say) -> ProbeResult:
         loop, stopped = asyncio.get_running_loop(), threading.Event()
 
-        def progress(line: str) -> None:
-            loop.call_soon_threadsafe(say, line)
+        def advance(_size: int) -> None:
+            if stopped.is_set():
+                raise asyncio.CancelledError
+
+        def read() -> list[RankTrace]:
+            found, paths = [], find(patterns)
+            for number, path in enumerate(paths, start=1):
+                loop.call_soon_threadsafe(say, f"trace {number} of {len(paths)}: {path}")
+                found.append(kineto.read(path, advance))
+            return found
 
         try:
-            found = await asyncio.to_thread(_read_here, patterns, progress, stopped)
+            return result(await asyncio.to_thread(read), width, session)
         finally:
             stopped.set()  # or a thread would read on when nobody waits for it any more
-        return _kept(found, session, width)
 
     return Probe(f"Profiler traces: {' '.join(patterns)}", "", "", run)
-
-
-def _read_here(patterns: Sequence[str], progress: Say, stopped: threading.Event) -> list[RankTrace]:
-    def advance(_size: int) -> None:
-        if stopped.is_set():
-            raise asyncio.CancelledError
-
-    found, paths = [], find(patterns)
-    for number, path in enumerate(paths, start=1):
-        progress(f"trace {number} of {len(paths)}: {path}")
-        found.append(kineto.read(path, advance))
-    return found
-
-
-# --- files on the nodes ------------------------------------------------------------------------------------------
 
 
 def traces_on_nodes(session: TracingSession, patterns: Sequence[str], width: int = WIDTH) -> Probe:
     """Read the traces that lie on the nodes; each is reduced there, one on shared storage by one node."""
 
     async def run(say: Say) -> ProbeResult:
-        return _kept(await _read_there(session, session.job(), patterns, say), session, width)
+        failed: list[RankTrace] = []
+
+        async def find_on(node: str) -> list[ListedTrace]:
+            try:
+                return await node_traces.find(session.transport(node), session.python(node), patterns)
+            except TransportError as error:
+                failed.append(unread(" ".join(patterns), str(error))._replace(node=node))
+                return []
+
+        async def read_on(node: str, paths: list[str]) -> list[RankTrace]:
+            try:
+                return await node_traces.read(session.transport(node), session.python(node), paths, say)
+            except TransportError as error:
+                return [unread(path, str(error))._replace(node=node) for path in paths]
+
+        nodes = sorted(session.job().nodes)
+        found = await asyncio.gather(*map(find_on, nodes))
+        shares = node_traces.share_out(dict(zip(nodes, found, strict=True)))
+        parts = await asyncio.gather(*(read_on(node, paths) for node, paths in shares.items() if paths))
+        return result([trace for part in (*parts, failed) for trace in part], width, session)
 
     return Probe(f"Profiler traces: {' '.join(patterns)}", "", "", run)
 
 
-async def _read_there(session: ProbeSession, job: Job, patterns: Sequence[str], say: Say) -> list[RankTrace]:
-    failed: list[RankTrace] = []
-
-    async def find_on(node: str) -> list[ListedTrace]:
-        try:
-            return await fetch.find(session.transport(node), session.python(node), patterns)
-        except TransportError as error:
-            failed.append(unread(" ".join(patterns), str(error))._replace(node=node))
-            return []
-
-    async def read_on(node: str, paths: list[str]) -> list[RankTrace]:
-        try:
-            return await fetch.read(session.transport(node), session.python(node), paths, say)
-        except TransportError as error:
-            return [unread(path, str(error))._replace(node=node) for path in paths]
-
-    nodes = sorted(job.nodes)
-    found = await asyncio.gather(*(find_on(node) for node in nodes))
-    shared_out = share(dict(zip(nodes, found, strict=True)))
-    parts = await asyncio.gather(*(read_on(node, paths) for node, paths in shared_out.items() if paths))
-    return [_with_rank(job, trace) for part in (*parts, failed) for trace in part]
-
-
-def share(found: Mapping[str, Sequence[ListedTrace]]) -> dict[str, list[str]]:
-    """Which node reads which file: one node each, the largest first to the node that has least to read.
-
-    A file of the same path, size and time on several nodes is one file on shared storage.
-    """
-    seen: dict[tuple[ListedTrace, str], list[str]] = {}
-    for node, files in found.items():
-        for file in files:
-            seen.setdefault((file, node if file.size < 0 else ""), []).append(node)
-    load = dict.fromkeys(found, 0)
-    shared_out: dict[str, list[str]] = {node: [] for node in found}
-    for (file, _), nodes in sorted(seen.items(), key=lambda one: (-one[0][0].size, one[0])):
-        node = min(nodes, key=lambda node: load[node])
-        load[node] += max(0, file.size)
-        shared_out[node].append(file.path)
-    return shared_out
-
-
-def _with_rank(job: Job, trace: RankTrace) -> RankTrace:
-    """A trace whose name ends in the pid of a rank of that node (Kineto's do) is that rank's."""
-    match = _PID.search(trace.path)
-    if match is None or trace.world_size is not None:
-        return trace
-    ranks = {(rank.node, rank.process.pid): rank.rank for rank in job.ranks}
-    return trace._replace(rank=ranks.get((trace.node, int(match.group(1))), trace.rank))
-
-
-def _kept(found: list[RankTrace], session: TracingSession | None, width: int) -> ProbeResult:
-    """The result, whose figures the session's verdict has from now on."""
-    seen, told = result(found, width)
+def result(traces: list[RankTrace], width: int, session: TracingSession | None) -> ProbeResult:
+    """Put traces together and judge them; the session's verdict has them from now on. Lines are ``width`` wide."""
+    seen = picture(traces)
     if session is not None and seen.ranks:
         session.traces = seen
-    return told
+    found = findings(seen)
+    return ProbeResult(
+        "Profiler traces", outcome(seen, found), _summary(seen, found), tuple(_lines(seen, width)), _figures(seen),
+        found,
+    )  # fmt: skip
+
+
+def _summary(seen: TracePicture, found: tuple[Finding, ...]) -> str:
+    if not seen.ranks:
+        return "no trace could be read" if seen.unread else "there is no trace"
+    if found:
+        return found[0].summary
+    shares = [
+        f"{part} {statistics.median(_parts(trace)[part] / (trace.wall or 1.0) for trace in seen.ranks):.0%}"
+        for part in ("compute", "exposed communication", "idle")
+    ]
+    return f"{count(len(seen.ranks), 'rank')}, {count(seen.steps, 'step')}: {', '.join(shares)}"
+
+
+# --- lines -------------------------------------------------------------------------------------------------------
+
+
+def _parts(trace: RankTrace) -> dict[str, float]:
+    """Seconds of each part; together they are the wall time."""
+    waited = min(trace.data, trace.idle)
+    copied = max(0.0, trace.wall - trace.compute - trace.exposed - trace.idle)
+    return dict(zip(PARTS, (trace.compute, trace.exposed, copied, waited, trace.idle - waited), strict=True))
+
+
+def _bar(trace: RankTrace, width: int) -> Line:
+    """A rank's parts as cells of a bar, each rounded so that the sum is the width."""
+    drawn: Line = []
+    total, done = 0.0, 0
+    for part, seconds in _parts(trace).items():
+        total += seconds
+        until = min(width, round(total / (trace.wall or 1.0) * width))
+        glyph, shade = PARTS[part]
+        drawn.append((glyph * (until - done), shade))
+        done = max(done, until)
+    return [piece for piece in drawn if piece[0]]
+
+
+def _lines(seen: TracePicture, width: int) -> Iterator[Line]:
+    if seen.ranks:
+        yield from _ranks(seen, width)
+        yield []
+        yield from _collectives(seen)
+        if seen.met:
+            told = f"{count(seen.met, 'collective')} compared among ranks: late is how often a rank came last"
+            yield [(told, "dim")]
+    for trace in seen.unread:
+        place = f"{trace.node}:{trace.path}" if trace.node else trace.path
+        yield [("not read  ", "strong"), (f"{place}: {trace.why}", "")]
+    for trace in seen.ranks:
+        if trace.why:
+            yield [(f"{_name(trace)}: {trace.why}", "dim")]
+
+
+def _ranks(seen: TracePicture, width: int) -> Iterator[Line]:
+    named = max(4, *(len(_name(trace)) for trace in seen.ranks))
+    head = "rank".ljust(named) + "".join(name.rjust(room) for name, room in COLUMNS)
+    yield [(head, "dim")]
+    for trace in seen.ranks:
+        late = seen.late(trace.rank)
+        parts = (
+            trace.compute, trace.communication, trace.exposed, trace.memcpy, trace.data, trace.idle,
+        )  # fmt: skip
+        shares = [f"{seconds / trace.wall:.0%}" if trace.wall else "–" for seconds in parts]
+        cells = [lasting(trace.wall), *shares, f"{late.late}/{late.met}" if late and late.met else "–"]
+        text = "".join(cell.rjust(room) for cell, (_, room) in zip(cells, COLUMNS, strict=True))
+        yield [(f"{_name(trace).ljust(named)}{text}  ", ""), *_bar(trace, max(10, width - len(head) - 2))]
+    legend: Line = [("bars: ", "dim")]
+    for part, (glyph, shade) in PARTS.items():
+        legend += [(glyph, shade), (f" {part}  ", "dim")]
+    yield legend
+
+
+def _collectives(seen: TracePicture) -> Iterator[Line]:
+    if not seen.together:
+        yield [("no collective in these traces", "dim")]
+        return
+    heads = f"{'calls':>7}{'median of ranks':>17}{'longest':>11}{'on rank':>9}{'bytes':>11}"
+    yield [(f"{'collective':<16}{heads}  group", "dim")]
+    for one in seen.together[:SHOWN]:
+        worst = "–" if one.worst_rank is None else str(one.worst_rank)
+        volume = "–" if one.size is None else size(one.size)
+        text = f"{one.op:<16}{one.calls:>7}{lasting(one.seconds):>17}{lasting(one.worst):>11}{worst:>9}{volume:>11}"
+        yield [(text, ""), (f"  {one.group or '–'}", "dim")]
+    if len(seen.together) > SHOWN:
+        yield [(f"… and {len(seen.together) - SHOWN} more", "dim")]
+
+
+def _name(trace: RankTrace) -> str:
+    return trace.path.rsplit("/", 1)[-1][:24] if trace.rank is None else str(trace.rank)
+
+
+# --- JSON --------------------------------------------------------------------------------------------------------
+
+
+def _figures(seen: TracePicture) -> dict[str, Any]:
+    """Members of the command's JSON (``docs/findings.md``)."""
+    return {
+        "backend": "trace",
+        "world_size": max((trace.world_size or 0 for trace in seen.ranks), default=0) or None,
+        "compared": seen.met,
+        "ranks": [_rank(seen, trace) for trace in seen.ranks],
+        "collectives": [
+            {
+                "op": one.op, "group": one.group, "ranks": one.ranks, "calls": one.calls, "median_s": one.seconds,
+                "longest_s": one.worst, "longest_rank": one.worst_rank, "bytes": one.size,
+            }
+            for one in seen.together
+        ],
+        "unread": [
+            {"rank": trace.rank, "node": trace.node, "path": trace.path, "why": trace.why} for trace in seen.unread
+        ],
+    }  # fmt: skip
+
+
+def _rank(seen: TracePicture, trace: RankTrace) -> dict[str, Any]:
+    late = seen.late(trace.rank)
+    return {
+        "rank": trace.rank, "node": trace.node, "path": trace.path, "device": trace.device, "wall_s": trace.wall,
+        "compute_s": trace.compute, "communication_s": trace.communication,
+        "exposed_communication_s": trace.exposed, "memcpy_s": trace.memcpy, "data_s": trace.data,
+        "idle_s": trace.idle, "late": late.late if late else None, "late_of": late.met if late else None,
+        "held_up_s": round(late.held_up, 9) if late else None, "waited_s": round(late.waited, 9) if late else None,
+        "events": trace.events, "why": trace.why,
+        "steps": [
+            {"step": step.number, "start_s": step.start, "wall_s": step.seconds} for step in trace.steps
+        ],
+    }  # fmt: skip

@@ -16,14 +16,14 @@ from collectors.node.stacks.asking import WantsPySpy
 from collectors.node.stacks.flamerecord import FlameProgress, FlameRecording
 from collectors.probes.allreduce.workers import read_report
 from collectors.probes.remote.repair import PortsInUse, RepairCandidate, Signalled
+from collectors.probes.remote.trace import ListedTrace
 from collectors.probes.running import Unreadable, answer, one_of
-from collectors.probes.trace.remote.program import Done, ListedTrace
 from collectors.samples.asked import Observation, PathFigure, RasAnswer, RecorderFile
 from collectors.samples.traces import RankTrace
 
 KINDS: list[type[Any]] = [
     Observation, PathFigure, RasAnswer, RecorderFile, RepairCandidate, Signalled, PortsInUse, FlameProgress,
-    FlameRecording, WantsPySpy, RankTrace, ListedTrace, Done,
+    FlameRecording, WantsPySpy, RankTrace, ListedTrace,
 ]  # fmt: skip
 DECODERS: dict[str, Callable[[bytes], Any]] = {kind.__name__: answer(kind) for kind in KINDS}
 VALUES = st.recursive(

@@ -16,7 +16,7 @@ from hangtop.diagnosis.traces import lasting
 from tests.support.traces import rank_document
 
 TRACES = Path(__file__).parent.parent.parent / "fixtures" / "traces"
-EMPTY = RankTrace("", "", 0, None, None, "gpu", 1, 0, "", None, 1.0, 0.5, 0.2, 0.1, 0.0, 0.1, 0.0, [], [], [])
+EMPTY = RankTrace("", "", 0, None, None, "gpu", 1, "", None, 1.0, 0.5, 0.2, 0.1, 0.0, 0.1, 0.0, [], [], [])
 
 
 def judged(seen: list[RankTrace]) -> dict[str, Finding]:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from collectors.fleet.local import Local
 from collectors.formats import kineto
-from collectors.probes.trace.remote import reading
-from collectors.probes.trace.remote.collectives import op_of
-from collectors.probes.trace.remote.reduction import length, merged, without
+from collectors.probes import trace as node_traces
+from collectors.probes.remote import trace_events
+from collectors.probes.remote.trace import ListedTrace, length
+from collectors.probes.remote.trace_events import op_of
 from collectors.samples.traces import TraceCall
 from tests.support.traces import collective, document, event, rank_document
 
@@ -27,7 +30,7 @@ def written(folder: Path, text: str | bytes, name: str = "trace.json") -> Path:
 
 def test_a_gpu_s_time(tmp_path: Path) -> None:
     trace = kineto.read(str(written(tmp_path, rank_document(1))))
-    assert (trace.rank, trace.world_size, trace.device, trace.why, trace.damaged) == (1, 2, "gpu", "", 0)
+    assert (trace.rank, trace.world_size, trace.device, trace.why) == (1, 2, "gpu", "")
     assert trace.began == 1_763_606_820
     assert (trace.wall, trace.compute, trace.communication) == pytest.approx((0.6, 0.36, 0.18))
     assert (trace.exposed, trace.memcpy, trace.idle, trace.data) == pytest.approx((0.12, 0.03, 0.09, 0))
@@ -74,7 +77,7 @@ def test_operators_of_a_data_loader_are_no_compute(tmp_path: Path) -> None:
 def test_chunks_of_any_size_say_the_same(chunk: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = str(written(tmp_path, rank_document(0)))
     whole = kineto.read(path)
-    monkeypatch.setattr(reading, "CHUNK", chunk)
+    monkeypatch.setattr(trace_events, "CHUNK", chunk)
     assert kineto.read(path) == whole
 
 
@@ -85,8 +88,6 @@ def test_the_rank_may_stand_behind_the_events_or_in_the_name(tmp_path: Path) -> 
     nowhere = document(events, None)
     for name, rank in (
         ("rank_12.json", 12),
-        ("host-3.json", 3),
-        ("x_5.pt.trace.json.gz", 5),
         ("vm_41235.1763606820123.pt.trace.json", None),
     ):
         assert kineto.read(str(written(tmp_path, nowhere, name))).rank == rank
@@ -101,14 +102,7 @@ def test_a_document_that_is_the_array_itself(tmp_path: Path) -> None:
 def test_objects_within_events_do_not_mislead_it(tmp_path: Path) -> None:
     odd = event("kernel", 'a "},{" name \\', 1, 2, '"x": [{"a": 1}, {"b": "]}"}]')
     trace = kineto.read(str(written(tmp_path, document([odd, event("kernel", "gemm", 3, 4), odd]))))
-    assert (trace.events, trace.damaged, trace.compute) == (3, 0, 0.006)
-
-
-def test_a_damaged_event_is_counted_and_the_others_are_read(tmp_path: Path) -> None:
-    broken = event("kernel", "gemm", 5, 1).replace('"tid": 7', '"tid": 7 7')
-    text = document([event("kernel", "gemm", 1, 2), broken, event("kernel", "gemm", 3, 4)])
-    trace = kineto.read(str(written(tmp_path, text)))
-    assert (trace.damaged, trace.compute, trace.why) == (1, 0.006, "")
+    assert (trace.events, trace.compute) == (3, 0.006)
 
 
 def test_members_of_other_types_spoil_nothing(tmp_path: Path) -> None:
@@ -195,11 +189,44 @@ INTERVALS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 12)), max_size
 
 
 @given(INTERVALS, INTERVALS)
-def test_unions_and_differences(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> None:
+def test_unions(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> None:
     def cells(intervals: list[tuple[int, int]]) -> set[int]:
         return {cell for start, size in intervals for cell in range(start, start + size)}
 
     spans = [[(float(start), float(start + size)) for start, size in some] for some in (one, other)]
     assert length(spans[0]) == len(cells(one))
     assert length(*spans) == len(cells(one) | cells(other))
-    assert length(without(merged([spans[0]]), merged([spans[1]]))) == len(cells(one) - cells(other))
+
+
+# --- on nodes ----------------------------------------------------------------------------------------------------
+
+
+async def test_traces_are_reduced_where_they_lie(tmp_path: Path) -> None:
+    (tmp_path / "damaged.json").write_text('{"traceEvents": [')
+    heard: list[str] = []
+    patterns = [str(TRACES / "data_rank?.json.gz"), str(tmp_path / "damaged.json"), str(tmp_path / "none*")]
+    listed = await node_traces.find(Local("node1"), sys.executable, patterns)
+    assert [file.size for file in listed[2:]] == [17, -1]
+    found = await node_traces.read(Local("node1"), sys.executable, [file.path for file in listed], heard.append)
+    here = [kineto.read(str(TRACES / f"data_rank{rank}.json.gz"))._replace(node="node1") for rank in range(2)]
+    assert found[:2] == here
+    assert [(trace.events, trace.why) for trace in found[2:]] == [
+        (0, "it ends before its last event"),
+        (0, "No such file or directory"),
+    ]
+    assert heard[-1] == "node1: 4 of 4 traces read"
+
+
+def test_a_file_on_shared_storage_is_read_once() -> None:
+    shared = [ListedTrace(f"/shared/{rank}.json", 100 - rank, 5) for rank in range(4)]
+    own = ListedTrace("/tmp/own.json", 200, 7)
+    found = {
+        "node1": [*shared, own],
+        "node2": shared,
+        "node3": [ListedTrace("/shared/*", -1, 0), own._replace(modified=8)],
+    }
+    assert node_traces.share_out(found) == {
+        "node1": ["/tmp/own.json", "/shared/3.json"],
+        "node2": [f"/shared/{rank}.json" for rank in range(3)],
+        "node3": ["/tmp/own.json", "/shared/*"],
+    }

@@ -8,25 +8,24 @@ anywhere.
 from __future__ import annotations
 
 import codecs
+import gzip
 import json
 import os
 import re
 import zlib
-from typing import Any, Callable, Dict, Iterator, Tuple
+from typing import Any, Callable, Dict, Iterator, Mapping, NamedTuple, Optional, Tuple
 
 from collectors.node.files import opened
 
 CHUNK = 2 << 20
 """Bytes that are read at once."""
-LARGEST_HEAD = 64 << 20
-LARGEST_EVENT = 8 << 20
+LARGEST_HEAD, LARGEST_EVENT = 64 << 20, 8 << 20
 
 Read = Callable[[int], bytes]
 
 _EVENTS = re.compile(r'"traceEvents"\s*:\s*\[')
 _ARRAY = re.compile(r"\ufeff?\s*\[\s*[\]{]")
 _BETWEEN = re.compile(r"[\s,]*")
-_NEXT_EVENT = re.compile(r'\{\s*"(?:ph|name|cat|pid|tid|ts)"\s*:')
 _UNCOUNTED = re.compile(
     r'\{\s*"ph"\s*:\s*"(?:[^X"]|X"\s*,\s*"cat"\s*:\s*"'
     r'(?:python_function|cuda_runtime|cuda_driver|cuda_sync|hip_runtime|overhead|Trace)")'
@@ -34,8 +33,6 @@ _UNCOUNTED = re.compile(
 """Begins an event that does not count: Python frames, launches, flows. Most of a trace, so they are not decoded."""
 _FOLLOWING = re.compile(r'\}\s*,\s*(?=\{\s*"ph"\s*:)')
 _MEMBERS = ("distributedInfo", "baseTimeNanoseconds")
-_GZIP_MAGIC, _GZIP = b"\x1f\x8b", 31
-_PACKED = 1 << 18
 
 
 class BadTrace(ValueError):
@@ -53,39 +50,31 @@ class TraceFile:
     """The uncompressed bytes of a file; a context manager. Opening raises :class:`OSError`."""
 
     def __init__(self, path: str) -> None:
-        self._file = os.fdopen(opened(path), "rb")
-        self.size = os.fstat(self._file.fileno()).st_size
+        self._raw = os.fdopen(opened(path), "rb")
+        self.size = os.fstat(self._raw.fileno()).st_size
         self.damage = ""
         """Why it could not be read to its end."""
-        self._inflater = zlib.decompressobj(_GZIP) if self._file.read(2) == _GZIP_MAGIC else None
-        self._file.seek(0)
+        packed = self._raw.read(2) == b"\x1f\x8b"
+        self._raw.seek(0)
+        # read1: what was read before the place where the data ends too soon is not lost
+        self._next: Read = gzip.GzipFile(fileobj=self._raw).read1 if packed else self._raw.read
 
     def __enter__(self) -> "TraceFile":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        self._raw.close()
 
     def read(self, count: int) -> bytes:
         """The next bytes; none at the end, also where that comes too soon."""
         try:
-            return self._file.read(count) if self._inflater is None else self._inflate(count)
+            return self._next(count)
+        except EOFError:
+            self.damage = "the compressed data ends too soon"
         except zlib.error:
             self.damage = "the compressed data is damaged"
         except OSError as error:
-            self.damage = os.strerror(error.errno or 0)
-        return b""
-
-    def _inflate(self, count: int) -> bytes:
-        """Not with the module gzip, which keeps what it has read to itself where the data ends too soon."""
-        assert self._inflater is not None
-        while not self._inflater.eof and not self.damage:
-            packed = self._inflater.unconsumed_tail or self._file.read(_PACKED)
-            if not packed:
-                self.damage = "the compressed data ends too soon"
-            data = self._inflater.decompress(packed, count)
-            if data:
-                return data
+            self.damage = error.strerror or "the compressed data is damaged"
         return b""
 
 
@@ -97,8 +86,6 @@ class TraceEvents:
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
         self.about: Dict[str, Any] = {}
         """``distributedInfo`` and ``baseTimeNanoseconds``, as far as the document has them."""
-        self.damaged = 0
-        """Events that could not be decoded."""
         self.whole = False
         """The end of the array was met."""
 
@@ -106,7 +93,6 @@ class TraceEvents:
         """Go through the document. Raises :class:`BadTrace` when it has no events to begin with."""
         decode = json.JSONDecoder().raw_decode
         text, place = self._opening()
-        ended = False
         while True:
             between = _BETWEEN.match(text, place)
             place = between.end() if between is not None else place
@@ -121,16 +107,10 @@ class TraceEvents:
             try:
                 event, place = decode(text, place)
             except (ValueError, RecursionError):
-                if not ended and len(text) - place < LARGEST_EVENT:
-                    more = self._more(CHUNK)
-                    ended = not more
-                    text, place = text[place:] + more, 0
-                    continue
-                self.damaged += place < len(text)
-                found = _NEXT_EVENT.search(text, place + 1)
-                if found is None:
+                more = self._more(CHUNK) if len(text) - place < LARGEST_EVENT else ""
+                if not more:
                     return
-                place = found.start()
+                text, place = text[place:] + more, 0
             else:
                 yield event
 
@@ -161,3 +141,66 @@ class TraceEvents:
                     self.about[name] = json.JSONDecoder().raw_decode(value)[0]
                 except (ValueError, RecursionError):
                     continue
+
+
+# --- collectives -------------------------------------------------------------------------------------------------
+
+KERNEL = re.compile(r"nccl\w{0,80}?Kernel|rcclGeneric|nvshmem|msccl|cross_device_reduce", re.IGNORECASE)
+"""Names of communication kernels: NCCL and RCCL of all versions, NVSHMEM, MSCCL, vLLM's own."""
+ANNOTATION = re.compile(r"(?:gloo|nccl|mpi|ucc|xccl):(?=\w)")
+"""Begins c10d's annotation of one operation; on CPU from call to completion."""
+_OPS = (
+    ("allreduce", "all_reduce"), ("reducescatter", "reduce_scatter"), ("allgather", "all_gather"),
+    ("alltoall", "all_to_all"), ("broadcast", "broadcast"), ("barrier", "barrier"), ("sendrecv", "send_recv"),
+    ("send", "send"), ("recv", "recv"), ("gather", "gather"), ("scatter", "scatter"), ("reduce", "reduce"),
+)  # fmt: skip
+_BYTES = {
+    "double": 8, "long": 8, "float": 4, "int": 4, "half": 2, "bfloat16": 2, "short": 2, "byte": 1, "char": 1, "bool": 1,
+}  # fmt: skip
+
+
+class CollectiveCall(NamedTuple):
+    """What an event says of its collective; None and empty where it says nothing."""
+
+    op: str
+    group: str
+    """Name of the process group, the same on all its ranks."""
+    ranks: str
+    """Its members as torch writes them, ``[0, 1, 2, 3]``; shortened by torch when there are many."""
+    group_size: Optional[int]
+    size: Optional[int]
+    """Bytes, of the buffer over all ranks where the operation has one (nccl-tests' S)."""
+    seq: Optional[int]
+    """Its number in the group; the same on all ranks."""
+
+
+def op_of(name: str) -> str:
+    """``all_reduce`` for ``allreduce``, ``ncclDevKernel_AllReduce_Sum_f32_RING_LL(…)`` and ``gloo:all_reduce``."""
+    letters = re.sub(r"[^a-z]", "", name[:200].lower())
+    return next((op for word, op in _OPS if word in letters), name[:60])
+
+
+def described(name: str, args: Mapping[str, object]) -> CollectiveCall:
+    """What a communication event says; ``args`` may hold anything.
+
+    Kineto copies c10d's own record onto NCCL's kernels (output_json.cpp); without it the kernel's name must do, which
+    tells the operation, though one kernel may run several when calls are grouped.
+    """
+    collective, ranks = args.get("Collective name"), args.get("Process Group Ranks")
+    words = [args.get("Process Group Name"), args.get("Process Group Description")]
+    counts = [_count(args.get("In msg nelems")), _count(args.get("Out msg nelems"))]
+    dtype = str(args.get("dtype")).lower()
+    each = 1 if dtype.startswith("float8") else _BYTES.get(dtype)
+    known = [count for count in counts if count is not None]
+    return CollectiveCall(
+        op_of(collective if isinstance(collective, str) and collective else name),
+        " ".join(word for word in words if isinstance(word, str) and word not in ("", "undefined"))[:100],
+        str(ranks)[:200] if isinstance(ranks, (str, list)) else "",
+        _count(args.get("Group size")),
+        max(known) * each if known and each is not None else None,
+        _count(args.get("Seq")),
+    )
+
+
+def _count(value: object) -> Optional[int]:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53 else None

@@ -1,1 +1,0 @@
-"""Profiler traces of ranks: reduced where they lie, captured where the job can be asked for one."""
