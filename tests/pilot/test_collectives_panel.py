@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collectors.samples.collectives import Collective, RecorderDump
-from collectors.samples.logs import CommProgress
 from tests.support.piloted import screen
-from tests.support.screens import NOW, PID, Paper, PaperSession
+from tests.support.screens import NOW, Paper, PaperSession
 
 OPS = ("broadcast", "all_reduce", "all_gather", "all_reduce")
 
@@ -59,19 +58,6 @@ async def test_left_shows_older_collectives_and_right_comes_back() -> None:
         assert "2 newer to the right" in shown.text()
         await shown.press("right", "right", "right")
         assert "#30" in shown.text()
-
-
-async def test_nccls_log_says_who_it_is() -> None:
-    session = Paper(nodes=1).session()
-    for rank in range(8):
-        one = CommProgress("0xabc", rank, 8, rank, "node1", PID + rank, "AllReduce", 4096, "f32", 0x1C, 29,
-                           NOW - 3, f"/logs/nccl.{rank}", 7)  # fmt: skip
-        session.state.progress["node1", "0xabc", rank] = one._replace(launched=28, op_count=0x1B) if rank == 2 else one
-    async with screen(session) as shown:
-        await shown.press("9")
-        text = shown.text()
-        assert "NCCL log, 3s ago" in text
-        assert any("▸ rank 2 node1" in line and "28" in line for line in shown.lines())
 
 
 async def test_nothing_known_says_what_to_press() -> None:

@@ -28,7 +28,6 @@ MARKS: dict[State, tuple[str, Colour]] = {
     "differs": ("≠", Colour.BAD),
     "absent": ("✖", Colour.BAD),
     "unknown": ("·", Colour.DIM),
-    "value": ("", Colour.TEXT),
 }
 """What stands before a cell's words: the mark says it without the colour."""
 LEGEND: list[Piece] = [
@@ -41,7 +40,7 @@ class CollectivesPanel(ItemPanel):
     """Tables of collectives under a line that says what the marks mean."""
 
     NAME = "collectives"
-    EMPTY = "r asks for flight recorder dumps; NCCL's COLL log lines fill this, too"
+    EMPTY = "r asks for flight recorder dumps"
     CAN = frozenset({"filter", "enter", "copy", "node", "ranks"})
 
     def __init__(self, model: ViewModel) -> None:
@@ -58,9 +57,9 @@ class CollectivesPanel(ItemPanel):
         """Make the tables anew, elsewhere, when a source said something else; and draw."""
         state = self.model.state
         seen = (
-            tuple((rank, dump.at) for rank, dump in state.recorders.items()), len(state.progress),
-            sum(one.launched for one in state.progress.values()), len(self.model.ranks),
-        )  # fmt: skip
+            tuple((rank, dump.at) for rank, dump in state.recorders.items()),
+            len(self.model.ranks),
+        )
         if seen != self._seen and self.model.now - self._made_at >= PERIOD and not self._making:
             self._seen, self._made_at, self._making = seen, self.model.now, True
             self.run_worker(self._made(), name="grids", exclusive=True, exit_on_error=False)
@@ -96,17 +95,14 @@ class CollectivesPanel(ItemPanel):
 
     def _items(self, grid: CollectiveGrid, room: int) -> list[Item]:
         """A heading, then a line for ranks that are alike."""
-        if grid.source == "flight recorder":
-            end = max(min(room, len(grid.columns)), len(grid.columns) - self.back)
-            shown = range(max(0, end - room), end)
-        else:  # tables of counters stay where they are
-            shown = range(min(room, len(grid.columns)))
+        end = max(min(room, len(grid.columns)), len(grid.columns) - self.back)
+        shown = range(max(0, end - room), end)
         everybody = frozenset(rank for line in grid.lines for rank in line.ranks)
         heading = (_heading(grid), _source(grid, self.model.now), *_titles(grid, shown))
-        items = [Item(heading, everybody, (grid.source, grid.name), len(heading), apart=True)]
+        items = [Item(heading, everybody, grid.name, len(heading), apart=True)]
         for number, line in enumerate(grid.lines):
             cells = (self._line(line, shown),)
-            items.append(Item(cells, frozenset(line.ranks), (grid.source, grid.name, number), 1))
+            items.append(Item(cells, frozenset(line.ranks), (grid.name, number), 1))
         return items
 
     def _line(self, line: GridLine, shown: range) -> list[Piece]:
@@ -150,12 +146,11 @@ class CollectivesPanel(ItemPanel):
 
 
 def _heading(grid: CollectiveGrid) -> list[Piece]:
-    name = "group" if grid.source == "flight recorder" else "communicator"
     said = f" ({grid.description})" if grid.description else ""
-    of = f" of {grid.size}" if grid.size is not None and grid.size != grid.seen else ""
+    of = f" of {grid.size}" if grid.size != grid.seen else ""
     return [
-        (f"{name} {grid.name}{said}", Colour.STRONG),
-        (f"  {grid.seen}{of} {'rank' if (grid.size or grid.seen) == 1 else 'ranks'}", Colour.INFO),
+        (f"group {grid.name}{said}", Colour.STRONG),
+        (f"  {grid.seen}{of} {'rank' if grid.size == 1 else 'ranks'}", Colour.INFO),
         ("  ▸ not all at the same place" if grid.odd else "", Colour.BAD),
     ]
 
@@ -165,7 +160,7 @@ def _source(grid: CollectiveGrid, now: float) -> list[Piece]:
     taken = f"{age(max(0.0, now - grid.at))} ago" if grid.at else f"age {UNKNOWN}"
     more = f" and {plural(len(grid.sources) - 1, 'other')}" if len(grid.sources) > 1 else ""
     return [
-        (f"  {grid.source}, ", Colour.DIM),
+        ("  flight recorder, ", Colour.DIM),
         (taken, Colour.WARN if grid.at and now - grid.at > 60 else Colour.TEXT),
         (f", from {grid.sources[0]}{more}" if grid.sources else "", Colour.DIM),
     ]

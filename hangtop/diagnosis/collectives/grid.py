@@ -1,6 +1,6 @@
 """The last collectives of every group as a table: ranks that are alike in one line, the odd ones marked.
 
-Filled by flight recorder dumps (a column a sequence number) and by NCCL's COLL lines (the last collective of a rank).
+Filled by flight recorder dumps: a column a sequence number.
 """
 
 from __future__ import annotations
@@ -11,10 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from collectors.samples.collectives import Collective
-from collectors.samples.logs import CommProgress
-from hangtop.diagnosis.collectives.coll_log import odd_communicators
 from hangtop.diagnosis.collectives.history import GroupHistory, is_done
-from hangtop.diagnosis.collectives.members import CommRankResolver
 from hangtop.diagnosis.collectives.recorder import Matched, shape
 from hangtop.diagnosis.collectives.sources import matched_dumps
 from hangtop.diagnosis.job import Job
@@ -23,7 +20,7 @@ from hangtop.diagnosis.phrasing import ranks_text
 KEPT = 64
 """Sequence numbers kept of a group."""
 DTYPES = {"Float": "f32", "Half": "f16", "BFloat16": "bf16", "Double": "f64", "Long": "i64", "Int": "i32", "Byte": "u8"}
-State = Literal["done", "open", "differs", "absent", "unknown", "value"]
+State = Literal["done", "open", "differs", "absent", "unknown"]
 """``absent``: others wait in it and this rank has not launched it; ``unknown``: nothing tells."""
 
 
@@ -53,16 +50,15 @@ class GridLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CollectiveGrid:
-    """One group, as one source saw it. ``at`` is when it last did, ``sources`` where it says so."""
+    """One group. ``at`` is when it was last dumped, ``sources`` are the dumps."""
 
     name: str
     description: str
-    size: int | None
-    source: Literal["flight recorder", "NCCL log"]
+    size: int
     at: float | None
     sources: tuple[str, ...]
     seen: int
-    """Members that the source speaks of."""
+    """Members with a dump."""
     columns: tuple[GridColumn, ...]
     lines: tuple[GridLine, ...]
 
@@ -77,9 +73,9 @@ class CollectiveGrid:
 
 
 def grids(job: Job) -> tuple[CollectiveGrid, ...]:
-    """Every group that some source tells of: those with an odd rank first, then by source and size."""
-    found = [*_of_recorders(job.once(matched_dumps)), *_of_progress(job)]
-    return tuple(sorted(found, key=lambda grid: (not grid.odd, grid.source, -(grid.size or 0), grid.name)))
+    """Every group of which dumps tell: those with an odd rank first, then by size."""
+    found = _of_recorders(job.once(matched_dumps))
+    return tuple(sorted(found, key=lambda grid: (not grid.odd, -grid.size, grid.name)))
 
 
 def _lines(rows: Mapping[int, tuple[GridCell, ...]], accused: Collection[int]) -> Iterator[GridLine]:
@@ -114,7 +110,6 @@ def _of_recorders(matched: Matched) -> Iterator[CollectiveGrid]:
             name=group.name or "0",
             description=group.description if group.description != group.name else "",
             size=len(members),
-            source="flight recorder",
             at=max((at for dump in dumps if (at := dump.written or dump.at) is not None), default=None),
             sources=tuple(dump.source for dump in dumps),
             seen=len(dumps),
@@ -144,41 +139,3 @@ def _cell(seq: int, history: GroupHistory | None, column: GridColumn, waited: bo
     if waited and (size := _size(entry)) != column.note:
         return GridCell("differs", size)
     return GridCell("done", "") if is_done(entry) or seq <= history.completed else GridCell("open", "waits")
-
-
-def _of_progress(job: Job) -> Iterator[CollectiveGrid]:
-    resolver = job.once(CommRankResolver)
-    by_comm: dict[str, dict[int, CommProgress]] = defaultdict(dict)
-    for one in job.progress:
-        by_comm[one.comm][one.rank] = one
-    odd = {one.comm: one.accused for one in odd_communicators(job.progress)}
-    closed = {event.data.get("comm_id") for _, event in job.events_of("nccl.end")}
-    for comm, latest in sorted(by_comm.items()):
-        if comm in closed:
-            continue
-        rows = {
-            number: tuple(
-                GridCell("value", value)
-                for value in (one.op, str(one.op_count), str(one.launched), f"{one.elements} {one.dtype}".strip())
-            )
-            for number, one in sorted(latest.items())
-        }
-        ranks = {number: resolver.of_progress(one) for number, one in latest.items()}
-        yield CollectiveGrid(
-            name=comm,
-            description="",
-            size=max((one.size for one in latest.values()), default=0) or None,
-            source="NCCL log",
-            at=max((one.at for one in latest.values() if one.at is not None), default=None),
-            sources=tuple(sorted({one.source for one in latest.values()})),
-            seen=len(latest),
-            columns=tuple(map(GridColumn, ("operation", "opCount", "launched", "elements"))),
-            lines=tuple(_renumbered(line, ranks) for line in _lines(rows, odd.get(comm, ()))),
-        )
-
-
-def _renumbered(line: GridLine, ranks: Mapping[int, int | None]) -> GridLine:
-    """The same, by global ranks where they are known; ranks within the communicator are said to be that."""
-    known = tuple(sorted(rank for number in line.ranks if (rank := ranks.get(number)) is not None))
-    all_known = len(known) == len(line.ranks)
-    return line._replace(ranks=known, label=ranks_text(known) if all_known else f"{ranks_text(line.ranks)} of it")
