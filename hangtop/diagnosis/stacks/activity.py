@@ -75,19 +75,13 @@ def activity(dumps: Sequence[StackDump]) -> Activity:
         raise ValueError("no dumps")
     ordered = sorted(dumps, key=lambda dump: dump.at) if len(dumps) > 1 else dumps
     of_rank = [dump for dump in ordered if dump.pid == dump.rank_pid]
-    mine, helped = of_rank or ordered, len(of_rank) < len(ordered)
-    looks = [seen for dump in mine if (seen := _look_at(dump, _near(ordered, dump) if helped else ())) is not None]
+    mine = of_rank or ordered
+    helpers = [dump for dump in ordered if dump.pid != dump.rank_pid] if of_rank else []
+    looks = [seen for dump in mine if (seen := _look_at(dump, helpers)) is not None]
     newest = mine[-1]
     if not looks or looks[-1].dump is not newest:
         return _without_frames(newest, mine)
-    child = [dump for dump in ordered if dump.pid == _child_of(newest)] if helped else []
-    return _of_looks(looks, mine, child)
-
-
-def _near(dumps: Sequence[StackDump], of: StackDump) -> list[StackDump]:
-    """Dumps of a process's helpers, nearest in time first."""
-    helpers = [dump for dump in dumps if dump.rank_pid == of.pid and dump.pid != of.pid]
-    return sorted(helpers, key=lambda dump: abs(dump.at - of.at))
+    return _of_looks(looks, mine, [dump for dump in helpers if dump.pid == _child_of(newest)])
 
 
 def _look_at(dump: StackDump, helpers: Sequence[StackDump]) -> RankLook | None:
@@ -108,8 +102,9 @@ def _helper(waits: StackDump, helpers: Sequence[StackDump]) -> tuple[StackDump, 
 
     Where the kernel tells for which process it waits that one goes before all others: what it started may do the work.
     """
-    wanted = [dump for dump in helpers if dump.pid == _child_of(waits)]
-    others = [dump for dump in helpers if dump not in wanted and dump.syscall not in _ACCEPTS]
+    near = sorted(helpers, key=lambda dump: abs(dump.at - waits.at))
+    wanted = [dump for dump in near if dump.pid == _child_of(waits)]
+    others = [dump for dump in near if dump not in wanted and dump.syscall not in _ACCEPTS]
     for dump in (*wanted, *others):
         main = main_thread(dump)
         if main is None:

@@ -7,43 +7,53 @@ seen in real dumps (``tests/fixtures/stacks``). Native names are of public heade
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import NamedTuple, get_args
 
+from collectors.samples.stacks import Frame
+from hangtop.diagnosis.stacks.frames import function, is_in
 from hangtop.diagnosis.stacks.states import Meaning, Phase
 
 C10D = "torch/distributed/distributed_c10d.py"
 
 
-class PythonRow(NamedTuple):
-    """Functions of a file, and what a thread in them does."""
+class Row(NamedTuple):
+    """Frames, and what a thread in them does."""
 
-    file: str
-    """End of the file's path, or a folder within it (with ``/`` at its end), or the beginning of a file's name."""
+    where: str
+    """End of a file's path, or a folder within it (with ``/`` at its end), or the beginning of a file's name; of native
+    frames the beginning of the function's name."""
     names: frozenset[str]
     """Functions without their classes; empty: every function of the file."""
-    meaning: Meaning
-    op: str
-    """Operation; empty: the function's own name, where the meaning has one."""
-
-
-class NativeRow(NamedTuple):
-    """Beginning of a native function's name, and what a thread in it does."""
-
-    symbol: str
-    meaning: Meaning
-    op: str
-
-
-class PhaseRow(NamedTuple):
-    """Functions that everything inside of them is a part of; ``meaning`` where no frame further in says more."""
-
-    file: str
-    names: frozenset[str]
-    phase: Phase
     meaning: Meaning | None
+    op: str = ""
+    """Operation; empty: the function's own name, where the meaning has one."""
+    phase: Phase | None = None
+    """What everything inside of these functions is a part of; ``meaning`` where no frame further in says more."""
 
 
+class Table:
+    """Rows for Python's frames and for native ones; the first that fits a frame is taken."""
+
+    def __init__(self, python: Sequence[Row], native: Sequence[Row] = ()) -> None:
+        self._rows = {False: python, True: native}
+        self._known: dict[tuple[str, str, bool], Row | None] = {}
+
+    def of(self, frame: Frame) -> Row | None:
+        """The row of a frame; None where no row fits."""
+        key = (frame.name, frame.file, frame.native)
+        if key not in self._known:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            name, rows = function(frame.name), self._rows[frame.native]
+            fits = frame.name.startswith if frame.native else partial(is_in, frame.file)
+            self._known[key] = next((row for row in rows if fits(row.where) and name in (row.names or {name})), None)
+        return self._known[key]
+
+
+_REMEMBERED = 8192
+"""Frames of which the row is kept."""
 OPERATIONS = frozenset(
     "send recv isend irecv batch_isend_irecv broadcast all_reduce all_reduce_coalesced reduce all_gather_object "
     "gather_object send_object_list recv_object_list broadcast_object_list scatter_object_list all_gather "
@@ -74,25 +84,20 @@ def _rows(table: str) -> Iterator[tuple[str, str, list[str], frozenset[str]]]:
             yield what, more, files, OPERATIONS | set(ALIASES) if tail == "OPERATIONS" else frozenset(tail.split())
 
 
-def _python(table: str) -> tuple[PythonRow, ...]:
-    rows = _rows(table)
-    return tuple(PythonRow(file, names, Meaning[what], op) for what, op, files, names in rows for file in files)
+def _meanings(table: str) -> tuple[Row, ...]:
+    return tuple(Row(where, names, Meaning[what], op) for what, op, found, names in _rows(table) for where in found)
 
 
-def _native(table: str) -> tuple[NativeRow, ...]:
-    return tuple(NativeRow(symbol, Meaning[what], op) for what, op, symbols, _ in _rows(table) for symbol in symbols)
-
-
-def _phases(table: str) -> tuple[PhaseRow, ...]:
+def _phases(table: str) -> tuple[Row, ...]:
     by_name: dict[str, Phase] = {phase: phase for phase in get_args(Phase)}
     return tuple(
-        PhaseRow(file, names, by_name[phase], Meaning[said] if said else None)
-        for phase, said, files, names in _rows(table)
-        for file in files
+        Row(where, names, Meaning[said] if said else None, phase=by_name[phase])
+        for phase, said, found, names in _rows(table)
+        for where in found
     )
 
 
-PEERS = _python("""
+_PEERS = _meanings("""
 # operations; those between two ranks are told by their names
 COLLECTIVE torch/distributed/distributed_c10d.py : OPERATIONS
 COLLECTIVE=coalesced torch/distributed/distributed_c10d.py : _coalescing_manager wait
@@ -104,12 +109,10 @@ COLLECTIVE=broadcast torch/nn/parallel/distributed.py : _distributed_broadcast_c
 COLLECTIVE=broadcast torch/nn/parallel/distributed.py : _sync_module_buffers _sync_buffers
 COLLECTIVE=pre_forward torch/nn/parallel/distributed.py : _pre_forward
 COLLECTIVE=all_reduce torch/nn/parallel/distributed.py : _check_global_requires_backward_grad_sync main_hook
-COLLECTIVE=all_reduce torch/nn/parallel/distributed.py : _match_all_reduce_for_bwd_pass
 COLLECTIVE=verify_params torch/distributed/utils.py : _verify_param_shape_across_processes
 COLLECTIVE=broadcast torch/distributed/utils.py : _sync_module_states _sync_params_and_buffers
 COLLECTIVE=all_gather_into_tensor _fully_shard/_fsdp_collectives.py : foreach_all_gather_copy_out
 COLLECTIVE=broadcast torch/distributed/optim/zero_redundancy_optimizer.py : _sync_params _broadcast_params_from_rank
-COLLECTIVE=broadcast torch/distributed/optim/zero_redundancy_optimizer.py : consolidate_state_dict
 # libraries that wait on handles
 P2P=batch_isend_irecv torch/distributed/pipelining/schedules.py : _wait_batch_p2p
 P2P=batch_isend_irecv megatron/core/pipeline_parallel/p2p_communication.py : _communicate _communicate_shapes
@@ -128,7 +131,6 @@ INIT=init_device_mesh torch/distributed/device_mesh.py : init_device_mesh _init_
 INIT=init_device_mesh torch/distributed/device_mesh.py : _get_or_create_default_group _setup_world_group_and_device
 INIT deepspeed/comm/comm.py : init_distributed
 LEFT_IN=destroy_process_group torch/distributed/distributed_c10d.py : destroy_process_group _shutdown_backend
-LEFT_IN=destroy_process_group torch/distributed/distributed_c10d.py : _abort_process_group
 # its own GPU
 GPU torch/cuda/ torch/accelerator/__init__.py : synchronize
 GPU torch/amp/grad_scaler.py : _maybe_opt_step
@@ -142,9 +144,8 @@ GPU jax/_src/array.py : _value __array__ block_until_ready item tolist __float__
 GPU jax/_src/interpreters/pxla.py : __call__
 GPU jax/_src/api.py : block_until_ready device_get effects_barrier
 """)
-"""Frames in which a rank waits for other ranks or for its own GPU."""
 
-NATIVE_PEERS = _native("""
+_NATIVE_PEERS = _meanings("""
 # c10d, any backend; longer names before their beginnings
 COLLECTIVE=all_reduce c10d::Reducer::
 COLLECTIVE=verify_params c10d::verify_params_across_processes
@@ -201,9 +202,10 @@ GPU_QUEUE_FULL cudaLaunchKernel cudaLaunchCooperativeKernel cudaGraphLaunch
 GPU_QUEUE_FULL cuLaunchKernel cuLaunchCooperativeKernel cuGraphLaunch
 GPU_QUEUE_FULL hipLaunchKernel hipModuleLaunchKernel hipExtModuleLaunchKernel hipGraphLaunch
 """)
-"""The same for native frames, which only ``--native`` dumps have; the first that fits a name is taken."""
+PEERS = Table(_PEERS, _NATIVE_PEERS)
+"""Frames in which a rank waits for other ranks or for its own GPU; native ones are in ``--native`` dumps alone."""
 
-PROGRAM = _python("""
+_PROGRAM = _meanings("""
 PROMPT /pdb.py : interaction _cmdloop cmdloop
 PROMPT /code.py : interact raw_input
 THREAD /threading.py : join _wait_for_tstate_lock _shutdown
@@ -226,11 +228,9 @@ EVENT_LOOP /asyncio/
 NETWORK /ssl.py : read recv recv_into do_handshake send sendall write
 NETWORK /socket.py : readinto recv accept create_connection getaddrinfo
 SERVES /socketserver.py : serve_forever
-NETWORK /http/client.py
 """)
-"""Frames in which any Python program waits. They count only where no row above does, and no phase says more."""
 
-NATIVE_PROGRAM = _native("""
+_NATIVE_PROGRAM = _meanings("""
 GIL take_gil PyEval_RestoreThread PyEval_AcquireThread PyGILState_Ensure
 LOCK lock_PyThread_acquire_lock rlock_acquire PyThread_acquire_lock _PyMutex_Lock
 QUEUE simplequeue_get _queue_SimpleQueue_get
@@ -241,8 +241,11 @@ NETWORK sock_call_ex sock_sendall sock_recv internal_connect _ssl__SSLSocket
 COMPUTES mkl_blas at::native:: sgemm_kernel dgemm_kernel gc_collect_main
 COMPUTES deflate inflate BZ2_bz lzma_code ZSTD_ LZ4_
 """)
+PROGRAM = Table(_PROGRAM, _NATIVE_PROGRAM)
+"""Frames in which any Python program waits. They count only where no row above does, and no phase says more."""
 
-PHASES = _phases("""
+PHASES = Table(
+    _phases("""
 data=DATA_WORKERS torch/utils/data/dataloader.py : _try_get_data _get_data _shutdown_workers _reset
 data=DATA torch/utils/data/ /torchdata/ /webdataset/ /site-packages/datasets/ /streaming/base/
 data=DATA accelerate/data_loader.py loops/fetchers.py megatron/core/datasets/ megatron/training/datasets/
@@ -268,12 +271,9 @@ compile=COMPILES torch/_inductor/compile_fx.py : compile_fx compile_fx_inner fx_
 compile=COMPILES torch/_inductor/compile_fx.py : codegen_and_compile fw_compiler_base _compile_fx_inner
 compile=COMPILES torch/_inductor/codecache.py : load load_async compile result wait
 compile=COMPILES torch/_inductor/runtime/triton_heuristics.py : autotune_to_one_config benchmark_all_configs bench
-compile=COMPILES torch/_inductor/runtime/triton_heuristics.py : coordinate_descent_tuning precompile
-compile=COMPILES triton/runtime/autotuner.py : _bench benchmark
 compile=COMPILES jax/_src/interpreters/ : compile from_hlo _cached_compilation lower_sharding_computation
 compile=COMPILES jax/_src/interpreters/ : _cached_lowering_to_hlo lower_jaxpr_to_module
 compile=COMPILES torch/utils/cpp_extension.py : load load_inline _jit_compile _run_ninja_build
-compile=COMPILES torch/utils/cpp_extension.py : _write_ninja_file_and_build_library
 compile=COMPILES deepspeed/ops/op_builder/ : load jit_load
 evaluation=EVALUATES transformers/trainer.py : evaluate evaluation_loop prediction_loop predict
 evaluation=EVALUATES loops/evaluation_loop.py
@@ -294,7 +294,7 @@ init torch/distributed/distributed_c10d.py : init_process_group new_group
 shutdown=LEFT /threading.py : _shutdown
 shutdown=LEFT /concurrent/futures/thread.py /concurrent/futures/process.py : _python_exit
 shutdown=LEFT /multiprocessing/util.py : _exit_function _run_finalizers
-shutdown=LEFT /weakref.py : _exitfunc
 shutdown=LEFT /logging/__init__.py : shutdown
 shutdown=LEFT wandb/sdk/wandb_run.py : finish _finish _atexit_cleanup
 """)
+)

@@ -5,20 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from collectors.samples.stacks import Frame
-from hangtop.diagnosis.stacks.frame_table import (
-    ALIASES,
-    C10D,
-    NATIVE_PEERS,
-    NATIVE_PROGRAM,
-    PEERS,
-    POINT_TO_POINT,
-    PROGRAM,
-    NativeRow,
-    PythonRow,
-)
+from hangtop.diagnosis.stacks.frame_table import ALIASES, C10D, PEERS, POINT_TO_POINT, PROGRAM, Row, Table
 from hangtop.diagnosis.stacks.frames import function, is_in, is_transparent, is_user
 from hangtop.diagnosis.stacks.states import Kind, Meaning
 
@@ -41,59 +30,38 @@ class Innermost:
     """Ranks of the group that is being made, where the arguments tell."""
 
 
-@lru_cache(maxsize=8192)
-def _python_row(path: str, name: str, program: bool) -> PythonRow | None:
-    rows = PROGRAM if program else PEERS
-    fitting = (row for row in rows if is_in(path, row.file) and (not row.names or name in row.names))
-    return next(fitting, None)
-
-
-@lru_cache(maxsize=8192)
-def _native_row(symbol: str, program: bool) -> NativeRow | None:
-    rows = NATIVE_PROGRAM if program else NATIVE_PEERS
-    return next((row for row in rows if symbol.startswith(row.symbol)), None)
-
-
-def _row(frame: Frame, program: bool) -> PythonRow | NativeRow | None:
-    if frame.native:
-        return _native_row(frame.name, program)
-    return _python_row(frame.file, function(frame.name), program)
-
-
-def _operation(frame: Frame, row: PythonRow | NativeRow) -> str:
+def _operation(frame: Frame, row: Row) -> str:
     """Name of the operation that a frame of this row stands for, the same in all versions of torch."""
-    if row.op or isinstance(row, NativeRow):
-        return row.op
     name = function(frame.name)
-    return ALIASES.get(name, name)
+    return row.op or ("" if frame.native else ALIASES.get(name, name))
 
 
 def packs_object(frames: Iterable[Frame]) -> bool:
     """Whether a thread pickles or unpickles within a collective of objects; as it computes, no peer is waited for."""
-    inner = next((frame for frame in frames if not frame.native or _row(frame, program=False) is not None), None)
+    inner = next((frame for frame in frames if not frame.native or PEERS.of(frame) is not None), None)
     packs = ("_object_to_tensor", "_tensor_to_object")
     return inner is not None and is_in(inner.file, C10D) and function(inner.name) in packs
 
 
-def find(frames: Iterable[Frame], *, program: bool) -> Innermost | None:
+def find(frames: Iterable[Frame], table: Table) -> Innermost | None:
     """What the innermost run of library frames (innermost first) means, before user code begins; None without a row.
 
     The run's outermost frame names the operation: an ``all_gather_object`` is one, although an ``all_gather`` inside of
-    it waits. ``program`` asks the tables of what any program waits for, instead of those of peers and GPUs.
+    it waits.
     """
     found: Innermost | None = None
     for frame in frames:
         if is_user(frame):
             break
-        row = _row(frame, program)
-        if row is None:
+        row = table.of(frame)
+        if row is None or row.meaning is None:
             if found is not None and not (frame.native or is_transparent(frame.file)):
                 break
         elif found is None:
             found = Innermost(row.meaning, _operation(frame, row), frame)
         elif found.meaning is Meaning.NCCL_PROXY:  # whatever operation it was called for, it has not launched that
             break
-        elif program:  # a condition inside of a queue: the queue says more
+        elif table is PROGRAM:  # a condition inside of a queue: the queue says more
             found = replace(found, meaning=row.meaning)
         elif row.meaning.kind in _NAMED_BY_CALLERS:
             better = found.frame.native or found.meaning.kind != row.meaning.kind

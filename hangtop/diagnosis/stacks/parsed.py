@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from operator import itemgetter
 
 from collectors.samples.stacks import Frame
-from hangtop.diagnosis.stacks.frame_table import PHASES, PhaseRow
+from hangtop.diagnosis.stacks.frame_table import PEERS, PHASES, PROGRAM, Row
 from hangtop.diagnosis.stacks.frames import (
     function,
     is_carrier,
-    is_in,
     is_user,
     library,
     own,
@@ -82,14 +81,14 @@ def _parse(frames: Sequence[Frame], view: KernelView, *, main: bool) -> ParsedSt
     python = any(not frame.native for frame in mine)
     user = tuple(frame for frame in mine if (is_user(frame) if python else not is_carrier(frame)))
     phases = [row for frame in mine if (row := phase_of(frame)) is not None]
-    context: set[Phase] = {row.phase for row in phases}
+    context: set[Phase] = {row.phase for row in phases if row.phase is not None}
     named = phase_by_name(user) if python else None
     if named is not None:
         context.add(named)
     if main and view.known and _left_program(mine, view):
         context.add("shutdown")
-    peers = None if view.waits == "nothing" and packs_object(mine) else find(mine, program=False)
-    program = find(mine, program=True)
+    peers = None if view.waits == "nothing" and packs_object(mine) else find(mine, PEERS)
+    program = find(mine, PROGRAM)
     behind = None
     if peers is not None:
         meaning, waits = peers.meaning, peers.meaning.waits
@@ -124,7 +123,7 @@ def _parse(frames: Sequence[Frame], view: KernelView, *, main: bool) -> ParsedSt
 
 def _without_peers(
     program: Innermost | None,
-    phases: Sequence[PhaseRow],
+    phases: Sequence[Row],
     context: Collection[Phase],
     frames: tuple[Frame, ...],
     view: KernelView,
@@ -161,16 +160,10 @@ def _pass_inside_of(frames: tuple[Frame, ...]) -> Phase | None:
     return None
 
 
-@lru_cache(maxsize=8192)
-def _phase_row(path: str, name: str) -> PhaseRow | None:
-    fitting = (row for row in PHASES if is_in(path, row.file) and (not row.names or name in row.names))
-    return next(fitting, None)
-
-
-def phase_of(frame: Frame) -> PhaseRow | None:
+def phase_of(frame: Frame) -> Row | None:
     """Row of a frame that everything inside of it is a part of."""
     # a module that is being imported does nothing of what its functions do
-    return None if frame.native or frame.name == "<module>" else _phase_row(frame.file, function(frame.name))
+    return None if frame.native or frame.name == "<module>" else PHASES.of(frame)
 
 
 def _left_program(frames: tuple[Frame, ...], view: KernelView) -> bool:
