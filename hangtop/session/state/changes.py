@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from heapq import merge
+from operator import itemgetter
 from typing import Literal
 
 from hangtop.diagnosis.finding import Outcome
@@ -83,55 +85,38 @@ class Change:
 
 
 class Changes:
-    """As they were noted, the newest last. Of each kind the newest are kept, ten megabytes at the very most."""
+    """As they were noted, the newest last; of each kind the newest are kept."""
 
     def __init__(self, changes: Iterable[Change] = ()) -> None:
-        self._kept: dict[int, Change] = {}
-        """By their number since the beginning."""
-        self._numbers: defaultdict[ChangeKind, deque[int]] = defaultdict(deque)
-        self._next = 0
+        self._of: dict[ChangeKind, deque[tuple[int, Change]]] = {}
+        """Those of each kind, each with its number since the beginning."""
+        self._noted = 0
+        self.newest: Change | None = None
+        """The last one that was noted."""
         for change in changes:
             self.append(change)
 
     def append(self, change: Change) -> None:
         """Note one; the oldest of its kind goes once there are too many of that."""
-        numbers = self._numbers[change.kind]
-        if len(numbers) >= LIMITS.get(change.kind, MOST):
-            del self._kept[numbers.popleft()]
-        numbers.append(self._next)
-        self._kept[self._next] = change
-        self._next += 1
-
-    def take_back(self, kind: ChangeKind, node: str, text: str, since: float) -> None:
-        """Forget the newest one with these words, if it is not older than ``since``."""
-        numbers = self._numbers.get(kind, deque())
-        for number in reversed(numbers):
-            change = self._kept[number]
-            if change.at < since:
-                return
-            if (change.node, change.text) == (node, text):
-                numbers.remove(number)
-                del self._kept[number]
-                return
-
-    @property
-    def newest(self) -> Change | None:
-        """The last one that was noted."""
-        return next(reversed(self._kept.values()), None)
+        if change.kind not in self._of:
+            self._of[change.kind] = deque(maxlen=LIMITS.get(change.kind, MOST))
+        self._of[change.kind].append((self._noted, change))
+        self._noted += 1
+        self.newest = change
 
     def kinds(self) -> list[ChangeKind]:
         """Kinds of which there are any."""
-        return [kind for kind, numbers in self._numbers.items() if numbers]
+        return list(self._of)
 
     def of(self, kind: ChangeKind) -> Iterator[Change]:
         """Those of one kind, the newest first."""
-        return (self._kept[number] for number in reversed(self._numbers.get(kind, ())))
+        return (change for _, change in reversed(self._of.get(kind, ())))
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return sum(map(len, self._of.values()))
 
     def __iter__(self) -> Iterator[Change]:
-        return iter(self._kept.values())
+        return (change for _, change in merge(*self._of.values(), key=itemgetter(0)))
 
     def __reversed__(self) -> Iterator[Change]:
-        return reversed(self._kept.values())
+        return reversed(list(self))
