@@ -6,28 +6,74 @@ The shape is a public interface (scripts match on the kinds); ``docs/findings.md
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
+from types import MappingProxyType
 from typing import Literal
 
-from hangtop.diagnosis.certainty import CONFIDENCE, Certainty, certainty_of
-
 Severity = Literal["critical", "warning", "info"]
+Certainty = Literal["proven", "likely", "possible"]
+"""How sure a finding is.
+
+``proven``: the culprit was seen at its place, and an independent source says the same, or the thing itself was read
+where nothing can be mistaken (a process state, an error of the driver). ``likely``: one source, or two of which one
+only fits. ``possible``: it fits what was seen, and other things do, too.
+"""
+CONFIDENCE: Mapping[Certainty, float] = MappingProxyType({"proven": 0.9, "likely": 0.7, "possible": 0.5})
+"""The number that scripts get for each word. Ours: an order, not a measured frequency; see docs/accuracy.md."""
+READ_ITSELF = 0.95
+"""Weight of what is read at its source and cannot be mistaken: it needs no second source."""
+PROVEN, LIKELY = 0.75, 0.65
+"""Least weight of a rule's own proof for these words."""
 NAME_NOBODY = ("job_stalled", "collective_stalled")
 """Kinds that say that a job stands still, and not for sure whose fault it is."""
 Outcome = Literal["hung", "crashed", "at_risk", "slow", "waiting", "starting", "healthy", "idle", "unknown"]
+
+
+class Observer(Enum):
+    """By what something was observed: two observers that say the same are surer than one."""
+
+    STACKS = auto()
+    PROCESS = auto()
+    """What the kernel of a node tells of processes and machines: /proc, control groups."""
+    GPU = auto()
+    PORT = auto()
+    """An InfiniBand or RoCE port, by its state and counters."""
+    NETWORK = auto()
+    """TCP, by the kernel's counters, sockets and interfaces."""
+    LINK = auto()
+    """Our own connection to a node."""
+    LOG = auto()
+    RECORDER = auto()
+    RAS = auto()
+    PROBE = auto()
+    TRACE = auto()
+    INSIDE = auto()
+    """``hangtop.inside`` in a rank."""
+    CONTEXT = auto()
+    """Settings, the number of ranks, how long was watched: it sets the scene and saw nobody do anything."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """One observation, verbatim.
 
-    ``source`` names the source ("py-spy rank 37", "/var/log/x.err:112"), ``at`` is seconds since the epoch on this
-    machine's clock (None where the source has no time).
+    ``source`` names the source for people ("py-spy rank 37", "/var/log/x.err:112"), ``at`` is seconds since the epoch
+    on this machine's clock (None where the source has no time).
     """
 
+    observer: Observer
     source: str
     at: float | None
     text: str
+    file: str = ""
+    """The log or dump that it stands in: what two ranks write is from two observers."""
+
+
+def independent(evidence: Iterable[Evidence]) -> frozenset[tuple[Observer, str]]:
+    """The observers of these lines that are independent of each other; those that only set the scene saw nothing."""
+    return frozenset((line.observer, line.file) for line in evidence if line.observer is not Observer.CONTEXT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +115,9 @@ class Finding:
     @property
     def certainty(self) -> Certainty:
         """``proven``, ``likely`` or ``possible``."""
-        return certainty_of(self.weight, (line.source for line in self.evidence))
+        if self.weight >= READ_ITSELF or (self.weight >= PROVEN and len(independent(self.evidence)) > 1):
+            return "proven"
+        return "likely" if self.weight >= LIKELY else "possible"
 
     @property
     def confidence(self) -> float:

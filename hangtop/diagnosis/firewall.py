@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from collectors.samples.asked import Observation
-from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.finding import Evidence, Finding, Observer
 
 REMEDIES: Mapping[str, str] = MappingProxyType({
     "firewalld": "firewall-cmd --permanent --zone=trusted --add-source=SUBNET && firewall-cmd --reload",
@@ -36,5 +36,5 @@ def with_firewall(finding: Finding, answers: Mapping[str, Sequence[Observation]]
     blocks = firewall_of(answers, finding.nodes) if finding.kind == "path_blocked" else None
     if blocks is None:
         return finding
-    evidence = (*finding.evidence, Evidence("firewall", at, blocks[0]))
+    evidence = (*finding.evidence, Evidence(Observer.PROBE, "firewall", at, blocks[0]))
     return replace(finding, evidence=evidence, advice=f"A firewall is active there. {blocks[1]}")

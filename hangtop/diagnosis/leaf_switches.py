@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count
 from hangtop.diagnosis.tables.kinds import word_of
@@ -38,4 +38,9 @@ def _shared(job: Job, nodes: Collection[str]) -> Evidence | None:
     if len(shared) != 1 or "" in shared or beside == len(others):
         return None
     too = f", as {count(beside, 'other')} of the job" if beside else ""
-    return Evidence("topology by scontrol", None, f"all {len(nodes)} nodes hang at leaf switch {shared.pop()}{too}")
+    return Evidence(
+        Observer.CONTEXT,
+        "topology by scontrol",
+        None,
+        f"all {len(nodes)} nodes hang at leaf switch {shared.pop()}{too}",
+    )

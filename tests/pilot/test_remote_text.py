@@ -10,7 +10,7 @@ from collectors.fleet.sink import LinkChange
 from collectors.samples.gpus import GpuFault
 from collectors.samples.logs import LogEvent
 from collectors.samples.stream import SourceState
-from hangtop.diagnosis.finding import Evidence, Finding, Unknown, Verdict
+from hangtop.diagnosis.finding import Evidence, Finding, Observer, Unknown, Verdict
 from tests.support.made import process, pulse
 from tests.support.piloted import Screen, screen
 from tests.support.screens import NOW, PID, Paper, PaperSession, say
@@ -43,7 +43,14 @@ def poisoned(text: str, paper: Paper | None = None) -> PaperSession:
     session.bad_line(node, text, text)
     say(session, node, 0, NOW, text, text)
     finding = Finding(
-        "rank_crashed", "critical", 0.5, text, (7,), (node,), evidence=(Evidence(text, NOW, text),), advice=text
+        "rank_crashed",
+        "critical",
+        0.5,
+        text,
+        (7,),
+        (node,),
+        evidence=(Evidence(Observer.LOG, text, NOW, text),),
+        advice=text,
     )
     session.verdict = Verdict("crashed", text, (finding,), (Unknown(text, (node,), text),))
     return session

@@ -15,7 +15,7 @@ from collectors.samples.host import HostFacts, HostSample
 from collectors.samples.logs import LogEvent, LogFile, LogLines
 from collectors.samples.stacks import Frame, StackDump
 from collectors.samples.stream import SourceState, Tick
-from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Unknown, Verdict, WaitBox
+from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Observer, Unknown, Verdict, WaitBox
 from hangtop.session.node_settings import NodeSettings
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
@@ -241,14 +241,19 @@ def hung(rank: int = 11, node: str = "node2") -> Verdict:
         f"rank {rank} on {node} is in {reader} while 31 ranks wait in all_reduce",
         ranks=(rank,), nodes=(node,),
         evidence=(
-            Evidence(f"py-spy rank {rank}", NOW - 4, f"{reader}\n__next__ (loader.py:51)\ntrain (train.py:203)"),
-            Evidence(f"/proc of rank {rank}", NOW - 1, "state D, wchan nfs_wait_bit_killable for 64 s"),
+            Evidence(
+                Observer.STACKS, f"py-spy rank {rank}", NOW - 4,
+                f"{reader}\n__next__ (loader.py:51)\ntrain (train.py:203)",
+            ),
+            Evidence(
+                Observer.PROCESS, f"/proc of rank {rank}", NOW - 1, "state D, wchan nfs_wait_bit_killable for 64 s"
+            ),
         ),
         advice="Look at the storage behind /data and at the worker processes; num_workers=0 confirms.",
         next=(NextStep("d", f"hangtop stacks {node} --rank {rank}"), NextStep("!", f"ssh {node}")),
     )  # fmt: skip
     victims = tuple(other for other in range(32) if other != rank)
-    told = Evidence("/logs/rank0.err:4", NOW - 3, "[rank0]: NCCL WARN Watchdog caught collective timeout")
+    told = Evidence(Observer.LOG, "/logs/rank0.err:4", NOW - 3, "[rank0]: NCCL WARN Watchdog caught collective timeout")
     consequence = Finding(
         "watchdog_timeout", "warning", 0.5, "the NCCL watchdog of 31 ranks will end them in 412 s",
         ranks=victims, evidence=(told,), cause="rank_stuck_in_data",

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from collectors.samples.ranks import RankProcess
 from hangtop.diagnosis.environment.settings import FATAL_TO_DIFFER, MUST_AGREE, SettingFault, faults_of
-from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job, Node, Rank
 from hangtop.diagnosis.phrasing import rank_text, ranks_on
 from hangtop.diagnosis.roster import world_or_logged
@@ -86,7 +86,7 @@ def _finding(fault: SettingFault, ranks: Sequence[Rank], name: str, value: str) 
     return Finding(
         fault.kind, fault.severity, fault.weight, fault.summary, ranks=tuple(rank.rank for rank in ranks),
         nodes=tuple(sorted({rank.node for rank in ranks})),
-        evidence=(Evidence(_source(ranks[0]), None, f"{name}={value}"),), advice=fault.advice,
+        evidence=(Evidence(Observer.CONTEXT, _source(ranks[0]), None, f"{name}={value}"),), advice=fault.advice,
     )  # fmt: skip
 
 
@@ -171,7 +171,9 @@ def _odd_ones(name: str, values: Mapping[str, Sequence[Rank]]) -> Iterator[Findi
         "env_mismatch", "critical" if name in FATAL_TO_DIFFER or name == "version of nccl" else "warning", 0.9,
         f"ranks differ in {name}: {'; '.join(f'{value} on {_some(ranks)}' for value, ranks in most_first)}",
         ranks=tuple(sorted(rank.rank for rank in odd)), nodes=tuple(sorted({rank.node for rank in odd})),
-        evidence=tuple(Evidence(_source(ranks[0]), None, f"{name}={value}") for value, ranks in most_first),
+        evidence=tuple(Evidence(
+            Observer.CONTEXT, _source(ranks[0]), None, f"{name}={value}"
+        ) for value, ranks in most_first),
         advice=f"Give every rank the same {name}: ranks that differ choose different algorithms or never meet.",
     )  # fmt: skip
 

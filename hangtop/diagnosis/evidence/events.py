@@ -8,7 +8,7 @@ from itertools import chain, repeat
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of, when
-from hangtop.diagnosis.finding import Evidence
+from hangtop.diagnosis.finding import Evidence, Observer
 from hangtop.diagnosis.job import Job, Node
 from hangtop.diagnosis.roster import home_of
 
@@ -96,7 +96,7 @@ def event_line(event: LogEvent) -> Evidence:
     text = event.text
     if len(text) > EVIDENCE_CHARS:  # a traceback says most at its end
         text = f"{text[: EVIDENCE_CHARS // 4]} … {text[-3 * EVIDENCE_CHARS // 4 :]}"
-    return Evidence(source, when(event), text)
+    return Evidence(Observer.LOG, source, when(event), text, event.source)
 
 
 def pid_of(event: LogEvent) -> int | None:

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from collectors.samples.gpus import GpuSample
 from collectors.samples.ranks import RankProcess
-from hangtop.diagnosis.finding import Evidence
+from hangtop.diagnosis.finding import Evidence, Observer
 from hangtop.diagnosis.job import Gpu, Job, Look, Rank
 from hangtop.diagnosis.phrasing import count, ranks_text
 from hangtop.diagnosis.tables.thresholds import (
@@ -84,7 +84,7 @@ def load_proof(job: Job, owners: Sequence[Rank]) -> Evidence:
                 watts.extend(() if power is None else (power,))
     power_told = f", median {median(watts):.0f} W" if watts else ""
     text = ", ".join(f"{ranks_text(members)} {load}" for load, members in sorted(by_load.items()))
-    return Evidence(f"nvidia-smi, {count(len(owners), 'GPU')}", newest or None, f"{text}{power_told}")
+    return Evidence(Observer.GPU, f"nvidia-smi, {count(len(owners), 'GPU')}", newest or None, f"{text}{power_told}")
 
 
 def _loads(job: Job) -> Mapping[int, Load]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from collectors.samples.fabric import PortFacts
 from collectors.samples.probes import ProbeFigure, ProbeReport
-from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job, Node
 
 LARGE = 256 << 20
@@ -93,9 +93,9 @@ def bandwidth_low(job: Job, report: ProbeReport) -> Iterator[Finding]:
         f"{found.busbw:.3g} that {found.of} should give",
         nodes=tuple(sorted({rank.node for rank in report.ranks if rank.rank >= 0})),
         evidence=(
-            Evidence(f"{report.backend} probe", report.at,
+            Evidence(Observer.PROBE, f"{report.backend} probe", report.at,
                      f"{figure.op} of {figure.size} bytes: busbw {figure.busbw:.3g} GB/s"),
-            Evidence("table of links", None, f"{found.of}: {found.busbw:.3g} GB/s ({found.source})"),
+            Evidence(Observer.CONTEXT, "table of links", None, f"{found.of}: {found.busbw:.3g} GB/s ({found.source})"),
         ),
         advice="No node stands out: look at what all share. Network in use and GPU Direct RDMA, MTU, NCCL_* settings "
         "that limit channels or cards, other traffic, PCIe topology (nvidia-smi topo -m).",
@@ -116,7 +116,10 @@ def socket_fallback(job: Job, report: ProbeReport) -> Iterator[Finding]:
             nodes=tuple(cards),
             ports=tuple(f"{name}:{card.device}/{card.port}" for name, found in cards.items() for card in found),
             evidence=tuple(
-                Evidence(f"NCCL log of the probe on {name}", report.at, f"network {report.network[name]['network']}")
+                Evidence(
+                    Observer.PROBE, f"NCCL log of the probe on {name}", report.at,
+                    f"network {report.network[name]['network']}"
+                )
                 for name in cards
             ),
             advice="Look for NCCL_IB_DISABLE, for a missing plugin or libibverbs in the container, at NCCL_IB_HCA and "

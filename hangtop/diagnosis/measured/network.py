@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from collectors.samples.asked import PathFigure
 from collectors.samples.probes import ProbeReport
-from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.measured import probes
 from hangtop.diagnosis.measured.probes import MeasuredDirection
 from hangtop.diagnosis.phrasing import listed
@@ -59,7 +59,10 @@ def _path_mtu(figures: Sequence[PathFigure], at: float) -> Iterator[Finding]:
         f"{worst.local_mtu}",
         nodes=nodes,
         evidence=tuple(
-            Evidence("path probe", at, f"{f.a} to {f.b}: {f.mtu} bytes arrive, {f.interface} has MTU {f.local_mtu}")
+            Evidence(
+                Observer.PROBE, "path probe", at,
+                f"{f.a} to {f.b}: {f.mtu} bytes arrive, {f.interface} has MTU {f.local_mtu}"
+            )
             for f in narrow[:6]
         ),
         advice=MTU_ADVICE,
@@ -77,7 +80,9 @@ def _odd_mtu(source: str, at: float, rows: Sequence[tuple[str, str, int]], ports
             f"elsewhere {usual[0][0]}",
             nodes=tuple(sorted({node for node, _, _ in odd})),
             ports=tuple(f"{node}:{device}" for node, device, _ in odd) if ports else (),
-            evidence=tuple(Evidence(source, at, f"{node}: {device} has MTU {mtu}") for node, device, mtu in rows[:6]),
+            evidence=tuple(Evidence(
+                Observer.PROBE, source, at, f"{node}: {device} has MTU {mtu}"
+            ) for node, device, mtu in rows[:6]),
             advice=MTU_ADVICE,
         )  # fmt: skip
 
@@ -144,7 +149,10 @@ def _low(
         "bandwidth_low", "warning", 0.7, f"{worst.a} to {worst.b}: {gbits:.4g} Gb/s over ports of {rate:g} Gb/s",
         nodes=tuple(every if len(every) == 1 else sorted(involved)),
         evidence=tuple(
-            Evidence("perftest", at, f"{one.a}:{one.ports[0]} to {one.b}:{one.ports[1]}: {has:.4g} Gb/s of {of:g}")
+            Evidence(
+                Observer.PROBE, "perftest", at,
+                f"{one.a}:{one.ports[0]} to {one.b}:{one.ports[1]}: {has:.4g} Gb/s of {of:g}"
+            )
             for has, of, one in low[:6]
         ),
         advice="Look at the PCIe link of the adapter (width and speed), at the NUMA node that the test ran on, and at "

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from collectors.samples.probes import ProbePair, ProbeRank, ProbeReport
-from hangtop.diagnosis.finding import Evidence, Finding, NextStep, next_step
+from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Observer, next_step
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.measured.expected import bandwidth_low, socket_fallback
 from hangtop.diagnosis.rules.paths import mtu_mismatch
@@ -167,7 +167,7 @@ def _told(
     return Finding(
         kind, "critical", weight, summary, nodes=tuple(names), ranks=tuple(sorted(rank.rank for rank in ranks)),
         gpus=tuple(f"{rank.node}:{rank.gpu}" for rank in ranks if rank.gpu is not None),
-        evidence=tuple(Evidence(f"{report.backend} probe", report.at, text) for text in texts[:6]),
+        evidence=tuple(Evidence(Observer.PROBE, f"{report.backend} probe", report.at, text) for text in texts[:6]),
         advice=advice, next=steps,
     )  # fmt: skip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 
-from hangtop.diagnosis.finding import Evidence, Finding, Severity
+from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity
 from hangtop.diagnosis.job import Node
 from hangtop.diagnosis.preflight import alone, compared
 from hangtop.diagnosis.preflight.scene import Answers, CheckAnswer, CheckCell, Preflight, State
@@ -64,7 +64,9 @@ def findings(table: Iterable[CheckCell]) -> tuple[Finding, ...]:
         Finding(
             kind, _SEVERITY[state], 0.95, f"{check} on {', '.join(cell.node for cell in same)}: {figure}",
             nodes=tuple(cell.node for cell in same),
-            evidence=tuple(Evidence(f"preflight {check} on {cell.node}", None, cell.figure) for cell in same),
+            evidence=tuple(Evidence(
+                Observer.PROBE, f"preflight {check} on {cell.node}", None, cell.figure
+            ) for cell in same),
             advice=same[0].remedy,
         )
         for (state, kind, check, figure), same in grouped.items()

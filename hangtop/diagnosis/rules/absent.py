@@ -11,7 +11,7 @@ from hangtop.diagnosis.evidence.events import event_line
 from hangtop.diagnosis.failures.first import left_at_exit
 from hangtop.diagnosis.failures.record import by_rank, failures
 from hangtop.diagnosis.failures.unheard import UNSEEN_LINKS, kernel_at, kernel_between, kernel_text, logs_read_to
-from hangtop.diagnosis.finding import Evidence, Finding, next_step
+from hangtop.diagnosis.finding import Evidence, Finding, Observer, next_step
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import duration, listed, of_several, on_nodes, ranks_on, ranks_text, who_wait
 from hangtop.diagnosis.roster import started_twice, world_size
@@ -75,7 +75,7 @@ def missing(job_status: JobStatus) -> Iterator[Finding]:
         f"{f'; {kernel_text(job, kill)}' if kill else ''}; {who_wait(graph.waiters, 'rank')}",
         ranks=numbers,
         evidence=(
-            Evidence("environment of the ranks", None, alive),
+            Evidence(Observer.CONTEXT, "environment of the ranks", None, alive),
             *((event_line(kill),) if kill else ()),
             *waiters_of(graph),
         ),
@@ -148,7 +148,7 @@ def _kernel(job: Job, status: RankStatus) -> LogEvent | None:
 
 def _gone_proof(status: RankStatus) -> Evidence:
     pid, at = (status.process.process.pid, status.process.gone_at) if status.process else (0, None)
-    return Evidence(f"/proc on {status.node}", at, f"process {pid} is gone")
+    return Evidence(Observer.PROCESS, f"/proc on {status.node}", at, f"process {pid} is gone")
 
 
 def leaving(job_status: JobStatus) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from hangtop.diagnosis.evidence.gpu_load import load_proof
-from hangtop.diagnosis.finding import Evidence, Finding, NextStep, next_step
+from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Observer, next_step
 from hangtop.diagnosis.phrasing import count, duration, listed, of_several, rank_text, ranks_on, ranks_text, who_wait
 from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.rules.stuck import COMING_UP, NOT_LAUNCHED, WHOLE_START
@@ -183,8 +183,8 @@ def job_stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Fin
         ranks=named, nodes=nodes_of(odd or alone),
         evidence=(
             *((load_proof(job, gpus),) if gpus else ()),
-            *(Evidence("ranks", job.now, group) for group in groups[:GROUPS_TOLD]),
-            Evidence("watch", job.now, f"no sign of motion from {duration(still)} ago on{step}"),
+            *(Evidence(Observer.CONTEXT, "ranks", job.now, group) for group in groups[:GROUPS_TOLD]),
+            Evidence(Observer.CONTEXT, "watch", job.now, f"no sign of motion from {duration(still)} ago on{step}"),
         ),
         advice="It is the only rank, and waits for no other: look at what it does, and what that reads from or asks."
         if alone else SETTLES,

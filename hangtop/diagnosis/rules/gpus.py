@@ -14,7 +14,7 @@ from hangtop.diagnosis.evidence.devices import gpu_at, gpu_name, gpus_in, newest
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of
 from hangtop.diagnosis.evidence.events import event_line, events_on, hosts_in, lines, ranks_in, said
 from hangtop.diagnosis.failures.record import cuda_error
-from hangtop.diagnosis.finding import Evidence, Finding, Severity
+from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity
 from hangtop.diagnosis.job import Gpu, Job, Look, Node
 from hangtop.diagnosis.peers import median_without
 from hangtop.diagnosis.phrasing import duration, listed, ranks_text, who
@@ -77,11 +77,11 @@ def gpu_lost(job: Job) -> Iterator[Finding]:
         lost: dict[str, list[Evidence]] = defaultdict(list)
         for gpu in node.gpus:
             if gpu.fault is not None:
-                lost[gpu_name(node, gpu)].append(Evidence(f"nvidia-smi on {name}", None, gpu.fault.text))
+                lost[gpu_name(node, gpu)].append(Evidence(Observer.GPU, f"nvidia-smi on {name}", None, gpu.fault.text))
         if node.gpu_fault is not None and LOST_WORDS.search(node.gpu_fault.text):
             index = gpu_at(node, node.gpu_fault.bus_id)
             where = "" if index is None else f"{name}:{index}"
-            lost[where].append(Evidence(f"nvidia-smi on {name}", None, node.gpu_fault.text))
+            lost[where].append(Evidence(Observer.GPU, f"nvidia-smi on {name}", None, node.gpu_fault.text))
         for event in events_on(job, node, "kernel.xid"):
             if number_of(event, "code") == LOST_XID:
                 lost[next(iter(gpus_in(job, [event])), "")].append(event_line(event))
@@ -111,7 +111,9 @@ def gpu_driver_hung(job: Job) -> Iterator[Finding]:
             "gpu_driver_hung", "critical", 0.85,
             f"nvidia-smi on {name} has not answered for {duration(silence)}: the driver hangs",
             ranks=tuple(rank.rank for rank in job.ranks_of(name) if rank.gone_at is None), nodes=(name,),
-            evidence=(Evidence(f"nvidia-smi on {name}", source.since, source.why or "no row within its deadline"),),
+            evidence=(Evidence(
+                Observer.GPU, f"nvidia-smi on {name}", source.since, source.why or "no row within its deadline"
+            ),),
             advice="Look for Xid lines in the kernel log. A driver that hangs needs the node restarted.",
         )  # fmt: skip
 
@@ -185,7 +187,7 @@ def gpu_memory_errors(job: Job) -> Iterator[Finding]:
             if words := listed(fault.words(sample, grown)):
                 critical = bool(fault.critical(sample, grown))
                 weight = 0.6 if fault.kind == "gpu_ecc" and not critical else 0.9
-                proof = Evidence(f"nvidia-smi on {node.name}", at, f"{fault.column}: {words}")
+                proof = Evidence(Observer.GPU, f"nvidia-smi on {node.name}", at, f"{fault.column}: {words}")
                 severity: Severity = "critical" if critical else "warning"
                 yield on_gpu(job, node, gpu, fault.kind, severity, weight, f"{fault.text}: {words}", proof)
 
@@ -258,7 +260,7 @@ def gpu_throttled(job: Job) -> Iterator[Finding]:
         yield on_gpu(
             job, node, gpu, "gpu_throttled", "warning", 0.9 if slower else 0.75,
             f"runs at {clock:.0f} MHz, {f'its peers run at {others:.0f}' if slower else f'its maximum is {top}'}: "
-            f"{reasons}", Evidence(f"nvidia-smi on {node.name}", bad[-1].at, proof),
+            f"{reasons}", Evidence(Observer.GPU, f"nvidia-smi on {node.name}", bad[-1].at, proof),
             "Every rank waits for the slowest GPU. Check cooling, power supply and power cap of this one; move the job "
             "off it.",
         )  # fmt: skip
@@ -284,7 +286,7 @@ def gpu_pcie_degraded(job: Job) -> Iterator[Finding]:
             yield on_gpu(
                 job, node, gpu, "gpu_pcie_degraded", "warning", 0.8,
                 f"has a slow PCIe link under load: {listed(wrong)}",
-                Evidence(f"nvidia-smi on {node.name}", looks[-1].at, f"PCIe {listed(wrong)}"),
+                Evidence(Observer.GPU, f"nvidia-smi on {node.name}", looks[-1].at, f"PCIe {listed(wrong)}"),
                 "Reseat the card or its riser; compare with the other nodes: a slot may be built that way.",
             )  # fmt: skip
 

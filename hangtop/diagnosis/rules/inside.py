@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from collectors.samples.probes import ProbeReport
 from hangtop.diagnosis import traces
-from hangtop.diagnosis.finding import Evidence, Finding, Severity, next_step
+from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity, next_step
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.measured import probes
 from hangtop.diagnosis.phrasing import count, duration, of_several, ranks_on, ranks_text
@@ -57,7 +57,9 @@ def behind(job_status: JobStatus) -> Iterator[Finding]:
         f"{count(len(others), 'other')} {of_several('has', len(others))} waited for {duration(held)}",
         ranks=numbers, nodes=tuple(sorted({rank.node for rank in few} - {""})),
         evidence=tuple(
-            Evidence(f"hangtop.inside rank {rank.rank}", _since(rank), f"step {_point(rank)[0]:,} done")
+            Evidence(
+                Observer.INSIDE, f"hangtop.inside rank {rank.rank}", _since(rank), f"step {_point(rank)[0]:,} done"
+            )
             for rank in (*few[:3], ahead)
         ),
         advice=ADVICE[kind], next=(next_step("d", "stacks", few[0].node, "--rank", str(few[0].rank)),),
@@ -119,13 +121,15 @@ def checks(job: Job) -> Iterator[Finding]:
                     one.kind, SEVERITIES.get(one.severity, "info"), 0.95, one.summary, ranks=tuple(sorted(one.ranks)),
                     nodes=tuple(sorted({r.node for r in job.ranks if r.rank in one.ranks and r.node})),
                     evidence=tuple(
-                        Evidence(f"hangtop.inside check {result.check}", result.at, line) for line in one.evidence
+                        Evidence(
+                            Observer.INSIDE, f"hangtop.inside check {result.check}", result.at, line
+                        ) for line in one.evidence
                     ),
                     advice=one.advice,
                 ))  # fmt: skip
                 tellers.setdefault((one.kind, one.summary), []).append(rank.rank)
     for key_of, finding in found.items():
-        told = Evidence("ranks", job.now, f"told by {ranks_text(tellers[key_of])}")
+        told = Evidence(Observer.CONTEXT, "ranks", job.now, f"told by {ranks_text(tellers[key_of])}")
         yield replace(finding, evidence=(*finding.evidence, told))
 
 

@@ -9,7 +9,7 @@ from hangtop.diagnosis.evidence.event_fields import number_of, text_of, when
 from hangtop.diagnosis.evidence.events import hosts_in, lines, ranks_in, said, warned
 from hangtop.diagnosis.failures.first import reported_rank
 from hangtop.diagnosis.failures.unheard import kernel_at
-from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import listed, size, who
 from hangtop.diagnosis.roster import homes
@@ -72,7 +72,7 @@ def shm_too_small(job: Job) -> Iterator[Finding]:
         f"{who(ranks_in(events))} could not get shared memory{f' on {listed(hosts)}' if hosts else ''}"
         f"{f': {figures[0]}' if figures else ''}",
         ranks=ranks_in(events), nodes=hosts,
-        evidence=(*lines(events), *(Evidence("host", None, figure) for figure in figures[:4])),
+        evidence=(*lines(events), *(Evidence(Observer.PROCESS, "host", None, figure) for figure in figures[:4])),
         advice="Start the container with --shm-size=16g or --ipc=host; NCCL alone wants 1 GB.",
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ from hangtop.diagnosis.collectives import ras
 from hangtop.diagnosis.collectives.coll_log import OddCommunicator, odd_communicators
 from hangtop.diagnosis.collectives.members import CommRankResolver
 from hangtop.diagnosis.evidence.events import finished
-from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.phrasing import count, listed, who
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.rules.not_launched import CODE, STACKS
@@ -34,7 +34,7 @@ def ras_behind(job_status: JobStatus) -> Iterator[Finding]:
             f"{who(ranks, f'{len(least)} processes')} launched {fewest} {one.op}, {count(most, 'other')} {highest}, "
             "and nothing moves",
             ranks=ranks, nodes=homes(job, ranks),
-            evidence=(Evidence(f"NCCL RAS, communicator {one.comm}", one.at, told),), advice=STACKS,
+            evidence=(Evidence(Observer.RAS, f"NCCL RAS, communicator {one.comm}", one.at, told),), advice=STACKS,
         )  # fmt: skip
 
 
@@ -50,7 +50,7 @@ def ras_away(job_status: JobStatus) -> Iterator[Finding]:
             "rank_missing", "critical", 0.8 if one.surely else 0.5,
             f"NCCL does not find {who(ranks, count(len(one.members), 'process', 'processes'))} any more",
             ranks=ranks, nodes=homes(job, ranks),
-            evidence=(Evidence(f"NCCL RAS, communicator {one.comm}", one.at, states),), advice=GONE,
+            evidence=(Evidence(Observer.RAS, f"NCCL RAS, communicator {one.comm}", one.at, states),), advice=GONE,
         )  # fmt: skip
 
 
@@ -80,7 +80,7 @@ def nccl_log_behind(job_status: JobStatus) -> Iterator[Finding]:
             ranks=tuple(sorted(rank for one in accused if (rank := resolver.of_progress(one)) is not None)),
             nodes=tuple(sorted({one.host for one in accused if one.host})),
             evidence=tuple(
-                Evidence(f"{one.source}:{one.line}", one.at, f"communicator {one.comm}: {_at(odd, one)}")
+                Evidence(Observer.LOG, f"{one.source}:{one.line}", one.at, f"communicator {one.comm}: {_at(odd, one)}")
                 for one in (*accused[:3], *others[:1])
             ),
             advice=CODE,

@@ -11,7 +11,7 @@ from hangtop.diagnosis.evidence.devices import ranks_on_node
 from hangtop.diagnosis.evidence.event_fields import text_of
 from hangtop.diagnosis.evidence.events import event_line, events_on, pid_of
 from hangtop.diagnosis.failures.record import by_rank, failures
-from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.phrasing import duration, listed, ranks_on, ranks_text
 from hangtop.diagnosis.roster import out_of_sight, world_size
@@ -44,7 +44,7 @@ def node_unreachable(job: Job) -> Iterator[Finding]:
             f"{name} {f'has not answered for {silent}' if was_there else 'cannot be reached'}"
             f"{f', and {ranks_text(ranks)} with it' if ranks else ''}: {node.why or 'no reason given'}",
             ranks=ranks, nodes=(name,),
-            evidence=(Evidence(f"connection to {name}", node.since or None, node.why or node.link),),
+            evidence=(Evidence(Observer.LINK, f"connection to {name}", node.since or None, node.why or node.link),),
             advice=OTHERS_ANSWER if answering else NONE_ANSWERS,
         )  # fmt: skip
 
@@ -78,8 +78,11 @@ def node_rebooted(job: Job) -> Iterator[Finding]:
                 "node_rebooted", "critical", 0.7, f"{name} was rebooted, and {ranks_text(ranks)} ended with it",
                 ranks=ranks, nodes=(name,),
                 evidence=(
-                    Evidence(f"/proc/stat on {name}", booted, "the machine was started"),
-                    Evidence("ranks", taken[0].process.started, f"{ranks_text(ranks)} had been started before"),
+                    Evidence(Observer.PROCESS, f"/proc/stat on {name}", booted, "the machine was started"),
+                    Evidence(
+                        Observer.CONTEXT, "ranks", taken[0].process.started,
+                        f"{ranks_text(ranks)} had been started before"
+                    ),
                 ),
                 advice="Look why it was started anew (its console, BMC, journalctl -b -1) before a job runs there "
                 "again.",
@@ -103,7 +106,7 @@ def node_limited(job: Job) -> Iterator[Finding]:
         of_ranks = f", and nothing is known of {ranks_text(unseen)} meanwhile" if unseen else ""
         yield Finding(
             "node_limited", "warning", 0.9, f"{name} shows only a part{of_ranks}: {why}", nodes=(name,),
-            evidence=(Evidence(f"connection to {name}", node.since or None, why),),
+            evidence=(Evidence(Observer.LINK, f"connection to {name}", node.since or None, why),),
             advice="Rules that need what is missing here say nothing about this node.",
         )  # fmt: skip
 
@@ -136,7 +139,7 @@ def cpu_starved(job: Job) -> Iterator[Finding]:
             f"CPU, the others {usual:.0f}%: may run on {allowed}{load}",
             ranks=numbers, nodes=(name,),
             evidence=tuple(
-                Evidence(f"/proc/{rank.process.pid}/schedstat on {name}", node.seen_at or job.now,
+                Evidence(Observer.PROCESS, f"/proc/{rank.process.pid}/schedstat on {name}", node.seen_at or job.now,
                          f"rank {rank.rank}: ready without a CPU for {rank.waited_for_cpu}% of the last 12 s")
                 for rank in ranks[:4]
             ),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from collectors.samples.gpus import FabricService, GpuFabric, Topology
 from hangtop.diagnosis.evidence.devices import all_gpus, ranks_on_gpu, ranks_on_node
-from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job, Look, Node
 from hangtop.diagnosis.phrasing import count, folded, listed
 from hangtop.diagnosis.rules.gpus import on_gpu
@@ -40,7 +40,7 @@ def nvlink_errors(job: Job) -> Iterator[Finding]:
             yield on_gpu(
                 job, node, gpu, "nvlink_errors", "warning", 0.85 if grown else 0.6,
                 f"has NVLink errors: {listed(wrong)}",
-                Evidence(f"NVML on {node.name}", job.now, listed(wrong, most=8)),
+                Evidence(Observer.GPU, f"NVML on {node.name}", job.now, listed(wrong, most=8)),
                 "Drain the node and reset all GPUs of the NVLink domain; errors that come again are hardware.",
             )  # fmt: skip
 
@@ -82,7 +82,7 @@ def _not_joined(job: Job, node: Node, bad: Sequence[Look[GpuFabric]], down: Sequ
         f"{node.name}: {which} not well in the NVLink fabric: {f'health {first.health}' if sick else state}{cause}",
         ranks=tuple(sorted({rank for gpu in gpus for rank in ranks_on_gpu(job, node, gpu)})), nodes=(node.name,),
         gpus=tuple(f"{node.name}:{gpu}" for gpu in gpus),
-        evidence=(*(Evidence("nvidia-smi", bad[0].at, text) for text in told[:4]), *map(_proof, down)),
+        evidence=(*(Evidence(Observer.GPU, "nvidia-smi", bad[0].at, text) for text in told[:4]), *map(_proof, down)),
         advice="Programs on these GPUs fail with CUDA's error 802 (system not yet initialized) until it is. "
         f"{_remedy(down)}",
     )  # fmt: skip
@@ -95,7 +95,7 @@ def _is_wrong(fabric: GpuFabric) -> bool:
 
 def _proof(service: FabricService) -> Evidence:
     source, colon, rest = service.said.partition(": ")
-    return Evidence(source if colon else "/proc", None, f"{service.name}: {rest or service.said}")
+    return Evidence(Observer.PROCESS, source if colon else "/proc", None, f"{service.name}: {rest or service.said}")
 
 
 def _remedy(down: Sequence[FabricService]) -> str:
@@ -132,7 +132,7 @@ def topology_differs(job: Job) -> Iterator[Finding]:
                     "topology_differs", "warning", 0.8,
                     f"{name} is wired otherwise than {count(agree, 'other node')}: {listed(cells, most=3)}",
                     ranks=ranks_on_node(job, name), nodes=(name,),
-                    evidence=(Evidence(f"nvidia-smi topo -m on {name}", None, listed(cells, most=12)),),
+                    evidence=(Evidence(Observer.GPU, f"nvidia-smi topo -m on {name}", None, listed(cells, most=12)),),
                     advice="An NVLink is gone: look at dmesg and at nvidia-smi nvlink -s, reset the GPUs, and drain "
                     "the node." if lost else "Compare slots, BIOS settings (NUMA nodes per socket, ACS) and the "
                     "virtual machine's layout with the others'.",

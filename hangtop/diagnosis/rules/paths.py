@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from hangtop.diagnosis.addresses import nodes_by_address
 from hangtop.diagnosis.evidence.sockets import Queue, queues
-from hangtop.diagnosis.finding import Evidence, Finding, next_step
+from hangtop.diagnosis.finding import Evidence, Finding, Observer, next_step
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node_names import nodes_text
 from hangtop.diagnosis.phrasing import count, duration, listed, ranks_text, size
@@ -46,7 +46,7 @@ def tcp_retransmits(job: Job) -> Iterator[Finding]:
             text = f"{again / sent:.1%} of {sent:.0f} segments per second"
             yield Finding(
                 "tcp_retransmits", "warning", 0.8, f"{name} sends {text} again: packets get lost on their way from it",
-                nodes=(name,), evidence=(Evidence(f"/proc/net/snmp on {name}", job.now, text),),
+                nodes=(name,), evidence=(Evidence(Observer.NETWORK, f"/proc/net/snmp on {name}", job.now, text),),
                 advice="Look for drops at its interface and switch port; probe the path from this node to the others.",
             )  # fmt: skip
 
@@ -72,7 +72,7 @@ def mtu_mismatch(job: Job) -> Iterator[Finding]:
             "mtu_mismatch", "warning", 0.85, f"MTU differs within {network}: {listed(words)}, the others {usual}",
             nodes=tuple(sorted({name for name, _, _ in odd})),
             evidence=tuple(
-                Evidence(f"/sys/class/net/{interface}/mtu on {name}", None, str(mtu))
+                Evidence(Observer.NETWORK, f"/sys/class/net/{interface}/mtu on {name}", None, str(mtu))
                 for name, interface, mtu in members[:8]
             ),
             advice="Set one MTU on every hop; full frames to the smaller side are dropped or broken up.",
@@ -112,15 +112,17 @@ def path_blocked(job_status: JobStatus) -> Iterator[Finding]:
         f"{where} nothing is acknowledged of what is sent on {count(ways, 'connection')} ({ranks_text(ranks)})",
         nodes=nodes,
         evidence=tuple(
-            Evidence(f"sock_diag on {sender}", job.now, f"to {receiver}, sent again and again: " + "; ".join(
-                f"{ranks_text((rank,))} to {', '.join(ends[:TOLD])}" for rank, ends in sorted(own.items())[:TOLD]
-            ))
+            Evidence(Observer.NETWORK, f"sock_diag on {sender}", job.now, f"to {receiver}, repeated: {_told(own)}")
             for (sender, receiver), own in sorted(silent.items())[:TOLD]
         ),
         advice="Look at the link, the firewall and the MTU between these nodes: small packets may pass where full ones "
         "do not.",
         next=(next_step("P", "probe", "path", *sorted(every)),),
     )  # fmt: skip
+
+
+def _told(own: Mapping[int, Sequence[str]]) -> str:
+    return "; ".join(f"{ranks_text((rank,))} to {listed(ends, TOLD)}" for rank, ends in sorted(own.items())[:TOLD])
 
 
 def _unanswered(job: Job) -> Mapping[tuple[str, str], Mapping[int, list[str]]]:
@@ -159,7 +161,7 @@ def slow_path(job_status: JobStatus) -> Iterator[Finding]:
         f"({ranks_text(one.rank for one in slow)})",
         nodes=nodes,
         evidence=tuple(
-            Evidence(f"sock_diag on {one.node}", job.now,
+            Evidence(Observer.NETWORK, f"sock_diag on {one.node}", job.now,
                      f"{ranks_text((one.rank,))} to {one.far}: {size(_per_s(one))}/s over {duration(_span(one))}, "
                      f"{size(one.looks[-1][1].unsent)} not sent yet")
             for one in slow[:TOLD]

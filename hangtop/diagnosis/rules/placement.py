@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 
 from collectors.samples.gpus import GpuProcess
 from hangtop.diagnosis.evidence.devices import gpu_name, living_on, ranks_on_gpu
-from hangtop.diagnosis.finding import Evidence, Finding, next_step
+from hangtop.diagnosis.finding import Evidence, Finding, Observer, next_step
 from hangtop.diagnosis.job import Gpu, Job, Node, Rank
 from hangtop.diagnosis.node_names import nodes_text
 from hangtop.diagnosis.phrasing import count, folded, listed, ranks_on, ranks_text, size
@@ -81,7 +81,7 @@ def _also_used(
         f"{gpus} on {node.name} {'is' if len(used) == 1 else 'are'} also used by {by} not of this job: {text}",
         ranks=tuple(sorted({rank for index in used for rank in ranks_on_gpu(job, node, index)})),
         nodes=(node.name,), gpus=tuple(f"{node.name}:{index}" for index in used),
-        evidence=(Evidence(f"nvidia-smi on {node.name}", None, f"{gpus}: {text}"),),
+        evidence=(Evidence(Observer.GPU, f"nvidia-smi on {node.name}", None, f"{gpus}: {text}"),),
         advice="Another job that is at work was given the same GPUs: look at how GPUs are handed out." if alive
         else f"If {'it is' if len(processes) == 1 else 'they are'} left over from an earlier run, end "
         f"{'it' if len(processes) == 1 else 'them'}.",
@@ -146,10 +146,10 @@ def _given(rank: Rank) -> Evidence:
     visible = rank.process.env.get("CUDA_VISIBLE_DEVICES", "(not set)")
     on = listed([str(index) for index in rank.gpus]) or "none"
     text = f"LOCAL_RANK={rank.process.local_rank}, CUDA_VISIBLE_DEVICES={visible}, on GPU {on}"
-    return Evidence(f"{ranks_on([rank.rank], [rank.node])}, pid {rank.process.pid}", None, text)
+    return Evidence(Observer.CONTEXT, f"{ranks_on([rank.rank], [rank.node])}, pid {rank.process.pid}", None, text)
 
 
 def _identity(rank: Rank) -> Evidence:
     process = rank.process
     text = f"RANK={rank.rank}, run {process.run_id or 'unnamed'}, user {process.user}: {process.command}"
-    return Evidence(f"/proc/{process.pid}/environ on {rank.node}", process.started, text)
+    return Evidence(Observer.PROCESS, f"/proc/{process.pid}/environ on {rank.node}", process.started, text)

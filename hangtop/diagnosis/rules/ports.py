@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job, Node, Port
 from hangtop.diagnosis.phrasing import listed
 
@@ -88,7 +88,7 @@ def port_errors(job: Job) -> Iterator[Finding]:
             flaps = _flaps(port) if symptom.kind == "ib_link_flapped" else 0
             came_back = [f"{flaps} times down and up again while watched"] if flaps else []
             if words := listed([*filter(None, [_growth(port, symptom.counters)]), *came_back]):
-                counted = Evidence(f"counters of {_name(node, port)}", job.now, words)
+                counted = Evidence(Observer.PORT, f"counters of {_name(node, port)}", job.now, words)
                 yield Finding(
                     symptom.kind, "warning", 0.9,
                     f"port {port.facts.device}/{port.facts.port} on {node.name}: {words}; {symptom.meaning}",
@@ -119,7 +119,9 @@ def roce_retransmits(job: Job) -> Iterator[Finding]:
         nodes=tuple(sorted({node.name for node, _ in blamed})),
         ports=tuple(sorted(_name(node, port) for node, port in blamed)),
         evidence=tuple(
-            Evidence(f"hw_counters of {_name(node, port)}", job.now, _growth(port, LOSSES)) for node, port in lossy[:6]
+            Evidence(
+                Observer.PORT, f"hw_counters of {_name(node, port)}", job.now, _growth(port, LOSSES)
+            ) for node, port in lossy[:6]
         ),
         advice="Check PFC and ECN settings along that path, then cable and switch port; one peer that all time out on "
         "is the faulty one.",
@@ -160,4 +162,4 @@ def _state_proof(node: Node, port: Port) -> Evidence:
     rate = "unknown" if facts.rate is None else f"{facts.rate:g} Gb/s"
     text = f"state {facts.state}, physical state {facts.phys_state}, rate {rate}"
     at = port.changes[-1].at if port.changes else None
-    return Evidence(f"/sys/class/infiniband/{facts.device}/ports/{facts.port} on {node.name}", at, text)
+    return Evidence(Observer.PORT, f"/sys/class/infiniband/{facts.device}/ports/{facts.port} on {node.name}", at, text)

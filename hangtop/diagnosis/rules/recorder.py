@@ -10,7 +10,7 @@ from hangtop.diagnosis.collectives.vote import Vote
 from hangtop.diagnosis.collectives.wait_edge import WaitEdge
 from hangtop.diagnosis.evidence.events import lines, warned
 from hangtop.diagnosis.failures.first import ended_ranks, left_at_exit
-from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, listed, ranks_on, ranks_text
 from hangtop.diagnosis.roster import homes
@@ -50,7 +50,7 @@ def _age(matched: Matched, since: Iterable[float | None]) -> float | None:
 
 def _dump(matched: Matched, rank: int, text: str) -> Evidence:
     dump = matched.given.dumps[rank]
-    return Evidence(f"{dump.source} (rank {rank})", dump.at, text)
+    return Evidence(Observer.RECORDER, f"{dump.source} (rank {rank})", dump.at, text, dump.source)
 
 
 def _differs(job: Job, differs: Differs, matched: Matched) -> Finding:

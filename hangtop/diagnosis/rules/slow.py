@@ -8,7 +8,7 @@ from math import comb
 from statistics import median
 
 from hangtop.diagnosis.evidence.gpu_load import LoadShares, load_shares
-from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, ranks_on, ranks_text
 from hangtop.diagnosis.stacks.states import Meaning
@@ -65,7 +65,7 @@ def straggler_rank(job_status: JobStatus) -> Iterator[Finding]:
     own, share = _share(late), _share([one for one in seen if one.rank not in ranks])
     where, stack = _usual_place(late), stack_of(late[0])
     told = Evidence(
-        f"py-spy, {sum(len(one.readings) for one in seen)} stacks", late[0].readings[-1].at,
+        Observer.STACKS, f"py-spy, {sum(len(one.readings) for one in seen)} stacks", late[0].readings[-1].at,
         f"waiting: {ranks_text(ranks)} in {own:.0%} of their looks, the others in {share:.0%}",
     )  # fmt: skip
     yield Finding(
@@ -145,7 +145,10 @@ def data_bound(job_status: JobStatus) -> Iterator[Finding]:
         f"all {count(len(loading), 'rank')} load data in {share:.0%} of the looks{f': {where}' if where else ''}",
         ranks=tuple(sorted(one.rank for one in seen)), nodes=nodes_of(seen),
         evidence=(
-            Evidence("py-spy", seen[0].readings[-1].at, f"{share:.0%} of {looks} stacks were in data loading"),
+            Evidence(
+                Observer.STACKS, "py-spy", seen[0].readings[-1].at,
+                f"{share:.0%} of {looks} stacks were in data loading"
+            ),
         ),
         advice="More workers, a larger prefetch factor, or faster storage.",
     )  # fmt: skip
@@ -219,8 +222,8 @@ def _straggling_gpu(job_status: JobStatus) -> Iterator[Finding]:
     waited, rest = median(share.spinning for share in others), median(share.computing for share in others)
     own = median(shares[rank].computing for rank in late)
     told = Evidence(
-        f"nvidia-smi, {duration(_span(job))}", job.now, f"{ranks_text(late)} computed {own:.0%} of it; the others "
-        f"{rest:.0%}, and were full at little power {waited:.0%}",
+        Observer.GPU, f"nvidia-smi, {duration(_span(job))}", job.now,
+        f"{ranks_text(late)} computed {own:.0%} of it; the others {rest:.0%}, and were spinning {waited:.0%}",
     )  # fmt: skip
     yield Finding(
         "straggler_rank", "warning", 0.65,

@@ -10,7 +10,7 @@ from collectors.samples.ranks import IdleLauncher
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of
 from hangtop.diagnosis.evidence.events import event_line, hosts_in, lines, ranks_in, said
 from hangtop.diagnosis.failures.record import failures, failures_before_restart
-from hangtop.diagnosis.finding import Evidence, Finding, next_step
+from hangtop.diagnosis.finding import Evidence, Finding, Observer, next_step
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node_names import nodes_text
 from hangtop.diagnosis.phrasing import count, duration, listed, of_several, ranks_text, who
@@ -81,7 +81,9 @@ def no_rank_started(job: Job) -> Iterator[Finding]:
         yield Finding(
             "init_hang", "critical", 0.75, launching(job), nodes=nodes,
             evidence=tuple(
-                Evidence(f"process {one.pid} on {node}", one.started, f"runs since then: {one.command}")
+                Evidence(
+                    Observer.PROCESS, f"process {one.pid} on {node}", one.started, f"runs since then: {one.command}"
+                )
                 for node, one in idle[:4]
             ),
             advice="Start it on the nodes that are missing, with the same rendezvous (--rdzv-endpoint or --master-addr "
@@ -112,7 +114,7 @@ def started_anew(job: Job) -> Iterator[Finding]:
         ranks=ranks, nodes=homes(job, ranks),
         evidence=(
             *((event_line(first.event),) if first else ()),
-            Evidence("environment of the ranks", since, f"TORCHELASTIC_RESTART_COUNT={times}"),
+            Evidence(Observer.CONTEXT, "environment of the ranks", since, f"TORCHELASTIC_RESTART_COUNT={times}"),
         ),
         advice=f"{file_advice(first.what if first else '') or 'Mend what ended the first start.'} The launcher tries "
         "again until its attempts are used up (torchrun --max-restarts).",
@@ -158,9 +160,12 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
         evidence=(
             *(evidence_of(named[0]) if named else ()),
             *waiters_of(graph),
-            *(Evidence("environment of the ranks", None, f"MASTER_ADDR:MASTER_PORT {one} on {count(number, 'rank')}")
+            *(Evidence(
+                Observer.CONTEXT, "environment of the ranks", None,
+                f"MASTER_ADDR:MASTER_PORT {one} on {count(number, 'rank')}"
+            )
               for one, number in masters.most_common(3)),
-            Evidence("watch", None, f"up for {duration(age)}"),
+            Evidence(Observer.CONTEXT, "watch", None, f"up for {duration(age)}"),
         ),
         advice=ONE_NUMBER if twice else advice,
     )  # fmt: skip

@@ -9,7 +9,7 @@ from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
 from hangtop.diagnosis.evidence.events import finished, hosts_in, lines, ranks_in, said
 from hangtop.diagnosis.failures.first import AT_EXIT, finished_ranks
 from hangtop.diagnosis.failures.record import failures
-from hangtop.diagnosis.finding import Evidence, Finding, Severity, next_step
+from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity, next_step
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import listed, ranks_text, who
 from hangtop.diagnosis.roster import world_size
@@ -30,7 +30,10 @@ def address_in_use(job: Job) -> Iterator[Finding]:
         if use.port == port and (use.listeners or use.time_wait)
     ]
     by = listed([f"{users} on {name}" for name, users in held])
-    proof = [Evidence(f"/proc/net/tcp on {name}", job.now, f"port {port}: {users}") for name, users in held[:2]]
+    proof = [
+        Evidence(Observer.NETWORK, f"/proc/net/tcp on {name}", job.now, f"port {port}: {users}")
+        for name, users in held[:2]
+    ]
     repairs = ("orphans", "port") if job.live else ()
     yield Finding(
         "address_in_use", "critical", 0.93,

@@ -8,7 +8,7 @@ from math import sqrt
 from statistics import NormalDist
 
 from collectors.samples.traces import RankTrace
-from hangtop.diagnosis.finding import Evidence, Finding, Severity
+from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity
 from hangtop.diagnosis.phrasing import count, duration, on_nodes, ranks_text
 from hangtop.diagnosis.tables.thresholds import TRACE_CHANCE
 from hangtop.diagnosis.traces.picture import Lateness, TracePicture
@@ -64,7 +64,10 @@ def _finding(
         ranks=tuple(sorted(trace.rank for trace, _ in told if trace.rank is not None)),
         nodes=tuple(sorted({trace.node for trace, _ in told if trace.node})),
         evidence=tuple(
-            Evidence(trace.path, trace.began, f"{trace.path if trace.rank is None else f'rank {trace.rank}'} {text}")
+            Evidence(
+                Observer.TRACE, trace.path, trace.began,
+                f"{trace.path if trace.rank is None else f'rank {trace.rank}'} {text}"
+            )
             for trace, text in told[:8]
         ),
         advice=advice, cause=cause,

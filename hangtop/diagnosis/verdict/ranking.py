@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import get_args
 
-from hangtop.diagnosis.certainty import LIKELY, independent_sources
-from hangtop.diagnosis.finding import Finding, Severity
+from hangtop.diagnosis.finding import LIKELY, Finding, Severity, independent
 from hangtop.diagnosis.tables.kinds import ROWS, Where, kind_row
 
 SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
@@ -74,9 +73,8 @@ def _in_one_line(finding: Finding) -> Finding:
 
 def _both(surer: Finding, other: Finding) -> Finding:
     evidence = tuple(dict.fromkeys((*surer.evidence, *other.evidence)))[:EVIDENCE_KEPT]
-    sources = [independent_sources(line.source for line in one.evidence) for one in (surer, other)]
-    independent = sources[0].isdisjoint(sources[1])
-    weight = 1 - (1 - surer.weight) * (1 - other.weight / 2) if independent else surer.weight
+    apart = independent(surer.evidence).isdisjoint(independent(other.evidence))
+    weight = 1 - (1 - surer.weight) * (1 - other.weight / 2) if apart else surer.weight
     return replace(
         surer,
         weight=round(min(0.99, weight), 2),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hangtop.diagnosis.finding import Evidence
+from hangtop.diagnosis.finding import Evidence, Observer
 from hangtop.diagnosis.phrasing import count, duration, rank_text, ranks_on, ranks_text, size
 from hangtop.diagnosis.tables.thresholds import TRICKLE_BYTES_PER_S
 from hangtop.diagnosis.tables.wchan import sleep_at
@@ -22,10 +22,12 @@ def stack_of(status: RankStatus) -> Evidence | None:
         return None
     source = f"py-spy {ranks_on([status.rank], [status.node])}"
     if not doing.frames:
-        return Evidence(source, doing.at, f"{doing.error}: {doing.said}" if doing.said else doing.error)
+        return Evidence(
+            Observer.STACKS, source, doing.at, f"{doing.error}: {doing.said}" if doing.said else doing.error
+        )
     shown = doing.frames[-FRAMES_SHOWN:]
     dots = ["…"] if len(shown) < len(doing.frames) else []
-    return Evidence(source, doing.at, " → ".join([*dots, *shown]))
+    return Evidence(Observer.STACKS, source, doing.at, " → ".join([*dots, *shown]))
 
 
 def process_of(status: RankStatus) -> Evidence | None:
@@ -50,7 +52,10 @@ def process_of(status: RankStatus) -> Evidence | None:
         return None
     at = doing.at if doing else None
     return Evidence(
-        f"/proc/{pid} on {status.node}" if pid else f"process of {rank_text(status.rank)}", at, ", ".join(words)
+        Observer.PROCESS,
+        f"/proc/{pid} on {status.node}" if pid else f"process of {rank_text(status.rank)}",
+        at,
+        ", ".join(words),
     )
 
 
@@ -61,16 +66,17 @@ def waiters_of(graph: WaitGraph) -> tuple[Evidence, ...]:
         first = point.members[0]
         at = first.activity.at if first.activity else None
         source = "py-spy" if any(member.seen for member in point.members) else "GPUs and processes of"
-        lines.append(Evidence(f"{source} {ranks_text(point.ranks)}", at, f"waiting {point.told}"))
+        observer = Observer.STACKS if source == "py-spy" else Observer.PROCESS
+        lines.append(Evidence(observer, f"{source} {ranks_text(point.ranks)}", at, f"waiting {point.told}"))
     return tuple(lines)
 
 
 def watch_of(graph: WaitGraph, looks: int) -> Evidence:
     """Return how long it was watched, and over how many looks nothing changed."""
     if looks <= 1:
-        return Evidence("watch", None, "one look: it tells where each was, not for how long")
+        return Evidence(Observer.CONTEXT, "watch", None, "one look: it tells where each was, not for how long")
     moved = "nothing moved" if graph.frozen else "the same picture"
-    return Evidence("watch", None, f"{moved} for {duration(graph.held)}, {looks} looks")
+    return Evidence(Observer.CONTEXT, "watch", None, f"{moved} for {duration(graph.held)}, {looks} looks")
 
 
 def threads_of(job_status: JobStatus, members: Sequence[RankStatus], apart: RankStatus) -> Evidence:
@@ -79,7 +85,7 @@ def threads_of(job_status: JobStatus, members: Sequence[RankStatus], apart: Rank
     own = f"{rank_text(apart.rank)} {apart.motion.threads or 0.0:.2f} cores"
     figures = f"{own}, the others {others[0]:.2f} to {others[-1]:.2f}"
     return Evidence(
-        f"/proc of {count(len(members), 'rank')}", job_status.job.now,
+        Observer.PROCESS, f"/proc of {count(len(members), 'rank')}", job_status.job.now,
         f"threads beside the main one (NCCL's for the network never sleeps while an operation is under way): {figures}",
     )  # fmt: skip
 

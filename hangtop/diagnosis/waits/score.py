@@ -1,6 +1,6 @@
 """How much the proof of a blamed rank weighs: no more than its weakest part.
 
-What the weight means (proven, likely, possible) is told by :mod:`hangtop.diagnosis.certainty`, which also asks for two
+What the weight means (proven, likely, possible) is told by :mod:`hangtop.diagnosis.finding`, which also asks for two
 independent sources.
 """
 

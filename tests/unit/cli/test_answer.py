@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from hangtop.cli.answer import Answer, as_json, as_text
-from hangtop.diagnosis.certainty import CONFIDENCE
-from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Outcome, Unknown, Verdict
+from hangtop.diagnosis.finding import CONFIDENCE, Evidence, Finding, NextStep, Observer, Outcome, Unknown, Verdict
 from hangtop.diagnosis.job import Job, Node, Rank
 from tests.support.made import process
 
@@ -26,7 +25,8 @@ HUNG = Verdict(
             ranks=(3,),
             nodes=("node2",),
             gpus=("node2:1",),
-            evidence=(Evidence("py-spy rank 3", 995.0, "read_shard (data.py:88)\nmain (train.py:3)"),) * 6,
+            evidence=(Evidence(Observer.STACKS, "py-spy rank 3", 995.0, "read_shard (data.py:88)\nmain (train.py:3)"),)
+            * 6,
             advice="Look at the storage.",
             next=(NextStep("d", "hangtop stacks node2 --rank 3"),),
         ),

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hangtop.diagnosis.certainty import LIKELY
-from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.finding import LIKELY, Finding
 from hangtop.diagnosis.tables.kinds import ROWS, Effects, Kind, kind_row
 from hangtop.diagnosis.verdict.ranking import SEVERITIES, rank_findings
 

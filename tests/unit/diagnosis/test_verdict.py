@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from collectors.samples.gpus import GpuFault
 from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.finding import Evidence, Finding
+from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.verdict.ranking import rank_findings
 from hangtop.diagnosis.verdict.verdict import diagnose
@@ -92,8 +92,17 @@ def test_time_outs_are_consequences_of_what_is_stuck() -> None:
 
 
 def test_two_witnesses_of_one_thing_are_one_finding_and_surer() -> None:
-    one = Finding("rank_stopped", "critical", 0.8, "a", ranks=(1,), evidence=(Evidence("py-spy rank 1", 1.0, "T"),))
-    two = Finding("rank_stopped", "critical", 0.6, "b", ranks=(1,), evidence=(Evidence("/proc/7", 1.0, "T"),))
+    one = Finding(
+        "rank_stopped",
+        "critical",
+        0.8,
+        "a",
+        ranks=(1,),
+        evidence=(Evidence(Observer.STACKS, "py-spy rank 1", 1.0, "T"),),
+    )
+    two = Finding(
+        "rank_stopped", "critical", 0.6, "b", ranks=(1,), evidence=(Evidence(Observer.PROCESS, "/proc/7", 1.0, "T"),)
+    )
     merged = rank_findings([two, one])
     assert len(merged) == 1
     assert merged[0].weight > 0.8
