@@ -6,7 +6,7 @@ import os
 import threading
 import time
 import zlib
-from typing import Iterable, NamedTuple, Optional
+from typing import Callable, Iterable, NamedTuple, Optional
 
 from collectors.node import watchdog
 from collectors.node.say import say
@@ -47,48 +47,38 @@ class Hearing:
 
     def line(self, seconds: float) -> Optional[bytes]:
         """The next line that is no heartbeat; None when none comes in time."""
-        until = time.monotonic() + seconds
         with self._more:
-            while True:
-                self._pass_over_heartbeats()
-                line, end, rest = self._data.partition(b"\n")
-                if end:
-                    self._data = rest
-                    return line
-                left = until - time.monotonic()
-                if left <= 0:
-                    return None
-                self._more.wait(left)
+            if not self._await(lambda: b"\n" in self._data.lstrip(b"\n"), time.monotonic() + seconds):
+                return None
+            line, _, self._data = self._data.lstrip(b"\n").partition(b"\n")
+            return line
 
     def loan(self, seconds: float) -> bytes:
         """The content of a loan, empty for none. Raises :class:`ValueError` when it does not come whole, or in time."""
         until = time.monotonic() + seconds
         with self._more:
-            size = int(self._exactly(8, until, after_heartbeats=True), 16)
-            return self._exactly(size, until)
+            if not self._await(lambda: len(self._data.lstrip(b"\n")) >= 8, until):
+                raise ValueError("no loan came in time")
+            self._data = self._data.lstrip(b"\n")  # heartbeats before it; those within it are its own bytes
+            end = 8 + int(self._data[:8], 16)
+            if not self._await(lambda: len(self._data) >= end, until):
+                raise ValueError("no loan came in time")
+            lent, self._data = self._data[8:end], self._data[end:]
+            return lent
 
-    def _exactly(self, count: int, until: float, *, after_heartbeats: bool = False) -> bytes:
-        while True:
-            if after_heartbeats:
-                self._pass_over_heartbeats()
-            if len(self._data) >= count:
-                taken, self._data = self._data[:count], self._data[count:]
-                return taken
+    def _await(self, come: Callable[[], bool], until: float) -> bool:
+        while not come():
             left = until - time.monotonic()
             if left <= 0:
-                raise ValueError("no loan came in time")
+                return False
             self._more.wait(left)
-
-    def _pass_over_heartbeats(self) -> None:
-        self._data = self._data.lstrip(b"\n")
+        return True
 
 
 def find_or_borrow(hearing: Hearing, pids: Iterable[int], given: str) -> Optional[pyspy.PySpy]:
     """The py-spy of this node (see :func:`pyspy.find`), else a lent one; None when there is none to lend."""
     found = pyspy.find(pids, given)
-    if found is not None:
-        return found
-    return borrow(hearing, "py-spy %s" % (given + " cannot be run here" if given else "is not here"))
+    return found or borrow(hearing, "py-spy %s" % (given + " cannot be run here" if given else "is not here"))
 
 
 def borrow(hearing: Hearing, why: str) -> Optional[pyspy.PySpy]:

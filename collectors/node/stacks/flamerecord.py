@@ -14,7 +14,7 @@ import signal
 import time
 import zlib
 from base64 import b64encode
-from typing import Dict, List, NamedTuple, Optional, Sequence
+from typing import List, NamedTuple, Sequence
 
 from collectors.node.child import Child
 from collectors.node.processes import process_state
@@ -64,81 +64,67 @@ def main(arguments: Sequence[object]) -> None:
     request = FlameRequest(*arguments)  # type: ignore[arg-type]
     hearing = asking.Hearing()
     spy = asking.find_or_borrow(hearing, request.pids, request.py_spy)
-    _Recorder(request, spy, hearing).run()
-
-
-class _Recorder:
-    """Records all processes at once."""
-
-    def __init__(self, request: FlameRequest, spy: Optional[pyspy.PySpy], hearing: asking.Hearing) -> None:
-        self._hearing = hearing
-        self._request = request
-        self._spy = spy
-        self._begun = time.monotonic()
-        self._running: Dict[int, Child] = {}
-        self._memory: Dict[int, int] = {}
-
-    def run(self) -> None:
-        """Record, and print what came of it."""
-        for pid in self._request.pids:
-            why = self._start(pid)
-            if why:
-                say(FlameRecording(pid, 0.0, "", why))
-        stopped = False
-        until = self._begun + self._request.seconds + _GRACE
-        while self._running and time.monotonic() < until:
-            say(FlameProgress(round(time.monotonic() - self._begun, 1), len(self._running)))
-            if self._hears_stop() and not stopped:
-                stopped = True
-                until = time.monotonic() + _GRACE
-                for child in self._running.values():
-                    os.kill(child.pid, signal.SIGINT)  # py-spy then writes what it has
-            for pid in [pid for pid, child in self._running.items() if child.status is not None]:
-                self._finish(pid)
-        for pid in list(self._running):
-            self._finish(pid)
-
-    def _hears_stop(self) -> bool:
-        heard = self._hearing.line(_STEP) is not None
-        for child in self._running.values():
-            child.read()  # py-spy's own progress: nobody reads it, but a full pipe would block it
-        return heard
-
-    def _start(self, pid: int) -> str:
-        """Begin with one process; why not when that is impossible."""
+    running: List[_Recording] = []
+    for pid in request.pids:
         seen = process_state.of(pid)
         if seen is None or seen.state in "ZXx":
-            return "gone: no such process"
-        if self._spy is None:
-            return "no-py-spy: no py-spy on this node, and none to lend to it"
-        memory = os.memfd_create("stacks")
-        target = "/proc/%d/fd/%d" % (os.getpid(), memory)
-        words = pyspy.record_command(self._spy.path, pid, self._request.seconds, self._request.rate, target)
-        try:
-            self._running[pid] = Child(words, become=_limit_files)
-        except Absent as reason:
-            os.close(memory)
-            return "failed: %s" % reason
-        self._memory[pid] = memory
-        return ""
+            say(FlameRecording(pid, 0.0, "", "gone: no such process"))
+        elif spy is None:
+            say(FlameRecording(pid, 0.0, "", "no-py-spy: no py-spy on this node, and none to lend to it"))
+        else:
+            try:
+                running.append(_Recording(pid, spy, request))
+            except Absent as reason:
+                say(FlameRecording(pid, 0.0, "", "failed: %s" % reason))
+    begun, stopped = time.monotonic(), False
+    until = begun + request.seconds + _GRACE
+    while running and time.monotonic() < until:
+        say(FlameProgress(round(time.monotonic() - begun, 1), len(running)))
+        if hearing.line(_STEP) is not None and not stopped:
+            stopped, until = True, time.monotonic() + _GRACE
+            for one in running:
+                os.kill(one.child.pid, signal.SIGINT)  # py-spy then writes what it has
+        for one in running:
+            one.child.read()  # py-spy's own progress: nobody reads it, but a full pipe would block it
+        for one in [one for one in running if one.child.status is not None]:
+            running.remove(one)
+            say(one.finish())
+    for one in running:
+        say(one.finish())
 
-    def _finish(self, pid: int) -> None:
-        child, memory = self._running.pop(pid), self._memory.pop(pid)
-        status, said = child.status, child.read_errors()
-        child.end()
-        size = os.fstat(memory).st_size
-        stacks = os.pread(memory, min(size, LIMIT), 0)
-        os.close(memory)
+
+class _Recording:
+    """One process that is recorded. Raises :class:`Absent` where py-spy cannot be started."""
+
+    def __init__(self, pid: int, spy: pyspy.PySpy, request: FlameRequest) -> None:
+        self._pid = pid
+        self._seconds = request.seconds
+        self._begun = time.monotonic()
+        self._memory = os.memfd_create("stacks")
+        target = "/proc/%d/fd/%d" % (os.getpid(), self._memory)
+        words = pyspy.record_command(spy.path, pid, request.seconds, request.rate, target)
+        try:
+            self.child = Child(words, become=_limit_files)
+        except Absent:
+            os.close(self._memory)
+            raise
+
+    def finish(self) -> FlameRecording:
+        """End it, and tell what came of it."""
+        status, said = self.child.status, self.child.read_errors()
+        self.child.end()
+        size = os.fstat(self._memory).st_size
+        stacks = os.pread(self._memory, min(size, LIMIT), 0)
+        os.close(self._memory)
         error = ""
         if size >= LIMIT:
             stacks = stacks[: stacks.rfind(b"\n") + 1]  # the last one may be cut
             error = "cut: only the first %d MB of its stacks" % (LIMIT >> 20)
-        if not stacks and not error:
+        elif not stacks:
             error = "%s: %s" % pyspy_output.failure(said) if status else "timeout: py-spy wrote nothing"
-            if error.startswith("denied"):
-                error += "; " + look.way_out(pid)
-        took = min(time.monotonic() - self._begun, self._request.seconds)
-        say(FlameRecording(pid, took, b64encode(zlib.compress(stacks, 6)).decode(), error))
+            error += "; " + look.way_out(self._pid) if error.startswith("denied") else ""
+        took = min(time.monotonic() - self._begun, self._seconds)
+        return FlameRecording(self._pid, took, b64encode(zlib.compress(stacks, 6)).decode(), error)
 
 
 def _limit_files() -> None:
