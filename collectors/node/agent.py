@@ -16,8 +16,7 @@ from collectors.node import loader, watchdog, wire
 from collectors.node.files import read_text
 from collectors.node.resources import Allocator, yield_to_all
 from collectors.node.runner import Runner
-from collectors.node.shared import Shared
-from collectors.node.source import ChangeFilter
+from collectors.node.source import ChangeFilter, Shared
 from collectors.node.sources import SOURCES, WANTS, load
 from collectors.samples.control import Lent, Settings
 from collectors.samples.stream import Fault, Hello, Tick

@@ -6,8 +6,7 @@ import threading
 import time
 from typing import Callable, List, NamedTuple, Optional, Tuple, Type
 
-from collectors.node.shared import Shared
-from collectors.node.source import Absent, Denied, Failed, NotResponding, Source
+from collectors.node.source import Absent, Denied, Failed, NotResponding, Shared, Source
 from collectors.samples.control import Settings
 from collectors.samples.stream import SourceState
 

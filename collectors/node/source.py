@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Tuple
 
 if TYPE_CHECKING:  # every program that runs another one imports this module, for its exceptions
-    from collectors.node.shared import Shared
     from collectors.samples.control import Settings
+    from collectors.samples.ranks import RankProcess
 
 
 class Absent(Exception):
@@ -33,6 +33,20 @@ class NotResponding(Exception):
 
 class Failed(Exception):
     """It is there but gives an error for an answer; the text is that error."""
+
+
+class Shared:
+    """What sources tell each other. Each attribute has one writer, which replaces it whole; anyone may read it."""
+
+    def __init__(self) -> None:
+        self.ranks: Tuple[RankProcess, ...] = ()
+        """The ranks that are alive here, and processes of jobs without a number; written by the source ``ranks``."""
+        self.computing: FrozenSet[int] = frozenset()
+        """Processes that compute on a GPU, written by the source ``gpus``."""
+        self.versions: Dict[int, Dict[str, str]] = {}
+        """Versions of the libraries of each rank by pid, written by the source ``software``."""
+        self.sm_shares: Dict[Tuple[str, int], int] = {}
+        """Per cent of the SMs that each process uses, by bus key and pid, written by the source ``nvml``."""
 
 
 class Source:

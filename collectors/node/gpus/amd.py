@@ -14,7 +14,7 @@ import time
 from typing import Dict, Iterator, List, NamedTuple, Optional
 
 from collectors.node.files import link, list_folder, read, read_int, read_text
-from collectors.node.shared import Shared
+from collectors.node.source import Shared
 from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuProcesses, GpuSample
 
 RESCAN = 30.0

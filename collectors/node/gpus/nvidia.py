@@ -23,8 +23,7 @@ from collectors.node.gpus.nvidia_smi import (
     rejected_field,
 )
 from collectors.node.network.fabric import SYS
-from collectors.node.shared import Shared
-from collectors.node.source import Absent, Failed, NotResponding, Source
+from collectors.node.source import Absent, Failed, NotResponding, Shared, Source
 from collectors.samples.control import Settings
 from collectors.samples.gpus import GpuProcess, GpuProcesses
 from collectors.samples.stream import Fault

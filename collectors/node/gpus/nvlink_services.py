@@ -14,8 +14,7 @@ from typing import Iterator, List, NamedTuple
 
 from collectors.node.child import find, run
 from collectors.node.files import list_folder, read_text, text
-from collectors.node.shared import Shared
-from collectors.node.source import Absent, Source
+from collectors.node.source import Absent, Shared, Source
 from collectors.samples.gpus import FabricService, GpuFabric
 
 EVERY = 30.0

@@ -12,8 +12,7 @@ from collectors.node import loader
 from collectors.node.child import Child, ToolLines
 from collectors.node.files import text
 from collectors.node.gpus.nvidia_smi import bus_key
-from collectors.node.shared import Shared
-from collectors.node.source import Absent, Failed, NotResponding, Source
+from collectors.node.source import Absent, Failed, NotResponding, Shared, Source
 from collectors.samples.gpus import NvlinkCounters
 from collectors.samples.logs import LogEvent
 from collectors.samples.stream import Fault

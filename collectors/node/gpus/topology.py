@@ -8,7 +8,8 @@ the NICs in the head itself. The head is underlined by escape codes on some driv
 from __future__ import annotations
 
 import re
-from typing import Iterator, List, NamedTuple, Tuple
+from itertools import takewhile
+from typing import Dict, Iterator, List, NamedTuple, Tuple
 
 from collectors.node.child import find, run
 from collectors.node.files import text
@@ -54,38 +55,15 @@ def parse(said: str) -> Topology:
     """The matrix in what the tool printed; one without devices where there is none."""
     lines = [_ESCAPES.sub("", line) for line in said.splitlines()]
     names = {found[1]: found[2] for found in map(_NIC_NAME.match, lines) if found}
-    heads = [(at, devices) for at, devices in enumerate(map(_head, lines)) if devices]
-    if not heads:
-        return Topology([], [], [])
-    at, devices = heads[0]
-    rows = {}
-    for line in lines[at + 1 :]:
-        words = line.split()
-        links = words[1 : len(devices) + 1]
+    head = next((line.split() for line in lines if "Affinity" in line), [])[:DEVICES]
+    devices = list(takewhile(_DEVICE.match, head))  # before "CPU Affinity"
+    rows: Dict[str, Tuple[List[str], str]] = {}
+    for words in map(str.split, lines):
+        links, cells = words[1 : len(devices) + 1], words[len(devices) + 1 :]
         if words[:1] and words[0] in devices and len(links) == len(devices) and all(map(_LINK.match, links)):
-            rows[words[0]] = links, _numa(line, len(devices))
-    if set(rows) != set(devices):
+            # the NUMA node is the cell behind the CPUs' (0-47,96-143)
+            rows[words[0]] = links, cells[1] if len(cells) > 1 and cells[1].isdigit() else ""
+    if not devices or set(rows) != set(devices):
         return Topology([], [], [])
-    return Topology(
-        [names.get(device, device) for device in devices],
-        [rows[device][0] for device in devices],
-        [rows[device][1] for device in devices],
-    )
-
-
-def _head(line: str) -> List[str]:
-    """Devices that the matrix's head names: those before ``CPU Affinity``; none of a line that is no head."""
-    devices: List[str] = []
-    if "Affinity" not in line:
-        return devices
-    for word in line.split()[:DEVICES]:
-        if not _DEVICE.match(word):
-            break
-        devices.append(word)
-    return devices
-
-
-def _numa(line: str, devices: int) -> str:
-    """The NUMA node of a row: the cell behind the CPUs' (``0-47,96-143``); empty where it is not told."""
-    cells: Tuple[str, ...] = tuple(line.split()[devices + 1 :])
-    return cells[1] if len(cells) > 1 and cells[1].isdigit() else ""
+    links_of, numa_of = zip(*(rows[device] for device in devices))
+    return Topology([names.get(device, device) for device in devices], list(links_of), list(numa_of))

@@ -9,9 +9,8 @@ from collections import deque
 from typing import Deque, Dict, Iterator, NamedTuple, Set, Tuple
 
 from collectors.node.files import read_or_none, text
-from collectors.node.processes.procfs import colon_field, parse_nice, parse_run_delay
-from collectors.node.shared import Shared
-from collectors.node.source import Absent, Source
+from collectors.node.processes.procfs import colon_field, parse_run_delay, read_stat
+from collectors.node.source import Absent, Shared, Source
 from collectors.samples.ranks import CpuWait
 
 WINDOW_S = 12.0
@@ -72,6 +71,6 @@ class CpuSource(Source):
             self._waiting.add(key)
         else:
             self._waiting.discard(key)
-        base = "%s/%d" % (self.proc, pid)
-        allowed = text(colon_field(read_or_none(base + "/status") or b"", b"Cpus_allowed_list"))[:200]
-        yield CpuWait(pid, waited, allowed, parse_nice(read_or_none(base + "/stat") or b""))
+        status, stat = read_or_none("%s/%d/status" % (self.proc, pid)) or b"", read_stat(self.proc, pid)
+        allowed = text(colon_field(status, b"Cpus_allowed_list"))[:200]
+        yield CpuWait(pid, waited, allowed, 0 if stat is None else stat.nice)

@@ -8,8 +8,7 @@ from typing import Dict, Iterator, NamedTuple, Optional, Tuple
 
 from collectors.node.files import read_or_none, read_text
 from collectors.node.processes.procfs import boot_time
-from collectors.node.shared import Shared
-from collectors.node.source import Source
+from collectors.node.source import Shared, Source
 from collectors.samples.host import HostFacts, HostSample
 
 _DRIVER = re.compile(r"Kernel Module(?: for \S+)?\s+(\d+(?:\.\d+)+)")

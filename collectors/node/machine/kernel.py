@@ -18,8 +18,7 @@ from collectors.node.child import run
 from collectors.node.files import read_text, text
 from collectors.node.logs.parser import kernel_event
 from collectors.node.machine.oom_counts import OomCounts
-from collectors.node.shared import Shared
-from collectors.node.source import Absent, Denied, Source
+from collectors.node.source import Absent, Denied, Shared, Source
 from collectors.samples.control import Settings
 
 HISTORY = 24 * 3600.0

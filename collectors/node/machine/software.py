@@ -14,8 +14,7 @@ from typing import Dict, Iterable, NamedTuple, Optional, Tuple
 from collectors.node.blocking import GuardedReader
 from collectors.node.files import link, list_folder, read_named, text
 from collectors.node.processes.rooted import foreign_root
-from collectors.node.shared import Shared
-from collectors.node.source import Source
+from collectors.node.source import Shared, Source
 from collectors.samples.ranks import RankProcess
 
 # A line's first slash begins its path: one beginning a line, whatever the path repeats.

@@ -10,8 +10,7 @@ from collectors.node.child import find, run, told
 from collectors.node.files import text
 from collectors.node.network import hca
 from collectors.node.network.ib_tools import parse_ibstat, parse_perfquery
-from collectors.node.shared import Shared
-from collectors.node.source import Absent, NotResponding, Source
+from collectors.node.source import Absent, NotResponding, Shared, Source
 from collectors.samples.fabric import PortCounters, PortFacts
 from collectors.samples.stream import Fault
 

@@ -20,8 +20,7 @@ from collectors.node.processes.socket_tables import (
     of_ports,
     read_tables,
 )
-from collectors.node.shared import Shared
-from collectors.node.source import Source
+from collectors.node.source import Shared, Source
 from collectors.samples.fabric import InterfaceCounters, PortUse, TcpCounters
 
 DEFAULT_PORTS = (29500, 29400)

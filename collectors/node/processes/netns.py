@@ -39,16 +39,12 @@ def connect(pid: int, address: Tuple[str, int], timeout: float) -> socket.socket
     :class:`OSError`, also where the process's network namespace may not be entered.
     """
     status = read_status("/proc", pid)
-    strangers = [uid for uid in listeners(address[1], "/proc/%d/net" % pid) if status is None or uid != status.uid]
+    rows = (row for table in read_tables("/proc/%d/net" % pid) for row in _LISTENER.findall(table))
+    owners = [int(uid) for port, uid in rows if int(port, 16) == address[1]]
+    strangers = [uid for uid in owners if status is None or uid != status.uid]
     if strangers:
         raise OSError(errno.EPERM, "port %d is listened on by uid %d, not by the rank's" % (address[1], strangers[0]))
     return within(pid, lambda: _connect(address, timeout))
-
-
-def listeners(port: int, net: str) -> List[int]:
-    """Users of the sockets that listen on a port, by the tables of a network namespace."""
-    found = (match for table in read_tables(net) for match in _LISTENER.findall(table))
-    return [int(uid) for number, uid in found if int(number, 16) == port]
 
 
 def within(pid: int, make: Callable[[], T], proc: str = "/proc") -> T:

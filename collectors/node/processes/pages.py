@@ -17,8 +17,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional
 
 from collectors.node.files import link, list_folder, opened, regular, text
 from collectors.node.processes.procfs import read_status
-from collectors.node.shared import Shared
-from collectors.node.source import Source
+from collectors.node.source import Shared, Source
 from collectors.samples import page as layout
 from collectors.samples.inside import InsideFinding, InsideGone, InsidePulse, InsideResult
 from collectors.samples.logs import StepCount

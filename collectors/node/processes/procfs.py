@@ -24,16 +24,14 @@ class Stat(NamedTuple):
     comm: str
     state: str
     parent: int
-    group: int
-    session: int
     cpu_user: float
     cpu_system: float
     threads: int
     start_ticks: int
     """Clock ticks after boot at which the process started: with the pid, its identity."""
     rss: int
-    processor: int = -1
-    """The CPU that it last ran on; -1 where the kernel (before 2.2.8) does not tell."""
+    nice: int = 0
+    """-20 to 19."""
     children_cpu: float = 0.0
     """CPU seconds of the processes that it started, that have ended, and that it has waited for."""
     wait_status: Optional[int] = None
@@ -67,14 +65,12 @@ def parse_stat(data: bytes) -> Optional[Stat]:
             comm=text(head.partition(b"(")[2]),
             state=text(fields[0])[:1],
             parent=int(fields[1]),
-            group=int(fields[2]),
-            session=int(fields[3]),
             cpu_user=int(fields[11]) / CLOCK_TICKS,
             cpu_system=int(fields[12]) / CLOCK_TICKS,
             threads=int(fields[17]),
             start_ticks=int(fields[19]),
             rss=int(fields[21]) * PAGE_SIZE,
-            processor=int(fields[36]) if len(fields) > 36 else -1,
+            nice=max(-20, min(19, int(fields[16]))),
             children_cpu=(int(fields[13]) + int(fields[14])) / CLOCK_TICKS,
             wait_status=int(fields[49]) if len(fields) > 49 else None,
         )
@@ -143,13 +139,6 @@ def parse_run_delay(data: bytes) -> Optional[float]:
     if len(words) != 3 or not all(word.isdigit() and len(word) < 20 for word in words) or not any(map(int, words)):
         return None
     return int(words[1]) / 1e9
-
-
-def parse_nice(data: bytes) -> int:
-    """Nice value of /proc/PID/stat, -20 to 19; 0 where it is torn."""
-    fields = data.rpartition(b")")[2].split()
-    found = _number(fields[16]) if len(fields) > 16 else None
-    return found if found is not None and -20 <= found <= 19 else 0
 
 
 def _number(value: bytes) -> Optional[int]:

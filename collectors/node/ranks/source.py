@@ -28,8 +28,7 @@ from collectors.node.ranks.process_metrics import HeldFiles, bytes_moved, rank_p
 from collectors.node.ranks.process_tree import ProcessRole, classify_tree, helper_role
 from collectors.node.ranks.search import YOUNG, Adopters, Search
 from collectors.node.ranks.tracked import Tracked
-from collectors.node.shared import Shared
-from collectors.node.source import Denied, Failed, Source
+from collectors.node.source import Denied, Failed, Shared, Source
 from collectors.samples.control import Settings
 from collectors.samples.ranks import Helper, HelperGone, RankGone, RankProcess
 from collectors.samples.stream import Fault

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from collectors.node.gpus.nvidia import Gpus
-from collectors.node.shared import Shared
-from collectors.node.source import Absent
+from collectors.node.source import Absent, Shared
 from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcesses, GpuSample
 from hangtop.demo.devices.bench import Bench
 from tests.support.amd import write_card, write_node, write_process

@@ -7,8 +7,7 @@ import pytest
 
 from collectors.node.network import fabric
 from collectors.node.network.fabric import Fabric
-from collectors.node.shared import Shared
-from collectors.node.source import Absent, NotResponding
+from collectors.node.source import Absent, NotResponding, Shared
 from collectors.samples.fabric import PortCounters, PortFacts
 from hangtop.demo.devices.bench import Bench, Hardware
 from tests.support.looks import gather, look, until, until_raised

@@ -8,8 +8,7 @@ import pytest
 
 from collectors.node.gpus import nvidia
 from collectors.node.gpus.nvidia import Gpus
-from collectors.node.shared import Shared
-from collectors.node.source import Absent, Failed, NotResponding
+from collectors.node.source import Absent, Failed, NotResponding, Shared
 from collectors.samples.control import Settings
 from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcesses, GpuSample
 from hangtop.demo.devices.bench import Bench, Hardware

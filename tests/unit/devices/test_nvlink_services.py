@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from collectors.node.gpus.nvlink_services import NvlinkServices
-from collectors.node.shared import Shared
-from collectors.node.source import Absent
+from collectors.node.source import Absent, Shared
 from collectors.samples.gpus import FabricService, GpuFabric
 from tests.support.looks import look
 

@@ -12,8 +12,7 @@ from collectors.fleet.control import lend
 from collectors.node import loader
 from collectors.node.gpus import nvml, nvml_watch
 from collectors.node.gpus.nvml import Nvml
-from collectors.node.shared import Shared
-from collectors.node.source import Absent, Failed, NotResponding
+from collectors.node.source import Absent, Failed, NotResponding, Shared
 from collectors.node.wire import decode_control
 from collectors.samples.control import Lent
 from collectors.samples.gpus import NvlinkCounters

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from collectors.node.gpus.topology import GpuTopology, parse
-from collectors.node.shared import Shared
-from collectors.node.source import Absent
+from collectors.node.source import Absent, Shared
 from collectors.samples.gpus import Topology
 from hangtop.demo.devices.bench import Bench
 from hangtop.diagnosis.job import Job, Node

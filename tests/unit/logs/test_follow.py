@@ -15,8 +15,7 @@ from collectors.node.logs.following import follow, source
 from collectors.node.logs.following.follow import Tail
 from collectors.node.logs.following.source import LogSource
 from collectors.node.processes import mounts
-from collectors.node.shared import Shared
-from collectors.node.source import Absent
+from collectors.node.source import Absent, Shared
 from collectors.samples.control import Settings
 from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, LogsRead, StepCount
 from collectors.samples.ranks import RankProcess

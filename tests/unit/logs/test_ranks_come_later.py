@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from collectors.node.logs.following.source import LogSource
 from collectors.node.runner import Runner
-from collectors.node.shared import Shared
+from collectors.node.source import Shared
 from collectors.samples.logs import LogFile
 from collectors.samples.stream import SourceState
 from tests.support.made import process

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from collectors.node.machine.cpu_waits import CpuSource
-from collectors.node.shared import Shared
-from collectors.node.source import Absent
+from collectors.node.source import Absent, Shared
 from collectors.samples.ranks import CpuWait, RankProcess
 from tests.support.fake_proc import FakeProc
 from tests.support.made import process

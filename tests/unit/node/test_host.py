@@ -20,8 +20,7 @@ from collectors.node.machine.host import HostSource, parse_loadavg, parse_meminf
 from collectors.node.machine.software import SoftwareSource, libraries
 from collectors.node.processes import mounts
 from collectors.node.processes.mounts import Mounts
-from collectors.node.shared import Shared
-from collectors.node.source import NotResponding
+from collectors.node.source import NotResponding, Shared
 from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.ranks import RankProcess
 

@@ -9,7 +9,7 @@ import pytest
 
 from collectors.node.ranks import search, source
 from collectors.node.ranks.source import RankSource
-from collectors.node.shared import Shared
+from collectors.node.source import Shared
 from collectors.samples.ranks import IdleLauncher
 from tests.support.fake_proc import PYTHON, FakeProc, rank_env
 

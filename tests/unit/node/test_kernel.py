@@ -24,8 +24,7 @@ from collectors.node.machine.kernel import (
     parse_dmesg,
     parse_kmsg,
 )
-from collectors.node.shared import Shared
-from collectors.node.source import Denied
+from collectors.node.source import Denied, Shared
 from collectors.samples.control import Settings
 from collectors.samples.logs import LogEvent
 

@@ -23,7 +23,7 @@ from collectors.node.network.interfaces import (
 )
 from collectors.node.network.source import NetworkSource, Usage, usage_of
 from collectors.node.processes.socket_tables import SocketOwners
-from collectors.node.shared import Shared
+from collectors.node.source import Shared
 from collectors.samples.fabric import Interface, InterfaceCounters, PortUse, TcpCounters
 from collectors.samples.ranks import RankProcess
 

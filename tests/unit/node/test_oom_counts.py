@@ -9,8 +9,7 @@ import pytest
 
 from collectors.node.machine.kernel import KernelSource
 from collectors.node.machine.oom_counts import OomCounts
-from collectors.node.shared import Shared
-from collectors.node.source import Denied
+from collectors.node.source import Denied, Shared
 from collectors.samples.logs import LogEvent
 from tests.support.fake_proc import FakeProc
 from tests.support.made import process

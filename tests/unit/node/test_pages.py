@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.node.processes.pages import PageSource, find, memfd_device, read_pulse, read_results, told_pipe
-from collectors.node.shared import Shared
+from collectors.node.source import Shared
 from collectors.samples import page as layout
 from collectors.samples.inside import InsideGone, InsidePulse, InsideResult
 from collectors.samples.logs import StepCount

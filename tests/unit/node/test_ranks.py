@@ -12,8 +12,7 @@ import pytest
 from collectors.node import blocking, files
 from collectors.node.ranks import search, source
 from collectors.node.ranks.source import RankSource
-from collectors.node.shared import Shared
-from collectors.node.source import Denied, Failed
+from collectors.node.source import Denied, Failed, Shared
 from collectors.samples.control import Settings
 from collectors.samples.ranks import Helper, HelperGone, RankGone, RankProcess, RankPulse
 from tests.support.fake_proc import PYTHON, FakeProc, rank_env

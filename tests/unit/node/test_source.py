@@ -11,8 +11,7 @@ import pytest
 
 from collectors.node.blocking import BlockingGuard
 from collectors.node.runner import Runner
-from collectors.node.shared import Shared
-from collectors.node.source import IDENTITY, Absent, ChangeFilter, Denied, NotResponding, Source, identity
+from collectors.node.source import IDENTITY, Absent, ChangeFilter, Denied, NotResponding, Shared, Source, identity
 from collectors.samples.control import Settings
 from collectors.samples.fabric import Interface, TcpCounters
 from collectors.samples.host import HostSample

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from collectors.node.processes.pages import PageSource
-from collectors.node.shared import Shared
+from collectors.node.source import Shared
 from hangtop.inside import page as pages
 from hangtop.inside.page import OwnRank, Page
 from tests.support.made import process

@@ -9,8 +9,7 @@ from typing import Deque, Dict, Iterator, List, NamedTuple, Optional, Tuple
 from collectors.node.logs.following.follow import Followed, LogWriter
 from collectors.node.logs.following.places import LogPlaces, WantedLog, logs_of_missing
 from collectors.node.processes.mounts import Mounts
-from collectors.node.shared import Shared
-from collectors.node.source import Absent, Source
+from collectors.node.source import Absent, Shared, Source
 from collectors.samples.control import Settings
 from collectors.samples.logs import LogEvent, LogFile, LogsRead
 from collectors.samples.ranks import RankProcess
