@@ -14,7 +14,7 @@ from collectors.node.logs.rule import Data, ParsedEvent
 
 OPENER = re.compile(
     r"(?:^|[^\w\"'])Traceback \((?:most recent call last|innermost last)\)"
-    r"\s{0,4}:?(?: \(RANK \d{1,7}\))?\s{0,300}(?:[─-]{0,300}[╮+])?\s{0,300}$"
+    r"\s{0,4}:?(?: \(RANK \d{1,7}\))?\s{0,300}$"
 )
 HEAD = "Traceback (most recent call last):"
 RECORD = re.compile(

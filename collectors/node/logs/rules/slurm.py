@@ -91,10 +91,4 @@ KUBERNETES = (
          r"[Rr]eason\"?: {0,12}\"?(?P<reason>OOMKilled)\b", Example("      Reason:       OOMKilled",
          {"launcher": "kubernetes", "reason": "OOMKilled", "signal": "KILL"}, "kubectl pkg/describe/describe.go"),
          {"launcher": "kubernetes", "signal": "KILL"}),
-    Rule("pod_exit", "launcher.exit",
-         r"Error pod (?P<by_host>[\w.-]{1,200}) container \S{1,80} exitCode: (?P<exitcode>\d{1,3})\b"
-         r"|^command terminated with exit code (?P<exitcode_2>1[2-5]\d)\s*$",
-         Example("command terminated with exit code 137",
-         {"launcher": "kubernetes", "exitcode": 137, "signal": "KILL"}, "kubectl pkg/cmd/exec/exec.go"),
-         {"launcher": "kubernetes"}),
 )  # fmt: skip

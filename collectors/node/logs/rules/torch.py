@@ -221,17 +221,13 @@ REPORTS = (
          r"monitoredBarrier in (?P<timeout_ms>\d+)\s*ms",
          Example("RuntimeError: [Rank 0]: Ranks 1, 3 failed to pass monitoredBarrier in 2000 ms",
          {"reporter": 0, "missing": [1, 3], "timeout_ms": 2000}, "torch c10d/ProcessGroupGloo.cpp")),
-    Rule("unused_of", "torch.unused_parameters",
-         r"did not receive grad for rank (?P<reporter>\d+):",
+    Rule("unused", "torch.unused_parameters",
+         "Expected to have finished reduction in the prior iteration"
+         r"|parameters that were not used in producing the loss|did not receive grad for rank (?P<reporter>\d+):",
          Example("Parameters which did not receive grad for rank 1: net.b.weight, net.b.bias  Parameter "
          "indices which did not receive grad for rank 1: 2 3",
          {"reporter": 1, "indices": [2, 3], "names": ["net.b.weight", "net.b.bias"]},
          "torch c10d/reducer.cpp"), read=_without_grad),
-    Rule("unused", "torch.unused_parameters",
-         "Expected to have finished reduction in the prior iteration"
-         "|parameters that were not used in producing the loss",
-         Example("RuntimeError: Expected to have finished reduction in the prior iteration before starting a "
-         "new one.", {}, "torch c10d/reducer.cpp")),
 )  # fmt: skip
 
 
