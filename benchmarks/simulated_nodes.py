@@ -276,5 +276,5 @@ async def main(count: int, folder: Path) -> None:
 if __name__ == "__main__":
     from collectors.fleet.fleet import allow_files
 
-    allow_files(4096)
+    allow_files()
     asyncio.run(main(int(sys.argv[1]), Path(sys.argv[2])))

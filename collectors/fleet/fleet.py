@@ -40,10 +40,7 @@ _SLOT = 0.05
 _SECOND = 20
 """Slots of a second."""
 
-_FILES_A_NODE = 2
-_FILES_A_CHANNEL = 4
-"""Descriptors of a local program: three pipes and a pidfd."""
-_SPARE_FILES = 256
+MOST_FILES = 16384
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +85,7 @@ class Fleet:
         """
         await aside(self._prepare)
         way = self._options.way
-        files = _FILES_A_NODE if way is None else _FILES_A_CHANNEL * way.channels
-        allow_files(files * len(self._targets) + _SPARE_FILES)
+        allow_files()
         options = LinkOptions(self._sink, self._options.version, self._options.python)
         opening = asyncio.Semaphore(1 if way is None else way.at_once)
         for number, target in enumerate(self._targets):
@@ -178,11 +174,10 @@ class Fleet:
             done = due
 
 
-def allow_files(needed: int) -> None:
-    """Raise the soft limit of open files as far as the hard one lets it: 2,048 nodes are 2,048 sockets."""
+def allow_files() -> None:
+    """Raise the soft limit of open files, often 1,024, as far as the hard one lets it: each node is a socket."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or soft >= needed:
-        return
-    wanted = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
-    with suppress(OSError, ValueError):  # a sandbox may forbid it; connecting then says so
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+    most = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with suppress(OSError, ValueError):  # a sandbox may forbid it; connecting then says so
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

@@ -51,8 +51,6 @@ class HostSettings:
     known_hosts: tuple[Path, ...]
     """Files of known host keys; a new key is added to the first one."""
     identities: tuple[Path, ...]
-    identities_named: bool
-    """False for the default identities, which need not exist."""
     certificates: tuple[Path, ...]
     agent: str
     """Path of the agent's socket; empty for none."""
@@ -117,7 +115,6 @@ class SshConfig:
         config = options.config
         home = Path("~/.ssh").expanduser()
         jumps = str(config.get("ProxyJump") or "")
-        identities = config.get("IdentityFile")
         mine = _paths(config.get("UserKnownHostsFile"), (home / "known_hosts", home / "known_hosts2"))
         return HostSettings(
             original=host,
@@ -125,8 +122,7 @@ class SshConfig:
             jumps=tuple(word.strip().removeprefix("ssh://").rstrip("/") for word in jumps.split(",") if word.strip()),
             proxy_command="" if jumps else str(config.get("ProxyCommand") or ""),
             known_hosts=(*mine, *_paths(config.get("GlobalKnownHostsFile"), tuple(map(Path, _GLOBAL_KNOWN_HOSTS)))),
-            identities=_paths(identities, tuple(home / name for name in _IDENTITIES)),
-            identities_named=identities is not None,
+            identities=_paths(config.get("IdentityFile"), tuple(home / name for name in _IDENTITIES)),
             certificates=_paths(config.get("CertificateFile"), ()),
             agent=_agent(config.get("IdentityAgent", "SSH_AUTH_SOCK")),
         )

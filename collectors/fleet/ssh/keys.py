@@ -51,10 +51,8 @@ class KeyRing:
         """Keys to offer to a server, the agent's first, and encrypted identities, to be offered last."""
         for path in settings.identities:
             if path not in self._identities:
-                found, why = await asyncio.to_thread(_read, path, settings)
+                found = await asyncio.to_thread(_read, path, settings.certificates)
                 self._identities.setdefault(path, found)
-                if why:
-                    self._questions.tell(f"the key {path} cannot be used: {why}")
         identities = [self._identities[path] for path in settings.identities]
         agent = await self._agent_keys(settings.agent)
         named = {identity.public for identity in identities if identity.public}
@@ -104,25 +102,18 @@ class KeyRing:
             return []  # no agent listens there
 
 
-def _read(path: Path, settings: HostSettings) -> tuple[Identity, str]:
-    """An identity file, and why it cannot be used."""
+def _read(path: Path, certificates: Sequence[Path]) -> Identity:
+    """An identity file; of a key that only the agent holds, or that cannot be read, the public half is enough."""
     found = Identity(path, _public_half(path))
-    why = ""
     try:
         data = path.read_bytes()
         found.key = asyncssh.import_private_key(data)
         found.public = found.key.public_data
-    except FileNotFoundError:
-        why = "no such file" if settings.identities_named else ""
-    except OSError as error:
-        why = error.strerror or str(error)
-    except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
-        why = str(error)
-        if why.startswith("Passphrase"):  # asyncssh itself tells encrypted keys by this word
-            found.encrypted, why = data, ""
-    found.certificate = _certificate(path, settings.certificates, found.public)
-    # Of a key that only the agent holds, the public half is enough.
-    return found, why if found.public is None else ""
+    except (OSError, asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
+        if str(error).startswith("Passphrase"):  # asyncssh itself tells encrypted keys by this word
+            found.encrypted = data
+    found.certificate = _certificate(path, certificates, found.public)
+    return found
 
 
 def _public_half(path: Path) -> bytes | None:

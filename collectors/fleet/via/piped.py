@@ -12,7 +12,6 @@ import shutil
 import signal
 from collections.abc import Sequence
 
-from collectors.fleet.clean import clean_bytes
 from collectors.fleet.targets.chosen import Target
 from collectors.fleet.transport import (
     Completed,
@@ -31,7 +30,6 @@ from collectors.node.watchdog import child_setup
 
 SILENCE = 12.0
 """Seconds without a tick after which the connection counts as broken: nothing else shows that it works."""
-_LONGEST = 300
 _CLOSING = 0.5
 
 
@@ -43,40 +41,36 @@ class Piped:
         self._way = way
         self._opening = opening
         self._words: list[str] = []
-        self._connected = False
         self._channels = asyncio.Semaphore(way.channels)
         self._processes: set[PipedProcess] = set()
+        self._waiting: Waiting = waits_silently
+        self.connected = False
+        """True from :meth:`connect` until the last channel broke."""
         self.why = ""
         """Why the node is not connected any more."""
-        self._waiting: Waiting = waits_silently
 
     @property
     def name(self) -> str:
         """The node's name as the user wrote it."""
         return self._target.name
 
-    @property
-    def connected(self) -> bool:
-        """True from :meth:`connect` until the last channel broke."""
-        return self._connected
-
     async def connect(self, waiting: Waiting = waits_silently) -> None:
         """Look for the program on this machine. Raises :class:`TransportError`."""
-        if self._connected:
+        if self.connected:
             return
         self._waiting = waiting
         self._words = words = self._way.words(self._target)
         if shutil.which(words[0]) is None:
             raise Refused(f"{self.name}: {words[0]} is not here: install it, or name another way by --via")
-        self._connected = True
-        self.why = ""
+        self.connected, self.why = True, ""
 
     def not_responding(self, seconds: float) -> None:
         """Break the connection after :data:`SILENCE` seconds without a tick."""
-        if seconds > SILENCE and self._connected:
-            self._lose(f"no answer for {SILENCE:.0f} s: the node is down, or {self._words[0]} carries nothing any more")
-
-    # --- commands -------------------------------------------------------------------------------------------------
+        if seconds > SILENCE and self.connected:
+            self.connected = False
+            self.why = f"no answer for {SILENCE:.0f} s: the node is down, or {self._words[0]} carries nothing any more"
+            for process in list(self._processes):
+                process.break_off()
 
     async def run(
         self, command: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0, limit: int = 64 << 20
@@ -89,7 +83,7 @@ class Piped:
 
     async def start(self, command: Sequence[str], *, on_stdout: Output, on_stderr: Output) -> PipedProcess:
         """Start a command whose output goes to the callbacks. Raises :class:`TransportError`."""
-        if not self._connected:
+        if not self.connected:
             raise TransportError(f"{self.name}: not connected" + (f": {self.why}" if self.why else ""))
         await self._channels.acquire()
         process = PipedProcess(command, on_stdout, on_stderr, self._ended)
@@ -103,84 +97,56 @@ class Piped:
         return process
 
     async def _open(self, process: PipedProcess) -> None:
-        loop = asyncio.get_running_loop()
+        """Start the program and wait until the shell runs the command."""
+        loop, program = asyncio.get_running_loop(), self._words[0]
         try:
             await loop.subprocess_exec(
                 lambda: process, *self._words, start_new_session=True, preexec_fn=child_setup(signal.SIGTERM)
             )
         except OSError as error:
             failure = TransportError if no_more_files(error) else Refused  # the limit may pass
-            raise failure(f"{self.name}: {self._words[0]} cannot be started: {os_reason(error)}") from None
+            raise failure(f"{self.name}: {program} cannot be started: {os_reason(error)}") from None
         process.write(process.framed.line())
         try:
             async with asyncio.timeout(self._way.opening):
                 while process.framed.state == "before" and process.running:
                     process.news.clear()
                     await process.news.wait()
-                    if said := _last_line(bytes(process.errors)):
-                        advice = self._way.advise(said)
-                        self._waiting(f"{said.rstrip(': ')}: {advice}" if advice else said)
+                    if process.errors:
+                        self._waiting(self._said(process).removeprefix(": "))
         except TimeoutError:
-            raise TransportError(
-                f"{self.name}: {self._words[0]} gave no shell within {self._way.opening:.0f} s{self._said(process)}"
-            ) from None
+            why = f"gave no shell within {self._way.opening:.0f} s{self._said(process)}"
+            raise TransportError(f"{self.name}: {program} {why}") from None
         if process.framed.state == "terminal":
-            raise Refused(
-                f"{self.name}: {self._words[0]} gives a terminal there, which garbles what is sent: leave out its -t"
-            )
+            why = "gives a terminal there, which garbles what is sent: leave out its -t"
+            raise Refused(f"{self.name}: {program} {why}")
         if process.framed.state == "before":
-            raise TransportError(
-                f"{self.name}: {self._words[0]} ended{_status(process.local_status)} before a shell answered"
-                f"{self._said(process)}"
-            )
+            why = f"ended{process.ending} before a shell answered{self._said(process)}"
+            raise TransportError(f"{self.name}: {program} {why}")
         if process.errors:
             self._waiting("")
 
     def _said(self, process: PipedProcess) -> str:
-        """The program's last message, with advice."""
-        said = _last_line(bytes(process.errors)) or _last_line(process.framed.noise)
-        advice = self._way.advise(clean_bytes(bytes(process.errors)))
-        return "".join(f": {words.rstrip(': ')}" for words in (said, advice) if words)
+        """The program's last message and advice, each behind a colon."""
+        said = process.last_line
+        return "".join(f": {words}" for words in (said, self._way.advise(said)) if words)
 
     def _ended(self, process: PipedProcess) -> None:
         """A channel is closed; if it broke by itself and was the last one, the connection is lost."""
         self._processes.discard(process)
         self._channels.release()
-        if process.framed.status is None and process.begun and not process.killed and self._connected:
-            self.why = f"{self._words[0]} ended{_status(process.local_status)} in the middle{self._said(process)}"
-            if not any(other.running for other in self._processes):
-                self._connected = False
-
-    def _lose(self, why: str) -> None:
-        self.why, self._connected = why, False
-        for process in list(self._processes):
-            process.break_off()
+        if process.broke and self.connected:
+            self.why = f"{self._words[0]} ended{process.ending} in the middle{self._said(process)}"
+            self.connected = bool(self._processes)
 
     async def close(self) -> None:
         """End all channels and their local programs."""
-        self._connected = False
+        self.connected = False
         processes = list(self._processes)
         for process in processes:
             process.kill()
-        if not processes:
-            return
         ends = [asyncio.ensure_future(process.wait()) for process in processes]
-        for number in (signal.SIGTERM, signal.SIGKILL):
+        for number in (signal.SIGTERM, signal.SIGKILL) if processes else ():
             _, still = await asyncio.wait(ends, timeout=_CLOSING)
-            if not still:
-                return
-            for process in processes:
+            for process in processes if still else ():
                 process.signal(number)
-
-
-def _status(status: int | None) -> str:
-    if status is None:
-        return ""
-    if status < 0:
-        return f" (killed by {signal.Signals(-status).name})" if -status in set(signal.Signals) else f" ({status})"
-    return f" (status {status})"
-
-
-def _last_line(said: bytes) -> str:
-    lines = [line.strip() for line in clean_bytes(said).splitlines() if line.strip()]
-    return lines[-1][:_LONGEST] if lines else ""

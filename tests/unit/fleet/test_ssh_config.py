@@ -125,14 +125,14 @@ def test_defaults_and_words_for_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     config = tmp_path / "config"
     config.write_text("")
     plain = read(config, "a")
-    assert (plain.agent, plain.identities_named, plain.jumps) == ("/agent", False, ())
+    assert (plain.agent, len(plain.identities), plain.jumps) == ("/agent", 3, ())
     config.write_text(
         "IdentityAgent none\nIdentityFile none\nProxyJump none\nProxyCommand none\nUserKnownHostsFile none\n"
         "GlobalKnownHostsFile none\nHostName [fe80::1]\n"
     )
     bare = read(config, "a")
     assert (bare.agent, bare.identities, bare.jumps, bare.proxy_command) == ("", (), (), "")
-    assert (bare.identities_named, bare.known_hosts) == (True, ())
+    assert bare.known_hosts == ()
     assert bare.host == "fe80::1"
 
 
