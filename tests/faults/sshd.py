@@ -140,7 +140,7 @@ fault("a banner of 160 KB with escape codes before the login", "live")(
 )
 
 
-@fault("MaxSessions 1", "MaxSessions must be 2 at the least")
+@fault("MaxSessions 1", "MaxSessions must be 10")
 def max_sessions(scene: Scene) -> Outcome:
     """The stream is all that fits; stacks are asked for over another session."""
     before = scene.before()
