@@ -14,17 +14,9 @@ from collectors.fleet.local import Local
 from collectors.fleet.transport import TransportError
 
 
-async def test_status_output_and_input() -> None:
+async def test_no_shell_reads_its_words() -> None:
     node = Local("here")
-    await node.connect()
-    done = await node.run(["sh", "-c", "cat; echo err >&2; exit 3"], stdin=b"in")
-    assert (done.status, done.stdout, done.stderr) == (3, b"in", b"err\n")
-    assert (await node.run(["sh", "-c", "kill -KILL $$"])).status == -9
-    assert (await node.run(["no-such-command"])).status == 127
-    assert (await node.run(["head", "-c", "300000", "/dev/zero"], limit=1000)).stdout == bytes(1000)
-    assert (await node.run(["printf", "%s", "a b'\"$(x)"])).stdout == b"a b'\"$(x)", "no shell reads it"
-    with pytest.raises(TransportError, match="here: sleep did not end"):
-        await node.run(["sleep", "30"], timeout=0.05)
+    assert (await node.run(["printf", "%s", "a b'\"$(x)"])).stdout == b"a b'\"$(x)"
     with pytest.raises(TransportError, match="here: / cannot be started"):
         await node.run(["/"])
 

@@ -17,6 +17,7 @@ from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import Completed, Declined, Refused, TransportError, Waiting, waits_silently
 from collectors.samples.control import Settings
 from collectors.samples.stream import Fault, Hello, Tick
+from tests.support.seen import Seen
 
 SETTINGS = Settings(1.0, 0.25, None, [], [], [])
 HELLO = Hello("v", "3.11", "gpu1", "b", "x86_64", "6.1", 0, 7, 1.0, ["ranks"])
@@ -111,43 +112,28 @@ class FakeNode:
         process.end(-1)
 
 
-class Seen:
-    """A sink that keeps everything."""
-
-    def __init__(self) -> None:
-        self.taken: list[NamedTuple] = []
-        self.changes: list[LinkChange] = []
-        self.bad: list[tuple[str, str]] = []
-        self._news = asyncio.Event()
-
-    def samples(self, node: str, samples: Sequence[NamedTuple], size: int) -> None:
-        self.taken += samples
-
-    def link(self, change: LinkChange) -> None:
-        self.changes.append(change)
-        self._news.set()
-
-    def bad_line(self, node: str, text: str, why: str) -> None:
-        self.bad.append((text, why))
+class Watched(Seen):
+    """What the link of one node delivered."""
 
     @property
-    def now(self) -> tuple[str, str]:
+    def state(self) -> tuple[str, str]:
         return self.changes[-1].link, self.changes[-1].why
 
-    async def until(self, link: str, why: str = "") -> LinkChange:
-        """Wait for a state with such a reason."""
-        async with asyncio.timeout(60):
-            while True:
-                for change in self.changes:
-                    if change.link == link and why in change.why:
-                        return change
-                self._news.clear()
-                await self._news.wait()
+    async def saw(self, link: str, why: str = "") -> LinkChange:
+        """Wait for a state with such a reason, now or before."""
+        found: list[LinkChange] = []
+
+        def there() -> bool:
+            found[:] = [change for change in self.changes if change.link == link and why in change.why]
+            return bool(found)
+
+        await self.wait(there)
+        return found[0]
 
 
 class Scene(NamedTuple):
     node: FakeNode
-    seen: Seen
+    seen: Watched
     link: NodeLink
 
     async def process(self) -> FakeProcess:
@@ -157,7 +143,7 @@ class Scene(NamedTuple):
 
 @asynccontextmanager
 async def scene(python: str | None = None, *failures: Exception) -> AsyncIterator[Scene]:
-    node, seen = FakeNode(), Seen()
+    node, seen = FakeNode(), Watched()
     node.failures += failures
     link = NodeLink(node, LinkOptions(seen, "v1", python), SETTINGS, "python3")
     link.start()
@@ -175,13 +161,13 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 async def live(it: Scene) -> FakeProcess:
     process = await it.process()
     process.say(line(HELLO) + line(TICK))
-    assert it.seen.now == ("live", "")
+    assert it.seen.state == ("live", "")
     return process
 
 
 async def test_from_connecting_to_live() -> None:
     async with scene() as it:
-        assert it.seen.now == ("connecting", "")
+        assert it.seen.state == ("connecting", "")
         with pytest.raises(TransportError, match="node1 is connecting"):
             _ = it.link.transport
         process = await it.process()
@@ -190,11 +176,11 @@ async def test_from_connecting_to_live() -> None:
         arguments = json.loads(process.written[16 + sizes[0] :])
         assert arguments == {"version": "v1", "settings": [1.0, 0.25, None, [], [], [], False]}
         process.say(line(HELLO)[:20])
-        assert it.seen.now == ("connecting", "")
+        assert it.seen.state == ("connecting", "")
         process.say(line(HELLO)[20:])
-        assert it.seen.now == ("live", "")
+        assert it.seen.state == ("live", "")
         assert it.link.transport is it.node
-        assert it.seen.taken == [HELLO]
+        assert it.seen.taken["node1"] == [HELLO]
 
 
 async def test_heartbeats_and_settings_go_down_the_control_line() -> None:
@@ -213,13 +199,13 @@ async def test_stale_when_ticks_stop_and_live_when_they_come_again() -> None:
     async with scene() as it:
         process = await live(it)
         it.link.look(it.link._ticked_at + 3.0)
-        assert it.seen.now == ("live", "")
+        assert it.seen.state == ("live", "")
         it.link.look(it.link._ticked_at + 4.2)
-        assert it.seen.now == ("stale", "no sample comes any more")
+        assert it.seen.state == ("stale", "no sample comes any more")
         process.say(line(Fault("gpus", "still no tick", 1)))
-        assert it.seen.now[0] == "stale"
+        assert it.seen.state[0] == "stale"
         process.say(line(TICK))
-        assert it.seen.now == ("live", "")
+        assert it.seen.state == ("live", "")
 
 
 @pytest.mark.parametrize(
@@ -236,7 +222,7 @@ async def test_an_end_of_the_node_side_is_told_apart_and_mended(status: int, why
         process = await live(it)
         process.complain(b"Traceback\n  \x1b[31mMemoryError\n")
         process.end(status)
-        lost = await it.seen.until("lost", why)
+        lost = await it.seen.saw("lost", why)
         assert lost.next_try is not None
         assert it.node.connected, "the connection is kept"
         await live(it)
@@ -248,30 +234,23 @@ async def test_a_lost_connection_says_why_and_comes_back() -> None:
         process = await live(it)
         it.node.failures.append(TransportError("nothing listens at node1 port 22"))
         it.node.lose(process, "no answer for 8 s")
-        await it.seen.until("lost", "no answer for 8 s")
-        await it.seen.until("lost", "nothing listens")
+        await it.seen.saw("lost", "no answer for 8 s")
+        await it.seen.saw("lost", "nothing listens")
         await live(it)
 
 
+FOUND = b"hi\nshell\npython 3.6 /usr/bin/python3\npython 3.9 /opt/py/python3.9\n"
+
+
 async def test_python_that_is_not_there_is_looked_for() -> None:
-    found = b"shell\npython 3.6 /usr/bin/python3\npython 3.9 /opt/py/python3.9\n"
     async with scene() as it:
-        it.node.answers["for name in python3"] = Completed(0, found, b"")
+        it.node.answers["for name in python3"] = Completed(0, FOUND, b"")
         (await it.process()).end(127)
         process = await it.process()
-        assert process.command[0] == "/opt/py/python3.9"
-        process.say(line(HELLO))
-        assert it.link.python == "/opt/py/python3.9"
-
-
-async def test_a_python_that_cannot_start_says_so() -> None:
-    async with scene() as it:
-        it.node.answers["for name in python3"] = Completed(0, b"shell\npython 3.9 /usr/bin/python3\n", b"")
-        (await it.process()).end(1)
-        process = await it.process()
+        assert process.command[0] == it.link.python == "/opt/py/python3.9"
         process.complain(b"ImportError: no zlib\n")
         process.end(1)
-        await it.seen.until("lost", "/usr/bin/python3 could not start there (status 1): ImportError: no zlib")
+        await it.seen.saw("lost", "/opt/py/python3.9 could not start there (status 1): ImportError: no zlib")
 
 
 async def test_the_python_that_was_named_is_the_only_one() -> None:
@@ -280,36 +259,30 @@ async def test_the_python_that_was_named_is_the_only_one() -> None:
         assert process.command[0] == "/my/python"
         process.complain(b"sh: /my/python: not found\n")
         process.end(127)
-        await it.seen.until("lost", "/my/python could not start there (status 127): sh: /my/python: not found")
+        await it.seen.saw("lost", "/my/python could not start there (status 127): sh: /my/python: not found")
 
 
 @pytest.mark.parametrize(
     ("found", "why"),
     [
         (b"shell\n", "there is no Python 3.8 or newer on the PATH there: name one by --python"),
-        (b"hi\nshell\npython 3.6 /usr/bin/python3\n", "no Python 3.8 or newer on the PATH there, only 3.6 (/usr/bin"),
+        (b"shell\npython 3.6 /usr/bin/python3\n", "no Python 3.8 or newer on the PATH there, only 3.6 (/usr/bin"),
+        (b"This account is currently not available.\n", "no shell runs commands there: This account is currently not"),
     ],
 )
 async def test_a_node_without_a_python_that_is_new_enough_says_so(found: bytes, why: str) -> None:
     async with scene() as it:
         it.node.answers["for name in python3"] = Completed(0, found, b"")
         (await it.process()).end(127)
-        lost = await it.seen.until("lost", why)
+        lost = await it.seen.saw("lost", why)
         assert lost.next_try is not None
-
-
-async def test_an_account_without_a_shell() -> None:
-    async with scene() as it:
-        it.node.answers["for name in python3"] = Completed(1, b"This account is currently not available.\n", b"")
-        (await it.process()).end(1)
-        await it.seen.until("lost", "no shell runs commands there: This account is currently not available.")
 
 
 async def test_silence_from_the_start_is_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_link, "FIRST_WORD", 0.01)
     async with scene() as it:
         process = await it.process()
-        await it.seen.until("lost", "python3 said nothing there for 0 s")
+        await it.seen.saw("lost", "python3 said nothing there for 0 s")
         assert process.ended.done()
 
 
@@ -318,9 +291,9 @@ async def test_a_talkative_profile_is_counted_and_not_in_the_way() -> None:
         process = await it.process()
         process.say(b"Welcome to \x1b[1mgpu1\x1b[0m!\n")
         process.say(line(HELLO))
-        assert it.seen.now == ("live", "")
+        assert it.seen.state == ("live", "")
         it.link.look(it.link._ticked_at)
-        assert it.seen.bad == [("Welcome to gpu1!", "no sample")]
+        assert it.seen.bad == [("node1", "Welcome to gpu1!", "no sample")]
 
 
 async def test_a_flood_waits_in_its_own_pipe_and_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,23 +304,23 @@ async def test_a_flood_waits_in_its_own_pipe_and_is_said(monkeypatch: pytest.Mon
         process = await live(it)
         assert process.held == [True]
         process.say(line(TICK) * 2)
-        assert len(it.seen.taken) == 4, "nothing is dropped"
+        assert len(it.seen.taken["node1"]) == 4, "nothing is dropped"
         it.link.look(it.link._ticked_at)
         assert process.held == [True, False]
         monkeypatch.setattr(share, "SUSTAINED", 10.0)
         monkeypatch.setattr(share, "SAVED", 20.0)
-        assert it.seen.now == ("limited", node_link.FLOODS)
+        assert it.seen.state == ("limited", node_link.FLOODS)
         it.link.look(it.link._ticked_at)
-        assert it.seen.now == ("live", "")
+        assert it.seen.state == ("live", "")
 
 
 async def test_refused_waits_long_and_declined_waits_for_the_person() -> None:
     async with scene(None, Refused("changed host key"), Declined("not answered")) as it:
-        refused = await it.seen.until("lost", "changed host key")
+        refused = await it.seen.saw("lost", "changed host key")
         assert refused.next_try is not None
         assert refused.next_try - refused.at > 30
         it.link.retry()
-        declined = await it.seen.until("lost", "not answered")
+        declined = await it.seen.saw("lost", "not answered")
         assert declined.next_try is None
         it.link.retry()
         await live(it)
@@ -357,16 +330,16 @@ async def test_what_it_waits_for_is_shown_and_then_forgotten() -> None:
     async with scene() as it:
         await it.process()
         it.node.waiting("waits for an answer: Password")
-        assert it.seen.now == ("connecting", "waits for an answer: Password")
+        assert it.seen.state == ("connecting", "waits for an answer: Password")
         it.node.waiting("")
-        assert it.seen.now == ("connecting", "")
+        assert it.seen.state == ("connecting", "")
 
 
 async def test_a_fault_of_our_own_is_shown_and_reported() -> None:
     reported: list[dict[str, object]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: reported.append(context))
     async with scene(None, RuntimeError("bug")) as it:
-        await it.seen.until("lost", "a fault in hangtop: RuntimeError('bug')")
+        await it.seen.saw("lost", "a fault in hangtop: RuntimeError('bug')")
     assert isinstance(reported[0]["exception"], RuntimeError)
 
 
@@ -384,6 +357,5 @@ async def test_a_stream_greets_once() -> None:
     async with scene() as it:
         process = await live(it)
         process.say((line(HELLO._replace(boot_id="other")) + line(TICK)) * 50)
-        assert it.seen.taken.count(HELLO) == 1
-        assert sum(isinstance(sample, Hello) for sample in it.seen.taken) == 1
-        assert sum(isinstance(sample, Tick) for sample in it.seen.taken) == 51
+        assert it.seen.of("node1", Hello) == [HELLO]
+        assert len(it.seen.of("node1", Tick)) == 51

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from collectors.fleet.local import Local
 from collectors.fleet.ssh.config import SshConfig
 from collectors.fleet.ssh.errors import explain
 from collectors.fleet.targets.chosen import Target
@@ -49,15 +48,6 @@ def test_words_for_each_limit() -> None:
     assert f"on this machine: its limit (ulimit -n) is {limit}" in said
     assert "fs.file-max" in os_reason(OSError(errno.ENFILE, "Too many open files in system"))
     assert os_reason(OSError(errno.ENOEXEC, "Exec format error")) == "Exec format error"
-
-
-async def test_a_local_program_that_cannot_be_started() -> None:
-    node = Local("here")
-    await node.connect()
-    with none_left(), pytest.raises(TransportError, match=r"this machine: its limit \(ulimit -n\)"):
-        await node.start(["true"], on_stdout=dropped, on_stderr=dropped)
-    assert (await node.run(["true"])).status == 0
-    await node.close()
 
 
 async def test_a_way_is_tried_again_once_files_can_be_opened(tmp_path: Path) -> None:
