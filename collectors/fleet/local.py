@@ -11,12 +11,11 @@ from contextlib import suppress
 from typing import cast
 
 from collectors.fleet.transport import (
-    Completed,
+    BaseTransport,
     Output,
     TransportError,
     Waiting,
     os_reason,
-    run_to_end,
     waits_silently,
 )
 
@@ -108,19 +107,12 @@ class LocalProcess(asyncio.SubprocessProtocol):
             self._transport.close()
 
 
-class Local:
+class Local(BaseTransport):
     """This machine."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        super().__init__(name)
         self._processes: set[LocalProcess] = set()
-        self.why = ""
-        """Why the connection was lost: always empty here."""
-
-    @property
-    def name(self) -> str:
-        """The node's name."""
-        return self._name
 
     @property
     def connected(self) -> bool:
@@ -129,15 +121,6 @@ class Local:
 
     async def connect(self, waiting: Waiting = waits_silently) -> None:
         """Do nothing: this machine is always connected."""
-
-    def not_responding(self, seconds: float) -> None:
-        """Do nothing: there is no connection to lose."""
-
-    async def run(
-        self, command: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0, limit: int = 64 << 20
-    ) -> Completed:
-        """Run a command to its end; see :class:`~collectors.fleet.transport.Transport`."""
-        return await run_to_end(self.start, self._name, command, stdin=stdin, timeout=timeout, limit=limit)
 
     async def start(self, command: Sequence[str], *, on_stdout: Output, on_stderr: Output) -> LocalProcess:
         """Start a command whose output goes to the callbacks. Raises :class:`TransportError`."""
@@ -150,7 +133,7 @@ class Local:
             # As a shell would: the caller looks at the status, over SSH and here.
             return await self.start(["/bin/sh", "-c", f"exit {_NOT_FOUND}"], on_stdout=on_stdout, on_stderr=on_stderr)
         except OSError as error:
-            raise TransportError(f"{self._name}: {command[0]} cannot be started: {os_reason(error)}") from None
+            raise TransportError(f"{self.name}: {command[0]} cannot be started: {os_reason(error)}") from None
         self._processes = {one for one in self._processes if one.running}
         self._processes.add(process)
         return process

@@ -34,6 +34,10 @@ class SshConfigError(Refused):
     """The ssh_config cannot be used; the text names the file, and the line where it is known."""
 
 
+BROKEN = -1
+"""Status of a command whose connection broke before its end."""
+
+
 @dataclass(frozen=True, slots=True)
 class Completed:
     """A command that ended. ``status`` is its exit status, negative for a signal as in :mod:`subprocess`."""
@@ -116,39 +120,51 @@ def waits_silently(_reason: str) -> None:
     """Tell nobody what a connection waits for."""
 
 
-class StartsCommand(Protocol):
-    """The type of :meth:`Transport.start`."""
+class BaseTransport:
+    """What all transports do alike."""
 
-    async def __call__(self, command: Sequence[str], *, on_stdout: Output, on_stderr: Output) -> Process:
-        """Start it."""
+    def __init__(self, name: str) -> None:
+        self.name = name
+        """The node's name as the user wrote it."""
+        self.why = ""
+        """Why the connection ended."""
 
+    def not_responding(self, seconds: float) -> None:
+        """Do nothing: a transport notices by itself when its connection is cut."""
 
-async def run_to_end(
-    start: StartsCommand, node: str, command: Sequence[str], *, stdin: bytes, timeout: float, limit: int
-) -> Completed:
-    """Start a command, write its input, and wait for its end; the command has ended when this returns.
+    async def start(self, command: Sequence[str], *, on_stdout: Output, on_stderr: Output) -> Process:
+        """Start a command; see :class:`Transport`."""
+        raise NotImplementedError
 
-    Raises :class:`TransportError` where it cannot be started, and when ``timeout`` seconds pass.
-    """
-    out, err = bytearray(), bytearray()
-    process: Process | None = None
-    try:
-        async with asyncio.timeout(timeout):
-            process = await start(
-                command,
-                on_stdout=lambda data: out.extend(data[: limit - len(out)]),
-                on_stderr=lambda data: err.extend(data[: limit - len(err)]),
-            )
-            if stdin:
-                process.write(stdin)
-            process.write_eof()
-            status = await process.wait()
-    except TimeoutError:
-        raise TransportError(f"{node}: {command[0]} did not end within {timeout:g} s") from None
-    finally:
-        if process is not None:
-            process.kill()
-    return Completed(status, bytes(out), bytes(err))
+    async def run(
+        self, command: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0, limit: int = 64 << 20
+    ) -> Completed:
+        """Start a command, write its input, and wait for its end; the command has ended when this returns.
+
+        Raises :class:`TransportError` where it cannot be started, when ``timeout`` seconds pass, and when the
+        connection breaks meanwhile.
+        """
+        out, err = bytearray(), bytearray()
+        process: Process | None = None
+        try:
+            async with asyncio.timeout(timeout):
+                process = await self.start(
+                    command,
+                    on_stdout=lambda data: out.extend(data[: limit - len(out)]),
+                    on_stderr=lambda data: err.extend(data[: limit - len(err)]),
+                )
+                if stdin:
+                    process.write(stdin)
+                process.write_eof()
+                status = await process.wait()
+        except TimeoutError:
+            raise TransportError(f"{self.name}: {command[0]} did not end within {timeout:g} s") from None
+        finally:
+            if process is not None:
+                process.kill()
+        if status == BROKEN and self.why:
+            raise TransportError(f"{self.name}: {self.why} while {command[0]} ran")
+        return Completed(status, bytes(out), bytes(err))
 
 
 @lru_cache(64)

@@ -13,12 +13,12 @@ from collectors.fleet.ssh.connector import Connector
 from collectors.fleet.ssh.errors import explain_channel, explain_loss
 from collectors.fleet.targets.chosen import Target
 from collectors.fleet.transport import (
-    Completed,
+    BROKEN,
+    BaseTransport,
     Output,
     TransportError,
     Waiting,
     quoted,
-    run_to_end,
     shell_status,
     waits_silently,
 )
@@ -36,7 +36,7 @@ class SshProcess(asyncssh.SSHClientSession[bytes]):
         self._on_stdout = on_stdout
         self._on_stderr = on_stderr
         self._on_end = on_end
-        self._status = -1
+        self._status = BROKEN
         self._ended = asyncio.Event()
         self._channel: asyncssh.SSHClientChannel[bytes] | None = None
 
@@ -106,22 +106,16 @@ class SshProcess(asyncssh.SSHClientSession[bytes]):
             self._on_end()
 
 
-class Ssh:
+class Ssh(BaseTransport):
     """A node reached over SSH; one connection, many channels."""
 
     def __init__(self, target: Target, connector: Connector) -> None:
+        super().__init__(target.name)
         self._target = target
         self._connector = connector
         self._connection: asyncssh.SSHClientConnection | None = None
         self._channels = asyncio.Semaphore(CHANNELS)
         self._opening = asyncio.Lock()
-        self.why = ""
-        """Why the last connection ended."""
-
-    @property
-    def name(self) -> str:
-        """The node's name as the user wrote it."""
-        return self._target.name
 
     @property
     def connected(self) -> bool:
@@ -145,18 +139,6 @@ class Ssh:
             client.on_lost = lost
             self._connection, self.why = connection, ""
             self._channels = asyncio.Semaphore(CHANNELS)
-
-    def not_responding(self, seconds: float) -> None:
-        """Do nothing: SSH keepalives tell a cut link from a slow node side."""
-
-    async def run(
-        self, command: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0, limit: int = 64 << 20
-    ) -> Completed:
-        """Run a command to its end; see :class:`~collectors.fleet.transport.Transport`."""
-        done = await run_to_end(self.start, self.name, command, stdin=stdin, timeout=timeout, limit=limit)
-        if done.status == -1 and not self.connected:
-            raise TransportError(f"{self.name}: {self.why} while {command[0]} ran")
-        return done
 
     async def start(self, command: Sequence[str], *, on_stdout: Output, on_stderr: Output) -> SshProcess:
         """Start a command whose output goes to the callbacks. Raises :class:`TransportError`."""

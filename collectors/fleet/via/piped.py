@@ -14,17 +14,16 @@ from collections.abc import Sequence
 
 from collectors.fleet.targets.chosen import Target
 from collectors.fleet.transport import (
-    Completed,
+    BaseTransport,
     Output,
     Refused,
     TransportError,
     Waiting,
     no_more_files,
     os_reason,
-    run_to_end,
     waits_silently,
 )
-from collectors.fleet.via.process import BROKEN, PipedProcess
+from collectors.fleet.via.process import PipedProcess
 from collectors.fleet.via.way import Way
 from collectors.node.watchdog import child_setup
 
@@ -33,10 +32,11 @@ SILENCE = 12.0
 _CLOSING = 0.5
 
 
-class Piped:
+class Piped(BaseTransport):
     """A node behind a local program."""
 
     def __init__(self, target: Target, way: Way, opening: asyncio.Semaphore) -> None:
+        super().__init__(target.name)
         self._target = target
         self._way = way
         self._opening = opening
@@ -46,13 +46,6 @@ class Piped:
         self._waiting: Waiting = waits_silently
         self.connected = False
         """True from :meth:`connect` until the last channel broke."""
-        self.why = ""
-        """Why the node is not connected any more."""
-
-    @property
-    def name(self) -> str:
-        """The node's name as the user wrote it."""
-        return self._target.name
 
     async def connect(self, waiting: Waiting = waits_silently) -> None:
         """Look for the program on this machine. Raises :class:`TransportError`."""
@@ -71,15 +64,6 @@ class Piped:
             self.why = f"no answer for {SILENCE:.0f} s: the node is down, or {self._words[0]} carries nothing any more"
             for process in list(self._processes):
                 process.break_off()
-
-    async def run(
-        self, command: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0, limit: int = 64 << 20
-    ) -> Completed:
-        """Run a command to its end; see :class:`~collectors.fleet.transport.Transport`."""
-        done = await run_to_end(self.start, self.name, command, stdin=stdin, timeout=timeout, limit=limit)
-        if done.status == BROKEN:
-            raise TransportError(f"{self.name}: {self.why} while {command[0]} ran")
-        return done
 
     async def start(self, command: Sequence[str], *, on_stdout: Output, on_stderr: Output) -> PipedProcess:
         """Start a command whose output goes to the callbacks. Raises :class:`TransportError`."""

@@ -10,11 +10,9 @@ from contextlib import suppress
 
 from collectors.fleet.clean import clean_bytes
 from collectors.fleet.local import LocalProcess
-from collectors.fleet.transport import Output
+from collectors.fleet.transport import BROKEN, Output
 from collectors.fleet.via.framed import Framed
 
-BROKEN = -1
-"""Status of a command whose channel broke before its end mark."""
 GRACE = 1.5
 """Seconds for the local program to end once its input has ended, and again after SIGTERM."""
 LAST_WORDS = 0.5
