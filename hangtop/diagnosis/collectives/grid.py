@@ -67,10 +67,6 @@ class CollectiveGrid:
         """Some rank is not where the others are."""
         return any(line.odd for line in self.lines)
 
-    def title(self) -> str:
-        """``3 tp``."""
-        return f"{self.name} {self.description}".strip()
-
 
 def grids(job: Job) -> tuple[CollectiveGrid, ...]:
     """Every group of which dumps tell: those with an odd rank first, then by size."""

@@ -121,15 +121,6 @@ def test_what_a_slow_node_did_not_answer_is_unknown_and_no_fault_with_a_remedy()
     assert why in theirs["reach"].figure
 
 
-def test_a_node_that_said_that_it_has_no_adapter_and_no_gpu_differs_from_those_that_have() -> None:
-    sources = {name: SourceState(name, "absent", "", 0.0) for name in ("fabric", "gpus")}
-    bare = replace(node("node2"), gpus=(), ports=(), sources=sources)
-    others = (node("node1"), replace(node("node1"), name="node3"))
-    found = red(cells(scene(*others, bare)))
-    assert ("node2", "gpu_lost", "GPUs") in found
-    assert ("node2", "ib_port_down", "fabric") in found
-
-
 def test_nodes_that_differ_are_told_apart_from_the_others() -> None:
     three = (node("node1"), node("node2"), node("node3"))
     assert red(cells(scene(three[0], node("node2", mtu=1500), three[2]))) == [("node2", "mtu_mismatch", "MTU")]
@@ -176,17 +167,3 @@ def test_gpus_that_nvidia_smi_has_not_told_of_yet_are_unknown_and_not_lost() -> 
     alone = [cell for cell in cells(scene(bare, smi("late", "no answer"))) if cell.check == "GPUs"]
     assert [(cell.node, cell.state) for cell in alone] == [("node2", "unknown")], "nobody else has any"
     assert not [cell for cell in cells(scene(bare)) if cell.check == "GPUs"]
-
-
-def test_a_node_whose_login_is_open_and_whose_python_says_nothing_is_unknown_and_no_fault() -> None:
-    held = replace(scene(node("node1"), Node("node2", link="connecting")), silent={"node2": "it is overloaded"})
-    theirs = [cell for cell in cells(held) if cell.node == "node2"]
-    assert [(cell.check, cell.state, cell.remedy) for cell in theirs] == [("reach", "unknown", "")]
-
-
-def test_what_is_to_be_tried_by_hand_takes_the_configuration_that_was_named() -> None:
-    lost = replace(node("node2"), link="lost", why="refused")
-    asked = replace(scene(node("node1"), lost), by_hand="ssh -F lab.conf NODE true")
-    assert [cell.remedy for cell in cells(asked) if (cell.check, cell.node) == ("reach", "node2")] == [
-        "Try by hand: ssh -F lab.conf node2 true"
-    ]

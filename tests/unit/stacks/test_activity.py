@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from collectors.samples.stacks import Frame, StackDump, ThreadStack
+from collectors.samples.stacks import ThreadStack
 from hangtop.diagnosis.stacks import activity
 from tests.support.stacks import SCRIPT, STDLIB, TORCH, dump, main_dump, thread
 
@@ -114,30 +112,7 @@ def test_the_newest_look_counts_even_when_it_has_no_frames() -> None:
 
 # --- anything ----------------------------------------------------------------------------------------------------
 
-TEXT = st.text(max_size=20) | st.sampled_from(
-    ["all_reduce", "wait", "<lambda>", "A.<locals>.<listcomp>", "_bootstrap", "0x7f", "c10d::Reducer::x", ""]
-)
 NO_NUMBERS = ("nan", "1e999", "-1", "٣", "9" * 5000, "1" + "." * 2, "None", "")
-WAITS = TEXT | st.sampled_from(["recv", "send", "new_group", "wait", "communicate"])
-VALUES = TEXT | st.sampled_from(["3", "[0, 2]", "2.5", *NO_NUMBERS])
-FILES = st.text(max_size=20) | st.sampled_from(
-    [SCRIPT, f"{TORCH}/distributed/distributed_c10d.py", f"{STDLIB}/queue.py", f"{STDLIB}/subprocess.py"]
-)
-ARGUMENTS = st.sampled_from(["src", "dst", "group", "group_given", "ranks", "timeout"])
-FRAMES = st.builds(Frame, WAITS, FILES, st.integers(0, 99), st.booleans(), st.dictionaries(ARGUMENTS, VALUES))
-THREADS = st.builds(ThreadStack, st.integers(), st.none() | st.integers(1, 3), TEXT, st.booleans(), st.booleans(),
-                    st.lists(FRAMES, max_size=5))  # fmt: skip
-DUMPS = st.builds(
-    StackDump, st.integers(1, 3), st.integers(1, 3), st.floats(0, 10), TEXT, TEXT, TEXT, TEXT, st.floats(0, 10), TEXT,
-    st.lists(THREADS, max_size=3), TEXT,
-)  # fmt: skip
-
-
-@given(st.lists(DUMPS, min_size=1, max_size=4))
-def test_any_dump_is_judged(dumps: list[StackDump]) -> None:
-    doing = activity(dumps)
-    assert doing.looks >= 1
-    assert bool(doing.error) == (doing.kind == "unknown")
 
 
 @pytest.mark.parametrize("value", NO_NUMBERS, ids=lambda value: value[:8] or "empty")
@@ -147,22 +122,6 @@ def test_arguments_that_no_honest_node_sends_tell_nothing(value: str) -> None:
     told = [each._replace(arguments={"src": value}) for each in main.frames]
     doing = activity([asked._replace(threads=[main._replace(frames=told)])])
     assert (doing.kind, doing.peer) == ("p2p", None)
-
-
-def test_a_helper_that_only_shows_how_it_was_started_is_not_where_the_rank_is() -> None:
-    """Python's resource tracker runs as ``python -c``: no line of the job is in it."""
-    pool = f"{STDLIB}/multiprocessing"
-    rank = main_dump(f"get {pool}/pool.py:768", f"map {pool}/pool.py:367", f"shard {SCRIPT}:62", f"main {SCRIPT}:30")
-    tracker = dump(
-        thread(f"main {pool}/resource_tracker.py:239", "<module> <string>:1"), pid=101, rank_pid=100, syscall="read",
-        waiting_on="pipe",
-    )  # fmt: skip
-    worker = dump(thread(f"work {SCRIPT}:8", f"mapstar {pool}/pool.py:48"), pid=102, rank_pid=100)
-    alone = activity([rank, tracker])
-    assert (alone.where, alone.helper_pid) == ("shard (train.py:62)", None)
-    doing = activity([rank, tracker, worker])
-    assert (doing.where, doing.helper_pid) == ("work (train.py:8)", 102)
-    assert "[child process 102]" in doing.frames
 
 
 def test_a_worker_that_waits_for_its_orders_is_not_where_the_rank_is() -> None:
@@ -206,16 +165,3 @@ def test_a_thread_at_its_queue_keeps_nothing_from_anybody(wait: str) -> None:
     held = activity([dump(main, PREFETCH, flush, syscall="futex")])
     assert held.holder is not None
     assert held.holder.where == "Ledger.flush (train.py:30)"
-
-
-def test_what_an_event_loop_awaits_is_not_in_a_thread_at_its_queue() -> None:
-    main = thread(
-        f"BaseSelector.select {STDLIB}/selectors.py:468",
-        f"BaseEventLoop._run_once {STDLIB}/asyncio/base_events.py:1884",
-        f"run {STDLIB}/asyncio/runners.py:190",
-        f"roll_out {SCRIPT}:61",
-        f"<module> {SCRIPT}:90",
-    )
-    assert activity([dump(main, PREFETCH, syscall="epoll_wait")]).where == "roll_out (train.py:61)"
-    trains = thread(f"fetch {SCRIPT}:9", f"Thread.run {STDLIB}/threading.py:982", name="trainer", tid=103)
-    assert activity([dump(main, PREFETCH, trains, syscall="epoll_wait")]).where == "fetch (train.py:9)"

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from collectors.samples.ranks import Helper
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.stacks import activity
-from hangtop.diagnosis.verdict.verdict import diagnose
-from tests.support.jobs import ALL_REDUCE, Sketch
 from tests.support.stacks import SCRIPT, STDLIB, dump, main_dump, thread
 
 POOL = f"{STDLIB}/multiprocessing"
@@ -63,19 +58,3 @@ def test_what_the_connections_of_the_child_carry_counts_for_the_rank(waiting_on:
         looks += [rank(waiting_on)._replace(at=at), SERVER._replace(at=at)]
         looks.append(READER._replace(at=at, carried=int((at - 1000.0) * 2e6)))
     assert activity(looks).carried == carried
-
-
-@pytest.mark.parametrize(("per_s", "outcome"), [(2_000_000, "waiting"), (40_000, "waiting")])
-def test_a_rank_whose_child_downloads_works(per_s: int, outcome: str) -> None:
-    job = Sketch(watched=14.0, span=12.0, patience=10.0, stood_still=12.0)
-    job.ranks().at(ALL_REDUCE)
-    job.ranks(2).at(["Popen._wait /usr/lib/python3.11/subprocess.py:2011", "pull loop.py:9"], syscall="wait4",
-                    waiting_on="process 71").helpers(Helper(71, 1002, "helper", "S", "", 0.0, 0, "curl"))  # fmt: skip
-    made = job.job()
-    its = [dump for dump in made.stacks if dump.pid == 1002]
-    curl = [
-        dump._replace(pid=71, error="not-python", method="none", threads=[], carried=int((dump.at - its[0].at) * per_s))
-        for dump in its
-    ]
-    nodes = (*made.stack_nodes, *["node2"] * len(curl))
-    assert diagnose(replace(made, stacks=(*made.stacks, *curl), stack_nodes=nodes)).outcome == outcome

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.stacks import Merged, as_text, merge
+from hangtop.diagnosis.stacks import as_text, merge
 from tests.support.stacks import SCRIPT, TORCH, dump, main_dump, scenario
 
 ALL_REDUCE = f"all_reduce {TORCH}/distributed/distributed_c10d.py:2806"
@@ -52,11 +52,6 @@ def test_several_looks_tell_moving_from_frozen() -> None:
     merged = merge(entries)
     assert {group.folded: group.activity.moving for group in merged.groups} == {"2": True, "0-1": False}
     assert merged.looks == 3
-
-
-def test_nothing_merges_to_nothing() -> None:
-    assert merge([]) == Merged((), {}, 0.0)
-    assert as_text(merge([])) == ""
 
 
 def test_text_for_a_report() -> None:

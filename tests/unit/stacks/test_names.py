@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hangtop.diagnosis.phrasing import folded, parse_ranks
-from hangtop.diagnosis.stacks.frames import function, is_carrier, library, own, owner_class, place
+from hangtop.diagnosis.stacks.frames import library, own, place
 from tests.support.stacks import STDLIB, TORCH, frame
 
 
@@ -36,28 +36,10 @@ def test_whose_code_it_is(path: str, owner: str) -> None:
     assert library(path) == owner
 
 
-def test_names_without_classes() -> None:
-    assert function("Shards.read.<locals>.<lambda>") == "read"
-    assert function("<lambda>") == "<lambda>"
-    assert function("Queue.get") == "get"
-    assert owner_class("Cache.lookup") == "Cache"
-    assert owner_class("Cache.lookup.<locals>.inner") == "Cache"
-    assert owner_class("lookup") == ""
-
-
 def test_how_frames_are_written() -> None:
     assert place(frame("Shards.read.<locals>.one /home/ada/data.py:88")) == "Shards.read.one (data.py:88)"
     assert place(frame("run /home/ada/job/__init__.py:3")) == "run (job/__init__.py:3)"
     assert place(frame("ncclSend /usr/lib/libnccl.so.2")) == "ncclSend (libnccl.so.2)"
-
-
-@pytest.mark.parametrize(
-    "name", ["0x7f81deadbeef", "pybind11::cpp_function::dispatcher", "_PyEval_Vector", "std::wait"]
-)
-def test_machinery(name: str) -> None:
-    assert is_carrier(frame(f"{name} /usr/lib/libx.so"))
-    assert not is_carrier(frame(f"{name} /home/ada/x.py:3"))
-    assert not is_carrier(frame("ncclSend /usr/lib/libnccl.so.2"))
 
 
 def test_a_forked_process_ends_at_its_fork() -> None:

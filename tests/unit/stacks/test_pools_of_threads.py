@@ -39,20 +39,6 @@ def test_what_the_pool_does_is_what_it_waits_for() -> None:
     assert told.where == "Saver.write (train.py:20)"
 
 
-def test_without_a_pool_at_work_any_thread_may_bring_it() -> None:
-    told = activity([dump(thread(*main(*RESULT)), TRACKER)])
-    assert told.where == "Tracker.run (train.py:36)"
-
-
-def test_what_another_process_is_to_send_no_thread_of_its_own_holds() -> None:
-    receives = (
-        f"Connection.recv {STDLIB}/multiprocessing/connection.py:250",
-        f"AcquirerProxy.acquire {STDLIB}/multiprocessing/managers.py:1056",
-    )
-    told = activity([dump(thread(*main(*receives)), TRACKER, syscall="read", waiting_on="socket")])
-    assert (told.where, told.holder) == ("Trainer.loop (train.py:87)", None)
-
-
 def test_a_thread_that_is_judged_is_not_missed() -> None:
     """The others' main threads wait in a collective, beside a tracker; this one's for the tracker."""
     job = Sketch(stood_still=30.0)

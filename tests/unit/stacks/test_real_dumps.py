@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from hangtop.diagnosis.stacks import activity
-from tests.support.stacks import moved, scenario, scenario_names, without_classes
+from tests.support.stacks import scenario, scenario_names
 
 
 class Seen(NamedTuple):
@@ -112,22 +112,6 @@ def test_what_a_rank_does(name: str, rank: int) -> None:
     assert (doing.kind, doing.op, doing.waits) == expected[:3]
     assert expected.where in doing.where
     assert doing.error == ""
-
-
-@pytest.mark.parametrize("name", EXPECTED)
-@pytest.mark.parametrize("rank", [0, 1])
-def test_the_same_is_read_without_classes_in_names(name: str, rank: int) -> None:
-    if name == "lock" and rank == 1:
-        pytest.skip("before Python 3.11 nothing ties the thread that holds the lock to the one that waits")
-    doing = activity(without_classes(scenario(name)[rank]))
-    assert (doing.kind, doing.op, doing.waits) == EXPECTED[name][rank][:3]
-
-
-@pytest.mark.parametrize("name", EXPECTED)
-def test_the_same_is_read_of_torch_in_a_checkout(name: str) -> None:
-    dumps = moved(scenario(name)[0], "/opt/env/lib/python3.11/site-packages/torch", "/workspace/pytorch/torch")
-    doing = activity(dumps)
-    assert (doing.kind, doing.op, doing.waits) == EXPECTED[name][0][:3]
 
 
 @pytest.mark.parametrize("name", EXPECTED)

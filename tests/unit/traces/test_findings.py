@@ -79,38 +79,15 @@ def test_what_chance_would_do_is_no_straggler() -> None:
     assert "straggler_rank" not in judged(seen)
 
 
-def test_one_long_wait_is_no_straggler() -> None:
-    once = [rank_with(rank, [0.05, 0.05, 9.0 if rank else 0.05, *[0.05] * 37]) for rank in range(4)]
-    assert "straggler_rank" not in judged(once)
-
-
 def test_a_late_rank_that_costs_little_is_no_straggler() -> None:
     seen = [rank_with(rank, [0.010 if rank else 0.008 for _ in range(40)]) for rank in range(4)]
     assert judged(seen) == {}
-
-
-def test_numbers_of_calls_pair_them_whatever_their_order() -> None:
-    one, other = rank_with(0, [0.3, 0.2]), rank_with(1, [0.1, 0.1, 0.1])
-    one = one._replace(calls=[call._replace(seq=8 + place) for place, call in enumerate(one.calls)])
-    other = other._replace(calls=[call._replace(seq=7 + place) for place, call in enumerate(other.calls)])
-    assert traces.meetings([one, other]) == [{0: 0.3, 1: 0.1}, {0: 0.2, 1: 0.1}]
-
-
-def test_different_work_is_not_compared() -> None:
-    assert traces.meetings([rank_with(0, [0.1] * 9), rank_with(1, [0.1] * 9, op="broadcast")]) == []
-    assert traces.meetings([rank_with(0, [0.1] * 9, group="1"), rank_with(1, [0.1] * 9, group="2")]) == []
-    for op in ("send", "broadcast", "reduce"):
-        assert traces.meetings([rank_with(0, [0.1] * 9, op=op), rank_with(1, [0.1] * 9, op=op)]) == []
 
 
 @pytest.mark.parametrize(("exposed", "fires"), [(0.29, False), (0.31, True)])
 def test_communication_bound(exposed: float, fires: bool) -> None:
     seen = [EMPTY._replace(rank=rank, exposed=exposed, communication=0.4) for rank in range(4)]
     assert ("communication_bound" in judged(seen)) == fires
-
-
-def test_one_rank_of_many_does_not_make_the_job_communication_bound() -> None:
-    assert judged([EMPTY._replace(rank=rank, exposed=0.0 if rank else 0.9) for rank in range(4)]) == {}
 
 
 @pytest.mark.parametrize(("data", "fires"), [(0.29, False), (0.31, True)])
