@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hangtop.diagnosis.finding import Evidence, Observer
 from hangtop.diagnosis.phrasing import count, duration, rank_text, ranks_on, ranks_text, size
@@ -12,7 +13,7 @@ from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
-FRAMES_SHOWN = 8
+FRAMES_SHOWN, PLACES_SHOWN = 8, 4
 
 
 def stack_of(status: RankStatus) -> Evidence | None:
@@ -62,13 +63,17 @@ def process_of(status: RankStatus) -> Evidence | None:
 def waiters_of(graph: WaitGraph) -> tuple[Evidence, ...]:
     """Return where those who wait are waiting, one line a place."""
     lines = []
-    for point in graph.points[:4]:
-        first = point.members[0]
-        at = first.activity.at if first.activity else None
-        source = "py-spy" if any(member.seen for member in point.members) else "GPUs and processes of"
-        observer = Observer.STACKS if source == "py-spy" else Observer.PROCESS
-        lines.append(Evidence(observer, f"{source} {ranks_text(point.ranks)}", at, f"waiting {point.told}"))
-    return tuple(lines)
+    for point in graph.points:
+        places: dict[str, list[RankStatus]] = {}
+        for member in point.members:
+            places.setdefault(member.where if point.kind == "device" and member.seen else "", []).append(member)
+        for members in sorted(places.values(), key=lambda members: -len(members)):
+            part = replace(point, members=tuple(members))
+            seen = any(member.seen for member in members)
+            observer, source = (Observer.STACKS, "py-spy") if seen else (Observer.PROCESS, "GPUs and processes of")
+            at = members[0].activity.at if members[0].activity else None
+            lines.append(Evidence(observer, f"{source} {ranks_text(part.ranks)}", at, f"waiting {part.told}"))
+    return tuple(lines[:PLACES_SHOWN])
 
 
 def watch_of(graph: WaitGraph, looks: int) -> Evidence:

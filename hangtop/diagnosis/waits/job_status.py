@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.sockets import FRESH_S, delivers
-from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.tables.thresholds import TRICKLE_BYTES_PER_S
 from hangtop.diagnosis.waits.graph import WaitGraph, find_waits
 from hangtop.diagnosis.waits.native import to_ask_natively
@@ -112,35 +112,35 @@ def status_of_job(job: Job) -> JobStatus:
 def in_order(job: Job) -> Job:
     """Return the same picture with its parts in one certain order, whatever order they came in.
 
-    Rules may then speak of "the first": of events in time, those without one after the others, as in their files.
-    Dumps stay as they came: what tells the status of a rank sorts those of each.
+    Rules may then speak of "the first": of events in time, those without one after the others, as in their files. Of
+    several equal events one is kept: a log on shared storage may be read by several nodes. Dumps stay as they came:
+    what tells the status of a rank sorts those of each.
     """
     nodes = job.event_nodes + ("",) * (len(job.events) - len(job.event_nodes))
-    events = _once(sorted(zip(nodes, job.events, strict=False), key=lambda pair: (*_time(pair[1]), pair[0])))
-    return replace(
-        job,
-        ranks=tuple(sorted(job.ranks, key=lambda rank: (rank.rank, rank.process.started, rank.node, rank.process.pid))),
-        events=tuple(event for _, event in events),
-        event_nodes=tuple(node for node, _ in events),
-        recorders=tuple(sorted(job.recorders, key=lambda dump: (dump.rank, dump.at or 0.0, dump.source))),
-        ras=tuple(sorted(job.ras, key=lambda look: (look.at, look.value.node))),
-        others=tuple(sorted(job.others, key=lambda rank: (rank.rank, rank.node, rank.process.pid))),
-        bystanders=tuple(sorted(job.bystanders, key=lambda rank: (rank.node, rank.process.pid))),
-    )
-
-
-def _once(events: Sequence[tuple[str, LogEvent]]) -> list[tuple[str, LogEvent]]:
-    """Keep one of several equal events: a log on shared storage may be read by several nodes."""
     kept: dict[tuple[object, ...], tuple[str, LogEvent]] = {}
-    for node, event in events:
+    for node, event in sorted(zip(nodes, job.events, strict=False), key=_time):
         from_file = event.source.startswith("/")
         key = (event.kind, event.source, event.line, event.text, event.rank, None if from_file else node)
         kept.setdefault(key if event.line else (*key, event.at, len(kept)), (node, event))
-    return list(kept.values())
+    return replace(
+        job,
+        ranks=tuple(sorted(job.ranks, key=_place)),
+        events=tuple(event for _, event in kept.values()),
+        event_nodes=tuple(node for node, _ in kept.values()),
+        recorders=tuple(sorted(job.recorders, key=lambda dump: (dump.rank, dump.at or 0.0, dump.source))),
+        ras=tuple(sorted(job.ras, key=lambda look: (look.at, look.value.node))),
+        others=tuple(sorted(job.others, key=_place)),
+        bystanders=tuple(sorted(job.bystanders, key=_place)),
+    )
 
 
-def _time(event: LogEvent) -> tuple[bool, float, str, int, str, str]:
-    return event.at is None, event.at or 0.0, event.source, event.line, event.kind, event.text
+def _place(rank: Rank) -> tuple[int, float, str, int]:
+    return rank.rank, rank.process.started, rank.node, rank.process.pid
+
+
+def _time(told: tuple[str, LogEvent]) -> tuple[bool, float, str, int, str, str, str]:
+    node, event = told
+    return event.at is None, event.at or 0.0, event.source, event.line, event.kind, event.text, node
 
 
 def on_its_way(job: Job, statuses: Iterable[RankStatus]) -> bool:
