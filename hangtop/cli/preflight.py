@@ -7,13 +7,13 @@ import shlex
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import click
 
 from hangtop.cli.answer import Answer, as_json
 from hangtop.cli.connecting import LOGIN_OPEN, is_logged_in
 from hangtop.cli.node_command import NodeRun, Reply, node_command
+from hangtop.cli.options import Converted
 from hangtop.diagnosis.addresses import address_of
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
@@ -34,25 +34,18 @@ PORT = 29500
 """torchrun's own default."""
 
 
-class Master(click.ParamType[tuple[str, int]]):
-    """``HOST`` or ``HOST:PORT``."""
-
-    name = "HOST[:PORT]"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
-        """Split off the port."""
-        if isinstance(value, tuple):
-            return value
-        host, colon, port = str(value).rpartition(":")
-        if not colon:
-            return str(value), PORT
-        if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-            self.fail(f"{value!r} is not HOST or HOST:PORT", param, ctx)
-        return host, int(port)
+def _master(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon:
+        return text, PORT
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ValueError(f"{text!r} is not HOST or HOST:PORT")
+    return host, int(port)
 
 
 @node_command("preflight", needs=NEEDS, node_needed=False)
-@click.option("--master", type=Master(), help="Where the ranks will meet; else the job's own, else the first node.")
+@click.option("--master", type=Converted("HOST[:PORT]", _master),
+              help="Where the ranks will meet; else the job's own, else the first node.")  # fmt: skip
 async def command(run: NodeRun, master: tuple[str, int] | None) -> Reply:
     """Check nodes before a job, or beside one: what would stop it, and the command that mends it.
 
@@ -68,7 +61,7 @@ async def command(run: NodeRun, master: tuple[str, int] | None) -> Reply:
     summary += f", {unknown} unknown" if unknown else ""
     verdict = Verdict("unknown" if red else "healthy", summary, findings(table))
     answer = Answer(verdict, scene.job, time.monotonic() - began)
-    document = as_json(answer) | {"verdict": "failed" if red else "ok", "checks": list(map(_cell, table))}
+    document = as_json(answer) | {"verdict": "failed" if red else "ok", "checks": [cell._asdict() for cell in table]}
     return Reply(document, matrix(table, summary), 3 if answer.exit_code == 3 else int(bool(red)))
 
 
@@ -121,13 +114,6 @@ def _scene(job: Job, master: tuple[str, int] | None) -> Preflight:
     rank0 = next((rank.node for rank in job.ranks if rank.rank == 0), "")
     node = host if host in job.nodes else node_of_address(held, host) or rank0 or (names[0] if names else "")
     return replace(scene, master=(host, port), master_node=node)
-
-
-def _cell(cell: CheckCell) -> dict[str, str]:
-    return {
-        "check": cell.check, "node": cell.node, "state": cell.state, "kind": cell.kind,
-        "figure": cell.figure, "remedy": cell.remedy,
-    }  # fmt: skip
 
 
 def matrix(table: list[CheckCell], summary: str) -> Iterator[str]:

@@ -111,11 +111,11 @@ def _rank(rank: Rank, doing: Activity) -> dict[str, Any]:
     "--seconds", metavar="S", type=click.FloatRange(1, 600), default=10.0, show_default=True, help="How long to sample."
 )
 @click.option("--out", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), default=Path(),
-              show_default=True, help="Folder for the files.")  # fmt: skip
+              show_default=True, help="Folder for the file.")  # fmt: skip
 async def flame(run: NodeRun, ranks: frozenset[int] | None, seconds: float, out: Path) -> Reply:
     """Sample the stacks of ranks for some seconds, without pausing them; Ctrl-C stops early and keeps what there is.
 
-    Saves an SVG and a file for https://www.speedscope.app, and prints the heaviest frames. Exit code: 0 when every rank
+    Saves an SVG, and prints the heaviest frames. Exit code: 0 when every rank
     gave samples, 1 when one did not, 2 wrong usage, 3 no node reachable.
     """
     stop = asyncio.Event()

@@ -18,7 +18,7 @@ import pytest
 
 from collectors.fleet.local import Local
 from collectors.formats import flight_recorder
-from collectors.probes.recorder.fetch import Dump, fetch
+from collectors.probes.recorder import Dump, fetch
 from hangtop.diagnosis.collectives.grid import grids
 from hangtop.diagnosis.collectives.recorder import match
 from hangtop.diagnosis.job import Job

@@ -18,9 +18,8 @@ import pytest
 
 from collectors.fleet.local import Local, LocalProcess
 from collectors.probes.flame import record
-from collectors.probes.stacks import DumpRequest, dump
+from collectors.probes.stacks import DumpRequest, dump, loan
 from collectors.probes.stacks import dump as dump_module
-from collectors.probes.stacks.lender import loan
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.stacks import activity
 

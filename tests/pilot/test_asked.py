@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from collectors.probes.recorder.fetch import Dump
+from collectors.probes.recorder import Dump
 from tests.support.piloted import screen
 from tests.support.screens import Paper
 

@@ -25,7 +25,7 @@ from collectors.node.stacks.flamerecord import FlameProgress
 from collectors.node.stacks.flamerecord import FlameRecording as Recorded
 from collectors.probes.allreduce.nccl import network_of
 from collectors.probes.allreduce.workers import read_report
-from collectors.probes.flame.profile import profile
+from collectors.probes.flame import profile
 from collectors.probes.remote.repair import PortsInUse, RepairCandidate, Signalled
 from collectors.probes.remote.trace import ListedTrace
 from collectors.probes.running import Unreadable, one_of

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from collectors.fleet.transport import TransportError
-from collectors.probes.flame import Flame, FoldedStacks, ProfileFiles, profile, record, save, shown_command
+from collectors.probes.flame import Flame, FoldedStacks, profile, record, save, shown_command
 from hangtop.diagnosis.job import Rank
 from hangtop.diagnosis.phrasing import count, rank_text, ranks_on
 from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, ProbeSession, Say, text_lines
@@ -16,7 +16,7 @@ from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, ProbeSessio
 RATE = 50
 """Samples a second."""
 SHOWN = 24
-"""Lines of the tree that are told; the files have all."""
+"""Lines of the tree that are told; the file has all."""
 LEAST = 0.02
 """Share of samples under which a frame is not told."""
 
@@ -24,7 +24,7 @@ LEAST = 0.02
 def flame_probe(
     session: ProbeSession, ranks: Collection[int] | None, folder: Path, *, seconds: float, stop: asyncio.Event
 ) -> Probe:
-    """Sample these ranks, or all, without pausing them; SVG and speedscope files in ``folder``.
+    """Sample these ranks, or all, without pausing them; an SVG file in ``folder``.
 
     Setting ``stop`` ends it early with what there is; cancelling it does so without.
     """
@@ -52,8 +52,9 @@ def flame_probe(
         name = time.strftime("flame-%Y%m%d-%H%M%S")
         stacks = [(ranks_on([rank.rank], [rank.node]), recorded[_key(rank)].stacks) for rank in wanted]
         tree = profile(stacks, name)
+        saved = folder / f"{name}.svg"
         try:
-            saved = await asyncio.to_thread(save, tree, folder, name)
+            await asyncio.to_thread(save, tree, saved)
         except OSError as error:
             raise ProbeRefused(f"the flame graph could not be written: {error}") from None
         return result(tree, saved, {rank.rank: why for rank in wanted if (why := recorded[_key(rank)].error)})
@@ -67,7 +68,7 @@ def _key(rank: Rank) -> tuple[str, int]:
     return rank.node, rank.process.pid
 
 
-def result(tree: Flame, saved: ProfileFiles, errors: dict[int, str]) -> ProbeResult:
+def result(tree: Flame, saved: Path, errors: dict[int, str]) -> ProbeResult:
     """The heaviest frames first; ``errors`` says for each rank without samples why there are none."""
     total = tree.samples
     heaviest = [
@@ -75,13 +76,13 @@ def result(tree: Flame, saved: ProfileFiles, errors: dict[int, str]) -> ProbeRes
         for depth, frame in tree.walk()
         if depth and frame.samples >= LEAST * total
     ]
-    more = [f"… {len(heaviest) - SHOWN} more lines in the files"] if len(heaviest) > SHOWN else []
+    more = [f"… {len(heaviest) - SHOWN} more lines in the file"] if len(heaviest) > SHOWN else []
     missing = [f"{rank_text(rank)}: {why}" for rank, why in sorted(errors.items())]
     figures = {
-        "svg": str(saved.svg), "speedscope": str(saved.speedscope), "samples": total,
+        "svg": str(saved), "samples": total,
         "errors": {str(rank): why for rank, why in sorted(errors.items())},
     }  # fmt: skip
-    lines = [*heaviest[:SHOWN], *more, "", f"saved: {saved.svg}", f"saved: {saved.speedscope}", *missing]
+    lines = [*heaviest[:SHOWN], *more, "", f"saved: {saved}", *missing]
     outcome = "failed" if errors or not total else "ok"
     return ProbeResult(
         f"Flame graph, {count(total, 'sample')}", outcome, f"{total} samples", text_lines(lines), figures

@@ -22,7 +22,7 @@ from hangtop.session.job_selection import RankOfJob
 from hangtop.session.state.job_state import RankState
 
 if TYPE_CHECKING:
-    from collectors.probes.recorder.fetch import Dump
+    from collectors.probes.recorder import Dump
 
 RAS_SAFE = (2, 29)
 """Older NCCL can crash when its RAS is asked (NVIDIA/nccl#1669, #1718, #1762): it is left alone."""
@@ -63,7 +63,7 @@ class JobSources:
 
     async def _of_node(self, node: str, ranks: list[RankState], fresh: bool) -> list[Dump]:
         # Imported here: the probe brings the payload's machinery, which the first frame does not need.
-        from collectors.probes.recorder.fetch import Dump, fetch
+        from collectors.probes.recorder import Dump, fetch
 
         session = self._session
         shift = session.state.nodes[node].clock_offset or 0.0

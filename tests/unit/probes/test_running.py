@@ -19,7 +19,7 @@ from collectors.fleet import payload
 from collectors.fleet.local import Local, LocalProcess
 from collectors.fleet.transport import TransportError
 from collectors.node import watchdog
-from collectors.probes.recorder.fetch import fetch
+from collectors.probes.recorder import fetch
 from collectors.probes.running import Limits, Running
 from collectors.samples.asked import Observation
 from tests.support.node_agent import alive

@@ -20,7 +20,7 @@ from collectors.fleet.transport import TransportError
 from collectors.formats import flight_recorder
 from collectors.node.processes import netns
 from collectors.probes import ras
-from collectors.probes.recorder.fetch import Dump
+from collectors.probes.recorder import Dump
 from hangtop.diagnosis.job import Rank
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session

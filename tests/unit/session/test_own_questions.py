@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from collectors.fleet.transport import TransportError
-from collectors.probes.recorder import fetch
+from collectors.probes import recorder as fetch
 from collectors.samples.ranks import RankPulse
 from hangtop.session.watching.job_sources import ANSWER_SEEN, JobSources
 from tests.support.local_session import local_session

@@ -10,8 +10,8 @@ import pytest
 from collectors.fleet.local import Local
 from collectors.node.stacks.flamerecord import LIMIT
 from collectors.node.stacks.stackdump import DumpRequest
-from collectors.probes.flame.record import record
-from collectors.probes.stacks.dumper import Dumper, DumpOrder
+from collectors.probes.flame import record
+from collectors.probes.stacks import Dumper
 from collectors.samples.stacks import StackDump
 
 
@@ -25,7 +25,7 @@ def program(folder: Path, script: str) -> str:
 async def looked(spy: str, deadline: float) -> StackDump:
     me, found = os.getpid(), list[StackDump]()
     request = DumpRequest([[me, me]], helpers=False, deadline=deadline, py_spy=spy)
-    dumper = await Dumper.start(Local("node1"), DumpOrder(request, "python3", 60.0, lambda _machine: b""))
+    dumper = await Dumper.start(Local("node1"), request, "python3")
     try:
         why = await dumper.answer(found.append, 60.0)
     finally:
