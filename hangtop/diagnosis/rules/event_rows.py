@@ -9,10 +9,12 @@ import re
 from typing import Any
 
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.evidence.event_fields import number_of, text_of
+from hangtop.diagnosis.evidence.event_fields import number_of, numbers_of, text_of
 from hangtop.diagnosis.failures.record import ENDING_SIGNALS, signal_name
 from hangtop.diagnosis.finding import Severity
 from hangtop.diagnosis.rules.engine import EventRow, Told
+from hangtop.diagnosis.rules.nccl import MANY_RETRIES
+from hangtop.diagnosis.rules.not_launched import STACKS
 
 WATCHDOG_SAYS_MORE = tuple(map(Told, (
     "torch.watchdog_timeout", "torch.watchdog_status", "torch.watchdog_error", "torch.watchdog_stuck",
@@ -23,6 +25,9 @@ VICTIMS = frozenset({"connection", "interrupt", "child_failed", "store", "rendez
 """Signatures of errors that tell of somebody else's end, or of a wait."""
 DRAIN_GPU = "Drain the node; reset the GPU or restart the node, and check driver and firmware if it comes again."
 DRAIN_NODE = "Drain the node: its hardware or its kernel failed; see the management controller's log."
+CONNECT = (
+    "Wrong interface (NCCL_SOCKET_IFNAME), a firewall between the nodes, or the peer was not up: probe the path to it."
+)
 _ADAPTER = re.compile(
     r"health|assert_var|load_one failed|[Cc](?:omman|m)d timeout|cause a leak|TX timeout"
     r"|transmit queue \d+ timed out|Unit Hang|adapter unexpectedly"
@@ -116,6 +121,17 @@ NCCL = (
         advice="Give each rank its own GPU: torch.cuda.set_device(LOCAL_RANK), and no CUDA_VISIBLE_DEVICES by hand "
         "under torchrun.",
     ),
+    _nccl("connect_failed", "nccl_connect_failed", 0.8, "{who} cannot connect to a peer", CONNECT, ": {peer}"),
+    EventRow(
+        event=Told("nccl.connect_retry"), kind="nccl_connect_failed", weight=0.8,
+        where=lambda event: (number_of(event, "tried") or 0) >= MANY_RETRIES,
+        example={"tried": 34, "peer": "10.0.0.7<5>"}, other={"tried": 3},
+        unless=(Told("nccl.warn", {"signature": ("connect_failed",)}),),
+        summary="{who} cannot connect to a peer", details=(": {peer}",), advice=CONNECT,
+    ),
+    _nccl("ib_retry_exceeded", "ib_retry_exceeded", 0.88, "{who} got no answer over InfiniBand",
+          "A port, cable, switch or host on the way is dead or lossy: look at link_downed and symbol_error of both "
+          "ports. A longer NCCL_IB_TIMEOUT only hides it.", " from {peer}", " (device {device})"),
     _nccl("no_interface", "nccl_no_interface", 0.93,
           "NCCL finds no network interface that fits NCCL_SOCKET_IFNAME{on}",
           "Set NCCL_SOCKET_IFNAME to an interface that every node has (ip -br link), or remove it.", ": {interface}"),
@@ -179,8 +195,7 @@ NCCL = (
     ),
     EventRow(
         event=Told("gloo.size_mismatch"), kind="collective_size_mismatch", weight=0.7, accuses=False,
-        summary="{who} received a message of another size than its own tensor: ranks called one collective with "
-        "different sizes",
+        summary="{who} received a message of another size than its own tensor",
         advice="Run once with TORCH_DISTRIBUTED_DEBUG=DETAIL: it names both ranks and both shapes.",
     ),
 )  # fmt: skip
@@ -191,6 +206,16 @@ JOBS = (
         example={"names": ["head.weight"]},
         summary="parameters got no gradient in this step ({who})", details=(": {names}", " (number {indices})"),
         advice="Use every parameter in the loss on every rank, or find_unused_parameters=True.",
+    ),
+    EventRow(
+        event=Told("torch.desync"), kind="collective_mismatch", weight=0.85, ranks_in="lagging",
+        where=lambda event: bool(numbers_of(event, "lagging")), example={"lagging": [1]}, other={"lagging": []},
+        summary="{who} did not join", details=(" #{missing}",), advice=STACKS,
+    ),
+    EventRow(
+        event=Told("torch.barrier_failed"), kind="collective_mismatch", weight=0.85, ranks_in="missing",
+        where=lambda event: bool(numbers_of(event, "missing")), example={"missing": [1]}, other={"missing": []},
+        summary="{who} did not come to the monitored barrier that the others wait in", advice=STACKS,
     ),
     EventRow(
         event=Told("torch.taken_down"), kind="watchdog_timeout", weight=0.5, over=True, last_resort=True,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of
-from hangtop.diagnosis.evidence.events import hosts_in, lines, ranks_in, said, warned
+from hangtop.diagnosis.evidence.events import hosts_in, lines, ranks_in, said
 from hangtop.diagnosis.failures.first import lost_connections
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job, Port
@@ -18,44 +18,9 @@ MANY_RETRIES = 8
 FAST_GBPS = 40
 
 
-def connect_failed(job: Job) -> Iterator[Finding]:
-    """nccl_connect_failed: by NCCL's warnings, or its INFO lines about retries, ranks could not connect to a peer."""
-    events = warned(job, "connect_failed") or retried(job)
-    if events:
-        peers = sorted({text_of(event, "peer") for event in events} - {""})
-        yield Finding(
-            "nccl_connect_failed", "critical", 0.8,
-            f"{who(ranks_in(events), 'ranks')} cannot connect to {listed(peers) or 'a peer'}",
-            ranks=ranks_in(events), nodes=hosts_in(job, events), evidence=lines(events),
-            advice="Wrong interface (NCCL_SOCKET_IFNAME), a firewall between the nodes, or the peer was not up: probe "
-            "the path to it.",
-        )  # fmt: skip
-
-
 def retried(job: Job) -> tuple[LogEvent, ...]:
     """Lines about connections that were tried again and again, and to no avail."""
     return tuple(event for event in said(job, "nccl.connect_retry") if (number_of(event, "tried") or 0) >= MANY_RETRIES)
-
-
-def ib_retry_exceeded(job: Job) -> Iterator[Finding]:
-    """ib_retry_exceeded: completion status 12, the other side of an InfiniBand connection stopped answering.
-
-    A peer that several ranks name is the one.
-    """
-    events = warned(job, "ib_retry_exceeded")
-    if events:
-        peers = [text_of(event, "peer") for event in events if text_of(event, "peer")]
-        named = sorted(set(peers), key=lambda peer: (-peers.count(peer), peer))
-        one = f"; all name {named[0]}" if len(named) == 1 and len(events) > 1 else ""
-        devices = sorted({text_of(event, "device") for event in events} - {""})
-        yield Finding(
-            "ib_retry_exceeded", "critical", 0.88,
-            f"{who(ranks_in(events))} got no answer over InfiniBand from {listed(named) or 'a peer'}{one}"
-            f"{f' (device {listed(devices)})' if devices else ''}",
-            ranks=ranks_in(events), nodes=hosts_in(job, events), evidence=lines(events),
-            advice="A port, cable, switch or host on the way is dead or lossy: look at link_downed and symbol_error of "
-            "both ports. A longer NCCL_IB_TIMEOUT only hides it.",
-        )  # fmt: skip
 
 
 def socket_fallback(job: Job) -> Iterator[Finding]:

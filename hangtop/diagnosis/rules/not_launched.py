@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.collectives.vote import Vote, vote
 from hangtop.diagnosis.collectives.watchdog import TimedOutGroup, timed_out, unheard
-from hangtop.diagnosis.evidence.event_fields import number_of, numbers_of, text_of, words_of
+from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
 from hangtop.diagnosis.evidence.events import hosts_in, lines, ranks_in, said
 from hangtop.diagnosis.failures.first import finished_ranks
 from hangtop.diagnosis.finding import Finding
@@ -230,21 +230,3 @@ def fingerprints(job: Job) -> Iterator[Finding]:
             0.75 if counted.tied else 0.93, f"{told}; {ranks_text(counted.usual_ranks)} ran {counted.usual}",
             ranks=counted.odd_ranks, nodes=homes(job, counted.odd_ranks), evidence=lines(events), advice=CODE,
         )  # fmt: skip
-
-
-def did_not_join(job: Job) -> Iterator[Finding]:
-    """collective_mismatch by TORCH_NCCL_DESYNC_DEBUG's report and by monitoredBarrier: the ranks that did not join."""
-    desync = [event for event in said(job, "torch.desync") if numbers_of(event, "lagging")][:1]
-    barrier = [event for event in said(job, "torch.barrier_failed") if numbers_of(event, "missing")]
-    for events, field in ((desync, "lagging"), (barrier, "missing")):
-        ranks = tuple(sorted({rank for event in events for rank in numbers_of(event, field)}))
-        what = "did not come to the monitored barrier that the others wait in"
-        if field == "lagging" and events:
-            missing = number_of(events[0], "missing")
-            after = f"finished collective #{number_of(events[0], 'finished')} and did not join #{missing}"
-            what = after if missing is not None else "did not join"
-        if ranks:
-            yield Finding(
-                "collective_mismatch", "critical", 0.85, f"{ranks_text(ranks)} {what}",
-                ranks=ranks, nodes=homes(job, ranks), evidence=lines(events), advice=STACKS,
-            )  # fmt: skip
