@@ -88,7 +88,6 @@ STATUS_RULES: tuple[StatusRule, ...] = (
     stuck.halted,
     stuck.stuck_in_code,
     stuck.waits,
-    inside.behind,
     stuck.keeps_gil,
     stuck.proxy_lost_operation,
     disagree.mismatch,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from statistics import median
-from typing import NamedTuple
 
 from collectors.samples.gpus import GpuSample
 from collectors.samples.logs import LogEvent
@@ -140,56 +139,35 @@ def gpu_xid(job: Job) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-class SampleFault(NamedTuple):
-    """A fault that nvidia-smi's columns show: ``words`` are empty where there is none."""
-
-    kind: str
-    column: str
-    text: str
-    words: Callable[[GpuSample, int], Sequence[str]]
-    """Of the newest sample and of the uncorrected errors that came while it was watched."""
-    critical: Callable[[GpuSample, int], object]
-
-
-SAMPLE_FAULTS = (
-    SampleFault(
-        "gpu_ecc", "ecc.errors.uncorrected.volatile", "has uncorrectable memory errors",
-        lambda now, grown: [
-            *([f"{now.ecc_uncorrected} uncorrected"] if now.ecc_uncorrected else []),
-            *([f"{grown} of them while watched"] if grown else []),
-            *(["SRAM threshold exceeded"] if now.sram_threshold_exceeded else []),
-        ],
-        lambda now, grown: grown or now.sram_threshold_exceeded,
-    ),
-    SampleFault(
-        "gpu_row_remap", "remapped_rows", "has memory rows to remap",
-        lambda now, _: [
-            *(["a row could not be remapped"] if now.remap_failure else []),
-            *(["a remap waits for a reset"] if now.remap_pending else []),
-            *([f"{now.remapped_uncorrectable} rows are remapped"]
-              if (now.remapped_uncorrectable or 0) > REMAPPED_ROWS_UNCORRECTABLE else []),
-        ],
-        lambda now, _: now.remap_failure,
-    ),
-    SampleFault(
-        "gpu_needs_reset", "gpu_recovery_action", "is to be recovered, says the driver",
-        lambda now, _: [now.recovery_action] * (now.recovery_action.strip(" []").lower() not in NO_ACTION),
-        lambda *_: False,
-    ),
-)  # fmt: skip
-
-
 def gpu_memory_errors(job: Job) -> Iterator[Finding]:
     """gpu_ecc, gpu_row_remap, gpu_needs_reset. Uncorrected errors are critical if they came while it was watched."""
-    for node, gpu, at, sample in newest(job):
-        grown = (sample.ecc_uncorrected or 0) - (gpu.looks[0].value.ecc_uncorrected or 0)
-        for fault in SAMPLE_FAULTS:
-            if words := listed(fault.words(sample, grown)):
-                critical = bool(fault.critical(sample, grown))
-                weight = 0.6 if fault.kind == "gpu_ecc" and not critical else 0.9
-                proof = Evidence(Observer.GPU, f"nvidia-smi on {node.name}", at, f"{fault.column}: {words}")
+    for node, gpu, at, now in newest(job):
+        grown = (now.ecc_uncorrected or 0) - (gpu.looks[0].value.ecc_uncorrected or 0)
+        many = (now.remapped_uncorrectable or 0) > REMAPPED_ROWS_UNCORRECTABLE
+        action = now.recovery_action.strip()
+        told: tuple[tuple[str, object, str, dict[str, object]], ...] = (
+            ("gpu_ecc", grown or now.sram_threshold_exceeded, "has uncorrectable memory errors", {
+                f"{now.ecc_uncorrected} uncorrected": now.ecc_uncorrected,
+                f"{grown} of them while watched": grown,
+                "SRAM threshold exceeded": now.sram_threshold_exceeded,
+            }),
+            ("gpu_row_remap", now.remap_failure, "has memory rows to remap", {
+                "a row could not be remapped": now.remap_failure,
+                "a remap waits for a reset": now.remap_pending,
+                f"{now.remapped_uncorrectable} rows are remapped": many,
+            }),
+            ("gpu_needs_reset", False, "is to be recovered, says the driver", {
+                action: action.strip("[]").lower() not in NO_ACTION,
+            }),
+        )  # fmt: skip
+        for kind, critical, text, words in told:
+            if wrong := listed([word for word, holds in words.items() if holds]):
                 severity: Severity = "critical" if critical else "warning"
-                yield on_gpu(job, node, gpu, fault.kind, severity, weight, f"{fault.text}: {words}", proof)
+                proof = Evidence(
+                    Observer.GPU, f"nvidia-smi on {node.name}", at, f"{kind.removeprefix('gpu_')}: {wrong}"
+                )
+                weight = 0.6 if kind == "gpu_ecc" and not critical else 0.9
+                yield on_gpu(job, node, gpu, kind, severity, weight, f"{text}: {wrong}", proof)
 
 
 def cuda_hardware(job: Job) -> Iterator[Finding]:
