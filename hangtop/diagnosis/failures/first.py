@@ -157,7 +157,6 @@ def lost_connections(job: Job) -> tuple[LogEvent, ...]:
         *warned(job, "connection_closed", "ib_flush", "proxy"),
         *(event for event in said(job, "torch.watchdog_error") if event.data.get("consequence") is True),
         *said(job, "gloo.closed"),
-        *said(job, "jax.victim"),
     ]  # fmt: skip
     lines = {(event.source, event.line, event.rank) for event in told}
     for event in said(job, "python.exception", "connection"):

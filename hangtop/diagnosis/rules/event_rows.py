@@ -19,8 +19,6 @@ from hangtop.diagnosis.rules.not_launched import STACKS
 WATCHDOG_SAYS_MORE = tuple(map(Told, (
     "torch.watchdog_timeout", "torch.watchdog_status", "torch.watchdog_error", "torch.watchdog_stuck",
 )))  # fmt: skip
-TOGETHER = ("PjRT_Client_Connect", "RegisterTask", "CoordinationServiceConnect")
-"""What the barriers are called by which JAX's processes come together."""
 VICTIMS = frozenset({"connection", "interrupt", "child_failed", "store", "rendezvous", "collective_timeout"})
 """Signatures of errors that tell of somebody else's end, or of a wait."""
 DRAIN_GPU = "Drain the node; reset the GPU or restart the node, and check driver and firmware if it comes again."
@@ -250,27 +248,6 @@ JOBS = (
         example={"call": "execute_model", "seconds": 300}, summary="the engine's {call} got no answer",
         details=(" on tensor-parallel worker {worker}", " for {seconds}"),
         advice="Dump the stacks of all workers while it hangs (py-spy dump): the odd one is to blame.",
-    ),
-    EventRow(
-        event=Told("jax.barrier"), kind="store_timeout", weight=0.8, ranks_in="missing",
-        where=lambda event: text_of(event, "barrier").startswith(TOGETHER),
-        example={"barrier": "PjRT_Client_Connect", "missing": [3]}, other={"barrier": "sync_3", "missing": [3]},
-        summary="JAX's processes did not come together: {who} missing at its barrier {barrier}",
-        details=("; {joined} of {expected} came",),
-        advice="Look at those processes: did they start, and can they reach the coordinator?",
-    ),
-    EventRow(
-        event=Told("jax.barrier"), kind="watchdog_timeout", weight=0.8, ranks_in="missing",
-        where=lambda event: not text_of(event, "barrier").startswith(TOGETHER),
-        example={"barrier": "sync_3", "missing": [3]}, other={"barrier": "PjRT_Client_Connect", "missing": [3]},
-        summary="JAX's barrier {barrier} timed out: {who} did not come", details=("; {joined} of {expected} came",),
-        advice="The time-out is a consequence: look at what kept those processes (their last log lines, their stacks).",
-    ),
-    EventRow(
-        event=Told("jax.lost"), kind="rank_killed", weight=0.75, ranks_in="tasks", example={"tasks": [3]},
-        summary="{who} sends JAX's coordinator no heartbeats, or was started anew: its process died, was pre-empted, "
-        "or its node cannot be reached",
-        advice="Look at that process's own log and at its node: an out-of-memory kill, a pre-emption, a lost network.",
     ),
     EventRow(
         event=Told("launcher.lost_node"), kind="node_unreachable", weight=0.85,

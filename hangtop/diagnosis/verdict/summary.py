@@ -24,8 +24,7 @@ ELSEWHERE = "for others: hangtop NODE…, hangtop --slurm JOBID"
 NAME_LOGS = "--log GLOB, hangtop analyze"
 BLINDING = {"ptrace_denied", "node_limited"}
 """Kinds that are no word on the job, and say why there is none."""
-OF_THE_ENDED = ("elastic.closing", "launcher.killed", "torch.taken_down", "torch.dump_signal",
-                "jax.victim")  # fmt: skip
+OF_THE_ENDED = ("elastic.closing", "launcher.killed", "torch.taken_down", "torch.dump_signal")
 """Events of processes that end because others did."""
 APART_S = 5.0
 """Ours: ranks that end well do so within a second of each other, and within some more on a node without a free core."""

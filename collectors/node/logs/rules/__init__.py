@@ -27,7 +27,6 @@ SUBJECTS: Dict[str, Tuple[Rule, ...]] = {
     "kubernetes": slurm.KUBERNETES,
     "ray": engines.RAY,
     "engines": engines.ENGINES,
-    "jax": engines.JAX,
     "kernel": kernel.RULES,
     "fatal": process.FATAL_LINES,
 }

@@ -1,41 +1,11 @@
-"""Inference engines whose workers do not answer (vLLM, SGLang), Ray, and JAX."""
+"""Inference engines whose workers do not answer (vLLM, SGLang), and Ray."""
 
 from __future__ import annotations
 
 import re
-from typing import List, Match, Optional
+from typing import Match, Optional
 
 from collectors.node.logs.rule import Data, Example, Rule, number
-from collectors.samples.values import Scalar
-
-_TASK = r"/job:[\w-]{1,60}/replica:\d{1,6}/task:"
-
-
-_TASKS = re.compile(_TASK + r"(\d{1,6})")
-
-
-def _tasks(text: str) -> List[Scalar]:
-    numbers: List[Scalar] = []
-    numbers.extend(sorted({int(found) for found in _TASKS.findall(text)}))
-    return numbers
-
-
-def _barrier(match: "Match[str]", data: Data) -> Optional[Data]:
-    """With who is missing, where the text lists them, and how many came."""
-    came = re.search(r"# of tasks that reached the barrier: (\d{1,9})/(\d{1,9})", match.string) or re.search(
-        r"\b(\d{1,9})/(\d{1,9}) tasks reached the barrier", match.string
-    )
-    if came is not None:
-        data["joined"], data["expected"] = number(came.group(1)), number(came.group(2))
-    absent = re.search(r"[Tt]imed out task names:", match.string)
-    if absent is not None:
-        data["missing"] = _tasks(match.string[absent.end() :])
-    return data
-
-
-def _lost(match: "Match[str]", data: Data) -> Optional[Data]:
-    tasks = _tasks(match.string[match.start() :])
-    return dict(data, tasks=tasks) if tasks else None
 
 
 def _scheduler(match: "Match[str]", data: Data) -> Optional[Data]:
@@ -93,28 +63,4 @@ RAY = (
          "marked dead because the detector has missed too many heartbeats from it.",
          {"launcher": "ray", "by_host": "10.0.0.7"}, "ray gcs_node_manager.cc"),
          {"launcher": "ray", "why": "it gives no sign of life"}),
-)  # fmt: skip
-
-
-JAX = (
-    Rule("barrier", "jax.barrier",
-         r"Barrier timed out\. (?:Id|Barrier_id): (?P<barrier>[^\s,]{1,200}?)[.,]?(?:\s|$)"
-         r"|DEADLINE_EXCEEDED: (?P<barrier_2>GetKeyValue)\(\) timed out",
-         Example("Barrier timed out. Id: save::0. Look at logs to debug further.\n# of tasks that reached the "
-         "barrier: 3/4.\nThe first task at the barrier: /job:w/replica:0/task:0. Some timed out task "
-         "names:\n/job:w/replica:0/task:2", {"barrier": "save::0", "joined": 3, "expected": 4, "missing": [2]},
-         "tsl coordination_service.cc"), read=_barrier,
-         begins=r"Barrier timed out[^\r\n]{0,600}(?:further\.|task names:)\s*$",
-         item=r"\s*(?:" + _TASK + r"\d{1,6}\s*$|# of tasks that reached|The first task at the barrier)"),
-    Rule("lost", "jax.lost",
-         r"(?:unhealthy \()?stopped sending heartbeats|" + _TASK + r"\d{1,6} heartbeat timeout",
-         Example("UNAVAILABLE: Task /job:w/replica:0/task:3 heartbeat timeout. This indicates that the "
-         "remote task has failed", {"tasks": [3], "how": "heartbeat"},
-         "tsl coordination_service.cc"), {"how": "heartbeat"}, read=_lost,
-         begins=r"stopped sending heartbeats\)\s*:\s*$", item=r"\s*" + _TASK),
-    Rule("victim", "jax.victim",
-         "(?:JAX distributed service|coordinator) detected (?:fatal errors|missing heartbeats)"
-         "|indicates that another task died",
-         Example("Terminating process because the JAX distributed service detected fatal errors. This most "
-         "likely indicates that another task died", {}, "xla/pjrt/distributed/client.h")),
 )  # fmt: skip
