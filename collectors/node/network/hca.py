@@ -52,17 +52,19 @@ def folder(sys: str, device: str, port: int) -> str:
 def facts(sys: str, device: str, port: int) -> Optional[PortFacts]:
     """State and properties of a port; None when it is not there (any more)."""
     home = folder(sys, device, port)
-    state = _after_colon(read_text(os.path.join(home, "state")))
+    state, phys_state, rate, lid, layer = (
+        read_text("%s/%s" % (home, name)) for name in ("state", "phys_state", "rate", "lid", "link_layer")
+    )
     if not state:
         return None
-    rate, lid = _RATE.match(read_text(os.path.join(home, "rate"))), read_text(os.path.join(home, "lid"))
+    known = _RATE.match(rate)
     return PortFacts(
         device=device,
         port=port,
-        link_layer=read_text(os.path.join(home, "link_layer")),
-        state=state,
-        phys_state=_after_colon(read_text(os.path.join(home, "phys_state"))),
-        rate=float(rate.group()) if rate else None,
+        link_layer=layer,
+        state=_after_colon(state),
+        phys_state=_after_colon(phys_state),
+        rate=float(known.group()) if known else None,
         lid=int(lid, 16) if _LID.match(lid) else None,
         netdev=_netdev(sys, device, port),
     )
@@ -70,11 +72,8 @@ def facts(sys: str, device: str, port: int) -> Optional[PortFacts]:
 
 def state(sys: str, known: PortFacts) -> Optional[PortFacts]:
     """The facts of a port that are known, with the state of now; None when it is not there any more."""
-    home = folder(sys, known.device, known.port)
-    now = _after_colon(read_text(os.path.join(home, "state")))
-    if now == known.state:
-        return known
-    return facts(sys, known.device, known.port)
+    now = _after_colon(read_text(folder(sys, known.device, known.port) + "/state"))
+    return known if now == known.state else facts(sys, known.device, known.port)
 
 
 def _netdev(sys: str, device: str, port: int) -> str:

@@ -19,7 +19,7 @@ _SIOCGIFFLAGS = 0x8913
 _SIOCGIFMTU = 0x8921
 _SIOCGIFNETMASK = 0x891B
 _SIOCGIFHWADDR = 0x8927
-_IFF_UP, _IFF_RUNNING = 0x1, 0x40
+_IFF_WORKS = 0x1 | 0x40  # IFF_UP, IFF_RUNNING
 _REQUEST = 40
 """Size of struct ifreq on 64-bit systems."""
 
@@ -46,13 +46,15 @@ class InterfaceQueries:
 
     def link(self, name: str) -> Optional[Link]:
         """MTU, state and hardware type; None when the interface is gone."""
+        request = struct.pack("16s24x", name.encode()[:15])
+        asked = (_SIOCGIFMTU, "i"), (_SIOCGIFFLAGS, "H"), (_SIOCGIFHWADDR, "H")
         try:
-            mtu = struct.unpack_from("i", self._request(_SIOCGIFMTU, name), 16)[0]
-            flags = struct.unpack_from("H", self._request(_SIOCGIFFLAGS, name), 16)[0]
-            hardware = struct.unpack_from("H", self._request(_SIOCGIFHWADDR, name), 16)[0]
+            mtu, flags, hardware = (
+                struct.unpack_from(form, fcntl.ioctl(self._socket, code, request), 16)[0] for code, form in asked
+            )
         except OSError:
             return None
-        return Link(mtu, flags & (_IFF_UP | _IFF_RUNNING) == _IFF_UP | _IFF_RUNNING, hardware)
+        return Link(mtu, flags & _IFF_WORKS == _IFF_WORKS, hardware)
 
     def addresses(self) -> Dict[str, List[str]]:
         """IPv4 addresses by interface, with the length of their network's prefix: ``10.0.0.1/24``."""
@@ -76,11 +78,6 @@ class InterfaceQueries:
         except OSError:
             return ""
         return "/%d" % bin(int.from_bytes(answer[20:24], "big")).count("1")
-
-    def _request(self, request: int, name: str) -> bytes:
-        packed = struct.pack("16s24x", name.encode()[:15])
-        answer: bytes = fcntl.ioctl(self._socket, request, packed)
-        return answer
 
 
 def describe(name: str, asked: Link, addresses: List[str], sys: str) -> Interface:
@@ -116,25 +113,12 @@ def parse_dev(data: bytes) -> List[InterfaceCounters]:
     found: List[InterfaceCounters] = []
     for line in data.split(b"\n"):
         name, colon, rest = line.rpartition(b":")
-        fields = rest.split()
-        if not colon or len(fields) < 16 or not all(map(_is_counter, fields[:16])):
-            continue
-        numbers = [int(field) for field in fields[:16]]
-        found.append(
-            InterfaceCounters(
-                name=text(name.strip()),
-                received=numbers[0],
-                sent=numbers[8],
-                receive_drops=numbers[3],
-                send_drops=numbers[11],
-            )
-        )
+        fields = rest.split()[:16]
+        # of 64 bits: Python refuses to read a number of thousands of digits
+        if colon and len(fields) == 16 and all(field.isdigit() and len(field) <= 20 for field in fields):
+            numbers = [int(field) for field in fields]
+            found.append(InterfaceCounters(text(name.strip()), numbers[0], numbers[8], numbers[3], numbers[11]))
     return found
-
-
-def _is_counter(field: bytes) -> bool:
-    """Whether it is a number of 64 bits: Python refuses to read one of thousands of digits."""
-    return field.isdigit() and len(field) <= 20
 
 
 def parse_snmp_tcp(data: bytes) -> Optional[Tuple[int, int]]:
