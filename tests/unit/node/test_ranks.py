@@ -5,58 +5,21 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from collectors.node import blocking, files
-from collectors.node.ranks import search, source
-from collectors.node.ranks.source import RankSource
-from collectors.node.source import Denied, Failed, Shared
+from collectors.node.source import Denied, Failed
 from collectors.samples.control import Settings
 from collectors.samples.ranks import Helper, HelperGone, RankGone, RankProcess, RankPulse
 from tests.support.fake_proc import PYTHON, FakeProc, rank_env
-
-
-class Clock:
-    """A monotonic clock that a test moves."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def time(self) -> float:
-        return 5e8 + self.now
-
-
-class Bench:
-    """The source, its /proc, and a clock."""
-
-    def __init__(self, folder: Path, clock: Clock) -> None:
-        self.proc = FakeProc(folder / "proc")
-        self.clock = clock
-        self.shared = Shared()
-        self.source = RankSource(self.shared, str(folder / "proc"), str(folder / "sys"))
-
-    def look(self, pass_by: float = 3.0) -> list[Any]:
-        """One look, some seconds after the last."""
-        self.clock.now += pass_by
-        return list(self.source.look(self.clock.time()))
-
-
-def of(samples: list[Any], kind: type[NamedTuple]) -> list[Any]:
-    return [sample for sample in samples if type(sample) is kind]
+from tests.support.rank_bench import Bench, of, rank_bench
 
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    clock = Clock()
-    for module in (search, source):
-        monkeypatch.setattr(module, "time", clock)
-    monkeypatch.delenv(search.ONLY, raising=False)
-    return Bench(tmp_path, clock)
+    return rank_bench(tmp_path, monkeypatch)
 
 
 def test_a_rank_with_all_its_facts(bench: Bench) -> None:
