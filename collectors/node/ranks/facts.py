@@ -7,9 +7,9 @@ import re
 from typing import Dict, Mapping
 
 from collectors.node import redact
-from collectors.node.files import link, read_named, read_or_none, text
+from collectors.node.files import link, read_or_none, text
 from collectors.node.processes.environ import NO_RANK
-from collectors.node.processes.procfs import CLOCK_TICKS, ProcessStatus, parse_cgroup, parse_limit, read_status
+from collectors.node.processes.procfs import CLOCK_TICKS, ProcessStatus, parse_cgroup, parse_limit
 from collectors.node.processes.rooted import foreign_mounts, seen_by
 from collectors.node.ranks.search import title
 from collectors.node.ranks.tracked import Tracked
@@ -54,7 +54,7 @@ class FactFinder:
             memlock_limit=parse_limit(limits, b"Max locked memory"),
             stdout=link(base + "/fd/1"),
             stderr=link(base + "/fd/2"),
-            nccl_log=self.nccl_log(subject.pid, status.inner_pid, cwd, subject.shown.get("NCCL_DEBUG_FILE", "")),
+            nccl_log=nccl_log(self._proc, subject.pid, status.inner_pid, cwd, subject.shown.get("NCCL_DEBUG_FILE", "")),
             env=dict(subject.shown),
             versions=dict(versions),
             numbered_by=subject.numbered_by,
@@ -63,23 +63,13 @@ class FactFinder:
             own_pid=0 if status.inner_pid == subject.pid else status.inner_pid,
         )
 
-    def nccl_log(self, pid: int, own_pid: int, cwd: str, pattern: str) -> str:
-        """NCCL_DEBUG_FILE as NCCL expands it, as a path that this side can open; empty for an empty pattern."""
-        if not pattern:
-            return ""
-        base = "%s/%d" % (self._proc, pid)
-        same_host = link(base + "/ns/uts") == link(self._proc + "/self/ns/uts")
-        host = os.uname().nodename if same_host else self._told_host(pid)
-        path = expand_nccl_path(pattern, host, own_pid)
-        if not path.startswith("/"):
-            path = cwd + "/" + path
-        return seen_by(pid, path, self._proc)
 
-    def _told_host(self, pid: int) -> str:
-        """Name of a container, as its own file has it; which file that is, is up to whoever runs in it."""
-        status = read_status(self._proc, pid)
-        said = None if status is None else read_named(seen_by(pid, "/etc/hostname", self._proc), status.uid)
-        return text(said or b"").strip()
+def nccl_log(proc: str, pid: int, own_pid: int, cwd: str, pattern: str) -> str:
+    """NCCL_DEBUG_FILE as NCCL expands it, as a path that this side can open; empty for an empty pattern."""
+    if not pattern:
+        return ""
+    path = expand_nccl_path(pattern, os.uname().nodename, own_pid)
+    return seen_by(pid, path if path.startswith("/") else cwd + "/" + path, proc)
 
 
 def expand_nccl_path(pattern: str, host: str, pid: int) -> str:
