@@ -23,16 +23,11 @@ def interface_of(node: Node, setting: str | None) -> str | None:
             return any(name == want if exact else name.startswith(want) for want in wanted)
 
         return next((name for name in names if listed(name) != exclude), None)
-    for fits in (
-        lambda name: name.startswith("ib"),
-        lambda name: not name.startswith(("docker", "lo")),
-        lambda name: name.startswith("docker"),
-        lambda name: name == "lo",
-    ):
-        chosen = next((name for name in names if fits(name)), None)
-        if chosen:
-            return chosen
-    return None
+    return min(names, key=_turn, default=None)
+
+
+def _turn(name: str) -> int:
+    return 0 if name.startswith("ib") else 3 if name == "lo" else 2 if name.startswith("docker") else 1
 
 
 def chosen_interface(job: Job, node: Node) -> str | None:
@@ -58,24 +53,15 @@ def names_of(node: Node) -> set[str]:
     return own | {node.name} | ({node.hello.hostname} if node.hello else set())
 
 
-def nodes_by_name(job: Job) -> dict[str, str]:
-    """Node of the job by each word that means it; empty for what several have: loopbacks and bridges are everywhere."""
-    found: dict[str, str] = {}
-    for node in job.nodes.values():
-        for name in names_of(node):
-            found[name] = node.name if found.get(name, node.name) == node.name else ""
-    return found
+def nodes_by_name(job: Job, looks: Iterable[tuple[str, StackDump]] = ()) -> dict[str, str]:
+    """Node of the job by each word that means it; empty for what several have: loopbacks and bridges are everywhere.
 
-
-def nodes_by_address(job: Job, looks: Iterable[tuple[str, StackDump]]) -> dict[str, str]:
-    """The same with the addresses that ranks have in the networks of their containers, by looks with their nodes.
-
-    Empty for one that ranks on several nodes have: bridges of containers are alike everywhere.
+    With the addresses that ranks have in the networks of their containers, by looks with their nodes.
     """
-    found = nodes_by_name(job)
-    for node, dump in looks:
-        for address in dump.addresses:
-            found[address] = node if found.get(address, node) == node else ""
+    found: dict[str, str] = {}
+    told = [(node.name, name) for node in job.nodes.values() for name in names_of(node)]
+    for node, name in [*told, *((node, address) for node, dump in looks for address in dump.addresses)]:
+        found[name] = node if found.get(name, node) == node else ""
     return found
 
 

@@ -15,7 +15,6 @@ from hangtop.diagnosis.evidence.events import event_line, events_on, hosts_in, l
 from hangtop.diagnosis.failures.record import cuda_error
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity
 from hangtop.diagnosis.job import Gpu, Job, Look, Node
-from hangtop.diagnosis.peers import median_without
 from hangtop.diagnosis.phrasing import duration, listed, ranks_text, who
 from hangtop.diagnosis.tables.thresholds import (
     BAD_EVENT_REASONS,
@@ -224,8 +223,9 @@ def gpu_throttled(job: Job) -> Iterator[Finding]:
         bad = [look for look in looks if (look.value.event_reasons or 0) & BAD_BITS]
         if len(bad) < LATE_LOOKS or len(bad) * 2 < len(looks):
             continue
-        clock, peers, top = _clock(bad), sorted(clocks[_model(gpu)]), gpu.facts.sm_clock_max if gpu.facts else None
-        others = median_without(peers, _clock(looks)) if len(peers) > 1 else 0.0
+        clock, peers, top = _clock(bad), list(clocks[_model(gpu)]), gpu.facts.sm_clock_max if gpu.facts else None
+        peers.remove(_clock(looks))
+        others = median(peers) if peers else 0.0
         slower = clock < SLOW_CLOCK_SHARE * others
         if not clock or not (slower or (top is not None and clock < LOW_CLOCK_SHARE * top)):
             continue

@@ -6,7 +6,7 @@ import ipaddress
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from hangtop.diagnosis.addresses import nodes_by_address
+from hangtop.diagnosis.addresses import nodes_by_name
 from hangtop.diagnosis.evidence.sockets import Queue, queues
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, next_step
 from hangtop.diagnosis.job import Job
@@ -135,7 +135,7 @@ def _unanswered(job: Job) -> Mapping[tuple[str, str], Mapping[int, list[str]]]:
     found: dict[tuple[str, str], dict[int, list[str]]] = defaultdict(dict)
     if not any(dump.unanswered for dump in newest.values()):
         return found
-    at = nodes_by_address(job, ((node, dump) for (node, _), dump in newest.items()))
+    at = nodes_by_name(job, ((node, dump) for (node, _), dump in newest.items()))
     for (node, pid), dump in newest.items():
         for end in dump.unanswered:
             far = at.get(end.rpartition(":")[0].strip("[]"), "")
