@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from hypothesis import strategies as st
 
 from collectors.samples.fabric import Interface, PortFacts
 from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.addresses import interface_of
 from hangtop.diagnosis.environment.lint import lint
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job, NetworkUse, Node, Port, Rank
@@ -183,16 +183,9 @@ def test_a_fault_of_one_kind_of_processor_is_told_there_alone(machine: str, nccl
     assert [finding.kind for finding in found] == (["nccl_known_bad"] if bad else [])
 
 
-NAMES = st.sampled_from(
-    [
-        "NCCL_IB_HCA",
-        "NCCL_SOCKET_IFNAME",
-        "NCCL_DEBUG_FILE",
-        "NCCL_BUFFSIZE",
-        "NCCL_ALGO",
-        "NCCL_X",
-        "NCCL_SOCKET_NTHREADS",
-        "NCCL_NSOCKS_PERTHREAD",
-        "NCCL_IB_TIMEOUT",
-    ]
+@pytest.mark.parametrize(
+    ("setting", "chosen"),
+    [(None, "eth0"), ("eth", "eth0"), ("=lo", "lo"), ("^docker,lo", "eth0"), ("^=docker0,lo", "eth0"), ("ens", None)],
 )
+def test_the_interface_that_nccl_would_choose(setting: str | None, chosen: str | None) -> None:
+    assert interface_of(job({}).nodes["node0"], setting) == chosen
