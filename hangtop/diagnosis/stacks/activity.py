@@ -22,11 +22,6 @@ _FED_BY_A_THREAD = frozenset((
 """Waits that another thread of the process ends by its work."""
 _SAME_CLASS = 3
 _STAYS: frozenset[Kind] = frozenset(("code", "data", "checkpoint", "compile", "evaluation", "sleep"))
-_NO_FILE = "<string>"
-"""File of the frames of ``python -c``: of a helper, it is how it was started."""
-_ACCEPTS = ("accept", "accept4")
-"""Calls in which a server waits for the next connection."""
-_RUN, _STARTED_IN = "run", "multiprocessing/process.py"
 
 
 class RankLook(NamedTuple):
@@ -104,13 +99,14 @@ def _helper(waits: StackDump, helpers: Sequence[StackDump]) -> tuple[StackDump, 
     """
     near = sorted(helpers, key=lambda dump: abs(dump.at - waits.at))
     wanted = [dump for dump in near if dump.pid == _child_of(waits)]
-    others = [dump for dump in near if dump not in wanted and dump.syscall not in _ACCEPTS]
+    others = [dump for dump in near if dump not in wanted and dump.syscall not in ("accept", "accept4")]  # a server
     for dump in (*wanted, *others):
         main = main_thread(dump)
         if main is None:
             continue
         found = parse(main.frames, kernel_view(dump))
-        if any(frame.file != _NO_FILE for frame in found.user) and not _awaits_orders(found):
+        # of a helper that was started as ``python -c`` no line of the job is seen
+        if any(frame.file != "<string>" for frame in found.user) and not _awaits_orders(found):
             return dump, found
     return None
 
@@ -126,7 +122,7 @@ def _awaits_orders(stack: ParsedStack) -> bool:
     if stack.says.waits != "helper" or len(stack.user) != 1:
         return False
     outside = stack.frames[stack.frames.index(stack.user[0]) + 1 :]
-    return bool(outside) and function(outside[0].name) == _RUN and is_in(outside[0].file, _STARTED_IN)
+    return bool(outside) and function(outside[0].name) == "run" and is_in(outside[0].file, "multiprocessing/process.py")
 
 
 def _of_looks(looks: Sequence[RankLook], mine: Sequence[StackDump], child: Sequence[StackDump]) -> Activity:

@@ -1,4 +1,4 @@
-"""What the kernel says of a main thread: the system call that it is in, and what that waits on."""
+"""What the kernel says of a main thread: its system call, what that waits on; and looks that say nothing."""
 
 from __future__ import annotations
 
@@ -79,3 +79,19 @@ def _meaning(state: str, call: str, waiting_on: str) -> tuple[Meaning, Waits]:
 def _is_file(waiting_on: str) -> bool:
     """Whether a call waits on a file: a pipe or a socket has a program at its other end."""
     return target_of(waiting_on).kind is TargetKind.FILE and not waiting_on.startswith(_NO_FILES)
+
+
+def not_in_time(dump: StackDump) -> bool:
+    """A look that took too long at a process which runs: a full node gave the look no CPU, or that one too much."""
+    return dump.error.startswith("timeout") and dump.state == "R"
+
+
+def telling(dumps: list[StackDump], state: str) -> list[StackDump]:
+    """Leave out looks that say nothing, where others do. The kernel last showed the process in ``state``.
+
+    A look at a moment when another look held the process shows no call, and the holder instead of what it waits on.
+    """
+    whole = [dump for dump in dumps if not dump.error.startswith("torn") and not not_in_time(dump)]
+    dumps = whole if any(dump.threads for dump in whole) else dumps
+    free = [dump for dump in dumps if dump.state != TRACED]
+    return free if state != TRACED and any(dump.threads for dump in free) else dumps

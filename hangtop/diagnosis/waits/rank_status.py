@@ -10,8 +10,8 @@ from collectors.samples.stacks import StackDump, ThreadWait
 from hangtop.diagnosis.evidence.gpu_load import Load
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.stacks.activity import activity
+from hangtop.diagnosis.stacks.kernel import telling
 from hangtop.diagnosis.stacks.states import Activity
-from hangtop.diagnosis.stacks.torn import telling
 from hangtop.diagnosis.tables.thresholds import (
     LATE_LOOKS,
     SOME_CORES,

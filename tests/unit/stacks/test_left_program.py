@@ -1,4 +1,4 @@
-"""Looks that lost their outer frames, as those at a rank that compiles do."""
+"""Whether a main thread has left its program, by its outermost frames."""
 
 from __future__ import annotations
 
