@@ -16,7 +16,6 @@ from collectors.fleet.via.srun import srun
 from collectors.fleet.via.way import KUBECTL, SLURM, Way, way_of
 from collectors.samples.control import Settings
 from hangtop import __version__
-from hangtop.session.feed import Receiver
 from hangtop.session.options import SessionOptions, job_of_slurm
 from hangtop.session.session import Session
 from hangtop.session.threads import run_in_thread
@@ -123,7 +122,7 @@ class LiveFeed:
         """The wall clock."""
         return time.time()
 
-    async def start(self, receiver: Receiver) -> None:
+    async def start(self, session: Session) -> None:
         """Start connecting to every node."""
         # Imported here: the screen draws its first frame before anything of the connections is loaded.
         from collectors.fleet.fleet import Fleet, FleetOptions
@@ -131,10 +130,10 @@ class LiveFeed:
         options = self._options
         self._fleet = Fleet(
             self._reach.targets,
-            sink=receiver,
-            asker=_SessionAsker(receiver),
+            sink=session,
+            asker=_SessionAsker(session),
             options=FleetOptions(
-                settings=receiver.settings(),
+                settings=session.settings(),
                 ssh_config=options.ssh_config,
                 batch=options.batch,
                 way=self._reach.way,
@@ -144,14 +143,14 @@ class LiveFeed:
         )
         await self._fleet.start(run_in_thread)
         if self._reach.parts:
-            self._asking = asyncio.create_task(self._ask_slurm(receiver), name="hangtop Slurm")
+            self._asking = asyncio.create_task(self._ask_slurm(session), name="hangtop Slurm")
 
-    async def _ask_slurm(self, receiver: Receiver) -> None:
+    async def _ask_slurm(self, session: Session) -> None:
         """Ask Slurm at which leaf switches the nodes hang."""
         try:
-            receiver.located(await leaf_switches())
+            session.located(await leaf_switches())
         except TransportError as error:
-            receiver.asker.tell(f"leaf switches of the nodes are not known: {error}")
+            session.asker.tell(f"leaf switches of the nodes are not known: {error}")
 
     async def close(self) -> None:
         """End every connection."""
@@ -189,13 +188,13 @@ class LiveFeed:
 class _SessionAsker:
     """Puts a question to whoever answers for the session at that moment."""
 
-    def __init__(self, receiver: Receiver) -> None:
-        self._receiver = receiver
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     async def ask(self, question: Question) -> str | None:
         """Put the question."""
-        return await self._receiver.asker.ask(question)
+        return await self._session.asker.ask(question)
 
     def tell(self, text: str) -> None:
         """Pass it on."""
-        self._receiver.asker.tell(text)
+        self._session.asker.tell(text)

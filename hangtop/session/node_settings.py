@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Protocol
+from collections.abc import Callable, Collection
+from typing import TypeAlias
 
 from collectors.samples.control import Settings
 from hangtop.session.options import SessionOptions
 from hangtop.session.state.job_state import JobState
 
 READING = {"live", "limited"}
-
-
-class TellsNodes(Protocol):
-    """A feed, as far as it tells nodes what to do."""
-
-    def settings(self, node: str | None, settings: Settings) -> None:
-        """Tell one node, or all and those that any starts with."""
+Send: TypeAlias = Callable[[str | None, Settings], None]
+"""Sends settings to one node, or to all and those that any starts with."""
 
 
 class NodeSettings:
     """Tells the nodes behind a feed what changed for them; without a feed there is nobody to tell."""
 
-    def __init__(self, options: SessionOptions, state: JobState, feed: TellsNodes | None) -> None:
+    def __init__(self, options: SessionOptions, state: JobState, send: Send | None) -> None:
         self._options = options
         self._state = state
-        self._feed = feed
+        self._send = send
         self._on_view: tuple[str, ...] = ()
         self._owners: dict[str, str] = {}
         """File on shared storage → the node that reads it."""
@@ -82,5 +77,5 @@ class NodeSettings:
             self._tell(node)
 
     def _tell(self, node: str | None) -> None:
-        if self._feed is not None:
-            self._feed.settings(node, self.of(node))
+        if self._send is not None:
+            self._send(node, self.of(node))

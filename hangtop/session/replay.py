@@ -16,7 +16,6 @@ from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.control import Settings
 from hangtop.diagnosis.finding import Verdict
 from hangtop.session.entries import BadLine, Entry, Mark, StackLook
-from hangtop.session.feed import Receiver
 from hangtop.session.options import SessionOptions
 from hangtop.session.recording import Recording
 from hangtop.session.session import Session
@@ -51,7 +50,7 @@ class RecordedFeed:
         """Go on to a later moment."""
         self.at = max(self.at, at)
 
-    async def start(self, receiver: Receiver) -> None:
+    async def start(self, session: Session) -> None:
         """Nothing comes by itself."""
 
     async def close(self) -> None:
@@ -73,30 +72,30 @@ class RecordedFeed:
         """What was recorded is recorded."""
 
 
-def deliver(receiver: Receiver, entries: Iterable[Entry], reach: Callable[[float], None]) -> None:
+def deliver(session: Session, entries: Iterable[Entry], reach: Callable[[float], None]) -> None:
     """Deliver entries, what came together together; ``reach`` is told the time of each before."""
     for (at, node, sampled), told in groupby(entries, lambda entry: (entry.at, entry.node, entry.is_sample)):
         reach(at)
         payloads = [entry.payload for entry in told]
         if sampled:
-            receiver.samples(node, cast("list[NamedTuple]", payloads), 0)
+            session.samples(node, cast("list[NamedTuple]", payloads), 0)
             continue
         for payload in payloads:
-            _deliver(receiver, node, payload)
+            _deliver(session, node, payload)
 
 
-def _deliver(receiver: Receiver, node: str, payload: object) -> None:
+def _deliver(session: Session, node: str, payload: object) -> None:
     match payload:
         case LinkChange():
-            receiver.link(payload)
+            session.link(payload)
         case BadLine(text, why):
-            receiver.bad_line(node, text, why)
+            session.bad_line(node, text, why)
         case StackLook(dump):
-            receiver.stacks(node, [dump])
+            session.stacks(node, [dump])
         case RecorderDump() | RasReport():
-            receiver.take_report(payload)
+            session.take_report(payload)
         case Mark(at, text):
-            receiver.mark(at, text)
+            session.mark(at, text)
 
 
 class ReplayFeed(RecordedFeed):
@@ -109,7 +108,7 @@ class ReplayFeed(RecordedFeed):
         self.paused = False
         self._judge_at = self.at
         """When the next verdict is due while seeking."""
-        self._receiver: Receiver | None = None
+        self._session: Session | None = None
         self._entries: Iterator[Entry] = iter(())
         self._next: Entry | None = None
         self._task: asyncio.Task[None] | None = None
@@ -127,18 +126,18 @@ class ReplayFeed(RecordedFeed):
     @property
     def ended(self) -> bool:
         """True when everything has been delivered."""
-        return self._receiver is not None and self._next is None
+        return self._session is not None and self._next is None
 
-    def open(self, receiver: Receiver) -> None:
+    def open(self, session: Session) -> None:
         """Be ready to deliver from the start, without a pace of its own: :meth:`play_to` moves it."""
-        self._receiver = receiver
+        self._session = session
         self._entries = self.recording.entries()
         self._next = next(self._entries, None)
 
-    async def start(self, receiver: Receiver) -> None:
+    async def start(self, session: Session) -> None:
         """Begin to play, from where :func:`run_to` has brought it."""
-        if self._receiver is None:
-            self.open(receiver)
+        if self._session is None:
+            self.open(session)
         self._task = asyncio.create_task(self._play(), name="hangtop replay")
 
     async def close(self) -> None:
@@ -149,12 +148,12 @@ class ReplayFeed(RecordedFeed):
 
     def play_to(self, at: float) -> None:
         """Deliver everything up to this time, as of its own time."""
-        assert self._receiver is not None
+        assert self._session is not None
         due: list[Entry] = []
         while self._next is not None and self._next.at <= at:
             due.append(self._next)
             self._next = next(self._entries, None)
-        deliver(self._receiver, due, self.reach)
+        deliver(self._session, due, self.reach)
         self.reach(at)
 
     async def _play(self) -> None:
@@ -171,16 +170,16 @@ class ReplayFeed(RecordedFeed):
 
         It is judged now and then, too. Before the session has begun there is nowhere to go.
         """
-        if self._receiver is None:
+        if self._session is None:
             return
         at = min(at, self.ends)
         while at - self.at > LOOK:
             self.play_to(self.at + LOOK)
-            self._receiver.tick()
+            self._session.tick()
             await asyncio.sleep(0)
             if self.at >= self._judge_at:
                 began = time.perf_counter()
-                await self._receiver.judge()
+                await self._session.judge()
                 self._judge_at = self.at + max(JUDGED, DUTY * (time.perf_counter() - began))
         self.play_to(at)
 

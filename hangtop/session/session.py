@@ -61,7 +61,7 @@ class Session(Intake):
         """Nodes and pids of processes that look like ranks and are not of the job, as the last job told."""
         self._timeout: float | None = None
         self._living: tuple[int, list[RankState]] = (-1, [])
-        self.node_settings = NodeSettings(options, self.state, feed)
+        self.node_settings = NodeSettings(options, self.state, feed.settings if feed else None)
         self._looks = StackLooks(self, feed)
         self.watcher = Watcher(self)
         self.job_sources = JobSources(self)

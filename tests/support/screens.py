@@ -55,7 +55,7 @@ class PaperSession(Session):
         super().__init__(options, clock=clock)
         self.clock = clock
         self.nodes_told = PaperNodes()
-        self.node_settings = NodeSettings(options, self.state, self.nodes_told)
+        self.node_settings = NodeSettings(options, self.state, self.nodes_told.settings)
         self.dumped: list[tuple[set[int] | None, bool]] = []
         self.looked: list[tuple[str, StackDump]] = []
         """What a look gives."""

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 from collectors.fleet.transport import TransportError
 from collectors.formats import BadFormat
 from collectors.samples.collectives import RasReport, RecorderDump
-from hangtop.session.feed import AskingSession
 from hangtop.session.job_selection import RankOfJob
 from hangtop.session.state.job_state import RankState
 
 if TYPE_CHECKING:
     from collectors.probes.recorder import Dump
+    from hangtop.session.session import Session
 
 RAS_SAFE = (2, 29)
 """Older NCCL can crash when its RAS is asked (NVIDIA/nccl#1669, #1718, #1762): it is left alone."""
@@ -43,7 +43,7 @@ ANSWER_SEEN = 2.5
 class JobSources:
     """Asks for a session, and puts the answers into its state."""
 
-    def __init__(self, session: AskingSession) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
         self._ras_at = 0.0
         self._reading = asyncio.Lock()

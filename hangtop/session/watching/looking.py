@@ -7,11 +7,15 @@ import time
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from collectors.fleet.transport import TransportError
 from collectors.samples.stacks import StackDump
-from hangtop.session.feed import AskingSession, Feed
+from hangtop.session.feed import Feed
 from hangtop.session.store import shift_of
+
+if TYPE_CHECKING:
+    from hangtop.session.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,7 @@ class StackRequest:
 class StackLooks:
     """The looks of one session, node by node; each node's dumps go into the session as they come."""
 
-    def __init__(self, session: AskingSession, feed: Feed | None) -> None:
+    def __init__(self, session: Session, feed: Feed | None) -> None:
         self._session = session
         self._feed = feed
         self._looking: Counter[str] = Counter()

@@ -22,7 +22,7 @@ class Watched:
             files = {FILE.path: FILE._replace(shared=shared)}
             self.state.nodes[name] = NodeState(name, link="live", log_files=files)
         self.told: list[tuple[str | None, Settings]] = []
-        self.node_settings = NodeSettings(SessionOptions(), self.state, self)
+        self.node_settings = NodeSettings(SessionOptions(), self.state, self.settings)
 
     def settings(self, node: str | None, settings: Settings) -> None:
         self.told.append((node, settings))

@@ -13,7 +13,6 @@ from collectors.samples.control import Settings
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
-from hangtop.session.feed import Receiver
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 from hangtop.session.watching import look_times, watcher
@@ -33,7 +32,7 @@ class Feed:
     def now(self) -> float:
         return self.time
 
-    async def start(self, receiver: Receiver) -> None:
+    async def start(self, session: Session) -> None:
         """Nothing comes by itself."""
 
     async def close(self) -> None:
