@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.devices import living_on
+from hangtop.diagnosis.evidence.event_fields import when
 from hangtop.diagnosis.evidence.events import event_line
 from hangtop.diagnosis.failures.first import left_at_exit
 from hangtop.diagnosis.failures.record import by_rank, failures
@@ -18,6 +19,7 @@ from hangtop.diagnosis.roster import started_twice, world_size
 from hangtop.diagnosis.rules.not_launched import RAN_OUT
 from hangtop.diagnosis.rules.stuck import begun
 from hangtop.diagnosis.rules.victims import OUT_OF_MEMORY, SEGFAULT
+from hangtop.diagnosis.stacks.states import Meaning
 from hangtop.diagnosis.tables.thresholds import GONE_S, LEAVING_S, LONG_WAIT_S, START_S, WORK_BYTES_PER_S
 from hangtop.diagnosis.waits.children import children_told
 from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of
@@ -115,19 +117,21 @@ def ended(job_status: JobStatus) -> Iterator[Finding]:
         return
     exits = left_at_exit(job)
     left = [one for one in gone if one.rank in exits or (one.activity and one.activity.kind == "shutdown")]
-    killed: dict[tuple[str, str, str], list[RankStatus]] = defaultdict(list)
+    killed: dict[tuple[str, Meaning | None, str, float | None], list[RankStatus]] = defaultdict(list)
     for status in gone:
         if status not in left:
-            kernel, doing = _kernel(job, status), status.activity.label if status.activity else ""
-            killed[status.node, doing, kernel_text(job, kernel) if kernel else ""].append(status)
-    for (node, doing, by_kernel), together in killed.items():
+            kernel, doing = _kernel(job, status), status.activity
+            meaning, op = (doing.meaning, doing.op) if doing else (None, "")
+            killed[status.node, meaning, op, when(kernel) if kernel else None].append(status)
+    for (node, *_), together in killed.items():
         ranks, kernel = tuple(status.rank for status in together), _kernel(job, together[0])
+        label = together[0].activity.label if together[0].activity else ""
         fault = kernel is not None and kernel.kind == "kernel.segfault"
         yield Finding(
             "rank_crashed" if fault else "rank_killed", "critical", 0.85 if kernel else 0.65,
             f"{ranks_on(ranks, [node])} {of_several('has', len(ranks))} been gone for "
             f"{duration(max(status.held for status in together))} without a word"
-            f"{f'; last seen {doing}' if doing else ''}{f'; {by_kernel}' if by_kernel else ''}; "
+            f"{f'; last seen {label}' if label else ''}{f'; {kernel_text(job, kernel)}' if kernel else ''}; "
             f"{who_wait(graph.waiters, 'other')} for {'it' if len(ranks) == 1 else 'them'}",
             ranks=ranks, nodes=(node,),
             evidence=(

@@ -206,11 +206,14 @@ def _reason(job_status: JobStatus, coming: Sequence[RankStatus], late: Sequence[
     absent = () if min(there, default=0) < 0 else tuple(sorted(known_ranks(job_status.job) - there))
     if absent:
         return absent, f"{_are(absent, 'is')} not there", ONE_MASTER
-    labels: dict[str, list[int]] = defaultdict(list)
+    makers: dict[tuple[int, ...], list[RankStatus]] = defaultdict(list)
     for s in coming:
-        labels[s.activity.label if s.activity and s.activity.members else ""].append(s.rank)
-    if len(labels) > 1 and "" not in labels:
-        groups = listed([f"{ranks_text(own)} {of_several(label, len(own))}" for label, own in labels.items()])
+        makers[s.activity.members if s.activity else ()].append(s)
+    if len(makers) > 1 and () not in makers:
+        groups = listed([
+            f"{ranks_text(s.rank for s in own)} {of_several(own[0].activity.label, len(own))}"
+            for own in makers.values() if own[0].activity
+        ])  # fmt: skip
         return (), f"all are there, and make different groups: {groups}", ONE_ORDER
     return (), "all are there, and do not reach each other", ONE_MASTER
 
