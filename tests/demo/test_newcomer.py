@@ -25,6 +25,4 @@ def test_three_keys_lead_from_the_alarm_to_the_line(size: tuple[int, int]) -> No
         terminal.press("Escape")
         terminal.wait_gone("MainThread")
         terminal.press("q")
-        terminal.wait_for("Leave hangtop?")
-        terminal.press("q")
         terminal.wait_until_ended()

@@ -26,6 +26,4 @@ def test_the_demo_names_the_culprit_and_shows_its_stack() -> None:
         terminal.press("Enter")
         terminal.wait_for("read_shard")
         terminal.press("q")
-        terminal.wait_for("Leave hangtop?")
-        terminal.press("q")
         terminal.wait_until_ended()

@@ -60,7 +60,7 @@ class Connector:
         certificates = True
         while True:
             tunnel = await self._tunnel(settings, node, waiting)
-            known = self._host_keys.known(settings)
+            known = await asyncio.to_thread(self._host_keys.known, settings)
             certificates = certificates and bool(known.authorities)
             client = Client(settings, node, known, self._ring, self._passwords, self._questions, waiting)
             try:

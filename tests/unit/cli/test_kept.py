@@ -35,14 +35,8 @@ def on_screen(folder: Path, *words: str) -> Tmux:
 
 
 def left(terminal: Tmux) -> list[str]:
-    """Leave the screen; what is on the terminal then.
-
-    Jobs of tests beside this one run on the same machine: one that fails makes the screen ask first.
-    """
+    """Leave the screen; what is on the terminal then."""
     terminal.press("q")
-    time.sleep(1.0)
-    if "Leave hangtop?" in terminal.screen():
-        terminal.press("q")
     return [line for line in terminal.wait_for(LEFT).splitlines() if line.strip() not in ("", LEFT)]
 
 
