@@ -170,20 +170,15 @@ def _scope(answer: Answer) -> str:
     took = f"; took {answer.took:.1f} s" if answer.took else ""
     if not job.live and not job.ranks:
         speaking = len({*(event.rank for event in job.events), *(one.rank for one in job.recorders)} - {None})
-        verb = "speak" if speaking > 1 else "speaks"
-        who = f"{count(speaking, 'rank')} {verb}" if speaking else "no rank is named"
-        return f"{who} in what was read{took}"
+        return f"what was read names {count(speaking, 'rank') if speaking else 'no rank'}{took}"
     live = sum(n.link in {"live", "limited", "offline"} for n in job.nodes.values())
-    watched = f", watched {job.watched:.0f} s" if job.live else ""
     ranks, without = sum(rank.rank >= 0 for rank in job.ranks), len(job.unnumbered)
     of = "" if job.world_size is None else f" of {job.world_size:,}"
     parts = [f"{live:,} of {count(len(job.nodes), 'node')}"]
-    if ranks or not without:
-        parts.append(f"{ranks:,}{of} {'rank' if (job.world_size or ranks) == 1 else 'ranks'}")
-    if without:
-        verb = "says" if without == 1 else "say"
-        parts.append(f"{count(without, 'process', 'processes')} that {verb} no rank")
-    return f"{', '.join(parts)}{watched}{took}"
+    parts += [f"{ranks:,}{of} {'rank' if (job.world_size or ranks) == 1 else 'ranks'}"] if ranks or not without else []
+    parts += [f"{count(without, 'process', 'processes')} without a rank number"] if without else []
+    parts += [f"watched {job.watched:.0f} s"] if job.live else []
+    return f"{', '.join(parts)}{took}"
 
 
 def _age(at: float | None, now: float) -> str:

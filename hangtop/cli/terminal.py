@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future, InvalidStateError
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, TextIO, TypeVar
@@ -170,28 +171,17 @@ async def _in_daemon_thread(work: Callable[[], T]) -> T:
 
     A loop that ends waits for the threads of its own executor: for minutes, with a password that nobody types.
     """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
-
-    def settle(result: T | None, error: Exception | None) -> None:
-        if done.done():
-            return
-        if error is not None:
-            done.set_exception(error)
-        else:
-            done.set_result(result)  # type: ignore[arg-type]
+    done: Future[T] = Future()
 
     def run() -> None:
-        result, wrong = None, None
-        try:
-            result = work()
-        except Exception as error:  # noqa: BLE001 - whoever waits gets it
-            wrong = error
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(settle, result, wrong)
+        with suppress(InvalidStateError, RuntimeError):  # cancelled, or the loop is closed: nobody waits any more
+            try:
+                done.set_result(work())
+            except Exception as error:  # noqa: BLE001 - whoever waits gets it
+                done.set_exception(error)
 
     threading.Thread(target=run, name="hangtop asks", daemon=True).start()
-    return await done
+    return await asyncio.wrap_future(done)
 
 
 def _attributes() -> list[Any] | None:
