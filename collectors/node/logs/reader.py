@@ -34,9 +34,9 @@ _LOGGED = re.compile(
 """A logger's line; Hydra's, which logs an exception and ends, is none."""
 _MILD = re.compile(
     rb"\bWARN(?:ING)?\b(?![^\r\n]{0,300}(?:abort|exit|crash|terminat|fatal|died|fail))"
-    rb"|\b[Rr]etry(?:ing)? (?:attempt|in)\b|Exception while exporting "
+    rb"|\b[Rr]etry(?:ing)? (?:attempt|in)\b"
 )
-"""At the level of warnings, before another try, or of what telemetry loses: what logs an exception so goes on."""
+"""At the level of warnings, or before another try: what logs an exception so goes on."""
 _ENDING = re.compile(rb"(?i)abort|exit|crash|terminat|fatal|died")
 _UNCAUGHT = re.compile(
     r"\ATraceback \(most recent call last\):\s{1,8}File \"[^\"\r\n]{1,400}\", line \d{1,7},"

@@ -75,25 +75,6 @@ def test_of_those_who_lost_a_peer_it_is_said_who_left_no_word(tmp_path: Path) ->
     assert "of ranks 0,2 there is no word" in found.summary
 
 
-def test_the_last_rank_is_named_by_the_others_and_the_size(judge: Judge) -> None:
-    verdict = judge(**{f"rank{rank}": CLOSED.format(rank=rank, member=rank + 1) for rank in range(3)})
-    assert roots(verdict) == [("rank_killed", (3,))]
-
-
-def test_the_address_names_the_node_and_its_ranks(judge: Judge) -> None:
-    nccl = "{host}:{pid}:{pid} [0] NCCL INFO Bootstrap : Using eth0:{address}<0>\n"
-    files = {
-        f"rank{rank}": nccl.format(
-            host="node1" if rank < 4 else "node2", pid=100 + rank, address="10.0.0.3" if rank < 4 else "10.0.0.7"
-        )
-        + (CLOSED.replace("/4", "/8").format(rank=rank, member=rank + 1) if rank < 4 else "")
-        for rank in range(8)
-    }
-    verdict = judge(**files)
-    assert roots(verdict) == [("rank_killed", (4, 5, 6, 7))]
-    assert verdict.findings[0].nodes == ("node2",)
-
-
 def test_a_rank_that_had_finished(judge: Judge) -> None:
     files = {f"rank{rank}": CLOSED.format(rank=rank, member=rank + 1) for rank in range(3)}
     verdict = judge(**files, rank3="Training completed.\n")
@@ -111,13 +92,6 @@ def test_why_a_batch_system_ended_it_stands_before_a_cut_traceback(judge: Judge)
     assert roots(judge(a=whole + cancelled))[0][0] == "rank_crashed"
 
 
-def test_a_device_that_is_not_there_stands_before_the_crash(judge: Judge) -> None:
-    text = "\n".join(
-        "[rank3]: " + line for line in (CUT + "RuntimeError: CUDA error: invalid device ordinal").splitlines()
-    )
-    assert roots(judge(a=text + "\n")) == [("invalid_device", (3,))]
-
-
 def test_a_hang_that_the_watchdog_ended_is_a_hang(judge: Judge) -> None:
     text = "[rank{0}]:[E419 10:42:28.1 ProcessGroupNCCL.cpp:616] [Rank {0}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, Timeout(ms)=600000) ran for 600013 milliseconds before timing out.\n"  # noqa: E501
     assert judge(a=text.format(0) + text.format(1)).outcome == "hung"
@@ -130,17 +104,6 @@ def test_a_port_without_a_subnet_manager(tmp_path: Path) -> None:
     assert (found.kind, found.severity, "subnet manager" in found.summary) == ("ib_port_down", "critical", True)
     (tmp_path / "ibstat.txt").write_text(port.format("Active", 1))
     assert diagnose(files_session([tmp_path]).job()).findings == ()
-
-
-def test_the_port_of_a_peer_that_a_retry_names_is_its_cause(tmp_path: Path) -> None:
-    node = tmp_path / "node4"
-    node.mkdir()
-    port = "CA 'mlx5_0'\n\tPort 1:\n\t\tState: Initializing\n\t\tPhysical state: LinkUp\n\t\tBase lid: 9\n\t\tSM lid: 0\n\t\tLink layer: InfiniBand\n"  # noqa: E501
-    (node / "ibstat.txt").write_text(port)
-    warning = "node1:7:8 [0] net_ib.cc:1 NCCL WARN NET/IB: Got completion from peer {}<539> with status=12 opcode=129 len=1 vendor err 129 (Recv) hca mlx5_3\n"  # noqa: E501
-    (tmp_path / "rank0.log").write_text(warning.format("node4"))
-    told = {found.kind: found.cause for found in diagnose(files_session([tmp_path]).job()).findings}
-    assert told == {"ib_port_down": "", "ib_retry_exceeded": "ib_port_down"}
 
 
 def test_nobody_is_blamed_where_nothing_is_wrong(judge: Judge) -> None:

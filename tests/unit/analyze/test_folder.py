@@ -176,23 +176,6 @@ def test_a_mix_of_tool_outputs_is_recognised(tmp_path: Path) -> None:
     assert "gpu_lost" in {finding.kind for finding in verdict.findings}
 
 
-def test_a_log_of_one_label_belongs_to_that_rank(tmp_path: Path) -> None:
-    (tmp_path / "out.txt").write_text(
-        '[rank5]: Traceback (most recent call last):\n[rank5]:   File "a.py", line 1, in f\n[rank5]: ValueError: x\n'
-        "DataLoader worker (pid 12) is killed by signal: Killed.\n"
-    )
-    _, job, _ = judged(tmp_path)
-    assert {event.rank for event in job.events if event.kind != "log.end"} == {5}
-
-
-def test_ranks_in_the_names_of_files(tmp_path: Path) -> None:
-    (tmp_path / "rank_7.log").write_text(
-        'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: x\n'
-    )
-    verdict, _, _ = judged(tmp_path)
-    assert verdict.findings[0].ranks == (7,)
-
-
 def test_control_codes_do_not_reach_the_reader(tmp_path: Path) -> None:
     (tmp_path / "rank_7.log").write_bytes(
         b'Traceback (most recent call last):\n  File "a.py", line 1, in f\n'

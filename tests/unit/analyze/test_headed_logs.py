@@ -22,11 +22,6 @@ TABLE = (
 LIST = "GPU 0: NVIDIA H800 (UUID: GPU-1)\nGPU 1: NVIDIA H800 (UUID: GPU-2)\n"
 STEPS = "".join(f"step {number} loss 2.{number}\n" for number in range(12))
 ENDED = STEPS + "slurmstepd: error: *** JOB 26 ON n7 CANCELLED AT 2026-11-25T02:53:05 DUE TO TIME LIMIT ***\n"
-SSH = (
-    'Traceback (most recent call last):\n  File "/x/runner.py", line 437, in main\n    check_call(command)\n'
-    "subprocess.CalledProcessError: Command 'ssh -o PasswordAuthentication=no {} hostname' "
-    "returned non-zero exit status {}.\n"
-)
 
 
 def _findings(folder: Path, text: str) -> list[Finding]:

@@ -55,13 +55,6 @@ def test_why_nccl_failed_stands_before_that_it_did(judge: Judge) -> None:
     ]
 
 
-STUCK = (
-    "2024-07-29 17:14:59.9: E rendezvous.cc:38] This thread has been waiting for `initialize clique for "
-    "rank 6; run_id=7` for 10 seconds and may be stuck. Expected 8 threads to join the rendezvous, but not all of them "
-    "arrived on time.\n"
-)
-
-
 def test_a_traceback_that_is_cut_within_its_first_frame(judge: Judge) -> None:
     assert roots(judge('[rank3]: Traceback (most recent call last):\n[rank3]:   File "/app/tra')) == [
         ("rank_crashed", (3,))

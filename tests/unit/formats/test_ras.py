@@ -91,20 +91,6 @@ def test_missing_and_dead_ranks() -> None:
     assert not report.complete
 
 
-def test_groups_that_cannot_be_told_apart_are_left_out() -> None:
-    counted = "  18 ranks have launched up to operation 641\n  12 ranks have launched up to operation 642\n"
-    text = MISMATCH.replace("  30 ranks have launched up to operation 641\n", counted)
-    (first, _) = ras.parse(text, node="", at=0.0).communicators
-    assert [rank.rank for rank in first.ranks] == [12, 13]
-
-
-def test_several_operations_of_one_communicator() -> None:
-    block = MISMATCH[MISMATCH.index("#0-0") :].replace("AllGather", "ReduceScatter").replace("64", "7")
-    (first, _) = ras.parse(MISMATCH + "\n" + block, node="", at=0.0).communicators
-    assert first.ranks[12].counts == {"AllGather": 640, "ReduceScatter": 70}
-    assert first.ranks[0].counts == {"AllGather": 641, "ReduceScatter": 71}
-
-
 ALONE = (
     MISMATCH[: MISMATCH.index("  30 ranks")].replace("AllGather", "AllReduce")
     + """  31 ranks have launched up to operation 7
@@ -126,24 +112,6 @@ def test_one_rank_alone_has_its_figure_in_its_own_line() -> None:
     assert by_rank[5].counts == {"AllReduce": 7, "Broadcast": 1}
     assert by_rank[5].pid == 0
     assert len(by_rank) == 32
-
-
-def test_a_pair_in_which_each_is_alone() -> None:
-    rows = HEAD + "    0         1         1         2         2         2   RUNNING  MISMATCH\n"
-    text = (
-        rows
-        + """
-Warnings
-========
-
-#0-0 (fa93daea854b060b) MISMATCH
-  Communicator ranks have different AllReduce operation counts
-  Rank 0 has launched up to operation 641 -- GPU 0 managed by process 11 on node n1
-  Rank 1 has not launched any operations -- GPU 1 managed by process 12 on node n1
-"""
-    )
-    (only,) = ras.parse(text, node="", at=0.0).communicators
-    assert [(rank.pid, rank.counts) for rank in only.ranks] == [(11, {"AllReduce": 641}), (12, {"AllReduce": 0})]
 
 
 def test_ranks_that_report_errors() -> None:
@@ -169,31 +137,6 @@ def test_reports_as_people_paste_them(text: str) -> None:
     assert ras.parse(indented, node="", at=0.0) == whole
     for end in range(indented.index("Communicators...") + 16, len(indented), 11):
         assert len(ras.parse(indented[:end], node="", at=0.0).dead) <= len(whole.dead)
-
-
-def test_a_job_before_its_first_communicator() -> None:
-    text = HEAD[: HEAD.index("Group")] + "No communicator data collected!\n"
-    assert ras.parse(text, node="", at=0.0).communicators == []
-
-
-def test_status_groups() -> None:
-    text = (
-        HEAD
-        + """    0         1         4       1-2        32        32  FINALIZE  MISMATCH
-
-Warnings
-========
-
-#0-0 (9e17999afaa87dbb) MISMATCH
-  Communicator ranks have different status
-  30 ranks have status NOCOMM
-  2 ranks have status FINALIZE
-  Rank 4 -- GPU 4 managed by process 507289 on node 172.16.64.210
-  Rank 20 -- GPU 4 managed by process 3500075 on node 172.16.64.213
-"""
-    )
-    (only,) = ras.parse(text, node="", at=0.0).communicators
-    assert {rank.rank for rank in only.ranks if rank.state == "finalize"} == {4, 20}
 
 
 def document(missing: bool = True) -> dict[str, Any]:
@@ -239,11 +182,6 @@ def test_the_comma_that_2_28_7_forgets() -> None:
         json.loads(broken)
     (only,) = ras.parse(broken, node="n1", at=0.0).communicators
     assert [rank.state for rank in only.ranks] == ["running", "unresponsive"]
-
-
-def test_one_that_is_well() -> None:
-    report = ras.parse(json.dumps(document(missing=False)), node="n1", at=0.0)
-    assert (report.communicators[0].errors, report.complete) == ("OK", True)
 
 
 @pytest.mark.parametrize("text", ["", "ERROR: unknown command", '{"communicators": [', '{"a": 1}'])

@@ -17,7 +17,7 @@ from collectors.node.logs.following.source import LogSource
 from collectors.node.processes import mounts
 from collectors.node.source import Absent, Shared
 from collectors.samples.control import Settings
-from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, LogsRead, StepCount
+from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, LogsRead
 from collectors.samples.ranks import RankProcess
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: %s\n'
@@ -254,25 +254,6 @@ def test_a_source_that_is_behind_skips_ahead_and_tells_how_much(
     assert (progress.op_count, progress.whole) == (12, False)  # of the look before
 
 
-def test_a_growing_file_is_told_of_now_and_then_and_when_it_rests(tmp_path: Path) -> None:
-    path = tmp_path / "x.log"
-    path.write_text("a\n")
-    looker = Looker(log_globs=[str(path)])
-
-    def size() -> int:
-        (file,) = of(LogFile, looker.look())
-        assert isinstance(file, LogFile)
-        return file.size
-
-    assert size() == 2
-    seen = []
-    for _ in range(5):
-        append(path, "a\n")
-        seen.append(size())
-    assert seen == [2, 2, 2, 10, 10]
-    assert size() == 12
-
-
 def test_of_a_huge_log_the_head_tells_the_communicators(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     init = "n1:7:7 [0] NCCL INFO comm 0x50 rank 1 nranks 2 cudaDev 0 busId 1 commId 0x99 - Init START\n"
@@ -426,23 +407,6 @@ def test_what_names_tell(path: str, expected: names.Hints) -> None:
     assert names.hints(path) == expected
 
 
-def steps(samples: list[object]) -> list[tuple[object, ...]]:
-    return [(s.name, s.value, s.grown, s.pid) for s in samples if isinstance(s, StepCount)]
-
-
-def test_steps_are_counted_while_the_file_is_followed_and_not_before(
-    tmp_path: Path, writer: subprocess.Popen[bytes]
-) -> None:
-    path = tmp_path / "rank.log"
-    looker = Looker(rank_process(writer.pid, 3, str(path)))
-    path.write_text("".join(f"step {n}\n" for n in range(100)))
-    assert steps(looker.look()) == [("step", 99.0, 0, writer.pid)]
-    append(path, "step 100\nstep 101\n")
-    assert steps(looker.look()) == [("step", 101.0, 2, writer.pid)]
-    append(path, "heartbeat\n")
-    assert steps(looker.look()) == [("step", 101.0, 2, writer.pid)]
-
-
 def test_collectives_are_told_once_what_was_there_before_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -460,32 +424,6 @@ def test_collectives_are_told_once_what_was_there_before_is_read(
 
 def raised(samples: list[object]) -> list[object]:
     return [one.data["message"] for one in samples if isinstance(one, LogEvent) and one.kind == "python.exception"]
-
-
-def test_files_that_are_gone_give_up_their_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "FILES", 8)
-    looker = Looker(log_globs=[str(tmp_path / "*.log")])
-    for number in range(8):
-        append(tmp_path / f"{number}.log", f"RuntimeError: {number}\n")
-    assert len(raised([*looker.look(), *looker.look(10.0)])) == 8
-    for number in range(6):
-        (tmp_path / f"{number}.log").unlink()
-    append(tmp_path / "last.log", "RuntimeError: the last\n")
-    found = [sample for _ in range(4) for sample in looker.look(20.0)]
-    assert "the last" in raised(found)
-    assert not any(file.why.endswith("followed already") for file in of(LogFile, looker.look(20.0)))  # type: ignore[attr-defined]
-
-
-def test_a_clock_that_is_set_back_a_day_ends_nothing(tmp_path: Path) -> None:
-    log = tmp_path / "a.log"
-    append(log, 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nRuntimeError: first\n')
-    looker = Looker(log_globs=[str(tmp_path / "*.log")])
-    looker.look()
-    looker.now -= 86_400.0
-    found = [sample for _ in range(6) for sample in looker.look(3.0)]
-    append(tmp_path / "b.log", "RuntimeError: second\n")
-    found += [sample for _ in range(12) for sample in looker.look(3.0)]
-    assert raised(found) == ["first", "second"]
 
 
 def test_a_flood_of_events_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

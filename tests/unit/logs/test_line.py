@@ -56,10 +56,6 @@ def test_labels(text: str) -> None:
     assert one(text).stream == LABELS[text]
 
 
-def test_indentation_after_a_label_stays() -> None:
-    assert one('[rank0]:   File "a.py", line 1').text == '  File "a.py", line 1'
-
-
 def test_a_logger_s_words_go_and_the_traceback_s_indentation_stays() -> None:
     assert one('(W pid=2) ERROR 08-23 08:25:25 utils.py:226]   File "a.py", line 1').text == '  File "a.py", line 1'
 
@@ -147,9 +143,3 @@ def test_a_number_of_thousands_of_digits_is_no_number() -> None:
     events = [event for line in lines for event in parser.feed(line.encode() + b"\n")] + parser.close()
     assert len(events) > 3
     json.dumps([event.data for event in events])
-
-
-def test_a_record_within_a_line_is_of_the_process_that_the_line_names() -> None:
-    said = "(Worker pid=57, ip=10.0.0.7) ERROR:2026-03-26 22:35:46,212:Traceback (most recent call last):"
-    pieces = list(line.records(said.encode(), 1, NOW))
-    assert [(piece.pid, piece.stream.host) for piece in pieces] == [(57, "10.0.0.7")] * 2

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.node.logs.counters import counted
-from collectors.node.logs.following.steps import SEEN, LogSteps
+from collectors.node.logs.following.steps import LogSteps
 from collectors.samples.logs import StepCount
 from tests.support.sent import arrived
 
@@ -101,27 +101,6 @@ def test_signs_of_life_are_no_steps(line: str) -> None:
     assert count is None or (count.grown, count.fresh) == (0, 0)
 
 
-def test_what_was_there_before_tells_how_far_it_was_and_no_more() -> None:
-    log = LogSteps()
-    read(log, "step 1\nstep 2\nstep 3\n", live=False)
-    assert told(log)[3:7] == ("step", 3.0, NOW, 0)
-    read(log, "step 4\n", now=NOW + 5)
-    assert told(log)[3:7] == ("step", 4.0, NOW + 5, 1)
-
-
-def test_a_step_of_before_that_others_talked_after_has_the_time_that_it_prints_or_none() -> None:
-    log = LogSteps()
-    read(log, "step 1\nsaved\n", live=False)
-    assert told(log).at is None
-    log = LogSteps()
-    zone = time.strftime("%z", time.localtime(NOW))
-    lines = "".join(
-        time.strftime(f"%Y-%m-%d %H:%M:%S{zone} step {n}\n", time.localtime(NOW + 30 * n)) for n in range(5)
-    )
-    read(log, lines + "saved\n", live=False, now=NOW + 900)
-    assert (told(log).at, told(log).every) == (NOW + 120, 30.0)
-
-
 def test_how_long_a_step_took_of_late_is_told_by_the_times_of_the_lines_and_their_numbers() -> None:
     log = LogSteps()
     zone = time.strftime("%z", time.localtime(NOW))
@@ -168,14 +147,6 @@ def test_a_bar_says_how_long_a_step_takes(rate: str, every: float | None) -> Non
     assert (told(log).value, told(log).at, told(log).every) == (101.0, NOW, every)
 
 
-def test_batches_that_begin_anew_with_each_epoch_go_on() -> None:
-    log = LogSteps()
-    for epoch in range(3):
-        for batch in range(4):
-            read(log, f"Epoch {epoch}, batch {batch}\n")
-    assert told(log).grown == 11
-
-
 def test_a_count_that_begins_anew_counts_again_and_one_that_goes_to_and_fro_does_not() -> None:
     log = LogSteps()
     for n in (10, 11, 12, 0, 1, 2, 3):
@@ -219,17 +190,6 @@ def test_a_line_that_comes_in_two_pieces_is_one() -> None:
     assert told(log).value == 1199.0
     read(log, "00 loss 0.3\n")
     assert (told(log).value, told(log).grown) == (1200.0, 1)
-
-
-def test_of_a_flood_the_end_is_read() -> None:
-    log = LogSteps()
-    read(log, "step 1\n", live=False)
-    flood = "".join(f"n1:7:7 [0] NCCL INFO AllReduce: opCount {n:x} sendbuff 0x1\n" for n in range(40_000))
-    began = time.process_time()
-    read(log, flood + "step 2\n")
-    assert time.process_time() - began < 0.1
-    assert len(flood) > 40 * SEEN
-    assert told(log).value == 2.0
 
 
 @pytest.mark.parametrize(

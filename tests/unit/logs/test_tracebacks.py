@@ -55,13 +55,6 @@ def test_a_chain_is_one_exception() -> None:
     ]
 
 
-def test_a_logged_exception_is_there_too_and_the_log_goes_on_after_it() -> None:
-    events = fixture("two_nodes_0")
-    logged = next(event for event in events if event.kind == "python.exception")
-    assert (logged.data["type"], logged.data["signature"]) == ("FileNotFoundError", "file_system")
-    assert logged.data["after"] is not None
-
-
 def test_a_progress_bar_in_front() -> None:
     text = "Epoch 3:  45%|████▌     | 45/100 [00:12<00:15, 3.6it/s]Traceback (most recent call last):\n"
     event = only(parse("first\n" + text + '  File "a.py", line 1, in f\nValueError: x\n'), "python.exception")
@@ -87,10 +80,6 @@ def test_one_whose_beginning_is_missing() -> None:
     event = only(parse(text), "python.exception")
     assert (event.data["cut"], event.data["frames"]) == (True, ["a.py:1 in f", "b.py:2 in g"])
     assert not parse('  File "a.py", line 1, in f\n    x = g()\nStep 3\n')
-
-
-def test_an_opening_that_nothing_follows_is_none() -> None:
-    assert not parse("see the Traceback (most recent call last):\nall is well\n")
 
 
 def test_the_launcher_s_own() -> None:
@@ -122,12 +111,6 @@ def test_a_dump_of_faulthandler() -> None:
     assert event.data["frame"] == "/opt/train/segv.py:4 in corrupt"
 
 
-def test_the_message_of_a_cpp_exception() -> None:
-    events = fixture("dist_shape_OFF")
-    assert str(only(events, "process.signal").data["what"]).startswith("gloo::EnforceNotMet: [enforce fail")
-    assert only(events, "gloo.size_mismatch").data["raised"] is True
-
-
 def test_the_last_error_that_nccl_names_in_an_exception() -> None:
     text = (
         'Traceback (most recent call last):\n  File "a.py", line 1, in f\n'
@@ -140,15 +123,6 @@ def test_the_last_error_that_nccl_names_in_an_exception() -> None:
     assert only(events, "nccl.warn").data["signature"] == "shared_memory"
     assert only(events, "torch.watchdog_error").data["error"] == "unhandled system error"
     assert only(events, "python.exception").data["signature"] == "nccl"
-
-
-def test_the_last_error_without_a_traceback() -> None:
-    text = (
-        "3: torch.distributed.DistBackendError: NCCL error in: x.cpp:1333, unhandled system error, NCCL version 2.18\n"
-        "3: Last error:\n3: socketStartConnect: Connect to 192.168.19.14<52822> failed : No route to host\n"
-    )
-    event = only(parse(text), "nccl.warn")
-    assert (event.rank, event.data["signature"], event.data["peer"]) == (3, "connect_failed", "192.168.19.14<52822>")
 
 
 def test_the_time_before_it_is_a_lower_bound() -> None:
@@ -215,15 +189,6 @@ def test_what_a_logger_told_whole_at_the_level_of_warnings_was_survived() -> Non
     assert event.data["survived"] is True
     graver = only(parse("".join(f"{front}{row}\n" for row in ["The worker died:", *rows[1:]])), "python.exception")
     assert "survived" not in graver.data
-
-
-def test_spans_that_could_not_be_sent_were_survived() -> None:
-    text = (
-        "Exception while exporting Span batch.\nTraceback (most recent call last):\n"
-        '  File "/a/trace/__init__.py", line 360, in _export_batch\n    self.exporter.export(batch)\n'
-        "requests.exceptions.ConnectionError: no route to collector-7\n"
-    )
-    assert only(parse(text), "python.exception").data["survived"] is True
 
 
 def test_what_c_says_behind_a_message_is_no_part_of_it() -> None:
