@@ -220,5 +220,5 @@ def main(arguments: "Optional[Dict[str, object]]") -> None:
         names=[name for name in SOURCES if not isinstance(names, list) or name in names],
         version=str(said.get("version", "")),
         silence=silence if isinstance(silence, int) else watchdog.SILENCE,
-        settings=wire.settings(fields) if isinstance(fields, list) else DEFAULT,
+        settings=Settings(*fields) if isinstance(fields, list) else DEFAULT,
     ).run()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from itertools import groupby
 from operator import itemgetter
-from typing import Iterable, List, NamedTuple, Optional, Tuple, Union
+from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple, Union
 
 from collectors.samples.control import Beat, Lent, Settings
 
@@ -56,53 +56,17 @@ def _whole(value: object) -> object:
 
 
 Control = Union[Settings, Beat, Lent]
+CONTROLS: Dict[str, Callable[..., Control]] = {"Settings": Settings, "Beat": Beat, "Lent": Lent}
 
 
 def decode_control(line: bytes) -> Optional[Control]:
     """One line of the control line; None for a kind that this side does not know.
 
-    Raises :class:`ValueError` for a line that is none.
+    It comes from the program that sent this one: that it can be read is all that is asked of it. Raises
+    :class:`ValueError` for a line that cannot.
     """
     try:
-        document = json.loads(line)
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
-    if not isinstance(document, list) or len(document) != 2 or not isinstance(document[1], list):
-        raise ValueError("no array of kind and fields")
-    kind, said = document
-    if kind == "Beat":
-        return Beat(*said[:1])
-    if kind == "Settings":
-        return settings(said)
-    if kind == "Lent":
-        name, content = _texts(said)[:2] if len(said) >= 2 else ("", "")
-        return Lent(name, content)
-    return None
-
-
-def settings(said: List[object]) -> Settings:
-    """Settings from the fields of a line. Raises :class:`ValueError` when they cannot be."""
-    if len(said) != len(Settings._fields):
-        raise ValueError("settings have other fields")
-    interval, phase, job, log_globs, on_view, not_mine, sudo = said
-    if not isinstance(interval, (int, float)) or not 0.05 <= interval <= 3600:
-        raise ValueError("interval is no number of seconds")
-    if not isinstance(phase, (int, float)) or not 0 <= phase < 1:
-        raise ValueError("phase is no fraction")
-    if job is not None and (len(_texts(job)) != 2):
-        raise ValueError("job is no key and value")
-    return Settings(
-        float(interval),
-        float(phase),
-        None if job is None else _texts(job),
-        _texts(log_globs),
-        _texts(on_view),
-        _texts(not_mine),
-        sudo is True,
-    )
-
-
-def _texts(value: object) -> List[str]:
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise ValueError("no list of texts")
-    return value
+        kind, said = json.loads(line)
+        return CONTROLS[kind](*said) if kind in CONTROLS else None
+    except (TypeError, RecursionError) as error:
+        raise ValueError("no array of kind and fields: %s" % error) from error

@@ -59,15 +59,7 @@ def test_settings_and_beats_are_understood() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    [
-        b"", b"x", b"{}", b"[]", b'["Beat"]', b'["Settings", []]', b'["Settings", 1]', b"\xff\xfe",
-        json.dumps(["Settings", SETTINGS._replace(interval=0)]).encode(),
-        json.dumps(["Settings", SETTINGS._replace(phase=1)]).encode(),
-        json.dumps(["Settings", SETTINGS._replace(job=["X"])]).encode(),
-        b'["Settings", ["soon", 0, null, [], [], []]]', b'["Settings", [1, 0, null, [1], [], []]]',
-        b'["Settings", [1, 0, null, null, [], []]]', b'["Settings", [1e999, 0, null, [], [], []]]',
-        b"[" * 100_000,
-    ],
+    [b"", b"x", b"{}", b"[]", b'["Beat"]', b'["Settings", []]', b'["Settings", 1]', b"\xff\xfe", b"[" * 100_000],
     ids=lambda line: repr(line[:40]),
 )  # fmt: skip
 def test_a_line_that_is_none_is_refused(line: bytes) -> None:
