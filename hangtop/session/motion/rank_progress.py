@@ -59,7 +59,6 @@ class RankProgress:
     """What is known of one rank's movement. Times are on this machine's clock."""
 
     pulse: RankPulse
-    first_at: float
     seen_at: float
     moved_at: float
     """When it last did something that is no mere waking."""
@@ -211,7 +210,7 @@ def begun(rank: RankState, at: float, gpu: GpuState | None) -> RankProgress:
     pulse, figures = rank.looks.newest, gpu_figures(gpu)
     assert pulse is not None
     power, used = figures[:2] if figures is not None else (None, 0.0)
-    return RankProgress(pulse, at, at, at, rank.fresh_at, rank.launched, power=power, used=used)
+    return RankProgress(pulse, at, at, rank.fresh_at, rank.launched, power=power, used=used)
 
 
 def gpu_figures(gpu: GpuState | None) -> tuple[float, float, bool] | None:
