@@ -120,11 +120,6 @@ class Flame:
     samples: int = 0
     children: dict[str, Flame] = field(default_factory=dict)
 
-    @property
-    def own(self) -> int:
-        """Samples in which it was the innermost frame."""
-        return self.samples - sum(child.samples for child in self.children.values())
-
     def ordered(self) -> list[Flame]:
         """What is further in, most samples first."""
         return sorted(self.children.values(), key=lambda child: (-child.samples, child.name))
