@@ -91,7 +91,7 @@ ROWS: tuple[Kind, ...] = (
          "started", HOLDS_UP),
     Kind("rank_stopped", "hung", 2, "the process is stopped (state T or t), or frozen by its control group", HOLDS_UP),
     Kind("rank_uninterruptible", "hung", 2,
-         "the process is in state D over several samples, or cannot be sampled while its neighbours can", HOLDS_UP),
+         "the process is in state D over several samples", HOLDS_UP),
     Kind("collective_mismatch", "hung", 2,
          "ranks of one group wait in different operations, or at different positions", DISAGREES),
     Kind("collective_size_mismatch", "hung", 2, "ranks called one operation with different sizes or types", DISAGREES),
