@@ -1,4 +1,4 @@
-"""What JAX, Horovod, engines, launchers and drivers say, and when it counts."""
+"""What engines and drivers say, and when it counts."""
 
 from __future__ import annotations
 

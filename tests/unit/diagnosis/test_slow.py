@@ -43,22 +43,6 @@ def test_another_rank_late_each_time_is_chance() -> None:
     assert alarms(job.verdict()) == []
 
 
-def test_three_looks_are_too_few() -> None:
-    job = Sketch(looks=3)
-    job.ranks().at(BACKWARD).pulse(switches=9, cores=0.03)
-    job.ranks(2).at(SLUGGISH, state="R").pulse(switches=9, cores=0.95)
-    assert alarms(job.verdict()) == []
-
-
-def test_one_of_many_ranks_that_wait_half_the_time_is_chance() -> None:
-    """Of 64 ranks that wait in every second look, some are never met waiting in four looks."""
-    job = Sketch(world=64, nodes=8, looks=4)
-    for rank in range(64):
-        job.ranks(rank).at(*([BACKWARD, SLUGGISH] if rank % 2 else [SLUGGISH, BACKWARD])).pulse(switches=9, cores=0.4)
-    job.ranks(7).at(SLUGGISH).pulse(switches=9, cores=0.4)
-    assert alarms(job.verdict()) == []
-
-
 def test_looks_at_a_job_that_has_come_to_stand_are_no_rhythm() -> None:
     """Live, nobody has looked since: the looks at hand are from before."""
     job = Sketch(patience=60.0, watched=90.0, stood_still=25.0)
