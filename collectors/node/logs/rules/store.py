@@ -61,6 +61,10 @@ STORE = (
          Example("Waiting in store based barrier to initialize process group for rank: 2, key: "
          "store_based_barrier_key:1 (world_size=4, worker_count=3, timeout=0:30:00)",
          {"expected": 4, "joined": 3, "by_rank": 2}, "torch distributed/distributed_c10d.py")),
+    Rule("store_complete", "torch.store_complete",
+         r"(?:Rank (?P<by_rank>\d+): )?Completed store-based barrier",
+         Example("Rank 2: Completed store-based barrier for key:store_based_barrier_key:1 with 4 nodes.",
+         {"by_rank": 2}, "torch distributed/distributed_c10d.py")),
     Rule("validate_timeout", "torch.store_timeout",
          r"failed to connect/validate to host (?P<address>\S+):(?P<port>\d+) - timed out",
          Example("[c10d] TCP client failed to connect/validate to host n1:29500 - timed out (try=3)",
