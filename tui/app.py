@@ -8,10 +8,11 @@ import importlib
 import inspect
 import os
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.app import App
+from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.filter import ANSIToTruecolor, LineFilter, NoColor
 from textual.screen import Screen
@@ -20,7 +21,7 @@ from textual.worker import Worker, WorkerState
 
 from collectors.fleet.transport import TransportError
 from hangtop.session.session import Session
-from tui.actions import BY_ID, Action, bindings, shown_keys
+from tui.actions import ACTIONS, BY_ID, Action, bindings, shown_keys
 from tui.handlers.ask import ActionRefused, refusals
 from tui.looks.format import reason
 from tui.looks.text import harmless
@@ -206,9 +207,17 @@ class HangtopApp(App[None], inherit_bindings=False):
         if len(self.screen_stack) == 1:
             self.main.draw_frame()
 
-    def start(self, action: str) -> None:
-        """Run an action, by its id, from where one cannot wait for it."""
-        self.run_worker(self.action_do(action), name=action, exit_on_error=False)
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """What the command palette offers: every action that is valid here, and the themes."""
+        del screen
+        for action in ACTIONS:
+            if action.valid(self.panel.can) and not action.id.startswith("move."):
+                title = f"{action.title} ({' '.join(shown_keys(action.keys))})"
+                yield SystemCommand(title, action.help, partial(self._start_action, action.id))
+        yield SystemCommand("Theme", "Colours of the screen.", self.search_themes)
+
+    def _start_action(self, name: str) -> None:
+        self.run_worker(self.action_do(name), name=name, exit_on_error=False)
 
     async def go(self, place: Place) -> None:
         """Go in, and draw."""

@@ -36,10 +36,10 @@ class PanelTabs(Tabs):
         super().__init__(*(Tab(Content(entry.title), id=entry.name) for entry in PANELS), id="tabs")
         self._told: tuple[object, ...] = ()
 
-    def tell(self, top: str, findings: int, hidden: Collection[str]) -> None:
-        """Show which panel is on top, how much was found, and not those that are empty for ever."""
+    def tell(self, top: str, findings: int) -> None:
+        """Show which panel is on top, and how much was found."""
         wide = self.app.size.width >= WIDE
-        told = (top, findings, wide, tuple(hidden))
+        told = (top, findings, wide)
         if told == self._told or not self.is_mounted:
             return
         self._told = told
@@ -48,9 +48,7 @@ class PanelTabs(Tabs):
         for number, entry in enumerate(PANELS, 1):
             title = entry.title + (f" {findings}" if entry.name == "findings" and findings and wide else "")
             shown = f"[{title}]" if entry.name == top else f" {title} "
-            tab = self.query_one(f"#{entry.name}", Tab)
-            tab.label = Content(f"{' ' if wide else ''}{number}{shown}")
-            tab.display = entry.name not in hidden or entry.name == top
+            self.query_one(f"#{entry.name}", Tab).label = Content(f"{' ' if wide else ''}{number}{shown}")
 
     @on(Tabs.TabActivated)
     def choose(self, event: Tabs.TabActivated) -> None:

@@ -10,8 +10,7 @@ from textual.screen import Screen
 
 from tui.actions import ACTIONS
 from tui.frame import Crumbs, KeyFooter, PanelTabs
-from tui.handlers.scrubbing import show_moment
-from tui.panels.base import MomentWanted, TextWanted
+from tui.panels.base import TextWanted
 from tui.panels.filterline import FilterLine
 from tui.stage import Stage
 from tui.view_model import ViewModel
@@ -55,7 +54,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
     def draw_frame(self) -> None:
         """Draw what stands around the panel: another one may be on top, or the cursor elsewhere in it."""
         panel, can_act = self.stage.panel, self.model.session.can_act
-        self.tabs.tell(self.stage.top, self.model.causes, () if can_act else self.model.without_anything)
+        self.tabs.tell(self.stage.top, self.model.causes)
         self.crumbs.tell(self.stage.trail, panel.query_text)
         if (panel.can, can_act) != self._keys:
             self._keys = panel.can, can_act
@@ -78,11 +77,6 @@ class MainScreen(Screen[None], inherit_bindings=False):
         """What is under the mouse was clicked twice."""
         await self.hangtop.action_do("enter")
 
-    @on(MomentWanted)
-    async def show_wanted(self, event: MomentWanted) -> None:
-        """A line of what happened was gone into."""
-        await show_moment(self.hangtop, event.at)
-
     @on(TextWanted)
     def open_text(self, event: TextWanted) -> None:
         """A panel has a text to be read."""
@@ -93,10 +87,9 @@ class MainScreen(Screen[None], inherit_bindings=False):
     def open_palette(self) -> None:
         """Open the command palette."""
         from textual.command import CommandPalette
+        from textual.system_commands import SystemCommandsProvider
 
-        from tui.commands import ActionsProvider
-
-        self.hangtop.push_screen(CommandPalette([ActionsProvider], placeholder="an action, a rank, a node …"))
+        self.hangtop.push_screen(CommandPalette([SystemCommandsProvider], placeholder="an action …"))
 
     def open_help(self) -> None:
         """Show all keys."""

@@ -64,18 +64,6 @@ def cpu_percent(
     return None if share is None or rank.gone_at is not None else max(0.0, 100.0 * share)
 
 
-def helpers_percent(
-    rank: RankState, node: NodeState, interval: float, looks: Sequence[Look[RankPulse]] | None = None
-) -> float | None:
-    """CPU of the processes that a rank forked: data workers and the like."""
-    share = growth(rank.looks if looks is None else looks, _helpers_seconds, node.seen_at, interval)
-    return None if share is None or rank.gone_at is not None else max(0.0, 100.0 * share)
-
-
-def _helpers_seconds(pulse: RankPulse) -> float:
-    return pulse.helpers_cpu
-
-
 def pulse_of(rank: RankState) -> RankPulse | None:
     """The latest look at a rank's process."""
     return rank.looks.newest

@@ -11,10 +11,9 @@ from hangtop.diagnosis.finding import Finding, WaitBox
 from hangtop.session.state.job_state import GpuState, JobState, NodeState, RankState
 from tui.frames import short_stack
 from tui.logs.logbook import LogBook
-from tui.looks.names import ShortNames
 from tui.measure import is_stale
 from tui.ordering.order import natural
-from tui.ordering.rows import Count, GpuRow, PortRow, RankRow, Rows, counted, owners_of, pids_are_hidden, rows_of
+from tui.ordering.rows import Count, GpuRow, RankRow, Rows, counted, owners_of, rows_of
 from tui.timeline import Timeline
 from tui.waits import WaitLookup
 
@@ -36,7 +35,6 @@ class ViewModel:
         self.interval = session.options.interval
         """Seconds between two ticks of a node."""
         self._rows = Rows()
-        self._names: tuple[tuple[NodeState, ...], ShortNames] = ((), ShortNames())
         self._waiting = WaitLookup(())
         self._book = LogBook()
         self._owners: dict[str, list[tuple[GpuState, list[RankState]]]] = {}
@@ -58,20 +56,6 @@ class ViewModel:
     def state(self) -> JobState:
         """The session's state."""
         return self.session.state
-
-    @property
-    def without_anything(self) -> tuple[str, ...]:
-        """Names of panels that would be empty: in a recording, or in files, nothing more may ever come."""
-        state = self.state
-        has = {
-            "overview": self.gpus or self.waits or any(row.rank.looks.newest is not None for row in self.ranks),
-            "ranks": self.ranks,
-            "gpus": self.gpus,
-            "fabric": self.ports or any(node.interfaces for node in self.nodes),
-            "stacks": state.stacks,
-            "collectives": state.recorders or state.progress or state.ras,
-        }
-        return tuple(name for name, found in has.items() if not found)
 
     # --- what the verdict says ---------------------------------------------------------------------------------------
 
@@ -156,6 +140,12 @@ class ViewModel:
         """Whose last lines tell more: who is blamed for a wait, or named first for a crash."""
         return self.suspects if self.crashed else self.blamed
 
+    def hint(self, live: str) -> str:
+        """What stands in place of what is not there; where nobody can be asked, no key brings more."""
+        if self.session.can_act:
+            return live
+        return "nothing of this was known at this moment" if self.session.live else "nothing of this is in these files"
+
     # --- what there is -----------------------------------------------------------------------------------------------
 
     def stale(self, node: NodeState) -> bool:
@@ -168,7 +158,7 @@ class ViewModel:
 
     @cached_property
     def rows(self) -> Rows:
-        """All nodes, ranks, GPUs and ports."""
+        """All nodes, ranks and GPUs."""
         nodes, known = self.state.nodes, self._rows.nodes
         roster = len(nodes) + sum([node.roster for node in nodes.values()])
         unrelated = self.session.unrelated
@@ -192,19 +182,6 @@ class ViewModel:
     def gpus(self) -> tuple[GpuRow, ...]:
         """All GPUs, by node and index."""
         return self.rows.gpus
-
-    @property
-    def ports(self) -> tuple[PortRow, ...]:
-        """All HCA ports, by node and name."""
-        return self.rows.ports
-
-    @property
-    def names(self) -> ShortNames:
-        """Names of nodes as they are told where there is little room."""
-        nodes = self.nodes
-        if self._names[0] is not nodes:
-            self._names = nodes, ShortNames([node.name for node in nodes])
-        return self._names[1]
 
     def strange(self, node: NodeState, pid: int) -> bool:
         """True of a process that looks like a rank and is not of the job."""
@@ -262,18 +239,10 @@ class ViewModel:
         dump = None if row.rank.gone_at is not None else self.dump_of(row)
         return next(iter(short_stack(dump, 1)), None) if dump is not None else None
 
-    def gpus_of(self, row: RankRow) -> Iterator[GpuState]:
-        """GPUs that a rank's process, or a helper's, is on; those of the process itself first."""
-        process, hidden = row.rank.process, pids_are_hidden(row.node)
-        helped: list[GpuState] = []
-        for gpu in row.node.gpus.values():
-            pids = {other.pid for other in gpu.processes}
-            if process.pid in pids:
-                yield gpu
-            elif not pids.isdisjoint(row.rank.helpers) or (hidden and process.local_rank == gpu.index):
-                helped.append(gpu)
-        yield from helped
+    def gpus_of(self, row: RankRow) -> list[GpuState]:
+        """GPUs that a rank's process, or a helper's, is on."""
+        return [gpu for gpu, owners in self.owners(row.node) if row.rank in owners]
 
     def gpu_of(self, row: RankRow) -> GpuState | None:
         """First GPU that a rank's process, or a helper's, is on."""
-        return next(self.gpus_of(row), None)
+        return next(iter(self.gpus_of(row)), None)

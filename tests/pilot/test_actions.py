@@ -15,7 +15,7 @@ from tui.app import HangtopApp, ScreenOptions
 from tui.handlers.ask import asks
 from tui.panels.registry import PANELS
 
-HOME = {"again": "6", "graph": "1", "log": "5", "metric": "1", "time": "1"}
+HOME = {"again": "6", "log": "5", "metric": "1", "time": "1"}
 """Panel on which an action with this need can be tried; the ranks otherwise."""
 
 
@@ -101,10 +101,10 @@ async def test_what_touches_the_job_shows_the_exact_command_and_asks(monkeypatch
         assert done == ["ran"]
 
 
-async def test_dumps_are_of_the_marked_ranks_or_of_all() -> None:
+async def test_dumps_are_of_the_rank_under_the_cursor_or_of_all() -> None:
     async with screen() as shown:
-        await shown.press("2", "space", "space", "d", "D")
-        assert shown.session.dumped == [({0, 1}, False), (None, False)]
+        await shown.press("2", "down", "d", "D")
+        assert shown.session.dumped == [({1}, False), (None, False)]
 
 
 async def test_the_report_is_written_here_and_the_screen_says_where(tmp_path: Path) -> None:

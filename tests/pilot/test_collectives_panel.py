@@ -49,17 +49,6 @@ async def test_the_rank_that_did_not_come_is_marked_and_enter_goes_to_it() -> No
         assert "[Groups]" in shown.lines()[1]
 
 
-async def test_left_shows_older_collectives_and_right_comes_back() -> None:
-    async with screen(stuck(), size=(80, 24)) as shown:
-        await shown.press("9")
-        assert "#30" in shown.text()
-        await shown.press("left", "left")
-        assert "#30" not in shown.text()
-        assert "2 newer to the right" in shown.text()
-        await shown.press("right", "right", "right")
-        assert "#30" in shown.text()
-
-
 async def test_nothing_known_says_what_to_press() -> None:
     async with screen(Paper(nodes=1).session()) as shown:
         await shown.press("9")

@@ -2,27 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
-
-from textual.pilot import Pilot
-
-from hangtop.session.folder import FilesSession
 from tests.support.piloted import screen
 from tests.support.screens import Paper, PaperSession, hung
-from tui.app import HangtopApp, ScreenOptions
-
-LOGS = Path(__file__).parent.parent / "fixtures" / "logs"
-
-
-@asynccontextmanager
-async def opened(session: FilesSession, lines: int = 36) -> AsyncIterator[tuple[HangtopApp, Pilot[None]]]:
-    """The application over files that were read, in 120 cells."""
-    session.diagnose()
-    app = HangtopApp(session, ScreenOptions(theme="hangtop"))
-    async with app.run_test(size=(120, lines)) as pilot:
-        yield app, pilot
 
 
 class Recorded(PaperSession):
@@ -60,21 +41,6 @@ async def test_in_a_recording_no_key_asks_a_node_and_the_reason_is_the_true_one(
         assert session.dumped == []
 
 
-async def test_a_recording_opens_on_its_findings_and_hides_panels_that_are_empty() -> None:
-    async with screen(recorded()) as shown:
-        assert "[Findings" in shown.lines()[1]
-        assert "Stacks" not in shown.lines()[1]
-        assert "3 GPUs" in shown.lines()[1]
-        await shown.press("8")
-        assert "[Stacks]" in shown.lines()[1]
-        assert "nothing of this was known at this moment" in shown.text()
-        await shown.press("9")
-        assert "nothing of this was known at this moment" in shown.text()
-        assert "r asks for" not in shown.text()
-        await shown.press("2")
-        assert "Stacks" not in shown.lines()[1]
-
-
 async def test_a_live_session_still_dumps_and_read_only_still_refuses() -> None:
     session = Paper(slow=11, read_only=True).session()
     async with screen(session) as shown:
@@ -82,3 +48,12 @@ async def test_a_live_session_still_dumps_and_read_only_still_refuses() -> None:
         assert session.dumped
         await shown.press("r")
         assert "refused, because --read-only was given" in shown.notices()[-1]
+
+
+async def test_a_recording_opens_on_its_findings_and_says_where_nothing_was_known() -> None:
+    async with screen(recorded()) as shown:
+        assert "[Findings" in shown.lines()[1]
+        for key in ("8", "9"):
+            await shown.press(key)
+            assert "nothing of this was known at this moment" in shown.text()
+            assert "r asks for" not in shown.text()

@@ -15,7 +15,7 @@ from collectors.fleet.local import Local
 from collectors.fleet.transport import Transport
 from tests.support import orphans
 from tests.support.made import process
-from tests.support.piloted import Screen, screen
+from tests.support.piloted import screen
 from tests.support.screens import NOW, Paper, PaperSession
 
 ENV = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_PORT": "29500"}
@@ -68,22 +68,7 @@ async def test_a_stopped_rank_goes_on_when_it_was_said_yes_to(session: PaperSess
     assert orphans.state_of(stopped) != "T"
 
 
-async def test_the_launch_lines_are_there_to_read(session: PaperSession, stopped: int) -> None:
-    del stopped  # nothing of the machine but it is seen
-    async with screen(session) as shown:
-        await open_last(shown)
-        assert "Environment and launch lines" in shown.text()
-        assert "export NCCL_DEBUG=INFO" in shown.text()
-
-
-async def open_last(shown: Screen) -> None:
-    await shown.press("K")
-    await shown.press("end")
-    assert "Environment and launch lines" in shown.text()
-    await shown.press("enter")
-
-
 async def test_a_node_without_a_connection_is_not_known_rather_than_well() -> None:
     async with screen(Paper(nodes=1).session()) as shown:
         await shown.press("K")
-        assert "not known of node1" in shown.text()
+        assert "no orphan and no stopped rank is seen; not known of node1" in shown.notices()[-1]

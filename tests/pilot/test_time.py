@@ -51,10 +51,6 @@ async def test_marks_lead_from_one_to_the_next(monkeypatch: pytest.MonkeyPatch) 
             await settled(shown)
             reached.append(None if timeline.at is None else round(timeline.at - NOW))
         assert reached == [LOST, HANG, 5, 0]
-        await shown.press("n", "m")
-        await settled(shown)
-        assert "mark 1 at 02:47:05" in shown.notices()[-1]
-        assert "mark 1" in shown.text()
         await shown.press("0", "n")
         assert "nothing happened after this moment" in shown.notices()[-1]
 

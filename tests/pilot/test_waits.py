@@ -18,9 +18,9 @@ KEYS = "arrows, Enter opens, Esc leaves"
 """What the title says while the cursor is in who waits for whom."""
 
 
-def hanging(nodes: int = 4, *, stacks: bool = False, names: tuple[str, ...] = ()) -> PaperSession:
+def hanging(nodes: int = 4, *, stacks: bool = False) -> PaperSession:
     """A job of this size in which rank 11 holds all others up."""
-    paper = Paper(nodes=nodes, slow=11, names=names)
+    paper = Paper(nodes=nodes, slow=11)
     session = paper.session(ticks=3)
     verdict = hung(11, paper.name(1))
     blamed, waiting = verdict.waits
@@ -86,18 +86,6 @@ async def test_a_chain_longer_than_the_screen_is_a_tree_and_follows_the_cursor_t
         assert "rank 30 " in shown.text()
         await shown.press("home")
         assert shown.app.panel.chosen_ranks() == {11}
-
-
-async def test_nodes_with_long_names_are_told_without_what_all_share() -> None:
-    names = tuple(f"ip-10-0-7-{number}.eu-central-1.compute.internal" for number in range(4))
-    async with screen(hanging(names=names), size=(120, 36)) as shown:
-        assert "on ip-10-0-7-[0-3]: wait in" in shown.text()
-        assert "ranks 0-31 started on ip-10-0-7-[0-3]" in shown.text()
-        assert "internal" not in shown.text().partition("who waits for whom")[2]
-        await shown.press("2", "slash", *"node~compute.internal", "enter")
-        assert "32 of 32 ranks shown" in shown.text()
-        await shown.press("6")
-        assert "all names end with .eu-central-1.compute.internal" in shown.lines()[2]
 
 
 @pytest.mark.parametrize(("nodes", "text"), [(4, "11  A"), (64, "A"), (200, "A")])

@@ -26,9 +26,9 @@ def asks(make: Callable[[HangtopApp], Probe | Awaitable[Probe]]) -> Callable[[Ha
     return lambda app: app.run_worker(offered(app), name="ask", exit_on_error=False)
 
 
-def offer(app: HangtopApp, probe: Probe, *, after: Callable[[], object] = lambda: None) -> None:
+def offer(app: HangtopApp, probe: Probe) -> None:
     """Show what it does and ask; it is begun after a yes, or at once where nothing runs elsewhere."""
-    confirm(app, (probe.title, probe.brief, probe.command, probe.risk), lambda: run(app, probe, after=after))
+    confirm(app, (probe.title, probe.brief, probe.command, probe.risk), lambda: run(app, probe))
 
 
 def confirm(app: HangtopApp, told: tuple[str, str, str, str], go: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -45,16 +45,10 @@ def confirm(app: HangtopApp, told: tuple[str, str, str, str], go: Callable[[], C
         take(True)
 
 
-async def run(
-    app: HangtopApp,
-    probe: Probe,
-    *,
-    stop: Callable[[], object] | None = None,
-    after: Callable[[], object] = lambda: None,
-) -> None:
-    """Run it under a dialog that shows its progress, then its answer.
+async def run(app: HangtopApp, probe: Probe, *, stop: Callable[[], object] | None = None) -> None:
+    """Run it under a dialog that shows its progress, then its answer, and mark it on the line of time.
 
-    ``stop`` ends it early with an answer; without it the task is cancelled. ``after`` it has run something is noted.
+    ``stop`` ends it early with an answer; without it the task is cancelled.
     """
     from tui.dialogs.base import RunningDialog
     from tui.texts.findings import answer_text
@@ -65,7 +59,6 @@ async def run(
     await app.push_screen(dialog)
     try:
         result = await probe.run(dialog.say)
-        after()
         answer = answer_text(result)
         app.keep(result.title, answer)
         dialog.finish(result.title, answer)

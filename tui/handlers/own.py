@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hangtop.diagnosis.node_names import nodes_text
 from hangtop.session.live import shell_words, ssh_words
 from tui.handlers.ask import ActionRefused
 from tui.looks.format import age, clock
@@ -29,13 +28,13 @@ async def write_report(app: HangtopApp) -> None:
 
 
 def open_results(app: HangtopApp) -> None:
-    """List the answers of probes, flame graphs, traces, lint and recorder; Enter shows one again."""
+    """List the answers of probes, flame graphs, lint and recorder; Enter shows one again."""
     from tui.dialogs.asking import ChoiceDialog
     from tui.dialogs.base import TextDialog
 
     kept = list(app.results)[::-1]
     if not kept:
-        raise ActionRefused("no result yet: probes, flame graphs, traces, lint and recorder answers are kept here")
+        raise ActionRefused("no result yet: probes, flame graphs, lint and recorder answers are kept here")
 
     def take(place: int | None) -> None:
         if place is not None:
@@ -92,8 +91,9 @@ def shown(command: Sequence[str]) -> str:
 
 
 def try_again(app: HangtopApp) -> None:
-    """Connect to the lost node under the cursor, or to all that are marked."""
-    lost = [name for name in app.panel.chosen_nodes() if app.session.state.nodes[name].link == "lost"]
-    for name in lost:
-        app.session.retry(name)
-    app.say(f"connects to {nodes_text(lost)}" if lost else "no lost node under the cursor, or marked")
+    """Connect to the lost node under the cursor."""
+    node = app.panel.node()
+    if node is None or app.session.state.nodes[node].link != "lost":
+        raise ActionRefused("no lost node under the cursor")
+    app.session.retry(node)
+    app.say(f"connects to {node}")

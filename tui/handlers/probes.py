@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import rank_text
 from hangtop.session.state.changes import Change
-from tui.handlers.ask import ActionRefused, asks, offer, run
+from tui.handlers.ask import ActionRefused, asks, run
 from tui.looks.format import plural
-from tui.looks.theme import Colour
 from tui.texts.findings import findings_text, plain
 
 if TYPE_CHECKING:
+    from collectors.probes.repair import Signal
     from hangtop.session.probes import Line, Probe, ProbeResult, Say
+    from hangtop.session.probes.repair import Repairable
     from tui.app import HangtopApp
-    from tui.widgets.lines import Content
 
 FLAME_SECONDS = 10.0
 CAPTURE_SECONDS, CAPTURE_BYTES = 5.0, 16_000_000
-MOST, MARGIN = 144, 10
-"""Cells of text in a dialog at its widest; cells of the screen that it leaves."""
-HERE = "here:"
-WHICH_TRACES: Content = [
-    [("Files, folders or globs on the nodes: /tmp/traces  /scratch/run7/*.json.gz", Colour.DIM)],
-    [(f"On this machine, after {HERE}  {HERE}~/traces", Colour.DIM)],
-    [("Only their figures are sent; a trace of any size is read in bounded memory.", Colour.DIM)],
-]
 PIPE = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
 HOW_TO_ENABLE = (
     "nothing can be asked: start the job with TORCH_NCCL_DEBUG_INFO_PIPE_FILE=/tmp/fr_pipe_ and "
@@ -95,7 +87,7 @@ async def flame_graph(app: HangtopApp) -> None:
 
     ranks = app.panel.chosen_ranks()
     if not ranks:
-        raise ActionRefused("no rank here: mark ranks, or go to one")
+        raise ActionRefused("no rank here: go to one")
     stop = asyncio.Event()
     probe = flame_probe(app.session, ranks, _folder(app), seconds=FLAME_SECONDS, stop=stop)
     app.run_worker(run(app, probe, stop=stop.set), name=probe.title, exit_on_error=False)
@@ -115,53 +107,66 @@ def fabric(app: HangtopApp) -> Awaitable[Probe]:
     return infiniband_probe(app.session)
 
 
-MEASUREMENTS: tuple[tuple[str, str, Callable[[HangtopApp], Probe | Awaitable[Probe]]], ...] = (
-    ("Capture packets of the job's network", "headers for 5 s with tcpdump, as files for Wireshark", capture),
-    ("Measure InfiniBand and RoCE", "ports, bandwidth of every pair, ibping and ibtracert, with the nodes' tools",
-     fabric),
+class Offer(NamedTuple):
+    """An entry of a list of what can be done; each one asks."""
+
+    title: str
+    detail: str
+    make: Callable[[HangtopApp], Probe | Awaitable[Probe]]
+
+
+MEASUREMENTS = (
+    Offer("Capture packets of the job's network", "headers for 5 s with tcpdump, as files for Wireshark", capture),
+    Offer("Measure InfiniBand and RoCE", "ports, bandwidth of every pair, ibping and ibtracert, with the nodes' tools",
+          fabric),
 )  # fmt: skip
-"""Title, what it does, and its probe. To add a measurement, write its probe and add its line."""
+"""To add a measurement, write its probe and add its line."""
 
 
 def open_measurements(app: HangtopApp) -> None:
-    """List what else can be measured; each one asks."""
+    """List what else can be measured."""
+    _choose(app, "What else can be measured", MEASUREMENTS)
+
+
+def open_repairs(app: HangtopApp) -> None:
+    """Look at all nodes in the background, then list what can be mended."""
+    app.say("looking for orphans and stopped ranks …")
+    app.run_worker(_open_repairs(app), name="repairs", exit_on_error=False, exclusive=True, group="repairs")
+
+
+async def _open_repairs(app: HangtopApp) -> None:
+    from hangtop.session.probes.repair import look
+
+    looked = await look(app.session)
+    silent: dict[str, list[str]] = {}
+    for node, why in looked.unknown.items():
+        silent.setdefault(why.removeprefix(f"{node}: "), []).append(node)
+    notes = [f"not known of {folded_names(nodes)}: {why}" for why, nodes in silent.items()]
+    offers = [*_signals("End orphan", "TERM", looked.orphans), *_signals("Continue stopped", "CONT", looked.stopped)]
+    if not offers:
+        raise ActionRefused("; ".join(["no orphan and no stopped rank is seen", *notes]))
+    _choose(app, "What can be mended now", offers, notes)
+
+
+def _signals(what: str, signal: Signal, found: Sequence[Repairable]) -> list[Offer]:
+    """A signal to all processes of a kind, then to each."""
+    from hangtop.session.probes.repair import signal_probe
+
+    def offer_of(title: str, detail: str, processes: Sequence[Repairable]) -> Offer:
+        return Offer(title, detail, lambda app: signal_probe(app.session, title, signal, processes))
+
+    every = [offer_of(f"{what}: all {len(found)}", "", found)] if len(found) > 1 else []
+    return [*every, *(offer_of(f"{what} {one.name}", f"{one.text()}: {one.process.why}", [one]) for one in found)]
+
+
+def _choose(app: HangtopApp, title: str, offers: Sequence[Offer], notes: Sequence[str] = ()) -> None:
     from tui.dialogs.asking import ChoiceDialog
 
     def take(place: int | None) -> None:
         if place is not None:
-            asks(MEASUREMENTS[place][2])(app)
+            asks(offers[place].make)(app)
 
-    choices = [(title, does) for title, does, _ in MEASUREMENTS]
-    app.push_screen(ChoiceDialog("What else can be measured", choices), take)
-
-
-def ask_traces(app: HangtopApp) -> None:
-    """Ask where profiler traces are, then read them in view."""
-    from tui.dialogs.asking import LineDialog
-
-    def take(said: str | None) -> None:
-        if said and said.strip():
-            _read_traces(app, said.strip())
-
-    app.push_screen(LineDialog("Profiler traces", WHICH_TRACES), take)
-
-
-def _read_traces(app: HangtopApp, said: str) -> None:
-    from hangtop.session.probes.traces import traces_here, traces_on_nodes
-
-    try:
-        patterns = shlex.split(said.removeprefix(HERE))
-    except ValueError as error:
-        app.say(f"{said}: {error}", "warning")
-        return
-    if said.startswith(HERE):
-        offer(app, traces_here(patterns, app.session, _width(app)))
-    else:
-        offer(app, traces_on_nodes(app.session, patterns, _width(app)))
-
-
-def _width(app: HangtopApp) -> int:
-    return max(40, min(MOST, app.size.width - MARGIN))
+    app.push_screen(ChoiceDialog(title, [(one.title, one.detail) for one in offers], notes), take)
 
 
 def _folder(app: HangtopApp) -> Path:

@@ -75,15 +75,6 @@ async def _next_played(app: HangtopApp, player: Player) -> None:
         app.say("nothing happened after this moment")
 
 
-def set_mark(app: HangtopApp) -> None:
-    """Mark this moment."""
-    at = app.model.timeline.shown
-    number = 1 + sum(change.kind == "mark" for change in app.head.state.changes)
-    app.head.mark(at, f"mark {number}")
-    app.say(f"mark {number} at {clock(at, millis=False)}: n and N go from mark to mark")
-    app.tick()
-
-
 async def toggle(app: HangtopApp) -> None:
     """Stand still at this moment, or go on from the newest one."""
     timeline, player = app.model.timeline, app.head.player

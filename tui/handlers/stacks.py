@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def dump(*, everybody: bool = False) -> Callable[[HangtopApp], object]:
-    """Make the handler that looks at the stacks of all ranks, or of the marked ones, or of the one at the cursor."""
+    """Make the handler that looks at the stacks of all ranks, or of those at the cursor."""
 
     def run(app: HangtopApp) -> None:
         ranks = None if everybody else _chosen(app)
@@ -49,7 +49,7 @@ def native(app: HangtopApp) -> None:
 def _chosen(app: HangtopApp) -> set[int]:
     ranks = app.panel.chosen_ranks()
     if not ranks:
-        raise ActionRefused("no rank here: mark ranks, or press D for all")
+        raise ActionRefused("no rank here: D looks at all")
     return ranks
 
 

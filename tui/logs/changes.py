@@ -10,7 +10,6 @@ from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import ranks_text
 from hangtop.session.state.changes import Change, Changes
 from tui.looks.format import plural
-from tui.looks.names import WHOLE, ShortNames
 from tui.looks.signs import is_outcome, sign_of
 from tui.looks.text import cells
 from tui.ordering.order import natural
@@ -30,7 +29,7 @@ _SOURCE = re.compile(r"\w+: \w+ → \w+(?::|$)")
 _RANK = re.compile(r"rank (\d+) (.*?)(?: \(pid \d+\))?$")
 
 
-def told(changes: Iterable[Change], most: int, names: ShortNames = WHOLE) -> list[Change]:
+def told(changes: Iterable[Change], most: int) -> list[Change]:
     """The newest first, at most ``most``: ``ranks 0-7 started on node[1-4]``."""
     groups: list[tuple[str, list[Change]]] = []
     for change in changes:
@@ -44,13 +43,13 @@ def told(changes: Iterable[Change], most: int, names: ShortNames = WHOLE) -> lis
             break
         else:
             groups.append((happened, [change]))
-    return [_line(happened, group, names) for happened, group in groups]
+    return [_line(happened, group) for happened, group in groups]
 
 
-def _line(happened: str, group: list[Change], names: ShortNames) -> Change:
+def _line(happened: str, group: list[Change]) -> Change:
     """All of a group: who, what, and then where."""
     first, where = group[0], {change.node for change in group}
-    nodes = folded_names(sorted(names.all(where), key=natural))
+    nodes = folded_names(sorted(where, key=natural))
     if len(where) > 1 and cells(nodes) > LONG:
         nodes = plural(len(where), "node")
     ranks = {int(match[1]) for change in group if (match := _RANK.match(change.text))}
@@ -61,7 +60,7 @@ def _line(happened: str, group: list[Change], names: ShortNames) -> Change:
     return Change(first.at, "", f"{text} on {nodes}" if nodes else text, first.kind)
 
 
-def chosen(changes: Changes, most: int, names: ShortNames = WHOLE, began: float = 0.0) -> list[Change]:
+def chosen(changes: Changes, most: int, began: float = 0.0) -> list[Change]:
     """At most ``most`` lines, the newest first: the newest of all, and the last one of each kind that matters.
 
     So ranks that come and go do not push out what the verdict says, a node that was lost or a port that went down.
@@ -70,7 +69,7 @@ def chosen(changes: Changes, most: int, names: ShortNames = WHOLE, began: float 
     lines: list[Change] = []
     for kind in changes.kinds():
         if kind != "hangtop":
-            lines += told((one for one in changes.of(kind) if not _is_chatter(one, began)), most, names)
+            lines += told((one for one in changes.of(kind) if not _is_chatter(one, began)), most)
     lines.sort(key=lambda line: (-line.at, -sign_of(line.kind).rank))
     newest_of = {line.kind: line for line in reversed(lines) if sign_of(line.kind).rank >= MATTERS}
     matter = sorted(newest_of.values(), key=lambda line: (-sign_of(line.kind).rank, -line.at))

@@ -6,6 +6,7 @@ be read in sixteen colours and in none (``NO_COLOR``).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
@@ -38,16 +39,15 @@ class Background(IntEnum):
 
     PLAIN = 0
     CURSOR = 1
-    MARKED = 2
-    STALE = 3
+    STALE = 2
     """Old data: dim and slanted whatever the colour, except alarms."""
-    HEADER = 4
-    BAR = 5
+    HEADER = 3
+    BAR = 4
     """Banner, tabs, footer and dialogs."""
 
 
 HEAT_STEPS = 16
-"""Colours of the heat map."""
+"""Colours of the heat map where there are all colours."""
 SIXTEEN = "ansi-dark"
 """Textual's theme for terminals of sixteen colours, or none."""
 OWN = Theme(
@@ -84,6 +84,10 @@ class Palette:
         """Style of a colour on a background."""
         return self.styles[ground][colour]
 
+    def heated(self, share: float) -> Style:
+        """The colour of the heat map for a share of what is most."""
+        return self.heat[round(share * (len(self.heat) - 1))]
+
     def hue(self, rank: int) -> Style:
         """A rank's own colour."""
         return self.hues[rank % len(self.hues)]
@@ -108,92 +112,65 @@ def _rich_palette(theme: Theme) -> Palette:
     hot = Color.parse(theme.success or theme.primary)
     panel = Color.parse(theme.panel) if theme.panel else background.blend(foreground, 0.08)
 
-    def shade(of: Color, share: float) -> Color:
-        return background.blend(of, share)
+    def shade(of: Color, share: float) -> str:
+        return background.blend(of, share).hex
 
-    def heated(share: float) -> Style:
-        ground = shade(primary.blend(hot, share), 0.08 + 0.77 * share)
-        return Style(color=ground.get_contrast_text(1.0).rich_color, bgcolor=ground.rich_color)
+    def heated(share: float) -> str:
+        ground = background.blend(primary.blend(hot, share), 0.08 + 0.77 * share)
+        return f"{ground.get_contrast_text(1.0).hex6} on {ground.hex}"
 
     colours = (
-        Style(color=foreground.rich_color),
-        Style(color=shade(foreground, 0.6).rich_color),
-        Style(color=foreground.rich_color, bold=True),
-        Style(color=hot.rich_color),
-        Style(color=warning.rich_color),
-        Style(color=error.rich_color, bold=True),
-        Style(color=primary.rich_color),
-        Style(color=accent.rich_color, bold=True),
-        Style(color=shade(primary, 0.6).rich_color),
-    )
+        foreground.hex, shade(foreground, 0.6), f"bold {foreground.hex}", hot.hex, warning.hex, f"bold {error.hex}",
+        primary.hex, f"bold {accent.hex}", shade(primary, 0.6),
+    )  # fmt: skip
     grounds = (
-        Style(bgcolor=background.rich_color),
-        Style(bgcolor=shade(primary, 0.26).rich_color),
-        Style(bgcolor=shade(accent, 0.16).rich_color),
-        Style(bgcolor=background.rich_color, color=shade(foreground, 0.5).rich_color, italic=True),
-        Style(bgcolor=background.rich_color, color=shade(foreground, 0.6).rich_color, bold=True),
-        Style(bgcolor=panel.rich_color),
-    )
-    light = 0.7 if theme.dark else 0.35
-    return Palette(
-        _matrix(colours, grounds),
-        tuple(heated(step / (HEAT_STEPS - 1)) for step in range(HEAT_STEPS)),
-        tuple(Style(color=Color.from_hsl(number * 0.381966 % 1, 0.55, light).rich_color) for number in range(12)),
-        Style(bgcolor=shade(accent, 0.45).rich_color, color=foreground.rich_color),
-        (
-            Style(bgcolor=panel.rich_color),
-            Style(bgcolor=warning.rich_color, color=background.rich_color, bold=True),
-            Style(bgcolor=error.rich_color, color=background.rich_color, bold=True),
-        ),
-    )
+        f"on {background.hex}", f"on {shade(primary, 0.26)}", f"italic {shade(foreground, 0.5)} on {background.hex}",
+        f"bold {shade(foreground, 0.6)} on {background.hex}", f"on {panel.hex}",
+    )  # fmt: skip
+    hues = (Color.from_hsl(at * 0.381966 % 1, 0.55, 0.7 if theme.dark else 0.35).hex for at in range(12))
+    alarm = f"on {panel.hex}", f"bold {background.hex} on {warning.hex}", f"bold {background.hex} on {error.hex}"
+    heat = (heated(step / (HEAT_STEPS - 1)) for step in range(HEAT_STEPS))
+    return _palette(colours, grounds, heat, hues, f"{foreground.hex} on {shade(accent, 0.45)}", alarm)
 
 
-def _matrix(colours: tuple[Style, ...], grounds: tuple[Style, ...]) -> tuple[tuple[Style, ...], ...]:
-    """Combine both. On old data only an alarm keeps its colour; a reversed line has one colour for all."""
+def _palette(
+    colours: Iterable[str],
+    grounds: Iterable[str],
+    heat: Iterable[str],
+    hues: Iterable[str],
+    found: str,
+    alarm: Iterable[str],
+) -> Palette:
+    """Make a palette of styles as Rich writes them, by :class:`Colour` and by :class:`Background`."""
+    own, (calm, warns, bad) = tuple(map(Style.parse, colours)), map(Style.parse, alarm)
 
     def one(colour: Colour, place: int, ground: Style) -> Style:
+        """On old data only an alarm keeps its colour; a reversed line has one colour for all."""
         if ground.reverse:
-            return Style(bold=colours[colour].bold) + ground
+            return Style(bold=own[colour].bold) + ground
         stale = place == Background.STALE and colour is not Colour.BAD
         fades = stale or (place == Background.HEADER and colour is Colour.TEXT)
-        return colours[colour] + ground if fades else ground + colours[colour]
+        return own[colour] + ground if fades else ground + own[colour]
 
-    return tuple(tuple(one(colour, place, ground) for colour in Colour) for place, ground in enumerate(grounds))
-
-
-def _ansi_heat(step: int) -> Style:
-    fifth = step * 5 // HEAT_STEPS
-    return Style(
-        bgcolor=("black", "blue", "blue", "cyan", "green")[fifth], color="bright_white" if fifth < 2 else "black"
+    matrix = (
+        tuple(one(colour, place, ground) for colour in Colour) for place, ground in enumerate(map(Style.parse, grounds))
     )
+    return Palette(
+        tuple(matrix), tuple(map(Style.parse, heat)), tuple(map(Style.parse, hues)), Style.parse(found),
+        (calm, warns, bad),
+    )  # fmt: skip
 
 
-_ANSI = Palette(
-    _matrix(
-        (
-            Style(),
-            Style(dim=True),
-            Style(bold=True),
-            Style(color="green"),
-            Style(color="yellow"),
-            Style(color="bright_red", bold=True),
-            Style(color="cyan"),
-            Style(color="bright_yellow", bold=True),
-            Style(color="blue"),
-        ),
-        (
-            Style(),
-            Style(reverse=True),
-            Style(underline=True),
-            Style(dim=True, italic=True),
-            Style(bold=True, underline=True),
-            Style(),
-        ),
-    ),
-    tuple(map(_ansi_heat, range(HEAT_STEPS))),
-    tuple(Style(color=hue) for hue in ("cyan", "yellow", "green", "magenta", "bright_cyan", "bright_yellow")),
-    Style(reverse=True),
-    # not dim: what is dim beside an alarm would hardly be read on it
-    (Style(), Style(color="yellow", reverse=True, dim=False), Style(color="red", bold=True, reverse=True, dim=False)),
+_ANSI = _palette(
+    ("", "dim", "bold", "green", "yellow", "bold bright_red", "cyan", "bold bright_yellow", "blue"),
+    ("", "reverse", "dim italic", "bold underline", ""),
+    ("bright_white on black", *["bright_white on blue"] * 2, "black on cyan", "black on green"),
+    ("cyan", "yellow", "green", "magenta", "bright_cyan", "bright_yellow"),
+    "reverse",
+    (
+        "",
+        "not dim reverse yellow",
+        "not dim bold reverse red",
+    ),  # what is dim beside an alarm would hardly be read on it
 )
 """For terminals of sixteen colours; without colours the application takes them away."""

@@ -1,4 +1,4 @@
-"""What there is, in order: rows of ranks, GPUs and ports, and the job in numbers."""
+"""What there is, in order: rows of ranks and GPUs, and the job in numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from hangtop.diagnosis.roster import told_size
 from hangtop.session.job_selection import earlier_runs, run_key
-from hangtop.session.state.job_state import GpuState, NodeState, PortState, RankState
+from hangtop.session.state.job_state import GpuState, NodeState, RankState
 
 
 class RankRow(NamedTuple):
@@ -30,14 +30,6 @@ class GpuRow(NamedTuple):
     gpu: GpuState
 
 
-class PortRow(NamedTuple):
-    """One HCA port and its node."""
-
-    node: NodeState
-    name: str
-    port: PortState
-
-
 @dataclass(frozen=True, slots=True)
 class Rows:
     """What there is, in order; made anew only when something appears or ends."""
@@ -47,7 +39,6 @@ class Rows:
     ranks: tuple[RankRow, ...] = ()
     """Every living process of a rank, and the last one of a rank that has none; by rank."""
     gpus: tuple[GpuRow, ...] = ()
-    ports: tuple[PortRow, ...] = ()
     numbers: int = 0
     """Different ranks."""
     alive: int = 0
@@ -78,7 +69,6 @@ def rows_of(roster: int, nodes: tuple[NodeState, ...], unrelated: frozenset[tupl
         nodes,
         tuple(sorted([*alive, *over], key=lambda row: row.number)),
         tuple(GpuRow(node, gpu) for node in nodes for gpu in node.gpus.values()),
-        tuple(PortRow(node, name, port) for node in nodes for name, port in node.ports.items()),
         len(with_a_number(here | ended.keys())),
         len(with_a_number(here)),
         told_size([row.rank.process.world_size for row in (*own, *over)]),
@@ -92,8 +82,6 @@ class Count:
 
     nodes: int
     nodes_up: int
-    nodes_asking: int
-    """Still connecting for the first time."""
     ranks: int
     ranks_alive: int
     """That live as far as is known: ranks of nodes that do not respond are not among them."""
@@ -115,7 +103,6 @@ def counted(rows: Rows, stale: Callable[[NodeState], bool], now: float) -> Count
     return Count(
         nodes=len(rows.nodes),
         nodes_up=sum(node.link in {"live", "limited", "offline"} for node in rows.nodes),
-        nodes_asking=sum(node.link == "connecting" and node.seen_at is None for node in rows.nodes),
         ranks=rows.numbers,
         ranks_alive=max(0, rows.alive - unheard),
         ranks_unheard=min(unheard, rows.alive),
@@ -153,3 +140,8 @@ def owners_of(node: NodeState, gpus: Iterable[GpuState]) -> list[tuple[GpuState,
 def pids_are_hidden(node: NodeState) -> bool:
     """True where nvidia-smi names no process of the job, as in containers: then the local rank is all there is."""
     return not any(process.pid in node.ranks for process in node.gpu_processes)
+
+
+def ranks_on_node(node: NodeState) -> set[int]:
+    """Living ranks of a node."""
+    return {rank.process.rank for rank in alive_on(node).values()}

@@ -38,26 +38,18 @@ class TextWanted(Message):
         self.title, self.content = title, content
 
 
-class MomentWanted(Message):
-    """A moment is to be shown."""
-
-    def __init__(self, at: float) -> None:
-        super().__init__()
-        self.at = at
-
-
 class Panel(Vertical):
     """One panel. The methods answer actions; what a panel cannot do it does not name in ``CAN``."""
 
-    NAME: ClassVar[str]
+    NAME: ClassVar[str] = ""
     CAN: ClassVar[frozenset[str]] = frozenset()
-    """Capabilities that actions ask for: ``filter``, ``sort``, ``mark``, ``enter``, ``copy``, ``node``, ``ranks`` …"""
+    """Capabilities that actions ask for: ``filter``, ``sort``, ``enter``, ``copy``, ``node``, ``ranks`` …"""
 
     WHY_NO_FILTER: ClassVar[str] = ""
     """What is said of the filter's key where the panel has no ``filter``."""
 
-    def __init__(self, model: ViewModel) -> None:
-        super().__init__(id=f"panel-{self.NAME}")
+    def __init__(self, model: ViewModel, name: str = "") -> None:
+        super().__init__(id=f"panel-{name or self.NAME}", classes=name or self.NAME)
         self.model = model
         self.scope = ""
         self.query_text = ""
@@ -114,16 +106,6 @@ class Panel(Vertical):
         """Title and meaning of every column, for the help."""
         return []
 
-    def mark(self) -> None:
-        """Mark what is under the cursor."""
-
-    def hint(self, live: str) -> str:
-        """What stands in place of what is not there; where nobody can be asked, no key brings more."""
-        session = self.model.session
-        if session.can_act:
-            return live
-        return "nothing of this was known at this moment" if session.live else "nothing of this is in these files"
-
     def narrowed(self) -> str:
         """Scope and filter together, as one filter."""
         return f"{self.scope} {self.query_text}".strip()
@@ -139,12 +121,8 @@ class Panel(Vertical):
         """Name of the node under the cursor."""
         return None
 
-    def chosen_nodes(self) -> list[str]:
-        """Names of marked nodes, or of the one under the cursor."""
-        return []
-
     def chosen_ranks(self) -> set[int]:
-        """Marked ranks, or the one under the cursor."""
+        """Ranks under the cursor."""
         return set()
 
     def details(self) -> tuple[str, list[Fact]] | None:

@@ -14,7 +14,7 @@ from tui.panels.base import Place
 from tui.panels.item_panel import ItemPanel
 from tui.view_model import ViewModel
 from tui.widgets.itemlist import Item
-from tui.widgets.lines import Move, Piece, text_of
+from tui.widgets.lines import Piece, text_of
 
 PERIOD = 2.0
 """Seconds between two tables of a job that moves."""
@@ -41,12 +41,11 @@ class CollectivesPanel(ItemPanel):
 
     NAME = "collectives"
     EMPTY = "r asks for flight recorder dumps"
-    CAN = frozenset({"filter", "enter", "copy", "node", "ranks"})
+    CAN = frozenset({"enter", "copy", "node", "ranks"})
+    WHY_NO_FILTER = "groups are few: 2 Ranks can be filtered"
 
     def __init__(self, model: ViewModel) -> None:
         super().__init__(model)
-        self.back = 0
-        """Columns that were scrolled away: 0 shows the newest."""
         self._grids: tuple[CollectiveGrid, ...] = ()
         self._seen: Hashable = None
         self._made_at = float("-inf")
@@ -56,10 +55,7 @@ class CollectivesPanel(ItemPanel):
     def draw(self) -> None:
         """Make the tables anew, elsewhere, when a source said something else; and draw."""
         state = self.model.state
-        seen = (
-            tuple((rank, dump.at) for rank, dump in state.recorders.items()),
-            len(self.model.ranks),
-        )
+        seen = tuple((rank, dump.at) for rank, dump in state.recorders.items()), len(self.model.ranks)
         if seen != self._seen and self.model.now - self._made_at >= PERIOD and not self._making:
             self._seen, self._made_at, self._making = seen, self.model.now, True
             self.run_worker(self._made(), name="grids", exclusive=True, exit_on_error=False)
@@ -83,20 +79,15 @@ class CollectivesPanel(ItemPanel):
         self.lay_out()
 
     def lay_out(self) -> None:
-        """Write the tables that pass the filter, as many columns as have room."""
+        """Write the tables, as many columns as have room."""
         room = max(1, (max(20, self.view.size.width - 1) - LABEL - 3) // CELL)
-        longest = max((len(grid.columns) for grid in self._grids), default=0)
-        self.back = max(0, min(self.back, longest - room))
         items = [item for grid in self._grids for item in self._items(grid, room)]
-        none = f"no line with “{self.query_text}”" if self.query_text else self.hint(self.EMPTY)
-        self.view.empty = "" if self._making else none
         self.feed(items)
         self.bar.show(self._totals())
 
     def _items(self, grid: CollectiveGrid, room: int) -> list[Item]:
         """A heading, then a line for ranks that are alike."""
-        end = max(min(room, len(grid.columns)), len(grid.columns) - self.back)
-        shown = range(max(0, end - room), end)
+        shown = range(max(0, len(grid.columns) - room), len(grid.columns))
         everybody = frozenset(rank for line in grid.lines for rank in line.ranks)
         heading = (_heading(grid), _source(grid, self.model.now), *_titles(grid, shown))
         items = [Item(heading, everybody, grid.name, len(heading), apart=True)]
@@ -123,17 +114,7 @@ class CollectivesPanel(ItemPanel):
         pieces: list[Piece] = [(f" {plural(len(self._grids), 'table')}", Colour.STRONG)]
         if odd:
             pieces.append((f"  ▸ {odd} with an odd rank", Colour.BAD))
-        if self.back:
-            pieces.append((f"  {self.back} newer to the right", Colour.INFO))
         return [*pieces, ("  ", Colour.TEXT), *LEGEND]
-
-    def move(self, how: Move) -> None:
-        """Move from line to line; left and right to older and newer collectives."""
-        if how in ("left", "right"):
-            self.back += 1 if how == "left" else -1
-            self.lay_out()
-        else:
-            super().move(how)
 
     def enter(self) -> Place | None:
         """To the ranks of the line."""

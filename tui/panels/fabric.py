@@ -10,9 +10,10 @@ from tui.looks.format import SILENT, plural, size
 from tui.looks.theme import Colour
 from tui.measure import grown_errors, source_is_stale
 from tui.ordering.filter import Value
-from tui.panels.base import Fact, Place
+from tui.ordering.rows import ranks_on_node
+from tui.panels.base import Place
 from tui.panels.facts import link_facts
-from tui.panels.table_panel import TablePanel
+from tui.panels.table_panel import TableSpec, counts
 from tui.view_model import ViewModel
 from tui.widgets.lines import Piece
 from tui.widgets.table import Column
@@ -26,72 +27,37 @@ class LinkRow(NamedTuple):
     link: PortState | InterfaceState
 
 
-class FabricPanel(TablePanel[LinkRow]):
-    """The table of ports and interfaces, HCAs first within a node."""
+def _blamed(model: ViewModel) -> Hashable:
+    """The port that the verdict names, else the first one of the node that it names, or on which its culprit is."""
+    named = ((node.name, name) for node, name in model.accused_parts("ports") if name in node.ports)
+    suspected = model.suspected
+    first = None if suspected is None else next(((suspected.name, name) for name in _links(suspected)), None)
+    return next(named, first)
 
-    NAME = "fabric"
-    NOUN = "link"
 
-    def columns(self) -> Sequence[Column[LinkRow]]:
-        """Which, in what state, how fast, what was lost."""
-        return fabric_columns(self.model)
-
-    def rows(self) -> Sequence[LinkRow]:
-        """Ports, then the interfaces that carry anything outside the machine."""
-        self.table.empty = self.hint("no port and no interface seen yet")
-        return [LinkRow(node, name, link) for node in self.model.nodes for name, link in _links(node).items()]
-
-    def node_of(self, row: LinkRow) -> str:
-        """Name of the row's node."""
-        return row.node.name
-
-    def key(self, row: LinkRow) -> Hashable:
-        """Node and name."""
-        return row.node.name, row.name
-
-    def blamed(self) -> Hashable:
-        """The port that the verdict names, else the first one of the node that it names, or on which its culprit is."""
-        named = ((node.name, name) for node, name in self.model.accused_parts("ports") if name in node.ports)
-        suspected = self.model.suspected
-        first = None if suspected is None else next(((suspected.name, name) for name in _links(suspected)), None)
-        return next(named, first)
-
-    def is_stale(self, row: LinkRow) -> bool:
-        """Its node does not respond, or the source does not."""
-        source = "fabric" if isinstance(row.link, PortState) else "network"
-        return self.model.stale(row.node) or source_is_stale(row.node, source)
-
-    def totals(self) -> list[Piece]:
-        """How many ports are up, which errors grow, how much TCP sends again."""
-        kept = self.kept(self.table.rows)
-        shown = [(row.node, row.link) for row in kept if isinstance(row.link, PortState)]
-        heard = [port for node, port in shown if not self.model.stale(node)]
-        up = f" {sum(map(_is_up, heard)):,} of {plural(len(shown), 'HCA port')} up" if shown else " no HCA"
-        pieces: list[Piece] = [(up, Colour.STRONG)] if shown or not self.narrowed() else []
-        if silent := len(shown) - len(heard):
-            pieces.append((f"   ◌ {silent} on nodes that do not respond", Colour.WARN))
-        if growing := sum(bool(grown_errors(port)) for port in heard):
-            pieces.append((f"   ▲ {plural(growing, 'port')} with growing errors", Colour.BAD))
-        shares = [
-            (100.0 * node.retransmitted_per_s / node.segments_per_s, node.name)
-            for node in {row.node.name: row.node for row in kept}.values()
-            if node.segments_per_s and node.retransmitted_per_s is not None and not self.model.stale(node)
-        ]
-        if shares:
-            share, worst = max(shares)
-            told = f"   TCP sent again {share:.2f}% at most ({worst})"
-            pieces.append((told, Colour.WARN if share >= 1.0 else Colour.TEXT))
-        return pieces
-
-    def enter(self) -> Place | None:
-        """To the node's ranks."""
-        row = self.table.current
-        return None if row is None else Place("ranks", f"node={row.node.name}")
-
-    def facts(self, row: LinkRow) -> tuple[str, list[Fact]]:
-        """All counters of the port."""
-        kind = "port" if isinstance(row.link, PortState) else "interface"
-        return f"{kind} {row.name} of {row.node.name}", link_facts(row.node, row.link, self.model)
+def _totals(model: ViewModel, rows: Sequence[LinkRow]) -> list[Piece]:
+    """How many ports are up, which errors grow, how much TCP sends again."""
+    shown = [(row.node, row.link) for row in rows if isinstance(row.link, PortState)]
+    heard = [port for node, port in shown if not model.stale(node)]
+    silent, growing = len(shown) - len(heard), sum(bool(grown_errors(port)) for port in heard)
+    up = f" {sum(map(_is_up, heard)):,} of {plural(len(shown), 'HCA port')} up" if shown else " no HCA"
+    shares = [
+        (100.0 * node.retransmitted_per_s / node.segments_per_s, node.name)
+        for node in {row.node.name: row.node for row in rows}.values()
+        if node.segments_per_s and node.retransmitted_per_s is not None and not model.stale(node)
+    ]
+    share, worst = max(shares, default=(0.0, ""))
+    tcp = f"TCP sent again {share:.2f}% at most ({worst})"
+    return [
+        (up, Colour.STRONG),
+        *counts(
+            [
+                (silent, f"◌ {silent} on nodes that do not respond", Colour.WARN),
+                (growing, f"▲ {plural(growing, 'port')} with growing errors", Colour.BAD),
+                (len(shares), tcp, Colour.WARN if share >= 1.0 else Colour.TEXT),
+            ]
+        ),
+    ]
 
 
 def _links(node: NodeState) -> dict[str, PortState | InterfaceState]:
@@ -131,8 +97,7 @@ def fabric_columns(model: ViewModel) -> Sequence[Column[LinkRow]]:
         return ("● up", Colour.OK) if row.link.facts.up else ("○ down", Colour.DIM)
 
     return (
-        Column("node", "node", 12, lambda row: row.node.name, most=32, colour=Colour.INFO,
-               brief=lambda row: model.names.of(row.node.name)),
+        Column("node", "node", 12, lambda row: row.node.name, most=32, colour=Colour.INFO),
         Column("port", "port", 12, lambda row: row.name, colour=Colour.STRONG),
         Column("state", "state", 12, lambda row: state(row)[0][2:], state,
                help=f"of the link; {SILENT}: its node does not respond"),
@@ -152,3 +117,23 @@ def fabric_columns(model: ViewModel) -> Sequence[Column[LinkRow]]:
         Column("addresses", "addresses", 12, _either(lambda _: "", lambda i: " ".join(i.facts.addresses)), most=40),
         Column("leaf", "leaf", 6, lambda row: row.node.leaf, most=20, help="switch at which the node hangs, by Slurm"),
     )  # fmt: skip
+
+
+FABRIC = TableSpec(
+    name="fabric",
+    noun="link",
+    columns=fabric_columns,
+    rows=lambda model: [LinkRow(node, name, link) for node in model.nodes for name, link in _links(node).items()],
+    key=lambda row: (row.node.name, row.name),
+    node=lambda row: row.node.name,
+    ranks=lambda _, row: ranks_on_node(row.node),
+    stale=lambda model, row: (
+        model.stale(row.node) or source_is_stale(row.node, "fabric" if isinstance(row.link, PortState) else "network")
+    ),
+    facts=lambda model, row: (f"{row.name} of {row.node.name}", link_facts(row.node, row.link, model)),
+    enter=lambda _, row: Place("ranks", f"node={row.node.name}"),
+    blamed=_blamed,
+    totals=_totals,
+    empty=lambda model: model.hint("no port and no interface seen yet"),
+)
+"""Panel 4, HCAs first within a node."""

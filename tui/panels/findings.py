@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
@@ -11,12 +12,11 @@ from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import folded, outcome_words, rank_text
 from hangtop.diagnosis.unnumbered import numbered
 from tui.looks.format import plural
-from tui.looks.names import WHOLE, ShortNames
 from tui.looks.signs import SEVERITIES
 from tui.looks.theme import Colour
-from tui.panels.base import Fact, Place
+from tui.panels.base import Fact, Panel, Place
 from tui.panels.logs import Proof
-from tui.panels.table_panel import TablePanel
+from tui.panels.table_panel import TablePanel, TableSpec, counts
 from tui.texts.findings import finding_text
 from tui.view_model import ViewModel
 from tui.widgets.lines import Content, Move, Piece, text_of
@@ -35,53 +35,6 @@ class FindingRow(NamedTuple):
 
 class FindingsPanel(TablePanel[FindingRow]):
     """The list above, the proof below."""
-
-    NAME = "findings"
-    NOUN = "finding"
-    FROZEN = 1
-    CAN = frozenset({"filter", "sort", "enter", "copy", "details", "node", "ranks"})
-
-    def columns(self) -> Sequence[Column[FindingRow]]:
-        """How bad, what, how sure, where, in one line."""
-        return (
-            Column("severity", "", 1, lambda row: row.finding.severity,
-                   lambda row: SEVERITIES[row.finding.severity]),
-            Column("kind", "finding", 12, lambda row: row.finding.kind, most=28, colour=Colour.STRONG),
-            Column("sure", "sure", 8, lambda row: row.finding.certainty,
-                   help="proven, likely or possible: by how many sources"),
-            Column("where", "where", 8, lambda row: where(row.finding), colour=Colour.INFO, most=24,
-                   brief=lambda row: where(row.finding, self.model.names)),
-            Column("summary", "summary", 20, lambda row: row.finding.summary, most=1000),
-            Column("cause", "follows from", 22, lambda row: row.finding.cause or None, colour=Colour.DIM, most=22),
-        )  # fmt: skip
-
-    def rows(self) -> Sequence[FindingRow]:
-        """All findings, the root cause first."""
-        verdict = self.model.session.verdict
-        if verdict is None:
-            self.table.empty = "no verdict yet: it takes a few looks"
-            return ()
-        unknown = verdict.outcome == "unknown"
-        how = "too little is known to say how the job is" if unknown else f"the job is {outcome_words(verdict.outcome)}"
-        self.table.empty = f"nothing found: {how}"
-        return [FindingRow(place, finding) for place, finding in enumerate(verdict.findings)]
-
-    def blamed(self) -> Hashable:
-        """The root cause: under a new verdict nobody should read on about what was found before."""
-        verdict = self.model.session.verdict
-        return key_of(verdict.findings[0]) if verdict is not None and verdict.findings else None
-
-    def key(self, row: FindingRow) -> Hashable:
-        """Kind and where."""
-        return key_of(row.finding)
-
-    def is_stale(self, row: FindingRow) -> bool:  # noqa: ARG002 (a finding is as old as the verdict)
-        """Never: the verdict is made anew all the time."""
-        return False
-
-    def node_of(self, row: FindingRow) -> str | None:
-        """First node that the finding names."""
-        return next(iter(row.finding.nodes), None)
 
     def draw_details(self) -> None:
         """The proof has the lines that the list leaves, and below it what could not be read."""
@@ -106,48 +59,71 @@ class FindingsPanel(TablePanel[FindingRow]):
         else:
             super().move(how)
 
-    def totals(self) -> list[Piece]:
-        """How many causes of which severity, and how many findings only follow from them; what could not be read."""
-        verdict, narrow = self.model.session.verdict, bool(self.narrowed())
-        if verdict is None:
-            return [(" no verdict yet", Colour.STRONG)]
-        found = [row.finding for row in self.table.rows] if narrow else verdict.findings
-        causes = [finding for finding in found if narrow or not finding.cause]
-        pieces: list[Piece] = [] if narrow else [(f" {plural(len(causes), 'finding')}", Colour.STRONG)]
-        for severity, (glyph, colour) in SEVERITIES.items():
-            if times := sum(finding.severity == severity for finding in causes):
-                words = plural(times, severity) if severity == "warning" else f"{times} {severity}"
-                pieces += [("   ", Colour.DIM), (f"{glyph} {words}", colour)]
-        if follow := len(found) - len(causes):
-            pieces.append((f"   {plural(follow, 'consequence')}", Colour.DIM))
-        if gaps := len(verdict.unknown):
-            pieces.append((f"   {plural(gaps, 'source')} could not be read", Colour.WARN))
-        return pieces
-
-    def enter(self) -> Place | None:
-        """To the rank, port or line that proves it."""
-        row = self.table.current
-        return None if row is None else proof_of(row.finding, self.model)
-
-    def chosen_ranks(self) -> set[int]:
-        """Ranks that the finding names."""
-        row = self.table.current
-        return set() if row is None else set(row.finding.ranks)
-
     def text(self) -> str:
         """The proof of the finding under the cursor."""
         return text_of(self._proof())
 
-    def facts(self, row: FindingRow) -> tuple[str, list[Fact]]:
-        """The finding, to be read at leisure."""
-        finding = row.finding
-        return finding.kind, [
-            ("summary", finding.summary),
-            ("where", where(finding)),
-            *([("advice", finding.advice)] if finding.advice else []),
-            *[(evidence.source, evidence.text) for evidence in finding.evidence],
-            *[(step.key, step.command) for step in finding.next],
-        ]
+
+def _columns(model: ViewModel) -> Sequence[Column[FindingRow]]:
+    """How bad, what, how sure, where, in one line."""
+    del model
+    return (
+        Column("severity", "", 1, lambda row: row.finding.severity, lambda row: SEVERITIES[row.finding.severity]),
+        Column("kind", "finding", 12, lambda row: row.finding.kind, most=28, colour=Colour.STRONG),
+        Column("sure", "sure", 8, lambda row: row.finding.certainty,
+               help="proven, likely or possible: by how many sources"),
+        Column("where", "where", 8, lambda row: where(row.finding), colour=Colour.INFO, most=24),
+        Column("summary", "summary", 20, lambda row: row.finding.summary, most=1000),
+        Column("cause", "follows from", 22, lambda row: row.finding.cause or None, colour=Colour.DIM, most=22),
+    )  # fmt: skip
+
+
+def _rows(model: ViewModel) -> list[FindingRow]:
+    verdict = model.session.verdict
+    found = verdict.findings if verdict is not None else ()
+    return [FindingRow(place, finding) for place, finding in enumerate(found)]
+
+
+def _why_none(model: ViewModel) -> str:
+    verdict = model.session.verdict
+    if verdict is None:
+        return "no verdict yet: it takes a few looks"
+    unknown = verdict.outcome == "unknown"
+    how = "too little is known to say how the job is" if unknown else f"the job is {outcome_words(verdict.outcome)}"
+    return f"nothing found: {how}"
+
+
+def _totals(model: ViewModel, rows: Sequence[FindingRow]) -> list[Piece]:
+    """How many causes of which severity, and how many findings only follow from them; what could not be read."""
+    verdict = model.session.verdict
+    if verdict is None:
+        return [(" no verdict yet", Colour.STRONG)]
+    causes = Counter[str](row.finding.severity for row in rows if not row.finding.cause)
+    follow, gaps = len(rows) - causes.total(), len(verdict.unknown)
+    signs = [(causes[severity], severity, *sign) for severity, sign in SEVERITIES.items()]
+    return [
+        (f" {plural(causes.total(), 'finding')}", Colour.STRONG),
+        *counts([(number, f"{glyph} {number} {severity}", colour) for number, severity, glyph, colour in signs]),
+        *counts(
+            [
+                (follow, plural(follow, "consequence"), Colour.DIM),
+                (gaps, f"{plural(gaps, 'source')} could not be read", Colour.WARN),
+            ]
+        ),
+    ]
+
+
+def _facts(model: ViewModel, row: FindingRow) -> tuple[str, list[Fact]]:
+    """The finding, to be read at leisure."""
+    del model
+    finding = row.finding
+    return finding.kind, [
+        ("summary", finding.summary),
+        ("where", where(finding)),
+        *([("advice", finding.advice)] if finding.advice else []),
+        *[(evidence.source, evidence.text) for evidence in finding.evidence],
+        *[(step.key, step.command) for step in finding.next],
+    ]
 
 
 def key_of(finding: Finding) -> Hashable:
@@ -155,13 +131,13 @@ def key_of(finding: Finding) -> Hashable:
     return finding.kind, where(finding)
 
 
-def where(finding: Finding, names: ShortNames = WHOLE) -> str:
+def where(finding: Finding) -> str:
     """Ranks, else GPUs, ports or nodes, folded."""
     if finding.ranks:
         several = "s" if len(finding.ranks) > 1 else ""
         ranks = f"{f'rank{several} ' if numbered(finding.ranks) else ''}{folded(finding.ranks)}"
-        return f"{ranks} {names.of(finding.nodes[0])}" if len(finding.nodes) == 1 else ranks
-    return " ".join((*finding.gpus, *finding.ports) or names.all(finding.nodes)) or "the job"
+        return f"{ranks} {finding.nodes[0]}" if len(finding.nodes) == 1 else ranks
+    return " ".join((*finding.gpus, *finding.ports) or finding.nodes) or "the job"
 
 
 def proof_of(finding: Finding, model: ViewModel) -> Place:
@@ -187,3 +163,27 @@ def proof_of(finding: Finding, model: ViewModel) -> Place:
         first = finding.ranks[0]
         return Place("stacks" if first in model.dumped else "ranks", "", first, rank_text(first))
     return Place("nodes", "", finding.nodes[0] if finding.nodes else None, " ".join(finding.nodes[:1]))
+
+
+FINDINGS = TableSpec(
+    name="findings",
+    noun="finding",
+    columns=_columns,
+    rows=_rows,
+    key=lambda row: key_of(row.finding),
+    node=lambda row: next(iter(row.finding.nodes), None),
+    ranks=lambda _, row: set(row.finding.ranks),
+    stale=lambda _, row: False,  # noqa: ARG005 (the verdict is made anew all the time)
+    facts=_facts,
+    enter=lambda model, row: proof_of(row.finding, model),
+    # under a new verdict nobody should read on about what was found before
+    blamed=lambda model: next((key_of(row.finding) for row in _rows(model)), None),
+    totals=_totals,
+    empty=_why_none,
+    frozen=1,
+)
+
+
+def findings_panel(model: ViewModel) -> Panel:
+    """Panel 7."""
+    return FindingsPanel(model, FINDINGS)

@@ -10,9 +10,9 @@ from tui.looks.theme import Colour
 from tui.measure import history, memory_percent, row_of, source_is_stale, throttling
 from tui.ordering.filter import Value
 from tui.ordering.rows import GpuRow
-from tui.panels.base import Fact, Place
+from tui.panels.base import Place
 from tui.panels.facts import gpu_facts
-from tui.panels.table_panel import TablePanel
+from tui.panels.table_panel import TableSpec, counts
 from tui.view_model import ViewModel
 from tui.widgets.lines import Piece
 from tui.widgets.table import Column
@@ -20,91 +20,53 @@ from tui.widgets.table import Column
 _TREND = 16
 
 
-class GpusPanel(TablePanel[GpuRow]):
-    """The table of GPUs."""
+def _why_none(model: ViewModel) -> str:
+    said = [f"{node.name}: {node.gpu_fault.text}" for node in model.nodes if node.gpu_fault is not None]
+    sources = [(node.name, node.sources.get("gpus")) for node in model.nodes]
+    said += [f"{name}: {one.why or one.state}" for name, one in sources if one is not None and one.state != "ok"]
+    more = f"   (and {len(said) - 1} more nodes)" if len(said) > 1 else ""
+    return f"no GPU · {said[0]}{more}" if said else model.hint("no GPU seen yet")
 
-    NAME = "gpus"
-    NOUN = "GPU"
 
-    def columns(self) -> Sequence[Column[GpuRow]]:
-        """Where, whose, how busy, how hot, what is wrong."""
-        return gpu_columns(self.model)
+def _blamed(model: ViewModel) -> Hashable:
+    """The GPU that the verdict names, else that of the first rank that it names."""
+    for node, index in model.accused_parts("gpus"):
+        if index.isdecimal() and int(index) in node.gpus:
+            return node.name, int(index)
+    rows = model.suspects
+    gpu = model.gpu_of(rows[0]) if rows else None
+    return None if gpu is None else (rows[0].node.name, gpu.index)
 
-    def rows(self) -> Sequence[GpuRow]:
-        """All GPUs; without any the table says why."""
-        if not self.model.gpus:
-            self.table.empty = self._why_none()
-        return self.model.gpus
 
-    def _why_none(self) -> str:
-        said = [f"{node.name}: {node.gpu_fault.text}" for node in self.model.nodes if node.gpu_fault is not None]
-        sources = [(node.name, node.sources.get("gpus")) for node in self.model.nodes]
-        said += [f"{name}: {one.why or one.state}" for name, one in sources if one is not None and one.state != "ok"]
-        more = f"   (and {len(said) - 1} more nodes)" if len(said) > 1 else ""
-        return f"no GPU · {said[0]}{more}" if said else self.hint("no GPU seen yet")
+def _totals(model: ViewModel, rows: Sequence[GpuRow]) -> list[Piece]:
+    """How many, how busy, how much power, what is wrong."""
+    heard = [row for row in rows if not model.stale(row.node)]
+    seen = [found for row in heard if (found := row_of(row.gpu)) is not None]
+    shares = [found.utilization for found in seen if found.utilization is not None]
+    power = sum(found.power for found in seen if found.power is not None)
+    idle, silent = sum(share < 5 for share in shares), len(rows) - len(heard)
+    held = sum(throttling(found.event_reasons)[1] for found in seen)
+    faults = sum(row.gpu.fault is not None for row in heard)
+    mean = percent(sum(shares) / len(shares)) if shares else ""
+    return [
+        (f" {plural(len(rows), 'GPU')}", Colour.STRONG),
+        *counts(
+            [
+                (len(shares), f"mean utilisation {mean}", Colour.TEXT),
+                (len(shares), f"under 5%: {idle:,}", Colour.WARN if 0 < idle < len(shares) else Colour.TEXT),
+                (round(power), f"power {watts(power)}", Colour.TEXT),
+                (silent, f"◌ {silent:,} on nodes that do not respond", Colour.WARN),
+                (held, f"▲ {plural(held, 'GPU')} held back", Colour.BAD),
+                (faults, f"▲ {plural(faults, 'GPU')} without figures", Colour.BAD),
+            ]
+        ),
+    ]
 
-    def node_of(self, row: GpuRow) -> str:
-        """Name of the row's node."""
-        return row.node.name
 
-    def key(self, row: GpuRow) -> Hashable:
-        """Node and index."""
-        return row.node.name, row.gpu.index
-
-    def blamed(self) -> Hashable:
-        """The GPU that the verdict names, else that of the first rank that it names."""
-        for node, index in self.model.accused_parts("gpus"):
-            if index.isdecimal() and int(index) in node.gpus:
-                return node.name, int(index)
-        rows = self.model.suspects
-        gpu = self.model.gpu_of(rows[0]) if rows else None
-        return None if gpu is None else (rows[0].node.name, gpu.index)
-
-    def is_stale(self, row: GpuRow) -> bool:
-        """Its node does not respond, or nvidia-smi does not."""
-        return self.model.stale(row.node) or source_is_stale(row.node, "gpus")
-
-    def totals(self) -> list[Piece]:
-        """How many, how busy, how much power, what is wrong."""
-        rows = self.kept(self.model.gpus)
-        heard = [row for row in rows if not self.model.stale(row.node)]
-        seen = [found for row in heard if (found := row_of(row.gpu)) is not None]
-        shares = [found.utilization for found in seen if found.utilization is not None]
-        pieces: list[Piece] = [] if self.narrowed() else [(f" {plural(len(rows), 'GPU')}", Colour.STRONG)]
-        if shares:
-            idle = sum(share < 5 for share in shares)
-            pieces.append((f"   mean utilisation {percent(sum(shares) / len(shares))}", Colour.TEXT))
-            pieces.append((f"   under 5%: {idle:,}", Colour.WARN if 0 < idle < len(shares) else Colour.TEXT))
-        if power := sum(found.power for found in seen if found.power is not None):
-            pieces.append((f"   power {watts(power)}", Colour.TEXT))
-        silent = len(rows) - len(heard)
-        held = sum(throttling(found.event_reasons)[1] for found in seen)
-        faults = sum(row.gpu.fault is not None for row in heard)
-        late = len({row.node.name for row in heard if source_is_stale(row.node, "gpus")})
-        for there, text, colour in (
-            (silent, f"◌ {silent:,} on nodes that do not respond", Colour.WARN),
-            (held, f"▲ {plural(held, 'GPU')} held back", Colour.BAD),
-            (faults, f"▲ {plural(faults, 'GPU')} without figures", Colour.BAD),
-            (late, f"▲ {plural(late, 'node')} without an answer of nvidia-smi", Colour.BAD),
-        ):
-            pieces += [(f"   {text}", colour)] if there else []
-        return pieces
-
-    def enter(self) -> Place | None:
-        """To the rank that is on it."""
-        row = self.table.current
-        if row is None:
-            return None
-        owners = self.model.ranks_of(row.node, row.gpu)
-        return Place("ranks", f"node={row.node.name}", owners[0].process.rank if owners else None)
-
-    def chosen_ranks(self) -> set[int]:
-        """Ranks on the marked GPUs."""
-        return {rank.process.rank for row in self.table.chosen() for rank in self.model.ranks_of(row.node, row.gpu)}
-
-    def facts(self, row: GpuRow) -> tuple[str, list[Fact]]:
-        """All that is known of the GPU."""
-        return f"GPU {row.gpu.index} of {row.node.name}", gpu_facts(row.node, row.gpu, self.model)
+def _owner(model: ViewModel, row: GpuRow) -> Place:
+    """The rank that is on it."""
+    owners = model.ranks_of(row.node, row.gpu)
+    return Place("ranks", f"node={row.node.name}", owners[0].process.rank if owners else None)
 
 
 def gpu_columns(model: ViewModel) -> Sequence[Column[GpuRow]]:
@@ -132,8 +94,7 @@ def gpu_columns(model: ViewModel) -> Sequence[Column[GpuRow]]:
         return spark(values, 100.0, _TREND), Colour.GRAPH
 
     return (
-        Column("node", "node", 12, lambda row: row.node.name, most=32, colour=Colour.INFO,
-               brief=lambda row: model.names.of(row.node.name)),
+        Column("node", "node", 12, lambda row: row.node.name, most=32, colour=Colour.INFO),
         Column("gpu", "gpu", 3, lambda row: row.gpu.index, align="right", colour=Colour.STRONG),
         Column("rank", "rank", 6, ranks, ranks_piece, align="right"),
         Column("gpu.util", "util", 4, sample(lambda s: s.utilization), form=percent, align="right",
@@ -147,11 +108,8 @@ def gpu_columns(model: ViewModel) -> Sequence[Column[GpuRow]]:
         Column("clock", "clock", 5, sample(lambda s: s.sm_clock), align="right", help="MHz of the SMs"),
         Column("held", "held back by", 13, lambda row: _reasons(row)[0], _reasons, most=28,
                help="why its clocks are lower than they could be"),
-        Column("odd", "odd values", 11, _odd, colour=Colour.BAD, most=30,
-               help="what nvidia-smi says where a number should stand"),
         Column("ecc", "ecc", 4, sample(lambda s: s.ecc_uncorrected), align="right",
                help="uncorrected memory errors since the driver started"),
-        Column("remap", "remap", 5, sample(_remap), align="right", help="rows waiting to be remapped, or failed"),
         Column("pcie", "pcie", 6, sample(lambda s: s.pcie_width), _pcie, help="generation × width"),
         Column("name", "name", 12, lambda row: row.gpu.facts.name if row.gpu.facts else None, most=40,
                colour=Colour.DIM),
@@ -166,22 +124,27 @@ def _reasons(row: GpuRow) -> Piece:
     return (f"▲ {words}", Colour.BAD) if bad else (words, Colour.DIM)
 
 
-def _odd(row: GpuRow) -> Value:
-    if row.gpu.fault is not None:
-        return row.gpu.fault.text
-    found = row_of(row.gpu)
-    return "" if found is None else ", ".join(f"{name} {text}" for name, text in (found.odd or {}).items())
-
-
-def _remap(sample: GpuSample) -> Value:
-    if sample.remap_failure:
-        return "FAIL"
-    return None if sample.remap_pending is None else "wait" if sample.remap_pending else "0"
-
-
 def _pcie(row: GpuRow) -> Piece:
     found, facts = row_of(row.gpu), row.gpu.facts
     if found is None or found.pcie_width is None:
         return UNKNOWN, Colour.DIM
     narrow = facts is not None and facts.pcie_width_max is not None and found.pcie_width < facts.pcie_width_max
     return f"{number(found.pcie_gen)}×{found.pcie_width}{'▲' if narrow else ''}", Colour.BAD if narrow else Colour.TEXT
+
+
+GPUS = TableSpec(
+    name="gpus",
+    noun="GPU",
+    columns=gpu_columns,
+    rows=lambda model: model.gpus,
+    key=lambda row: (row.node.name, row.gpu.index),
+    node=lambda row: row.node.name,
+    ranks=lambda model, row: {rank.process.rank for rank in model.ranks_of(row.node, row.gpu)},
+    stale=lambda model, row: model.stale(row.node) or source_is_stale(row.node, "gpus"),
+    facts=lambda model, row: (f"GPU {row.gpu.index} of {row.node.name}", gpu_facts(row.node, row.gpu, model)),
+    enter=_owner,
+    blamed=_blamed,
+    totals=_totals,
+    empty=_why_none,
+)
+"""Panel 3."""

@@ -94,7 +94,7 @@ class LogsPanel(Panel):
         """Take the new lines and draw."""
         new = self.book.take(self.model.state)
         self._ask()
-        self.view.empty = self.hint(EMPTY)
+        self.view.empty = self.model.hint(EMPTY)
         self.view.feed(new)
         if self._wanted is not None and self._stand(self._wanted):
             self._wanted = None

@@ -3,82 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
+from hangtop.diagnosis.job import LinkWord
 from hangtop.session.state.job_state import NodeState
-from tui.looks.format import UNKNOWN, age, number, percent, plural, size
+from tui.looks.format import UNKNOWN, age, number, percent, plural
 from tui.looks.signs import link_sign
 from tui.looks.theme import Colour
 from tui.ordering.filter import Value
-from tui.panels.base import Fact, Place
+from tui.ordering.rows import ranks_on_node
+from tui.panels.base import Place
 from tui.panels.facts import node_facts
-from tui.panels.table_panel import TablePanel
+from tui.panels.table_panel import CAN, TableSpec, counts
 from tui.view_model import ViewModel
 from tui.widgets.lines import Piece
 from tui.widgets.table import Column
 
+LINKS: tuple[LinkWord, ...] = ("live", "limited", "offline", "connecting", "stale", "lost")
 
-class NodesPanel(TablePanel[NodeState]):
-    """The table of nodes."""
 
-    NAME = "nodes"
-    NOUN = "node"
-    CAN = TablePanel.CAN | {"again"}
-    FROZEN = 1
-
-    def columns(self) -> Sequence[Column[NodeState]]:
-        """Who, how connected, what it cannot tell, how it fares."""
-        return node_columns(self.model)
-
-    def rows(self) -> Sequence[NodeState]:
-        """All nodes."""
-        return self.model.nodes
-
-    def node_of(self, row: NodeState) -> str:
-        """Its name."""
-        return row.name
-
-    def key(self, row: NodeState) -> Hashable:
-        """The name."""
-        return row.name
-
-    def blamed(self) -> Hashable:
-        """The node of the first rank that the verdict names, or that it names itself."""
-        node = self.model.suspected
-        return None if node is None else node.name
-
-    def is_stale(self, row: NodeState) -> bool:
-        """Not responding, after having been heard."""
-        return row.seen_at is not None and self.model.stale(row)
-
-    def totals(self) -> list[Piece]:
-        """How many are in which state."""
-        nodes = self.kept(self.model.nodes)
-        links = Counter(node.link for node in nodes)
-        pieces: list[Piece] = [] if self.narrowed() else [(f" {plural(len(nodes), 'node')}", Colour.STRONG)]
-        for link in ("live", "limited", "offline", "connecting", "stale", "lost"):
-            if links[link]:
-                glyph, colour = link_sign(link)
-                pieces += [("   ", Colour.DIM), (f"{glyph} {links[link]:,} {link}", colour)]
-        if bad := sum(node.bad_lines for node in nodes):
-            pieces.append((f"   ▲ {plural(bad, 'line')} not understood", Colour.WARN))
-        shared = self.model.names.told
-        return [*pieces, *([(f"   {shared}", Colour.DIM)] if shared else [])]
-
-    def enter(self) -> Place | None:
-        """To the node's ranks."""
-        row = self.table.current
-        return None if row is None else Place("ranks", f"node={row.name}")
-
-    def chosen_ranks(self) -> set[int]:
-        """Ranks of the marked nodes."""
-        return {
-            rank.process.rank for node in self.table.chosen() for rank in node.ranks.values() if rank.gone_at is None
-        }
-
-    def facts(self, row: NodeState) -> tuple[str, list[Fact]]:
-        """All that is known of the node."""
-        return row.name, node_facts(row, self.model)
+def _totals(model: ViewModel, nodes: Sequence[NodeState]) -> list[Piece]:
+    """How many are in which state."""
+    del model
+    links, bad = Counter(node.link for node in nodes), sum(node.bad_lines for node in nodes)
+    signs = [(links[link], link, *link_sign(link)) for link in LINKS]
+    return [
+        (f" {plural(len(nodes), 'node')}", Colour.STRONG),
+        *counts([(number, f"{glyph} {number:,} {link}", colour) for number, link, glyph, colour in signs]),
+        *counts([(bad, f"▲ {plural(bad, 'line')} not understood", Colour.WARN)]),
+    ]
 
 
 def _link_piece(row: NodeState) -> Piece:
@@ -116,9 +69,6 @@ def node_columns(model: ViewModel) -> Sequence[Column[NodeState]]:
             return None
         return 100.0 * load.shm_used / load.shm_total
 
-    def next_try(row: NodeState) -> Value:
-        return "" if row.next_try is None else max(0.0, row.next_try - model.now)
-
     def stood(row: NodeState) -> Value:
         return model.now - row.since if row.since and row.link != "offline" else None
 
@@ -126,12 +76,10 @@ def node_columns(model: ViewModel) -> Sequence[Column[NodeState]]:
         return None if row.link == "offline" else model.silence(row)
 
     return (
-        Column("node", "node", 14, lambda row: row.name, most=32, colour=Colour.STRONG,
-               brief=lambda row: model.names.of(row.name)),
+        Column("node", "node", 14, lambda row: row.name, most=32, colour=Colour.STRONG),
         Column("link", "link", 12, lambda row: row.link, _link_piece),
         Column("for", "for", 6, stood, form=age, align="right", help="how long the link has been in this state"),
         Column("age", "heard", 6, unheard, form=age, align="right", help="since the last sample came"),
-        Column("next", "try in", 6, next_try, form=age, align="right", help="until the next attempt to connect"),
         Column("says", "says", 16, lambda row: _says(row)[0], _says, most=60,
                help="why the link is as it is; else which sources answer"),
         Column("ranks", "ranks", 5, lambda row: sum(r.gone_at is None for r in row.ranks.values()), align="right"),
@@ -145,6 +93,24 @@ def node_columns(model: ViewModel) -> Sequence[Column[NodeState]]:
                help="share of the last 10 s in which some task waited for I/O"),
         Column("clock", "clock", 8, lambda row: row.clock_offset, form=lambda value: f"{value:+.3f}", align="right",
                help="seconds that its clock is ahead of this machine's"),
-        Column("logs", "unread", 6, lambda row: sum(file.left_out for file in row.log_files.values()) or "", form=size,
-               align="right", colour=Colour.WARN, help="bytes of logs that came too fast to be read"),
     )  # fmt: skip
+
+
+NODES = TableSpec(
+    name="nodes",
+    noun="node",
+    columns=node_columns,
+    rows=lambda model: model.nodes,
+    key=lambda row: row.name,
+    node=lambda row: row.name,
+    ranks=lambda _, row: ranks_on_node(row),
+    stale=lambda model, row: row.seen_at is not None and model.stale(row),
+    facts=lambda model, row: (row.name, node_facts(row, model)),
+    enter=lambda _, row: Place("ranks", f"node={row.name}"),
+    blamed=lambda model: None if model.suspected is None else model.suspected.name,
+    totals=_totals,
+    empty=lambda model: model.hint("no node"),
+    can=CAN | {"again"},
+    frozen=1,
+)
+"""Panel 6."""

@@ -1,4 +1,4 @@
-"""Panel 1: the whole job over time and at this moment: charts, heat map, who stopped first, what happened."""
+"""Panel 1: the whole job over time and at this moment: charts, heat map, who waits, what happened."""
 
 from __future__ import annotations
 
@@ -17,70 +17,56 @@ from tui.looks.format import clock
 from tui.looks.signs import is_outcome, sign_of
 from tui.looks.text import cells
 from tui.looks.theme import Colour
-from tui.panels.base import Fact, MomentWanted, Panel, Place
+from tui.panels.base import Fact, Panel, Place
 from tui.panels.story import figures, story
 from tui.texts.lastlines import lines_of, paths_of
 from tui.texts.waits import wait_items
 from tui.view_model import ViewModel
 from tui.widgets.chart import TimeChart
 from tui.widgets.heatmap import HeatMap
-from tui.widgets.itemlist import Item, ItemList
+from tui.widgets.itemlist import ItemList
 from tui.widgets.lines import Bar, Lines, Move, Piece, text_of
-from tui.widgets.stoptimes import StopTimes
 from tui.widgets.textview import TextView
 
 WAITS_PLACE = "who waits for whom"
 """Where in this panel a place can be that is no cell."""
-FEW = 16
-"""Nodes up to which each rank has a line of its own."""
 BESIDE = 110
 """Cells from which on parts stand beside each other."""
 CHARTS = ((42, 16), (30, 12), (24, 8), (15, 3))
 """Lines of the charts of a panel with at least so many lines."""
-TREE = 11
+TREE = 6
 """Lines from which on below the map there is room for who waits for whom and for what happened."""
 ACCUSED = 4
 """Ranks whose last lines are shown."""
-ALL = 4096
-"""Lines of what happened that the cursor can go through."""
 _TONES = (Colour.TEXT, Colour.WARN, Colour.BAD)
 
 
 class OverviewPanel(Panel):
-    """Time above; the heat map; the ranks in the order in which they stopped, who waits, and what happened."""
+    """Time above; the heat map; who waits for whom, what happened, and last lines of whom the verdict accuses."""
 
     NAME = "overview"
-    CAN = frozenset({"enter", "metric", "node", "ranks", "details", "time", "graph"})
+    CAN = frozenset({"enter", "metric", "node", "ranks", "details", "time"})
     WHY_NO_FILTER = "the overview shows the whole job: 2 Ranks, 3 GPUs, 4 Fabric and 6 Nodes can be filtered"
 
     def __init__(self, model: ViewModel) -> None:
         super().__init__(model)
-        self.bar, self.time, self.heat, self.stops = (
-            Bar(id="summary"),
-            TimeChart(model),
-            HeatMap(model),
-            StopTimes(model),
-        )
+        self.bar, self.time, self.heat = Bar(id="summary"), TimeChart(model), HeatMap(model)
         self.waits = ItemList("waits", "nobody waits for anybody, as far as is known", titled=True)
-        self.happened = ItemList("changes", "nothing yet", titled=True)
-        self.lastlines = TextView(id="lastlines", hint="5 Logs")
-        self.lastlines.can_focus = False
-        self.upper, self.lower = Container(id="upper"), Container(id="lower")
+        self.happened, self.lastlines = TextView(id="changes", hint="n N"), TextView(id="lastlines", hint="5 Logs")
+        self.happened.can_focus = self.lastlines.can_focus = False
+        self.lower = Container(id="lower")
         self._viewed: set[str] = set()
         """Log files whose lines were asked for."""
 
     def compose(self) -> ComposeResult:
-        """What came of the job, time, the map, ranks and waits, changes and last lines."""
+        """What came of the job, time, the map, waits, changes and last lines."""
         yield self.bar
         yield self.time
         yield self.heat
-        with Container(id="below"):
-            with self.upper:
-                yield self.stops
-                yield self.waits
-            with self.lower:
-                yield self.happened
-                yield self.lastlines
+        yield self.waits
+        with self.lower:
+            yield self.happened
+            yield self.lastlines
 
     @property
     def main(self) -> Lines:
@@ -89,10 +75,8 @@ class OverviewPanel(Panel):
 
     @property
     def can(self) -> frozenset[str]:
-        """In the tree of waits and in what happened the arrows go from line to line."""
-        if self.waits.has_focus:
-            return self.CAN - {"time", "metric", "details"}
-        return self.CAN - {"time", "metric", "details", "node", "ranks"} if self.happened.has_focus else self.CAN
+        """In the tree of waits the arrows go from line to line."""
+        return self.CAN - {"time", "metric", "details"} if self.waits.has_focus else self.CAN
 
     # --- drawing -------------------------------------------------------------------------------------------------
 
@@ -102,7 +86,7 @@ class OverviewPanel(Panel):
             return
         self._share_room()
         self.bar.show(self._fitting(story(self.model)), self._fitting(figures(self.model, self.heat.metric)))
-        for part in (self.time, self.heat, self.stops):
+        for part in (self.time, self.heat):
             if part.display:
                 part.draw()
         self._draw_waits()
@@ -110,29 +94,21 @@ class OverviewPanel(Panel):
         self._draw_lastlines()
 
     def _share_room(self) -> None:
-        """What tells most gets its lines first: charts, the map, then ranks and waits; what happened has the rest."""
-        hangs, few, wide = bool(self.model.waits), len(self.model.nodes) <= FEW, self.size.width >= BESIDE
+        """What tells most gets its lines first: charts, the map, then who waits; what happened has the rest."""
+        hangs, wide, alone = bool(self.model.waits), self.size.width >= BESIDE, self.waits.has_focus
         left = self.size.height - 2
         charts = next((lines for least, lines in CHARTS if left >= least), 0)
         left -= charts
-        alone = self.waits.has_focus
         self.time.display, self.time.styles.height = charts > 0, max(1, charts)
-        self.heat.limit = max(3, left // 4 if hangs and few else left // 2)
+        self.heat.limit = max(3, left // 2)
         lines = min(self.heat.grid.lines, self.heat.limit)
         self.heat.styles.height = max(1, lines)
         below = left - lines
-        self.waits.display = alone or (hangs and (below >= TREE or wide))
+        self.waits.display = alone or (hangs and below >= TREE)
         self.heat.display = self.lower.display = not alone
-        self.stops.display = few and not alone and (wide or (not hangs and below >= TREE))
+        self.waits.styles.height = "1fr" if alone else max(2, min(self.waits.lines, below * 2 // 3))
         self.lastlines.display = bool(self.model.accused) and (wide or self.model.crashed) and below >= TREE
-        self.upper.display = self.stops.display or self.waits.display
-        # a healthy job's ranks stand beside what happened, those of one that hangs beside who waits
-        self.set_class(wide and hangs and not alone, "-rows")
-        self.set_class(wide and not hangs and self.upper.display, "-columns")
-        need = max((len(self.model.ranks) + 2) * self.stops.display, self.waits.lines * self.waits.display)
-        listed = max(self.happened.lines, self.lastlines.virtual_size.height * self.lastlines.display)
-        room = max(4, min(need, below - max(4, min(listed, below * 2 // 5))))
-        self.upper.styles.height = "1fr" if alone or (wide and not hangs) else room
+        self.lower.styles.layout = "horizontal" if wide else "vertical"
 
     def _fitting(self, parts: list[Piece]) -> list[Piece]:
         """Parts side by side, each whole or not at all."""
@@ -151,19 +127,13 @@ class OverviewPanel(Panel):
         more = " more than fits ─" if self.waits.lines > self.waits.size.height else ""
         keys = "arrows, Enter opens, Esc leaves" if self.waits.has_focus else "W"
         self.waits.title = f" who waits for whom {nobody}", f"{more} {keys} ─"
-        self.waits.feed(wait_items(self.model.waits, self.model.names, max(3, self.waits.room // 3)))
+        self.waits.feed(wait_items(self.model.waits, max(3, self.waits.room // 3)))
 
     def _draw_happened(self) -> None:
-        """What happened, the newest first; the cursor goes through what came after the moment shown, too."""
-        inside, timeline = self.happened.has_focus, self.model.timeline
-        changes = timeline.head.state.changes if inside else self.model.state.changes
-        most = ALL if inside else max(1, self.happened.size.height - 1)
-        listed = chosen(changes, most, self.model.names, self.model.state.started)
-        keys = "↑ ↓, Enter shows that moment, Esc leaves" if inside else "H"
-        self.happened.title = " what happened ", f" {keys} ─"
-        self.happened.feed([_change_item(one) for one in listed])
-        if not inside:
-            self.happened.go(0)
+        """What happened, the newest first."""
+        most = max(1, self.happened.size.height - 1)
+        listed = chosen(self.model.state.changes, most, self.model.state.started)
+        self.happened.show([_change_line(one) for one in listed] or [[(" nothing yet", Colour.DIM)]], "what happened")
 
     def _draw_lastlines(self) -> None:
         """Last lines of whom the verdict accuses; they cost the nodes something, and are asked for while on view."""
@@ -212,15 +182,9 @@ class OverviewPanel(Panel):
         """Leave that; says whether the cursor was there."""
         return self.waits.has_focus and self.leave()
 
-    def show_happened(self) -> None:
-        """Put the cursor into what happened; leave it again."""
-        if not (self.happened.has_focus and self.leave()):
-            self.lower.display = True
-            self.happened.focus()
-
     def leave(self) -> bool:
         """Go back to the map."""
-        inside = self.waits.has_focus or self.happened.has_focus
+        inside = self.waits.has_focus
         if inside:
             self.heat.display = True
             self.heat.focus()
@@ -233,14 +197,9 @@ class OverviewPanel(Panel):
         super().move(how)
 
     def enter(self) -> Place | None:
-        """To what a box stands for; to the moment of what happened; or to the node's ranks, standing on the cell's."""
+        """To what a box stands for, or to the node's ranks, standing on the cell's."""
         if self.waits.has_focus:
             return self._behind_box()
-        if self.happened.has_focus:
-            item = self.happened.current
-            if item is not None and isinstance(item.key, float):
-                self.post_message(MomentWanted(item.key))
-            return None
         if (current := self.heat.current) is None:
             return None
         node, cell = current
@@ -302,8 +261,8 @@ class OverviewPanel(Panel):
         return set() if cell.number is None else {cell.number}
 
     def text(self) -> str:
-        """Who waits for whom, or what happened, where the cursor is in it."""
-        items = self.waits.items if self.waits.has_focus else self.happened.items if self.happened.has_focus else ()
+        """Who waits for whom, where the cursor is in it."""
+        items = self.waits.items if self.waits.has_focus else ()
         return text_of([line for item in items for line in item.lines])
 
     def details(self) -> tuple[str, list[Fact]] | None:
@@ -319,13 +278,12 @@ class OverviewPanel(Panel):
         return node.name, node_facts(node, self.model)
 
 
-def _change_item(change: Change) -> Item:
+def _change_line(change: Change) -> list[Piece]:
     sign = sign_of(change.kind)
-    line: list[Piece] = [
-        (f"{clock(change.at, millis=False)} ", Colour.DIM),
+    return [
+        (f" {clock(change.at, millis=False)} ", Colour.DIM),
         (f"{sign.glyph} ", sign.colour),
         (f"{change.node} " if change.node else "", Colour.INFO),
         (f"{sign.label} " if is_outcome(change.kind) else "", sign.colour),
         (change.text, Colour.TEXT),
     ]
-    return Item((line,), key=change.at)

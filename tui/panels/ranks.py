@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 
 from collectors.samples.gpus import GpuSample
 from collectors.samples.inside import InsidePulse
 from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.phrasing import ranks_on
+from hangtop.session.history.lanes import MOVED, STILL, UNSEEN, Lane
 from hangtop.session.state.job_state import GpuState, StepState
 from tui.looks.format import SILENT, UNKNOWN, age, number, percent, ranks_word, size
 from tui.looks.theme import Colour
-from tui.measure import cpu_percent, helpers_percent, memory_percent, pulse_of, row_of, source_is_stale, state_of
+from tui.measure import cpu_percent, memory_percent, pulse_of, row_of, source_is_stale, state_of
 from tui.ordering.filter import Value
 from tui.ordering.rows import RankRow
-from tui.panels.base import Fact, Place
+from tui.panels.base import Place
 from tui.panels.facts import rank_brief, rank_facts
-from tui.panels.table_panel import TablePanel
+from tui.panels.table_panel import TableSpec, counts
 from tui.view_model import ViewModel
 from tui.waits import letter_of
 from tui.widgets.lines import Piece
@@ -37,98 +38,45 @@ STATES = {
     SILENT: (f"◌ {SILENT}", Colour.WARN),
 }
 """A process state's letter and its meaning; D and T do not go away by themselves."""
+EMPTY = (
+    "no rank seen yet: a rank is a process with RANK and WORLD_SIZE (or Slurm's, Open MPI's) in its environment, "
+    "or one with torch, JAX or NCCL mapped"
+)
+MINUTE = 60
+_CELLS = {MOVED: "▇", STILL: "·", UNSEEN: " "}
+"""Of each value that a cell of the last minute can hold."""
 
 
-class RanksPanel(TablePanel[RankRow]):
-    """The table of ranks."""
-
-    NAME = "ranks"
-    NOUN = "rank"
-    EMPTY = (
-        "no rank seen yet: a rank is a process with RANK and WORLD_SIZE (or Slurm's, Open MPI's) in its environment, "
-        "or one with torch, JAX or NCCL mapped"
-    )
-
-    def __init__(self, model: ViewModel) -> None:
-        super().__init__(model)
-        self._waited = False
-
-    def columns(self) -> Sequence[Column[RankRow]]:
-        """Who, where, which step, what it does now and for whom it waits; then its process."""
-        return rank_columns(self.model)
-
-    def rows(self) -> Sequence[RankRow]:
-        """All ranks. Columns that nobody fills any more once a wait is over are left out again."""
-        self.table.empty = self.hint(self.EMPTY)
-        if self._waited is not bool(self.model.waits):
-            self._waited = bool(self.model.waits)
-            self.table.view.forget()
-        return self.model.ranks
-
-    def node_of(self, row: RankRow) -> str:
-        """Name of the row's node."""
-        return row.node.name
-
-    def key(self, row: RankRow) -> Hashable:
-        """Rank and process."""
-        return row.number, row.node.name, row.rank.process.pid
-
-    def blamed(self) -> Hashable:
-        """The first rank that the verdict names."""
-        rows = self.model.suspects
-        return self.key(rows[0]) if rows else None
-
-    def is_stale(self, row: RankRow) -> bool:
-        """Its node does not respond, or the source of ranks does not."""
-        return row.rank.gone_at is not None or self.model.stale(row.node) or source_is_stale(row.node, "ranks")
-
-    def totals(self) -> list[Piece]:
-        """How many ranks, in which states."""
-        count, narrow, session = self.model.count, bool(self.narrowed()), self.model.session
-        alive, what = (count.ranks_alive, "alive") if session.live else (count.ranks, "told of")
-        of = "" if count.world_size is None else f" of {count.world_size:,}"
-        pieces: list[Piece] = []
-        if not narrow:
-            pieces.append((f" {alive:,}{of} {ranks_word(alive, count.world_size)} {what}", Colour.STRONG))
-        rows = self.kept(self.model.ranks)
-        heard = [row for row in rows if row.rank.gone_at is None and not self.model.stale(row.node)]
-        own = [row for row in heard if narrow or not self.model.strange(row.node, row.rank.process.pid)]
-        for letter, times in Counter(filter(None, (state_of(row.rank) for row in own))).most_common():
-            word, colour = STATES.get(letter, (letter, Colour.TEXT))
-            pieces.append((f"   {times:,} {word[2:]}", colour if colour is not Colour.OK else Colour.TEXT))
-        told = [(sum(row.number < 0 and row.rank.gone_at is None for row in rows), "without a number")]
-        if not narrow:
-            told += [
-                (count.ranks_unheard, "on nodes that do not respond"),
-                (len(self.model.rows.unrelated), "not of this job"),
-                (count.ranks - count.ranks_alive - count.ranks_unheard, "ended"),
+def _totals(model: ViewModel, rows: Sequence[RankRow]) -> list[Piece]:
+    """How many ranks, in which states."""
+    count = model.count
+    alive, what = (count.ranks_alive, "alive") if model.session.live else (count.ranks, "told of")
+    of = "" if count.world_size is None else f" of {count.world_size:,}"
+    heard = [row for row in rows if row.rank.gone_at is None and not model.stale(row.node)]
+    own = [row for row in heard if not model.strange(row.node, row.rank.process.pid)]
+    states = Counter(filter(None, (state_of(row.rank) for row in own))).most_common()
+    signs = [(times, *STATES.get(letter, (letter, Colour.TEXT))) for letter, times in states]
+    return [
+        (f" {alive:,}{of} {ranks_word(alive, count.world_size)} {what}", Colour.STRONG),
+        *counts([(times, f"{times:,} {word[2:]}", colour) for times, word, colour in signs]),
+        *counts(
+            [
+                (times, f"{times:,} {what}", Colour.WARN)
+                for times, what in (
+                    (sum(row.number < 0 and row.rank.gone_at is None for row in rows), "without a number"),
+                    (count.ranks_unheard, "on nodes that do not respond"),
+                    (len(model.rows.unrelated), "not of this job"),
+                    (max(0, count.ranks - count.ranks_alive - count.ranks_unheard), "ended"),
+                )
             ]
-        return [*pieces, *((f"   {times:,} {what}", Colour.WARN) for times, what in told if times > 0)]
+        ),
+    ]
 
-    def enter(self) -> Place | None:
-        """Into the rank's log."""
-        row = self.table.current
-        if row is None:
-            return None
-        return Place("logs", f"rank={row.number}" if row.number >= 0 else f"node={row.node.name}")
 
-    def select(self, key: Hashable) -> None:
-        """Stand on a rank: by its whole key, or by its number alone."""
-        if isinstance(key, int):
-            key = next((self.key(row) for row in self.rows() if row.number == key), None)
-        super().select(key)
-
-    def chosen_ranks(self) -> set[int]:
-        """Marked ranks, or the one under the cursor."""
-        return {row.number for row in self.table.chosen()}
-
-    def facts(self, row: RankRow) -> tuple[str, list[Fact]]:
-        """All that is known of the process."""
-        return ranks_on([row.number], [row.node.name]), rank_facts(row, self.model)
-
-    def brief(self, row: RankRow) -> list[Fact]:
-        """Stack, last lines, GPU and port."""
-        return rank_brief(row, self.model)
+def _log(model: ViewModel, row: RankRow) -> Place:
+    """The rank's log."""
+    del model
+    return Place("logs", f"rank={row.number}" if row.number >= 0 else f"node={row.node.name}")
 
 
 def rank_columns(model: ViewModel) -> Sequence[Column[RankRow]]:
@@ -172,8 +120,7 @@ def rank_columns(model: ViewModel) -> Sequence[Column[RankRow]]:
     return (
         Column("rank", "rank", 5, lambda row: row.number, who, align="right", colour=Colour.STRONG,
                help="number of the rank; dim where the process belongs to another job"),
-        Column("node", "node", 5, lambda row: row.node.name, most=24, colour=Colour.INFO,
-               brief=lambda row: model.names.of(row.node.name)),
+        Column("node", "node", 5, lambda row: row.node.name, most=24, colour=Colour.INFO),
         Column("step", "step", 7, _step, form=number, align="right",
                help="the last training step that it said is done: by its log, or by hangtop.inside"),
         Column("pace", "s/step", 6, _pace, form=lambda value: f"{value:.3g}", align="right",
@@ -186,6 +133,8 @@ def rank_columns(model: ViewModel) -> Sequence[Column[RankRow]]:
         Column("state", "state", 9, state, state_piece,
                help="R on a CPU, S sleeps, D waits in the kernel and cannot be ended, T stopped, Z ended; "
                     f"{SILENT}: its node does not respond"),
+        Column("still", "still", 7, lambda row: _still(model, row), form=age, align="right", colour=Colour.WARN,
+               help="for how long it has not moved: who stopped first is waited for"),
         Column("cpu", "cpu %", 5, lambda row: cpu_percent(row.rank, row.node, model.interval), form=number,
                align="right", help="CPU of the process; 100 is one core"),
         Column("gpu", "gpu", 3, gpu_value(lambda gpu: gpu.index), align="right", help="index of its GPU on the node"),
@@ -195,18 +144,30 @@ def rank_columns(model: ViewModel) -> Sequence[Column[RankRow]]:
                help="memory of its GPU in use"),
         Column("quiet", "log quiet", 9, lambda row: None if row.rank.log_at is None else model.now - row.rank.log_at,
                form=age, align="right", help="since its logs last grew"),
+        Column("minute", "last minute", MINUTE // 2, lambda row: _still(model, row), lambda row: _minute(model, row),
+               help="▇ it moved, · it stood still, 2 s a cell"),
         Column("wchan", "kernel wait", 12, _pulse(lambda pulse: None if pulse.wchan in {"", "0"} else pulse.wchan),
                most=28, help="kernel function that the main thread sleeps in"),
         Column("rss", "rss", 6, _pulse(lambda pulse: pulse.rss), form=size, align="right", help="memory in RAM"),
-        Column("helpers", "workers %", 9, lambda row: helpers_percent(row.rank, row.node, model.interval), form=number,
-               align="right", help="CPU of data workers and other helpers together; 100 is one core"),
-        Column("local", "local rank", 10, lambda row: row.rank.process.local_rank, align="right",
-               help="number among the ranks of its node"),
         Column("pid", "pid", 8, _pid, align="right"),
-        Column("up", "up", 7, lambda row: model.now - row.rank.process.started, form=age, align="right",
-               help="since the process was started"),
         Column("cmd", "command", 12, lambda row: row.rank.process.command, most=200, colour=Colour.DIM),
     )  # fmt: skip
+
+
+def _lane(model: ViewModel, row: RankRow) -> Lane | None:
+    return model.timeline.head.history.ranks.get((row.node.name, row.rank.process.pid))
+
+
+def _still(model: ViewModel, row: RankRow) -> float | None:
+    lane = None if row.rank.gone_at is not None else _lane(model, row)
+    stopped = None if lane is None else lane.stopped(model.now)
+    return None if stopped is None else model.now - stopped
+
+
+def _minute(model: ViewModel, row: RankRow) -> Piece:
+    lane, end = _lane(model, row), (model.now // 2 + 1) * 2
+    cells = [] if lane is None else lane.cells(end, 2.0, MINUTE // 2)
+    return "".join(_CELLS[value] for value in cells), Colour.GRAPH
 
 
 def _pid(row: RankRow) -> int:
@@ -240,3 +201,24 @@ def _inside(row: RankRow) -> InsidePulse | None:
 
 def _pulse(get: Callable[[RankPulse], Value]) -> Callable[[RankRow], Value]:
     return lambda row: None if (pulse := pulse_of(row.rank)) is None or row.rank.gone_at is not None else get(pulse)
+
+
+RANKS = TableSpec(
+    name="ranks",
+    noun="rank",
+    columns=rank_columns,
+    rows=lambda model: model.ranks,
+    key=lambda row: (row.number, row.node.name, _pid(row)),
+    node=lambda row: row.node.name,
+    ranks=lambda _, row: {row.number},
+    stale=lambda model, row: (
+        row.rank.gone_at is not None or model.stale(row.node) or source_is_stale(row.node, "ranks")
+    ),
+    facts=lambda model, row: (ranks_on([row.number], [row.node.name]), rank_facts(row, model)),
+    brief=lambda model, row: rank_brief(row, model),
+    enter=_log,
+    blamed=lambda model: next(((row.number, row.node.name, _pid(row)) for row in model.suspects), None),
+    totals=_totals,
+    empty=lambda model: model.hint(EMPTY),
+)
+"""Panel 2."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 
 from tui.panels.base import Panel
+from tui.view_model import ViewModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,32 +17,26 @@ class PanelEntry:
     name: str
     title: str
     where: str
-    """``module:class``."""
+    """``module:name`` of what makes the panel of a model."""
     help: str
 
-    def load(self) -> type[Panel]:
-        """Import the panel's class."""
+    def load(self) -> Callable[[ViewModel], Panel]:
+        """Import what makes the panel."""
         module, _, name = self.where.partition(":")
-        kind: type[Panel] = getattr(import_module(module), name)
-        return kind
+        made: Callable[[ViewModel], Panel] = getattr(import_module(module), name)
+        return made
 
 
 PANELS = (
     PanelEntry(
         "overview", "Overview", "tui.panels.overview:OverviewPanel", "Nodes × GPUs at a glance; what changed lately"
     ),
-    PanelEntry(
-        "ranks", "Ranks", "tui.panels.ranks:RanksPanel", "Every rank's process: state, CPU, kernel wait, GPU, log"
-    ),
-    PanelEntry(
-        "gpus", "GPUs", "tui.panels.gpus:GpusPanel", "Every GPU: load, memory, power, clocks, what holds it back"
-    ),
-    PanelEntry("fabric", "Fabric", "tui.panels.fabric:FabricPanel", "HCA ports and interfaces: state, traffic, errors"),
+    PanelEntry("ranks", "Ranks", "tui.panels.ranks:RANKS", "Every rank's process: state, CPU, kernel wait, GPU, log"),
+    PanelEntry("gpus", "GPUs", "tui.panels.gpus:GPUS", "Every GPU: load, memory, power, clocks, what holds it back"),
+    PanelEntry("fabric", "Fabric", "tui.panels.fabric:FABRIC", "HCA ports and interfaces: state, traffic, errors"),
     PanelEntry("logs", "Logs", "tui.panels.logs:LogsPanel", "All logs merged by time, with kernel lines"),
-    PanelEntry(
-        "nodes", "Nodes", "tui.panels.nodes:NodesPanel", "Connections and sources: what is known, what is not, why"
-    ),
-    PanelEntry("findings", "Findings", "tui.panels.findings:FindingsPanel", "What is wrong, the proof, the next key"),
+    PanelEntry("nodes", "Nodes", "tui.panels.nodes:NODES", "Connections and sources: what is known, what is not, why"),
+    PanelEntry("findings", "Findings", "tui.panels.findings:findings_panel", "What is wrong, the proof, the next key"),
     PanelEntry(
         "stacks", "Stacks", "tui.panels.stacks:StacksPanel", "All ranks' stacks merged: who is where, fewest first"
     ),

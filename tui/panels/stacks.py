@@ -24,7 +24,8 @@ class StacksPanel(ItemPanel):
 
     NAME = "stacks"
     EMPTY = "no stack taken yet: D looks at all ranks (it reads and does not pause them), d at those under the cursor"
-    CAN = frozenset({"filter", "enter", "copy", "node", "ranks"})
+    CAN = frozenset({"enter", "copy", "node", "ranks"})
+    WHY_NO_FILTER = "groups are few: 2 Ranks can be filtered"
 
     def __init__(self, model: ViewModel) -> None:
         super().__init__(model)
@@ -49,8 +50,7 @@ class StacksPanel(ItemPanel):
         elif self._said != (self.model.waits, self.model.moves):
             self.lay_out()
         if self.merged is None:
-            self.view.empty = self.hint(self.EMPTY)
-        self.view.redraw()
+            self.feed([])
         self.bar.show(self._totals())
 
     def renew(self) -> None:
@@ -62,12 +62,11 @@ class StacksPanel(ItemPanel):
         self.lay_out()
 
     def lay_out(self) -> None:
-        """Write the groups that pass the filter."""
+        """Write the groups."""
         if self.merged is None:
             return
         waiting, moves = self.model.waiting, self.model.moves
         self._said = self.model.waits, moves
-        self.view.empty = f"no group with “{self.query_text}”" if self.query_text else self.hint(self.EMPTY)
         self.feed([
             group_item(group, self.nodes_of(group.ranks), judged_as(waiting, group.ranks, group.activity.label),
                        moves=moves)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import ClassVar, Generic, TypeVar
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from textual import on
 from textual.app import ComposeResult
 
 from tui.looks.format import plural
 from tui.looks.theme import Colour
-from tui.panels.base import Fact, Panel
+from tui.panels.base import Fact, Panel, Place
 from tui.panels.facts import facts_text
 from tui.view_model import ViewModel
 from tui.widgets.lines import Bar, Lines, Piece
@@ -21,78 +22,82 @@ R = TypeVar("R")
 
 LEAST = 5
 """Lines that a table leaves free from which on the details of its row stand there."""
+CAN = frozenset({"filter", "sort", "enter", "copy", "details", "node", "ranks"})
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec(Generic[R]):
+    """What a panel of rows is: its rows, their columns, and what is known of one."""
+
+    name: str
+    noun: str
+    """One row, in words."""
+    columns: Callable[[ViewModel], Sequence[Column[R]]]
+    rows: Callable[[ViewModel], Sequence[R]]
+    key: Callable[[R], Hashable]
+    """What a row is known by from tick to tick."""
+    node: Callable[[R], str | None]
+    """Name of its node."""
+    ranks: Callable[[ViewModel, R], set[int]]
+    """Ranks that it stands for."""
+    stale: Callable[[ViewModel, R], bool]
+    """Whether its numbers are old."""
+    facts: Callable[[ViewModel, R], tuple[str, list[Fact]]]
+    """Title and all that is known of it."""
+    enter: Callable[[ViewModel, R], Place | None]
+    """What lies behind it."""
+    blamed: Callable[[ViewModel], Hashable]
+    """Key of the row that the verdict blames; None where there is none."""
+    totals: Callable[[ViewModel, Sequence[R]], list[Piece]]
+    """The line above the table, about these rows: those that a filter lets through, or all."""
+    empty: Callable[[ViewModel], str]
+    """What is said where there is no row."""
+    brief: Callable[[ViewModel, R], list[Fact]] = lambda model, row: []  # noqa: ARG005 (of most rows all facts are told)
+    """What is told of a row before all that is known of it, in the lines that the table leaves."""
+    can: frozenset[str] = CAN
+    frozen: int = 2
+    """Columns that never scroll away."""
+
+    def __call__(self, model: ViewModel) -> Panel:
+        """Make the panel."""
+        return TablePanel(model, self)
 
 
 class TablePanel(Panel, Generic[R]):
-    """A panel that is one table under a line of totals. A subclass says what its rows are, and what is known of one."""
+    """The panel of a :class:`TableSpec`."""
 
-    CAN = frozenset({"filter", "sort", "mark", "enter", "copy", "details", "node", "ranks"})
-    NOUN: ClassVar[str]
-    """One row, in words."""
-    FROZEN: ClassVar[int] = 2
-    """Columns that never scroll away."""
-
-    def __init__(self, model: ViewModel) -> None:
-        super().__init__(model)
-        self.bar, self.ordered_by, self.more = Bar(), Bar(), TextView(hint="i all")
+    def __init__(self, model: ViewModel, spec: TableSpec[R]) -> None:
+        super().__init__(model, spec.name)
+        self.spec = spec
+        self.bar, self.more = Bar(), TextView(hint="i all")
         self.more.can_focus = False
-        self.table: Table[R] = Table(self.columns(), key=self.key, stale=self.is_stale, frozen=self.FROZEN)
+        self.table: Table[R] = Table(
+            spec.columns(model), key=spec.key, stale=lambda row: spec.stale(model, row), frozen=spec.frozen
+        )
         self._touched = False
         """Whether somebody moved the cursor: until then it stands on what the verdict blames."""
         self._stood: Hashable = None
         """The row that it was put on for that."""
 
     @property
+    def can(self) -> frozenset[str]:
+        """What its rows can do."""
+        return self.spec.can
+
+    @property
     def main(self) -> Lines:
         """The table."""
         return self.table
 
-    def columns(self) -> Sequence[Column[R]]:
-        """The table's columns."""
-        raise NotImplementedError
-
-    def rows(self) -> Sequence[R]:
-        """The latest rows."""
-        raise NotImplementedError
-
-    def key(self, row: R) -> Hashable:
-        """What a row is known by from tick to tick."""
-        raise NotImplementedError
-
-    def is_stale(self, row: R) -> bool:
-        """True when the row's numbers are old."""
-        raise NotImplementedError
-
-    def node_of(self, row: R) -> str | None:
-        """Name of the row's node."""
-        raise NotImplementedError
-
-    def facts(self, row: R) -> tuple[str, list[Fact]]:
-        """Title and all facts of a row."""
-        raise NotImplementedError
-
-    def brief(self, row: R) -> list[Fact]:  # noqa: ARG002 (of most rows all facts are told)
-        """What is told of a row before all that is known of it, in the lines that the table leaves."""
-        return []
-
-    def totals(self) -> list[Piece]:
-        """The line above the table."""
-        raise NotImplementedError
-
-    def blamed(self) -> Hashable:
-        """Key of the row that the verdict blames; None where there is none."""
-        return None
-
     def compose(self) -> ComposeResult:
-        """The line of totals, the table, what orders it, and the details of its row."""
+        """The line of totals, the table, and the details of its row."""
         yield self.bar
         yield self.table
-        yield self.ordered_by
         yield self.more
 
     def shown(self) -> None:
         """Another row may be blamed than when somebody moved the cursor."""
-        self._touched = self._touched and self.blamed() == self._stood
+        self._touched = self._touched and self.spec.blamed(self.model) == self._stood
 
     def renew(self) -> None:
         """Rows of another moment are shown."""
@@ -100,47 +105,39 @@ class TablePanel(Panel, Generic[R]):
 
     def draw(self) -> None:
         """Feed the table."""
-        self.table.feed(self.rows())
-        blamed = None if self._touched else self.blamed()
+        self.table.feed(self.spec.rows(self.model))
+        if not self.table.total:
+            self.table.empty = self.spec.empty(self.model)
+        blamed = None if self._touched else self.spec.blamed(self.model)
         if blamed is not None and blamed != self._stood and self.table.size.height > 1:
             self._stood = blamed
             self.table.select(blamed, middle=True)
         self.draw_around()
 
     def draw_around(self) -> None:
-        """Draw totals, what orders the rows, and the details of the one under the cursor."""
-        shown = len(self.table.rows)
-        of = [(f" {shown:,} of {plural(self.table.total, self.NOUN)}", Colour.STRONG), (" shown", Colour.DIM)]
-        marked = [(f"   ◆ {len(self.table.marked):,} marked", Colour.ACCENT)] if self.table.marked else []
-        self.bar.show([*(of if self.narrowed() else []), *self.totals(), *marked])
-        column = self.table.column(self.table.sort_key)
-        self.ordered_by.display = column is not None
-        if column is not None:
-            way = "from the last, or highest, on" if self.table.reverse else "from the first, or lowest, on"
-            told: list[Piece] = [(" ordered by ", Colour.DIM), (column.title or column.key, Colour.STRONG)]
-            told += [(f" {way}", Colour.DIM), (f"   {column.help}" if column.help else "", Colour.TEXT)]
-            self.ordered_by.show(told)
+        """Draw totals, and the details of the row under the cursor."""
+        rows, totals = self.table.rows, self.spec.totals(self.model, self.table.rows)
+        if self.narrowed():
+            of = f" {len(rows):,} of {plural(self.table.total, self.spec.noun)} shown"
+            totals = [(of, Colour.STRONG), ("  ", Colour.DIM), *totals]
+        self.bar.show(totals)
         self.draw_details()
 
     def draw_details(self) -> None:
         """The details of the row under the cursor, where the table leaves lines free."""
-        free = self.size.height - 1 - self.ordered_by.display - (len(self.table.rows) + 2)
+        free = self.size.height - 1 - (len(self.table.rows) + 2)
         row = self.table.current if free >= LEAST else None
         self.more.display = row is not None
         self.table.styles.height = "1fr" if row is None else f"{len(self.table.rows) + 1}"
         if row is not None:
-            title, facts = self.facts(row)
-            self.more.show(facts_text([*self.brief(row), *facts]), title)
+            title, facts = self.spec.facts(self.model, row)
+            self.more.show(facts_text([*self.spec.brief(self.model, row), *facts]), title)
 
     @on(Table.Changed)
     def touch(self) -> None:
         """Somebody moved the cursor, or ordered the rows."""
         self._touched = True
         self.draw_around()
-
-    def kept(self, rows: Sequence[R]) -> Sequence[R]:
-        """What totals are about: the rows that a filter lets through, or all."""
-        return self.table.rows if self.narrowed() else rows
 
     def set_filter(self, text: str) -> None:
         """Show only what the filter lets through, within the scope."""
@@ -157,36 +154,46 @@ class TablePanel(Panel, Generic[R]):
         """Every column, for the help."""
         return [(column.title or column.key, column.help) for column in self.table.columns]
 
-    def mark(self) -> None:
-        """Mark the row."""
-        self.table.toggle_mark()
-        self.draw_around()
+    def enter(self) -> Place | None:
+        """To what lies behind the row."""
+        row = self.table.current
+        return None if row is None else self.spec.enter(self.model, row)
 
     def here(self) -> Hashable:
         """Key of the row under the cursor."""
         row = self.table.current
-        return None if row is None else self.key(row)
+        return None if row is None else self.spec.key(row)
 
     def select(self, key: Hashable) -> None:
-        """Stand on a row."""
+        """Stand on a row: by its key, or by a rank that it stands for."""
+        rows = self.spec.rows(self.model)
+        if isinstance(key, int):
+            key = next((self.spec.key(row) for row in rows if key in self.spec.ranks(self.model, row)), None)
         self._touched = True
-        self.table.feed(self.rows())
+        self.table.feed(rows)
         self.table.select(key)
 
     def node(self) -> str | None:
         """Node of the row under the cursor."""
         row = self.table.current
-        return None if row is None else self.node_of(row)
+        return None if row is None else self.spec.node(row)
 
-    def chosen_nodes(self) -> list[str]:
-        """Nodes of the marked rows, or of the one under the cursor."""
-        return list(dict.fromkeys(filter(None, map(self.node_of, self.table.chosen()))))
+    def chosen_ranks(self) -> set[int]:
+        """Ranks of the row under the cursor."""
+        row = self.table.current
+        return set() if row is None else self.spec.ranks(self.model, row)
 
     def details(self) -> tuple[str, list[Fact]] | None:
         """All that is known of the row under the cursor."""
         row = self.table.current
-        return None if row is None else self.facts(row)
+        return None if row is None else self.spec.facts(self.model, row)
 
     def text(self) -> str:
-        """Marked rows, or the one under the cursor, as lines of words."""
-        return "\n".join(self.table.words(row) for row in self.table.chosen())
+        """The row under the cursor as a line of words."""
+        row = self.table.current
+        return "" if row is None else self.table.words(row)
+
+
+def counts(told: Sequence[tuple[int, str, Colour]]) -> list[Piece]:
+    """What there is any of, side by side."""
+    return [(f"   {text}", colour) for number, text, colour in told if number]

@@ -9,7 +9,6 @@ from hangtop.diagnosis.finding import WaitBox
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import count
 from hangtop.diagnosis.verdict.wait_tree import chain_rows, row_text
-from tui.looks.names import WHOLE, ShortNames
 from tui.looks.theme import Colour
 from tui.waits import letter_of
 from tui.widgets.itemlist import Item
@@ -18,12 +17,12 @@ MOST = 64
 """Boxes that are told one by one."""
 
 
-def wait_items(boxes: Sequence[WaitBox], names: ShortNames = WHOLE, most: int = 1 << 10) -> list[Item]:
+def wait_items(boxes: Sequence[WaitBox], most: int = 1 << 10) -> list[Item]:
     """The boxes as a tree, by their places: who holds the others up first, below each who waits for it.
 
     Of long chains only the last ``most`` cells of the branches are seen.
     """
-    boxes = [replace(box, nodes=(folded_names(names.all(box.nodes)),) if box.nodes else ()) for box in boxes]
+    boxes = [replace(box, nodes=(folded_names(box.nodes),) if box.nodes else ()) for box in boxes]
     waited = {other for box in boxes for other in box.waits_for}
     rows = chain_rows(boxes, MOST)
     items = []

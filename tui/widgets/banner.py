@@ -77,7 +77,7 @@ class Banner(Bar):
         slowest = min(asking, key=lambda node: node.since, default=None)
         if slowest is not None and (waited := self.model.now - slowest.since) >= OLD:
             more = f" and {len(asking) - 1} more" if len(asking) > 1 else ""
-            pieces.append((f"   waiting {age(waited)} for {self.model.names.of(slowest.name)}{more}", Colour.WARN))
+            pieces.append((f"   waiting {age(waited)} for {slowest.name}{more}", Colour.WARN))
         return pieces
 
     def _right(self, room: int) -> list[Piece]:

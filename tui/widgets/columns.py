@@ -42,8 +42,6 @@ class Column(Generic[R]):
     """Not 0: as wide as the longest of its texts in view, up to this."""
     help: str = ""
     """What the title does not say: shown for the column that orders the rows, and in the help."""
-    brief: Callable[[R], str] | None = None
-    """What is drawn in place of a text that is long: filters and copies have the whole."""
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -59,10 +57,6 @@ class Column(Generic[R]):
         if value is None:
             return UNKNOWN, Colour.DIM
         return str(value) if self.form is None or isinstance(value, str) else self.form(value), self.colour
-
-    def drawn(self, row: R) -> Piece:
-        """What the cell shows."""
-        return self.piece(row) if self.brief is None else (self.brief(row), self.colour)
 
     def says(self, row: R) -> bool:
         """Whether the cell says anything: an unknown or empty one does not."""
@@ -105,7 +99,7 @@ class ColumnsInView(Generic[R]):
             if column.key not in self._told and any(map(column.says, chain(in_view, islice(rows, LOOKED)))):
                 self._told.add(column.key)
             if column.most:
-                longest = max((cells(column.drawn(row)[0]) for row in in_view), default=0)
+                longest = max((cells(column.piece(row)[0]) for row in in_view), default=0)
                 known = self._sizes.get(column.key, column.width)
                 self._sizes[column.key] = max(known, min(column.most, longest))
         kept = self._told | {ordering} | {column.key for column in self._every[: self._frozen]}

@@ -17,7 +17,7 @@ from hangtop.session.state.job_state import NodeState
 from tui.looks.format import age
 from tui.looks.signs import link_sign
 from tui.looks.text import cells, clip, fit
-from tui.looks.theme import HEAT_STEPS, Background, Colour
+from tui.looks.theme import Background, Colour
 from tui.measure import source_is_stale
 from tui.view_model import ViewModel
 from tui.widgets.lines import Lines, Move, step_of, strip_of
@@ -51,7 +51,7 @@ class Grid(NamedTuple):
 def grid_of(model: ViewModel, metric: Metric, width: int, limit: int) -> Grid:
     """The grid that tells most within so many lines, else the smallest."""
     nodes = len(model.nodes)
-    longest = max((cells(model.names.of(node.name)) for node in model.nodes), default=4)
+    longest = max((cells(node.name) for node in model.nodes), default=4)
     label = min(longest, 16 if width < 100 else 28) + 3
     if nodes > MANY:
         fitting = ((cell, across) for cell in (2, 1) for across in ACROSS if across * cell <= width - label - 1)
@@ -181,7 +181,7 @@ class HeatMap(Lines):
         under = here if grid.far else here == self.node_at
         glyph, colour = ("▸", Colour.ACCENT) if under else (" ", Colour.DIM) if grid.far else link_sign(node.link)
         ground = Background.STALE if self.model.stale(node) and not grid.far else Background.PLAIN
-        name = fit(self.model.names.of(node.name), grid.label - 2)
+        name = fit(node.name, grid.label - 2)
         strong = Colour.DIM if grid.far else Colour.STRONG if under else Colour.TEXT
         return [Segment(f"{glyph} ", palette.of(colour)), Segment(name, palette.of(strong, ground))]
 
@@ -220,5 +220,5 @@ class HeatMap(Lines):
             return palette.of(
                 cell.colour, Background.CURSOR if at_cursor else Background.STALE if old else Background.PLAIN
             )
-        style = palette.heat[round(cell.heat * (HEAT_STEPS - 1))]
+        style = palette.heated(cell.heat)
         return style + _HERE if at_cursor else style

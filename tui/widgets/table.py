@@ -1,4 +1,4 @@
-"""A table of fixed-width columns drawn line by line: sorted, filtered, marked, scrolled both ways.
+"""A table of fixed-width columns drawn line by line: sorted, filtered, scrolled both ways.
 
 Textual's own DataTable takes 300 ms a refresh at 48 rows of 17 columns, this one less than 20.
 """
@@ -47,7 +47,6 @@ class Table(Lines, Generic[R]):
         self.total = 0
         """Rows before the filter."""
         self.cursor = 0
-        self.marked: set[Hashable] = set()
         self.sort_key = ""
         """Key of the column that orders the rows; empty keeps the order in which they were fed."""
         self.reverse = False
@@ -141,19 +140,6 @@ class Table(Lines, Generic[R]):
         """Order the other way round."""
         self.sort_by(self.sort_key or self.columns[0].key)
 
-    # --- marks -------------------------------------------------------------------------------------------------------
-
-    def toggle_mark(self) -> None:
-        """Mark the row or take its mark away, and go on to the next."""
-        if (row := self.current) is not None:
-            self.marked ^= {self._key(row)}
-            self.move("down")
-
-    def chosen(self) -> list[R]:
-        """The marked rows; without marks the one under the cursor."""
-        marked = [row for row in self._fed if self._key(row) in self.marked]
-        return marked or [row for row in (self.current,) if row is not None]
-
     # --- moving --------------------------------------------------------------------------------------------------
 
     def move(self, how: Move) -> None:
@@ -220,13 +206,12 @@ class Table(Lines, Generic[R]):
 
     def _row(self, place: int, layout: Layout[R], width: int) -> Strip:
         row = self.rows[place]
-        marked, here = self._key(row) in self.marked, place == self.cursor
-        ground = Background.MARKED if marked else Background.STALE if self._stale(row) else Background.PLAIN
-        ground = Background.CURSOR if here else ground
+        here = place == self.cursor
+        ground = Background.CURSOR if here else Background.STALE if self._stale(row) else Background.PLAIN
         styles = self.palette.styles[ground]
-        line, used = [Segment("◆" if marked else "▌" if here else " ", styles[Colour.ACCENT])], 1
+        line, used = [Segment("▌" if here else " ", styles[Colour.ACCENT])], 1
         for column, size in layout.shown:
-            text, colour = column.drawn(row)
+            text, colour = column.piece(row)
             line.append(Segment(fit(text, size, column.align) + " ", styles[colour]))
             used += size + 1
         return Strip([*line, Segment(" " * max(0, width - used), styles[Colour.TEXT])], max(width, used))
