@@ -31,7 +31,7 @@ from tui.options import ScreenOptions
 from tui.panels.base import Panel, Place
 from tui.panels.registry import PANELS
 from tui.stage import Stage
-from tui.terminal import Alarm, load_tmux_buffer
+from tui.terminal import Alarm, TerminalDriver, load_tmux_buffer
 from tui.view_model import ViewModel
 from tui.widgets.lines import Content, Lines
 
@@ -59,7 +59,7 @@ class HangtopApp(App[None], inherit_bindings=False):
     def __init__(self, session: Session, options: ScreenOptions | None = None) -> None:
         self.options = options or ScreenOptions()
         self._plain = self.options.no_color or "NO_COLOR" in os.environ
-        super().__init__(ansi_color=True if self._plain else None)
+        super().__init__(driver_class=TerminalDriver, ansi_color=True if self._plain else None)
         self.head = self.session = session
         """What is live, or played; and what is shown: that, or a moment of its past."""
         self.model = ViewModel(session)

@@ -1,9 +1,12 @@
-"""Without a terminal there is no screen; one alarm rings once."""
+"""A terminal that goes away ends hangtop, without one there is no screen, one alarm rings once."""
 
 from __future__ import annotations
 
+import os
+import pty
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -12,6 +15,26 @@ from tests.support.screens import hung
 from tui.terminal import Alarm
 
 HANGTOP = [sys.executable, "-c", "from hangtop.cli.main import main; main()"]
+DEAF = "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
+
+
+def test_a_terminal_that_goes_away_without_a_signal_ends_it() -> None:
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-c", DEAF, *HANGTOP, "--no-keep"], stdin=theirs, stdout=theirs, stderr=theirs,
+        start_new_session=True, env={**os.environ, "TERM": "xterm-256color"},
+    ) as process:  # fmt: skip
+        try:
+            os.close(theirs)
+            seen = b""
+            until = time.monotonic() + 60
+            while b"Overview" not in seen:
+                assert time.monotonic() < until, seen[-300:]
+                seen += os.read(ours, 1 << 16)
+            os.close(ours)
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize(
