@@ -145,12 +145,17 @@ class _Triage(Scheduler):
         return past >= FIRST_WORDS or all(node.has_heard(source) for node in nodes for source in CAUSES)
 
     def _undecided(self, verdict: Verdict, job_status: JobStatus) -> bool:
-        """Nothing moved and nothing is known to be wrong, of ranks that are there; or nobody knows yet who is slow."""
+        """Nothing moved and nothing is known to be wrong, of ranks that are there; or nobody knows yet who is slow.
+
+        A job that seems to start may as well hang while no look has come back, as on a node that is overloaded.
+        """
         if verdict.outcome == "healthy" and self._past < SLOWNESS * self._watch:
             readable = len({dump.rank_pid for _, dump in self.session.state.stacks if dump.threads}) > 1
             return readable and not slowness_judged(job_status)
         if verdict.outcome == "waiting" and job_status.graph is not None:
             return any(one.read and not job_status.measured(one) for one in job_status.graph.culprits)
+        if verdict.outcome == "starting":
+            return not self.session.options.read_only and not self.session.state.stacks
         return verdict.outcome == "unknown" and bool(self.session.living())
 
     # --- the job's own sources ---------------------------------------------------------------------------------------
