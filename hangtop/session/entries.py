@@ -37,18 +37,11 @@ class StackLook(NamedTuple):
     dump: StackDump
 
 
-class Mark(NamedTuple):
-    """What somebody marked on the line of time: a moment, on this machine's clock."""
-
-    at: float
-    text: str
-
-
 class End(NamedTuple):
     """The recording was closed: until then was watched, though nothing more came."""
 
 
-OTHERS = (LinkChange, BadLine, StackLook, RecorderDump, RasReport, Mark, End)
+OTHERS = (LinkChange, BadLine, StackLook, RecorderDump, RasReport, End)
 """Kinds of entries that are no samples of a node's stream."""
 
 

@@ -9,11 +9,10 @@ from collectors.fleet.sink import LinkChange
 from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import Look
-from hangtop.session.entries import BadLine, Mark, StackLook
+from hangtop.session.entries import BadLine, StackLook
 from hangtop.session.motion.progress import Progress
 from hangtop.session.options import SessionOptions
 from hangtop.session.recordings import Recordings
-from hangtop.session.state.changes import Change
 from hangtop.session.state.job_state import JobState, NodeState
 from hangtop.session.state.sharing import shared_dump, shared_stack
 from hangtop.session.store import Store
@@ -85,8 +84,3 @@ class Intake:
         else:
             self.state.ras.append(Look(self.now(), said))
         self.recordings.take("", [said])
-
-    def mark(self, at: float, text: str) -> None:
-        """Mark a moment on the line of time; recordings and the past keep it."""
-        self.state.changes.append(Change(at, "", text, "mark"))
-        self.recordings.take("", [Mark(at, text)])

@@ -27,7 +27,7 @@ from collectors.samples.logs import LogEvent, LogLines
 from collectors.samples.ranks import Helper, RankProcess
 from collectors.samples.registry import SAMPLES
 from collectors.samples.stream import Fault
-from hangtop.session.entries import OTHERS, About, BadLine, End, Entry, Mark, Payload
+from hangtop.session.entries import OTHERS, About, BadLine, End, Entry, Payload
 
 BLOCK_BYTES, BLOCK_SECONDS = 256 * 1024, 5.0
 """Bytes of lines, or seconds, after which a block is written: what a crash of hangtop may cost."""
@@ -38,7 +38,7 @@ SCHEMA = (
     "(id INTEGER PRIMARY KEY, first REAL, last REAL, snapshot INTEGER, size INTEGER, body BLOB);"
 )
 WRITTEN_BY_PROGRAMS = frozenset(
-    (LogEvent, LogLines, RankProcess, Helper, PortUse, GpuProcesses, Fault, BadLine, Mark)
+    (LogEvent, LogLines, RankProcess, Helper, PortUse, GpuProcesses, Fault, BadLine)
 )  # fmt: skip
 """Kinds whose texts may hold a secret: a recording is passed on, so tokens that show by their shape are left out."""
 

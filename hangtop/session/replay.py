@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby
+from itertools import groupby, takewhile
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -15,7 +15,7 @@ from collectors.fleet.transport import Transport, TransportError
 from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.control import Settings
 from hangtop.diagnosis.finding import Verdict
-from hangtop.session.entries import BadLine, Entry, Mark, StackLook
+from hangtop.session.entries import BadLine, Entry, StackLook
 from hangtop.session.options import SessionOptions
 from hangtop.session.recording import Recording
 from hangtop.session.session import Session
@@ -26,6 +26,8 @@ LOOK = 1.0
 """Recorded seconds between two looks at progress while seeking: those of a live session, …"""
 SHORT, CLOSER = 60.0, 0.25
 """… or so many in a recording that is no longer than this: one of ``hangtop triage``, which looks oftener."""
+MARKS = frozenset({"started", "ended", "stopped", "gpu", "port", "kernel", "dump", "repair"})
+"""Kinds of changes that events tell as marks; what happens to links and verdicts is told by itself."""
 LOOKS = 600
 """Looks at a time for which nothing is recorded, at the most: a damaged recording may claim any number of years."""
 JUDGED, DUTY = 10.0, 100.0
@@ -94,8 +96,6 @@ def _deliver(session: Session, node: str, payload: object) -> None:
             session.stacks(node, [dump])
         case RecorderDump() | RasReport():
             session.take_report(payload)
-        case Mark(at, text):
-            session.mark(at, text)
 
 
 class ReplayFeed(RecordedFeed):
@@ -214,7 +214,7 @@ def run_to(session: Session, feed: ReplayFeed, at: float) -> None:
 
 
 def events_as_json(session: Session, feed: ReplayFeed) -> Iterator[str]:
-    """Verdicts, states of links and marks of a recording as JSON lines, each when it came."""
+    """Verdicts, states of links and what happened (marks of the line of time) as JSON lines, each when it came."""
     told: list[dict[str, object]] = []
 
     def judged(_: Verdict | None, verdict: Verdict) -> None:
@@ -223,7 +223,7 @@ def events_as_json(session: Session, feed: ReplayFeed) -> Iterator[str]:
 
     session.on_verdict.append(judged)
     links: dict[str, str] = {}
-    marks, judge_at = 0, feed.at
+    last, judge_at = session.state.changes.newest, feed.at
     feed.open(session)
     while feed.at < feed.ends:
         feed.play_to(min(feed.at + LOOK, feed.ends))
@@ -232,9 +232,14 @@ def events_as_json(session: Session, feed: ReplayFeed) -> Iterator[str]:
             if links.get(name) != node.link:
                 links[name] = node.link
                 told.append({"at": node.since, "node": name, "link": node.link, "why": node.why})
-        every = [change for change in session.state.changes if change.kind == "mark"]
-        told += [{"at": mark.at, "mark": mark.text} for mark in every[marks:]]
-        marks = len(every)
+        changes = session.state.changes
+        new = list(takewhile(lambda change: change is not last, reversed(changes)))  # noqa: B023 - used at once
+        last = changes.newest
+        told += [
+            {"at": change.at, "node": change.node, "mark": change.kind, "text": change.text}
+            for change in reversed(new)
+            if change.kind in MARKS
+        ]
         if feed.at >= judge_at or feed.at == feed.ends:
             session.diagnose()
             judge_at = feed.at + JUDGED

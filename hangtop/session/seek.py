@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 from collectors.samples.logs import LogEvent, LogLines
 from collectors.samples.stacks import StackDump
-from hangtop.session.entries import End, Entry, Mark, StackLook
+from hangtop.session.entries import End, Entry, StackLook
 from hangtop.session.options import SessionOptions
 from hangtop.session.recording import Recording
 from hangtop.session.replay import RecordedFeed, deliver
 from hangtop.session.session import Session
 from hangtop.session.state.changes import Changes
 
-KEPT = (LogLines, LogEvent, StackDump, StackLook, Mark, End)
+KEPT = (LogLines, LogEvent, StackDump, StackLook, End)
 """What the session that runs keeps itself for as long as its past, or longer: it is taken from there."""
 BEFORE = 60.0
 """Seconds played before a moment at least, where there are so many: charts and rules look back as far."""

@@ -47,7 +47,6 @@ _SIGNS = {
     "kernel": Sign("▲", Colour.BAD, "kernel", 6),
     "gpu": Sign("▲", Colour.BAD, "gpu", 6),
     "lost": Sign("✖", Colour.BAD, "lost", 6),
-    "mark": Sign("▼", Colour.ACCENT, "mark", 8),
 }
 _LINKS = {
     "live": ("●", Colour.OK),

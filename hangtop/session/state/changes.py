@@ -41,7 +41,7 @@ def marks(changes: Iterable[Change]) -> list[TimelineMark]:
         if change.kind in SILENT:
             continue
         known = last.get(change.kind)
-        if known is not None and change.kind != "mark" and change.at - known.until <= TOGETHER:
+        if known is not None and change.at - known.until <= TOGETHER:
             known.until = change.at
             known.count += 1
             continue
@@ -60,7 +60,7 @@ def beside(found: list[TimelineMark], at: float, step: int) -> TimelineMark | No
 
 
 ChangeKind = (
-    Literal["started", "ended", "stopped", "lost", "back", "late", "gpu", "port", "kernel", "dump", "repair", "mark"]
+    Literal["started", "ended", "stopped", "lost", "back", "late", "gpu", "port", "kernel", "dump", "repair"]
     | Literal["hangtop", "other"]
     | Outcome
 )

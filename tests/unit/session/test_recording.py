@@ -72,6 +72,7 @@ async def test_what_happened_is_told_a_line_each(tmp_path: Path) -> None:
     assert events[0] == {"at": 1000.0, "node": "node1", "link": "live", "why": ""}
     assert [event["at"] for event in events[1:]] == sorted(event["at"] for event in events[1:])
     assert "healthy" in [event.get("verdict") for event in events]
+    assert {"started"} <= {event.get("mark") for event in events}
 
 
 async def test_an_existing_file_is_never_overwritten(tmp_path: Path) -> None:
