@@ -9,7 +9,11 @@ from __future__ import annotations
 import re
 from typing import List, Match, Sequence
 
+from collectors.samples.values import Value
+
 REDACTED = "<redacted>"
+EVENT_TEXT = 4000
+"""Characters of the text of an event."""
 LOOKED_AT = 4
 """Characters of a command line that are looked at, for each that may be shown."""
 
@@ -169,3 +173,15 @@ def command(words: Sequence[str], limit: int = 2048) -> str:
         option = (part.startswith("-") or _VARIABLE.match(name)) and not equals
         redact_next = bool(option) and sounds_secret(name)
     return _COMMANDS.sub(r"\g<kept>" + REDACTED, " ".join(shown))[:limit]
+
+
+def event_text(text: str) -> str:
+    """A text as an event of a log carries it; redacted before it is cut, because half a token has no shape."""
+    return shapes(text[: 4 * EVENT_TEXT])[:EVENT_TEXT]
+
+
+def sendable(value: Value) -> Value:
+    """A value of an event as it may leave the node: its texts without secrets, and bounded."""
+    if isinstance(value, list):
+        return [event_text(item) if isinstance(item, str) else item for item in value]
+    return event_text(value) if isinstance(value, str) else value

@@ -1,8 +1,7 @@
 """A program of ours on a node, from its start to its end: the one way to run one and hear what it says.
 
-It is kept alive by heartbeats and ends within ten seconds of the last one (``collectors.node.watchdog``), so nothing
-outlives its connection, and nothing ends that is still needed. What it says is hostile wherever it enters: it is
-bounded, in lines, in all and on standard error, decoded by type, freed of control codes, and nothing of it raises.
+It is kept alive by heartbeats and ends within ten seconds of the last one (``collectors.node.watchdog``). What it says
+is hostile: it is bounded, decoded by type, freed of control codes, and nothing of it raises.
 """
 
 from __future__ import annotations

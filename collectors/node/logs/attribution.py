@@ -102,3 +102,8 @@ def rank_of(text: str) -> Optional[int]:
     tensor = _TENSOR.search(text[:_VERY_FRONT])
     alone = tensor is not None and not _OTHER_AXIS.search(tensor.group("name"))
     return number(tensor.group("tp")) if tensor is not None and alone else None
+
+
+def within_bounds(number: Optional[int], most: int) -> Optional[int]:
+    """The number of a rank or a process; what is beyond the largest there can be is none."""
+    return number if number is not None and -1 <= number <= most else None

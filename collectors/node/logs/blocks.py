@@ -262,3 +262,21 @@ def opened(line: Line, now: float, script: str, thread: str) -> Optional[Block]:
     if ELASTIC.match(text):
         return Failures(now, script, text)
     return FailedCollective() if _FAILED_STACK.search(text) else None
+
+
+class OpenRecord:
+    """A record that is still open, and where it began."""
+
+    __slots__ = ("after", "block", "caught", "ignored", "known", "line", "logged", "quiet_from", "read_at", "seen")
+
+    def __init__(self, block: Block, begun: Line, after: Optional[float], read_at: Optional[float], seen: int) -> None:
+        self.block = block
+        self.line = begun
+        self.after = after
+        self.read_at = read_at
+        self.seen = seen
+        self.known = -1
+        """``seen`` when it was last asked for how long nothing had come."""
+        self.quiet_from = 0.0
+        self.logged = self.caught = self.ignored = False
+        """A logger's line introduced it; that was a warning, or told of another try; Python said that it ignores it."""

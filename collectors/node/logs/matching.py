@@ -100,7 +100,7 @@ def _parts(literal: bytes) -> List[bytes]:
     return list(parts - _COMMON)
 
 
-class Row(NamedTuple):
+class RuleMatcher(NamedTuple):
     """A rule, ready to be asked."""
 
     bit: int
@@ -113,16 +113,16 @@ OPENS, ALONE = 1, 2
 """Bits of the literals that open a block, and of those that the reader itself looks at."""
 
 
-def _prepared() -> Tuple[Dict[str, Tuple[Row, ...]], List[Tuple[bytes, int]]]:
+def _prepared() -> Tuple[Dict[str, Tuple[RuleMatcher, ...]], List[Tuple[bytes, int]]]:
     """The rules with a bit for each, and the literals by which their lines are found."""
-    rows: Dict[str, Tuple[Row, ...]] = {}
+    rows: Dict[str, Tuple[RuleMatcher, ...]] = {}
     literals = [(literal, OPENS) for literal in blocks.OPENERS] + [(literal, ALONE) for literal in blocks.NAMING]
     bit = 1 << 2
     for subject, rules in SUBJECTS.items():
         made = []
         for rule in rules:
             begins = re.compile(rule.begins) if rule.begins else None
-            made.append(Row(bit, rule, re.compile(rule.pattern), begins))
+            made.append(RuleMatcher(bit, rule, re.compile(rule.pattern), begins))
             for pattern in filter(None, (rule.pattern, rule.begins)):
                 literals.extend((literal.encode("utf-8"), bit) for literal in required(pattern))
             bit <<= 1
@@ -136,7 +136,7 @@ SCANNER = Scanner(_LITERALS)
 MASKS = {subject: sum(row.bit for row in rows) for subject, rows in ROWS.items()}
 
 
-def matches(rows: Tuple[Row, ...], text: str, mask: Optional[int] = None) -> List[ParsedEvent]:
+def matches(rows: Tuple[RuleMatcher, ...], text: str, mask: Optional[int] = None) -> List[ParsedEvent]:
     """What the rules of one subject find in a text: the first of them, and those marked ``also``."""
     mask = SCANNER.mask(text.encode("utf-8", "replace")) if mask is None else mask
     found: List[ParsedEvent] = []

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import re
-from typing import Callable, Dict, List, Optional, Tuple
+from typing import Callable, Dict, List, Optional
 
 from collectors.node import redact
 from collectors.node.logs import attribution, blocks, exceptions, prefixes, times
-from collectors.node.logs.blocks import Block, Outcome
+from collectors.node.logs.blocks import Block, OpenRecord, Outcome
 from collectors.node.logs.elastic_report import SCRIPT
 from collectors.node.logs.matching import ALONE, MASKS, OPENS, ROWS, SCANNER, matches
 from collectors.node.logs.prefixes import Line, LogWriter
+from collectors.node.logs.repeats import Repeats
 from collectors.node.logs.rule import Data, ParsedEvent
 from collectors.node.logs.rules import FALLBACK
 from collectors.samples.logs import LogEvent
-from collectors.samples.values import MOST_PID, MOST_RANK, Value
+from collectors.samples.values import MOST_PID, MOST_RANK
 
-TEXT = 4000
-"""Characters of the text of an event."""
 PATIENCE, OTHERS = 3000, 64
-"""Lines of other streams after which an open record is taken to be over; the same where what was in a log before has
-just been read to its end."""
+"""Lines of other streams after which an open record is over; the same once an old log was read to its end."""
 
 _RAISED = re.compile(
     r"^(?:\[?(?:ERROR|[Ee]rror|CRITICAL|FATAL|E)\]?[ :-]{0,8}){0,2}"
@@ -43,7 +41,6 @@ _UNCAUGHT = re.compile(
     r" in (?:<module>|_run_module_as_main|_bootstrap\w{0,8})\s"
 )
 """A traceback from the outermost frame of a program, a thread or a child: nobody caught that exception."""
-_IGNORED = b"Exception ignored "
 _DAEMONS = re.compile(
     r"kernel|kube|k3s|containerd|dockerd|crio|systemd|sshd|cron|slurm\w*d\b|nv-hostengine|nvidia-|dcgm|node_exporter"
 )
@@ -63,24 +60,6 @@ Before = Callable[[], bytes]
 """The bytes in front of a line, asked for when a time is looked for there."""
 
 
-class _OpenRecord:
-    """A record that is still open, and where it began."""
-
-    __slots__ = ("after", "block", "caught", "ignored", "known", "line", "logged", "quiet_from", "read_at", "seen")
-
-    def __init__(self, block: Block, begun: Line, after: Optional[float], read_at: Optional[float], seen: int) -> None:
-        self.block = block
-        self.line = begun
-        self.after = after
-        self.read_at = read_at
-        self.seen = seen
-        self.known = -1
-        """``seen`` when it was last asked for how long nothing had come."""
-        self.quiet_from = 0.0
-        self.logged = self.caught = self.ignored = False
-        """A logger's line introduced it; that was a warning, or told of another try; Python said that it ignores it."""
-
-
 class Reader:
     """Reads lines of one log, in order; :meth:`told` gives what they say."""
 
@@ -95,7 +74,7 @@ class Reader:
         """False once lines were left out: their numbers are unknown from there on."""
         self.repeats = Repeats()
         self._events: List[LogEvent] = []
-        self._open: Dict[LogWriter, _OpenRecord] = {}
+        self._open: Dict[LogWriter, OpenRecord] = {}
         self._seen = 0
         self._script = ""
         """Of the report of torchelastic that is under way."""
@@ -193,14 +172,14 @@ class Reader:
             self._end(record.stream)
         announced = self._rank_announced(record.stream)
         begun = record if announced is None else record._replace(stream=record.stream._replace(rank=announced))
-        opened = self._open[record.stream] = _OpenRecord(
+        opened = self._open[record.stream] = OpenRecord(
             block, begun, self._after(record, before), self.read_at, self._seen
         )
         if isinstance(block, blocks.Traceback):
             above = self._above(record.stream, before())
             opened.logged = bool(_LOGGED.search(above))
             opened.caught = bool(_MILD.search(above)) or (begun.warned and not _ENDING.search(above))
-            opened.ignored = _IGNORED in above
+            opened.ignored = b"Exception ignored " in above
 
     def _above(self, stream: LogWriter, before: bytes) -> bytes:
         """The last line of this stream; where its lines have no label the last one of all."""
@@ -272,7 +251,7 @@ class Reader:
         if outcome.message and not holder.ignored:
             self._within(holder, outcome)
 
-    def _within(self, holder: _OpenRecord, outcome: Outcome) -> None:
+    def _within(self, holder: OpenRecord, outcome: Outcome) -> None:
         """What an exception's message says in the words of the rules."""
         message = prefixes.seen(outcome.message)
         mask = SCANNER.mask(message.encode("utf-8", "replace"))
@@ -299,7 +278,7 @@ class Reader:
             rank, host, pid = attribution.of_event(parsed, record.text, rank, host, pid)
         if rank is None and pid is not None:
             rank = self._worker(pid, host)
-        rank, pid = _within_bounds(rank, MOST_RANK), _within_bounds(pid, MOST_PID)
+        rank, pid = attribution.within_bounds(rank, MOST_RANK), attribution.within_bounds(pid, MOST_PID)
         event = LogEvent(
             parsed.kind,
             at,
@@ -308,8 +287,8 @@ class Reader:
             pid if pid is not None else self.pid,
             self.source,
             (parsed.line or record.number) if self.counted else 0,
-            _redacted(parsed.text or text),
-            {name: _sendable(value) for name, value in data.items()},
+            redact.event_text(parsed.text or text),
+            {name: redact.sendable(value) for name, value in data.items()},
         )
         passed = self.repeats.pass_on(event)
         if passed is not None:
@@ -319,66 +298,3 @@ class Reader:
         """The rank of a worker of Ray's; of those of several hosts with one pid, only where the host tells."""
         known = self._workers.get(pid, {})
         return known.get(host) if host in known or len(known) != 1 else next(iter(known.values()))
-
-
-def _sendable(value: Value) -> Value:
-    """A value of an event as it may leave the node: its texts without secrets, and bounded."""
-    if isinstance(value, list):
-        return [_redacted(item) if isinstance(item, str) else item for item in value]
-    return _redacted(value) if isinstance(value, str) else value
-
-
-def _redacted(text: str) -> str:
-    return redact.shapes(text[: 4 * TEXT])[:TEXT]  # redacted before it is cut: half a token is none by its shape
-
-
-def _within_bounds(number: Optional[int], most: int) -> Optional[int]:
-    """The number of a rank or a process; what is beyond the largest there can be is none."""
-    return number if number is not None and -1 <= number <= most else None
-
-
-# --- the same again --------------------------------------------------------------------------------------------------
-
-_NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
-KEPT = 8
-"""Repeats that are passed on; after them the 10th, 100th, 1000th …"""
-REMEMBERED = 4096
-_ALWAYS = ("kernel.", "elastic.failure", "nccl.init", "nccl.end", "engine.", "job.started")
-"""Kinds whose events differ in their numbers alone and all count."""
-
-
-class Repeats:
-    """Counts events that differ in their numbers alone, and drops those that say exactly the same again."""
-
-    def __init__(self) -> None:
-        self._counts: Dict[Tuple[object, ...], int] = {}
-        self._said: Dict[str, int] = {}
-
-    def pass_on(self, event: LogEvent) -> Optional[LogEvent]:
-        """The event, with ``times`` in it when it repeats; None when it adds nothing."""
-        if event.kind.startswith(_ALWAYS):
-            return event
-        exact = _exactly(event)
-        told = exact in self._said
-        if len(self._said) >= REMEMBERED and not told:
-            self._said.clear()
-            self._counts.clear()
-        self._said[exact] = event.line
-        if told:
-            return None
-        shape = (event.kind, event.rank, event.host, event.pid, _NUMBERS.sub("#", event.text[:200]))
-        times = self._counts[shape] = self._counts.get(shape, 0) + 1
-        if times == 1:
-            return event
-        if times > KEPT and str(times).strip("0") != "1":
-            return None
-        return event._replace(data=dict(event.data, times=times))
-
-    def last(self, event: LogEvent) -> int:
-        """The last line on which exactly that was said, as far as it is remembered; the event's own at least."""
-        return max(event.line, self._said.get(_exactly(event), 0))
-
-
-def _exactly(event: LogEvent) -> str:
-    data = sorted((name, repr(value)) for name, value in event.data.items() if name != "times")
-    return repr((event.kind, event.rank, event.host, event.pid, event.at, data))

@@ -39,7 +39,7 @@ _HEAD = 8 * 32
 """Bytes at the beginning that hold all numbers."""
 
 
-class Page:
+class OpenPage:
     """One page that is open, and what was told of it."""
 
     def __init__(self, file: int, pid: int, inner_pid: int) -> None:
@@ -111,7 +111,7 @@ class PageSource(Source):
 
     def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys") -> None:
         super().__init__(shared, proc, sys)
-        self._pages: Dict[int, Page] = {}
+        self._pages: Dict[int, OpenPage] = {}
         self._missed: Dict[int, Missed] = {}
         self._device = memfd_device()
 
@@ -133,7 +133,7 @@ class PageSource(Source):
             elif page is not None:
                 yield self._drop(pid, now)
 
-    def _search(self, rank: RankProcess, moment: float) -> Optional[Page]:
+    def _search(self, rank: RankProcess, moment: float) -> Optional[OpenPage]:
         missed = self._missed.get(rank.pid, Missed(moment, FIRST_PAUSE / 2))
         if moment < missed.again or len(self._pages) >= PAGES or self._device is None:
             return None
@@ -151,7 +151,7 @@ class PageSource(Source):
         return InsideGone(pid, now)
 
 
-def find(proc: str, pid: int, uid: int, device: int) -> Optional[Page]:
+def find(proc: str, pid: int, uid: int, device: int) -> Optional[OpenPage]:
     """The page of a process of this user, open; None where there is none, or it may not be looked for.
 
     ``device`` is where memfds lie (:func:`memfd_device`).
@@ -166,7 +166,7 @@ def find(proc: str, pid: int, uid: int, device: int) -> Optional[Page]:
             file = opened(path, lambda found: regular(found) and (found.st_dev, found.st_uid) == (device, uid))
         except OSError:
             continue
-        page = Page(file, pid, status.inner_pid)
+        page = OpenPage(file, pid, status.inner_pid)
         if page.pulse() is not None:
             return page
         page.close()

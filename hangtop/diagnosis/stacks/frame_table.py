@@ -18,7 +18,7 @@ from hangtop.diagnosis.stacks.states import Meaning, Phase
 C10D = "torch/distributed/distributed_c10d.py"
 
 
-class Row(NamedTuple):
+class FrameRow(NamedTuple):
     """Frames, and what a thread in them does."""
 
     where: str
@@ -33,14 +33,14 @@ class Row(NamedTuple):
     """What everything inside of these functions is a part of; ``meaning`` where no frame further in says more."""
 
 
-class Table:
+class FrameTable:
     """Rows for Python's frames and for native ones; the first that fits a frame is taken."""
 
-    def __init__(self, python: Sequence[Row], native: Sequence[Row] = ()) -> None:
+    def __init__(self, python: Sequence[FrameRow], native: Sequence[FrameRow] = ()) -> None:
         self._rows = {False: python, True: native}
-        self._known: dict[tuple[str, str, bool], Row | None] = {}
+        self._known: dict[tuple[str, str, bool], FrameRow | None] = {}
 
-    def of(self, frame: Frame) -> Row | None:
+    def of(self, frame: Frame) -> FrameRow | None:
         """The row of a frame; None where no row fits."""
         key = (frame.name, frame.file, frame.native)
         if key not in self._known:
@@ -84,14 +84,16 @@ def _rows(table: str) -> Iterator[tuple[str, str, list[str], frozenset[str]]]:
             yield what, more, files, OPERATIONS | set(ALIASES) if tail == "OPERATIONS" else frozenset(tail.split())
 
 
-def _meanings(table: str) -> tuple[Row, ...]:
-    return tuple(Row(where, names, Meaning[what], op) for what, op, found, names in _rows(table) for where in found)
+def _meanings(table: str) -> tuple[FrameRow, ...]:
+    return tuple(
+        FrameRow(where, names, Meaning[what], op) for what, op, found, names in _rows(table) for where in found
+    )
 
 
-def _phases(table: str) -> tuple[Row, ...]:
+def _phases(table: str) -> tuple[FrameRow, ...]:
     by_name: dict[str, Phase] = {phase: phase for phase in get_args(Phase)}
     return tuple(
-        Row(where, names, Meaning[said] if said else None, phase=by_name[phase])
+        FrameRow(where, names, Meaning[said] if said else None, phase=by_name[phase])
         for phase, said, found, names in _rows(table)
         for where in found
     )
@@ -202,7 +204,7 @@ GPU_QUEUE_FULL cudaLaunchKernel cudaLaunchCooperativeKernel cudaGraphLaunch
 GPU_QUEUE_FULL cuLaunchKernel cuLaunchCooperativeKernel cuGraphLaunch
 GPU_QUEUE_FULL hipLaunchKernel hipModuleLaunchKernel hipExtModuleLaunchKernel hipGraphLaunch
 """)
-PEERS = Table(_PEERS, _NATIVE_PEERS)
+PEERS = FrameTable(_PEERS, _NATIVE_PEERS)
 """Frames in which a rank waits for other ranks or for its own GPU; native ones are in ``--native`` dumps alone."""
 
 _PROGRAM = _meanings("""
@@ -241,10 +243,10 @@ NETWORK sock_call_ex sock_sendall sock_recv internal_connect _ssl__SSLSocket
 COMPUTES mkl_blas at::native:: sgemm_kernel dgemm_kernel gc_collect_main
 COMPUTES deflate inflate BZ2_bz lzma_code ZSTD_ LZ4_
 """)
-PROGRAM = Table(_PROGRAM, _NATIVE_PROGRAM)
+PROGRAM = FrameTable(_PROGRAM, _NATIVE_PROGRAM)
 """Frames in which any Python program waits. They count only where no row above does, and no phase says more."""
 
-PHASES = Table(
+PHASES = FrameTable(
     _phases("""
 data=DATA_WORKERS torch/utils/data/dataloader.py : _try_get_data _get_data _shutdown_workers _reset
 data=DATA torch/utils/data/ /torchdata/ /webdataset/ /site-packages/datasets/ /streaming/base/

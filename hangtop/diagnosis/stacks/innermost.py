@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from collectors.samples.stacks import Frame
-from hangtop.diagnosis.stacks.frame_table import ALIASES, C10D, PEERS, POINT_TO_POINT, PROGRAM, Row, Table
+from hangtop.diagnosis.stacks.frame_table import ALIASES, C10D, PEERS, POINT_TO_POINT, PROGRAM, FrameRow, FrameTable
 from hangtop.diagnosis.stacks.frames import function, is_in, is_transparent, is_user
 from hangtop.diagnosis.stacks.states import Kind, Meaning
 
@@ -30,7 +30,7 @@ class Innermost:
     """Ranks of the group that is being made, where the arguments tell."""
 
 
-def _operation(frame: Frame, row: Row) -> str:
+def _operation(frame: Frame, row: FrameRow) -> str:
     """Name of the operation that a frame of this row stands for, the same in all versions of torch."""
     name = function(frame.name)
     return row.op or ("" if frame.native else ALIASES.get(name, name))
@@ -43,7 +43,7 @@ def packs_object(frames: Iterable[Frame]) -> bool:
     return inner is not None and is_in(inner.file, C10D) and function(inner.name) in packs
 
 
-def find(frames: Iterable[Frame], table: Table) -> Innermost | None:
+def find(frames: Iterable[Frame], table: FrameTable) -> Innermost | None:
     """What the innermost run of library frames (innermost first) means, before user code begins; None without a row.
 
     The run's outermost frame names the operation: an ``all_gather_object`` is one, although an ``all_gather`` inside of

@@ -8,7 +8,7 @@ from functools import partial
 from operator import itemgetter
 
 from collectors.samples.stacks import Frame
-from hangtop.diagnosis.stacks.frame_table import PEERS, PHASES, PROGRAM, Row
+from hangtop.diagnosis.stacks.frame_table import PEERS, PHASES, PROGRAM, FrameRow
 from hangtop.diagnosis.stacks.frames import (
     function,
     is_carrier,
@@ -123,7 +123,7 @@ def _parse(frames: Sequence[Frame], view: KernelView, *, main: bool) -> ParsedSt
 
 def _without_peers(
     program: Innermost | None,
-    phases: Sequence[Row],
+    phases: Sequence[FrameRow],
     context: Collection[Phase],
     frames: tuple[Frame, ...],
     view: KernelView,
@@ -160,8 +160,8 @@ def _pass_inside_of(frames: tuple[Frame, ...]) -> Phase | None:
     return None
 
 
-def phase_of(frame: Frame) -> Row | None:
-    """Row of a frame that everything inside of it is a part of."""
+def phase_of(frame: Frame) -> FrameRow | None:
+    """The row of a frame that everything inside of it is a part of."""
     # a module that is being imported does nothing of what its functions do
     return None if frame.native or frame.name == "<module>" else PHASES.of(frame)
 

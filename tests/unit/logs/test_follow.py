@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from collectors.node.logs import file_names as names
-from collectors.node.logs.following import follow, source
-from collectors.node.logs.following.follow import Tail
+from collectors.node.logs.following import follow, source, tail
 from collectors.node.logs.following.source import LogSource
+from collectors.node.logs.following.tail import Tail
 from collectors.node.processes import mounts
 from collectors.node.source import Absent, Shared
 from collectors.samples.control import Settings
@@ -236,7 +236,7 @@ def test_a_source_that_is_behind_skips_ahead_and_tells_how_much(
 ) -> None:
     monkeypatch.setattr(follow, "LAG", 10_000)
     monkeypatch.setattr(follow, "KEPT", 1_000)
-    monkeypatch.setattr(follow, "CHUNK", 1_000)
+    monkeypatch.setattr(tail, "CHUNK", 1_000)
     path = tmp_path / "x.log"
     path.write_text("first\n")
     looker = Looker(log_globs=[str(path)])
@@ -258,7 +258,7 @@ def test_of_a_huge_log_the_head_tells_the_communicators(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     init = "n1:7:7 [0] NCCL INFO comm 0x50 rank 1 nranks 2 cudaDev 0 busId 1 commId 0x99 - Init START\n"
     path.write_text(init + "".join(COLL % (7, count) for count in range(70_000)))
-    followed = follow.Followed(str(path), follow.LogWriter(7, 0, "nccl"), 0.0)
+    followed = follow.Followed(str(path), follow.LogOwner(7, 0, "nccl"), 0.0)
     followed.tail.refresh()
     followed.read(1.0, float("inf"))
     (progress,) = followed.progress()
@@ -276,7 +276,7 @@ def test_the_last_traceback_of_an_old_log_is_told_at_the_first_look(tmp_path: Pa
         "port: 50305, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use\n"
     )
     os.utime(path, (now - age, now - age))
-    followed = follow.Followed(str(path), follow.LogWriter(None, None, "extra"), now)
+    followed = follow.Followed(str(path), follow.LogOwner(None, None, "extra"), now)
     followed.tail.refresh()
     followed.read(now, time.thread_time() + 1.0)
     assert ("torch.address_in_use" in [event.kind for event in followed.events]) == at_once
@@ -301,7 +301,7 @@ def test_the_last_words_of_one_rank_are_told_while_the_others_write_on(tmp_path:
     """Output of all ranks of a node in one file: it never rests, and that rank says nothing more."""
     path, now = tmp_path / "job.out", time.time()
     append(path, "[rank0]: step 1\n")
-    followed = follow.Followed(str(path), follow.LogWriter(None, None, "extra"), now)
+    followed = follow.Followed(str(path), follow.LogOwner(None, None, "extra"), now)
     assert told_of(followed, now) == []
     append(path, LABELLED)
     told = []
@@ -315,7 +315,7 @@ def test_old_lines_on_view_have_the_time_that_is_in_them_and_new_ones_that_of_re
     path = tmp_path / "x.log"
     path.write_text("banner\n2023-11-14T22:13:20Z one\n  goes on\n2023-11-14T22:13:30Z two\n")
     os.utime(path, (1_700_000_100, 1_700_000_100))
-    followed = follow.Followed(str(path), follow.LogWriter(None, None, "extra"), 0.0)
+    followed = follow.Followed(str(path), follow.LogOwner(None, None, "extra"), 0.0)
     followed.tail.refresh()
     told = [(shown.at, shown.before, shown.lines) for shown in followed.lines(1_700_009_000.0, 1000, {})]
     assert told == [
@@ -333,7 +333,7 @@ def test_old_lines_on_view_have_the_time_that_is_in_them_and_new_ones_that_of_re
 def test_lines_on_view_of_a_flood_are_the_last_ones(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     path.write_text("old\n")
-    followed = follow.Followed(str(path), follow.LogWriter(None, None, "extra"), 0.0)
+    followed = follow.Followed(str(path), follow.LogOwner(None, None, "extra"), 0.0)
     followed.tail.refresh()
     assert [(shown.lines, shown.backlog) for shown in followed.lines(1.0, 100, {})] == [(["old"], True)]
     append(path, "".join(f"line {n:04}\n" for n in range(500)))
@@ -411,10 +411,10 @@ def test_collectives_are_told_once_what_was_there_before_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else the reading of a long log would look like collectives that are launched."""
-    monkeypatch.setattr(follow, "CHUNK", 200)
+    monkeypatch.setattr(tail, "CHUNK", 200)
     path = tmp_path / "x.log"
     path.write_text("".join(COLL % (7, count) for count in range(200)))
-    followed = follow.Followed(str(path), follow.LogWriter(7, 0, "nccl"), 0.0)
+    followed = follow.Followed(str(path), follow.LogOwner(7, 0, "nccl"), 0.0)
     followed.tail.refresh()
     followed.read(1.0, 0.0)
     assert followed.progress() == []

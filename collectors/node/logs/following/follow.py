@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import time
 from typing import Dict, Iterator, List, NamedTuple, Optional
 
 from collectors.node import redact
-from collectors.node.files import named_file, opened, regular
 from collectors.node.logs import elastic_report, prefixes
 from collectors.node.logs.following.steps import SEEN, LogSteps
+from collectors.node.logs.following.tail import Tail
 from collectors.node.logs.parser import LogParser
 from collectors.samples.logs import CommProgress, LogEvent, LogLines, StepCount
 
-CHUNK = 256 << 10
-"""Bytes of one read."""
-WHOLE = 8 << 20
-"""A file up to this size is read from its beginning."""
 HEAD = 1 << 20
-END = 4 << 20
-"""Of a larger one: its head, where NCCL says which communicators there are, and its end."""
+"""Bytes of the head of a large file that are read, too: NCCL says there which communicators there are."""
 LAG = 32 << 20
 """When reading is further behind than this at the end of a look, the log is sampled."""
 KEPT = 1 << 20
@@ -34,122 +28,12 @@ LONGEST_SHOWN = 2000
 """Characters of a line on view."""
 
 
-class LogWriter(NamedTuple):
+class LogOwner(NamedTuple):
     """A process that writes a file."""
 
     pid: Optional[int]
     rank: Optional[int]
     stream: str
-
-
-class Tail:
-    """Reads what is appended to a path: through rotation, truncation, and its coming into being later.
-
-    ``uid`` is the user whose process named the path: root reads nothing for that user that the user could not.
-    """
-
-    def __init__(self, path: str, uid: Optional[int] = None) -> None:
-        self.path = path
-        self.size = 0
-        self.modified: Optional[float] = None
-        self.inode = (0, 0)
-        self.why = ""
-        """Why it cannot be read; empty while it can."""
-        self.skipped = 0
-        """Bytes left out so far."""
-        self.fresh = False
-        """The next bytes begin a file: after rotation or truncation."""
-        self._uid = uid
-        self._file = -1
-        self._offset = 0
-
-    @property
-    def behind(self) -> int:
-        """Bytes that are there and not read yet."""
-        return max(0, self.size - self._offset)
-
-    def refresh(self) -> None:
-        """Look at the file again: its size, and whether it is still the same file."""
-        if self._file < 0 and not self._open():
-            return
-        status = os.fstat(self._file)
-        self.size, self.modified = status.st_size, status.st_mtime
-        if self.size < self._offset:
-            self._offset, self.fresh = 0, True
-        if self._offset < self.size:
-            return
-        try:
-            there = os.stat(self.path)
-        except OSError:
-            return
-        # what is no file has no lines: who writes has the one in hand still, as when the name is gone
-        if regular(there) and (there.st_dev, there.st_ino) != self.inode:
-            self.close()
-            self.fresh = self._open()
-
-    def read(self) -> Iterator[bytes]:
-        """What is there, in chunks; stop asking when enough was read."""
-        while self.behind:
-            try:
-                data = os.pread(self._file, min(CHUNK, self.behind), self._offset)
-            except OSError as error:
-                self.why = error.strerror or str(error)
-                self.close()
-                return
-            if not data:
-                return
-            self._offset += len(data)
-            yield data
-
-    def skip(self, keep: int) -> int:
-        """Leave out all but the last ``keep`` bytes; how many were left out."""
-        out = max(0, self.behind - keep)
-        self._offset += out
-        self.skipped += out
-        return out
-
-    def peek(self, start: int, end: int) -> bytes:
-        """Some of its bytes, whatever was read; none where it cannot be opened."""
-        try:
-            file = self._descriptor()
-        except OSError:
-            return b""
-        try:
-            return os.pread(file, end - start, start)
-        except OSError:
-            return b""
-        finally:
-            os.close(file)
-
-    def is_there(self) -> bool:
-        """Whether the path names anything."""
-        return os.path.exists(self.path)
-
-    def close(self) -> None:
-        """Let go of the file."""
-        if self._file >= 0:
-            os.close(self._file)
-        self._file = -1
-
-    def _descriptor(self) -> int:
-        return opened(self.path) if self._uid is None else named_file(self.path, self._uid)
-
-    def _open(self) -> bool:
-        try:
-            self._file = self._descriptor()
-        except OSError as error:
-            self.why = error.strerror or str(error)
-            return False
-        status = os.fstat(self._file)
-        inode = (status.st_dev, status.st_ino)
-        self.why = ""
-        self.size, self.modified = status.st_size, status.st_mtime
-        if inode != self.inode:
-            is_first = self.inode == (0, 0)
-            self.inode, self._offset = inode, 0
-            if is_first and self.size > WHOLE:
-                self.skip(END)
-        return True
 
 
 class Followed:
@@ -158,9 +42,9 @@ class Followed:
     ``owners`` are the processes that write it; one alone lends its rank to lines without a label.
     """
 
-    def __init__(self, path: str, owner: LogWriter, now: float, uid: Optional[int] = None) -> None:
+    def __init__(self, path: str, owner: LogOwner, now: float, uid: Optional[int] = None) -> None:
         self.path = path
-        self.owners: Dict[LogWriter, None] = {owner: None}
+        self.owners: Dict[LogOwner, None] = {owner: None}
         self.tail = Tail(path, uid)
         self.events: List[LogEvent] = []
         self.told_to = self._looked = float("-inf")
@@ -184,7 +68,7 @@ class Followed:
         owner = self._owner()
         return self._steps.told(self.path, owner.pid, owner.rank)
 
-    def adopt(self, owner: LogWriter) -> None:
+    def adopt(self, owner: LogOwner) -> None:
         """Another process writes the file too."""
         if owner not in self.owners:
             for known in [one for one in self.owners if one.pid is None and one.rank == owner.rank]:
@@ -293,10 +177,10 @@ class Followed:
                     LogEvent(told.kind, told.at, owner.rank, "", owner.pid, self.path, 1, text, told.data)
                 )
 
-    def _owner(self) -> LogWriter:
+    def _owner(self) -> LogOwner:
         """The process that writes the file, or nobody in particular."""
         first = next(iter(self.owners))
-        return first if len({owner.pid for owner in self.owners}) == 1 else LogWriter(None, None, first.stream)
+        return first if len({owner.pid for owner in self.owners}) == 1 else LogOwner(None, None, first.stream)
 
     def _new_parser(self, now: float) -> LogParser:
         owner = self._owner()

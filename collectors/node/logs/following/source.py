@@ -6,7 +6,7 @@ import time
 from collections import deque
 from typing import Deque, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
-from collectors.node.logs.following.follow import Followed, LogWriter
+from collectors.node.logs.following.follow import Followed, LogOwner
 from collectors.node.logs.following.places import LogPlaces, WantedLog, logs_of_missing
 from collectors.node.processes.mounts import Mounts
 from collectors.node.source import Absent, Shared, Source
@@ -115,7 +115,7 @@ class LogSource(Source):
             self._want(wanted, now)
 
     def _want(self, wanted: WantedLog, now: float) -> None:
-        owner = LogWriter(wanted.pid, wanted.rank, wanted.stream)
+        owner = LogOwner(wanted.pid, wanted.rank, wanted.stream)
         known = self._followed.get(wanted.path)
         if known is None and not wanted.why:
             fresh = Followed(wanted.path, owner, now, wanted.uid)
