@@ -277,10 +277,7 @@ async def observing(
     arguments: Mapping[str, object],
     seconds: float,
 ) -> AsyncIterator[list[Observation]]:
-    """Observations of a program up to its ``done``; it goes on, with what it has started, until the context is left.
-
-    Raises :class:`TransportError`.
-    """
+    """Observations of a program up to its ``done``; it runs until the context is left. Raises :class:`TransportError`."""
     found: list[Observation] = []
 
     def take(line: bytes) -> bool:
