@@ -277,7 +277,7 @@ async def observing(
     arguments: Mapping[str, object],
     seconds: float,
 ) -> AsyncIterator[list[Observation]]:
-    """Observations of a program up to its ``done``; it runs until the context is left. Raises :class:`TransportError`."""
+    """Observations of a program up to its ``done``; it runs until the context is left. May raise TransportError."""
     found: list[Observation] = []
 
     def take(line: bytes) -> bool:
