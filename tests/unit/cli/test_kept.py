@@ -40,12 +40,10 @@ def left(terminal: Tmux) -> list[str]:
     return [line for line in terminal.wait_for(LEFT).splitlines() if line.strip() not in ("", LEFT)]
 
 
-def test_a_mark_that_was_set_is_there_again(tmp_path: Path) -> None:
+def test_what_was_seen_can_be_replayed_after_the_screen_was_left(tmp_path: Path) -> None:
     with on_screen(tmp_path) as terminal:
         terminal.wait_for("1/1 node")
         time.sleep(1.5)
-        terminal.press("m")
-        terminal.wait_for("mark 1 at")
         said = "".join(left(terminal))
     files = kept(tmp_path)
     assert len(files) == 1
@@ -57,8 +55,6 @@ def test_a_mark_that_was_set_is_there_again(tmp_path: Path) -> None:
     assert judged.stdout
     with Tmux([*RUN, "replay", "--speed", "100"], env={"XDG_STATE_HOME": str(tmp_path)}) as terminal:
         terminal.wait_for("REPLAY")
-        terminal.press("1")
-        terminal.wait_for("mark 1")
         terminal.press("q")
         terminal.wait_until_ended()
     assert kept(tmp_path) == files
