@@ -63,16 +63,20 @@ def missing(job_status: JobStatus) -> Iterator[Finding]:
         return
     others = any(culprit.state != "missing" for culprit in graph.culprits)
     living = [job.now - rank.process.started for rank in job.ranks if rank.gone_at is None]
-    young = min(living, default=0.0) < START_S and job.motion.last_step is None
+    step = job.motion.last_step
+    young = min(living, default=0.0) < START_S and step is None
     numbers = tuple(status.rank for status in absent)
     belongs = _nodes_beside(job, numbers)
     beside = living_on(job, belongs[0]) if len(belongs) == 1 and not twice else ()
     kill = kernel_between(job, belongs[0], max(rank.process.started for rank in beside), job.now) if beside else None
-    advice = OUT_OF_MEMORY if kill else ELSEWHERE if begun(job_status.of("waiting")) else LOOK_FOR_IT
+    advice = (
+        OUT_OF_MEMORY if kill else ELSEWHERE if step is not None or begun(job_status.of("waiting")) else LOOK_FOR_IT
+    )
     alive = f"WORLD_SIZE={world_size(job)}, {len(job_status.present)} alive"
     yield Finding(
         "rank_missing", "warning" if young or others else "critical", 0.5 if others else 0.6 if young else 0.85,
         f"{ranks_text(numbers)} of {world_size(job)} {of_several('is', len(numbers))} on no node in view"
+        f"{'' if step is None else f', though the job came to step {step:,}'}"
         f"{f' (it should be {on_nodes(belongs)})' if belongs else ''}{twice}"
         f"{f'; {kernel_text(job, kill)}' if kill else ''}; {who_wait(graph.waiters, 'rank')}",
         ranks=numbers,
