@@ -71,7 +71,7 @@ def held() -> Iterator[Nurseries]:
 
 
 def answers(nursery: Nurseries, way: WayIn | None, names: tuple[str, ...]) -> Batches:
-    """The answers about these cases by one way."""
+    """The answers about these cases by one way; the healthy job is asked about when the others have ended."""
 
     def launch(name: str) -> FaultyJob:
         return nursery.launch("lm.py", name) if name == HEALTHY else CASES[name].launch(nursery, name)
@@ -82,7 +82,7 @@ def answers(nursery: Nurseries, way: WayIn | None, names: tuple[str, ...]) -> Ba
         else:
             CASES[name].strike(job)
 
-    return Batches(nursery.cluster, names, launch, strike, at_once=5, way=way)
+    return Batches(nursery.cluster, names, launch, strike, at_once=len(SOON), way=way)
 
 
 @pytest.fixture(scope="module")
