@@ -104,6 +104,8 @@ async def shoot(theme: str) -> None:
             question = app.screen
             await pilot.press("y")
             await until(lambda: len(app.screen_stack) > 1 and app.screen is not question)
+            await until(lambda: len(session.state.recorders) == RANKS)
+            await asyncio.sleep(1.0)
             await pilot.press("escape")
             await asyncio.sleep(0.5)
             for number, panel in enumerate(PANELS, start=1):

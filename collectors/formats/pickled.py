@@ -27,16 +27,7 @@ def load(data: bytes) -> object:
     """The document of a pickle. Raises :class:`BadFormat` for damaged ones and those that are more than plain data."""
     try:
         document = _PlainUnpickler(io.BytesIO(data)).load()
-    except (
-        pickle.UnpicklingError,
-        EOFError,
-        struct.error,
-        LookupError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        MemoryError,
-    ) as error:
+    except _DAMAGED as error:
         raise BadFormat(f"no plain data: {error}") from error
     _check(document)
     return document
