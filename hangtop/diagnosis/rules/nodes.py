@@ -15,7 +15,7 @@ from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.phrasing import duration, listed, ranks_on, ranks_text
 from hangtop.diagnosis.roster import out_of_sight, world_size
-from hangtop.diagnosis.tables.thresholds import CPU_PEERS_SHARE, CPU_WAITED_SHARE
+from hangtop.diagnosis.tables.thresholds import CPU_CROWDED, CPU_PEERS_SHARE, CPU_WAITED_SHARE
 from hangtop.diagnosis.waits.statuses import not_responding
 
 BOOT_SLACK_S = 5.0
@@ -114,7 +114,9 @@ def node_limited(job: Job) -> Iterator[Finding]:
 def cpu_starved(job: Job) -> Iterator[Finding]:
     """cpu_starved: a rank is ready to run and has no CPU for a large part of the time, most others get theirs.
 
-    Needs schedstat. What the rank may run on, its nice value and the load of its node say why.
+    Needs schedstat, and a reason that holds for this rank alone: a nice value, CPUs that it shares with more ranks than
+    there are, or a node with more to do than it has CPUs while other nodes have not. A machine that is busy everywhere
+    is no reason.
     """
     known = [rank for rank in job.ranks if rank.rank >= 0 and rank.gone_at is None and _counts_cpu(job, rank)]
     late = [rank for rank in known if rank.waited_for_cpu >= CPU_WAITED_SHARE]
@@ -124,7 +126,7 @@ def cpu_starved(job: Job) -> Iterator[Finding]:
     usual = median(rest)
     by_node: dict[str, list[Rank]] = defaultdict(list)
     for rank in late:
-        if rank.waited_for_cpu >= CPU_PEERS_SHARE * usual:
+        if rank.waited_for_cpu >= CPU_PEERS_SHARE * usual and _has_less_cpu(job, rank, late, known):
             by_node[rank.node].append(rank)
     for name, ranks in by_node.items():
         numbers = tuple(sorted(rank.rank for rank in ranks))
@@ -146,6 +148,29 @@ def cpu_starved(job: Job) -> Iterator[Finding]:
             advice="Give each rank CPUs of its own (Slurm's --cpus-per-task and --cpu-bind, numactl, taskset), the "
             "nice value of the others, and look at what else runs on that node.",
         )  # fmt: skip
+
+
+def _has_less_cpu(job: Job, rank: Rank, late: Sequence[Rank], known: Sequence[Rank]) -> bool:
+    """Whether a starved rank may use less CPU than others: by its nice value, its CPUs, or the load of its node."""
+    own = rank.cpu_wait
+    if own is None:
+        return False
+    nices = [other.cpu_wait.nice for other in known if other.cpu_wait and other not in late]
+    beside = [one for one in late if one.node == rank.node and one.cpu_wait and one.cpu_wait.allowed == own.allowed]
+    cpus = _cpus_in(own.allowed)
+    if (nices and own.nice > min(nices)) or (cpus is not None and cpus < max(2, len(beside))):
+        return True
+    loads = {name: node.load.load / node.host.cpus for name, node in job.nodes.items() if node.load and node.host}
+    mine = loads.pop(rank.node, 0.0)
+    return bool(loads) and mine >= max(CPU_CROWDED, CPU_PEERS_SHARE * median(loads.values()))
+
+
+def _cpus_in(allowed: str) -> int | None:
+    """How many CPUs a list of the kernel's holds (``0-15,32``); None for one that is torn."""
+    parts = [part.partition("-") for part in allowed.split(",")]
+    if not all(first.isdecimal() and (not dash or last.isdecimal()) for first, dash, last in parts):
+        return None
+    return sum(int(last or first) - int(first) + 1 for first, _, last in parts)
 
 
 def _counts_cpu(job: Job, rank: Rank) -> bool:

@@ -142,5 +142,7 @@ TRACE_CHANCE = 0.05
 
 CPU_WAITED_SHARE = 25
 """Ours: per cent of the time for which a rank is ready and has no CPU; one alone on its cores waits under 1 %."""
+CPU_CROWDED = 2.0
+"""Tasks that want to run for each CPU of a node; ours: each gets half of what it wants."""
 CPU_PEERS_SHARE = 3
 """Ours: so many times as much as the others, at the least."""

@@ -36,6 +36,8 @@ CAUSES = ("kernel", "gpus", "fabric", "network", "disks", "host", "logs")
 """Sources that may tell a cause of what stacks show: none is answered without before it has said its first word, ..."""
 FIRST_WORDS = 6.0
 """... or, after so many seconds of watching, without it: it is unknown then, and said to be."""
+SOON = 5.0
+"""Seconds within which a wait that is blocked inside the job is watched until it is called a hang."""
 LAST_LOOK = 4.0
 """Seconds that the answer waits for stacks and dumps that were asked for last; what comes later is not known."""
 RAS_GAP = 1.5
@@ -153,7 +155,11 @@ class _Triage(Scheduler):
             readable = len({dump.rank_pid for _, dump in self.session.state.stacks if dump.threads}) > 1
             return readable and not slowness_judged(job_status)
         if verdict.outcome == "waiting" and job_status.graph is not None:
-            return any(one.read and not job_status.measured(one) for one in job_status.graph.culprits)
+            held, due = job_status.graph.held, job_status.due
+            return any(
+                one.read and (not job_status.measured(one) or held < due(one) <= held + SOON)
+                for one in job_status.graph.culprits
+            )
         if verdict.outcome == "starting":
             return not self.session.options.read_only and not self.session.state.stacks
         return verdict.outcome == "unknown" and bool(self.session.living())

@@ -40,3 +40,9 @@ def test_kernels_that_do_not_count_and_nodes_that_are_gone_say_nothing(state: st
     told = job(state=state, link=link)
     told.ranks(3).waits_for_cpu(60, allowed="3")
     assert "cpu_starved" not in alarms(told.verdict())
+
+
+def test_a_machine_that_is_busy_everywhere_is_no_reason() -> None:
+    told = job()
+    told.ranks(2).waits_for_cpu(60, allowed="0-63")
+    assert alarms(told.verdict()) == []
