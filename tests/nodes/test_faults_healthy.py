@@ -37,7 +37,7 @@ def answers(nursery: Nurseries) -> Batches:
         _, _, word, rank = JOBS[name]
         job.wait_for(word, rank)
 
-    return Batches(nursery.cluster, list(JOBS), start, ready, at_once=4)
+    return Batches(nursery.cluster, list(JOBS), start, ready, at_once=2)
 
 
 @pytest.mark.parametrize("name", [name for name in JOBS if name != "slow_rank"])

@@ -14,7 +14,7 @@ TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 def test_the_first_two_commands_install_and_run_and_test() -> None:
     run, test, *_ = commands()
     assert run.endswith(".venv/bin/hangtop demo --fault dataloader")
-    assert test.endswith(".venv/bin/pytest -n 4")
+    assert test.endswith(".venv/bin/pytest -n 2")
 
 
 def test_ci_runs_the_readme_s_own_test_command() -> None:

@@ -154,12 +154,12 @@ class _Triage(Scheduler):
         if verdict.outcome == "healthy" and self._past < SLOWNESS * self._watch:
             readable = len({dump.rank_pid for _, dump in self.session.state.stacks if dump.threads}) > 1
             return readable and not slowness_judged(job_status)
-        if verdict.outcome == "waiting" and job_status.graph is not None:
-            held, due = job_status.graph.held, job_status.due
-            return any(
-                one.read and (not job_status.measured(one) or held < due(one) <= held + SOON)
-                for one in job_status.graph.culprits
-            )
+        graph = job_status.graph
+        if verdict.outcome not in ("hung", "crashed") and graph is not None:
+            soon = graph.held + SOON
+            for one in graph.culprits:
+                if one.read and (not job_status.measured(one) or graph.held < job_status.due(one) <= soon):
+                    return True
         if verdict.outcome == "starting":
             return not self.session.options.read_only and not self.session.state.stacks
         return verdict.outcome == "unknown" and bool(self.session.living())
