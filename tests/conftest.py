@@ -14,7 +14,7 @@ from hypothesis import settings
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="hangtop-state-")
 """Where sessions keep their past: not in the folder of whoever runs the tests."""
 
-settings.register_profile("hangtop", deadline=None, max_examples=40)
+settings.register_profile("hangtop", deadline=None, max_examples=40, derandomize=True)
 settings.register_profile("hangtop-slow", deadline=None)
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -79,7 +79,10 @@ def put(folder: Path, *names: str) -> None:
 
 
 def children(pid: int) -> list[int]:
-    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    """Processes that any thread of a process has started."""
+    return [
+        int(word) for task in Path(f"/proc/{pid}/task").iterdir() for word in (task / "children").read_text().split()
+    ]
 
 
 async def test_nothing_outlives_its_connection_by_more_than_ten_seconds(
