@@ -176,7 +176,9 @@ class History:
             moves = bool(known.moves) and known.moved_at >= known.seen_at - FRESH * between
             seen += 1
             moved += moves
-            lane = self.ranks.setdefault((node.name, pid), Lane(*(HOUR if fine else COARSE)))
+            lane = self.ranks.get((node.name, pid))
+            if lane is None:
+                lane = self.ranks[node.name, pid] = Lane(*(HOUR if fine else COARSE))
             if not moves and lane.since is None and known.looks:
                 # what was taken for a sign of life may have been none: a wait that polls is known after some looks
                 lane.lower(known.moved_at)

@@ -42,9 +42,12 @@ class Lane:
 
     def lower(self, after: float) -> None:
         """What was taken for motion after this time was none, as is known by now."""
-        for number in range(floor(after / self.seconds) + 1, (self._last or 0) + 1):
-            if self.value(number) == MOVED:
-                self._cells[number % len(self._cells)] = STILL
+        last, cells = self._last, len(self._cells)
+        if last is None:
+            return
+        for number in range(max(floor(after / self.seconds) + 1, last - cells + 1), last + 1):
+            if self._cells[number % cells] == MOVED:
+                self._cells[number % cells] = STILL
 
     def value(self, number: int) -> int:
         """What a cell holds."""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hangtop.diagnosis.finding import Finding, Verdict
 from hangtop.session.history.history import VERDICTS, History
-from hangtop.session.history.lanes import MOVED, STILL, Lane
+from hangtop.session.history.lanes import MOVED, STILL, UNSEEN, Lane
 from hangtop.session.history.series import HOLD, Grain, Series, Span
 
 VALUES = st.lists(st.tuples(st.integers(0, 9), st.integers(-1000, 1000)), min_size=1, max_size=60)
@@ -77,6 +77,16 @@ def test_a_rank_that_stopped_is_known_to_have_at_any_later_time() -> None:
     assert lane.cells(1035.0, 1.0, 10) == [MOVED] * 5 + [STILL] * 5
     lane.lower(1024.0)
     assert lane.cells(1035.0, 1.0, 10) == [STILL] * 10
+
+
+def test_what_was_taken_for_motion_long_ago_costs_no_more_than_the_ring() -> None:
+    lane = Lane(1, 10)
+    lane.lower(0.0)
+    assert lane.cells(1.7e9 + 10, 1.0, 10) == [UNSEEN] * 10
+    for second in range(20):
+        lane.put(1.7e9 + second, MOVED, 3.0)
+    lane.lower(0.0)
+    assert lane.cells(1.7e9 + 20, 1.0, 12) == [UNSEEN] * 2 + [STILL] * 10
 
 
 def verdict(kind: str) -> Verdict:
