@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby, takewhile
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -80,7 +80,7 @@ def deliver(session: Session, entries: Iterable[Entry], reach: Callable[[float],
         reach(at)
         payloads = [entry.payload for entry in told]
         if sampled:
-            session.samples(node, cast("list[NamedTuple]", payloads), 0)
+            session.samples(node, cast("list[NamedTuple]", payloads))
             continue
         for payload in payloads:
             _deliver(session, node, payload)
@@ -223,7 +223,7 @@ def events_as_json(session: Session, feed: ReplayFeed) -> Iterator[str]:
 
     session.on_verdict.append(judged)
     links: dict[str, str] = {}
-    last, judge_at = session.state.changes.newest, feed.at
+    noted, judge_at = session.state.changes.noted, feed.at
     feed.open(session)
     while feed.at < feed.ends:
         feed.play_to(min(feed.at + LOOK, feed.ends))
@@ -232,14 +232,12 @@ def events_as_json(session: Session, feed: ReplayFeed) -> Iterator[str]:
             if links.get(name) != node.link:
                 links[name] = node.link
                 told.append({"at": node.since, "node": name, "link": node.link, "why": node.why})
-        changes = session.state.changes
-        new = list(takewhile(lambda change: change is not last, reversed(changes)))  # noqa: B023 - used at once
-        last = changes.newest
         told += [
             {"at": change.at, "node": change.node, "mark": change.kind, "text": change.text}
-            for change in reversed(new)
+            for change in session.state.changes.since(noted)
             if change.kind in MARKS
         ]
+        noted = session.state.changes.noted
         if feed.at >= judge_at or feed.at == feed.ends:
             session.diagnose()
             judge_at = feed.at + JUDGED

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import merge
+from itertools import chain, takewhile
 from operator import itemgetter
 from typing import Literal
 
@@ -90,7 +91,8 @@ class Changes:
     def __init__(self, changes: Iterable[Change] = ()) -> None:
         self._of: dict[ChangeKind, deque[tuple[int, Change]]] = {}
         """Those of each kind, each with its number since the beginning."""
-        self._noted = 0
+        self.noted = 0
+        """How many there were since the beginning."""
         self.newest: Change | None = None
         """The last one that was noted."""
         for change in changes:
@@ -100,8 +102,8 @@ class Changes:
         """Note one; the oldest of its kind goes once there are too many of that."""
         if change.kind not in self._of:
             self._of[change.kind] = deque(maxlen=LIMITS.get(change.kind, MOST))
-        self._of[change.kind].append((self._noted, change))
-        self._noted += 1
+        self._of[change.kind].append((self.noted, change))
+        self.noted += 1
         self.newest = change
 
     def kinds(self) -> list[ChangeKind]:
@@ -111,6 +113,11 @@ class Changes:
     def of(self, kind: ChangeKind) -> Iterator[Change]:
         """Those of one kind, the newest first."""
         return (change for _, change in reversed(self._of.get(kind, ())))
+
+    def since(self, noted: int) -> list[Change]:
+        """Those that came after so many, in order, as far as they are kept."""
+        later = (takewhile(lambda pair: pair[0] >= noted, reversed(kept)) for kept in self._of.values())
+        return [change for _, change in sorted(chain.from_iterable(later), key=itemgetter(0))]
 
     def __len__(self) -> int:
         return sum(map(len, self._of.values()))

@@ -15,6 +15,9 @@ def test_many_of_one_kind_push_out_none_of_another_and_are_bounded_themselves() 
     assert len(kept) == len(changes) == 2 + LIMITS["started"] + MOST
     assert kept == sorted(kept, key=lambda change: change.at)
     assert changes.newest is kept[-1]
+    assert changes.since(changes.noted - 3) == kept[-3:]
+    assert changes.since(0) == kept
+    assert changes.since(changes.noted) == []
     assert [*reversed(changes)] == kept[::-1]
     assert [change.at for change in changes.of("late")] == [change.at for change in kept[::-1] if change.kind == "late"]
     assert set(changes.kinds()) == {"hung", "lost", "started", "late"}
