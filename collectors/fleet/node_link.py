@@ -203,7 +203,7 @@ class NodeLink:
         samples = greeted_once(self._decoder.feed(data), self._heard_at is not None)
         if samples:
             self._note(samples)
-            self._options.sink.samples(self._transport.name, samples, len(data))
+            self._options.sink.samples(self._transport.name, samples)
         self._share.spend(time.thread_time() - began)
         if self._share.used_up and self._process is not None and not self._paused:
             self._paused = True

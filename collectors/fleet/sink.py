@@ -27,8 +27,8 @@ class LinkChange:
 class Sink(Protocol):
     """Receiver of a fleet's samples and link states. Called on the event loop; must return at once."""
 
-    def samples(self, node: str, samples: Sequence[NamedTuple], size: int) -> None:
-        """Take the decoded samples of one chunk of ``size`` bytes, in order. ``Tick`` ends a flush."""
+    def samples(self, node: str, samples: Sequence[NamedTuple]) -> None:
+        """Take the decoded samples of one chunk, in order. ``Tick`` ends a flush."""
 
     def link(self, change: LinkChange) -> None:
         """Take a node's new link state."""

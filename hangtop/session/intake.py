@@ -44,9 +44,9 @@ class Intake:
         """The latest of everything."""
         return self._store.state
 
-    def samples(self, node: str, samples: Sequence[NamedTuple], size: int) -> None:
+    def samples(self, node: str, samples: Sequence[NamedTuple]) -> None:
         """Take what came from a node (see :class:`collectors.fleet.sink.Sink`)."""
-        self._store.samples(node, samples, size)
+        self._store.samples(node, samples)
         self.recordings.take(node, samples)
 
     def link(self, change: LinkChange) -> None:

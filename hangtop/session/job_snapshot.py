@@ -178,7 +178,7 @@ def _recent(stacks: Iterable[tuple[str, StackDump]], context: SnapshotContext) -
 
 def _node(state: NodeState) -> Node:
     held = state.seen_at if state.link in {"live", "limited"} else None
-    gpus_answer = _answers(state, "gpus")
+    gpus_answer = state.answers("gpus")
     gpu_rows = state.gpu_rows.frozen()
     return Node(
         name=state.name,
@@ -210,11 +210,6 @@ def _node(state: NodeState) -> Node:
     )
 
 
-def _answers(state: NodeState, source: str) -> bool:
-    known = state.sources.get(source)
-    return known is None or known.state == "ok"
-
-
 def _frozen(looks: TimeSeries[T], past: SampleRing[T], at: float | None) -> TimeSeries[T]:
     """The looks, and the last value once more as of ``at``: nodes send only what changed."""
     due = at is not None and at - looks.at > HELD
@@ -238,7 +233,7 @@ def _port(port: PortState) -> Port:
 
 
 def _ranks(node: NodeState) -> tuple[Rank, ...]:
-    seen = node.link in {"live", "limited"} and _answers(node, "ranks")
+    seen = node.link in {"live", "limited"} and node.answers("ranks")
     past = node.pulses.frozen()
     on: dict[int, tuple[int, ...]] = {}
     for gpu in node.gpus.values():

@@ -107,10 +107,9 @@ class Store:
         self.clock = clock
         self._offsets: dict[str, ClockOffset] = {}
 
-    def samples(self, node: str, samples: Sequence[NamedTuple], size: int) -> None:
+    def samples(self, node: str, samples: Sequence[NamedTuple]) -> None:
         """Apply the samples of one chunk, in order (see :class:`collectors.fleet.sink.Sink`)."""
         state, arrived = self.node(node), self.clock()
-        state.received_bytes += size
         state.seen_at = arrived
         state.version += 1
         runs = [(kind, list(group)) for kind, group in groupby(samples, type)]

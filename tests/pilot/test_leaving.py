@@ -59,7 +59,7 @@ async def test_the_way_here_is_told_from_panel_to_panel() -> None:
     session = Paper(slow=11).session()
     session.verdict = hung()
     for node, dump in Paper(slow=11).stacks():
-        session.samples(node, [dump], 0)
+        session.samples(node, [dump])
     async with screen(session) as shown:
         await shown.press("7", "enter")
         assert shown.lines()[2].startswith(" Findings › Stacks rank 11   Esc goes back")

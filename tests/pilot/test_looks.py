@@ -146,9 +146,9 @@ async def test_the_heat_map_shows_another_figure_and_errors_as_what_they_are() -
 
     session = Paper(nodes=4).session()
     session.samples(
-        "node1", [GpuFault(0, "", "GPU is lost"), gpu_row(1, utilization=None, odd={"utilization": "ERR!"})], 1
+        "node1", [GpuFault(0, "", "GPU is lost"), gpu_row(1, utilization=None, odd={"utilization": "ERR!"})]
     )
-    session.samples("node1", [gpu_row(2, utilization=None)], 1)
+    session.samples("node1", [gpu_row(2, utilization=None)])
     async with screen(session, size=(100, 30)) as shown:
         first = next(line for line in shown.lines() if "node1 " in line)
         told = "node1 ▸ 0 ERR 1 ERR 2 –"

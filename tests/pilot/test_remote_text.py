@@ -37,7 +37,6 @@ def poisoned(text: str, paper: Paper | None = None) -> PaperSession:
             SourceState("gpus", "failed", text, NOW), GpuFault(0, "", text),
             LogEvent("python.exception", NOW, 7, text, PID + 7, text, 3, text, {}),
         ],
-        10,
     )  # fmt: skip
     session.link(LinkChange(paper.name(1), "lost", text, NOW, NOW + 9))
     session.bad_line(node, text, text)

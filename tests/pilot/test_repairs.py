@@ -50,7 +50,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> PaperSession:
 
 
 async def test_a_stopped_rank_goes_on_when_it_was_said_yes_to(session: PaperSession, stopped: int) -> None:
-    session.samples("node1", [process(0, stopped, started=NOW - 60, world_size=1)], 100)
+    session.samples("node1", [process(0, stopped, started=NOW - 60, world_size=1)])
     async with screen(session) as shown:
         await shown.press("K")
         assert "What can be mended now" in shown.text()

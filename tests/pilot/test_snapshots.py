@@ -22,7 +22,7 @@ def stuck_job() -> PaperSession:
     session = paper.session()
     session.verdict = hung()
     for node, dump in paper.stacks():
-        session.samples(node, [dump], 0)
+        session.samples(node, [dump])
     return session
 
 

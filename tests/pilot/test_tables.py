@@ -34,10 +34,10 @@ async def test_a_column_without_a_value_is_left_out_until_it_has_one() -> None:
         await shown.press("slash", *"gpu=3", "enter")
         assert "no row matches" in shown.text()
         await shown.press("escape")
-        session.samples("node2", [pulse(PID + 2, state="S", wchan="do_wait", cpu_user=9.0)], 0)
+        session.samples("node2", [pulse(PID + 2, state="S", wchan="do_wait", cpu_user=9.0)])
         await shown.draw()
         assert "kernel wait" in heads(shown)
-        session.samples("node2", [pulse(PID + 2, state="R", wchan="0", cpu_user=9.0)], 0)
+        session.samples("node2", [pulse(PID + 2, state="R", wchan="0", cpu_user=9.0)])
         await shown.draw()
         assert "kernel wait" in heads(shown), "it does not come and go"
 
@@ -46,7 +46,7 @@ async def test_the_filter_works_or_says_why_not_on_every_panel() -> None:
     session = Paper(slow=11).session()
     session.verdict = hung()
     for node, dump in Paper(slow=11).stacks():
-        session.samples(node, [dump], 0)
+        session.samples(node, [dump])
     async with screen(session) as shown:
         for number, entry in enumerate(PANELS, 1):
             await shown.press(str(number), "slash")

@@ -28,7 +28,7 @@ def hanging(nodes: int = 4, *, stacks: bool = False) -> PaperSession:
     everywhere = tuple(paper.name(index) for index in range(nodes))
     session.verdict = replace(verdict, waits=(blamed, replace(waiting, ranks=ranks, nodes=everywhere)))
     for node, dump in paper.stacks() if stacks else ():
-        session.samples(node, [dump], 0)
+        session.samples(node, [dump])
     return session
 
 
@@ -106,7 +106,7 @@ async def test_the_culprit_has_a_red_ground_and_nobody_else(nodes: int, text: st
 
 async def test_the_last_lines_of_the_culprit_are_asked_for_and_shown_and_only_they() -> None:
     session = hanging()
-    session.samples("node2", [LogFile("/logs/rank11.err", "8:11", PID + 11, 11, "stderr", 4096, "", "")], 0)
+    session.samples("node2", [LogFile("/logs/rank11.err", "8:11", PID + 11, 11, "stderr", 4096, "", "")])
     say(session, "node2", 11, NOW - 3, "reading shard 7")
     say(session, "node1", 0, NOW - 3, "nothing to do with it")
     async with screen(session, size=(120, 36)) as shown:

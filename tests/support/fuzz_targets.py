@@ -63,7 +63,7 @@ def _stream(data: bytes) -> None:
     session, decoder = Session(SessionOptions(), clock=lambda: 1.7e9), Decoder()
     samples = decoder.feed(data + b"\n")
     if samples:
-        session.samples("node", samples, len(data))
+        session.samples("node", samples)
     for bad in decoder.bad_lines():
         session.bad_line("node", bad.text, bad.why)
     session.tick()

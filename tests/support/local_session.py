@@ -29,5 +29,5 @@ def local_session(*ranks: RankProcess, read_only: bool = False) -> LocalSession:
     """A session that has seen these ranks on ``node1``."""
     made = LocalSession(SessionOptions(read_only=read_only))
     made.link(LinkChange("node1", "live", "", made.now()))
-    made.samples("node1", [hello(made.now()), *ranks, tick(made.now())], 1)
+    made.samples("node1", [hello(made.now()), *ranks, tick(made.now())])
     return made

@@ -71,7 +71,7 @@ class Job:
         self.progress = Progress(self.store.state)
         self.pulses = {rank: pulse(1000 + rank) for rank in range(self.ranks)}
         self.store.link(LinkChange("node1", "live", "", self.now))
-        self.store.samples("node1", [hello(self.now), *(process(rank) for rank in range(self.ranks))], 1)
+        self.store.samples("node1", [hello(self.now), *(process(rank) for rank in range(self.ranks))])
 
     def ticked(self) -> Tick:
         """The end of a look of the node."""
@@ -86,7 +86,7 @@ class Job:
             self.now += 1.0
             for rank, before in self.pulses.items():
                 self.pulses[rank] = others.get(f"r{rank}", behaviour)(before)
-            self.store.samples("node1", [*self.pulses.values(), tick(self.now)], 1)
+            self.store.samples("node1", [*self.pulses.values(), tick(self.now)])
             if second % every == 0:
                 self.progress.look(self.now)
         return self.progress.stood_still

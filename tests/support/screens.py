@@ -145,7 +145,7 @@ class Paper:
             ),
             Tick(tick, now, 0.004, 0.1 + tick * 0.004, 9 * 2**20),
         ]
-        session.samples(name, samples, 4096)
+        session.samples(name, samples)
 
     def _node(self, index: int, now: float) -> list[NamedTuple]:
         """What is sent once."""
@@ -225,12 +225,12 @@ class Paper:
 
 def say(session: Session, node: str, rank: int, at: float, *lines: str) -> None:
     """Let a rank's log grow."""
-    session.samples(node, [LogLines(f"/logs/rank{rank}.err", PID + rank, rank, "stderr", at, list(lines), 0)], 100)
+    session.samples(node, [LogLines(f"/logs/rank{rank}.err", PID + rank, rank, "stderr", at, list(lines), 0)])
 
 
 def kernel_line(session: Session, node: str, at: float, text: str) -> None:
     """Let a node's kernel say something."""
-    session.samples(node, [LogEvent("kernel.xid", at, None, node, None, "dmesg", 0, text, {"code": 79})], 100)
+    session.samples(node, [LogEvent("kernel.xid", at, None, node, None, "dmesg", 0, text, {"code": 79})])
 
 
 def hung(rank: int = 11, node: str = "node2") -> Verdict:

@@ -16,15 +16,13 @@ class Seen:
         self.taken: dict[str, list[NamedTuple]] = {}
         self.changes: list[LinkChange] = []
         self.bad: list[tuple[str, str, str]] = []
-        self.bytes = 0
         self._news = asyncio.Event()
 
     # --- as a Sink ------------------------------------------------------------------------------------------------
 
-    def samples(self, node: str, samples: Sequence[NamedTuple], size: int) -> None:
+    def samples(self, node: str, samples: Sequence[NamedTuple]) -> None:
         """Keep samples."""
         self.taken.setdefault(node, []).extend(samples)
-        self.bytes += size
         self._news.set()
 
     def link(self, change: LinkChange) -> None:

@@ -7,7 +7,6 @@ from collectors.samples.stream import Fault, Hello, SourceState, Tick
 from hangtop.session.apply.dispatch import SampleContext, applies
 from hangtop.session.apply.network import settle_rates
 from hangtop.session.apply.ranks import end_rank
-from hangtop.session.state.job_state import NodeState
 
 
 @applies(HostFacts)
@@ -61,16 +60,11 @@ def tick(here: SampleContext, sample: Tick) -> None:
     here.node.tick = sample
     here.node.ticks += 1
     settle_rates(here.node, here.at)
-    if here.node.unconfirmed and here.node.ticks >= CONFIRM_TICKS and _answers(here.node, "ranks"):
+    if here.node.unconfirmed and here.node.ticks >= CONFIRM_TICKS and here.node.answers("ranks"):
         for pid in here.node.unconfirmed:
             if pid in here.node.ranks:
                 end_rank(here, here.node.ranks[pid], here.at)
         here.node.unconfirmed = frozenset()
-
-
-def _answers(node: NodeState, source: str) -> bool:
-    state = node.sources.get(source)
-    return state is None or state.state == "ok"
 
 
 @applies(SourceState)

@@ -107,13 +107,13 @@ class FilesSession(Session):
         events = contents.events = joined(contents.events, processes)
         size = world_size(contents)
         for rank, (host, pid) in sorted(_homes(processes, events).items()):
-            self.samples(host, [_process(rank, pid, size)], 0)
+            self.samples(host, [_process(rank, pid, size)])
         for node, devices in contents.devices.items():
             self._deliver_devices(node or NAMELESS, devices, contents.counters.get(node, ()))
         for host, told in groupby(events, key=lambda event: event.host):
-            self.samples(host or NAMELESS, list(told), 0)
+            self.samples(host or NAMELESS, list(told))
         for progress in same_communicators(contents.progress, processes):
-            self.samples(progress.host or NAMELESS, [progress], 0)
+            self.samples(progress.host or NAMELESS, [progress])
         for node, _, dump in sorted(contents.stacks, key=lambda entry: (entry[0], entry[2].pid, entry[2].at)):
             self.stacks(node or NAMELESS, [dump])
         for recorder in contents.recorders:
@@ -137,13 +137,13 @@ class FilesSession(Session):
             if isinstance(part, GpuSample):
                 rows[part.gpu] = rows.get(part.gpu, 0) + 1
                 self._at += rows[part.gpu]
-            self.samples(node, [part], 0)
+            self.samples(node, [part])
         self._at = self._read_at
         ports = [part for part in devices if isinstance(part, PortFacts)]
         for block in counters:
             for port in ports:
                 if block.port == port.port and block.lid in (None, port.lid):
-                    self.samples(node, [PortCounters(port.device, port.port, "perfquery", block.values)], 0)
+                    self.samples(node, [PortCounters(port.device, port.port, "perfquery", block.values)])
 
 
 def files_session(

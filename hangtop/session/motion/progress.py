@@ -130,9 +130,8 @@ class Progress:
 
     def _look_at(self, node: NodeState, unrelated: Collection[Key], seen: ProgressSummary) -> None:
         at, before = node.seen_at, len(seen.stills)
-        source = node.sources.get("ranks")
         tracks = self.tracks.setdefault(node.name, {})
-        if node.link not in {"live", "limited"} or at is None or (source is not None and source.state != "ok"):
+        if node.link not in {"live", "limited"} or at is None or not node.answers("ranks"):
             # Not seen is not still: the last word is kept until the node answers again.
             _keep(tracks, node.ranks)
             return

@@ -190,9 +190,13 @@ class NodeState:
     bad_lines: int = 0
     """Lines from the node that did not decode."""
     last_bad: str = ""
-    received_bytes: int = 0
     communicators: int = 0
     """Entries of the job's progress that are this node's."""
+
+    def answers(self, source: str) -> bool:
+        """A source is well, or has not said how it is yet."""
+        state = self.sources.get(source)
+        return state is None or state.state == "ok"
 
     def has_heard(self, source: str) -> bool:
         """A source has said its first word: what it sees, or why it sees nothing.

@@ -28,11 +28,11 @@ class Nodes:
 
     def comes(self, name: str, *sources: str) -> None:
         self.session.link(LinkChange(name, "live", "", 1000.0))
-        self.session.samples(name, [hello(1000.0), tick(1000.0)], 1)
+        self.session.samples(name, [hello(1000.0), tick(1000.0)])
         self.says(name, *sources)
 
     def says(self, name: str, *sources: str) -> None:
-        self.session.samples(name, [SourceState(source, "ok", "", 1000.0) for source in sources], 1)
+        self.session.samples(name, [SourceState(source, "ok", "", 1000.0) for source in sources])
 
     async def sleep(self, _seconds: float) -> None:
         self.slept += 1

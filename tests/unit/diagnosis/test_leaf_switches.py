@@ -26,7 +26,7 @@ def test_nodes_are_found_by_the_user_s_name_and_by_their_own() -> None:
     session.located({"gpu1": "leaf1", "gpu3": "leaf2"})
     session.tick()
     assert {name: node.leaf for name, node in session.job().nodes.items()} == {"root@gpu1": "leaf1", "alias": ""}
-    session.samples("alias", [hello(1000.0, hostname="gpu3.cluster"), tick(1000.0)], 10)
+    session.samples("alias", [hello(1000.0, hostname="gpu3.cluster"), tick(1000.0)])
     session.tick()
     assert session.job().nodes["alias"].leaf == "leaf2"
 

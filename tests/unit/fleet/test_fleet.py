@@ -99,11 +99,11 @@ async def test_hostile_nodes_are_shown_and_leave_the_others_alone(user: Home) ->
 class Slow(Seen):
     """A session that works a fifth of a millisecond on each sample."""
 
-    def samples(self, node: str, samples: Sequence[NamedTuple], size: int) -> None:
+    def samples(self, node: str, samples: Sequence[NamedTuple]) -> None:
         until = time.thread_time() + 0.0002 * len(samples)
         while time.thread_time() < until:
             pass
-        super().samples(node, samples, size)
+        super().samples(node, samples)
 
 
 async def test_a_node_that_floods_is_said_to_and_leaves_the_loop_to_the_others(

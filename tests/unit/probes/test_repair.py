@@ -228,7 +228,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> PaperSession:
 
 
 async def test_a_node_whose_ranks_are_not_known_is_not_looked_at(session: PaperSession) -> None:
-    session.samples("node2", [SourceState("ranks", "denied", "processes of other users", NOW)], 100)
+    session.samples("node2", [SourceState("ranks", "denied", "processes of other users", NOW)])
     survey = await repairs.look(session)
     assert (survey.orphans, survey.stopped, list(survey.unknown)) == ((), (), ["node2"])
     assert "which ranks are the job's is not known there" in survey.unknown["node2"]

@@ -16,7 +16,7 @@ def session() -> Session:
     made = Session(SessionOptions(), clock=lambda: 1000.0)
     for node in ("good", "bad"):
         made.link(LinkChange(node, "live", "", 1000.0))
-        made.samples(node, [hello(1000.0), process(0), tick(1000.0, 1)], 1)
+        made.samples(node, [hello(1000.0), process(0), tick(1000.0, 1)])
     return made
 
 
@@ -28,7 +28,7 @@ def test_a_million_ranks_of_one_node_are_not_kept() -> None:
     made = session()
     began = time.thread_time()
     for start in range(0, 40_000, 1000):
-        made.samples("bad", [process(n)._replace(pid=n + 5000) for n in range(start, start + 1000)], 1)
+        made.samples("bad", [process(n)._replace(pid=n + 5000) for n in range(start, start + 1000)])
     assert time.thread_time() - began < 8.0
     bad, good = made.state.nodes["bad"], made.state.nodes["good"]
     assert len(bad.ranks) <= THINGS["ranks"]
@@ -39,32 +39,32 @@ def test_a_million_ranks_of_one_node_are_not_kept() -> None:
 
 def test_files_processes_and_communicators_are_bounded() -> None:
     made = session()
-    made.samples("bad", [LogFile(f"/{n}", str(n), None, None, "extra", 0, "", "") for n in range(5000)], 1)
-    made.samples("bad", [GpuProcesses([GpuProcess("0", n, None, None, "x") for n in range(5000)])], 1)
+    made.samples("bad", [LogFile(f"/{n}", str(n), None, None, "extra", 0, "", "") for n in range(5000)])
+    made.samples("bad", [GpuProcesses([GpuProcess("0", n, None, None, "x") for n in range(5000)])])
     rank = next(iter(made.state.nodes["bad"].ranks))
-    made.samples("bad", [Helper(n, rank, "helper", "S", "", 0.0, 0, "") for n in range(5000)], 1)
+    made.samples("bad", [Helper(n, rank, "helper", "S", "", 0.0, 0, "") for n in range(5000)])
     blank = CommProgress("c", 0, 1, None, "h", 1, "AllReduce", 1, "f", 1, 1, None, "s", 1)
-    made.samples("bad", [blank._replace(comm=str(n)) for n in range(70_000)], 1)
+    made.samples("bad", [blank._replace(comm=str(n)) for n in range(70_000)])
     bad = made.state.nodes["bad"]
     assert len(bad.log_files) == THINGS["log_files"]
     assert len(bad.gpu_processes) == 1024
     assert len(bad.ranks[rank].helpers) == 1024
     assert len(made.state.progress) == 65_536
-    made.samples("good", [blank], 1)
+    made.samples("good", [blank])
     assert ("good", "c", 0) in made.state.progress
 
 
 def test_an_ordinary_node_is_not_limited() -> None:
     made = session()
-    made.samples("good", [process(n)._replace(pid=n + 1) for n in range(64)], 1)
+    made.samples("good", [process(n)._replace(pid=n + 1) for n in range(64)])
     assert made.state.nodes["good"].link == "live"
 
 
 def test_one_node_cannot_push_out_what_others_said() -> None:
     made = session()
-    made.samples("good", [event(1, "the cause")], 1)
+    made.samples("good", [event(1, "the cause")])
     for start in range(0, 60_000, 1000):
-        made.samples("bad", [event(n) for n in range(start, start + 1000)], 1)
+        made.samples("bad", [event(n) for n in range(start, start + 1000)])
     assert ("good", event(1, "the cause")) in made.state.events
     assert sum(node == "bad" for node, _ in made.state.events) <= 8000
     assert made.state.events[-1] == ("bad", event(59_999))

@@ -155,7 +155,7 @@ async def test_a_dump_with_collectives_from_before_its_rank_began_is_another_run
     session = Session(SessionOptions(targets=("node1",)))
     first = flight_recorder.read(data, "", 0).collectives[0].created
     assert first is not None
-    session.samples("node1", [process(0, 77, started=first + started), tick(time.time())], 1)
+    session.samples("node1", [process(0, 77, started=first + started), tick(time.time())])
     why = await session.job_sources.keep(Dump("node1", 0, "/tmp/gloo_hang_0", 1.9e9, data, "", ""))
     assert (0 in session.state.recorders) is kept
     assert ("another run" in why) is not kept

@@ -28,7 +28,7 @@ def step(job: Job, value: float | None, grown: int, pid: int | None = 1000, **fi
 
 
 def feed(job: Job, *samples: NamedTuple) -> None:
-    job.store.samples("node1", samples, 1)
+    job.store.samples("node1", samples)
 
 
 # --- steps -----------------------------------------------------------------------------------------------------------

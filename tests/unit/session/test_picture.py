@@ -24,7 +24,7 @@ class Watched:
         self.now = 1000.0
         self.session = Session(SessionOptions(), clock=lambda: self.now)
         self.session.link(LinkChange("node1", "live", "", self.now))
-        self.session.samples("node1", [hello(self.now), tick(self.now)], 1)
+        self.session.samples("node1", [hello(self.now), tick(self.now)])
 
     def job(self) -> Job:
         return self.session.job()
@@ -36,9 +36,9 @@ def watched() -> Watched:
 
 
 def test_a_value_that_did_not_change_is_held_as_of_the_last_tick(watched: Watched) -> None:
-    watched.session.samples("node1", [process(0), pulse(1000, state="D"), gpu_row(0), tick(1000.0)], 1)
+    watched.session.samples("node1", [process(0), pulse(1000, state="D"), gpu_row(0), tick(1000.0)])
     watched.now = 1030.0
-    watched.session.samples("node1", [tick(1030.0)], 1)
+    watched.session.samples("node1", [tick(1030.0)])
     job = watched.job()
     assert [look.at for look in job.ranks[0].looks] == [1000.0, 1030.0]
     assert job.ranks[0].looks[-1].value.state == "D"
@@ -48,7 +48,7 @@ def test_a_value_that_did_not_change_is_held_as_of_the_last_tick(watched: Watche
 def test_a_rank_is_on_the_gpu_that_lists_its_pid(watched: Watched) -> None:
     facts = GpuFacts(5, "GPU-5", "00000000:5F:00.0", "H200", "590", None, None, None, None, None, "")
     apps = GpuProcesses([GpuProcess("00000000:5F:00.0", 1002, None, None, "python")])
-    watched.session.samples("node1", [process(2), facts, gpu_row(5), gpu_row(6), apps, tick(1000.0)], 1)
+    watched.session.samples("node1", [process(2), facts, gpu_row(5), gpu_row(6), apps, tick(1000.0)])
     assert watched.job().ranks[0].gpus == (5,)
 
 
@@ -124,7 +124,7 @@ def test_what_another_run_logs_is_no_word_of_the_job(watched: Watched, over: boo
     job = [process(r, stdout="/a.log", stderr="/all.log") for r in range(3)]
     gone = [RankGone(50 + r, r, 999.5) for r in range(2)] if over else []
     words = [_said(path, 1) for path in ("/a.log", "/b.log", "/all.log", "dmesg")]
-    watched.session.samples("node1", [*other, *job, *gone, *words, tick(1000.0)], 1)
+    watched.session.samples("node1", [*other, *job, *gone, *words, tick(1000.0)])
     told = watched.job()
     assert [r.process.pid for r in told.ranks] == [1000, 1001, 1002]
     assert [event.source for event in told.events] == ["/a.log", "/all.log", "dmesg"]

@@ -78,12 +78,12 @@ def test_a_gpu_that_glows_is_a_sign_of_progress_and_one_that_spins_is_not() -> N
     job = Job(ranks=1)
     facts = GpuFacts(0, "GPU-0", "00000000:3B:00.0", "H200", "590", None, 700.0, None, None, None, "")
     on_it = GpuProcesses([GpuProcess("00000000:3B:00.0", 1000, None, None, "python")])
-    job.store.samples("node1", [facts, gpu_row(0, power=300.0, utilization=100), on_it], 1)
+    job.store.samples("node1", [facts, gpu_row(0, power=300.0, utilization=100), on_it])
     for second in range(30):
-        job.store.samples("node1", [gpu_row(0, power=300.0 + second % 3, utilization=100)], 1)
+        job.store.samples("node1", [gpu_row(0, power=300.0 + second % 3, utilization=100)])
         job.run(1, spins)
     assert job.progress.stood_still == pytest.approx(29, abs=1)
-    job.store.samples("node1", [gpu_row(0, power=600.0, utilization=100)], 1)
+    job.store.samples("node1", [gpu_row(0, power=600.0, utilization=100)])
     assert job.run(1, spins) == 0.0
 
 
@@ -103,7 +103,7 @@ def test_what_a_node_says_between_two_looks_is_no_look_in_which_its_ranks_slept(
     job = Job()
     job.run(1, spins)
     job.now += 0.3
-    job.store.samples("node1", [job.ticked()], 1)
+    job.store.samples("node1", [job.ticked()])
     job.progress.look(job.now)
     job.now -= 0.3
     assert job.run(1, spins) == pytest.approx(1.0)

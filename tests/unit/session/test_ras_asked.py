@@ -101,6 +101,6 @@ async def test_another_node_is_asked_where_the_first_has_no_answer(monkeypatch: 
     async with ras_server(RasServer(status=status((1, os.getpid(), 7)))) as server:
         session = job(server.port, process(1, os.getpid()), monkeypatch=monkeypatch)
         closed = process(0, 5, env={"NCCL_RAS_ADDR": "127.0.0.1:1"}, versions={"nccl": "2.30.7"})
-        session.samples("node0", [hello(session.now()), closed, tick(session.now())], 1)
+        session.samples("node0", [hello(session.now()), closed, tick(session.now())])
         assert [rank.node for rank in asked_ranks(session.living())] == ["node0", "node1"]
         assert await session.job_sources.ras() is not None

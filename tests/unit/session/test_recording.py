@@ -26,13 +26,13 @@ async def _record(path: Path, seconds: int = 40) -> Session:
     session = Session(SessionOptions(targets=("node1",), patience=20.0), clock=lambda: now)
     session.recordings.record(path)
     session.link(LinkChange("node1", "live", "", now))
-    session.samples("node1", [hello(now + 5.0), *(process(rank) for rank in range(4))], 1)
+    session.samples("node1", [hello(now + 5.0), *(process(rank) for rank in range(4))])
     session.bad_line("node1", "[", "cut off")
     for second in range(seconds):
         now += 1.0
         worked = min(second, 10)
         pulses = [pulse(1000 + rank, voluntary_switches=50 * worked, cpu_user=0.4 * worked) for rank in range(4)]
-        session.samples("node1", [*pulses, gpu_row(0, power=float(worked)), tick(now + 5.0, second)], 1)
+        session.samples("node1", [*pulses, gpu_row(0, power=float(worked)), tick(now + 5.0, second)])
         session.tick()
     session.stacks("node1", [stack(1002, "read_shard", at=now)])
     await session.close()
@@ -91,7 +91,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_watch(tmp_path: Path) -> Non
         other.execute("DROP TABLE block")  # as if nothing could be written
     for second in range(12):
         now = 1000.0 + second
-        session.samples("node1", [gpu_row(0, power=float(second)), tick(now)], 1)
+        session.samples("node1", [gpu_row(0, power=float(second)), tick(now)])
     assert "cannot be written any more" in session.recordings.fault
     told = [*session.state.changes][-1]
     assert told.text.startswith("recording ended: ")
@@ -163,7 +163,7 @@ async def test_no_token_is_recorded_or_reported(tmp_path: Path) -> None:
     session = Session(SessionOptions(), clock=lambda: 1000.0)
     session.recordings.record(path)
     line = LogEvent("python.exception", 1.0, 0, "", 1, "log", 1, f"401 for {token}", {"message": token})
-    session.samples("node1", [hello(1000.0), process(0)._replace(command=f"x {token}"), line, tick(1000.0, 1)], 1)
+    session.samples("node1", [hello(1000.0), process(0)._replace(command=f"x {token}"), line, tick(1000.0, 1)])
     session.bad_line("node1", token, "cut off")
     await session.close()
     entries = list(Recording(path).entries())

@@ -101,7 +101,7 @@ def test_what_the_session_keeps_itself_is_shown_as_far_as_it_was_known(tmp_path:
             session.link(LinkChange("node2", "lost", "cut", NOW + 30))
             session.publish(hung(1, "node1"))
             for node, dump in paper.stacks(NOW + 30):
-                session.samples(node, [dump], 0)
+                session.samples(node, [dump])
 
     session = watched(paper, 50, tmp_path, then)
     for second in (20, 40):
@@ -148,11 +148,11 @@ def test_clocks_that_are_wrong_stay_as_wrong(tmp_path: Path, ahead: float) -> No
         process(0, started=900.0 + ahead),
         process(-1, 77, started=901.0 + ahead),
     ]
-    session.samples("node1", [*first, tick(now + ahead)], 1)
+    session.samples("node1", [*first, tick(now + ahead)])
     for second in range(1, 200):
         now = 1000.0 + second
         moved = pulse(1000, voluntary_switches=second)
-        session.samples("node1", [moved, tick(now + ahead, second)], 1)
+        session.samples("node1", [moved, tick(now + ahead, second)])
         session.tick()
     assert session.recordings.past.first > 1020.0
     path = session.recordings.autosave(tmp_path)

@@ -42,7 +42,7 @@ class Wire:
     def say(self, *samples: NamedTuple, at: float | None = None) -> NodeState:
         """Deliver samples and the tick that ends their flush."""
         self.now = self.now if at is None else at
-        self.store.samples("node1", [*samples, tick(self.now)], 100)
+        self.store.samples("node1", [*samples, tick(self.now)])
         return self.node
 
     @property
@@ -71,9 +71,9 @@ def test_looks_are_kept_with_their_times(wire: Wire) -> None:
 def test_a_node_whose_clock_is_ahead_is_brought_onto_ours(wire: Wire) -> None:
     ahead = 40.0
     event = LogEvent("python.exception", 1041.0, 0, "", 1000, "x.err", 1, "boom", {"after": 1040.5})
-    wire.store.samples("node1", [hello(1000.0 + ahead)], 1)
+    wire.store.samples("node1", [hello(1000.0 + ahead)])
     wire.now = 1001.5
-    wire.store.samples("node1", [process(0, started=1030.0), event, tick(1001.0 + ahead)], 1)
+    wire.store.samples("node1", [process(0, started=1030.0), event, tick(1001.0 + ahead)])
     node = wire.node
     assert node.clock_offset == pytest.approx(ahead)
     assert node.ranks[1000].process.started == pytest.approx(990.0)
@@ -83,13 +83,13 @@ def test_a_node_whose_clock_is_ahead_is_brought_onto_ours(wire: Wire) -> None:
 
 @pytest.mark.parametrize("step", [3600.0, -3600.0, -5.0])
 def test_a_clock_that_is_set_moves_nothing_of_its_node_into_past_or_future(wire: Wire, step: float) -> None:
-    wire.store.samples("node1", [hello(1000.0)], 1)
+    wire.store.samples("node1", [hello(1000.0)])
     for second in range(1, 9):
         off = 7.0 + (step if second > 4 else 0.0)
         wire.now = 1000.0 + second + 0.01
         there = 1000.0 + second + off
         event = LogEvent("python.exception", there - 0.2, 0, "", 1000, "x.err", second, "boom", {})
-        wire.store.samples("node1", [gpu_row(0, power=100.0 + second), event, tick(there)], 1)
+        wire.store.samples("node1", [gpu_row(0, power=100.0 + second), event, tick(there)])
         assert wire.node.gpus[0].looks[-1].at == pytest.approx(wire.now, abs=0.02)
         assert wire.store.state.events[-1][1].at == pytest.approx(wire.now - 0.2, abs=0.03)
     assert wire.node.clock_offset == pytest.approx(7.0 + step, abs=0.02)
@@ -99,7 +99,7 @@ def test_flushes_that_arrive_together_keep_their_own_times(wire: Wire) -> None:
     wire.say(at=1001.0)
     wire.now = 1010.0
     chunk: list[NamedTuple] = [gpu_row(0), tick(1002.0), gpu_row(0, power=1.0), tick(1003.0), gpu_row(0, power=2.0)]
-    wire.store.samples("node1", chunk, 1)
+    wire.store.samples("node1", chunk)
     assert [look.at for look in wire.node.gpus[0].looks] == [1002.0, 1003.0, 1010.0]
 
 
@@ -242,7 +242,7 @@ def test_no_sequence_of_valid_samples_breaks_it(chunks: Sequence[Sequence[NamedT
     wire.store.link(LinkChange("node1", "live", "", 1000.0))
     for chunk in chunks:
         wire.now += 1.0
-        wire.store.samples("node1", chunk, 10)
+        wire.store.samples("node1", chunk)
         progress.look(wire.now)
         context = SnapshotContext(wire.now, 1.0, True, 60.0, progress.stood_still)
         job = job_snapshot(wire.store.state, context).job()

@@ -44,7 +44,7 @@ class Watched:
         self.now = 1000.0
         self.session = Session(SessionOptions(patience=5.0), clock=lambda: self.now)
         self.session.link(LinkChange("node1", "live", "", self.now))
-        self.session.samples("node1", [hello(self.now), tick(self.now)], 1)
+        self.session.samples("node1", [hello(self.now), tick(self.now)])
 
     def pass_by(self, seconds: int, **moves: int) -> None:
         """Let time pass; ``moves`` are the switches a second of processes by ``p<pid>``, of all others none."""
@@ -54,7 +54,7 @@ class Watched:
                 pulse(pid, voluntary_switches=int(moves.get(f"p{pid}", 0) * self.now))
                 for pid in self.session.state.nodes["node1"].ranks
             ]
-            self.session.samples("node1", [*pulses, tick(self.now)], 1)
+            self.session.samples("node1", [*pulses, tick(self.now)])
             self.session.tick()
 
     def stacks(self, *dumps: StackDump) -> None:
@@ -95,7 +95,7 @@ def looked_at(watched: Watched, *looks: Any) -> None:
 
 
 def test_one_that_is_stuck_is_named_by_host_and_pid(watched: Watched) -> None:
-    watched.session.samples("node1", [nameless(pid) for pid in (51, 52, 53)], 1)
+    watched.session.samples("node1", [nameless(pid) for pid in (51, 52, 53)])
     looked_at(watched, (51, waits), (52, reads), (53, waits))
     verdict = watched.verdict()
     assert verdict.outcome == "hung"
@@ -106,9 +106,9 @@ def test_one_that_is_stuck_is_named_by_host_and_pid(watched: Watched) -> None:
 
 
 def test_a_number_that_comes_later_is_taken_up_by_the_same_process(watched: Watched) -> None:
-    watched.session.samples("node1", [nameless(51)], 1)
+    watched.session.samples("node1", [nameless(51)])
     watched.pass_by(3)
-    watched.session.samples("node1", [nameless(51)._replace(rank=3, numbered_by="command")], 1)
+    watched.session.samples("node1", [nameless(51)._replace(rank=3, numbered_by="command")])
     (rank,) = watched.session.job().ranks
     assert (rank.rank, len(rank.looks) >= 3) == (3, True)
     assert "process 51 on node1 is rank 3, by its command line" in [
@@ -118,7 +118,7 @@ def test_a_number_that_comes_later_is_taken_up_by_the_same_process(watched: Watc
 
 def test_idle_notebooks_and_servers_are_listed_and_not_judged(watched: Watched) -> None:
     notebook = nameless(51, command="python -m ipykernel_launcher -f kernel.json", user="ann", uid=1000)
-    watched.session.samples("node1", [notebook], 1)
+    watched.session.samples("node1", [notebook])
     looked_at(
         watched, (51, lambda pid, at: dump(pid, at, ("select", "/lib/selectors.py"), ("main", "/x/ipykernel.py")))
     )
@@ -131,7 +131,7 @@ def test_idle_notebooks_and_servers_are_listed_and_not_judged(watched: Watched) 
 def test_an_idle_notebook_beside_a_job_that_hangs_is_not_accused(watched: Watched) -> None:
     ranks = [process(rank, 51 + rank, world_size=3) for rank in range(3)]
     notebook = nameless(60, command="python -m ipykernel_launcher -f kernel.json", user="ann", uid=1000)
-    watched.session.samples("node1", [*ranks, notebook], 1)
+    watched.session.samples("node1", [*ranks, notebook])
     looked_at(watched, (51, waits), (52, reads), (53, waits), (60, reads))
     job = watched.session.job()
     assert (pids(job.ranks), pids(job.bystanders), job.others) == ([51, 52, 53], [60], ())

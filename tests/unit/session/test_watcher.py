@@ -60,7 +60,7 @@ class Watched:
         self.looked: list[float] = []
         self.verdict = Verdict("healthy", "")
         self.session.link(LinkChange("node1", "live", "", 1000.0))
-        self.session.samples("node1", [hello(1000.0), process(0), process(1)], 1)
+        self.session.samples("node1", [hello(1000.0), process(0), process(1)])
         monkeypatch.setattr("hangtop.diagnosis.verdict.verdict.diagnose", self._diagnose)
         monkeypatch.setattr(self.session, "dump_stacks", self._dump)
         monkeypatch.setattr(watcher, "LEAST_PAUSE", 0.0)
@@ -81,7 +81,7 @@ class Watched:
             switches = 0 if still else int(self.feed.time) * 50
             cpu = switches * 0.01
             pulses = [pulse(1000 + rank, voluntary_switches=switches, cpu_user=cpu) for rank in range(2)]
-            self.session.samples("node1", [*pulses, tick(self.feed.time)], 1)
+            self.session.samples("node1", [*pulses, tick(self.feed.time)])
             await self.session.watcher.step()
             await asyncio.sleep(0)
 
@@ -242,7 +242,7 @@ async def test_it_watches_by_itself_until_it_is_closed(
 async def test_stacks_of_a_node_without_connection_are_dumps_with_an_error() -> None:
     session = Session(SessionOptions(), feed=Feed())
     session.link(LinkChange("node1", "live", "", 1000.0))
-    session.samples("node1", [hello(1000.0), process(0), process(1), tick(1000.0)], 1)
+    session.samples("node1", [hello(1000.0), process(0), process(1), tick(1000.0)])
     dumps = await session.dump_stacks([1])
     assert [(node, dump.pid, dump.error) for node, dump in dumps] == [
         ("node1", 1001, "unreachable: node1: not in this test")
