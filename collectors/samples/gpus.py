@@ -131,3 +131,17 @@ class FabricService(NamedTuple):
     """What shows that this node needs it; empty where nothing does."""
     said: str
     """What shows its state: ``process 4711``, ``no process of that name runs``."""
+
+
+def bus_key(bus_id: str) -> str:
+    """A PCI address in one spelling, ``0000:5f:00``: a domain of four digits, lower case, no function.
+
+    NVML writes ``00000000:5F:00.0``, the kernel ``0000:5f:00``, some tools ``PCI:0000:5F:00.0`` or ``5f:00.0``.
+    """
+    text = bus_id.strip().lower()
+    parts = (text.removeprefix("pci:")).partition(".")[0].split(":")
+    if len(parts) == 2:
+        parts.insert(0, "0000")
+    if len(parts) >= 3:
+        parts[0] = parts[0][-4:].rjust(4, "0")
+    return ":".join(parts[:3])

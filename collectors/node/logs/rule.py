@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, Mapping, Match, NamedTuple, Optional, Tuple
 
+from collectors.samples.gpus import bus_key
 from collectors.samples.values import Scalar, Value
 
 Data = Dict[str, Value]
@@ -124,16 +125,6 @@ def numbers(text: str) -> List[Scalar]:
     return found[:4096]
 
 
-def bus_id(text: str) -> str:
-    """A PCI address as ``0000:5f:00``: domain of four digits, lower case, no function."""
-    parts = text.strip().lower().split(".")[0].split(":")
-    if len(parts) == 2:
-        parts.insert(0, "0000")
-    if len(parts) >= 3:
-        parts[0] = parts[0][-4:].rjust(4, "0")
-    return ":".join(parts[:3])
-
-
 def fields(match: "Match[str]", integers: Tuple[str, ...] = ()) -> Data:
     """The named groups of a match that took part in it, each in its type."""
     data: Data = {}
@@ -147,7 +138,7 @@ def fields(match: "Match[str]", integers: Tuple[str, ...] = ()) -> Data:
         elif name in _LISTS:
             value = numbers(text)
         elif name == "bus_id":
-            value = bus_id(text)
+            value = bus_key(text)
         elif name == "signal":
             value = signal_name(text)
         if value is not None and value != "":

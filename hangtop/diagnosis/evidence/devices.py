@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
-from collectors.samples.gpus import GpuSample
+from collectors.samples.gpus import GpuSample, bus_key
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of
 from hangtop.diagnosis.evidence.events import hosts_in
@@ -82,12 +82,6 @@ def ranks_on_gpu(job: Job, node: Node, index: int | None) -> tuple[int, ...]:
 def ranks_on_node(job: Job, name: str) -> tuple[int, ...]:
     """Ranks whose process was last seen on this node."""
     return tuple(sorted(rank.rank for rank in job.ranks_of(name)))
-
-
-def bus_key(bus_id: str) -> tuple[int, ...]:
-    """Make PCI addresses comparable: ``0000:5F:00.0``, ``00000000:5f:00.0`` and ``0000:5f:00`` are one device."""
-    parts = re.findall(r"[0-9a-f]+", bus_id.lower().removeprefix("pci:"))[:3]
-    return tuple(int(part, 16) for part in parts)
 
 
 def gpu_at(node: Node, bus_id: str) -> int | None:

@@ -14,6 +14,7 @@ from collectors.samples.gpus import (
     GpuSample,
     NvlinkCounters,
     Topology,
+    bus_key,
 )
 from hangtop.diagnosis.job import Look
 from hangtop.session.apply.dispatch import SampleContext, applies, applies_together
@@ -23,12 +24,6 @@ from hangtop.session.state.time_series import TimeSeries
 PROCESSES = 1024
 """Processes on the GPUs of a node that are told apart."""
 NVLINK_ERRORS = ("replay_errors", "recovery_errors", "crc_errors")
-
-
-def bus_key(bus_id: str) -> str:
-    """A PCI address in one spelling: NVML writes ``00000000:18:00.0``, the kernel ``0000:18:00``, in any case."""
-    domain, _, rest = bus_id.strip().upper().removeprefix("PCI:").partition(":")
-    return f"{domain[-4:].zfill(4)}:{rest.partition('.')[0]}"
 
 
 def _gpu(node: NodeState, index: int) -> GpuState:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Match, Optional
 
-from collectors.node.logs.rule import Data, Example, Rule, bus_id
+from collectors.node.logs.rule import Data, Example, Rule
+from collectors.samples.gpus import bus_key
 
 _BUS = r"(?P<bus_id>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})"
 
@@ -15,7 +16,7 @@ def _gpu(match: "Match[str]", data: Data) -> Optional[Data]:
     bus = re.search(_BUS, match.string)
     index = re.search(r"\bGPU ?(\d{1,2})\b(?!:)", match.string)
     if bus is not None:
-        data["bus_id"] = bus_id(bus.group("bus_id"))
+        data["bus_id"] = bus_key(bus.group("bus_id"))
     if index is not None:
         data["gpu"] = int(index.group(1))
     return data
