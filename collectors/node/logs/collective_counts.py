@@ -43,6 +43,8 @@ _DTYPES = (
     "float8_e5m2",
 )  # fmt: skip
 
+WAITING = 4096
+"""Lines that wait to be read, at the most."""
 Key = Tuple[str, int, str]
 """host, pid, pointer."""
 
@@ -66,6 +68,8 @@ class CommunicatorProgress:
         """False when lines were left out: counts of lines then say nothing across ranks."""
         self._comms: Dict[Key, _Comm] = {}
         self._last: Dict[Key, CommProgress] = {}
+        self._waiting: Dict[bytes, Tuple[int, int, bytes]] = {}
+        """By the line without what varies: how many there were, number and bytes of the last."""
 
     def take(self, text: bytes, number: Callable[[int], int]) -> bytes:
         """Take the COLL and INIT lines of a block; ``number`` gives the number of the line that begins at an offset.
@@ -86,16 +90,21 @@ class CommunicatorProgress:
             counts = Counter(part) if began else every
             last = dict(zip(part, range(begin, end)))
             for index, key in sorted((last[key], key) for key in taken & last.keys()):
-                self._launched(lines[index], places.number(index), counts[key])
+                before = self._waiting.get(key, (0, 0, b""))[0]
+                self._waiting[key] = (before + counts[key], places.number(index), lines[index])
             if end < len(keys):
+                self.settle()
                 self._initialised(lines[end])
             begin = end + 1
+        if len(self._waiting) > WAITING:
+            self.settle()
         if len(taken) + 1 == len(every):  # and the empty one behind the last line's end
             return b""
         return b"\n".join([bytes(len(line)) if key in taken else line for key, line in zip(keys, lines)])
 
     def known(self) -> List[CommProgress]:
         """The last collective of every communicator."""
+        self.settle()
         return [self._last[key] for key in sorted(self._last)]
 
     def ranks(self) -> Iterator[Tuple[str, int, int, int]]:
@@ -103,11 +112,14 @@ class CommunicatorProgress:
         for (host, pid, _), comm in self._comms.items():
             yield host, pid, comm.rank, comm.size
 
-    def _launched(self, raw: bytes, number: int, launched: int) -> None:
-        for line in prefixes.records(raw, number, self.now):
-            match = _RECORD.search(line.text)
-            if match is not None:
-                self._record(match, line, launched)
+    def settle(self) -> None:
+        """Read the lines that wait, in the order in which they stand in the log; the same line is counted unread."""
+        waiting, self._waiting = self._waiting, {}
+        for launched, number, raw in sorted(waiting.values(), key=lambda one: one[1]):
+            for line in prefixes.records(raw, number, self.now):
+                match = _RECORD.search(line.text)
+                if match is not None:
+                    self._record(match, line, launched)
 
     def _record(self, match: "Match[str]", line: prefixes.Line, launched: int) -> None:
         rest = match.group("rest")

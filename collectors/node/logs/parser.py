@@ -55,6 +55,7 @@ class LogParser:
 
     def own(self, rank: Optional[int], pid: Optional[int]) -> None:
         """From now on lines without a label are those of this process; None for nobody in particular."""
+        self.coll.settle()
         self._reader.rank = self.coll.rank = rank
         self._reader.pid = pid
 
@@ -77,6 +78,7 @@ class LogParser:
     def gap(self) -> List[LogEvent]:
         """What follows is not what came next: bytes were left out, and nobody knows how many lines."""
         self._pending, self._before, self._cutting = b"", b"", True
+        self.coll.settle()
         self.coll.whole = False
         events = self.idle()
         self._reader.counted = False
