@@ -37,7 +37,7 @@ class Sink:
     def __init__(self): self.ticking = set()
     def link(self, change): pass
     def bad_line(self, *said): pass
-    def samples(self, node, samples, size):
+    def samples(self, node, samples):
         if any(isinstance(sample, Tick) for sample in samples) and node not in self.ticking:
             self.ticking.add(node)
             print(node, flush=True)
