@@ -84,6 +84,16 @@ def homes(job: Job, ranks: Collection[int]) -> tuple[str, ...]:
     return tuple(sorted({known[rank] for rank in ranks if rank in known}))
 
 
+def ranks_on_node(job: Job, name: str) -> tuple[int, ...]:
+    """Ranks whose process was last seen on this node."""
+    return tuple(sorted(rank.rank for rank in job.ranks_of(name)))
+
+
+def living_on(job: Job, name: str) -> tuple[Rank, ...]:
+    """Ranks whose process is on this node, and alive."""
+    return tuple(rank for rank in job.ranks_of(name) if rank.gone_at is None)
+
+
 def blind(node: Node) -> bool:
     """Whether nobody sees the ranks of a node that answers: nothing there may look at them."""
     ranks = node.sources.get("ranks")
@@ -100,4 +110,4 @@ def out_of_sight(job: Job, name: str) -> tuple[int, ...]:
     only_late = node.link == "live" and ranks is not None and ranks.state == "late" and job.now - ranks.since < SILENT_S
     if only_late or not blind(node):
         return ()
-    return tuple(sorted(rank.rank for rank in job.ranks_of(name) if rank.gone_at is None))
+    return tuple(sorted(rank.rank for rank in living_on(job, name)))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, repeat
+from collections.abc import Iterable, Iterator, Sequence
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of, when
@@ -67,27 +66,14 @@ EVIDENCE_CHARS = 400
 
 def events_on(job: Job, node: Node, kind: str) -> Iterator[LogEvent]:
     """Kernel events of one kind from one node; live, those from long before the job's processes are left out."""
-    if not job.events_of(kind):
-        return
-    started = min((rank.process.started for rank in job.ranks_of(node.name)), default=None)
-    hostname = node.hello.hostname if node.hello else ""
-    by_host = job.once(_by_host)
-    # those that came from the node itself, and of files those whose lines name it
-    told = [by_host.get(key, ()) for key in {(kind, node.name, ""), (kind, "", node.name), (kind, "", hostname)}]
-    for _, event in sorted(pair for pairs in told for pair in pairs):
-        at = when(event)
-        if job.live and started is not None and at is not None and at < started - BEFORE_START_S:
-            continue
-        yield event
-
-
-def _by_host(job: Job) -> Mapping[tuple[str, str, str], Sequence[tuple[int, LogEvent]]]:
-    """Events with their places, by kind, the node that they came from, and the host that lines of a folder name."""
-    found: dict[tuple[str, str, str], list[tuple[int, LogEvent]]] = defaultdict(list)
-    homes = chain(job.event_nodes, repeat(""))
-    for place, (home, event) in enumerate(zip(homes, job.events, strict=False)):
-        found[event.kind, home, "" if home else event.host].append((place, event))
-    return found
+    started = min((rank.process.started for rank in job.ranks_of(node.name)), default=0.0)
+    names = {node.name, node.hello.hostname if node.hello else ""}
+    for home, event in job.events_of(kind):
+        # from the node itself, or in a file whose lines name it
+        if home == node.name or (not home and event.host in names):
+            at = when(event)
+            if not job.live or at is None or at >= started - BEFORE_START_S:
+                yield event
 
 
 def event_line(event: LogEvent) -> Evidence:
@@ -97,11 +83,6 @@ def event_line(event: LogEvent) -> Evidence:
     if len(text) > EVIDENCE_CHARS:  # a traceback says most at its end
         text = f"{text[: EVIDENCE_CHARS // 4]} … {text[-3 * EVIDENCE_CHARS // 4 :]}"
     return Evidence(Observer.LOG, source, when(event), text, event.source)
-
-
-def pid_of(event: LogEvent) -> int | None:
-    """Return the process that an event names, else the one that owns its source."""
-    return number_of(event, "pid") or event.pid
 
 
 def finished(job: Job) -> bool:

@@ -11,13 +11,12 @@ from typing import NamedTuple
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.addresses import names_of
-from hangtop.diagnosis.evidence.devices import living_on
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of, when
 from hangtop.diagnosis.evidence.events import events_on, ranks_in, said
 from hangtop.diagnosis.failures.record import failures
 from hangtop.diagnosis.job import Job, Node
 from hangtop.diagnosis.phrasing import count, duration
-from hangtop.diagnosis.roster import home_of, world_or_logged
+from hangtop.diagnosis.roster import home_of, living_on, world_or_logged
 from hangtop.diagnosis.tables.thresholds import UNREAD_S
 from hangtop.diagnosis.waits.job_status import JobStatus
 

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.evidence.devices import living_on
 from hangtop.diagnosis.evidence.event_fields import when
 from hangtop.diagnosis.evidence.events import event_line
 from hangtop.diagnosis.failures.first import left_at_exit
@@ -15,7 +14,7 @@ from hangtop.diagnosis.failures.unheard import UNSEEN_LINKS, kernel_at, kernel_b
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, next_step
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import duration, listed, of_several, on_nodes, ranks_on, ranks_text, who_wait
-from hangtop.diagnosis.roster import started_twice, world_size
+from hangtop.diagnosis.roster import living_on, started_twice, world_size
 from hangtop.diagnosis.rules.not_launched import RAN_OUT
 from hangtop.diagnosis.rules.stuck import begun
 from hangtop.diagnosis.rules.victims import OUT_OF_MEMORY, SEGFAULT

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from hangtop.diagnosis.evidence.gpu_load import load_proof
+from hangtop.diagnosis.evidence.gpus import load_proof
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Observer, next_step
 from hangtop.diagnosis.phrasing import count, duration, listed, of_several, rank_text, ranks_on, ranks_text, who_wait
 from hangtop.diagnosis.roster import world_size

@@ -14,15 +14,15 @@ from string import Formatter
 from typing import Any, Literal, NamedTuple
 
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.evidence.devices import gpu_at, ranks_on_gpu, ranks_on_node
 from hangtop.diagnosis.evidence.event_fields import number_of, numbers_of, text_of
 from hangtop.diagnosis.evidence.events import events_on, finished, hosts_in, lines, ranks_in, said
+from hangtop.diagnosis.evidence.gpus import gpu_at, ranks_on_gpu
 from hangtop.diagnosis.failures.first import reported_rank
 from hangtop.diagnosis.failures.record import failures
 from hangtop.diagnosis.finding import Finding, Severity
 from hangtop.diagnosis.job import Job, Node
 from hangtop.diagnosis.phrasing import duration, listed, on_nodes, size, who
-from hangtop.diagnosis.roster import homes
+from hangtop.diagnosis.roster import homes, ranks_on_node
 
 Scope = Literal["job", "node", "gpu"]
 """What one finding is about: all events of the job together, those of one node, or those of one GPU of a node."""

@@ -9,9 +9,9 @@ from statistics import median
 
 from collectors.samples.gpus import GpuSample
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.evidence.devices import gpu_at, gpu_name, gpus_in, newest, ranks_on_gpu
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of
 from hangtop.diagnosis.evidence.events import event_line, events_on, hosts_in, lines, ranks_in, said
+from hangtop.diagnosis.evidence.gpus import gpu_at, gpu_name, gpus_in, ranks_on_gpu, seen_gpus
 from hangtop.diagnosis.failures.record import cuda_error
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity
 from hangtop.diagnosis.job import Gpu, Job, Look, Node
@@ -140,7 +140,8 @@ def gpu_xid(job: Job) -> Iterator[Finding]:
 
 def gpu_memory_errors(job: Job) -> Iterator[Finding]:
     """gpu_ecc, gpu_row_remap, gpu_needs_reset. Uncorrected errors are critical if they came while it was watched."""
-    for node, gpu, at, now in newest(job):
+    for node, gpu in seen_gpus(job):
+        at, now = gpu.looks[-1]
         grown = (now.ecc_uncorrected or 0) - (gpu.looks[0].value.ecc_uncorrected or 0)
         many = (now.remapped_uncorrectable or 0) > REMAPPED_ROWS_UNCORRECTABLE
         action = now.recovery_action.strip()
@@ -215,11 +216,11 @@ def gpu_throttled(job: Job) -> Iterator[Finding]:
 
     Where all GPUs are as slow (a whole rack on its power brake), the clock must be far under the GPU's own maximum.
     """
-    loaded = [(row, looks) for row in newest(job) if (looks := _under_load(row.gpu))]
+    loaded = [(node, gpu, looks) for node, gpu in seen_gpus(job) if (looks := _under_load(gpu))]
     clocks: dict[str, list[float]] = defaultdict(list)
-    for row, looks in loaded:
-        clocks[_model(row.gpu)].append(_clock(looks))
-    for (node, gpu, *_), looks in loaded:
+    for _, gpu, looks in loaded:
+        clocks[_model(gpu)].append(_clock(looks))
+    for node, gpu, looks in loaded:
         bad = [look for look in looks if (look.value.event_reasons or 0) & BAD_BITS]
         if len(bad) < LATE_LOOKS or len(bad) * 2 < len(looks):
             continue
@@ -246,7 +247,7 @@ def gpu_throttled(job: Job) -> Iterator[Finding]:
 
 def gpu_pcie_degraded(job: Job) -> Iterator[Finding]:
     """gpu_pcie_degraded: link generation or width under its maximum in every sample under load."""
-    for node, gpu, *_ in newest(job):
+    for node, gpu in seen_gpus(job):
         looks, facts = _under_load(gpu), gpu.facts
         if facts is None or len(looks) < LATE_LOOKS:
             continue

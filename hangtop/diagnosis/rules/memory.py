@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hangtop.diagnosis.evidence.devices import gpus_in
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of, when
 from hangtop.diagnosis.evidence.events import hosts_in, lines, ranks_in, said, warned
+from hangtop.diagnosis.evidence.gpus import gpus_in
 from hangtop.diagnosis.failures.first import reported_rank
 from hangtop.diagnosis.failures.unheard import kernel_at
 from hangtop.diagnosis.finding import Evidence, Finding, Observer

@@ -7,14 +7,13 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.evidence.devices import ranks_on_node
-from hangtop.diagnosis.evidence.event_fields import text_of
-from hangtop.diagnosis.evidence.events import event_line, events_on, pid_of
+from hangtop.diagnosis.evidence.event_fields import number_of, text_of
+from hangtop.diagnosis.evidence.events import event_line, events_on
 from hangtop.diagnosis.failures.record import by_rank, failures
 from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.phrasing import duration, listed, ranks_on, ranks_text
-from hangtop.diagnosis.roster import out_of_sight, world_size
+from hangtop.diagnosis.roster import out_of_sight, ranks_on_node, world_size
 from hangtop.diagnosis.tables.thresholds import CPU_CROWDED, CPU_PEERS_SHARE, CPU_WAITED_SHARE
 from hangtop.diagnosis.waits.statuses import not_responding
 
@@ -204,7 +203,7 @@ def kernel_trouble(job: Job) -> Iterator[Finding]:
         ]
         if not events:
             continue
-        pids = {pid_of(event) for event in events}
+        pids = {number_of(event, "pid") or event.pid for event in events}
         own = tuple(sorted(
             rank.rank for rank in job.ranks_of(name)
             if pids & {rank.process.pid, *(helper.pid for helper in rank.helpers)}

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from collectors.samples.gpus import FabricService, GpuFabric, Topology
-from hangtop.diagnosis.evidence.devices import all_gpus, ranks_on_gpu, ranks_on_node
+from hangtop.diagnosis.evidence.gpus import all_gpus, ranks_on_gpu
 from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job, Look, Node
 from hangtop.diagnosis.phrasing import count, folded, listed
+from hangtop.diagnosis.roster import ranks_on_node
 from hangtop.diagnosis.rules.gpus import on_gpu
 
 SETTLES_S = 60.0

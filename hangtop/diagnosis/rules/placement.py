@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 
 from collectors.samples.gpus import GpuProcess
-from hangtop.diagnosis.evidence.devices import gpu_name, living_on, ranks_on_gpu
+from hangtop.diagnosis.evidence.gpus import gpu_name, ranks_on_gpu
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, next_step
 from hangtop.diagnosis.job import Gpu, Job, Node, Rank
 from hangtop.diagnosis.node_names import nodes_text
 from hangtop.diagnosis.phrasing import count, folded, listed, ranks_on, ranks_text, size
-from hangtop.diagnosis.roster import started_twice
+from hangtop.diagnosis.roster import living_on, started_twice
 from hangtop.diagnosis.tables.thresholds import MEMORY_IDLE_BYTES
 
 RELEASED_S = 20.0

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import comb
 from statistics import median
 
-from hangtop.diagnosis.evidence.gpu_load import LoadShares, load_shares
+from hangtop.diagnosis.evidence.gpus import LoadShares, load_shares
 from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, ranks_on, ranks_text

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
-from hangtop.diagnosis.evidence.gpu_load import draws_work_power
+from hangtop.diagnosis.evidence.gpus import draws_work_power
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.stacks.states import Activity
 from hangtop.diagnosis.tables.thresholds import WORTH_SAYING_S

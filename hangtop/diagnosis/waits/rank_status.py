@@ -7,7 +7,7 @@ from math import inf
 from typing import Literal, NamedTuple
 
 from collectors.samples.stacks import StackDump, ThreadWait
-from hangtop.diagnosis.evidence.gpu_load import Load
+from hangtop.diagnosis.evidence.gpus import Load
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.stacks.activity import activity
 from hangtop.diagnosis.stacks.kernel import telling

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.evidence.gpu_load import gpu_loads
+from hangtop.diagnosis.evidence.gpus import gpu_loads
 from hangtop.diagnosis.job import Job, Node, Rank
 from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.tables.thresholds import SILENT_S

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 
 from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.evidence.gpu_load import given_gpu
+from hangtop.diagnosis.evidence.gpus import given_gpu
 from hangtop.diagnosis.job import JobMotion
 from hangtop.session.motion.pauses import ANYWHERE, Pauses
 from hangtop.session.motion.rank_progress import RankProgress, begun

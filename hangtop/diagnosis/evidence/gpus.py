@@ -1,0 +1,236 @@
+"""Which rank holds which GPU, and what that GPU does: it computes, it only waits in a kernel, or it is empty.
+
+NCCL's kernels keep a GPU "utilised" while they wait for peers, at little and steady power; a kernel that computes
+draws far more. So utilisation alone says nothing, and both together tell the three apart. One rank whose GPU is empty
+while all others are full and idle in power is the one that has not launched what the others wait in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from statistics import median
+from typing import Literal, NamedTuple
+
+from collectors.samples.gpus import GpuSample, bus_key
+from collectors.samples.logs import LogEvent
+from collectors.samples.ranks import RankProcess
+from hangtop.diagnosis.evidence.event_fields import number_of, text_of
+from hangtop.diagnosis.evidence.events import hosts_in
+from hangtop.diagnosis.finding import Evidence, Observer
+from hangtop.diagnosis.job import Gpu, Job, Look, Node, Rank
+from hangtop.diagnosis.phrasing import count, ranks_text
+from hangtop.diagnosis.tables.thresholds import (
+    FLAT_POWER_SHARE,
+    IDLE_UTILIZATION,
+    LATE_LOOKS,
+    SPIN_MEMORY_UTILIZATION,
+    SPIN_POWER_SHARE,
+    SPIN_UTILIZATION,
+    STOOD_STILL_S,
+)
+
+LAST = 8
+"""Looks that are compared, at the most."""
+Load = Literal["computing", "spinning", "idle", "mixed", "unknown"]
+"""``spinning``: full at little, steady power in every look; ``idle``: empty in every look; ``mixed``: now this, now
+that; ``unknown``: fewer than two looks, no GPU known for this rank, or no figure of its power."""
+
+
+# --- who holds which ---------------------------------------------------------------------------------------------
+
+
+def given_gpu(process: RankProcess) -> int | None:
+    """Index of the GPU that a rank was given by its settings; None where they do not tell, or its torch has no CUDA."""
+    local, visible = process.local_rank, process.env.get("CUDA_VISIBLE_DEVICES")
+    if process.versions.get("torch", "").endswith("+cpu"):
+        return None
+    if visible is None:
+        return local
+    listed = [word.strip() for word in visible.split(",") if word.strip()]
+    own = listed[0] if len(listed) == 1 else listed[local] if local is not None and local < len(listed) else ""
+    return int(own) if own.isdecimal() and len(own) < 4 else None
+
+
+def gpus_of(job: Job, rank: Rank) -> tuple[Gpu, ...]:
+    """GPUs that a rank holds: those that its process is on.
+
+    Where the driver tells of no process at all, as in a container, the one that its settings give it. A job of CPUs
+    beside the busy GPUs of another one holds none.
+    """
+    node = job.nodes.get(rank.node)
+    if node is None:
+        return ()
+    told = rank.gpus or any(gpu.processes for gpu in node.gpus)
+    wanted = rank.gpus if told else (given_gpu(rank.process),)
+    return tuple(gpu for gpu in node.gpus if gpu.index in wanted)
+
+
+def ranks_on_gpu(job: Job, node: Node, index: int | None) -> tuple[int, ...]:
+    """Ranks whose process is on this GPU, else those that it was given to; empty when it is not known.
+
+    A lost GPU is in no list of processes any more, so a rank without any GPU counts by its settings.
+    """
+    ranks = job.ranks_of(node.name) if index is not None else ()
+    on_it = {rank.rank for rank in ranks if index in rank.gpus}
+    return tuple(sorted(on_it or {one.rank for one in ranks if not one.gpus and given_gpu(one.process) == index}))
+
+
+def all_gpus(job: Job) -> Iterator[tuple[Node, Gpu]]:
+    """Every GPU with its node, in order."""
+    for _, node in sorted(job.nodes.items()):
+        yield from ((node, gpu) for gpu in sorted(node.gpus, key=lambda gpu: gpu.index))
+
+
+def seen_gpus(job: Job) -> Iterator[tuple[Node, Gpu]]:
+    """Every GPU that was looked at, with its node, in order."""
+    return ((node, gpu) for node, gpu in all_gpus(job) if gpu.looks)
+
+
+def gpu_name(node: Node, gpu: Gpu) -> str:
+    """``node4:3``."""
+    return f"{node.name}:{gpu.index}"
+
+
+def gpu_at(node: Node, bus_id: str) -> int | None:
+    """Index of the GPU at this PCI address; None when the node has told of none there."""
+    key = bus_key(bus_id)
+    return next((gpu.index for gpu in node.gpus if gpu.facts and key and bus_key(gpu.facts.bus_id) == key), None)
+
+
+_GPU_NUMBER = re.compile(r"\bGPU[ #]?(\d{1,2})\b(?!:|\.\d| (?:GPUs?|[GM]i?B)\b)")
+_BUS = re.compile(r"\b([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.\d)?\b")
+
+
+def gpus_in(job: Job, events: Iterable[LogEvent]) -> tuple[str, ...]:
+    """``node4:3``, or ``node4:0000:5e:00`` where nothing tells which GPU that is; of each event the first it names."""
+    found: set[str] = set()
+    only = next(iter(job.nodes)) if len(job.nodes) == 1 else "node"
+    for event in events:
+        name = next(iter(hosts_in(job, [event])), only)
+        text = event.text[:1000]
+        index = number_of(event, "gpu" if "gpu" in event.data else "device")
+        bus = text_of(event, "bus_id") or next(iter(_BUS.findall(text)), "")
+        if index is None and bus:
+            index = gpu_at(job.nodes[name], bus) if name in job.nodes else None
+            if index is None:
+                found.add(f"{name}:{bus.lower()}")
+        elif index is None and (told := _GPU_NUMBER.search(text)) is not None:
+            index = int(told[1])
+        if index is not None and 0 <= index < 256:
+            found.add(f"{name}:{index}")
+    return tuple(sorted(found))
+
+
+# --- what they do ------------------------------------------------------------------------------------------------
+
+
+def gpu_loads(job: Job) -> Mapping[int, Load]:
+    """What the GPUs of each living rank do, by rank; worked out once for a picture.
+
+    A GPU that still computes now and then, though the job stands still, is one that computes: its rank evaluates, or
+    searches, in batches, while the others wait for it. What was launched before is done by the middle of that time.
+    """
+    return job.once(_loads)
+
+
+def load_proof(job: Job, owners: Sequence[Rank]) -> Evidence:
+    """The GPUs of these ranks as evidence: who computes, spins or idles, and the median power."""
+    loads = gpu_loads(job)
+    by_load: dict[Load, list[int]] = defaultdict(list)
+    for owner in owners:
+        by_load[loads.get(owner.rank, "unknown")].append(owner.rank)
+    looks = [gpu.looks[-1] for owner in owners for gpu in gpus_of(job, owner) if gpu.looks]
+    watts = [look.value.power for look in looks if look.value.power is not None]
+    power_told = f", median {median(watts):.0f} W" if watts else ""
+    text = ", ".join(f"{ranks_text(members)} {load}" for load, members in sorted(by_load.items()))
+    at = max((look.at for look in looks), default=None)
+    return Evidence(Observer.GPU, f"nvidia-smi, {count(len(owners), 'GPU')}", at, f"{text}{power_told}")
+
+
+class LoadShares(NamedTuple):
+    """What a GPU did, as parts of the time."""
+
+    computing: float
+    spinning: float
+
+
+def load_shares(job: Job, span: float) -> dict[int, LoadShares]:
+    """For which part of the last ``span`` seconds the GPU of each living rank did what, by rank.
+
+    Only ranks with one GPU of which so many seconds are known: a figure holds until the next one comes.
+    """
+    found: dict[int, LoadShares] = {}
+    for owner in job.ranks:
+        gpus = gpus_of(job, owner) if owner.gone_at is None else ()
+        looks = list(gpus[0].looks) if len(gpus) == 1 else []
+        since = looks[-1].at - span if looks else 0.0
+        if not looks or looks[0].at > since:
+            continue
+        lasted: dict[Load, float] = defaultdict(float)
+        for look, following in pairwise(looks):
+            lasted[_of_look(gpus[0], look)] += max(0.0, following.at - max(look.at, since))
+        if not lasted["unknown"]:
+            found[owner.rank] = LoadShares(lasted["computing"] / span, lasted["spinning"] / span)
+    return found
+
+
+def draws_work_power(job: Job, rank: Rank) -> bool:
+    """Whether a GPU of this rank draws more than one whose kernels only wait, in most of its last looks."""
+    return any(
+        limit and watts and median(watts) > SPIN_POWER_SHARE * limit
+        for limit, watts in (_power(gpu) for gpu in gpus_of(job, rank))
+    )
+
+
+def _loads(job: Job) -> Mapping[int, Load]:
+    still = job.stood_still or 0.0
+    since = job.now - still / 2 if job.live and still >= STOOD_STILL_S else float("inf")
+    found: dict[int, Load] = {}
+    for owner in job.ranks:
+        if owner.gone_at is None and (gpus := gpus_of(job, owner)):
+            loads = {_load(gpu) for gpu in gpus}
+            load = loads.pop() if len(loads) == 1 else "computing" if "computing" in loads else "mixed"
+            found[owner.rank] = "computing" if load == "mixed" and _computed(gpus, since) else load
+    return found
+
+
+def _computed(gpus: Sequence[Gpu], since: float) -> bool:
+    """Whether a look at these GPUs since then met one that computes."""
+    looks = ((gpu, look) for gpu in gpus for look in list(gpu.looks)[-LAST:])
+    return any(look.at >= since and _of_look(gpu, look) == "computing" for gpu, look in looks)
+
+
+def _load(gpu: Gpu) -> Load:
+    looks = gpu.looks[-LAST:]
+    if len(looks) < LATE_LOOKS:
+        return "unknown"
+    loads = {_of_look(gpu, look) for look in looks}
+    if len(loads) > 1:
+        return "unknown" if "unknown" in loads else "mixed"
+    limit, watts = _power(gpu)
+    steady = not limit or not watts or max(watts) - min(watts) <= FLAT_POWER_SHARE * limit
+    load = loads.pop()
+    return "mixed" if load == "spinning" and not steady else load
+
+
+def _power(gpu: Gpu) -> tuple[float | None, list[float]]:
+    """The limit of its power, and what it drew in its last looks."""
+    limit = gpu.facts.power_limit if gpu.facts else None
+    return limit, [look.value.power for look in gpu.looks[-LAST:] if look.value.power is not None]
+
+
+def _of_look(gpu: Gpu, look: Look[GpuSample]) -> Load:
+    sample = look.value
+    if sample.utilization is None:
+        return "unknown"
+    if sample.utilization <= IDLE_UTILIZATION:
+        return "idle"
+    if sample.utilization < SPIN_UTILIZATION or (sample.memory_utilization or 0) > SPIN_MEMORY_UTILIZATION:
+        return "computing"
+    limit = gpu.facts.power_limit if gpu.facts else None
+    if sample.power is None or not limit:
+        return "unknown"
+    return "spinning" if sample.power <= SPIN_POWER_SHARE * limit else "computing"
