@@ -16,19 +16,19 @@ from collectors.samples.traces import RankTrace
 __all__ = ["looks_like", "of_stream", "read"]
 
 
-def read(path: str, advance: Callable[[int], None] = lambda _: None) -> RankTrace:
+def read(path: str, advance: Callable[[], None] = lambda: None) -> RankTrace:
     """The figures of the trace in a file; one that cannot be read, or not to its end, says why.
 
-    ``advance`` is told how many bytes were read, uncompressed; what it raises ends the reading.
+    ``advance`` is called between reads; what it raises ends the reading.
     """
-    cleaned: RankTrace = clean_value(of_file(path, advance=advance))
+    cleaned: RankTrace = clean_value(of_file(path, advance))
     return cleaned
 
 
 def of_stream(read: Callable[[int], bytes], path: str) -> RankTrace:
     """The figures of a trace that is read piece by piece. Raises :class:`BadFormat` when it is no trace."""
     try:
-        cleaned: RankTrace = clean_value(reduced(read, path, 0))
+        cleaned: RankTrace = clean_value(reduced(read, path))
     except BadTrace as error:
         raise BadFormat(str(error)) from error
     return cleaned

@@ -49,18 +49,15 @@ async def _run(
 
 
 def share_out(found: Mapping[str, Sequence[ListedTrace]]) -> dict[str, list[str]]:
-    """Which node reads which file: one node each, the largest first to the node that has least to read.
+    """Which node reads which file, about equally many each.
 
-    A file of the same path, size and time on several nodes is one file on shared storage.
+    A file of the same path, size and time on several nodes is one file on shared storage, and is read by one of them.
     """
     holders: dict[tuple[ListedTrace, str], list[str]] = {}
     for node, files in found.items():
         for file in files:
             holders.setdefault((file, node if file.size < 0 else ""), []).append(node)
-    load = dict.fromkeys(found, 0)
     paths: dict[str, list[str]] = {node: [] for node in found}
-    for (file, _), nodes in sorted(holders.items(), key=lambda one: (-one[0][0].size, one[0])):
-        node = min(nodes, key=lambda node: load[node])
-        load[node] += max(0, file.size)
-        paths[node].append(file.path)
+    for (file, _), nodes in holders.items():
+        paths[min(nodes, key=lambda node: len(paths[node]))].append(file.path)
     return paths

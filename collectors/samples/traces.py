@@ -12,39 +12,12 @@ class TraceCall(NamedTuple):
     """``all_reduce``, ``all_gather``, ``reduce_scatter``, ``broadcast``, ``all_to_all``, ``send_recv`` …"""
     group: str
     """Name and description of the process group, the same on all its ranks; empty where the trace does not tell."""
-    start: float
-    """From the trace's beginning."""
+    members: str
+    """Its ranks as torch writes them, ``[0, 1]``."""
     seconds: float
     """Of the kernel, or on CPU from the call to its completion; it contains the wait for the other ranks."""
-    size: Optional[int]
-    """Of the buffer over all ranks where the operation has one."""
     seq: Optional[int]
-    """Its number in the group."""
-
-
-class TraceTotal(NamedTuple):
-    """All calls of one operation in one group."""
-
-    op: str
-    group: str
-    ranks: str
-    """Members as torch writes them, ``[0, 1]``."""
-    group_size: Optional[int]
-    calls: int
-    seconds: float
-    """Sum."""
-    worst: float
-    size: Optional[int]
-    """Sum."""
-
-
-class TraceStep(NamedTuple):
-    """One ``ProfilerStep``."""
-
-    number: int
-    start: float
-    """From the trace's beginning."""
-    seconds: float
+    """Its number in the group, the same on all its ranks."""
 
 
 class RankTrace(NamedTuple):
@@ -53,14 +26,14 @@ class RankTrace(NamedTuple):
     node: str
     """Where the file lies; empty for this machine."""
     path: str
-    size: int
-    """Of the file, compressed or not."""
     rank: Optional[int]
     world_size: Optional[int]
     device: str
     """``gpu``: the GPU's time; ``cpu``: the trace has none."""
     events: int
     """Events that counted."""
+    steps: int
+    """Steps of the profiler."""
     why: str
     """Why it could not be read, or not to its end; empty when it was."""
     began: Optional[float]
@@ -76,8 +49,5 @@ class RankTrace(NamedTuple):
     """Neither of these."""
     data: float
     """In a data loader's next, with neither of these."""
-    steps: List[TraceStep]
-    totals: List[TraceTotal]
-    """By operation and group, the longest first."""
     calls: List[TraceCall]
     """The first ones in order of their start."""

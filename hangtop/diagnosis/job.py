@@ -34,7 +34,7 @@ from collectors.samples.stream import Hello, SourceState
 from hangtop.diagnosis.waits.patience import alarm_after
 
 if TYPE_CHECKING:
-    from hangtop.diagnosis.traces.picture import TracePicture
+    from hangtop.diagnosis.traces import TracePicture
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ from hangtop.session.state.job_state import GpuState, JobState, NodeState, PortS
 from hangtop.session.state.time_series import SampleRing, TimeSeries
 
 if TYPE_CHECKING:
-    from hangtop.diagnosis.traces.picture import TracePicture
+    from hangtop.diagnosis.traces import TracePicture
 
 T = TypeVar("T", bound=NamedTuple)
 

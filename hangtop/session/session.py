@@ -29,7 +29,7 @@ from hangtop.session.watching.watcher import Watcher
 
 if TYPE_CHECKING:
     from collectors.samples.probes import ProbeReport
-    from hangtop.diagnosis.traces.picture import TracePicture
+    from hangtop.diagnosis.traces import TracePicture
 
 OnVerdict = Callable[[Verdict | None, Verdict], None]
 """Called with the verdict before and the new one, when what it says changed."""

@@ -11,45 +11,43 @@ import glob
 import os
 import re
 from itertools import chain
-from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 from collectors.node import watchdog
 from collectors.node.say import say
-from collectors.probes.remote.trace_events import (
-    ANNOTATION,
-    KERNEL,
-    BadTrace,
-    Read,
-    TraceEvents,
-    TraceFile,
-    described,
-    looks_like,
-)
-from collectors.samples.traces import RankTrace, TraceCall, TraceStep, TraceTotal
+from collectors.probes.remote.trace_events import BadTrace, Read, TraceEvents, TraceFile, looks_like
+from collectors.samples.traces import RankTrace, TraceCall
 
 CALLS = 4_000
 """Collectives that are kept to be compared with those of other ranks: tens of steps of a sharded model."""
-STEPS = 2_000
 FRESH = 100_000
 """Intervals that wait before they are merged into the union."""
 NICENESS = 9
 """Added while traces are read: that takes seconds of a core, which anybody else may have before."""
 FILES, HEAD = 4_096, 1 << 13
 """Files of one search; bytes by which a trace is told: Kineto names its schema and devices at once."""
+CUT = "it ends before its last event"
 _LATEST = 1e17
 """Microseconds; nobody's clock shows more."""
 
 _KERNELS = frozenset(("kernel", "Kernel", "concurrent_kernel"))
 _COPIES = frozenset(("gpu_memcpy", "gpu_memset", "Memcpy", "Memset"))
 _COUNTED = _KERNELS | _COPIES | {"cpu_op", "user_annotation"}
-_STEP = re.compile(r"ProfilerStep#(\d{1,12})$")
+_STEP = re.compile(r"ProfilerStep#\d{1,12}$")
 _LOADING = re.compile(r"enumerate\(DataLoader\)#|^DataLoader\b|dataloader.{0,200}?(?:next|fetch)", re.IGNORECASE)
 _RANK = re.compile(r"(?:^|[^a-zA-Z])rank[-_.= ]?(\d{1,6})(?!\d)", re.IGNORECASE)
-
-COMPUTE, COPY, COLLECTIVE, OPERATOR, C10D, ASYNC, STEP, DATA = (
-    "compute", "copy", "collective", "operator", "c10d", "async", "step", "data",
+_KERNEL = re.compile(r"nccl\w{0,80}?Kernel|rcclGeneric|nvshmem|msccl|cross_device_reduce", re.IGNORECASE)
+"""Names of communication kernels: NCCL and RCCL of all versions, NVSHMEM, MSCCL, vLLM's own."""
+_ANNOTATION = re.compile(r"(?:gloo|nccl|mpi|ucc|xccl):(?=\w)")
+"""Begins c10d's annotation of one operation; on CPU from call to completion."""
+_OPS = (
+    ("allreduce", "all_reduce"), ("reducescatter", "reduce_scatter"), ("allgather", "all_gather"),
+    ("alltoall", "all_to_all"), ("broadcast", "broadcast"), ("barrier", "barrier"), ("sendrecv", "send_recv"),
+    ("send", "send"), ("recv", "recv"), ("gather", "gather"), ("scatter", "scatter"), ("reduce", "reduce"),
 )  # fmt: skip
-CUT = "it ends before its last event"
+COMPUTE, COPY, COLLECTIVE, OPERATOR, C10D, ANNOTATED, STEP, DATA = (
+    "compute", "copy", "collective", "operator", "c10d", "annotated", "step", "data",
+)  # fmt: skip
 
 Span = Tuple[float, float]
 
@@ -71,16 +69,48 @@ def length(*parts: Iterable[Span]) -> float:
     return sum(end - start for start, end in merged(*parts))
 
 
+def op_of(name: str) -> str:
+    """``all_reduce`` for ``allreduce``, ``ncclDevKernel_AllReduce_Sum_f32_RING_LL(…)`` and ``gloo:all_reduce``."""
+    letters = re.sub(r"[^a-z]", "", name[:200].lower())
+    return next((op for word, op in _OPS if word in letters), name[:60])
+
+
+def described(name: str, args: Mapping[str, object], seconds: float) -> TraceCall:
+    """What a communication event says; ``args`` may hold anything.
+
+    Kineto copies c10d's own record onto NCCL's kernels (output_json.cpp); without it the kernel's name must do, which
+    tells the operation, though one kernel may run several when calls are grouped.
+    """
+    collective, ranks = args.get("Collective name"), args.get("Process Group Ranks")
+    words = [args.get("Process Group Name"), args.get("Process Group Description")]
+    return TraceCall(
+        op_of(collective if isinstance(collective, str) and collective else name),
+        " ".join(word for word in words if isinstance(word, str) and word not in ("", "undefined"))[:100],
+        str(ranks)[:100] if isinstance(ranks, (str, list)) else "",
+        round(seconds, 9),
+        _count(args.get("Seq")),
+    )
+
+
+def _count(value: object) -> Optional[int]:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53 else None
+
+
+def _number(value: object) -> bool:
+    # a whole number that no float can hold would raise
+    return isinstance(value, float) or (type(value) is int and -(1 << 63) < value < 1 << 63)
+
+
 class Reduction:
     """Takes events, in any order, and tells a :class:`RankTrace`."""
 
     def __init__(self) -> None:
         self._spans: Dict[str, List[Span]] = {}
-        self._fresh: Dict[str, List[Span]] = {}
+        self._room: Dict[str, int] = {}
+        """Intervals of a kind from which on they are merged again."""
         self._kinds: Dict[Tuple[str, str], str] = {}
-        self._steps: Dict[int, Span] = {}
-        self._calls: Dict[str, List[TraceCall]] = {COLLECTIVE: [], ASYNC: []}
-        self._totals: Dict[str, Dict[Tuple[str, str], TraceTotal]] = {COLLECTIVE: {}, ASYNC: {}}
+        self._steps: Set[str] = set()
+        self._calls: Dict[str, List[Tuple[float, TraceCall]]] = {COLLECTIVE: [], ANNOTATED: []}
         self._first, self._last = float("inf"), float("-inf")
         self._events = 0
 
@@ -103,78 +133,62 @@ class Reduction:
         self._events += 1
         self._first, self._last = min(self._first, start), max(self._last, end)
         if kind == STEP:
-            number = int(name.rpartition("#")[2])
-            known = self._steps.get(number, (start, end))
-            if number in self._steps or len(self._steps) < STEPS:
-                self._steps[number] = (min(start, known[0]), max(end, known[1]))
+            self._steps.add(name)
             return
-        fresh = self._fresh.setdefault(kind, [])
-        fresh.append((start, end))
-        if len(fresh) >= FRESH:
-            self._union(kind)
+        spans = self._spans.setdefault(kind, [])
+        spans.append((start, end))
+        if len(spans) > self._room.get(kind, FRESH):
+            spans[:] = merged(spans)
+            self._room[kind] = FRESH + 2 * len(spans)
         if kind in self._calls:
-            call = described(name, args if isinstance(args, dict) else {})
-            calls, totals = self._calls[kind], self._totals[kind]
-            calls.append(TraceCall(call.op, call.group, start, end - start, call.size, call.seq))
-            nothing = TraceTotal(call.op, call.group, call.ranks, call.group_size, 0, 0.0, 0.0, None)
-            before = totals.get((call.op, call.group), nothing)
-            totals[call.op, call.group] = before._replace(
-                calls=before.calls + 1, seconds=before.seconds + end - start, worst=max(before.worst, end - start),
-                size=(call.size or 0) + (before.size or 0) or None,
-            )  # fmt: skip
+            calls = self._calls[kind]
+            calls.append((start, described(name, args if isinstance(args, dict) else {}, end - start)))
             if len(calls) > 4 * CALLS:
-                self._calls[kind] = sorted(calls, key=lambda call: call.start)[:CALLS]
+                self._calls[kind] = sorted(calls, key=lambda one: one[0])[:CALLS]
 
-    def _union(self, kind: str) -> List[Span]:
-        """All intervals of a kind as disjoint ones in order."""
-        self._spans[kind] = merged(self._spans.get(kind, []), self._fresh.pop(kind, []))
-        return self._spans[kind]
-
-    def result(self, about: Mapping[str, Any], path: str, size: int, why: str) -> RankTrace:
+    def result(self, about: Mapping[str, Any], path: str, why: str) -> RankTrace:
         """The figures. ``about`` is what the document says of itself, ``why`` why it was not read to its end."""
-        of = {kind: self._union(kind) for kind in (COMPUTE, COPY, COLLECTIVE, OPERATOR, C10D, ASYNC, DATA)}
-        gpu = bool(of[COMPUTE] or of[COLLECTIVE] or of[COPY])
-        talks = of[COLLECTIVE] if gpu else merged(of[ASYNC], of[C10D])
-        kind = COLLECTIVE if gpu else ASYNC
-        wall = max(0.0, self._last - self._first) if self._events else 0.0
+
+        def of(*kinds: str) -> List[Span]:
+            return merged(*(self._spans.get(kind, []) for kind in kinds))
+
+        gpu = bool(of(COMPUTE, COLLECTIVE, COPY))
+        talks = of(COLLECTIVE) if gpu else of(ANNOTATED, C10D)
+        data = of(DATA)
 
         def computed(*others: List[Span]) -> float:
             """Length of the union of compute and these: on a CPU the operators of a data loader are no compute."""
             if gpu:
-                return length(of[COMPUTE], *others)
-            return length(of[OPERATOR], of[DATA], *others) - length(of[DATA], *others) + length(*others)
+                return length(of(COMPUTE), *others)
+            return length(of(OPERATOR), data, *others) - length(data, *others) + length(*others)
 
-        busy = computed(talks, of[COPY])
+        wall = max(0.0, self._last - self._first) if self._events else 0.0
+        busy = computed(talks, of(COPY))
         told, base = about.get("distributedInfo"), about.get("baseTimeNanoseconds")
         known: Mapping[str, Any] = told if isinstance(told, dict) else {}
         began = self._first + (base / 1e9 if type(base) is int and abs(base) < 1 << 63 else 0.0)
-        named = _RANK.search(path.rsplit("/", 1)[-1])
-        rank = _small(known.get("rank"))
+        rank, named = _count(known.get("rank")), _RANK.search(path.rsplit("/", 1)[-1])
+        calls = sorted(self._calls[COLLECTIVE if gpu else ANNOTATED], key=lambda one: one[0])[:CALLS]
         return RankTrace(
-            node="", path=path, size=size, rank=int(named.group(1)) if rank is None and named else rank,
-            world_size=_small(known.get("world_size")), device="gpu" if gpu else "cpu", events=self._events, why=why,
-            began=round(began, 9) if self._events and began > 1e8 else None,
+            node="", path=path, rank=int(named.group(1)) if rank is None and named else rank,
+            world_size=_count(known.get("world_size")), device="gpu" if gpu else "cpu", events=self._events,
+            steps=len(self._steps), why=why, began=round(began, 9) if self._events and began > 1e8 else None,
             wall=round(wall, 9), compute=round(computed(), 9), communication=round(length(talks), 9),
-            exposed=round(computed(talks) - computed(), 9), memcpy=round(length(of[COPY]), 9),
-            idle=round(max(0.0, wall - busy), 9),
-            data=round(computed(talks, of[COPY], of[DATA]) - busy, 9),
-            steps=[TraceStep(number, round(start - self._first, 9), round(end - start, 9))
-                   for number, (start, end) in sorted(self._steps.items())],
-            totals=sorted(self._totals[kind].values(), key=lambda total: -total.seconds),
-            calls=[call._replace(start=round(call.start - self._first, 9), seconds=round(call.seconds, 9))
-                   for call in sorted(self._calls[kind], key=lambda call: call.start)[:CALLS]],
+            exposed=round(computed(talks) - computed(), 9), memcpy=round(length(of(COPY)), 9),
+            idle=round(max(0.0, wall - busy), 9), data=round(computed(talks, of(COPY), data) - busy, 9),
+            calls=[call for _, call in calls],
         )  # fmt: skip
 
 
 def _kind(category: str, name: str) -> str:
     if category in _KERNELS:
-        return COLLECTIVE if KERNEL.search(name) else COMPUTE
+        return COLLECTIVE if _KERNEL.search(name) else COMPUTE
     if category in _COPIES:
         return COPY
     if _STEP.match(name):
         return STEP
-    if ANNOTATION.match(name):
-        return ASYNC
+    if _ANNOTATION.match(name):
+        return ANNOTATED
     if category == "cpu_op" and (name.startswith("c10d::") or name == "record_param_comms"):
         return C10D
     if _LOADING.search(name):
@@ -182,40 +196,30 @@ def _kind(category: str, name: str) -> str:
     return OPERATOR if category == "cpu_op" else ""
 
 
-def _number(value: object) -> bool:
-    # a whole number that no float can hold would raise
-    return isinstance(value, float) or (type(value) is int and -(1 << 63) < value < 1 << 63)
-
-
-def _small(value: object) -> Optional[int]:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31 else None
-
-
-def reduced(read: Read, path: str, size: int) -> RankTrace:
+def reduced(read: Read, path: str) -> RankTrace:
     """The figures of a stream. Raises :class:`BadTrace`."""
     events, reduction = TraceEvents(read), Reduction()
     for event in events:
         reduction.take(event)
-    return reduction.result(events.about, path, size, "" if events.whole else CUT)
+    return reduction.result(events.about, path, "" if events.whole else CUT)
 
 
 def unread(path: str, why: str) -> RankTrace:
     """Instead of a trace that cannot be read."""
-    return Reduction().result({}, path, 0, why)
+    return Reduction().result({}, path, why)
 
 
-def of_file(path: str, advance: Callable[[int], None] = lambda _: None) -> RankTrace:
-    """The figures of one file, or why there are none. ``advance`` is told how many bytes were read."""
+def of_file(path: str, advance: Callable[[], None] = lambda: None) -> RankTrace:
+    """The figures of one file, or why there are none. ``advance`` is called between reads; what it raises ends them."""
     try:
         with TraceFile(path) as file:
 
             def read(count: int) -> bytes:
-                data = file.read(count)
-                advance(len(data))
-                return data
+                advance()
+                return file.read(count)
 
             try:
-                trace = reduced(read, path, file.size)
+                trace = reduced(read, path)
             except BadTrace as error:
                 return unread(path, "%s%s" % (error, ": " + file.damage if file.damage else ""))
             return trace._replace(why=file.damage or trace.why)
@@ -245,23 +249,21 @@ def find(patterns: Iterable[str]) -> List[str]:
     Of folders and globs only files count that look like traces. What names none comes as it is: reading it says why.
     """
     found: List[str] = []
-    for pattern in patterns:
-        path = os.path.expanduser(pattern)
-        if not os.path.isdir(path) and (os.path.exists(path) or not glob.has_magic(path)):
-            found.append(path)
+    for pattern in map(os.path.expanduser, patterns):
+        if os.path.isfile(pattern):
+            found.append(pattern)
             continue
-        below: List[str] = []
-        for named in [path] if os.path.isdir(path) else sorted(glob.glob(path)):
-            below += [named] if os.path.isfile(named) else []
-            for folder, _, names in os.walk(named):
-                below += [os.path.join(folder, name) for name in sorted(names) if name.endswith((".json", ".json.gz"))]
-                if len(below) > FILES:
-                    break
-        found += [one for one in below if may_be_trace(one)] or [path]
+        named = [pattern] if os.path.isdir(pattern) else sorted(glob.glob(pattern))
+        files = [path for path in named if os.path.isfile(path)]
+        for folder, _, names in chain.from_iterable(map(os.walk, named)):
+            files += [os.path.join(folder, name) for name in sorted(names) if name.endswith((".json", ".json.gz"))]
+            if len(files) > FILES:
+                break
+        found += [path for path in files if _may_be_trace(path)] or [pattern]
     return list(dict.fromkeys(found))[:FILES]
 
 
-def may_be_trace(path: str) -> bool:
+def _may_be_trace(path: str) -> bool:
     """Whether a file begins like a trace. One that cannot be read may be one: reading it says why not."""
     try:
         with TraceFile(path) as file:

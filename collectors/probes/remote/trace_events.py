@@ -13,7 +13,7 @@ import json
 import os
 import re
 import zlib
-from typing import Any, Callable, Dict, Iterator, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator
 
 from collectors.node.files import opened
 
@@ -51,7 +51,6 @@ class TraceFile:
 
     def __init__(self, path: str) -> None:
         self._raw = os.fdopen(opened(path), "rb")
-        self.size = os.fstat(self._raw.fileno()).st_size
         self.damage = ""
         """Why it could not be read to its end."""
         packed = self._raw.read(2) == b"\x1f\x8b"
@@ -71,10 +70,8 @@ class TraceFile:
             return self._next(count)
         except EOFError:
             self.damage = "the compressed data ends too soon"
-        except zlib.error:
+        except (OSError, zlib.error):
             self.damage = "the compressed data is damaged"
-        except OSError as error:
-            self.damage = error.strerror or "the compressed data is damaged"
         return b""
 
 
@@ -92,7 +89,14 @@ class TraceEvents:
     def __iter__(self) -> Iterator[Any]:
         """Go through the document. Raises :class:`BadTrace` when it has no events to begin with."""
         decode = json.JSONDecoder().raw_decode
-        text, place = self._opening()
+        text, place = "", 0
+        while not (found := _EVENTS.search(text) or _ARRAY.match(text)):
+            more = self._more(CHUNK) if len(text) < LARGEST_HEAD else ""
+            if not more:
+                raise BadTrace("no trace: it has no traceEvents" if text.strip() else "empty")
+            text += more
+        self._note(text[: found.start()])
+        place = text.index("[", found.start()) + 1
         while True:
             between = _BETWEEN.match(text, place)
             place = between.end() if between is not None else place
@@ -117,20 +121,6 @@ class TraceEvents:
     def _more(self, size: int) -> str:
         return self._utf8.decode(self._read(size))
 
-    def _opening(self) -> Tuple[str, int]:
-        """Read up to the first event."""
-        head = ""
-        while len(head) < LARGEST_HEAD:
-            more = self._more(CHUNK)
-            head += more
-            found = _EVENTS.search(head) or _ARRAY.match(head)
-            if found:
-                self._note(head[: found.start()])
-                return head, head.index("[", found.start()) + 1
-            if not more:
-                break
-        raise BadTrace("no trace: it has no traceEvents" if head.strip() else "empty")
-
     def _note(self, part: str) -> None:
         """Take the members that say whose trace it is."""
         for name in _MEMBERS:
@@ -141,66 +131,3 @@ class TraceEvents:
                     self.about[name] = json.JSONDecoder().raw_decode(value)[0]
                 except (ValueError, RecursionError):
                     continue
-
-
-# --- collectives -------------------------------------------------------------------------------------------------
-
-KERNEL = re.compile(r"nccl\w{0,80}?Kernel|rcclGeneric|nvshmem|msccl|cross_device_reduce", re.IGNORECASE)
-"""Names of communication kernels: NCCL and RCCL of all versions, NVSHMEM, MSCCL, vLLM's own."""
-ANNOTATION = re.compile(r"(?:gloo|nccl|mpi|ucc|xccl):(?=\w)")
-"""Begins c10d's annotation of one operation; on CPU from call to completion."""
-_OPS = (
-    ("allreduce", "all_reduce"), ("reducescatter", "reduce_scatter"), ("allgather", "all_gather"),
-    ("alltoall", "all_to_all"), ("broadcast", "broadcast"), ("barrier", "barrier"), ("sendrecv", "send_recv"),
-    ("send", "send"), ("recv", "recv"), ("gather", "gather"), ("scatter", "scatter"), ("reduce", "reduce"),
-)  # fmt: skip
-_BYTES = {
-    "double": 8, "long": 8, "float": 4, "int": 4, "half": 2, "bfloat16": 2, "short": 2, "byte": 1, "char": 1, "bool": 1,
-}  # fmt: skip
-
-
-class CollectiveCall(NamedTuple):
-    """What an event says of its collective; None and empty where it says nothing."""
-
-    op: str
-    group: str
-    """Name of the process group, the same on all its ranks."""
-    ranks: str
-    """Its members as torch writes them, ``[0, 1, 2, 3]``; shortened by torch when there are many."""
-    group_size: Optional[int]
-    size: Optional[int]
-    """Bytes, of the buffer over all ranks where the operation has one (nccl-tests' S)."""
-    seq: Optional[int]
-    """Its number in the group; the same on all ranks."""
-
-
-def op_of(name: str) -> str:
-    """``all_reduce`` for ``allreduce``, ``ncclDevKernel_AllReduce_Sum_f32_RING_LL(…)`` and ``gloo:all_reduce``."""
-    letters = re.sub(r"[^a-z]", "", name[:200].lower())
-    return next((op for word, op in _OPS if word in letters), name[:60])
-
-
-def described(name: str, args: Mapping[str, object]) -> CollectiveCall:
-    """What a communication event says; ``args`` may hold anything.
-
-    Kineto copies c10d's own record onto NCCL's kernels (output_json.cpp); without it the kernel's name must do, which
-    tells the operation, though one kernel may run several when calls are grouped.
-    """
-    collective, ranks = args.get("Collective name"), args.get("Process Group Ranks")
-    words = [args.get("Process Group Name"), args.get("Process Group Description")]
-    counts = [_count(args.get("In msg nelems")), _count(args.get("Out msg nelems"))]
-    dtype = str(args.get("dtype")).lower()
-    each = 1 if dtype.startswith("float8") else _BYTES.get(dtype)
-    known = [count for count in counts if count is not None]
-    return CollectiveCall(
-        op_of(collective if isinstance(collective, str) and collective else name),
-        " ".join(word for word in words if isinstance(word, str) and word not in ("", "undefined"))[:100],
-        str(ranks)[:200] if isinstance(ranks, (str, list)) else "",
-        _count(args.get("Group size")),
-        max(known) * each if known and each is not None else None,
-        _count(args.get("Seq")),
-    )
-
-
-def _count(value: object) -> Optional[int]:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53 else None

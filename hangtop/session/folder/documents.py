@@ -55,7 +55,7 @@ def read_trace(member: Member, contents: Contents) -> Recognised:
         trace = kineto.of_stream(lambda _: next(chunks, b""), member.name)
     except BadFormat as error:
         return Recognised(member.name, "", member.size, why=f"looks like a profiler trace: {error}")
-    trace = trace._replace(size=member.size, why=member.damage or trace.why)
+    trace = trace._replace(why=member.damage or trace.why)
     contents.traces.append(trace)
     return Recognised(member.name, "profiler trace", member.size, 0, trace.events, trace.why)
 

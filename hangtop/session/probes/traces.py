@@ -13,12 +13,12 @@ from collectors.formats import kineto
 from collectors.probes import trace as node_traces
 from collectors.probes.remote.trace import ListedTrace, find, unread
 from collectors.samples.traces import RankTrace
-from hangtop.diagnosis.finding import Finding
-from hangtop.diagnosis.phrasing import count, size
+from hangtop.diagnosis.phrasing import count
 from hangtop.diagnosis.traces import TracePicture, findings, lasting, outcome, picture
 from hangtop.session.probes import Line, Probe, ProbeResult, ProbeSession, Say, Shade
 
-WIDTH = 118
+BAR = 51
+"""Cells of a rank's bar."""
 PARTS: Mapping[str, tuple[str, Shade]] = {
     "compute": ("█", "good"), "exposed communication": ("▒", "bad"), "copies": ("=", "middling"),
     "waits for data": ("d", "accent"), "idle": ("·", "dim"),
@@ -37,16 +37,13 @@ class TracingSession(ProbeSession, Protocol):
     """What was found last, for the verdict."""
 
 
-# --- reading -----------------------------------------------------------------------------------------------------
-
-
-def traces_here(patterns: Sequence[str], session: TracingSession | None = None, width: int = WIDTH) -> Probe:
+def traces_here(patterns: Sequence[str]) -> Probe:
     """Read the traces that paths, folders and globs of this machine name."""
 
     async def run(say: Say) -> ProbeResult:
         loop, stopped = asyncio.get_running_loop(), threading.Event()
 
-        def advance(_size: int) -> None:
+        def advance() -> None:
             if stopped.is_set():
                 raise asyncio.CancelledError
 
@@ -58,14 +55,14 @@ def traces_here(patterns: Sequence[str], session: TracingSession | None = None, 
             return found
 
         try:
-            return result(await asyncio.to_thread(read), width, session)
+            return result(picture(await asyncio.to_thread(read)))
         finally:
             stopped.set()  # or a thread would read on when nobody waits for it any more
 
     return Probe(f"Profiler traces: {' '.join(patterns)}", "", "", run)
 
 
-def traces_on_nodes(session: TracingSession, patterns: Sequence[str], width: int = WIDTH) -> Probe:
+def traces_on_nodes(session: TracingSession, patterns: Sequence[str]) -> Probe:
     """Read the traces that lie on the nodes; each is reduced there, one on shared storage by one node."""
 
     async def run(say: Say) -> ProbeResult:
@@ -88,36 +85,25 @@ def traces_on_nodes(session: TracingSession, patterns: Sequence[str], width: int
         found = await asyncio.gather(*map(find_on, nodes))
         shares = node_traces.share_out(dict(zip(nodes, found, strict=True)))
         parts = await asyncio.gather(*(read_on(node, paths) for node, paths in shares.items() if paths))
-        return result([trace for part in (*parts, failed) for trace in part], width, session)
+        seen = picture([trace for part in (*parts, failed) for trace in part])
+        if seen.ranks:
+            session.traces = seen
+        return result(seen)
 
     return Probe(f"Profiler traces: {' '.join(patterns)}", "", "", run)
 
 
-def result(traces: list[RankTrace], width: int, session: TracingSession | None) -> ProbeResult:
-    """Put traces together and judge them; the session's verdict has them from now on. Lines are ``width`` wide."""
-    seen = picture(traces)
-    if session is not None and seen.ranks:
-        session.traces = seen
+def result(seen: TracePicture) -> ProbeResult:
+    """What the traces say together, judged."""
     found = findings(seen)
-    return ProbeResult(
-        "Profiler traces", outcome(seen, found), _summary(seen, found), tuple(_lines(seen, width)), _figures(seen),
-        found,
-    )  # fmt: skip
-
-
-def _summary(seen: TracePicture, found: tuple[Finding, ...]) -> str:
-    if not seen.ranks:
-        return "no trace could be read" if seen.unread else "there is no trace"
-    if found:
-        return found[0].summary
-    shares = [
+    shares = ", ".join(
         f"{part} {statistics.median(_parts(trace)[part] / (trace.wall or 1.0) for trace in seen.ranks):.0%}"
-        for part in ("compute", "exposed communication", "idle")
-    ]
-    return f"{count(len(seen.ranks), 'rank')}, {count(seen.steps, 'step')}: {', '.join(shares)}"
-
-
-# --- lines -------------------------------------------------------------------------------------------------------
+        for part in ("compute", "exposed communication", "idle") if seen.ranks
+    )  # fmt: skip
+    summary = found[0].summary if found else f"{count(len(seen.ranks), 'rank')}: {shares}"
+    if not seen.ranks:
+        summary = "no trace could be read" if seen.unread else "there is no trace"
+    return ProbeResult("Profiler traces", outcome(seen, found), summary, tuple(_lines(seen)), _figures(seen), found)
 
 
 def _parts(trace: RankTrace) -> dict[str, float]:
@@ -127,27 +113,24 @@ def _parts(trace: RankTrace) -> dict[str, float]:
     return dict(zip(PARTS, (trace.compute, trace.exposed, copied, waited, trace.idle - waited), strict=True))
 
 
-def _bar(trace: RankTrace, width: int) -> Line:
+def _bar(trace: RankTrace) -> Line:
     """A rank's parts as cells of a bar, each rounded so that the sum is the width."""
     drawn: Line = []
     total, done = 0.0, 0
     for part, seconds in _parts(trace).items():
         total += seconds
-        until = min(width, round(total / (trace.wall or 1.0) * width))
+        until = min(BAR, round(total / (trace.wall or 1.0) * BAR))
         glyph, shade = PARTS[part]
         drawn.append((glyph * (until - done), shade))
         done = max(done, until)
-    return [piece for piece in drawn if piece[0]]
+    return drawn
 
 
-def _lines(seen: TracePicture, width: int) -> Iterator[Line]:
+def _lines(seen: TracePicture) -> Iterator[Line]:
     if seen.ranks:
-        yield from _ranks(seen, width)
+        yield from _ranks(seen)
         yield []
         yield from _collectives(seen)
-        if seen.met:
-            told = f"{count(seen.met, 'collective')} compared among ranks: late is how often a rank came last"
-            yield [(told, "dim")]
     for trace in seen.unread:
         place = f"{trace.node}:{trace.path}" if trace.node else trace.path
         yield [("not read  ", "strong"), (f"{place}: {trace.why}", "")]
@@ -156,45 +139,30 @@ def _lines(seen: TracePicture, width: int) -> Iterator[Line]:
             yield [(f"{_name(trace)}: {trace.why}", "dim")]
 
 
-def _ranks(seen: TracePicture, width: int) -> Iterator[Line]:
+def _ranks(seen: TracePicture) -> Iterator[Line]:
     named = max(4, *(len(_name(trace)) for trace in seen.ranks))
-    head = "rank".ljust(named) + "".join(name.rjust(room) for name, room in COLUMNS)
-    yield [(head, "dim")]
+    yield [("rank".ljust(named) + "".join(name.rjust(room) for name, room in COLUMNS), "dim")]
     for trace in seen.ranks:
         late = seen.late(trace.rank)
-        parts = (
-            trace.compute, trace.communication, trace.exposed, trace.memcpy, trace.data, trace.idle,
-        )  # fmt: skip
+        parts = (trace.compute, trace.communication, trace.exposed, trace.memcpy, trace.data, trace.idle)
         shares = [f"{seconds / trace.wall:.0%}" if trace.wall else "–" for seconds in parts]
         cells = [lasting(trace.wall), *shares, f"{late.late}/{late.met}" if late and late.met else "–"]
         text = "".join(cell.rjust(room) for cell, (_, room) in zip(cells, COLUMNS, strict=True))
-        yield [(f"{_name(trace).ljust(named)}{text}  ", ""), *_bar(trace, max(10, width - len(head) - 2))]
-    legend: Line = [("bars: ", "dim")]
-    for part, (glyph, shade) in PARTS.items():
-        legend += [(glyph, shade), (f" {part}  ", "dim")]
-    yield legend
+        yield [(f"{_name(trace).ljust(named)}{text}  ", ""), *_bar(trace)]
+    yield [("bars: " + "  ".join(f"{glyph} {part}" for part, (glyph, _) in PARTS.items()), "dim")]
 
 
 def _collectives(seen: TracePicture) -> Iterator[Line]:
-    if not seen.together:
-        yield [("no collective in these traces", "dim")]
-        return
-    heads = f"{'calls':>7}{'median of ranks':>17}{'longest':>11}{'on rank':>9}{'bytes':>11}"
-    yield [(f"{'collective':<16}{heads}  group", "dim")]
+    heads = f"{'calls':>7}{'median of ranks':>17}{'longest':>11}{'on rank':>9}"
+    yield [(f"{'collective':<16}{heads}  group" if seen.together else "no collective in these traces", "dim")]
     for one in seen.together[:SHOWN]:
         worst = "–" if one.worst_rank is None else str(one.worst_rank)
-        volume = "–" if one.size is None else size(one.size)
-        text = f"{one.op:<16}{one.calls:>7}{lasting(one.seconds):>17}{lasting(one.worst):>11}{worst:>9}{volume:>11}"
+        text = f"{one.op:<16}{one.calls:>7}{lasting(one.seconds):>17}{lasting(one.worst):>11}{worst:>9}"
         yield [(text, ""), (f"  {one.group or '–'}", "dim")]
-    if len(seen.together) > SHOWN:
-        yield [(f"… and {len(seen.together) - SHOWN} more", "dim")]
 
 
 def _name(trace: RankTrace) -> str:
     return trace.path.rsplit("/", 1)[-1][:24] if trace.rank is None else str(trace.rank)
-
-
-# --- JSON --------------------------------------------------------------------------------------------------------
 
 
 def _figures(seen: TracePicture) -> dict[str, Any]:
@@ -207,7 +175,7 @@ def _figures(seen: TracePicture) -> dict[str, Any]:
         "collectives": [
             {
                 "op": one.op, "group": one.group, "ranks": one.ranks, "calls": one.calls, "median_s": one.seconds,
-                "longest_s": one.worst, "longest_rank": one.worst_rank, "bytes": one.size,
+                "longest_s": one.worst, "longest_rank": one.worst_rank,
             }
             for one in seen.together
         ],
@@ -220,13 +188,9 @@ def _figures(seen: TracePicture) -> dict[str, Any]:
 def _rank(seen: TracePicture, trace: RankTrace) -> dict[str, Any]:
     late = seen.late(trace.rank)
     return {
-        "rank": trace.rank, "node": trace.node, "path": trace.path, "device": trace.device, "wall_s": trace.wall,
-        "compute_s": trace.compute, "communication_s": trace.communication,
+        "rank": trace.rank, "node": trace.node, "path": trace.path, "device": trace.device, "steps": trace.steps,
+        "wall_s": trace.wall, "compute_s": trace.compute, "communication_s": trace.communication,
         "exposed_communication_s": trace.exposed, "memcpy_s": trace.memcpy, "data_s": trace.data,
         "idle_s": trace.idle, "late": late.late if late else None, "late_of": late.met if late else None,
-        "held_up_s": round(late.held_up, 9) if late else None, "waited_s": round(late.waited, 9) if late else None,
-        "events": trace.events, "why": trace.why,
-        "steps": [
-            {"step": step.number, "start_s": step.start, "wall_s": step.seconds} for step in trace.steps
-        ],
+        "held_up_s": round(late.held_up, 9) if late else None, "events": trace.events, "why": trace.why,
     }  # fmt: skip

@@ -14,8 +14,7 @@ from collectors.fleet.local import Local
 from collectors.formats import kineto
 from collectors.probes import trace as node_traces
 from collectors.probes.remote import trace_events
-from collectors.probes.remote.trace import ListedTrace, length
-from collectors.probes.remote.trace_events import op_of
+from collectors.probes.remote.trace import ListedTrace
 from collectors.samples.traces import TraceCall
 from tests.support.traces import collective, document, event, rank_document
 
@@ -34,26 +33,21 @@ def test_a_gpu_s_time(tmp_path: Path) -> None:
     assert trace.began == 1_763_606_820
     assert (trace.wall, trace.compute, trace.communication) == pytest.approx((0.6, 0.36, 0.18))
     assert (trace.exposed, trace.memcpy, trace.idle, trace.data) == pytest.approx((0.12, 0.03, 0.09, 0))
-    assert [step.number for step in trace.steps] == [5, 6, 7, 8, 9, 10]
-    assert trace.steps[1][1:] == pytest.approx((0.1, 0.1))
+    assert trace.steps == 6
 
 
 def test_what_a_collective_says_of_itself(tmp_path: Path) -> None:
     text = document([collective(10, 3, number=41, elements=1 << 20), collective(2, 5, number=40)])
     trace = kineto.read(str(written(tmp_path, text)))
     assert trace.calls == [
-        TraceCall("all_reduce", "0 default_pg", 0.0, 0.005, 2 << 20, 40),
-        TraceCall("all_reduce", "0 default_pg", 0.008, 0.003, 2 << 20, 41),
+        TraceCall("all_reduce", "0 default_pg", "[0, 1]", 0.005, 40),
+        TraceCall("all_reduce", "0 default_pg", "[0, 1]", 0.003, 41),
     ]
-    (total,) = trace.totals
-    assert (total.calls, total.size) == (2, 4 << 20)
-    assert total.seconds == pytest.approx(0.008)
-    assert (total.ranks, total.group_size) == ("[0, 1]", 2)
 
 
 def test_real_ranks_of_gloo() -> None:
     waits, late = (kineto.read(str(TRACES / f"straggler_rank{rank}.json.gz")) for rank in (0, 1))
-    assert (waits.rank, waits.world_size, waits.device, len(waits.steps), len(waits.calls)) == (0, 4, "cpu", 6, 12)
+    assert (waits.rank, waits.world_size, waits.device, waits.steps, len(waits.calls)) == (0, 4, "cpu", 6, 12)
     assert {call.op for call in waits.calls} == {"all_reduce"}
     assert waits.exposed > 0.9 * waits.wall
     assert late.compute > 0.8 * late.wall
@@ -103,15 +97,6 @@ def test_objects_within_events_do_not_mislead_it(tmp_path: Path) -> None:
     odd = event("kernel", 'a "},{" name \\', 1, 2, '"x": [{"a": 1}, {"b": "]}"}]')
     trace = kineto.read(str(written(tmp_path, document([odd, event("kernel", "gemm", 3, 4), odd]))))
     assert (trace.events, trace.compute) == (3, 0.006)
-
-
-def test_members_of_other_types_spoil_nothing(tmp_path: Path) -> None:
-    kernel = '{"ph": "X", "cat": "kernel", "name": "k"'
-    times = (', "ts": "a"', "", ', "ts": NaN, "dur": 1', ', "ts": 1e999, "dur": 5', ', "ts": 5, "dur": -1')
-    odd = ['{"ph": "X", "cat": 5, "name": "n", "ts": 1, "dur": 1}', "7", "null", "[]"]
-    odd += [f"{kernel}{time}}}" for time in times]
-    trace = kineto.read(str(written(tmp_path, document([*odd, event("kernel", "gemm", 3, 4)]))))
-    assert (trace.events, trace.compute) == (1, 0.004)
 
 
 def test_a_truncated_trace_gives_what_it_has(tmp_path: Path) -> None:
@@ -171,33 +156,6 @@ def test_whatever_an_event_is(tmp_path: Path, value: object) -> None:
     json.dumps(trace, allow_nan=False)
 
 
-@pytest.mark.parametrize(
-    ("name", "op"),
-    [
-        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)", "all_reduce"),
-        ("ncclKernel_AllGather_RING_LL_Sum_int8_t(ncclDevComm*)", "all_gather"),
-        ("_reduce_scatter_base", "reduce_scatter"), ("alltoall_base", "all_to_all"), ("gloo:barrier", "barrier"),
-        ("ncclDevKernel_SendRecv(ncclDevComm*)", "send_recv"), ("ncclDevKernel_Broadcast_RING_LL", "broadcast"),
-        ("ncclDevKernel_Reduce_Sum", "reduce"), ("something", "something"),
-    ],
-)  # fmt: skip
-def test_names_of_operations(name: str, op: str) -> None:
-    assert op_of(name) == op
-
-
-INTERVALS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 12)), max_size=40)
-
-
-@given(INTERVALS, INTERVALS)
-def test_unions(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> None:
-    def cells(intervals: list[tuple[int, int]]) -> set[int]:
-        return {cell for start, size in intervals for cell in range(start, start + size)}
-
-    spans = [[(float(start), float(start + size)) for start, size in some] for some in (one, other)]
-    assert length(spans[0]) == len(cells(one))
-    assert length(*spans) == len(cells(one) | cells(other))
-
-
 # --- on nodes ----------------------------------------------------------------------------------------------------
 
 
@@ -220,13 +178,10 @@ async def test_traces_are_reduced_where_they_lie(tmp_path: Path) -> None:
 def test_a_file_on_shared_storage_is_read_once() -> None:
     shared = [ListedTrace(f"/shared/{rank}.json", 100 - rank, 5) for rank in range(4)]
     own = ListedTrace("/tmp/own.json", 200, 7)
-    found = {
-        "node1": [*shared, own],
-        "node2": shared,
-        "node3": [ListedTrace("/shared/*", -1, 0), own._replace(modified=8)],
-    }
-    assert node_traces.share_out(found) == {
-        "node1": ["/tmp/own.json", "/shared/3.json"],
-        "node2": [f"/shared/{rank}.json" for rank in range(3)],
-        "node3": ["/tmp/own.json", "/shared/*"],
-    }
+    found = {"node1": [*shared, own], "node2": shared, "node3": [own._replace(modified=8)]}
+    shares = node_traces.share_out(found)
+    assert sorted(path for paths in shares.values() for path in paths if path.startswith("/shared")) == [
+        f"/shared/{rank}.json" for rank in range(4)
+    ]
+    assert [("/tmp/own.json" in shares[node]) for node in found] == [True, False, True]
+    assert len(shares["node2"]) == 2
