@@ -10,20 +10,10 @@ SOME_CORES = 0.015
 """Ours: three times what the threads of a rank that waits use together."""
 BUSY_CORES = 0.5
 """Ours: a thread that spins uses 1.0; half allows for a node that is twice oversubscribed."""
-SELDOM = 25.0
-"""Ours: wakes per second of a wait in a script or a library, at the most, …"""
-A_SCRIPTS_WAKE = 2e-3
-"""… and seconds of CPU for each time that one wakes, more than a look at a file or a flag takes: steps of even a tiny
-model take longer."""
-A_WAKE = 300e-6
-"""Seconds of CPU for each time that one wakes that looks oftener: it does so in C. The loop of a Ray worker, a hundred
-times a second, takes 0.1 ms on a quick machine and 0.2 on a busy one."""
 POLLS_PER_S, A_POLL = 300.0, 50e-6
 """Wakes a second, and seconds of CPU for each of them at the most, of a wait in C that looks again after every short
 sleep: NCCL's init 14,000 times a second and torch's blocking wait 900 times, 5 to 12 microseconds each. No work is
 that short."""
-TICK_S = 0.01
-"""What /proc tells CPU time in, user's and system's each: who used next to nothing may be seen to use one of both."""
 PREEMPTED_PER_S = 3.0
 """Ours: who sleeps, or looks at a flag ten times a second, is taken off a CPU once in many seconds at the most."""
 STILL_SWITCHES_PER_S = 3.0

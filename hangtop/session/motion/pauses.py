@@ -8,8 +8,6 @@ from __future__ import annotations
 
 HALF_LIFE = 1800.0
 """Seconds in which a pause that does not come again is half forgotten."""
-PLACES = 64
-"""Places that are remembered; the shortest pauses give way."""
 ANYWHERE = ""
 """The place of a pause whose place nobody knows."""
 
@@ -23,24 +21,19 @@ class Pauses:
         self._alarmed: dict[str, tuple[float, float]] = {}
         """The same of pauses that were called hangs, and that the job went on after."""
 
-    def learn(self, place: str, seconds: float, now: float) -> None:
-        """The job went on after so many seconds at a place."""
-        self._known[place] = max(seconds, self._faded(place, now)), now
-        if len(self._known) > PLACES:
-            del self._known[min(self._known, key=lambda known: self._faded(known, now))]
+    def learn(self, place: str, seconds: float, now: float, *, alarmed: bool = False) -> None:
+        """The job went on after so many seconds at a place; ``alarmed``: that had been called a hang.
 
-    def came_back(self, place: str, seconds: float, now: float) -> None:
-        """The job went on by itself after so many seconds at a place that had been called a hang.
-
-        Once that is no habit: somebody may have helped. Twice within a :data:`HALF_LIFE` it is how this job runs, and
-        an alarm each time would be one that nobody listens to.
+        After an alarm once is no habit: somebody may have helped. Twice within a :data:`HALF_LIFE` it is how this job
+        runs, and an alarm each time would be one that nobody listens to.
         """
-        before = self._alarmed.pop(place, None)
-        if before is not None and now - before[1] <= HALF_LIFE:
-            self.learn(place, min(seconds, before[0]), now)
-        self._alarmed[place] = seconds, now
-        if len(self._alarmed) > PLACES:
-            del self._alarmed[next(iter(self._alarmed))]
+        if alarmed:
+            before, at = self._alarmed.get(place, (0.0, float("-inf")))
+            self._alarmed[place] = seconds, now
+            if now - at > HALF_LIFE:
+                return
+            seconds = min(seconds, before)
+        self._known[place] = max(seconds, self._faded(place, now)), now
 
     def usual(self, place: str, now: float) -> float | None:
         """The longest pause that this job takes at a place, in seconds; at any, where its place is not known.

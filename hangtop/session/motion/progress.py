@@ -13,17 +13,17 @@ last step of a log that told steps in a rhythm.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.evidence.gpus import given_gpu
 from hangtop.diagnosis.job import JobMotion
+from hangtop.diagnosis.phrasing import count
 from hangtop.session.motion.pauses import ANYWHERE, Pauses
-from hangtop.session.motion.rank_progress import RankProgress, begun
+from hangtop.session.motion.rank_progress import RankProgress, Sign, begun
 from hangtop.session.motion.steps import JobSteps
-from hangtop.session.motion.summary import ProgressSummary
 from hangtop.session.motion.traffic import Traffic
-from hangtop.session.state.job_state import JobState, NodeState, RankState
+from hangtop.session.state.job_state import JobState, NodeState
 
 Key = tuple[str, int]
 """Node and pid."""
@@ -33,14 +33,19 @@ PAUSE = 2.0
 """Seconds: shorter pauses are the rhythm of looking, not of the job."""
 LAG = 3.0
 """Seconds by which a node's last word may be old, where it speaks often; what it has not said then is not known."""
+LATELY, LOOKS = 5.0, 2.5
+"""Seconds for which a sign shows that a rank moves, or so many looks of its node, where they are rarer."""
+LONGEST_LOOK = 30.0
+"""Seconds between two looks that are counted as such: beyond them is a node that was away."""
+LOOKED_OFTEN = 2
+"""Looks at a still rank after which it is known to be still."""
 LONGEST_RHYTHM = 60.0
 """Seconds: a longer pause is none that comes with every step."""
 A_STEPS_PAUSE = 10.0
 """Seconds of a step in which nothing may move, at the most: most of a longer one is work that is seen, ..."""
-A_PROVEN_PACE = 30.0
-"""... but where the log shows that one step after another takes as long, ..."""
-PACE_SLACK = 1.25
-"""... and the present one takes no more than so many times as long."""
+A_PROVEN_PACE, PACE_SLACK = 30.0, 1.25
+"""... but where the log shows that one step after another takes as long, and the present one takes no more than so many
+times as long."""
 LONG_PAUSE, LONG_PAUSES = 1.0, 48
 """Seconds of a pause in which several looks may fall, as a watch begins with them, and how many are remembered."""
 OVERDUE = 3.0
@@ -89,11 +94,9 @@ class Progress:
         steps = self._steps
         if steps.longest is None:
             return None
-        known = min(steps.longest, A_STEPS_PAUSE)
-        since = self._now - (steps.told_at or float("-inf"))
-        if steps.even is None or since > PACE_SLACK * steps.even + LAG:
-            return known
-        return max(known, min(steps.even, A_PROVEN_PACE))
+        late = self._now - (steps.told_at or float("-inf")) > PACE_SLACK * (steps.even or 0.0) + LAG
+        proven = 0.0 if steps.even is None or late else min(steps.even, A_PROVEN_PACE)
+        return max(proven, min(steps.longest, A_STEPS_PAUSE))
 
     def long_pauses(self, now: float) -> tuple[tuple[float, float], ...]:
         """When the last pauses of :data:`LONG_PAUSE` seconds and more began and ended, the present one last."""
@@ -111,52 +114,62 @@ class Progress:
 
     def looking(self, now: float, unrelated: Collection[Key] = ()) -> Iterator[None]:
         """The same in slices of :data:`SLICE` nodes, for those who have other things to do meanwhile."""
-        seen, steps = ProgressSummary(now, self.between), JobSteps(now)
+        seen: dict[str, list[RankProgress]] = {}
+        spans: list[float] = []
+        steps = JobSteps(now)
         for number, node in enumerate(tuple(self._state.nodes.values()), 1):
             if node.ranks:
-                self._look_at(node, unrelated, seen)
-            else:
-                self.tracks.pop(node.name, None)
+                seen[node.name] = self._look_at(node, unrelated, spans)
             if node.steps:
                 steps.take(node, unrelated)
             if number % SLICE == 0:
                 yield
-        for known in (self.tracks, self._traffic):
-            for name in known.keys() - self._state.nodes.keys():
-                del known[name]
-        self._steps, self.between = steps, seen.span
-        self._take(now, seen)
+        self.tracks = {name: self.tracks[name] for name in seen if name in self._state.nodes}
+        self._traffic = {name: of for name, of in self._traffic.items() if name in self.tracks}
+        # a node that falls silent is not still after its last word, but for a while
+        lag = max(LAG, 1.5 * self.between)
+        ranks = [rank for of in seen.values() for rank in of]
+        stills = sorted(min(now, rank.seen_at + lag) - rank.moved_at for rank in ranks)
+        half = (len(ranks) + 1) // 2
+        found = sum(not rank.moves and rank.looks >= LOOKED_OFTEN for rank in ranks) >= half
+        self._steps = steps
+        self._take(now, self._stillness(now, max(0.0, stills[-half]), found=found) if ranks else None)
+        if spans:
+            self.between = sum(spans) / len(spans)
         self.motion = self._motion(seen)
 
-    def _look_at(self, node: NodeState, unrelated: Collection[Key], seen: ProgressSummary) -> None:
-        at, before = node.seen_at, len(seen.stills)
-        tracks = self.tracks.setdefault(node.name, {})
+    def _look_at(self, node: NodeState, unrelated: Collection[Key], spans: list[float]) -> list[RankProgress]:
+        """Look at the ranks of a node; those in view, and to ``spans`` the seconds since each was looked at before.
+
+        Not seen is not still: where a node does not answer its last word is kept, and none of its ranks is in view.
+        """
+        tracks, at = self.tracks.setdefault(node.name, {}), node.seen_at
+        for pid in tracks.keys() - node.ranks.keys():
+            del tracks[pid]
         if node.link not in {"live", "limited"} or at is None or not node.answers("ranks"):
-            # Not seen is not still: the last word is kept until the node answers again.
-            _keep(tracks, node.ranks)
-            return
-        traffic = self._traffic.setdefault(node.name, Traffic())
-        exchanged = traffic.look(node, at)
-        lag = max(LAG, 1.5 * self.between)
+            return []
+        exchanged = self._traffic.setdefault(node.name, Traffic()).look(node)
         on = {process.pid: gpu for gpu in node.gpus.values() for process in gpu.processes}
-        alive: set[int] = set()
+        seen = []
         for pid, rank in node.ranks.items():
             if rank.gone_at is not None or rank.looks.newest is None or (node.name, pid) in unrelated:
+                tracks.pop(pid, None)
                 continue
-            alive.add(pid)
-            gpu = on.get(pid) if node.gpu_processes else node.gpus.get(_given(rank))
+            index = given_gpu(rank.process)
+            gpu = on.get(pid) if node.gpu_processes else None if index is None else node.gpus.get(index)
             known = tracks.get(pid)
             if known is None:
                 known = tracks[pid] = begun(rank, at, gpu)
-            elif at > known.seen_at and not _out_of_turn(known, rank, (at - known.seen_at) / self.between):
-                seen.spans.append(at - known.seen_at)
+            # What does not move is not sent; but what a node says between two looks tells of no rank: taken for a look
+            # it was one in which the rank slept, and the next one showed its CPU time in a part of the time.
+            early = at - known.seen_at < EARLY * self.between and rank.looks.newest is known.pulse
+            if at > known.seen_at and not early:
+                spans.append(min(LONGEST_LOOK, at - known.seen_at))
                 own = (node.name, pid) in self._stopped_by_us or at <= node.answering.get(pid, 0.0)
                 self._stopped_by_us.discard((node.name, pid))
                 known.follow(at, rank, gpu, exchanged=exchanged, own=own)
-            seen.rank(known, min(seen.now, at + lag) - known.moved_at)
-        if len(tracks) > len(alive):
-            _keep(tracks, alive)
-        seen.node(traffic, len(seen.stills) - before)
+            seen.append(known)
+        return seen
 
     def saw(self, dumps: Iterable[tuple[str, StackDump]]) -> None:
         """Take a look at stacks: a main thread that is elsewhere than before has moved.
@@ -170,10 +183,10 @@ class Progress:
                     self._stopped_by_us.add((node, dump.pid))
                 known.saw(dump)
 
-    def _take(self, now: float, seen: ProgressSummary) -> None:
+    def _take(self, now: float, still: float | None) -> None:
         """Take how long the ranks were still; what they came back from was a pause until then, whenever known."""
-        before, then, self._now = self.stood_still, self._now, now
-        still = self.stood_still = self._stillness(now, seen)
+        before, then = self.stood_still, self._now
+        self.stood_still, self._now = still, now
         if before is None or still is None or still >= before - 0.1:
             return
         began, ended = then - before, now - still
@@ -181,52 +194,54 @@ class Progress:
         if lasted >= LONG_PAUSE:
             self._ended.append((began, ended))
         if lasted >= PAUSE:
-            learn = self._pauses.came_back if self.alarmed else self._pauses.learn
-            learn(self.place, lasted, now)
+            self._pauses.learn(self.place, lasted, now, alarmed=self.alarmed)
 
-    def _stillness(self, now: float, seen: ProgressSummary) -> float | None:
-        still, steps = seen.stood_still(), self._steps
-        if still is None:
-            return None
+    def _stillness(self, now: float, still: float, *, found: bool) -> float:
+        """Seconds for which the job stood still, by its logs too; ``found``: its ranks never moved while watched."""
+        steps = self._steps
         if steps.grown_at is not None:
             # One rank logs what all have done together.
             return max(0.0, min(still, now - steps.grown_at))
-        if seen.half_never_moved() and steps.every is not None and steps.last_at is not None:
+        if found and steps.every is not None and steps.last_at is not None:
             since = now - steps.last_at
-            if since > OVERDUE * steps.every + LAG:
-                return max(still, since)
+            return max(still, since) if since > OVERDUE * steps.every + LAG else still
         return still
 
-    def _motion(self, seen: ProgressSummary) -> JobMotion:
+    def _motion(self, seen: dict[str, list[RankProgress]]) -> JobMotion:
         """What moves, and the strongest sign of it, for people."""
         steps, still = self._steps, self.stood_still
         stepping = steps.going_on() and (still is None or still <= steps.fresh)
-        proof = (steps.proof() if stepping else "") or seen.proof()
+        proof = (steps.proof() if stepping else "") or self._proof(seen)
         moving = True if stepping or proof else False if still is not None and still > self._rhythm() else None
         return JobMotion(moving, proof, steps.last, steps.told_at, steps.seconds)
 
+    def _proof(self, seen: dict[str, list[RankProgress]]) -> str:
+        """What at least half of the ranks show, and more than one of several; empty when that is too little."""
+        since = self._now - max(LATELY, LOOKS * self.between)
+        ranks = [rank for of in seen.values() for rank in of]
+        needed = max(1, min(2, len(ranks)), (len(ranks) + 1) // 2)
+        for sign in Sign:
+            showing = [rank for rank in ranks if rank.seen.get(sign, 0.0) >= since]
+            if len(showing) >= needed:
+                return f"{count(len(showing), 'rank')}{self._told(sign, showing, seen)}"
+        return ""
+
+    def _told(self, sign: Sign, showing: Sequence[RankProgress], seen: dict[str, list[RankProgress]]) -> str:
+        match sign:
+            case Sign.LAUNCHES:
+                return " launching collectives"
+            case Sign.EXCHANGES:
+                traffic = [of for name, of in self._traffic.items() if of.way and seen.get(name)]
+                rate = sum(of.rate for of in traffic)
+                told = f"{rate / 1e9:.1f} GB/s" if rate >= 1e9 else f"{rate / 1e6:.0f} MB/s"
+                return f", {told} over {max(traffic, key=lambda of: of.rate).way}"
+            case Sign.GPU:
+                power = sum(rank.gpu[0] for rank in showing if rank.gpu is not None) / len(showing)
+                return f" computing, GPUs at {power:.0%} of their power"
+            case Sign.WORKS:
+                return " computing, reading or writing"
+
     def _rhythm(self) -> float:
         """Seconds for which this job may show nothing between two steps."""
-        return max(
-            PAUSE, 2.0 * self.between, 1.5 * (self._steps.every or 0.0), min(LONGEST_RHYTHM, self.usual_pause or 0.0)
-        )
-
-
-def _keep(tracks: dict[int, RankProgress], pids: Collection[int]) -> None:
-    """Forget the ranks of a node that have gone."""
-    for pid in [pid for pid in tracks if pid not in pids]:
-        del tracks[pid]
-
-
-def _out_of_turn(known: RankProgress, rank: RankState, turns: float) -> bool:
-    """What does not move is not sent; but what a node says between two looks, so many turns later, tells of no rank.
-
-    Taken for a look it was one in which the rank slept, and the next one showed its CPU time in a part of the time.
-    """
-    return turns < EARLY and rank.looks.newest is known.pulse
-
-
-def _given(rank: RankState) -> int:
-    """Index of the GPU that a rank's settings give it, where no list of processes tells; -1 for none."""
-    index = given_gpu(rank.process)
-    return -1 if index is None else index
+        usual = min(LONGEST_RHYTHM, self.usual_pause or 0.0)
+        return max(PAUSE, 2.0 * self.between, 1.5 * (self._steps.every or 0.0), usual)

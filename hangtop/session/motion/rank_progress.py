@@ -8,23 +8,25 @@ blocking wait looks a thousand times. Such a wait is told by its price: each tim
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum, auto
 
 from collectors.samples.ranks import RankPulse
 from collectors.samples.stacks import Frame, StackDump
-from hangtop.diagnosis.tables.thresholds import A_SCRIPTS_WAKE, A_WAKE, IDLE_CORES, SELDOM, TICK_S
+from hangtop.diagnosis.tables.thresholds import IDLE_CORES
 from hangtop.session.state.job_state import GpuState, RankState
 
 SWITCHES = 2
 """Voluntary switches of the main thread within a look and a second: a wait with a time-out wakes once in seconds."""
-IO_RATE = 64 * 1024.0
-"""Bytes per second: heartbeats and log lines stay far below."""
-IO_ONCE = 1e6
-"""Bytes in one look that count though the look before had none; less may be somebody who reads figures now and then."""
-SHARE = 0.1
-"""Of what is usual for this rank: less is a pause."""
-HALF_LIFE = 600.0
-"""Seconds in which a usual rate that is no longer seen is half forgotten."""
+SELDOM, A_SCRIPTS_WAKE = 25.0, 2e-3
+"""Wakes per second of a wait in a script at the most, and seconds of CPU for each time that one wakes: more than a look
+at a file or a flag takes, less than a step of even a tiny model."""
+A_WAKE = 300e-6
+"""The same of a wait that looks oftener: it does so in C. The loop of a Ray worker takes 0.1 to 0.2 ms."""
+TICK_S = 0.01
+"""What /proc tells CPU time in, user's and system's each: a rank that used next to nothing may be seen to use both."""
+IO_RATE, IO_ONCE = 64 * 1024.0, 1e6
+"""Bytes per second that are no heartbeat or log line, in two looks in a row; or bytes in a single one."""
 ASLEEP, AWAKE = IDLE_CORES, 0.3
 """Cores in use under which a process sleeps, and over which it computes or spins; between them it stays what it was."""
 BETWEEN = 2
@@ -32,19 +34,16 @@ BETWEEN = 2
 WRITES_A_WAKE, WRITES = 128.0, 1024.0
 """Bytes written each time that one wakes, and per second, that a wait which polls does not hand over: what gloo sends
 is counted as written, and so are the lines of a log, which are fewer."""
-SMOOTH = 0.4
-"""Part of what a rank did each time that it woke which the looks before tell: the kernel counts CPU time in ticks."""
-SMOOTHED_S = 2.5
-"""Seconds that are averaged so."""
+SMOOTH, SMOOTHED_S = 0.4, 2.5
+"""Part of the rate of wakes and of the cores in use that the looks before tell, as CPU time is counted in ticks, and
+seconds that are averaged so."""
 HELPERS = 0.3
 """Cores of helpers in use that are work: compilers, data workers."""
 POWER, UTILIZATION = 0.03, 20
-"""Share of the power limit, and per cent of the time in use, by which a GPU moves when work comes and goes; a kernel
-that spins is flat."""
+"""Share of the power limit, and per cent of the time in use, by which a GPU moves from look to look when work comes and
+goes; a kernel that spins is flat."""
 HOT, FULL = 0.45, 50
 """Share of its power limit that a GPU draws only when it computes, and per cent of its time that it is in use then."""
-DRIFT = 0.1
-"""Part of the way by which the level that power is compared with follows it at each look: temperature moves it too."""
 SEEN_WITHIN = 9.0
 """Seconds between two looks at stacks of which the second proves that the rank moves now, not some time before."""
 LOOP = 3
@@ -52,6 +51,19 @@ LOOP = 3
 MAIN_THREADS = ("MainThread", "")
 PROGRAM = "<module>"
 """What a script's main thread began with."""
+
+
+class Sign(Enum):
+    """What proves that a rank moves, the strongest first."""
+
+    LAUNCHES = auto()
+    """It launched a collective."""
+    EXCHANGES = auto()
+    """Its node exchanges what such a job exchanges."""
+    GPU = auto()
+    """Its GPU draws the power of work, or its power or use changed."""
+    WORKS = auto()
+    """It computes, reads or writes."""
 
 
 @dataclass(slots=True)
@@ -64,34 +76,25 @@ class RankProgress:
     """When it last did something that is no mere waking."""
     fresh_at: float | None
     launched: int
-    launched_at: float | None = None
-    """When it launched a collective, ..."""
-    gpu_active_at: float | None = None
-    """... its GPU computed, ..."""
-    worked_at: float | None = None
-    """... and it computed, read or wrote, the last time."""
+    seen: dict[Sign, float] = field(default_factory=dict)
+    """When each sign was seen last."""
     moves: int = 0
     """Looks in which it had moved."""
     looks: int = 0
     """Looks since it last moved."""
-    usual_switches: float = 0.0
-    """Usual rate per second, forgotten slowly; the same for ``usual_io``."""
-    usual_io: float = 0.0
-    busy_io: bool = False
-    """It read or wrote in earnest in the last look."""
-    rate: float = 0.0
+    reads: bool = False
+    """It read or wrote more than log lines in the last look."""
+    rate: float | None = None
     """Switches per second, averaged over the last looks; ..."""
-    cores: float | None = None
+    cores: float = 0.0
     """... and cores in use, likewise."""
     polling: bool = False
     """It wakes only to see whether what it waits for is there, or sleeps."""
     awake: bool | None = None
     between: int = 0
     """Looks in a row in which it neither slept nor used much of a core."""
-    power: float | None = None
-    """Share of its GPU's power limit, ..."""
-    used: float = 0.0
-    """... and per cent of its time, that movement is measured from; without a GPU that is known None and 0."""
+    gpu: tuple[float, float] | None = None
+    """Share of its GPU's power limit, and per cent of its time in use, in the last look; None without a GPU."""
     frames: Sequence[Frame] | None = None
     """The main thread's stack in the last look at it, the innermost first, ..."""
     looked_at: float = 0.0
@@ -111,83 +114,66 @@ class RankProgress:
         launched, self.launched = rank.launched > self.launched, rank.launched
         if own:
             return
-        fading = 0.5 ** (span / HALF_LIFE)
         cores = max(0.0, pulse.cpu_user + pulse.cpu_system - before.cpu_user - before.cpu_system) / span
-        main = _of_main_thread(before, pulse, cores, span)
-        worked = self._computes(before, span, fading, cores if gpu is None else main)
-        worked |= self._reads(before, span, fading)
-        worked |= (pulse.helpers_cpu - before.helpers_cpu) / span >= HELPERS
-        worked |= self._changed(cores)
-        gpu_active = self._gpu_moves(gpu_figures(gpu))
-        if launched:
-            self.launched_at = at
-        if gpu_active:
-            self.gpu_active_at = at
-        if worked:
-            self.worked_at = at
-        by_itself = launched or gpu_active or worked or fresh
+        works = [
+            self._computes(before, span, cores if gpu is None else _of_main_thread(before, pulse, cores, span)),
+            self._reads(before, span),
+            (pulse.helpers_cpu - before.helpers_cpu) / span >= HELPERS,
+            self._changed(cores),
+        ]
+        signs = {Sign.LAUNCHES: launched, Sign.GPU: self._gpu_moves(gpu_figures(gpu)), Sign.WORKS: any(works)}
+        self.seen.update((sign, at) for sign, shown in signs.items() if shown)
+        if exchanged is not None:
+            self.seen[Sign.EXCHANGES] = exchanged
+        by_itself = fresh or any(signs.values())
         if by_itself or exchanged is not None:
             self.moved_at = at if by_itself else max(self.moved_at, exchanged or at)
             self.moves += 1
             self.looks = 0
 
-    def _computes(self, before: RankPulse, span: float, fading: float, cores: float) -> bool:
+    def _computes(self, before: RankPulse, span: float, cores: float) -> bool:
         """Whether it hands over and is handed work, rather than polls or sleeps."""
-        pulse = self.pulse
-        switches = max(0, pulse.voluntary_switches - before.voluntary_switches) / span
-        self.usual_switches = max(switches, self.usual_switches * fading)
-        wakes = switches >= SWITCHES * max(1.0, 1.0 / span) and switches >= SHARE * self.usual_switches
-        if self.cores is None:
+        switches = max(0, self.pulse.voluntary_switches - before.voluntary_switches) / span
+        if self.rate is None:
             self.rate, self.cores = switches, cores
         self.rate += (1.0 - SMOOTH) * (switches - self.rate)
         self.cores += (1.0 - SMOOTH) * (cores - self.cores)
-        written = _grown(before.written_bytes, pulse.written_bytes) / span
-        seldom = self.rate <= SELDOM
+        written = _grown(before.written_bytes, self.pulse.written_bytes) / span
         usual = max(0.0, self.cores - 2 * TICK_S / max(span, SMOOTHED_S))
-        least = min(ASLEEP, A_SCRIPTS_WAKE * max(self.rate, switches)) if seldom else min(AWAKE, A_WAKE * self.rate)
-        hands_over = written >= max(WRITES, WRITES_A_WAKE * switches)
-        timers = cores < AWAKE and self.frames is not None and looks_after_a_loop(self.frames)
-        enough = usual >= least and (not seldom or cores >= least)
-        self.polling = not hands_over and (timers or not enough)
-        return wakes and not self.polling
+        if self.rate <= SELDOM:
+            least = min(ASLEEP, A_SCRIPTS_WAKE * max(self.rate, switches))
+            cheap = min(usual, cores) < least
+        else:
+            cheap = usual < min(AWAKE, A_WAKE * self.rate)
+        self.polling = cheap and written < max(WRITES, WRITES_A_WAKE * switches)
+        return switches >= SWITCHES * max(1.0, 1.0 / span) and not self.polling
 
-    def _reads(self, before: RankPulse, span: float, fading: float) -> bool:
-        now = self.pulse
+    def _reads(self, before: RankPulse, span: float) -> bool:
+        """Whether it reads or writes in earnest."""
+        now, twice = self.pulse, self.reads
         amount = _grown(before.read_bytes, now.read_bytes) + _grown(before.written_bytes, now.written_bytes)
-        io = amount / span
-        self.usual_io = max(io, self.usual_io * fading)
-        busy = io >= max(IO_RATE, SHARE * self.usual_io)
-        earnest = busy and (self.busy_io or amount >= IO_ONCE)
-        self.busy_io = busy
-        return earnest
+        self.reads = amount >= IO_RATE * span
+        return self.reads and (twice or amount >= IO_ONCE)
 
     def _changed(self, cores: float) -> bool:
         """Whether it went from sleeping to computing or back. A rank that spins but is given no CPU does not sleep.
 
         Nor does it begin to compute when it is given more: what it does was not known for as long as that was little.
         """
-        asleep = (self.polling and self.rate > SELDOM) or (cores < ASLEEP and self.pulse.state != "R")
+        asleep = (self.polling and (self.rate or 0.0) > SELDOM) or (cores < ASLEEP and self.pulse.state != "R")
         self.between = 0 if asleep or cores > AWAKE else self.between + 1
         awake = not asleep if not self.between else self.awake if self.between < BETWEEN else None
-        changed = self.awake is not None and awake is not None and awake != self.awake
+        changed = None not in (self.awake, awake) and awake != self.awake
         self.awake = awake
         return changed
 
-    def _gpu_moves(self, now: tuple[float, float, bool] | None) -> bool:
+    def _gpu_moves(self, now: tuple[float, float] | None) -> bool:
         """Whether its GPU draws the power of work, or its power or use changed."""
+        before, self.gpu = self.gpu, now
         if now is None:
             return False
-        power, used, known = now
-        before_power, before_used, self.power, self.used = self.power, self.used, power, used
-        if known and power >= HOT and used >= FULL:
-            return True
-        if before_power is None:
-            return False
-        if abs(power - before_power) >= POWER or abs(used - before_used) >= UTILIZATION:
-            return True
-        self.power = before_power + DRIFT * (power - before_power)
-        self.used = before_used + DRIFT * (used - before_used)
-        return False
+        changed = before is not None and (abs(now[0] - before[0]) >= POWER or abs(now[1] - before[1]) >= UTILIZATION)
+        return changed or (now[0] >= HOT and now[1] >= FULL)
 
     def saw(self, dump: StackDump) -> None:
         """Take a look at its stacks: a main thread that is elsewhere than before has moved."""
@@ -197,29 +183,27 @@ class RankProgress:
         before, self.frames = self.frames, frames
         since, self.looked_at = self.looked_at, dump.at
         # A wait that polls is now in its check and now in its sleep.
-        near = LOOP if self.polling and self.rate >= 1.0 else 0
+        near = LOOP if self.polling and (self.rate or 0.0) >= 1.0 else 0
         if before is not None and frames_apart(before, frames) > near:
             self.moved_at, self.looks = max(self.moved_at, dump.at), 0
             if dump.at - since <= SEEN_WITHIN:
-                self.worked_at = max(self.worked_at or dump.at, dump.at)
+                self.seen[Sign.WORKS] = max(self.seen.get(Sign.WORKS, dump.at), dump.at)
             self.moves += 1
 
 
 def begun(rank: RankState, at: float, gpu: GpuState | None) -> RankProgress:
     """Begin to follow a rank, as of ``at``."""
-    pulse, figures = rank.looks.newest, gpu_figures(gpu)
+    pulse = rank.looks.newest
     assert pulse is not None
-    power, used = figures[:2] if figures is not None else (None, 0.0)
-    return RankProgress(pulse, at, at, rank.fresh_at, rank.launched, power=power, used=used)
+    return RankProgress(pulse, at, at, rank.fresh_at, rank.launched, gpu=gpu_figures(gpu))
 
 
-def gpu_figures(gpu: GpuState | None) -> tuple[float, float, bool] | None:
-    """Power as a share of its limit, utilisation, and whether that limit is known, of the GPU that a rank is on."""
+def gpu_figures(gpu: GpuState | None) -> tuple[float, float] | None:
+    """Power as a share of its limit, 0 where that is not known, and utilisation, of the GPU that a rank is on."""
     if gpu is None or (sample := gpu.looks.newest) is None:
         return None
     limit = gpu.facts.power_limit if gpu.facts else None
-    power = 0.0 if sample.power is None else sample.power / (limit or 700.0)
-    return power, float(sample.utilization or 0), limit is not None
+    return (sample.power or 0.0) / limit if limit else 0.0, float(sample.utilization or 0)
 
 
 def main_frames(dump: StackDump) -> Sequence[Frame] | None:
@@ -228,15 +212,6 @@ def main_frames(dump: StackDump) -> Sequence[Frame] | None:
         if thread.name in MAIN_THREADS and thread.frames and thread.os_thread_id in {None, dump.pid}:
             return thread.frames
     return None
-
-
-def looks_after_a_loop(frames: Sequence[Frame]) -> bool:
-    """Whether a main thread is met between two turns of an event loop, as of a program that trains in another thread.
-
-    Timers, monitors and connections of its own wake such a loop a hundred times a second, whatever the job does.
-    """
-    selects = bool(frames) and frames[0].file.endswith("selectors.py")
-    return selects and any(frame.name.endswith("_run_once") and "asyncio" in frame.file for frame in frames[:3])
 
 
 def frames_apart(one: Sequence[Frame], other: Sequence[Frame]) -> int:

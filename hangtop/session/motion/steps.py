@@ -16,10 +16,10 @@ FRESH = 10.0
 """Seconds for which a step that was done shows that the job moves, while nobody knows how often it logs one."""
 LONGEST = 120.0
 """The same for one that logs seldom, at the most; …"""
-RHYTHMS = 2.0
-"""… for one whose rhythm is known so many times the usual time between two steps, and …"""
-LATE = 3.0
-"""… so many seconds more, for logs are looked at every other second."""
+RHYTHMS, LATE = 2.0, 3.0
+"""… for one whose rhythm is known so many times the usual time between two steps, and so many seconds more, for logs
+are looked at every other second."""
+PLURALS = {"batch": "batches", "bar": "progress bar", "": "count"}
 
 
 @dataclass(slots=True)
@@ -57,13 +57,12 @@ class JobSteps:
 
     def _log(self, log: StepState, *, seen: bool) -> bool:
         """Take one log; True when it went on lately."""
-        numbered = log.count.name in NUMBERED
+        numbered, every = log.count.name in NUMBERED, _every(log)
         if log.told:
             at, value, _ = log.told[-1]
             self.last_at = max(at, self.last_at or at)
             if numbered and at > self.numbered_at:
                 self.numbered_at, self.last = at, int(value)
-        every = _every(log)
         if every is not None:
             self.every = min(every, self.every or every)
         if numbered and log.count.longest is not None and log.count.longest < (self.longest or float("inf")):
@@ -80,40 +79,30 @@ class JobSteps:
         """When the last training step was written; where none has a number, the last line that counts."""
         return self.last_at if self.last is None else self.numbered_at
 
+    def going_on(self) -> bool:
+        """Whether the logs show that steps are being done."""
+        return self.grown_at is not None and self.now - self.grown_at <= self.fresh
+
     @property
     def fresh(self) -> float:
         """Seconds for which a step is news."""
         return _fresh(self.every)
 
-    def going_on(self) -> bool:
-        """Whether the logs show that steps are being done."""
-        return self.grown_at is not None and self.now - self.grown_at <= self.fresh
-
     def per_second(self, now: float) -> float | None:
         """Steps a second as the best log told them last; 0 when the next line is overdue, None without two of them."""
-        told = () if self.best is None else tuple(self.best.told)
+        told = () if self.best is None else self.best.told
         if len(told) < 2:
             return None
         (began, first, _), (newest, last, _) = told[0], told[-1]
         usual = median(after[0] - before[0] for before, after in pairwise(told))
-        if newest <= began or now - newest > max(LATE, RHYTHMS * usual + LATE / 2):
-            return 0.0
-        return max(0.0, (last - first) / (newest - began))
+        overdue = now - newest > max(LATE, RHYTHMS * usual + LATE / 2)
+        return 0.0 if newest <= began or overdue else max(0.0, (last - first) / (newest - began))
 
     @property
     def seconds(self) -> float | None:
-        """Seconds that one of what the best log counts took at the longest, of what it told last; None without two.
-
-        Of what is counted in fractions, as epochs are by some trainers, those from one line to the next: of how many
-        steps an epoch is made nobody says.
-        """
-        told = () if self.best is None else tuple(self.best.told)
-        by = 2 if any(value != int(value) for _, value, _ in told) else 1
-        spans = [
-            (after[0] - before[0]) / (after[by] - before[by])
-            for before, after in pairwise(told)
-            if after[by] > before[by] and after[0] > before[0]
-        ]
+        """Seconds that one of what the best log counts took at the longest, of what it told last; None without two."""
+        told = () if self.best is None else self.best.told
+        spans = [(b[0] - a[0]) / (b[2] - a[2]) for a, b in pairwise(told) if b[2] > a[2] and b[0] > a[0]]
         return max(spans, default=None)
 
     def proof(self) -> str:
@@ -121,22 +110,20 @@ class JobSteps:
         best = self.best
         if best is None:
             return ""
-        who = f"{count(self.ranks, 'rank')}, " if self.ranks else ""
+        who, name = f"{count(self.ranks, 'rank')}, " if self.ranks else "", best.count.name
         newest, number, _ = best.told[-1]
         if len(best.told) == 1:
-            return f"{who}{best.count.name or 'count'} {_number(number)} is done"
+            return f"{who}{name or 'count'} {_number(number)} is done"
         told = [each for each in best.told if each[0] >= newest - max(FRESH, self.fresh)]
         began, first, _ = told[0] if len(told) > 1 else best.told[-2]
-        name = {"batch": "batches", "bar": "progress bar", "": "count"}.get(best.count.name, f"{best.count.name}s")
-        return f"{who}{name} {_number(first)} to {_number(number)} in {max(1.0, newest - began):,.0f} s"
+        names = PLURALS.get(name, f"{name}s")
+        return f"{who}{names} {_number(first)} to {_number(number)} in {max(1.0, newest - began):,.0f} s"
 
 
 def _every(log: StepState) -> float | None:
     """Seconds between two steps of one log: as its lines say, or as they came while watched."""
-    if log.count.every is not None:
+    if log.count.every is not None or len(log.told) < 3:
         return log.count.every
-    if len(log.told) < 3:
-        return None
     return median((after[0] - before[0]) / max(1, after[2] - before[2]) for before, after in pairwise(log.told))
 
 

@@ -6,81 +6,51 @@ way or are small. So the smaller of the two directions counts, and it must be of
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from hangtop.session.state.job_state import NodeState, PortState
 
-SHARE = 0.1
-"""Of what is usual for this node: less is no training."""
-FLOOR = {"the network": 20e6, "InfiniBand": 10e6, "RoCE": 10e6, "NVLink": 10e6}
-"""Bytes per second that are traffic of a job as long as nobody knows what is usual for it."""
-LEAST = 1e6
-"""Bytes per second: keepalives, metrics and our own channel stay below, whatever is usual."""
-HALF_LIFE = 600.0
-"""Seconds in which a usual rate that is no longer seen is half forgotten."""
+SHARE, FLOOR = 0.1, 10e6
+"""Part of the most that this node was seen to exchange, and bytes per second each way, that traffic of a job has."""
 APART = 1.0
 """Seconds by which the counters of a node's ports are told apart in one look; older ones have stood still since."""
 LOCAL = ("loopback",)
 """Kinds of interfaces that no other node is behind: over them all programs of a node talk to one another."""
 
 
-Told: TypeAlias = tuple[float, float]
-"""When counters were told, and how many bytes per second went each way up to then."""
-
-
 @dataclass(slots=True)
 class Traffic:
     """Follows what one node exchanges."""
 
-    usual: dict[str, float] = field(default_factory=dict)
-    """Way → bytes per second, each way, that were usual."""
-    looked_at: float | None = None
-    links: tuple[float, float] | None = None
-    """When NVLink's counters were last seen to move, and their sum."""
+    most: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """Way → the most bytes per second, each way, that were seen."""
     told: dict[str, float] = field(default_factory=dict)
     """Way → when its counters were told last: those that stand still are not told again."""
-    at: float | None = None
-    """When there was traffic of the job's order last, …"""
     way: str = ""
-    """… over what, …"""
+    """Over what there was traffic of the job's order last, …"""
     rate: float = 0.0
     """… and how many bytes per second each way."""
 
-    def look(self, node: NodeState, at: float) -> float | None:
-        """Look at a node's counters as of ``at``; when it was seen anew to exchange what this job needs, if it was."""
-        passed, self.looked_at = max(0.0, at - (self.looked_at or at)), at
-        moved: float | None = None
-        for way, (told, rate) in {**_rates(node), **self._linked(node, at)}.items():
-            usual = self.usual.get(way, 0.0) * 0.5 ** (passed / HALF_LIFE)
-            before, self.told[way] = self.told.get(way), told
-            if told == before:
-                self.usual[way] = usual
-                continue
-            self.usual[way] = usual = max(rate, usual)
-            if rate >= (max(LEAST, SHARE * usual) if usual >= FLOOR[way] else FLOOR[way]):
-                # What came to less than usual since the counters were told before may have ended soon after that.
-                ended = told - (told - (told if before is None else before)) * (1.0 - rate / usual)
-                if moved is None or rate > self.rate:
-                    self.at, self.way, self.rate = ended, way, rate
-                moved = ended if moved is None else max(moved, ended)
-        return moved
-
-    def _linked(self, node: NodeState, at: float) -> dict[str, Told]:
-        """The same over NVLink since its counters last moved."""
-        sums = [link.sent or 0 for gpu in node.gpus.values() for link in gpu.nvlinks.values()]
-        if not sums:
-            return {}
-        total, before = float(sum(sums)), self.links
-        if before is not None and (total == before[1] or at <= before[0]):
-            return {}
-        self.links = at, total
-        return {} if before is None or total < before[1] else {"NVLink": (at, (total - before[1]) / (at - before[0]))}
+    def look(self, node: NodeState) -> float | None:
+        """Look at a node's counters; when it was seen anew to exchange what this job needs, if it was."""
+        seen: list[tuple[float, str, float]] = []
+        for way, (at, rate) in _rates(node).items():
+            before, self.told[way] = self.told.get(way), at
+            if at != before:
+                self.most[way] = most = max(rate, self.most[way])
+                if rate >= max(FLOOR, SHARE * most):
+                    # what came to less than the most since the counters were told before may have ended soon after
+                    seen.append((rate, way, at - (at - (before or at)) * (1.0 - rate / most)))
+        if not seen:
+            return None
+        self.rate, self.way, _ = max(seen)
+        return max(at for _, _, at in seen)
 
 
-def _rates(node: NodeState) -> dict[str, Told]:
-    """What went each way, by what it went over."""
-    rates: dict[str, Told] = {}
+def _rates(node: NodeState) -> dict[str, tuple[float, float]]:
+    """Way → when its counters were told, and bytes per second that went each way up to then."""
+    rates: dict[str, tuple[float, float]] = {}
     for interface in node.interfaces.values():
         sent, received = interface.sent_per_s, interface.received_per_s
         if sent is not None and received is not None and interface.facts.kind not in LOCAL:
