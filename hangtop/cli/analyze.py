@@ -18,7 +18,7 @@ import click
 from hangtop.cli.options import SectionedCommand
 from hangtop.cli.terminal import Status
 from hangtop.diagnosis.phrasing import size
-from hangtop.session.folder.contents import Recognised
+from hangtop.session.folder.documents import Recognised
 
 NAMED, LISTED = 12, 2000
 """Files that people are told by name, and scripts."""

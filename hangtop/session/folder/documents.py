@@ -3,21 +3,61 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from collectors.fleet.clean import clean
 from collectors.formats import BadFormat, flight_recorder, kineto, nvidia_smi_text, ras, stack_text
 from collectors.node.logs import elastic_report as elastic
 from collectors.node.logs import file_names as names
-from collectors.node.network.ib_tools import parse_ibstat, parse_perfquery
+from collectors.node.network.ib_tools import PortBlock, parse_ibstat, parse_perfquery
+from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.gpus import GpuProcesses
-from collectors.samples.logs import LogEvent
-from hangtop.session.folder.contents import Contents, Recognised
+from collectors.samples.logs import CommProgress, LogEvent
+from collectors.samples.stacks import StackDump
+from collectors.samples.traces import RankTrace
 from hangtop.session.folder.files import Member
 
 LARGEST = 64 << 20
 """Bytes of a document that is read as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recognised:
+    """One file, and what it was taken for. An empty ``kind`` is one that nothing was made of; ``why`` says why."""
+
+    name: str
+    kind: str
+    size: int
+    lines: int = 0
+    events: int = 0
+    why: str = ""
+
+
+@dataclass(slots=True)
+class Contents:
+    """Everything that the files say, as it stands there."""
+
+    files: list[Recognised] = field(default_factory=list)
+    events: list[LogEvent] = field(default_factory=list)
+    passed: list[LogEvent] = field(default_factory=list)
+    """What is told of faults that the run outlived."""
+    progress: list[CommProgress] = field(default_factory=list)
+    members: list[tuple[str, int, int, int]] = field(default_factory=list)
+    """(host, pid, rank, size) of every communicator that an NCCL log named."""
+    recorders: list[RecorderDump] = field(default_factory=list)
+    ras: list[RasReport] = field(default_factory=list)
+    stacks: list[tuple[str, int | None, StackDump]] = field(default_factory=list)
+    """(node, rank where the file's name tells it, dump)."""
+    devices: defaultdict[str, list[NamedTuple]] = field(default_factory=lambda: defaultdict(list))
+    """Samples of GPUs, NVLinks and ports by node, as its agent would send them."""
+    counters: defaultdict[str, list[PortBlock]] = field(default_factory=lambda: defaultdict(list))
+    """Counters of perfquery by node, in the order of the files: growth shows between two of one port."""
+    traces: list[RankTrace] = field(default_factory=list)
+    newest: float = 0.0
+    """When the newest file was written; 0 without any."""
 
 
 class Document(NamedTuple):
@@ -64,10 +104,6 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _at(member: Member) -> float:
-    return member.modified if member.modified is not None else 0.0
-
-
 def _node(member: Member) -> str:
     return names.hints(member.name).host
 
@@ -91,7 +127,7 @@ def _error_file(data: bytes, member: Member, contents: Contents) -> int:
 
 
 def _ras(data: bytes, member: Member, contents: Contents) -> int:
-    report = ras.parse(_text(data), node=_node(member), at=_at(member))
+    report = ras.parse(_text(data), node=_node(member), at=member.modified)
     contents.ras.append(report)
     return len(report.communicators)
 
@@ -99,7 +135,7 @@ def _ras(data: bytes, member: Member, contents: Contents) -> int:
 def _stacks(data: bytes, member: Member, contents: Contents) -> int:
     hints = names.hints(member.name)
     # a process without a number gets one that no process has, another one for each file
-    saved = stack_text.read(_text(data), at=_at(member), pid=hints.pid or -1 - len(contents.stacks))
+    saved = stack_text.read(_text(data), at=member.modified, pid=hints.pid or -1 - len(contents.stacks))
     rank = hints.rank if len(saved) == 1 else None
     contents.stacks += [(hints.host, rank if one.rank is None else one.rank, one.dump) for one in saved]
     return len(saved)

@@ -1,4 +1,4 @@
-"""The files under some paths, as streams: plain, gzip, or in a tar (which may be gzip), in any nesting."""
+"""The files under some paths, as streams: plain, gzip, or in a tar (which may be gzip), within one another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Self, cast
+from typing import Any, Self, TypeAlias, cast
 
 from collectors.fleet.clean import clean
 
@@ -26,8 +26,7 @@ MOST_FILES = 50_000
 FOLDERS, PACKED = 64, 3
 """Folders, and archives, within one another that are gone into."""
 LEAST, TIMES = 4 << 30, 1000
-"""Bytes that any archive may unpack to, and times its size on disk that a larger one may: more than any log but one
-line over and over."""
+"""Bytes that any archive may unpack to, and times its size on disk that a larger one may."""
 LARGEST_HEADER = 1 << 20
 """Bytes of one header of a tar that comes before a member: its long name, or what pax adds."""
 
@@ -39,8 +38,27 @@ _DAMAGED = (
 _HOLE = re.compile(rb"\0{32,}")
 
 
+Stream: TypeAlias = "io.BufferedReader[Any]"
+
+
 class TooLargeError(OSError):
     """More came out of a compressed file than may; the text says so in one line."""
+
+
+@dataclass(slots=True)
+class Allowance:
+    """Bytes that may come out of one file on disk, through all archives within one another."""
+
+    size: int
+    """Of the file on disk."""
+    taken: int = 0
+
+    def take(self, count: int) -> None:
+        """So many more bytes come out. Raises :class:`TooLargeError`."""
+        self.taken += count
+        most = max(LEAST, TIMES * self.size)
+        if self.taken > most:
+            raise TooLargeError(f"{self.size:,} bytes swell to more than {most:,}: the rest was not read")
 
 
 @dataclass(slots=True)
@@ -50,8 +68,10 @@ class Member:
     name: str
     """Path, and the path inside the archive: ``logs.tar.gz/node1/rank0.log``."""
     head: bytes
-    modified: float | None
-    stream: io.BufferedReader[io.RawIOBase]
+    modified: float
+    stream: Stream
+    allowance: Allowance
+    advance: Callable[[int], None]
     size: int = 0
     """Bytes given out so far, once uncompressed."""
     damage: str = ""
@@ -62,8 +82,10 @@ class Member:
         chunk = self.head
         while chunk:
             self.size += len(chunk)
+            self.advance(len(chunk))
             yield chunk
             try:
+                self.allowance.take(len(chunk))
                 chunk = self.stream.read1(CHUNK)
             except TooLargeError as error:
                 self.damage = str(error)
@@ -91,7 +113,7 @@ class Unreadable:
 
 
 def members(paths: Sequence[Path], advance: Callable[[int], None] = lambda _: None) -> Iterator[Member | Unreadable]:
-    """Every file under the paths, in order of their names. ``advance`` is told how many bytes were read from disk."""
+    """Every file under the paths, in order of their names. ``advance`` is told how many bytes were read."""
     every = (member for path in paths for file in _files(path) for member in _opened(file, advance))
     for number, member in enumerate(every):
         if number == MOST_FILES:
@@ -101,22 +123,18 @@ def members(paths: Sequence[Path], advance: Callable[[int], None] = lambda _: No
 
 
 def _files(start: Path) -> Iterator[Path | Unreadable]:
-    waiting = [(start, 0)]
-    while waiting:
-        path, depth = waiting.pop()
-        try:
-            if not path.exists():
-                yield Unreadable(clean(str(path)), "there is no such file")
-            elif not path.is_dir():
-                yield path
-            elif depth > FOLDERS:
-                yield Unreadable(clean(str(path)), f"more than {FOLDERS} folders deep")
-            else:
-                inside = sorted(path.iterdir(), reverse=True)
-                # a link to a folder is a loop, or what is found elsewhere
-                waiting += [(entry, depth + 1) for entry in inside if not (entry.is_symlink() and entry.is_dir())]
-        except OSError as error:
-            yield Unreadable(clean(str(path))[:1000], error.strerror or str(error))
+    if not start.is_dir():
+        yield start
+        return
+    faults: list[OSError] = []
+    for folder, folders, names in os.walk(start, onerror=faults.append):
+        if folder.count(os.sep) - str(start).count(os.sep) >= FOLDERS and folders:
+            yield Unreadable(clean(folder)[:1000], f"more than {FOLDERS} folders deep")
+            folders.clear()
+        folders.sort()
+        yield from (Path(folder, name) for name in sorted(names))
+    for fault in faults:
+        yield Unreadable(clean(str(fault.filename))[:1000], fault.strerror or str(fault))
 
 
 def _opened(path: Path | Unreadable, advance: Callable[[int], None]) -> Iterator[Member | Unreadable]:
@@ -124,83 +142,44 @@ def _opened(path: Path | Unreadable, advance: Callable[[int], None]) -> Iterator
         yield path
         return
     name = clean(str(path))
-    if not path.is_file():
-        yield Unreadable(name, "no regular file")
-        return
     try:
-        with path.open("rb", buffering=0) as disk:
+        if not path.is_file():
+            yield Unreadable(name, "no regular file" if path.exists() else "there is no such file")
+            return
+        with path.open("rb") as disk:
             status = os.fstat(disk.fileno())
-            counted = _Counted(cast("BinaryIO", disk), advance)
-            yield from _unpacked(name, counted, status.st_mtime, _Limit(status.st_size), 0)
+            file = Member(name, b"", status.st_mtime, disk, Allowance(status.st_size), advance)
+            yield from _unpacked(file, 0)
     except _DAMAGED as error:
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
         yield Unreadable(name, clean(why)[:300])
 
 
-def _unpacked(
-    name: str, raw: io.RawIOBase, modified: float | None, limit: _Limit, depth: int
-) -> Iterator[Member | Unreadable]:
+def _unpacked(file: Member, depth: int) -> Iterator[Member]:
     """A stream as what it is: an archive's members, or one file."""
-    stream = io.BufferedReader(raw)
+    stream = file.stream
     first = stream.peek(512) if depth < PACKED else b""
     if first.startswith(b"\x1f\x8b"):
         with gzip.GzipFile(fileobj=stream) as plain:
-            counted = _Counted(cast("BinaryIO", plain), limit.take)
-            yield from _unpacked(name.removesuffix(".gz"), counted, modified, limit, depth + 1)
+            content = io.BufferedReader(plain)
+            yield from _unpacked(_inside(file, file.name.removesuffix(".gz"), file.modified, content), depth + 1)
     elif first[257:262] == b"ustar":
         with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header) as archive:
             for entry in archive:
-                content = archive.extractfile(entry) if entry.isreg() and not entry.issparse() else None
-                if content is not None:
-                    counted = _Counted(cast("BinaryIO", content), limit.take)
-                    inside = f"{name}/{clean(entry.name)[:1000]}"
-                    yield from _unpacked(inside, counted, float(entry.mtime), limit, depth + 1)
+                file.allowance.take(entry.size)  # also where it is passed over
+                if entry.isreg() and not entry.issparse():
+                    content = cast("Stream", archive.extractfile(entry))
+                    inside = f"{file.name}/{clean(entry.name)[:1000]}"
+                    yield from _unpacked(_inside(file, inside, float(entry.mtime), content), depth + 1)
     else:
-        yield Member(name, _head(stream), modified, stream)
+        with suppress(*_DAMAGED):  # less of what is damaged: who reads on learns so
+            while len(file.head) < HEAD and (more := stream.read1(HEAD - len(file.head))):
+                file.head += more
+        yield file
 
 
-def _head(stream: io.BufferedReader[io.RawIOBase]) -> bytes:
-    """The first bytes; less of what is damaged: who reads on learns so."""
-    head = b""
-    with suppress(*_DAMAGED):
-        while len(head) < HEAD and (more := stream.read1(HEAD - len(head))):
-            head += more
-    return head
-
-
-class _Limit:
-    """Bytes that may come out of one file on disk, through all archives within one another."""
-
-    def __init__(self, size: int) -> None:
-        self._most = self._left = max(LEAST, TIMES * size)
-        self._size = size
-
-    def take(self, count: int) -> None:
-        """So many more bytes have come out. Raises :class:`TooLargeError`."""
-        self._left -= count
-        if self._left < 0:
-            raise TooLargeError(f"{self._size:,} bytes swell to more than {self._most:,}: the rest was not read")
-
-
-class _Counted(io.RawIOBase):
-    """A stream that tells how many bytes were read from it."""
-
-    def __init__(self, stream: BinaryIO, told: Callable[[int], None]) -> None:
-        super().__init__()
-        self._stream = stream
-        self._told = told
-
-    def readable(self) -> bool:
-        """Always."""
-        return True
-
-    def readinto(self, buffer: object) -> int:
-        """Read the next bytes."""
-        view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
-        data = self._stream.read(len(view))
-        view[: len(data)] = data
-        self._told(len(data))
-        return len(data)
+def _inside(file: Member, name: str, modified: float, stream: Stream) -> Member:
+    return Member(name, b"", modified, stream, file.allowance, file.advance)
 
 
 class _Header(tarfile.TarInfo):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.values import MOST_RANK
 from hangtop.diagnosis.evidence.event_fields import number_of
-from hangtop.session.folder.contents import Contents
+from hangtop.session.folder.documents import Contents
 
 Process = tuple[str, int]
 """(host, pid)"""
@@ -40,10 +40,8 @@ def ranks_of_processes(contents: Contents) -> dict[Process, int]:
 def joined(events: Iterable[LogEvent], processes: dict[Process, int]) -> list[LogEvent]:
     """The events with their ranks, in order: those with a time by time, the others as they stand in their files."""
     events = list(events)
-    by_pid = _by_pid(processes, events)
-    by_local = _by_local(events)
-    told = [_ranked(event, processes, by_pid, by_local) for event in events]
-    told = _one_node(told)
+    by_pid, by_local = _by_pid(processes, events), _by_local(events)
+    told = _one_node([_ranked(event, processes, by_pid, by_local) for event in events])
     return sorted(told, key=lambda event: (event.at is None, event.at or 0.0, event.source, event.line))
 
 
@@ -63,11 +61,9 @@ def _ranked(
 
 
 def _one_node(events: list[LogEvent]) -> list[LogEvent]:
-    """Where one agent alone speaks, and nothing tells of other nodes, its local ranks are the ranks."""
+    """Where one agent alone speaks, and the job is no larger than a node, its local ranks are the ranks."""
     reports = [e for e in events if e.kind in _REPORTS and ("local_rank" in e.data or e.kind != "launcher.exit")]
-    size = max(
-        (size for e in events if e.kind == "job.size" and isinstance(size := e.data.get("size"), int)), default=0
-    )
+    size = max((number_of(e, "size") or 0 for e in events if e.kind == "job.size"), default=0)
     most = max((local for e in events if isinstance(local := e.data.get("local_rank"), int)), default=0)
     here = _children(events)
     if (size > OF_A_NODE and most < OF_A_NODE) or (most + 1 == here < size):
@@ -75,15 +71,13 @@ def _one_node(events: list[LogEvent]) -> list[LogEvent]:
     unlike = any(e.data.get("failed_rank", e.data.get("local_rank")) != e.data.get("local_rank") for e in reports)
     if unlike or len({e.source for e in reports}) != 1 or len({e.host for e in reports if e.host}) > 1:
         return events
-    told = []
-    for event in events:
-        local = event.data.get("local_rank")
-        if event.kind == "elastic.failed" and "failed_rank" not in event.data and isinstance(local, int):
-            event = event._replace(data={**event.data, "failed_rank": local})  # noqa: PLW2901 - the same, completed
-        elif event.kind == "launcher.exit" and "task" not in event.data and isinstance(local, int):
-            event = event._replace(data={**event.data, "task": local})  # noqa: PLW2901 - the same, completed
-        told.append(event)
-    return told
+    named = {"elastic.failed": "failed_rank", "launcher.exit": "task"}
+    return [
+        event._replace(data={named[event.kind]: local, **event.data})
+        if event.kind in named and isinstance(local := event.data.get("local_rank"), int)
+        else event
+        for event in events
+    ]
 
 
 def _children(events: Sequence[LogEvent]) -> int:
@@ -139,22 +133,19 @@ def same_communicators(progress: Sequence[CommProgress], processes: dict[Process
         p if p.global_rank is not None else p._replace(global_rank=processes.get((p.host, p.pid))) for p in progress
     ]
     own = Counter((p.host, p.pid, p.size) for p in ranked if _nameless(p))
-    sizes = {p.size for p in ranked if _nameless(p)}
-    alone = {size for size in sizes if all(n == 1 for (_, _, of), n in own.items() if of == size)}
-    return [_named(p, alone) for p in ranked]
+    several = {size for (_, _, size), number in own.items() if number > 1}
+    return [_named(p) if _nameless(p) and p.size not in several else p for p in ranked]
 
 
 def _nameless(progress: CommProgress) -> bool:
     return progress.comm.startswith(f"{progress.host}:{progress.pid}:") or not progress.comm
 
 
-def _named(progress: CommProgress, alone: set[int]) -> CommProgress:
+def _named(progress: CommProgress) -> CommProgress:
     rank = progress.rank
-    if _nameless(progress) and progress.size in alone:
-        if rank < 0 and progress.global_rank is not None:
-            rank = progress.global_rank
-        return progress._replace(comm=f"{progress.size} ranks" if progress.size else "the job", rank=rank)
-    return progress
+    if rank < 0 and progress.global_rank is not None:
+        rank = progress.global_rank
+    return progress._replace(comm=f"{progress.size} ranks" if progress.size else "the job", rank=rank)
 
 
 def world_size(contents: Contents) -> int | None:
@@ -162,8 +153,5 @@ def world_size(contents: Contents) -> int | None:
     sizes = [size for *_, size in contents.members]
     sizes += [progress.size for progress in contents.progress]
     sizes += [len(ranks) for dump in contents.recorders for ranks in dump.groups.values()]
-    for event in contents.events:
-        expected = number_of(event, "expected") if event.kind == "torch.store_timeout" else None
-        if expected is not None:
-            sizes.append(expected)
+    sizes += [number_of(event, "expected") or 0 for event in contents.events if event.kind == "torch.store_timeout"]
     return max((size for size in sizes if size <= MOST_RANK), default=0) or None

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-import time
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from collectors.fleet.clean import clean
 from collectors.node.logs import file_names as names
 from collectors.node.logs import times
 from collectors.node.logs.file_names import Hints
 from collectors.node.logs.parser import LogParser
-from collectors.samples.logs import CommProgress, LogEvent
+from collectors.samples.logs import LogEvent
 from collectors.samples.values import Value
+from hangtop.session.folder.documents import Contents
 from hangtop.session.folder.files import Member
 from hangtop.session.folder.runs import TAIL, TRUE_FOREVER, LogEnd, last_line, last_run, outlived
 
@@ -31,25 +29,10 @@ _OF_NOBODY = ("elastic.", "launcher.", "slurm.", "kernel.")
 """Kinds that launchers and kernels print: the file's rank is not theirs."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogTold:
-    """What one log says."""
-
-    kind: str
-    lines: int
-    events: list[LogEvent]
-    passed: list[LogEvent]
-    """Faults that the run outlived."""
-    progress: list[CommProgress]
-    members: list[tuple[str, int, int, int]]
-    """(host, pid, rank, size) of every communicator that NCCL's lines name."""
-
-
-def read_log(member: Member, chunks: Iterable[bytes]) -> LogTold:
-    """Read a log, which is given in pieces."""
-    now = member.modified if member.modified is not None else time.time()
-    hints = names.hints(member.name)
-    parser = LogParser(member.name, rank=hints.rank, pid=hints.pid, host=hints.host, now=now)
+def read_log(member: Member, chunks: Iterable[bytes]) -> tuple[str, int, Contents]:
+    """Read a log, which is given in pieces: what to call it, its lines, and what it says."""
+    hints, said = names.hints(member.name), Contents()
+    parser = LogParser(member.name, rank=hints.rank, pid=hints.pid, host=hints.host, now=member.modified)
     events: list[LogEvent] = []
     tail = b""
     for chunk in chunks:
@@ -58,8 +41,8 @@ def read_log(member: Member, chunks: Iterable[bytes]) -> LogTold:
         if len(events) > EVENTS:
             del events[EVENTS // 2 : -EVENTS // 4]  # the beginning tells the cause, the end how it ended
     events += parser.close()
-    end = LogEnd(tail, parser.line, now)
-    begun = last_run(events, hints, member.head, end)
+    end = LogEnd(tail, parser.line)
+    begun = last_run(events, hints, end)
     earlier = [event for event in events if event.line < begun and parser.last_said(event) < begun]
     before = set(map(id, earlier))
     # what is true whatever follows was true of the run before; a machine's words are of both
@@ -69,13 +52,13 @@ def read_log(member: Member, chunks: Iterable[bytes]) -> LogTold:
     passed = [event for event in earlier if not event.kind.startswith(TRUE_FOREVER)]
     passed += [event for event, done in zip(events, over, strict=True) if done]
     left = [event for event, done in zip(events, over, strict=True) if not done]
-    last = times.last(tail[-LAST:].decode("utf-8", "replace"), now)
-    told = [_cleaned(event) for event in _completed(left, parser, hints, last)]
-    progress = [one for one in parser.progress() if one.line >= begun or not one.line]
-    living = {(one.host, one.pid) for one in progress} | {(event.host, event.pid) for event in events}
-    ranks = [rank for rank in parser.coll.ranks() if not begun or rank[:2] in living]
-    kind = _kind_of(member.head, told, progress, hints)
-    return LogTold(kind, parser.line - 1, told, [*map(_cleaned, passed)], progress, ranks)
+    last = times.last(tail[-LAST:].decode("utf-8", "replace"), member.modified)
+    said.passed = [*map(_cleaned, passed)]
+    said.events = [_cleaned(event) for event in _completed(left, parser, hints, last)]
+    said.progress = [one for one in parser.progress() if one.line >= begun or not one.line]
+    living = {(one.host, one.pid) for one in said.progress} | {(event.host, event.pid) for event in events}
+    said.members = [rank for rank in parser.coll.ranks() if not begun or rank[:2] in living]
+    return _kind_of(member.head, said, hints), parser.line - 1, said
 
 
 def _completed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, last: float | None) -> list[LogEvent]:
@@ -134,17 +117,15 @@ def _cleaned(event: LogEvent) -> LogEvent:
     return event._replace(text=clean(event.text), host=clean(event.host), data=data)
 
 
-def _kind_of(head: bytes, events: Sequence[LogEvent], progress: Sequence[CommProgress], hints: Hints) -> str:
+def _kind_of(head: bytes, said: Contents, hints: Hints) -> str:
     """What to call it."""
-    kinds = Counter(event.kind.partition(".")[0] for event in events if event.kind != "log.end")
-    if len(_KERNEL.findall(head[:8192])) * 2 > head[:8192].count(b"\n"):
+    kinds = {event.kind.partition(".")[0] for event in said.events if event.kind != "log.end"}
+    if len(_KERNEL.findall(head[:8192])) * 2 > head[:8192].count(b"\n") or kinds == {"kernel"}:
         return "kernel log"
-    if progress or kinds["nccl"]:
-        return "NCCL log" if kinds["nccl"] + len(progress) > sum(kinds.values()) // 2 else "rank log with NCCL"
-    if kinds["slurm"] or b"srun: " in head or b"slurmstepd: " in head:
+    if said.progress or "nccl" in kinds:
+        return "NCCL log"
+    if "slurm" in kinds or b"srun: " in head or b"slurmstepd: " in head:
         return "Slurm output"
-    if kinds["kernel"] and not kinds["torch"] and not kinds["python"]:
-        return "kernel log"
-    if kinds["elastic"]:
+    if "elastic" in kinds:
         return "torchrun log"
     return "rank log" if hints.stream or kinds or hints.rank is not None else "text"

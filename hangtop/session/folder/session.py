@@ -18,8 +18,15 @@ from collectors.samples.gpus import GpuSample
 from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import RankProcess
 from hangtop.diagnosis.traces import picture
-from hangtop.session.folder.contents import Contents, Recognised
-from hangtop.session.folder.documents import DOCUMENTS, TOOLS, document_of, read_document, read_trace
+from hangtop.session.folder.documents import (
+    DOCUMENTS,
+    TOOLS,
+    Contents,
+    Recognised,
+    document_of,
+    read_document,
+    read_trace,
+)
 from hangtop.session.folder.files import Member, Unreadable, is_binary, members
 from hangtop.session.folder.joining import Process, joined, ranks_of_processes, same_communicators, world_size
 from hangtop.session.folder.logs import read_log
@@ -42,8 +49,7 @@ def read(paths: Sequence[Path], advance: Callable[[int], None] = lambda _: None)
         if isinstance(member, Unreadable):
             contents.files.append(Recognised(member.name, "", 0, why=member.why))
             continue
-        if member.modified is not None:
-            contents.newest = max(member.modified, contents.newest or 0.0)
+        contents.newest = max(member.modified, contents.newest)
         contents.files.append(_read(member, contents))
     return contents
 
@@ -59,20 +65,20 @@ def _read(member: Member, contents: Contents) -> Recognised:
     if is_binary(member.head):
         return Recognised(member.name, "", len(member.head), why="binary, and no kind that is known")
     tool, begin = document_of(TOOLS, member), bytearray()
-    log = read_log(member, member.chunks() if tool is None else _keeping(member.chunks(), begin))
+    kind, lines, log = read_log(member, member.chunks() if tool is None else _keeping(member.chunks(), begin))
     found = 0
     if tool is not None:
         with suppress(BadFormat):  # it was a log after all
             found = tool.take(bytes(begin), member, contents)
-    said = len(log.events) - 1 + len(log.progress)  # that a log ends is said of each
-    if tool is not None and found and {event.kind for event in log.events} <= {"log.end", "nccl.version"}:
-        return Recognised(member.name, tool.kind, member.size, log.lines, found, member.damage)
+        if found and {event.kind for event in log.events} <= {"log.end", "nccl.version"}:
+            return Recognised(member.name, tool.kind, member.size, lines, found, member.damage)
+        kind = f"{kind}, {tool.kind} above it" if found else kind
     contents.events += log.events
     contents.passed += log.passed
     contents.progress += log.progress
     contents.members += log.members
-    kind = f"{log.kind}, {tool.kind} above it" if tool is not None and found else log.kind
-    return Recognised(member.name, kind, member.size, log.lines, found + said, member.damage)
+    told = found + len(log.events) - 1 + len(log.progress)  # that a log ends is said of each
+    return Recognised(member.name, kind, member.size, lines, told, member.damage)
 
 
 def _keeping(chunks: Iterable[bytes], begin: bytearray) -> Iterator[bytes]:
@@ -90,7 +96,7 @@ class FilesSession(Session):
         self._at = self._read_at = time.time() if now is None else now
         super().__init__(SessionOptions(read_only=True, label=f"FILES {name}"), clock=lambda: self._at)
         self.files = contents.files
-        self._written = self._read_at if contents.newest is None else min(contents.newest, self._read_at)
+        self._written = min(contents.newest or self._read_at, self._read_at)
         """When the last of the files was written: what has no time of its own was said before that."""
         self._deliver(contents)
         self.watched_from(self._written)
