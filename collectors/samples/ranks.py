@@ -40,10 +40,6 @@ class RankProcess(NamedTuple):
     """Only the allow-listed names (see ``collectors.node.processes.environ``)."""
     versions: Dict[str, str]
     """``torch``, ``nccl``, ``cuda``, as far as files beside the interpreter tell."""
-    numbered_by: str = "environment"
-    """What tells its number: ``environment``, ``log`` (NCCL's lines), ``command``
-    (an option), ``ray`` (Ray Train's log); in a session also ``ras``, and ``gpus`` (started one after another, each on
-    the next GPU); empty without a number."""
     library: str = ""
     """Of a process that says no rank: ``torch``, ``jax``, ``nccl`` (mapped into it) or ``gpu`` (it computes on one)."""
     label: str = ""

@@ -13,11 +13,6 @@ from itertools import groupby
 
 _PIDS = 1 << 24
 """More than the kernel gives (PID_MAX_LIMIT is 2^22)."""
-NUMBERED_BY = {
-    "command": "its command line",
-    "ray": "Ray Train's log",
-}
-"""Who tells the number of a process that does not say it at its start, by ``RankProcess.numbered_by``."""
 _WRITTEN = re.compile(r"([^\s,:]+):([0-9]+(?:\+[0-9]+)*)")
 
 

@@ -15,7 +15,7 @@ from tests.support.faulty import Answer, Triage
 pytestmark = [pytest.mark.nodes, pytest.mark.torch]
 
 JOB = Path(__file__).parents[1] / "support" / "nameless_jobs" / "job.py"
-MODES = ("spawn", "task")
+MODES = ("spawn",)
 WHO = 2
 """The rank that gets stuck: the first one of the second node."""
 
@@ -35,9 +35,8 @@ def _launch(cluster: Cluster, mode: str) -> None:
     }  # fmt: skip
     with (cluster.shared / f"{mode}.out").open("ab") as log:
         for index, node in enumerate(cluster.nodes):
-            own = {"RANK": str(index), "WORLD_SIZE": "2"} if mode == "task" else {}
             words = [sys.executable, str(JOB), mode, str(2 * index)]
-            node.spawn(words, env={**common, **own}, stdout=log, stderr=log)
+            node.spawn(words, env=common, stdout=log, stderr=log)
     _wait_for(cluster.shared / f"{mode}.out", "struck")
 
 
@@ -54,7 +53,7 @@ def _ask(cluster: Cluster, mode: str) -> Answer:
     return Triage(cluster, case=mode).answer()
 
 
-@pytest.mark.parametrize("mode", ["spawn", pytest.param("task", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("mode", MODES)
 def test_without_a_number_it_is_named_by_host_and_pid(cluster: Cluster, mode: str) -> None:
     answer = _ask(cluster, mode)
     (stuck,) = [one for one in cluster.nodes[1].processes() if _is_stuck(cluster, one.pid, mode)]

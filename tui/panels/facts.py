@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hangtop.diagnosis.phrasing import rank_text
-from hangtop.diagnosis.unnumbered import NUMBERED_BY
 from hangtop.session.state.job_state import GpuState, InterfaceState, NodeState, PortState
 from tui.frames import short_stack
 from tui.looks.format import UNKNOWN, age, count, number, percent, rate, size
@@ -48,7 +47,7 @@ FORMS: Mapping[str, Callable[[Any], str]] = {
 """How values of samples are told, by the name of the field; all others as they are."""
 TITLES = {"event_reasons": "held back by", "waited": "waits for a CPU", "wchan": "kernel wait"}
 HIDDEN = frozenset(
-    "gpu index rank uid env versions odd own_pid label library numbered_by started main_cpu idle_since"
+    "gpu index rank uid env versions odd own_pid label library started main_cpu idle_since"
     " helpers_bytes voluntary_switches involuntary_switches local_world_size master_addr master_port".split()
 )
 """Fields that are told in another way, or say nothing to people."""
@@ -100,8 +99,7 @@ def rank_facts(row: RankRow, model: ViewModel) -> list[Fact]:
     """A rank's process."""
     process, rank = row.rank.process, row.rank
     if process.rank >= 0:
-        by = NUMBERED_BY.get(process.numbered_by, "")
-        who = f"{process.rank} of {number(process.world_size)}{f', by {by}' if by else ''}"
+        who = f"{process.rank} of {number(process.world_size)}"
     else:
         why = process.label or ("it computes on a GPU" if process.library == "gpu" else f"{process.library} is mapped")
         who = f"unknown ({why}, and nothing tells its number)"

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Dict, Mapping
+from typing import Dict, Mapping, Sequence
 
 from collectors.node import redact
 from collectors.node.files import link, read_or_none, text
 from collectors.node.processes.environ import NO_RANK
 from collectors.node.processes.procfs import CLOCK_TICKS, ProcessStatus, parse_cgroup, parse_limit
 from collectors.node.processes.rooted import foreign_mounts, seen_by
-from collectors.node.ranks.search import title
 from collectors.node.ranks.tracked import Tracked
 from collectors.samples.ranks import RankProcess
 
 
 class FactFinder:
-    """Gathers facts from /proc and the cgroup tree. It touches no other file system: those may hang."""
+    """Gathers facts from /proc alone: other file systems may hang."""
 
-    def __init__(self, proc: str, sys: str, booted: float) -> None:
+    def __init__(self, proc: str, booted: float) -> None:
         self._proc = proc
-        self._sys = sys
         self._booted = booted
         self._users = users()
 
@@ -57,7 +55,6 @@ class FactFinder:
             nccl_log=nccl_log(self._proc, subject.pid, status.inner_pid, cwd, subject.shown.get("NCCL_DEBUG_FILE", "")),
             env=dict(subject.shown),
             versions=dict(versions),
-            numbered_by=subject.numbered_by,
             library=subject.library,
             label=title(subject.words) if env.rank == NO_RANK else "",
             own_pid=0 if status.inner_pid == subject.pid else status.inner_pid,
@@ -86,3 +83,9 @@ def users(path: str = "/etc/passwd") -> Dict[int, str]:
         if len(fields) > 2 and fields[2].isdecimal():
             found.setdefault(int(fields[2]), fields[0])
     return found
+
+
+def title(words: Sequence[str]) -> str:
+    """The title that a process gave itself (``VLLM::Worker_TP1``, ``ray::Train.run``); empty where it shows none."""
+    first = " ".join(words).strip()
+    return first[:80] if "::" in first.partition(" ")[0] else ""

@@ -1,8 +1,8 @@
 """Finds the processes of a job among thousands of others.
 
-They are those that carry a rank in their environment, and those that say none and have a training library mapped. Each
-process is read once when it is new, every time while it is young (it may still exec what it wraps), and after that
-in turn, a few a time: a process that calls exec late is found late, but a node full of strangers costs next to nothing.
+They are those that carry a rank in their environment, and those that have a training library mapped or compute on a
+GPU. Each process is read when it is new, every time while it is young (it may still exec what it wraps), and after that
+in turn, a few a time: a node full of strangers costs next to nothing.
 
 ``/proc/PID/maps`` of a process with torch is some 100 KB that the kernel writes with the memory map held, so it is read
 only of processes that are large enough to have a training library in them, and again only when one has grown since.
@@ -19,7 +19,6 @@ from collectors.node.blocking import Answer, GuardedReader
 from collectors.node.files import link, list_folder, read, read_or_none
 from collectors.node.processes.commands import is_marked, is_own, is_python
 from collectors.node.processes.environ import (
-    NO_RANK,
     RankEnvironment,
     may_have_rank,
     parse,
@@ -36,28 +35,18 @@ GROWN = 24 << 20
 MAPS_LIMIT = 8 << 20
 
 _LIBRARIES = (
-    ("torch", re.compile(rb"/(?:libtorch(?:_cpu|_cuda|_python|_hip|_xla)?|libc10)\.so")),
+    ("torch", re.compile(rb"/(?:libtorch(?:_cpu|_cuda|_python|_hip)?|libc10)\.so")),
     ("jax", re.compile(rb"/jaxlib/")),
     ("nccl", re.compile(rb"/libnccl\.so")),
 )
-
 DAEMONS = frozenset(
-    (
-        "nvidia-persiste", "nvidia-persistenced", "nv-hostengine", "dcgm-exporter", "dcgmproftester", "nvidia-cuda-mps",
-        "nvidia-cuda-mps-server", "nvidia-cuda-mps-control", "nvidia-smi", "nvidia-fabricma", "nv-fabricmanager",
-        "nvidia-imex", "nvtop", "nvitop", "gpustat", "Xorg", "Xwayland", "gnome-shell", "nsys", "ncu", "py-spy",
-        "cuda-gdb",
-    )
-)  # fmt: skip
-"""Programs that are on a GPU, or look into what is there, and are no job."""
-
+    "nvidia-persiste nv-hostengine dcgm-exporter nvidia-cuda-mps nvidia-smi nvidia-fabricma nvidia-imex nvtop gpustat "
+    "Xorg gnome-shell nsys ncu py-spy cuda-gdb".split()
+)
+"""Programs that are on a GPU, or look into what is there, and are no job; as the kernel cuts their names."""
 _IDLE = "ray::IDLE"
 """Title of a worker of Ray that waits to be given work."""
-
-_THREADS = (
-    b"pt_nccl_", b"pt_gloo_", b"pt_tcpstore", b"gloo_", b"pt_autograd_", b"cuda-EvtHandlr", b"NCCL ",
-    b"pt_dist_engine",
-)  # fmt: skip
+_THREADS = (b"pt_nccl_", b"pt_gloo_", b"pt_tcpstore", b"gloo_", b"pt_autograd_", b"cuda-EvtHandlr", b"NCCL ")
 """Beginnings of the names of threads that a fork does not have: of torch's process groups and stores (ProcessGroupNCCL,
 ProcessGroupGloo, TCPStore of torch 2.6 and later), of its backward pass, of the CUDA driver and of NCCL."""
 
@@ -69,8 +58,6 @@ BATCH = 64
 """Environments that are held at the same time: together they can be megabytes."""
 TURNS = 32
 """Old processes that are looked at again at a time."""
-
-
 ONLY = "HANGTOP_ONLY"
 """``KEY=VALUE`` in the node side's own environment: whose ranks it sees when one machine plays several nodes."""
 
@@ -82,16 +69,15 @@ class FoundProcess(NamedTuple):
     env: RankEnvironment
     shown: Dict[str, str]
     """The part of its environment that may leave the node."""
-    numbered_by: str = "environment"
-    """See :class:`collectors.samples.ranks.RankProcess`, as for ``library``."""
     library: str = ""
+    """See :class:`collectors.samples.ranks.RankProcess`."""
 
 
 class Search:
     """Remembers what is no rank."""
 
     def __init__(self, proc: str, reader: GuardedReader, *, nameless: bool = True) -> None:
-        """``nameless``: look also for processes that say no rank."""
+        """``nameless``: look also for processes without a rank in their environment."""
         self._proc = proc
         self._nameless = nameless
         self._reader = reader
@@ -110,16 +96,16 @@ class Search:
             return False
         self._job = job
         self._known.clear()
-        self._mapped.keep(frozenset())
         return True
 
     def find(self, present: Set[int], taken: Set[int], computing: AbstractSet[int] = frozenset()) -> List[FoundProcess]:
         """Processes of jobs among ``present`` that are not ``taken`` already; ``computing`` are those on a GPU."""
-        self._known = {pid: known for pid, known in self._known.items() if pid in present}
+        for pid in self._known.keys() - present:
+            del self._known[pid]
         self.refused &= present
         self._mapped.keep(present)
         moment = time.monotonic()
-        due = self._due(present, taken, moment)
+        due = self._due(present - taken, moment)
         found: List[FoundProcess] = []
         for start in range(0, len(due), BATCH):
             answers = self._read(due[start : start + BATCH], "environ")
@@ -140,37 +126,19 @@ class Search:
             found += self._without_rank(others, computing)
         return found
 
-    def again(self, pid: int, library: str, answer: Optional[Answer] = None) -> Optional[FoundProcess]:
-        """A process without a launcher's rank, by fewer variables; None where the user's filter leaves it out."""
-        if answer is None:
-            answer = self._read([pid], "environ").get(pid)
-        env = parse(answer if isinstance(answer, bytes) else b"")
-        if not self._passes(env):
-            return None
-        rank = rank_of_member(env)
-        return FoundProcess(pid, rank, presentable(env), "" if rank.rank == NO_RANK else "environment", library)
+    def _due(self, pids: Set[int], moment: float) -> List[int]:
+        """New and young processes, and a few old ones whose turn it is."""
+        young: List[int] = []
+        old: List[int] = []
+        for pid in pids:
+            first, again = self._known.get(pid, (moment, moment))
+            if moment >= again:
+                (young if moment - first < YOUNG else old).append(pid)
+        return young + old[:TURNS]
 
     def _read(self, pids: List[int], name: str) -> Dict[int, Answer]:
         paths = {"%s/%d/%s" % (self._proc, pid, name): pid for pid in pids}
         return {paths[path]: answer for path, answer in self._reader.read_all(list(paths)).items()}
-
-    def _without_rank(self, others: Mapping[int, Answer], computing: AbstractSet[int]) -> Iterator[FoundProcess]:
-        """Those that say no rank and are of a job by what they have mapped."""
-        stats: Dict[int, Stat] = {}
-        for pid in others:
-            stat = read_stat(self._proc, pid)
-            if stat is not None and not stat.has_ended:
-                stats[pid] = stat
-        mapped = self._mapped.look(stats, computing)
-        commands = self._read(list(mapped), "cmdline")
-        for pid, library in mapped.items():
-            answer = commands.get(pid)
-            words = split_zeros(answer) if isinstance(answer, bytes) else []
-            found = None if is_foreign(words, stats[pid].comm) else self.again(pid, library, others[pid])
-            if found is not None:
-                self._known.pop(pid, None)
-                self.refused.discard(pid)
-                yield found
 
     def _ranked(self, pid: int, answer: Optional[Answer]) -> Optional[FoundProcess]:
         """The process, if its environment carries a rank and passes the user's filter."""
@@ -180,12 +148,23 @@ class Search:
         rank = rank_of(env) if self._passes(env) else None
         return None if rank is None else FoundProcess(pid, rank, presentable(env))
 
-    def _due(self, present: Set[int], taken: Set[int], moment: float) -> List[int]:
-        """New and young processes, and a few old ones whose turn it is."""
-        known = {pid: self._known.get(pid, (moment, moment)) for pid in present - taken}
-        due = [pid for pid, (_, again) in known.items() if moment >= again]
-        old = [pid for pid in due if moment - known[pid][0] >= YOUNG]
-        return [pid for pid in due if moment - known[pid][0] < YOUNG] + old[:TURNS]
+    def _without_rank(self, others: Mapping[int, Answer], computing: AbstractSet[int]) -> Iterator[FoundProcess]:
+        """Those without a rank that are of a job by what they have mapped."""
+        stats: Dict[int, Stat] = {}
+        for pid in others:
+            stat = read_stat(self._proc, pid)
+            if stat is not None and not stat.has_ended:
+                stats[pid] = stat
+        mapped = self._mapped.look(stats, computing)
+        commands = self._read(list(mapped), "cmdline")
+        for pid, library in mapped.items():
+            command, environ = commands.get(pid), others[pid]
+            words = split_zeros(command) if isinstance(command, bytes) else []
+            env = parse(environ if isinstance(environ, bytes) else b"")
+            if self._passes(env) and not is_foreign(words, stats[pid].comm):
+                self._known.pop(pid, None)
+                self.refused.discard(pid)
+                yield FoundProcess(pid, rank_of_member(env), presentable(env), library)
 
     def _passes(self, env: Mapping[str, str]) -> bool:
         """True for an environment that the user's filter lets through, and that is not of a program of ours."""
@@ -197,7 +176,7 @@ class Search:
         self.refused.discard(pid)
         if isinstance(answer, PermissionError):
             stat = read_stat(self._proc, pid)
-            if stat is not None and stat.comm.startswith(("python", "pypy", "pt_")):
+            if stat is not None and stat.comm.startswith(("python", "pt_")):
                 self.refused.add(pid)
 
 
@@ -233,7 +212,8 @@ class Mapped:
 
     def keep(self, present: AbstractSet[int]) -> None:
         """Forget processes that are gone."""
-        self._seen = {pid: seen for pid, seen in self._seen.items() if pid in present}
+        for pid in self._seen.keys() - present:
+            del self._seen[pid]
 
     def look(self, stats: Mapping[int, Stat], computing: AbstractSet[int]) -> Dict[int, str]:
         """Which of these processes have a training library, or are among those ``computing`` on a GPU.
@@ -284,9 +264,3 @@ def takes_part(proc: str, pid: int) -> bool:
     """
     base = "%s/%d/task" % (proc, pid)
     return any((read_or_none("%s/%s/comm" % (base, task)) or b"").startswith(_THREADS) for task in list_folder(base))
-
-
-def title(words: Sequence[str]) -> str:
-    """The title that a process gave itself (``VLLM::Worker_TP1``, ``ray::Train.run``); empty where it shows none."""
-    first = " ".join(words).strip()
-    return first[:80] if "::" in first.partition(" ")[0] else ""

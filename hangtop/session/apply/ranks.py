@@ -8,7 +8,7 @@ from collectors.samples.inside import InsideGone, InsidePulse, InsideResult
 from collectors.samples.ranks import CpuWait, Helper, HelperGone, IdleLauncher, RankGone, RankProcess, RankPulse
 from hangtop.diagnosis.job import Inside
 from hangtop.diagnosis.phrasing import rank_text
-from hangtop.diagnosis.unnumbered import NUMBERED_BY, Unnumbered
+from hangtop.diagnosis.unnumbered import Unnumbered
 from hangtop.session.apply.dispatch import SampleContext, applies, applies_together
 from hangtop.session.state.job_state import THINGS, RankState
 from hangtop.session.state.time_series import TimeSeries
@@ -45,8 +45,7 @@ def process(here: SampleContext, sample: RankProcess) -> None:
     known = here.node.ranks.get(sample.pid)
     if known is not None and known.gone_at is None and abs(known.process.started - sample.started) < 2.0:
         if known.process.rank != sample.rank:
-            by = NUMBERED_BY.get(sample.numbered_by, "")
-            here.note(f"{rank_text(known.process.rank)} is {rank_text(sample.rank)}{', by ' if by else ''}{by}")
+            here.note(f"{rank_text(known.process.rank)} is {rank_text(sample.rank)}")
         known.process = sample
         here.node.roster += 1
         return

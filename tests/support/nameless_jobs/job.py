@@ -1,7 +1,6 @@
 """Ranks whose environment, as they were started with it, does not say which rank they are.
 
     job.py spawn FIRST     two ranks of torch.multiprocessing.spawn, each told its number as an argument
-    job.py task FIRST      the same, started with the RANK and WORLD_SIZE of its node, as a pod of a PyTorchJob has them
 
 Rank HX_WHO blocks in its reader at step 10 and says "struck"; the others wait for it.
 """

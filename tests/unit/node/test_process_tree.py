@@ -143,40 +143,13 @@ CASES: dict[str, tuple[list[FamilyMember], dict[int, str]]] = {
         {10: "rank", 20: "rank", 21: "of 10"},
     ),
     "nothing takes part": ([member(10, NONE), member(20, NONE, SPAWNED, parent=10)], {10: "rank", 20: "of 10"}),
-    "accelerate's notebook launcher, which serves the store of its ranks": (
-        [member(10, NONE, takes_part=True), member(20, R0, parent=10), member(21, R1, parent=10)],
-        {10: "launcher", 20: "rank", 21: "rank"},
-    ),
     "a rank without a number that started a later one": (
         [member(10, NONE, takes_part=True), member(21, R1, parent=10)],
         {10: "rank", 21: "of 10"},
     ),
-    "a Python program that starts each rank": (
-        [
-            member(10, R2, [PYTHON, "launch.py", "train.py"]),
-            shell(11, R2, parent=10),
-            member(12, R2, parent=11, takes_part=True),
-            member(13, R2, [PYTHON, "upload_logs.py"], parent=10),
-            member(14, R2, parent=12),
-        ],
-        {10: "wrapper", 11: "wrapper", 12: "rank", 13: "of 12", 14: "of 12"},
-    ),
     "a rank that evaluates in another program": (
         [member(10, R2, takes_part=True), member(11, R2, OTHER, parent=10, takes_part=True)],
         {10: "rank", 11: "of 10"},
-    ),
-    "a helper that outlived its rank, beside a rank whose launcher is there": (
-        [
-            member(2, R0, TORCHRUN),
-            member(5, R0, parent=2),
-            member(20, R1, [PYTHON, "-c", "serve()"], orphan=True),
-            member(21, R1, [PYTHON, "x.py"], parent=20),
-        ],
-        {2: "launcher", 5: "rank", 20: "stray", 21: "stray"},
-    ),
-    "the same where all were started by hand": (
-        [member(5, R0, orphan=True), member(20, R1, [PYTHON, "-c", "serve()"], orphan=True)],
-        {5: "rank", 20: "rank"},
     ),
 }
 

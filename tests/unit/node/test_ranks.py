@@ -12,7 +12,7 @@ import pytest
 from collectors.node import blocking, files
 from collectors.node.source import Denied, Failed
 from collectors.samples.control import Settings
-from collectors.samples.ranks import Helper, HelperGone, RankGone, RankProcess, RankPulse
+from collectors.samples.ranks import Helper, HelperGone, IdleLauncher, RankGone, RankProcess, RankPulse
 from tests.support.fake_proc import PYTHON, FakeProc, rank_env
 from tests.support.rank_bench import Bench, of, rank_bench
 
@@ -72,15 +72,12 @@ def test_helpers_and_their_cpu(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wchan", "comm", "told"),
-    [("do_wait", "python3", 3000), ("do_wait", "pt_data_worker", None), ("futex_wait_queue", "python3", None)],
+    ("comm", "told"),
+    [("python3", 3000), ("pt_data_worker", None)],
 )
-def test_what_a_fork_reads_and_writes_is_told_while_its_rank_waits_for_its_end(
-    bench: Bench, wchan: str, comm: str, told: int | None
-) -> None:
+def test_what_a_fork_reads_and_writes_is_told_but_for_data_workers(bench: Bench, comm: str, told: int | None) -> None:
     """A fork that saves looks like a loader's worker that was not renamed, by its command."""
-    folder = bench.proc.add(50, env=rank_env(0))
-    (folder / "wchan").write_text(wchan)
+    bench.proc.add(50, env=rank_env(0))
     bench.proc.add(55, env=rank_env(0), parent=50, comm=comm)
     bench.look()
     assert of(bench.look(), RankPulse)[-1].helpers_bytes == told
@@ -223,28 +220,11 @@ def test_a_process_with_torch_mapped_that_says_no_rank_is_told_of_without_a_numb
     samples = bench.look()
     (process,) = of(samples, RankProcess)
     assert (process.pid, process.rank, process.world_size, process.launcher) == (50, -1, None, "")
-    assert (process.numbered_by, process.library, process.master_port) == ("", "torch", 29500)
+    assert (process.library, process.master_port) == ("torch", 29500)
     assert "hunter2" not in str(samples)
     assert [pulse.pid for pulse in of(samples, RankPulse)] == [50]
     bench.proc.remove(50)
     assert of(bench.look(), RankGone) == [RankGone(50, -1, bench.clock.time())]
-
-
-JAX = "/venv/lib/python3.11/site-packages/jaxlib/libjax_common.so"
-
-
-def test_processes_of_jax_are_numbered_by_their_commands_and_keep_that_number(bench: Bench) -> None:
-    for pid in (50, 51):
-        argv = [PYTHON, "train.py", f"--process_id={pid - 50}", "--num_processes=2"]
-        bench.proc.add(pid, rss=LARGE, mapped=[JAX], argv=argv)
-    for _ in range(4):
-        samples = bench.look()
-    assert numbers(samples) == {50: 0, 51: 1}
-    told = of(samples, RankProcess)[0]
-    assert (told.world_size, told.launcher, told.numbered_by) == (2, "jax", "command")
-    bench.proc.remove(50)
-    assert [gone.rank for gone in of(bench.look(), RankGone)] == [0]
-    assert numbers(bench.look(70.0)) == {51: 1}
 
 
 def test_of_those_whom_mp_spawn_starts_each_is_a_rank_and_the_starter_is_none(bench: Bench) -> None:
@@ -282,45 +262,46 @@ def test_lightning_starts_ranks_from_its_first_one(bench: Bench) -> None:
     assert [(helper.pid, helper.rank_pid) for helper in of(samples, Helper)] == [(52, 51)]
 
 
-def test_ranks_of_torchs_are_numbered_by_their_commands(bench: Bench) -> None:
-    for pid in (50, 51):
-        words = [PYTHON, "main.py", f"--rank={pid - 50}", "--world-size", "2"]
-        bench.proc.add(pid, rss=LARGE, mapped=[TORCH], threads=["pt_gloo_runloop"], argv=words)
-    bench.look()
-    told = [(one.rank, one.world_size, one.numbered_by, one.launcher) for one in of(bench.look(), RankProcess)]
-    assert told == [(0, 2, "command", "env"), (1, 2, "command", "env")]
+AGENT = [PYTHON, "-m", "torch.distributed.run", "--nnodes", "2", "train.py"]
 
 
-def test_a_task_of_slurm_that_starts_ranks_with_mp_spawn_is_none_itself(bench: Bench) -> None:
-    env = {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0", "MASTER_PORT": "29500"}
-    bench.proc.add(40, env=env)
-    bench.proc.add(50, parent=40, env=env, argv=SPAWNED, threads=["pt_gloo_runloop"])
-    bench.proc.add(51, parent=40, env=env, argv=SPAWNED)
-    bench.proc.add(52, parent=50, env=env, argv=SPAWNED)
-    bench.look()
-    bench.look()
-    samples = bench.look()
-    assert numbers(samples) == {50: -1, 51: -1}
-    assert {process.world_size for process in of(samples, RankProcess)} == {None}
-    assert {helper.rank_pid for helper in of(samples, Helper)} <= {50}
+def agents(bench: Bench) -> list[Any]:
+    return of(bench.look(12.0), IdleLauncher)
+
+
+def test_an_agent_without_ranks_is_told_once_and_again_when_it_has_some(bench: Bench) -> None:
+    bench.proc.add(50, rss=50_000, mapped=[TORCH], argv=AGENT)
+    (first,) = agents(bench)
+    assert (first.pid, first.idle, first.command) == (50, True, " ".join(AGENT))
+    assert agents(bench) == []
+    bench.proc.add(60, parent=50, env=rank_env(0))
+    assert agents(bench) == [first._replace(idle=False)]
+    bench.proc.remove(60)
+    (again,) = (*agents(bench), *agents(bench))
+    assert (again.idle, again.started) == (True, first.started)
+    assert first.since is None
+    assert again.since is not None, "it had a rank before"
+    bench.proc.remove(50)
+    assert agents(bench) == [again._replace(idle=False)]
+
+
+def test_of_one_whose_ranks_ended_before_it_was_seen_it_is_known_that_it_had_some(bench: Bench) -> None:
+    bench.proc.add(50, rss=50_000, mapped=[TORCH], argv=AGENT)
+    stat = bench.proc.root / "50" / "stat"
+    head, _, rest = stat.read_text().rpartition(")")
+    fields = rest.split()
+    fields[13] = "4200"  # of children that have ended
+    stat.write_text(f"{head}) {' '.join(fields)}\n")
+    (first,) = agents(bench)
+    assert first.since == bench.clock.time()
+    assert agents(bench) == []
 
 
 @pytest.mark.parametrize(
-    ("threads", "own", "mapped", "rank"),
-    [
-        (["pt_gloo_runloop"], [], [], 51),
-        ([], [], [], 50),
-        (["pt_gloo_runloop"], ["pt_gloo_runloop"], [], 50),
-    ],
-    ids=["wraps it", "not known yet", "takes part itself"],
+    "argv",
+    [["raylet", "--node_ip"], ["srun", "--pty", "bash"], [PYTHON, "/venv/bin/accelerate", "launch", "train.py"]],
+    ids=["Ray", "Slurm", "Accelerate"],
 )
-def test_a_program_that_starts_each_rank_and_says_its_number_too(
-    bench: Bench, threads: list[str], own: list[str], mapped: list[str], rank: int
-) -> None:
-    """A hang of ranks below one was seen as programs that wait for their children, which compute: healthy."""
-    bench.proc.add(50, env=rank_env(1), argv=[PYTHON, "launch.py"], threads=own, rss=LARGE, mapped=mapped)
-    bench.proc.add(51, parent=50, env=rank_env(1), argv=[PYTHON, "train.py"], threads=threads)
-    for _ in range(3):
-        bench.look()
-    bench.look(20.0)
-    assert [process.pid for process in bench.shared.ranks] == [rank]
+def test_other_launchers_wait_for_whatever_they_are_given(bench: Bench, argv: list[str]) -> None:
+    bench.proc.add(50, rss=50_000, mapped=[TORCH], argv=argv)
+    assert agents(bench) == []

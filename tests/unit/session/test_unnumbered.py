@@ -25,7 +25,7 @@ TORCH = "/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.p
 
 def nameless(pid: int, **fields: Any) -> RankProcess:
     given = {"local_rank": None, "world_size": None, "launcher": "", "master_port": None, "library": "torch"}
-    return process(-1, pid, numbered_by="", **{**given, "command": SPAWNED % pid, **fields})
+    return process(-1, pid, **{**given, "command": SPAWNED % pid, **fields})
 
 
 def of(node: str, sample: RankProcess, gone_at: float | None = None) -> Rank:
@@ -108,12 +108,10 @@ def test_one_that_is_stuck_is_named_by_host_and_pid(watched: Watched) -> None:
 def test_a_number_that_comes_later_is_taken_up_by_the_same_process(watched: Watched) -> None:
     watched.session.samples("node1", [nameless(51)])
     watched.pass_by(3)
-    watched.session.samples("node1", [nameless(51)._replace(rank=3, numbered_by="command")])
+    watched.session.samples("node1", [nameless(51)._replace(rank=3)])
     (rank,) = watched.session.job().ranks
     assert (rank.rank, len(rank.looks) >= 3) == (3, True)
-    assert "process 51 on node1 is rank 3, by its command line" in [
-        change.text for change in watched.session.state.changes
-    ]
+    assert "process 51 on node1 is rank 3" in [change.text for change in watched.session.state.changes]
 
 
 def test_idle_notebooks_and_servers_are_listed_and_not_judged(watched: Watched) -> None:
