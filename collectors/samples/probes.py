@@ -29,8 +29,6 @@ class ProbeFigure(NamedTuple):
     busbw: float
     """GB/s."""
     wrong_ranks: List[int]
-    odd_ranks: List[int]
-    """Ranks whose result differs in its bits from the majority's."""
 
 
 class ProbePair(NamedTuple):
@@ -43,16 +41,14 @@ class ProbePair(NamedTuple):
     round_trip: Optional[float]
     """Median seconds of the smallest all_reduce."""
     retransmitted: Optional[float]
-    """Share of TCP segments that one of the two had to send again meanwhile, 0 to 1 (the larger of the two)."""
+    """Share of its TCP segments that the path probe's sender had to send again, 0 to 1 (the larger of the two)."""
     error: str
 
 
 class NcclTest(NamedTuple):
-    """What a binary of NVIDIA's nccl-tests measured on one node, over all its GPUs."""
+    """What ``all_reduce_perf`` of NVIDIA's nccl-tests measured on one node, over all its GPUs."""
 
     node: str
-    program: str
-    """Path on the node."""
     ranks: int
     figures: List[ProbeFigure]
     """Of the out-of-place columns; nccl-tests names no rank, so the lists of ranks are empty."""
@@ -77,6 +73,6 @@ class ProbeReport(NamedTuple):
     pairs: List[ProbePair]
     round_trip: Optional[float]
     network: Dict[str, Dict[str, str]]
-    """By node, what NCCL's log of the probe said: ``version``, ``network`` (IB, Socket …), ``devices`` (names, spaces
-    between), ``gdr`` (on, off, on N of M channels), ``channels``; a name that it did not say is not there."""
+    """By node, what NCCL's log of the probe said: ``version``, ``network`` (IB, Socket …), ``gdr`` (on, off, on N of
+    M channels); a name that it did not say is not there."""
     tested: List[NcclTest] = []  # noqa: RUF012 (a NamedTuple is never changed)

@@ -1,15 +1,13 @@
 """The order in which pairs of nodes are measured, to isolate the bad node or link.
 
 Up to :data:`FULL_TOURNAMENT` nodes every pair is measured once; above, neighbours, and then the suspects against nodes
-that are well. A node that fails with two nodes that are well with others is not tried with a third: a failing pair
-takes seconds, and a fourth failure proves no more than the second.
+that are well.
 """
 
 from __future__ import annotations
 
 import asyncio
 import statistics
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
 from collectors.probes.allreduce.plan import tournament
@@ -18,7 +16,7 @@ from collectors.samples.probes import ProbePair
 FULL_TOURNAMENT = 8
 """Up to this many nodes every pair is measured."""
 GOOD_PARTNERS = 2
-"""Above it, nodes that are well against which each suspect is measured; as many failures are proof."""
+"""Above it, nodes that are well against which each suspect is measured."""
 SLOW_SHARE, DOUBTFUL_SHARE = 1 / 3, 1 / 2
 """Shares of the median under which a pair is slow, and under which it is measured again: the median may still rise."""
 AMONG_THREE = 3
@@ -42,29 +40,13 @@ class Bisection:
         few = len(names) <= FULL_TOURNAMENT
         rounds = tournament(names) if few else _neighbours(names)
         for number, pairs in enumerate(rounds, start=1):
-            given_up = self._given_up()
-            without = f", without {', '.join(sorted(given_up))}" if given_up else ""
-            self._progress(f"pairs, round {number} of {len(rounds)}{without}")
-            await self._at_once([pair for pair in pairs if not given_up & set(pair)])
+            self._progress(f"pairs, round {number} of {len(rounds)}")
+            await self._at_once(pairs)
         if not few:
             await self._suspects(names)
         for a, b in self._under(DOUBTFUL_SHARE):  # one measurement proves nothing, and this pair may have shared a link
             self._progress(f"once more: {a} and {b}")
-            first, again = self.pairs[a, b], await self._measure(a, b)
-            better = max(first, again, key=lambda pair: pair.busbw or 0.0)
-            self.pairs[a, b] = better._replace(retransmitted=_mean(first.retransmitted, again.retransmitted))
-
-    def _given_up(self) -> set[str]:
-        """Nodes without a good pair that failed with enough nodes that have one."""
-        good = {name for key, pair in self.pairs.items() if pair.busbw is not None for name in key}
-        failures = Counter(
-            name
-            for (a, b), pair in self.pairs.items()
-            if pair.busbw is None
-            for name, other in ((a, b), (b, a))
-            if other in good
-        )
-        return {name for name, count in failures.items() if count >= GOOD_PARTNERS and name not in good}
+            self.pairs[a, b] = max(self.pairs[a, b], await self._measure(a, b), key=lambda pair: pair.busbw or 0.0)
 
     async def _suspects(self, names: tuple[str, ...]) -> None:
         """Measure each node of a bad pair against good nodes, to tell which of the two is bad."""
@@ -96,9 +78,3 @@ def _neighbours(names: tuple[str, ...]) -> list[list[Pair]]:
     around = [(names[i], names[(i + 1) % len(names)]) for i in range(len(names))]
     even = len(names) - len(names) % 2
     return [pairs for pairs in (around[0:even:2], around[1:even:2], around[even:]) if pairs]
-
-
-def _mean(*shares: float | None) -> float | None:
-    """Mean of the known shares, so that one lucky measurement does not hide a loss."""
-    known = [share for share in shares if share is not None]
-    return statistics.fmean(known) if known else None

@@ -16,26 +16,19 @@ from collectors.formats.nccl_tests import parse
 from collectors.node.logs.parser import LogParser
 from collectors.probes.allreduce.plan import ProbeNode
 from collectors.probes.running import Limits, Running
-from collectors.samples.probes import NcclTest, ProbeFigure
+from collectors.samples.probes import NcclTest
 
-_DEVICES = re.compile(rb"NCCL INFO NET/\w{1,40} : Using ([^\n;]{1,4096})")
-_DEVICE = re.compile(r"\[\d{1,9}\](\S+)")
 _OVER_NET = re.compile(rb"Channel \d{1,9}(?:/\d{1,9})? : [^\n]{0,300}? via NET/\w+/\d+(/GDRDMA)?")
+"""A channel's line (``src/transport/net.cc`` of NVIDIA/nccl), which the parser of all logs leaves out."""
 
 
 def network_of(log: bytes) -> dict[str, str]:
-    """Facts in one node's log, by the names of :class:`~collectors.samples.probes.ProbeReport`; empty for none.
-
-    The lines of devices and channels, which the parser of all logs leaves out, are read here (``src/transport/net.cc``,
-    ``net_ib.cc`` and ``net_socket.cc`` of NVIDIA/nccl, 2.10 to 2.30).
-    """
+    """Facts in one node's log, by the names of :class:`~collectors.samples.probes.ProbeReport`; empty for none."""
     parser, found = LogParser("probe"), {}
     for event in (*parser.feed(log), *parser.close()):
         if event.kind in ("nccl.version", "nccl.network"):
             name = event.kind.partition(".")[2]
             found[name] = str(event.data.get(name, ""))
-    if devices := _DEVICES.findall(log):
-        found["devices"] = " ".join(_DEVICE.findall(clean_bytes(devices[-1])))
     if direct := _OVER_NET.findall(log):
         some = f"on {sum(map(bool, direct))} of {len(direct)} channels"
         found["gdr"] = "on" if all(direct) else some if any(direct) else "off"
@@ -43,25 +36,12 @@ def network_of(log: bytes) -> dict[str, str]:
 
 
 PROGRAM = "all_reduce_perf"
-FOLDERS = ("/usr/local/bin", "/opt/nccl-tests/build", "/opt/nccl_tests/build", "/usr/local/nccl-tests/build")
-"""Folders of common images, searched after PATH; a program counts only if it and its folder belong to root."""
 SECONDS = 40.0
 """Most that one run may take."""
 KEPT, MOST = 1 << 20, 1 << 30
 """Bytes of output that are kept, and that are read."""
 _MISSING = 127
 """Status of the shell when the node has no such program."""
-
-# "$1" is the program, the rest its options; the first word of the output says which one was found.
-_SCRIPT = """
-found=$(command -v "$1")
-for folder in {folders}; do
-  [ -z "$found" ] && [ -x "$folder/$1" ] && [ "$(stat -Lc %u "$folder/$1" "$folder")" = "0
-0" ] && found="$folder/$1"
-done
-[ -n "$found" ] || exit 127
-shift; echo "hangtop: $found"; exec "$found" "$@"
-"""
 
 
 def _words(sizes: tuple[int, ...], gpus: int) -> list[str]:
@@ -78,7 +58,7 @@ def describe(sizes: tuple[int, ...], gpus: int) -> str:
 async def run_nccl_tests(
     transport: Transport, node: ProbeNode, sizes: tuple[int, ...], python: str, seconds: float = SECONDS
 ) -> NcclTest | None:
-    """Run all_reduce_perf on one node with the environment of its rank; None when the node does not have it.
+    """Run all_reduce_perf on one node with the environment of its rank; None when it is not in that PATH.
 
     Never raises for what the node does: the reason is in ``why``. Everything started is ended, also on cancel.
     """
@@ -89,28 +69,21 @@ async def run_nccl_tests(
         del output[:-KEPT]
         return False
 
-    script = _SCRIPT.format(folders=" ".join(f'"{folder}"' for folder in FOLDERS)).strip()
-    command = ["sh", "-c", script, "sh", *_words(sizes, node.ranks)]
+    command = ["sh", "-c", f"exec {describe(sizes, node.ranks)}"]
     arguments = {"pid": node.pid, "python": "", "env": {"NCCL_DEBUG": "WARN"}, "command": command}
     packed = payload.pack("collectors.node.processes.launch", arguments)
     words = payload.command(python, nice=False)
     running = Running(transport, words, packed, keep, raw=True, limits=Limits(total=MOST))
+    why = ""
     try:
         async with running:
             status = await running.ended(seconds)
+            if status == _MISSING and not output:
+                return None
+            why = "" if status == 0 else running.said() or f"ended with status {status}"
     except TransportError as error:
-        return NcclTest(node.name, PROGRAM, 0, [], None, str(error))
+        why = str(error)
     except TimeoutError:
         why = f"did not end within {seconds:.0f} s"
-    else:
-        if status == _MISSING and not output:
-            return None
-        why = "" if status == 0 else running.said() or f"ended with status {status}"
-    first, _, rest = clean_bytes(bytes(output)).partition("\n")
-    table = parse(rest)
-    figures = [ProbeFigure("all_reduce", row.size, row.seconds, row.algbw, row.busbw, [], []) for row in table.rows]
-    counted = [row.wrong for row in table.rows if row.wrong is not None]
-    return NcclTest(
-        node.name, first.removeprefix("hangtop: "), table.ranks or node.ranks, figures,
-        sum(counted) if counted else None, why or ("" if figures else "it printed no figures"),
-    )  # fmt: skip
+    figures, wrong = parse(clean_bytes(bytes(output)))
+    return NcclTest(node.name, node.ranks, figures, wrong, why or ("" if figures else "it printed no figures"))

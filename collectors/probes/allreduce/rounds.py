@@ -41,8 +41,6 @@ class RoundOutcome:
     figures: list[WorkerReport] = field(default_factory=list)
     round_trip: float | None = None
     """Seconds of the smallest all_reduce."""
-    retransmitted: float | None = None
-    """Largest share of segments that a rank's node sent again."""
     stuck: set[int] = field(default_factory=set)
     """Ranks that had not finished when the time was up."""
 
@@ -74,8 +72,6 @@ class RoundOutcome:
         match report.kind:
             case "done" if report.rank in ranks:
                 self.done.add(report.rank)
-                if report.segments > 0:
-                    self.retransmitted = max(report.again / report.segments, self.retransmitted or 0.0)
             case "failed" if report.rank in ranks:
                 self.failed[report.rank] = report.why
             case "absent":

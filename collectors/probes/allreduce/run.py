@@ -127,7 +127,7 @@ class AllreduceProbe:
         why = outcome.complaint()
         speeds = [_figure(found, len(outcome.seats)).busbw for found in outcome.figures]
         return ProbePair(
-            a, b, max(speeds) if speeds and outcome.good else None, outcome.round_trip, outcome.retransmitted,
+            a, b, max(speeds) if speeds and outcome.good else None, outcome.round_trip, None,
             f"{b} cannot reach a port of {a}: {why}" if outcome.apart else why,
         )  # fmt: skip
 
@@ -168,7 +168,7 @@ def _seats(workers: list[Worker]) -> list[Seat]:
 
 def _figure(report: WorkerReport, world: int) -> ProbeFigure:
     algorithm, bus = bandwidths(report.size, report.seconds, world)
-    return ProbeFigure(OP, report.size, report.seconds, algorithm, bus, report.wrong, report.odd)
+    return ProbeFigure(OP, report.size, report.seconds, algorithm, bus, report.wrong)
 
 
 def cancelled(plan: ProbePlan, at: float, took: float) -> ProbeReport:

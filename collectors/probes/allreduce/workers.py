@@ -48,11 +48,6 @@ class WorkerReport(msgspec.Struct, frozen=True):
     """Bytes."""
     seconds: Seconds = 0.0
     wrong: Ranks = msgspec.field(default_factory=list)
-    odd: Ranks = msgspec.field(default_factory=list)
-    """Ranks whose result differs in its bits from the majority's."""
-    segments: Count = 0
-    again: Count = 0
-    """TCP segments that the node sent during the round, and sent again."""
 
 
 _decode = msgspec.json.Decoder(WorkerReport).decode

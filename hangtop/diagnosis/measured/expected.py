@@ -1,8 +1,6 @@
 """What the nodes' hardware should give a collective, and whether what was measured is clearly under it.
 
-Bus bandwidths of a large all_reduce over NCCL, as nccl-tests define it, in GB/s (1e9 bytes). Figures are what others
-published, not what data sheets promise; each names where it was read. They are for buffers of :data:`LARGE` bytes and
-more.
+Bus bandwidths of a large all_reduce over NCCL, as nccl-tests define it, in GB/s (1e9 bytes), as others published them.
 """
 
 from __future__ import annotations
@@ -17,10 +15,9 @@ from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job, Node
 
 LARGE = 256 << 20
-"""Ours: from 256 MiB on the published curves of eight GPUs are within a tenth of their end."""
+"""Ours: bytes from which on the published curves of eight GPUs are within a tenth of their end."""
 CLEARLY_UNDER = 0.6
-"""Ours: of the expected. Published figures of one kind of machine differ by a tenth, those of tuned and untuned ones by
-a third (230 to 160 GB/s of A100 and A800, nccl issue 412)."""
+"""Ours: of the expected; published figures of tuned and untuned machines of one kind differ by a third."""
 NVLINK: tuple[tuple[str, str, int, float, str], ...] = (
     (r"\bA100-SXM", "A100 over NVLink 3", 8, 228.0, "Azure's node health checks, ND A100 v4"),
     (r"\bH100\b(?!.*(?:PCIe|NVL))", "H100 over NVLink 4", 8, 460.0, "Azure's node health checks, ND H100 v5"),
@@ -37,8 +34,7 @@ INFINIBAND: dict[float, tuple[str, float, str]] = {
 }
 """A port's share of the busbw of all ports, by its Gb/s in sysfs."""
 ROCE_SHARE = 0.85
-"""Of the line rate, for RoCE from 25 to 400 Gb/s: a little over 0.75 of 8 × 100 Gb/s was seen (NVIDIA/nccl issue 495);
-Ethernet's and RoCE v2's headers leave 0.97 at an MTU of 4096."""
+"""Of the line rate, for RoCE: a little over 0.75 of 8 × 100 Gb/s was seen (NVIDIA/nccl issue 495)."""
 WORTH_USING = 25.0
 """Gb/s: slower ports are for management."""
 
@@ -70,7 +66,7 @@ def expected(job: Job, report: ProbeReport) -> Expected | None:
     inside = _least([_over_nvlink(node, report) for node in nodes])
     if len(nodes) == 1:
         return inside
-    between = _least([_between(node, report) for node in nodes])
+    between = _least([_between(node) for node in nodes])
     if report.world_size == len(nodes):
         return between  # one GPU a node: nothing goes over NVLink
     return _least([between, inside])
@@ -134,21 +130,16 @@ def _least(found: list[Expected | None]) -> Expected | None:
 
 
 def _over_nvlink(node: Node, report: ProbeReport) -> Expected | None:
-    """By the GPUs' names; not for fewer of them than the table is about, nor where they have no link that is up."""
-    names = {gpu.facts.name for gpu in node.gpus if gpu.facts is not None}
+    """By the GPUs' name; not for fewer of them than the table is about."""
+    names = "; ".join({gpu.facts.name for gpu in node.gpus if gpu.facts is not None})
     ranks = sum(rank.node == node.name and rank.rank >= 0 for rank in report.ranks)
-    nvlinks = [link for gpu in node.gpus for link in gpu.nvlinks]
-    if len(names) != 1 or (nvlinks and not any(link.active for link in nvlinks)):
-        return None
-    (name,) = names
-    rows = (row for row in NVLINK if re.search(row[0], name) and ranks >= row[2])
+    rows = (row for row in NVLINK if re.search(row[0], names) and ";" not in names and ranks >= row[2])
     return next((Expected(busbw, f"{ranks} × {title}", source) for _, title, _, busbw, source in rows), None)
 
 
-def _between(node: Node, report: ProbeReport) -> Expected | None:
-    """By the ports that NCCL said it uses, else by the fastest ones, one a GPU at most."""
-    used = {device.partition("/")[0] for device in report.network.get(node.name, {}).get("devices", "").split()}
-    cards = [card for card in _active_cards(node) if not used or f"{card.device}:{card.port}" in used]
+def _between(node: Node) -> Expected | None:
+    """By the fastest ports, one a GPU at most."""
+    cards = _active_cards(node)
     if not cards:
         return None
     top = max(card.rate or 0.0 for card in cards)

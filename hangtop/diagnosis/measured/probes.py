@@ -230,18 +230,14 @@ def _slow(report: ProbeReport) -> Iterator[Finding]:
 
 
 def _corrupt(report: ProbeReport) -> Iterator[Finding]:
-    """silent_corruption: wrong values, or bits that differ from the other ranks' after the same collective."""
-    bad: dict[int, list[str]] = defaultdict(list)
-    for figure in report.figures:
-        for rank in {*figure.wrong_ranks, *figure.odd_ranks}:
-            what = "wrong values" if rank in figure.wrong_ranks else "bits that differ from the others'"
-            bad[rank].append(f"{figure.op} of {figure.size} bytes: {what}")
-    if bad:
-        ranks = [rank for rank in report.ranks if rank.rank in bad]
+    """silent_corruption: wrong values after a collective."""
+    wrong = [(figure, rank) for figure in report.figures for rank in figure.wrong_ranks]
+    if wrong:
+        ranks = [rank for rank in report.ranks if rank.rank in {number for _, number in wrong}]
         yield _told(
             report, "silent_corruption", 0.95, sorted({rank.node for rank in ranks}),
-            f"wrong values after a collective on rank {', '.join(map(str, sorted(bad)))}",
-            [text for texts in bad.values() for text in texts[:3]],
+            f"wrong values after a collective on rank {', '.join(str(rank.rank) for rank in ranks)}",
+            [f"{figure.op} of {figure.size} bytes: wrong values on rank {rank}" for figure, rank in wrong],
             "Take these nodes out of service and test their GPUs and memory (dcgmi diag -r 3). "
             "Results of jobs that ran there are in doubt.", ranks=ranks,
         )  # fmt: skip

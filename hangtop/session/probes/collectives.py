@@ -13,7 +13,7 @@ from collectors.fleet.transport import Transport, TransportError
 from collectors.probes.allreduce.plan import ProbeNode, ProbePlan
 from collectors.probes.allreduce.run import AllreduceProbe, describe
 from collectors.probes.allreduce.run import cancelled as stopped
-from collectors.samples.probes import NcclTest, ProbeFigure, ProbePair, ProbeReport
+from collectors.samples.probes import ProbeFigure, ProbeReport
 from hangtop.diagnosis.addresses import address_of, chosen_interface
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job, Node
@@ -28,9 +28,7 @@ from hangtop.session.probes import (
     ProbeResult,
     ProbeSession,
     Say,
-    Shade,
     matrix,
-    text_or_dash,
 )
 
 BUSY_SHARE = 10
@@ -143,49 +141,31 @@ def _lines(report: ProbeReport, should: expected.Expected | None) -> Iterator[Li
         wrong = f"  wrong on rank {', '.join(map(str, figure.wrong_ranks))}" if figure.wrong_ranks else ""
         yield [*_figure(figure), (wrong or "  right", "bad" if wrong else "good")]
     best = expected.best(report)
-    if should is not None:
+    if should is not None and best is not None:
         told = f"{should.of} should give {should.busbw:.3g} GB/s ({should.source}): "
-        share: tuple[str, Shade] = ("no figure is large enough to compare", "dim")
-        if best is not None:
-            measured = f"measured {best.busbw:.3g}, {best.busbw / should.busbw:.0%}"
-            share = (measured, "bad" if best.busbw < should.least else "good")
-        yield [(told, "dim"), share]
+        measured = f"measured {best.busbw:.3g}, {best.busbw / should.busbw:.0%}"
+        yield [(told, "dim"), (measured, "bad" if best.busbw < should.least else "good")]
     alike: dict[str, list[str]] = {}
     for node, said in sorted(report.network.items()):
         facts = [f"NCCL {said.get('version', '')}".strip(), f"network {said.get('network', 'not said')}"]
         facts += [f"GPU Direct RDMA {said['gdr']}"] if "gdr" in said else []
-        facts += [said["devices"]] if "devices" in said else []
         alike.setdefault("; ".join(facts), []).append(node)
     for text, nodes in alike.items():
         yield [(f"{folded_names(nodes)}: ", "dim"), (text, "middling" if "network Socket" in text else "")]
     for test in report.tested:
-        yield from _tested(test)
+        wrong = f", {test.wrong} wrong elements" if test.wrong else ""
+        why = f": {test.why}" if test.why else ""
+        yield [(f"{test.node} by itself: nccl-tests, {test.ranks} GPUs{wrong}{why}", "bad" if wrong or why else "dim")]
+        yield from map(_figure, test.figures)
     yield from matrix(report.pairs)
-    yield from _pair_lines(report.pairs)
+    for pair in report.pairs:
+        if pair.error:
+            yield [(f"{pair.a} - {pair.b}: {pair.error}", "bad")]
 
 
 def _figure(figure: ProbeFigure) -> Line:
     head = f"{figure.size:>14}{figure.seconds * 1e6:>9.0f} µs{figure.algbw:>12.3f}"
     return [(head, ""), (f"{figure.busbw:>12.3f}", "strong")]
-
-
-def _tested(test: NcclTest) -> Iterator[Line]:
-    wrong = f", {test.wrong} wrong elements" if test.wrong else ""
-    why = f": {test.why}" if test.why else ""
-    yield []
-    yield [(f"{test.node} by itself: {test.program}, {test.ranks} GPUs{wrong}{why}", "bad" if wrong or why else "dim")]
-    yield from map(_figure, test.figures)
-
-
-def _pair_lines(pairs: Sequence[ProbePair]) -> Iterator[Line]:
-    """What the matrix does not show: round trips, what was lost, what went wrong."""
-    for pair in pairs:
-        lost = f"{pair.retransmitted:.1%} sent again" if pair.retransmitted and pair.retransmitted >= 0.01 else ""
-        words = [word for word in (lost, pair.error) if word]
-        if words or len(pairs) == 1:
-            speed = text_or_dash(pair.busbw, lambda value: f"{value:.3f} GB/s")
-            trip = text_or_dash(pair.round_trip, lambda value: f"{value * 1e6:.0f} µs")
-            yield [(f"{pair.a + ' - ' + pair.b:<33}{speed:>14}{trip:>11}  ", ""), ("; ".join(words), "bad")]
 
 
 def _figures(report: ProbeReport, should: expected.Expected | None) -> Mapping[str, Any]:
@@ -204,8 +184,7 @@ def _figures(report: ProbeReport, should: expected.Expected | None) -> Mapping[s
         "pairs": [
             {
                 "a": pair.a, "b": pair.b, "busbw_GBps": pair.busbw,
-                "rtt_us": None if pair.round_trip is None else round(pair.round_trip * 1e6, 1),
-                "retransmitted": pair.retransmitted, "error": pair.error,
+                "rtt_us": None if pair.round_trip is None else round(pair.round_trip * 1e6, 1), "error": pair.error,
             }
             for pair in report.pairs
         ],
@@ -217,7 +196,7 @@ def _figures(report: ProbeReport, should: expected.Expected | None) -> Mapping[s
         "network": report.network,
         "nccl_tests": [
             {
-                "node": test.node, "program": test.program, "gpus": test.ranks, "wrong": test.wrong, "error": test.why,
+                "node": test.node, "gpus": test.ranks, "wrong": test.wrong, "error": test.why,
                 "results": [{"bytes": one.size, "busbw_GBps": one.busbw} for one in test.figures],
             }
             for test in report.tested

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.fleet.local import Local
+from collectors.formats.nccl_tests import parse
 from collectors.probes.allreduce import nccl, rounds
 from collectors.probes.allreduce.bisect import Bisection
 from collectors.probes.allreduce.nccl import network_of
@@ -134,8 +134,8 @@ class Network:
             else:
                 worker.tell("latency", id=number, seconds=8e-5)
                 for size in command["sizes"]:
-                    worker.tell("figure", id=number, size=size, seconds=0.001, wrong=[], odd=[])
-        worker.tell("done", id=number, rank=rank, segments=100, again=0)
+                    worker.tell("figure", id=number, size=size, seconds=0.001, wrong=[])
+        worker.tell("done", id=number, rank=rank)
 
 
 def probe(network: Network, names: Sequence[str] = ("n1", "n2", "n3")) -> tuple[ProbeReport, list[str]]:
@@ -187,11 +187,9 @@ node2:81:95 [0] NCCL INFO Channel 00/0 : 1[1b000] -> 0[1b000] [receive] via NET/
 """
 
 
-def test_network_devices_and_gpu_direct_are_read_from_nccls_log() -> None:
-    ports = "mlx5_0:1/IB mlx5_1:1/IB"
-    assert network_of(INFINIBAND) == {"version": "2.27.5", "network": "IB", "devices": ports, "gdr": "on"}
-    sockets = {"version": "2.14.3", "network": "Socket", "devices": "eth0:10.0.0.2<0>", "gdr": "off"}
-    assert network_of(SOCKET) == sockets
+def test_network_and_gpu_direct_are_read_from_nccls_log() -> None:
+    assert network_of(INFINIBAND) == {"version": "2.27.5", "network": "IB", "gdr": "on"}
+    assert network_of(SOCKET) == {"version": "2.14.3", "network": "Socket", "gdr": "off"}
     assert network_of(b"warning: nothing to see\n") == {}
 
 
@@ -215,48 +213,35 @@ def test_nccls_lines_leave_the_worker_whole_and_at_once() -> None:
 
 # --- nccl-tests --------------------------------------------------------------------------------------------------
 
-PROGRAM = """\
-#!/bin/sh
-echo "# nccl-tests version 2.17.1"
-echo "# $*"
-echo "#  Rank  0 Group  0 Pid  $$ on      gpu49 device  0 [0x0a] NVIDIA H200"
-echo "#  Rank  1 Group  0 Pid  $$ on      gpu49 device  1 [0x18] NVIDIA H200"
-echo "#    size   count   type  redop  root     time   algbw   busbw #wrong     time   algbw   busbw #wrong"
-echo "  1048576  262144  float    sum    -1    36.50   28.73   28.73      0    35.10   29.87   29.87      0"
+TABLE = """\
+#  Rank  0 Group  0 Pid  65234 on      gpu49 device  0 [0x0a] NVIDIA H200
+gpu49:65234:65234 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+     1048576        262144     float     sum      -1    36.50   28.73   28.73      0    35.10   29.87   29.87      3
+   536870912     134217728     float     sum      -1   1611.2  333.21  333.21    N/A   1610.9  333.27  333.27    N/A
+# Avg bus bandwidth    : 181.27
 """
 
 
-def put(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "all_reduce_perf").write_text(PROGRAM)
-    (folder / "all_reduce_perf").chmod(0o755)
-    return folder / "all_reduce_perf"
-
-
-def measured(folder: Path, monkeypatch: pytest.MonkeyPatch) -> NcclTest | None:
-    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
-    monkeypatch.setenv("HOME", str(folder))
+def test_nccl_tests_figures_come_where_the_program_is_in_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     node = ProbeNode("node1", "127.0.0.1", gpus=(0, 1))
-    return asyncio.run(nccl.run_nccl_tests(Local("node1"), node, (1 << 20, 1 << 29), sys.executable))
 
+    def measured() -> NcclTest | None:
+        return asyncio.run(nccl.run_nccl_tests(Local("node1"), node, (1 << 20, 1 << 29), sys.executable))
 
-def test_nccl_tests_figures_come_with_the_path_of_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert measured(tmp_path, monkeypatch) is None
-    program = str(put(tmp_path))
-    found = measured(tmp_path, monkeypatch)
+    assert measured() is None
+    program = tmp_path / "all_reduce_perf"
+    program.write_text(f"#!/bin/sh\ncat <<END\n{TABLE}END\n")
+    program.chmod(0o755)
+    found = measured()
     assert found is not None
-    assert (found.node, found.program, found.ranks, found.wrong, found.why) == ("node1", program, 2, 0, "")
-    assert [(figure.op, figure.size, figure.busbw) for figure in found.figures] == [("all_reduce", 1 << 20, 28.73)]
+    assert (found.ranks, found.wrong, found.why) == (2, 3, "")
+    assert [(figure.size, figure.busbw) for figure in found.figures] == [(1 << 20, 28.73), (512 << 20, 333.21)]
 
 
-@pytest.mark.parametrize("owner", [0, 65534])
-@pytest.mark.skipif(os.getuid() != 0, reason="needs another user")
-def test_a_program_that_is_not_in_path_is_run_only_where_it_is_roots(
-    owner: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program = put(tmp_path / "opt")
-    put(tmp_path / "home" / "nccl-tests" / "build")
-    os.chown(program, owner, owner)
-    monkeypatch.setattr(nccl, "FOLDERS", (str(tmp_path / "opt"),))
-    found = measured(tmp_path / "home", monkeypatch)
-    assert (found.program if found else "") == ("" if owner else str(program))
+@given(st.text(), st.integers(0, len(TABLE)))
+def test_a_table_that_is_cut_or_mixed_gives_the_whole_rows(noise: str, at: int) -> None:
+    figures, _ = parse(TABLE[:at] + noise)
+    assert all(figure.size in (1 << 20, 512 << 20) or str(figure.size) in noise for figure in figures)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from collectors.samples.fabric import PortFacts
-from collectors.samples.gpus import GpuFacts, NvlinkCounters
+from collectors.samples.gpus import GpuFacts
 from collectors.samples.probes import ProbeFigure, ProbeRank, ProbeReport
 from hangtop.diagnosis.job import Gpu, Job, Node, Port
 from hangtop.diagnosis.measured.expected import Expected, bandwidth_low, expected, socket_fallback
@@ -13,12 +13,11 @@ from hangtop.diagnosis.measured.expected import Expected, bandwidth_low, expecte
 H100 = "NVIDIA H100 80GB HBM3"
 
 
-def gpus(name: str, count: int = 8, links: tuple[bool, ...] = ()) -> tuple[Gpu, ...]:
+def gpus(name: str, count: int = 8) -> tuple[Gpu, ...]:
     return tuple(
         Gpu(
             index,
             GpuFacts(index, f"GPU-{index}", f"0:{index}", name, "550", 80 << 30, 700.0, 1980, 5, 16, ""),
-            nvlinks=tuple(NvlinkCounters(index, n, up, 0, 0, 0, 0, 0) for n, up in enumerate(links)),
         )
         for index in range(count)
     )
@@ -48,12 +47,11 @@ def job(**fields: object) -> Job:
 
 def report(
     busbw: float, size: int = 1 << 29, backend: str = "nccl", nodes: int = 2, each: int = 8, network: str = "IB",
-    devices: str = "",
 ) -> ProbeReport:  # fmt: skip
     names = [f"node{number + 1}" for number in range(nodes)]
     ranks = [ProbeRank(i, names[i // each], "done", "") for i in range(nodes * each)]
-    figure = ProbeFigure("all_reduce", size, 0.1, busbw / 2, busbw, [], [])
-    said = {"network": network} | ({"devices": devices} if devices else {})
+    figure = ProbeFigure("all_reduce", size, 0.1, busbw / 2, busbw, [])
+    said = {"network": network}
     return ProbeReport(
         backend, len(ranks), 0.0, 1.0, "done", "", ranks, [figure], [], None,
         dict.fromkeys(names, said) if backend == "nccl" else {},

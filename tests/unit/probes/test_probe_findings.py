@@ -74,6 +74,6 @@ def test_an_absent_node_is_named() -> None:
 
 
 def test_wrong_values_name_rank_and_node() -> None:
-    wrong = ProbeFigure("all_reduce", 1 << 20, 0.01, 0.1, 0.2, [2], [2])
+    wrong = ProbeFigure("all_reduce", 1 << 20, 0.01, 0.1, 0.2, [2])
     (finding,) = findings(report(figures=(wrong,)))
     assert (finding.kind, finding.ranks, finding.nodes) == ("silent_corruption", (2,), ("node3",))

@@ -14,7 +14,7 @@ NODES = ("node1", "node2", "node3")
 
 
 def report(busbw: float = 1.0, pairs: dict[tuple[str, str], float | None] | None = None) -> ProbeReport:
-    figure = ProbeFigure("all_reduce", 1 << 20, 0.001, busbw / 1.5, busbw, [], [])
+    figure = ProbeFigure("all_reduce", 1 << 20, 0.001, busbw / 1.5, busbw, [])
     ranks = [ProbeRank(i, name, "done", "") for i, name in enumerate(NODES)]
     found = [ProbePair(a, b, speed, 1e-4, 0.0, "") for (a, b), speed in (pairs or {}).items()]
     return ProbeReport("gloo", 3, 1_763_606_820.0, 1.0, "done", "", ranks, [figure], found, 1e-4, {})
@@ -56,19 +56,19 @@ def test_any_pairs_make_a_square(some: list[tuple[str, str, float | None]]) -> N
 
 def test_what_nccl_said_and_what_nccl_tests_measured_is_told() -> None:
     said = {"version": "2.27.5", "network": "Socket", "gdr": "off"}
-    figure = ProbeFigure("all_reduce", 1 << 29, 0.002, 330.0, 330.0, [], [])
+    figure = ProbeFigure("all_reduce", 1 << 29, 0.002, 330.0, 330.0, [])
     found = report()._replace(
         backend="nccl",
         network={"node1": said, "node2": said, "node3": {**said, "network": "IB"}},
         tested=[
-            NcclTest("node1", "/usr/local/bin/all_reduce_perf", 8, [figure], 0, ""),
-            NcclTest("node2", "all_reduce_perf", 8, [], None, "did not end within 40 s"),
-            NcclTest("node3", "/usr/local/bin/all_reduce_perf", 4, [figure._replace(size=1 << 20)], 0, ""),
+            NcclTest("node1", 8, [figure], 0, ""),
+            NcclTest("node2", 8, [], None, "did not end within 40 s"),
+            NcclTest("node3", 4, [figure._replace(size=1 << 20)], 0, ""),
         ],
     )
     text = lines(found)
     assert "node[1-2]: NCCL 2.27.5; network Socket; GPU Direct RDMA off" in text
     assert "node3: NCCL 2.27.5; network IB" in text
-    assert "node1 by itself: /usr/local/bin/all_reduce_perf, 8 GPUs" in text
+    assert "node1 by itself: nccl-tests, 8 GPUs" in text
     assert "330.000" in text
-    assert "node2 by itself: all_reduce_perf, 8 GPUs: did not end within 40 s" in text
+    assert "node2 by itself: nccl-tests, 8 GPUs: did not end within 40 s" in text
