@@ -43,32 +43,6 @@ def known_ranks(job: Job) -> set[int]:
     return set(numbered(rank.rank for rank in job.ranks)) | {number for number in told if number is not None}
 
 
-TOGETHER_S = 30.0
-"""Ours: seconds within which two processes of one start come up."""
-
-
-def started_twice(job: Job) -> tuple[tuple[Rank, Rank], ...]:
-    """Living processes of one start that claim the same number, by pairs.
-
-    What ran before, or belongs to another run, is a leftover and no second of anybody.
-    """
-    pairs = []
-    mine = {rank.rank: rank for rank in job.ranks if rank.gone_at is None and rank.rank >= 0}
-    for other in job.others:
-        known = mine.get(other.rank)
-        if known is None or _start(known) != _start(other):
-            continue
-        if abs(known.process.started - other.process.started) <= TOGETHER_S:
-            pairs.append((known, other))
-    return tuple(pairs)
-
-
-def _start(rank: Rank) -> tuple[object, ...]:
-    """What processes of one start have in common."""
-    process = rank.process
-    return process.run_id, process.master_addr, process.master_port, process.world_size, process.env.get("SLURM_JOB_ID")
-
-
 def home_of(job: Job) -> Mapping[int, str]:
     """Node of each rank of which a process was seen, by rank; worked out once for a picture."""
     return job.once(_home_of)

@@ -117,29 +117,6 @@ def test_a_path_on_which_nothing_passes_but_ssh_is_named(nursery: Nurseries) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("nft") is None, reason="packets are dropped by nft")
-def test_a_path_that_lets_25_kilobytes_a_second_through_is_slow_and_no_hang(nursery: Nurseries) -> None:
-    job, ends = nursery.launch("wide.py", "narrow"), [nursery.cluster.node(f"node{index}") for index in (1, 2)]
-    chain = "add chain inet narrow out { type filter hook output priority 0 ; }"
-    passes = ['oif "lo"', "tcp sport 22", "tcp dport 22"]
-    drops = "meta l4proto tcp limit rate over 25 kbytes/second burst 80 kbytes drop"
-    try:
-        job.wait_for("moves")
-        for end in ends:
-            words = ["add table inet narrow", chain, *(f"add rule inet narrow out {one} accept" for one in passes)]
-            for word in (*words, f"add rule inet narrow out {drops}"):
-                end.run(["nft", word])
-        time.sleep(4)  # until what was on its way has passed
-        answer = Triage(nursery.cluster, case=job.case).answer()
-    finally:
-        for end in ends:
-            end.run(["nft", "delete table inet narrow"], check=False)
-        job.end()
-    assert answer.named() == ("slow", "slow_link", []), answer.data["summary"]
-    assert answer.findings[0]["nodes"] == ["node1", "node2"]
-
-
-@pytest.mark.slow
 def test_a_node_cut_off_while_it_is_watched_and_before(
     nursery: Nurseries, devices: Devices, jobs: tuple[FaultyJob, FaultyJob]
 ) -> None:

@@ -58,6 +58,11 @@ class Failure:
         return text_of(self.event, "frame")
 
     @property
+    def told(self) -> str:
+        """``ValueError: bad shard at load (data.py:88)``."""
+        return f"{self.what} at {self.frame}" if self.frame else self.what
+
+    @property
     def signature(self) -> str:
         """The class of the exception, as the log's rules name it."""
         return text_of(self.event, "signature")

@@ -64,22 +64,6 @@ def silent_ranks(job: Job, told: Collection[int | None], closed: Sequence[LogEve
     return SilentRanks(silent, next(iter(shared)) if len(shared) == 1 else "")
 
 
-def ended_well(job: Job, ranks: Collection[int]) -> bool:
-    """Whether torchrun's reports list other ranks of these ranks' nodes as failed, and not these: they had exit code 0.
-
-    The ranks of a node follow each other, so the node of a rank is known by the local rank of one that is listed.
-    """
-    stopped = {event.source for event in said(job, "elastic.closing")}
-    listed = [
-        (event.source, number, number - local) for event in said(job, "elastic.failure")
-        if (number := number_of(event, "failed_rank")) is not None
-        and (local := number_of(event, "local_rank")) is not None
-    ]  # fmt: skip
-    return not any(number in ranks for _, number, _ in listed) and all(
-        any(source not in stopped and first <= rank < number for source, number, first in listed) for rank in ranks
-    )
-
-
 def _nodes_at(job: Job, addresses: Iterable[str]) -> set[str]:
     """Nodes with these addresses, each with or without a port: by their interfaces, or by NCCL's own word."""
     peers = {_bare(address) for address in addresses} - {""}

@@ -14,18 +14,16 @@ from hangtop.diagnosis.failures.unheard import UNSEEN_LINKS, kernel_at, kernel_b
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, next_step
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import duration, listed, of_several, on_nodes, ranks_on, ranks_text, who_wait
-from hangtop.diagnosis.roster import living_on, started_twice, world_size
+from hangtop.diagnosis.roster import living_on, world_size
 from hangtop.diagnosis.rules.not_launched import RAN_OUT
 from hangtop.diagnosis.rules.stuck import begun
 from hangtop.diagnosis.rules.victims import OUT_OF_MEMORY, SEGFAULT
-from hangtop.diagnosis.stacks.states import Meaning
 from hangtop.diagnosis.tables.thresholds import GONE_S, LEAVING_S, LONG_WAIT_S, START_S, WORK_BYTES_PER_S
 from hangtop.diagnosis.waits.children import children_told
 from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 
-ONE_NUMBER = "Two processes have one RANK: give each its own, in the script that starts them or in the host list."
 ELSEWHERE = (
     "The others are past the start, in which all take part: most likely a node that hangtop was not given runs it "
     "(name that node, too), or it has ended."
@@ -37,7 +35,6 @@ KILLED = (
     "A rank that writes nothing was killed from outside (out of memory, the batch system, somebody) or ended by "
     "itself: look at the kernel log of its node and at its launcher's last lines."
 )
-PROOFS = 4
 TOGETHER = "destroy_process_group"
 """An end in which ranks may wait for each other."""
 
@@ -46,13 +43,10 @@ def missing(job_status: JobStatus) -> Iterator[Finding]:
     """rank_missing: WORLD_SIZE counts more ranks than are alive, and those that are there wait.
 
     It is rank_left_early where the missing ranks said so at the end of their programs. Needs every node in view. While
-    the processes are younger than a start may take, it is a warning. Without patience where two processes have one
-    number.
+    the processes are younger than a start may take, it is a warning.
     """
-    job, graph = job_status.job, job_status.graph
-    absent = job_status.of("missing")
-    twice = told_twice(job)
-    if not absent or graph is None or graph.pattern != "held_up" or (graph.held < job_status.alarm_after and not twice):
+    job, graph, absent = job_status.job, job_status.graph, job_status.of("missing")
+    if not absent or graph is None or graph.pattern != "held_up" or graph.held < job_status.alarm_after:
         return
     if any(node.link in UNSEEN_LINKS for node in job.nodes.values()):
         return  # they may well live on the node that does not respond: that is node_unreachable
@@ -62,21 +56,17 @@ def missing(job_status: JobStatus) -> Iterator[Finding]:
         return
     others = any(culprit.state != "missing" for culprit in graph.culprits)
     living = [job.now - rank.process.started for rank in job.ranks if rank.gone_at is None]
-    step = job.motion.last_step
+    step, numbers = job.motion.last_step, tuple(status.rank for status in absent)
     young = min(living, default=0.0) < START_S and step is None
-    numbers = tuple(status.rank for status in absent)
     belongs = _nodes_beside(job, numbers)
-    beside = living_on(job, belongs[0]) if len(belongs) == 1 and not twice else ()
+    beside = living_on(job, belongs[0]) if len(belongs) == 1 else ()
     kill = kernel_between(job, belongs[0], max(rank.process.started for rank in beside), job.now) if beside else None
-    advice = (
-        OUT_OF_MEMORY if kill else ELSEWHERE if step is not None or begun(job_status.of("waiting")) else LOOK_FOR_IT
-    )
+    past_start = step is not None or begun(job_status.of("waiting"))
     alive = f"WORLD_SIZE={world_size(job)}, {len(job_status.present)} alive"
     yield Finding(
         "rank_missing", "warning" if young or others else "critical", 0.5 if others else 0.6 if young else 0.85,
         f"{ranks_text(numbers)} of {world_size(job)} {of_several('is', len(numbers))} on no node in view"
-        f"{'' if step is None else f', though the job came to step {step:,}'}"
-        f"{f' (it should be {on_nodes(belongs)})' if belongs else ''}{twice}"
+        f"{f' (it should be {on_nodes(belongs)})' if belongs else ''}"
         f"{f'; {kernel_text(job, kill)}' if kill else ''}; {who_wait(graph.waiters, 'rank')}",
         ranks=numbers,
         evidence=(
@@ -84,17 +74,8 @@ def missing(job_status: JobStatus) -> Iterator[Finding]:
             *((event_line(kill),) if kill else ()),
             *waiters_of(graph),
         ),
-        advice=ONE_NUMBER if twice else advice,
+        advice=OUT_OF_MEMORY if kill else ELSEWHERE if past_start else LOOK_FOR_IT,
     )  # fmt: skip
-
-
-def told_twice(job: Job) -> str:
-    """``; rank 1 was started twice (processes 71 and 72 on node1)``; empty where every rank was started once."""
-    told = []
-    for one, other in started_twice(job):
-        pids = f"processes {one.process.pid} and {other.process.pid} " if one.node == other.node else ""
-        told.append(f"{ranks_text((one.rank,))} was started twice ({pids}{on_nodes({one.node, other.node})})")
-    return f"; {listed(told)}" if told else ""
 
 
 def _nodes_beside(job: Job, ranks: Sequence[int]) -> tuple[str, ...]:
@@ -120,42 +101,33 @@ def ended(job_status: JobStatus) -> Iterator[Finding]:
         return
     exits = left_at_exit(job)
     left = [one for one in gone if one.rank in exits or (one.activity and one.activity.kind == "shutdown")]
-    killed: dict[tuple[str, Meaning | None, str, float | None], list[RankStatus]] = defaultdict(list)
+    killed: dict[tuple[str, str, float | None], list[tuple[RankStatus, LogEvent | None]]] = defaultdict(list)
     for status in gone:
         if status not in left:
-            kernel, doing = _kernel(job, status), status.activity
-            meaning, op = (doing.meaning, doing.op) if doing else (None, "")
-            killed[status.node, meaning, op, when(kernel) if kernel else None].append(status)
-    for (node, *_), together in killed.items():
-        ranks, kernel = tuple(status.rank for status in together), _kernel(job, together[0])
-        label = together[0].activity.label if together[0].activity else ""
+            kernel = kernel_at(job, status.node, status.process.gone_at if status.process else None)
+            label = status.activity.label if status.activity else ""
+            killed[status.node, label, when(kernel) if kernel else None].append((status, kernel))
+    for (node, label, _), together in killed.items():
+        ranks, kernel = tuple(status.rank for status, _ in together), together[0][1]
         fault = kernel is not None and kernel.kind == "kernel.segfault"
         yield Finding(
             "rank_crashed" if fault else "rank_killed", "critical", 0.85 if kernel else 0.65,
             f"{ranks_on(ranks, [node])} {of_several('has', len(ranks))} been gone for "
-            f"{duration(max(status.held for status in together))} without a word"
+            f"{duration(max(status.held for status, _ in together))} without a word"
             f"{f'; last seen {label}' if label else ''}{f'; {kernel_text(job, kernel)}' if kernel else ''}; "
             f"{who_wait(graph.waiters, 'other')} for {'it' if len(ranks) == 1 else 'them'}",
             ranks=ranks, nodes=(node,),
             evidence=(
-                *map(_gone_proof, together[:PROOFS]),
+                *(Evidence(Observer.PROCESS, f"/proc on {node}", job.now, f"process {status.pid} is gone")
+                  for status, _ in together[:4]),
                 *((event_line(kernel),) if kernel else ()),
-                *evidence_of(together[0]),
+                *evidence_of(together[0][0]),
                 *waiters_of(graph),
             ),
             advice=SEGFAULT if fault else OUT_OF_MEMORY if kernel else KILLED,
         )  # fmt: skip
     if left:
         yield _left_early(job_status, left, [exits[status.rank] for status in left if status.rank in exits])
-
-
-def _kernel(job: Job, status: RankStatus) -> LogEvent | None:
-    return kernel_at(job, status.node, status.process.gone_at if status.process else None)
-
-
-def _gone_proof(status: RankStatus) -> Evidence:
-    pid, at = (status.process.process.pid, status.process.gone_at) if status.process else (0, None)
-    return Evidence(Observer.PROCESS, f"/proc on {status.node}", at, f"process {pid} is gone")
 
 
 def leaving(job_status: JobStatus) -> Iterator[Finding]:
@@ -177,18 +149,16 @@ def _logs_read(job_status: JobStatus, ended: Sequence[RankStatus]) -> list[RankS
 
 
 def _left_early(job_status: JobStatus, leavers: Sequence[RankStatus], exits: Sequence[LogEvent] = ()) -> Finding:
-    waiters = job_status.graph.waiters if job_status.graph else ()
-    numbers = tuple(status.rank for status in leavers)
+    graph, numbers = job_status.graph, tuple(status.rank for status in leavers)
     doing = listed(sorted({status.where for status in leavers if status.where}))
     if exits:
         doing = "its program is over" if len(leavers) == 1 else "their programs are over"
     return Finding(
         "rank_left_early", "critical", 0.85,
         f"{ranks_on(numbers, nodes_of(leavers))} left training{f' ({doing})' if doing else ''} while "
-        f"{who_wait(waiters, 'other')} in it",
+        f"{who_wait(graph.waiters if graph else (), 'other')} in it",
         ranks=numbers, nodes=nodes_of(leavers),
-        evidence=(*map(event_line, exits[:2]), *evidence_of(leavers[0]),
-                  *(waiters_of(job_status.graph) if job_status.graph else ())),
+        evidence=(*map(event_line, exits[:2]), *evidence_of(leavers[0]), *(waiters_of(graph) if graph else ())),
         advice=RAN_OUT,
     )  # fmt: skip
 
@@ -204,22 +174,17 @@ def stuck_at_exit(job_status: JobStatus) -> Iterator[Finding]:
     if not leaving or not job.live or len(leaving) < len(job_status.present) or not all(map(_rests, leaving)):
         return
     named = [one for one in leaving if one.activity and one.activity.op != TOGETHER] or leaving
-    first, held = named[0], min(one.held for one in named)
+    first, held, ranks = named[0], min(one.held for one in named), tuple(one.rank for one in named)
     doing = first.activity
-    assert doing is not None
-    if held < max(LEAVING_S if doing.waits == "lock" else LONG_WAIT_S, job_status.alarm_after):
+    if doing is None or held < max(LEAVING_S if doing.waits == "lock" else LONG_WAIT_S, job_status.alarm_after):
         return
-    threads = listed([f"{note.name} is at {note.where}" for note in doing.others if note.where], 3)
-    told = "".join(
-        f"; {words}" for words in (f"its thread {threads}" if threads else "", children_told(first)) if words
-    )
-    several = len(named) > 1
+    threads = [f"its thread {note.name} is at {note.where}" for note in doing.others[:3] if note.where]
+    told = [(doing.behind or doing.meaning).words.format(op=doing.op), *threads, children_told(first)]
     yield Finding(
         "rank_stuck_at_exit", "critical", 0.85,
-        f"{ranks_on((one.rank for one in named), nodes_of(named))} {'have' if several else 'has'} finished and "
-        f"{'do' if several else 'does'} not end, for {duration(held)} now: "
-        f"{(doing.behind or doing.meaning).words.format(op=doing.op)}{told}",
-        ranks=tuple(one.rank for one in named), nodes=nodes_of(named), evidence=evidence_of(first),
+        f"{ranks_on(ranks, nodes_of(named))} {of_several('has', len(ranks))} finished and "
+        f"{of_several('does', len(ranks))} not end, for {duration(held)} now: {'; '.join(filter(None, told))}",
+        ranks=ranks, nodes=nodes_of(named), evidence=evidence_of(first),
         advice="The training is over; what keeps the process is a thread that is no daemon, a queue that nobody "
         "empties, or a process that it started: end those before the program ends. To free the node, end the process.",
         next=(next_step("^n", "stacks", first.node or "NODE", "--rank", str(first.rank), "--native"),),
@@ -228,7 +193,6 @@ def stuck_at_exit(job_status: JobStatus) -> Iterator[Finding]:
 
 def _rests(status: RankStatus) -> bool:
     """Neither it nor its processes do anything: they may have much to write or to send at the end."""
-    doing, motion = status.activity, status.motion
-    carries = (doing.carried or 0.0) if doing else 0.0
-    works = status.busy or motion.moves_data or motion.helped or carries > WORK_BYTES_PER_S
+    carries = (status.activity.carried or 0.0) if status.activity else 0.0
+    works = status.busy or status.motion.moves_data or status.motion.helped or carries > WORK_BYTES_PER_S
     return status.frozen is not False and not works

@@ -9,13 +9,10 @@ from hangtop.diagnosis.evidence.event_fields import text_of, words_of
 from hangtop.diagnosis.evidence.events import said
 from hangtop.diagnosis.failures.first import RankEnd, ended_ranks, first_failure, lost_connections
 from hangtop.diagnosis.failures.record import Failure
-from hangtop.diagnosis.failures.unheard import (
-    SilentRanks,
-    logs_behind,
-)
+from hangtop.diagnosis.failures.unheard import SilentRanks, logs_behind
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import count
+from hangtop.diagnosis.phrasing import count, of_several, ranks_text
 from hangtop.diagnosis.rules.engine import nccl_failures
 from hangtop.diagnosis.rules.gpus import hardware_kind
 from hangtop.diagnosis.rules.victims import LOOK_FOR_THE_KILL, all_victims, ended_finding, left_no_word, timed_out
@@ -28,19 +25,6 @@ TOLD_ELSEWHERE = {
     "host_memory": "host.memory",
 }  # fmt: skip
 """Signatures of exceptions that a rule reports under a kind that says more, and the event that the rule needs."""
-_FILES = (
-    (("No space left on device", "ENOSPC"), "The file system that it writes to is full: df -h and df -i."),
-    (("Disk quota exceeded", "EDQUOT"), "The quota of its user is used up: quota -s, lfs quota."),
-    (("Read-only file system", "Stale file handle", "Input/output error"),
-     "The disk or the file server reports errors: dmesg of its node, mount."),
-    (("unexpected pos", "failed writing file", "basic_ios::clear: iostream error"),
-     "torch could not write the whole file: the file system is full or over quota (df -h, df -i, quota -s)."),
-)  # fmt: skip
-
-
-def file_advice(what: str) -> str:
-    """What to look at where an error tells of a file system; empty for any other error."""
-    return next((advice for words, advice in _FILES if any(word in what for word in words)), "")
 
 
 def first_to_fail(job_status: JobStatus) -> Iterator[Finding]:
@@ -66,23 +50,24 @@ def first_to_fail(job_status: JobStatus) -> Iterator[Finding]:
         if not nccl_failures(job):
             yield _no_detail(job_status, ends, first.cause)
     elif not _told_elsewhere(job, first, closed):
-        yield _crashed(job, ends, first)
+        yield _crashed(job_status, ends, first)
 
 
-def _crashed(job: Job, ends: Sequence[RankEnd], first: RankEnd) -> Finding:
-    """The earliest exception, signal or abort; ranks that ended by the same one together."""
+def _crashed(job_status: JobStatus, ends: Sequence[RankEnd], first: RankEnd) -> Finding:
+    """The earliest exception, signal or abort; ranks that ended by the same one together; where the others hang."""
     failure = first.cause
     alike = [end for end in ends if end is first or _alike(end.cause, failure)]
     ranks = tuple(sorted({end.rank for end in alike if end.rank is not None}))
     others = len({end.rank for end in ends} - {*ranks, None})
-    where = f" at {failure.frame}" if failure.frame else ""
     after = f"; {count(others, 'other')} fell over afterwards" if others else ""
+    graph = job_status.graph
+    hang = [point for point in graph.points if not set(ranks) & set(point.ranks)] if graph is not None else []
+    if hang:
+        after += f"; {ranks_text(hang[0].ranks)} {of_several('waits', len(hang[0].ranks))} {hang[0].told}"
     return ended_finding(
-        job, "rank_crashed", 0.9 if failure.at is not None or len(ends) == len(alike) else 0.75, ranks,
-        [end.cause for end in alike], f"failed first: {failure.what}{where}{after}",
-        [word.event for word in first.words[:3]],
-        file_advice(failure.what)
-        or ("Mend this one; the other ranks' errors follow from it." if others else "Look at the first traceback."),
+        job_status.job, "rank_crashed", 0.9 if failure.at is not None or len(ends) == len(alike) else 0.75, ranks,
+        [end.cause for end in alike], f"failed first: {failure.told}{after}", [word.event for word in first.words[:3]],
+        "Mend this one; the other ranks' errors follow from it." if others else "Look at the first traceback.",
     )  # fmt: skip
 
 

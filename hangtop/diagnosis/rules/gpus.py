@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from statistics import median
 
-from collectors.samples.gpus import GpuSample
+from collectors.samples.gpus import GpuFault, GpuSample
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of
 from hangtop.diagnosis.evidence.events import event_line, events_on, hosts_in, lines, ranks_in, said
@@ -27,9 +27,6 @@ from hangtop.diagnosis.tables.thresholds import (
 from hangtop.diagnosis.tables.xid import xid
 
 LOST_XID = 79
-CONSEQUENT_XIDS = frozenset({43, 45})
-EARLIER_XID = re.compile(r"caused by previous Xid (\d+)")
-"""Newer drivers say which error it was that ended the channels."""
 LOST_WORDS = re.compile(
     r"is lost|fallen off|unable to determine the device handle|(?<!\[)not found|requires reset", re.IGNORECASE
 )
@@ -72,25 +69,23 @@ def on_gpu(job: Job, node: Node, gpu: Gpu, kind: str, severity: Severity, weight
 def gpu_lost(job: Job) -> Iterator[Finding]:
     """gpu_lost: nvidia-smi cannot reach a GPU, or the kernel reports Xid 79."""
     for name, node in sorted(job.nodes.items()):
-        lost: dict[str, list[Evidence]] = defaultdict(list)
-        for gpu in node.gpus:
-            if gpu.fault is not None:
-                lost[gpu_name(node, gpu)].append(Evidence(Observer.GPU, f"nvidia-smi on {name}", None, gpu.fault.text))
+        lost: dict[int | str | None, list[Evidence]] = defaultdict(list)
+        faults: list[tuple[int | None, GpuFault]] = [(gpu.index, gpu.fault) for gpu in node.gpus if gpu.fault]
         if node.gpu_fault is not None and LOST_WORDS.search(node.gpu_fault.text):
-            index = gpu_at(node, node.gpu_fault.bus_id)
-            where = "" if index is None else f"{name}:{index}"
-            lost[where].append(Evidence(Observer.GPU, f"nvidia-smi on {name}", None, node.gpu_fault.text))
+            faults.append((gpu_at(node, node.gpu_fault.bus_id), node.gpu_fault))
+        for gpu, fault in faults:
+            lost[gpu].append(Evidence(Observer.GPU, f"nvidia-smi on {name}", None, fault.text))
         for event in events_on(job, node, "kernel.xid"):
             if number_of(event, "code") == LOST_XID:
-                lost[next(iter(gpus_in(job, [event])), "")].append(event_line(event))
-        for where, evidence in sorted(lost.items()):
-            number = where.removeprefix(f"{name}:")
-            ranks = ranks_on_gpu(job, node, int(number)) if number.isdecimal() else ()
+                lost[_gpu_of(node, text_of(event, "bus_id"))].append(event_line(event))
+        for where, evidence in sorted(lost.items(), key=str):
+            ranks = ranks_on_gpu(job, node, where) if isinstance(where, int) else ()
             used = f", which {ranks_text(ranks)} {'uses' if len(ranks) == 1 else 'use'}," if ranks else ""
             yield Finding(
                 "gpu_lost", "critical", 0.97 if len(evidence) > 1 else 0.93,
-                f"{f'GPU {number}' if where else 'a GPU'} on {name}{used} is lost",
-                ranks=ranks, nodes=(name,), gpus=(where,) if where else (), evidence=tuple(evidence), advice=DRAIN,
+                f"{'a GPU' if where is None else f'GPU {where}'} on {name}{used} is lost",
+                ranks=ranks, nodes=(name,), gpus=() if where is None else (f"{name}:{where}",),
+                evidence=tuple(evidence), advice=DRAIN,
             )  # fmt: skip
 
 
@@ -117,57 +112,48 @@ def gpu_driver_hung(job: Job) -> Iterator[Finding]:
 
 
 def gpu_xid(job: Job) -> Iterator[Finding]:
-    """gpu_xid: Xid lines of the kernel log with what they mean (79 is gpu_lost; 43 and 45 are consequences)."""
+    """gpu_xid: Xid lines of the kernel log with what they mean (79 is gpu_lost)."""
     for name, node in sorted(job.nodes.items()):
-        codes: dict[tuple[int, str], list[Evidence]] = defaultdict(list)
+        codes: dict[tuple[int, int | str | None], list[Evidence]] = defaultdict(list)
         for event in events_on(job, node, "kernel.xid"):
-            code, before = number_of(event, "code"), EARLIER_XID.search(text_of(event, "detail"))
-            if code in CONSEQUENT_XIDS and before is not None:
-                code = int(before.group(1))
-            if code is not None and code != LOST_XID:
-                codes[code, text_of(event, "bus_id")].append(event_line(event))
-        for (code, bus_id), evidence in sorted(codes.items()):
-            meaning, index = xid(code), gpu_at(node, bus_id)
-            where = f"GPU {index}" if index is not None else f"GPU at {bus_id or 'an unknown address'}"
+            if (code := number_of(event, "code")) not in (None, LOST_XID):
+                codes[code, _gpu_of(node, text_of(event, "bus_id"))].append(event_line(event))
+        for (code, where), evidence in sorted(codes.items(), key=str):
+            meaning = xid(code)
             yield Finding(
                 "gpu_xid", SEVERITY[meaning.kind], 0.9 if meaning.kind in ("hardware", "driver") else 0.6,
-                f"Xid {code} on {where} of {name}: {meaning.meaning}",
-                ranks=ranks_on_gpu(job, node, index), nodes=(name,),
-                gpus=(f"{name}:{bus_id if index is None else index}",) if bus_id else (),
-                evidence=tuple(evidence[:4]), advice=meaning.action,
+                f"Xid {code} on {'a GPU' if where is None else f'GPU {where}'} of {name}: {meaning.meaning}",
+                ranks=ranks_on_gpu(job, node, where) if isinstance(where, int) else (), nodes=(name,),
+                gpus=() if where is None else (f"{name}:{where}",), evidence=tuple(evidence[:4]), advice=meaning.action,
             )  # fmt: skip
+
+
+def _gpu_of(node: Node, bus_id: str) -> int | str | None:
+    """The index of the GPU at this PCI address, else the address itself; None where the line names none."""
+    index = gpu_at(node, bus_id)
+    return (bus_id or None) if index is None else index
 
 
 def gpu_memory_errors(job: Job) -> Iterator[Finding]:
     """gpu_ecc, gpu_row_remap, gpu_needs_reset. Uncorrected errors are critical if they came while it was watched."""
     for node, gpu in seen_gpus(job):
         at, now = gpu.looks[-1]
-        grown = (now.ecc_uncorrected or 0) - (gpu.looks[0].value.ecc_uncorrected or 0)
-        many = (now.remapped_uncorrectable or 0) > REMAPPED_ROWS_UNCORRECTABLE
-        action = now.recovery_action.strip()
-        told: tuple[tuple[str, object, str, dict[str, object]], ...] = (
-            ("gpu_ecc", grown or now.sram_threshold_exceeded, "has uncorrectable memory errors", {
-                f"{now.ecc_uncorrected} uncorrected": now.ecc_uncorrected,
-                f"{grown} of them while watched": grown,
-                "SRAM threshold exceeded": now.sram_threshold_exceeded,
-            }),
-            ("gpu_row_remap", now.remap_failure, "has memory rows to remap", {
-                "a row could not be remapped": now.remap_failure,
-                "a remap waits for a reset": now.remap_pending,
-                f"{now.remapped_uncorrectable} rows are remapped": many,
-            }),
-            ("gpu_needs_reset", False, "is to be recovered, says the driver", {
-                action: action.strip("[]").lower() not in NO_ACTION,
-            }),
+        total, action = now.ecc_uncorrected or 0, now.recovery_action.strip()
+        grown = total - (gpu.looks[0].value.ecc_uncorrected or 0)
+        worse, rows = grown or now.sram_threshold_exceeded, now.remapped_uncorrectable or 0
+        ecc = f"has {total} uncorrectable memory errors, {grown} of them since it is watched"
+        told: tuple[tuple[object, str, Severity, float, str], ...] = (
+            (total or worse, "gpu_ecc", "critical" if worse else "warning", 0.9 if worse else 0.6, ecc),
+            (now.remap_failure, "gpu_row_remap", "critical", 0.9, "has a memory row that could not be remapped"),
+            (not now.remap_failure and (now.remap_pending or rows > REMAPPED_ROWS_UNCORRECTABLE), "gpu_row_remap",
+             "warning", 0.9, f"has memory rows to remap at its next reset, {rows} are remapped"),
+            (action.strip("[]").lower() not in NO_ACTION, "gpu_needs_reset", "warning", 0.9,
+             f"is to be recovered, says the driver: {action}"),
         )  # fmt: skip
-        for kind, critical, text, words in told:
-            if wrong := listed([word for word, holds in words.items() if holds]):
-                severity: Severity = "critical" if critical else "warning"
-                proof = Evidence(
-                    Observer.GPU, f"nvidia-smi on {node.name}", at, f"{kind.removeprefix('gpu_')}: {wrong}"
-                )
-                weight = 0.6 if kind == "gpu_ecc" and not critical else 0.9
-                yield on_gpu(job, node, gpu, kind, severity, weight, f"{text}: {wrong}", proof)
+        for wrong, kind, severity, weight, text in told:
+            if wrong:
+                proof = Evidence(Observer.GPU, f"nvidia-smi on {node.name}", at, f"GPU {gpu.index} {text}")
+                yield on_gpu(job, node, gpu, kind, severity, weight, text, proof)
 
 
 def cuda_hardware(job: Job) -> Iterator[Finding]:
@@ -224,21 +210,16 @@ def gpu_throttled(job: Job) -> Iterator[Finding]:
         bad = [look for look in looks if (look.value.event_reasons or 0) & BAD_BITS]
         if len(bad) < LATE_LOOKS or len(bad) * 2 < len(looks):
             continue
-        clock, peers, top = _clock(bad), list(clocks[_model(gpu)]), gpu.facts.sm_clock_max if gpu.facts else None
-        peers.remove(_clock(looks))
-        others = median(peers) if peers else 0.0
-        slower = clock < SLOW_CLOCK_SHARE * others
-        if not clock or not (slower or (top is not None and clock < LOW_CLOCK_SHARE * top)):
+        clock, usual, last = _clock(bad), median(clocks[_model(gpu)]), bad[-1].value
+        top = gpu.facts.sm_clock_max if gpu.facts and gpu.facts.sm_clock_max else 0
+        slower = clock < SLOW_CLOCK_SHARE * usual
+        if not clock or not (slower or clock < LOW_CLOCK_SHARE * top):
             continue
-        last = bad[-1].value
         reasons = listed([text for bit, text in BAD_EVENT_REASONS.items() if (last.event_reasons or 0) & bit])
-        proof = (
-            f"GPU {gpu.index}: {last.utilization} %, {last.sm_clock} MHz, {last.power} W, {last.temperature} °C, "
-            f"clocks_event_reasons {last.event_reasons or 0:#x}"
-        )
+        proof = f"GPU {gpu.index}: {last.utilization} %, {last.sm_clock} MHz, {last.power} W, {last.temperature} °C"
         yield on_gpu(
             job, node, gpu, "gpu_throttled", "warning", 0.9 if slower else 0.75,
-            f"runs at {clock:.0f} MHz, {f'its peers run at {others:.0f}' if slower else f'its maximum is {top}'}: "
+            f"runs at {clock:.0f} MHz, {f'its peers run at {usual:.0f}' if slower else f'its maximum is {top}'}: "
             f"{reasons}", Evidence(Observer.GPU, f"nvidia-smi on {node.name}", bad[-1].at, proof),
             "Every rank waits for the slowest GPU. Check cooling, power supply and power cap of this one; move the job "
             "off it.",
@@ -251,21 +232,14 @@ def gpu_pcie_degraded(job: Job) -> Iterator[Finding]:
         looks, facts = _under_load(gpu), gpu.facts
         if facts is None or len(looks) < LATE_LOOKS:
             continue
-        generation = max(look.value.pcie_gen or 0 for look in looks)
-        width = max(look.value.pcie_width or 0 for look in looks)
-        wrong = [
-            f"{what} {value} of {most}"
-            for what, value, most in (
-                ("generation", generation, facts.pcie_gen_max),
-                ("width", width, facts.pcie_width_max),
-            )
-            if most and 0 < value < most
-        ]
-        if wrong:
+        links = (
+            ("generation", max(look.value.pcie_gen or 0 for look in looks), facts.pcie_gen_max),
+            ("width", max(look.value.pcie_width or 0 for look in looks), facts.pcie_width_max),
+        )
+        if wrong := listed([f"{what} {value} of {most}" for what, value, most in links if most and 0 < value < most]):
             yield on_gpu(
-                job, node, gpu, "gpu_pcie_degraded", "warning", 0.8,
-                f"has a slow PCIe link under load: {listed(wrong)}",
-                Evidence(Observer.GPU, f"nvidia-smi on {node.name}", looks[-1].at, f"PCIe {listed(wrong)}"),
+                job, node, gpu, "gpu_pcie_degraded", "warning", 0.8, f"has a slow PCIe link under load: {wrong}",
+                Evidence(Observer.GPU, f"nvidia-smi on {node.name}", looks[-1].at, f"PCIe {wrong}"),
                 "Reseat the card or its riser; compare with the other nodes: a slot may be built that way.",
             )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.measured import probes
 from hangtop.diagnosis.phrasing import ranks_text
+from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.tables.kinds import KINDS
 
 SEVERITIES: dict[str, Severity] = {"critical": "critical", "warning": "warning"}
@@ -27,33 +29,27 @@ def checks(job: Job) -> Iterator[Finding]:
     nothing, takes back what it had found.
     """
     results = [
-        (rank, result) for rank in job.ranks if rank.gone_at is None and rank.inside is not None
+        (rank.rank, result) for rank in job.ranks if rank.gone_at is None and rank.inside is not None
         for result in rank.inside.results
     ]  # fmt: skip
     newest: dict[tuple[str, tuple[int, ...]], float] = {}
     for _, result in results:
         key = result.check, tuple(result.ranks)
         newest[key] = max(newest.get(key, 0.0), result.at)
-    tellers: dict[tuple[str, str], list[int]] = {}
-    found: dict[tuple[str, str], Finding] = {}
-    for rank, result in results:
+    tellers: dict[Finding, list[int]] = defaultdict(list)
+    for teller, result in results:
         if result.at < newest[result.check, tuple(result.ranks)] - max(SAME_CHECK_S, result.seconds):
             continue
+        source = f"hangtop.inside check {result.check}"
         for one in result.findings:
             if one.kind in KINDS:
-                found.setdefault((one.kind, one.summary), Finding(
+                tellers[Finding(
                     one.kind, SEVERITIES.get(one.severity, "info"), 0.95, one.summary, ranks=tuple(sorted(one.ranks)),
-                    nodes=tuple(sorted({r.node for r in job.ranks if r.rank in one.ranks and r.node})),
-                    evidence=tuple(
-                        Evidence(
-                            Observer.INSIDE, f"hangtop.inside check {result.check}", result.at, line
-                        ) for line in one.evidence
-                    ),
-                    advice=one.advice,
-                ))  # fmt: skip
-                tellers.setdefault((one.kind, one.summary), []).append(rank.rank)
-    for key_of, finding in found.items():
-        told = Evidence(Observer.CONTEXT, "ranks", job.now, f"told by {ranks_text(tellers[key_of])}")
+                    nodes=homes(job, one.ranks), advice=one.advice,
+                    evidence=tuple(Evidence(Observer.INSIDE, source, None, line) for line in one.evidence),
+                )].append(teller)  # fmt: skip
+    for finding, ranks in tellers.items():
+        told = Evidence(Observer.CONTEXT, "ranks", job.now, f"told by {ranks_text(ranks)}")
         yield replace(finding, evidence=(*finding.evidence, told))
 
 

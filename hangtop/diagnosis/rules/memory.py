@@ -11,11 +11,13 @@ from hangtop.diagnosis.failures.first import reported_rank
 from hangtop.diagnosis.failures.unheard import kernel_at
 from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import listed, size, who
+from hangtop.diagnosis.phrasing import size, who
 from hangtop.diagnosis.roster import homes
 
 FIRST_WITHIN_S = 2.0
 """Ranks that ran out of memory within two seconds of the first did so by themselves, not after it."""
+ROOM_SHARE = 0.8
+"""Ours: GPUs that are less full than this have room."""
 TOLD_TO_END = frozenset({"Terminated", "Interrupt", "Hangup"})
 """Signals, in strsignal's words, by which a data loader's worker is ended with its rank."""
 
@@ -34,8 +36,9 @@ def gpu_out_of_memory(job: Job) -> Iterator[Finding]:
         events = [event for event in events if event.at is not None and event.at <= earliest + FIRST_WITHIN_S]
     ranks, nodes = reported_rank(job, events)
     figures = next((event for event in events if event.kind == "torch.out_of_memory"), events[0])
-    tried, total, free = (number_of(figures, name) for name in ("tried", "capacity", "free"))
-    own = {(r.node, g) for r in job.ranks if r.rank in ranks for g in r.gpus or (number_of(figures, "device"),)}
+    told = ((" asking for {}", "tried"), (" on a GPU of {}", "capacity"), (" with {} free", "free"))
+    sizes = "".join(words.format(size(number)) for words, name in told if (number := number_of(figures, name)))
+    own = {(rank.node, gpu) for rank in job.ranks if rank.rank in ranks for gpu in rank.gpus}
     used = {
         (node.name, gpu.index): (gpu.looks[-1].value.memory_used or 0) / gpu.facts.memory_total
         for node in job.nodes.values() for gpu in node.gpus if gpu.looks and gpu.facts and gpu.facts.memory_total
@@ -43,13 +46,13 @@ def gpu_out_of_memory(job: Job) -> Iterator[Finding]:
     most = max((share for name, share in used.items() if name not in own), default=1.0) if own & used.keys() else 1.0
     yield Finding(
         "gpu_out_of_memory", "critical", 0.92,
-        f"{who(ranks)} ran out of GPU memory{f' asking for {size(tried)}' if tried else ''}"
-        f"{f' on a GPU of {size(total)}' if total else ''}{f' with {size(free)} free' if total and free else ''}"
-        f"{f'; the other GPUs are at most {most:.0%} full' if most < 0.8 else ''}",
+        f"{who(ranks)} ran out of GPU memory{sizes}"
+        f"{f'; the other GPUs are at most {most:.0%} full' if most < ROOM_SHARE else ''}",
         ranks=ranks, nodes=nodes,
         gpus=tuple(sorted(f"{node}:{index}" for node, index in own & used.keys())) or gpus_in(job, events),
         evidence=lines(events),
-        advice="Other GPUs have room: this one carries more than its share, or something else is on it." if most < 0.8
+        advice="Other GPUs have room: this one carries more than its share, or something else is on it."
+        if most < ROOM_SHARE
         else "Lower the batch, shard or checkpoint activations; expandable_segments:True helps where memory is "
         "fragmented.",
     )  # fmt: skip
@@ -69,8 +72,7 @@ def shm_too_small(job: Job) -> Iterator[Finding]:
     ]
     yield Finding(
         "shm_too_small", "critical", 0.92,
-        f"{who(ranks_in(events))} could not get shared memory{f' on {listed(hosts)}' if hosts else ''}"
-        f"{f': {figures[0]}' if figures else ''}",
+        f"{who(ranks_in(events))} could not get shared memory{f': {figures[0]}' if figures else ''}",
         ranks=ranks_in(events), nodes=hosts,
         evidence=(*lines(events), *(Evidence(Observer.PROCESS, "host", None, figure) for figure in figures[:4])),
         advice="Start the container with --shm-size=16g or --ipc=host; NCCL alone wants 1 GB.",

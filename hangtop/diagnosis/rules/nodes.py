@@ -113,63 +113,44 @@ def node_limited(job: Job) -> Iterator[Finding]:
 def cpu_starved(job: Job) -> Iterator[Finding]:
     """cpu_starved: a rank is ready to run and has no CPU for a large part of the time, most others get theirs.
 
-    Needs schedstat, and a reason that holds for this rank alone: a nice value, CPUs that it shares with more ranks than
-    there are, or a node with more to do than it has CPUs while other nodes have not. A machine that is busy everywhere
-    is no reason.
+    Needs schedstat, and a reason that holds for this rank alone: a nice value, one CPU that it is bound to, or a node
+    with more to do than it has CPUs while other nodes have not. A machine that is busy everywhere is no reason.
     """
     known = [rank for rank in job.ranks if rank.rank >= 0 and rank.gone_at is None and _counts_cpu(job, rank)]
     late = [rank for rank in known if rank.waited_for_cpu >= CPU_WAITED_SHARE]
-    rest = [rank.waited_for_cpu for rank in known if rank.waited_for_cpu < CPU_WAITED_SHARE]
+    rest = [rank for rank in known if rank not in late]
     if not late or len(late) > len(rest):
         return
-    usual = median(rest)
+    usual = median(rank.waited_for_cpu for rank in rest)
+    nice = min((rank.cpu_wait.nice for rank in rest if rank.cpu_wait), default=None)
     by_node: dict[str, list[Rank]] = defaultdict(list)
     for rank in late:
-        if rank.waited_for_cpu >= CPU_PEERS_SHARE * usual and _has_less_cpu(job, rank, late, known):
+        own = rank.cpu_wait
+        slowed = own is not None and (own.allowed.isdecimal() or (nice is not None and own.nice > nice))
+        if rank.waited_for_cpu >= CPU_PEERS_SHARE * usual and (slowed or _is_crowded(job, rank.node)):
             by_node[rank.node].append(rank)
     for name, ranks in by_node.items():
-        numbers = tuple(sorted(rank.rank for rank in ranks))
-        waits = [rank.cpu_wait for rank in ranks if rank.cpu_wait]
-        allowed = listed(sorted({f"CPUs {wait.allowed}, nice {wait.nice}" for wait in waits}))
-        node = job.nodes[name]
+        allowed = listed(sorted({f"CPUs {one.cpu_wait.allowed}, nice {one.cpu_wait.nice}" for one in ranks
+                                 if one.cpu_wait}))  # fmt: skip
+        node, numbers = job.nodes[name], tuple(sorted(rank.rank for rank in ranks))
         load = f"; {node.load.load:.0f} tasks want {node.host.cpus} CPUs of {name}" if node.load and node.host else ""
         share = min(rank.waited_for_cpu for rank in ranks)
+        text = f"{share}% of the time or more for a CPU, the others {usual:.0f}%: may run on {allowed}{load}"
         yield Finding(
             "cpu_starved", "warning", 0.8,
-            f"{ranks_on(numbers, (name,))} {'waits' if len(ranks) == 1 else 'wait'} {share}% of the time or more for a "
-            f"CPU, the others {usual:.0f}%: may run on {allowed}{load}",
+            f"{ranks_on(numbers, (name,))} {'waits' if len(ranks) == 1 else 'wait'} {text}",
             ranks=numbers, nodes=(name,),
-            evidence=tuple(
-                Evidence(Observer.PROCESS, f"/proc/{rank.process.pid}/schedstat on {name}", node.seen_at or job.now,
-                         f"rank {rank.rank}: ready without a CPU for {rank.waited_for_cpu}% of the last 12 s")
-                for rank in ranks[:4]
-            ),
+            evidence=(Evidence(Observer.PROCESS, f"/proc/*/schedstat on {name}", node.seen_at or job.now, text),),
             advice="Give each rank CPUs of its own (Slurm's --cpus-per-task and --cpu-bind, numactl, taskset), the "
             "nice value of the others, and look at what else runs on that node.",
         )  # fmt: skip
 
 
-def _has_less_cpu(job: Job, rank: Rank, late: Sequence[Rank], known: Sequence[Rank]) -> bool:
-    """Whether a starved rank may use less CPU than others: by its nice value, its CPUs, or the load of its node."""
-    own = rank.cpu_wait
-    if own is None:
-        return False
-    nices = [other.cpu_wait.nice for other in known if other.cpu_wait and other not in late]
-    beside = [one for one in late if one.node == rank.node and one.cpu_wait and one.cpu_wait.allowed == own.allowed]
-    cpus = _cpus_in(own.allowed)
-    if (nices and own.nice > min(nices)) or (cpus is not None and cpus < max(2, len(beside))):
-        return True
+def _is_crowded(job: Job, name: str) -> bool:
+    """Whether so many more tasks want the CPUs of this node than those of the others."""
     loads = {name: node.load.load / node.host.cpus for name, node in job.nodes.items() if node.load and node.host}
-    mine = loads.pop(rank.node, 0.0)
+    mine = loads.pop(name, 0.0)
     return bool(loads) and mine >= max(CPU_CROWDED, CPU_PEERS_SHARE * median(loads.values()))
-
-
-def _cpus_in(allowed: str) -> int | None:
-    """How many CPUs a list of the kernel's holds (``0-15,32``); None for one that is torn."""
-    parts = [part.partition("-") for part in allowed.split(",")]
-    if not all(first.isdecimal() and (not dash or last.isdecimal()) for first, dash, last in parts):
-        return None
-    return sum(int(last or first) - int(first) + 1 for first, _, last in parts)
 
 
 def _counts_cpu(job: Job, rank: Rank) -> bool:

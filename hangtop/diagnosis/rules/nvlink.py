@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from collectors.samples.gpus import FabricService, GpuFabric, Topology
+from collectors.samples.gpus import GpuFabric, Topology
 from hangtop.diagnosis.evidence.gpus import all_gpus, ranks_on_gpu
 from hangtop.diagnosis.finding import Evidence, Finding, Observer
-from hangtop.diagnosis.job import Job, Look, Node
+from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, folded, listed
 from hangtop.diagnosis.roster import ranks_on_node
 from hangtop.diagnosis.rules.gpus import on_gpu
@@ -18,10 +18,12 @@ SETTLES_S = 60.0
 PENDING = ("Not Started", "In Progress")
 WELL = ("Success", "", "N/A", "[N/A]")
 SICK = ("Unhealthy", "Limited Capacity")
-MANAGER, IMEX = "nvidia-fabricmanager", "nvidia-imex"
-LOGS = {MANAGER: "/var/log/fabricmanager.log", IMEX: "/var/log/nvidia-imex.log"}
 WIRED_ALIKE = 3
 """Ours: of two nodes that differ, neither is known to be the odd one."""
+FABRIC_UP = (
+    "Programs on these GPUs fail with CUDA's error 802 (system not yet initialized) until the fabric is up. Look at "
+    "/var/log/fabricmanager.log or nvidia-imex.log; Fabric Manager's version must be the driver's."
+)
 
 
 def nvlink_errors(job: Job) -> Iterator[Finding]:
@@ -49,61 +51,39 @@ def nvlink_errors(job: Job) -> Iterator[Finding]:
 def fabric_down(job: Job) -> Iterator[Finding]:
     """nvlink_fabric_down: GPUs that are not well in their fabric, or a daemon that is down where devices need it.
 
-    The daemons are Fabric Manager and IMEX; NVSwitches and IMEX channels show the need.
+    The daemons are Fabric Manager and IMEX; NVSwitches and IMEX channels show the need. What runs goes on without them,
+    and nothing new may start.
     """
     for name, node in sorted(job.nodes.items()):
-        down = [service for service in node.fabric_services if service.state == "down"]
-        wrong = [look for look in node.fabric if _is_wrong(look.value)]
-        settled = [look for look in wrong if look.value.state not in PENDING or job.now - look.at > SETTLES_S]
-        if settled:
-            yield _not_joined(job, node, settled, down)
-        for service in () if wrong else down:
-            if service.needed:
-                effect = "ranks of other nodes cannot share memory with it over NVLink"
-                if service.name != IMEX:
-                    effect = "what runs goes on or is aborted, and nothing new may start"
-                yield Finding(
-                    "nvlink_fabric_down", "warning", 0.8,
-                    f"{name}: {service.name} is down ({service.said}) where {service.needed} needs it: {effect}",
-                    ranks=ranks_on_node(job, name), nodes=(name,), evidence=(_proof(service),),
-                    advice=_remedy([service]),
-                )  # fmt: skip
-
-
-def _not_joined(job: Job, node: Node, bad: Sequence[Look[GpuFabric]], down: Sequence[FabricService]) -> Finding:
-    """GPUs whose state in their fabric is not Completed, or not with Success: CUDA does not start on them."""
-    gpus, first = [look.value.gpu for look in bad], bad[0].value
-    sick = first.state not in PENDING and first.health in SICK
-    state = first.state if first.state in PENDING else f"{first.state}, {first.status}"
-    cause = f", and {down[0].name} is down ({down[0].said})" if down else ""
-    which = f"{'GPU' if len(gpus) == 1 else 'GPUs'} {folded(gpus)} {'is' if len(gpus) == 1 else 'are'}"
-    told = [f"GPU {f.gpu}: state {f.state}, status {f.status}, health {f.health}" for f in (look.value for look in bad)]
-    return Finding(
-        "nvlink_fabric_down", "warning" if sick else "critical", 0.9 if down else 0.75,
-        f"{node.name}: {which} not well in the NVLink fabric: {f'health {first.health}' if sick else state}{cause}",
-        ranks=tuple(sorted({rank for gpu in gpus for rank in ranks_on_gpu(job, node, gpu)})), nodes=(node.name,),
-        gpus=tuple(f"{node.name}:{gpu}" for gpu in gpus),
-        evidence=(*(Evidence(Observer.GPU, "nvidia-smi", bad[0].at, text) for text in told[:4]), *map(_proof, down)),
-        advice="Programs on these GPUs fail with CUDA's error 802 (system not yet initialized) until it is. "
-        f"{_remedy(down)}",
-    )  # fmt: skip
+        bad = [look for look in node.fabric if _is_wrong(look.value)]
+        bad = [look for look in bad if look.value.state not in PENDING or job.now - look.at > SETTLES_S]
+        down = [one for one in node.fabric_services if one.state == "down" and one.needed]
+        if not bad and (not down or any(_is_wrong(look.value) for look in node.fabric)):
+            continue
+        gpus, first = [look.value.gpu for look in bad], bad[0].value if bad else None
+        told = [f"{one.name} is down ({one.said}) where {one.needed} needs it" for one in down]
+        if first is not None:
+            which = f"{'GPU' if len(gpus) == 1 else 'GPUs'} {folded(gpus)} {'is' if len(gpus) == 1 else 'are'}"
+            state = f"{first.state}, status {first.status}, health {first.health or 'not told'}"
+            told.insert(0, f"{which} not well in the NVLink fabric: {state}")
+        starts = first is not None and (first.state in PENDING or first.health not in SICK)
+        yield Finding(
+            "nvlink_fabric_down", "critical" if starts else "warning", 0.9 if bad and down else 0.8 if down else 0.75,
+            f"{name}: {', and '.join(told)}",
+            ranks=tuple(sorted({r for gpu in gpus for r in ranks_on_gpu(job, node, gpu)})) or ranks_on_node(job, name),
+            nodes=(name,), gpus=tuple(f"{name}:{gpu}" for gpu in gpus),
+            evidence=(
+                *(Evidence(Observer.GPU, "nvidia-smi", look.at, f"GPU {look.value.gpu}: {look.value.state}")
+                  for look in bad[:4]),
+                *(Evidence(Observer.PROCESS, f"services of {name}", None, f"{one.name}: {one.said}") for one in down),
+            ),
+            advice=f"Drain the node. {FABRIC_UP}" + "".join(f" systemctl restart {one.name}." for one in down[:1]),
+        )  # fmt: skip
 
 
 def _is_wrong(fabric: GpuFabric) -> bool:
     failed = fabric.state == "Completed" and fabric.status not in WELL
     return fabric.state in PENDING or failed or fabric.health in SICK
-
-
-def _proof(service: FabricService) -> Evidence:
-    source, colon, rest = service.said.partition(": ")
-    return Evidence(Observer.PROCESS, source if colon else "/proc", None, f"{service.name}: {rest or service.said}")
-
-
-def _remedy(down: Sequence[FabricService]) -> str:
-    if not down:
-        return "Look at the logs of nvidia-fabricmanager, its version (it must be the driver's), and NVLink errors."
-    name = down[0].name
-    return f"Drain the node, look at {LOGS.get(name, LOGS[MANAGER])}, and start it: systemctl restart {name}."
 
 
 def topology_differs(job: Job) -> Iterator[Finding]:
@@ -128,13 +108,11 @@ def topology_differs(job: Job) -> Iterator[Finding]:
                 if links[row][column] != usual[row][column]
             ]
             if cells:
-                lost = any("not NV" in cell for cell in cells)
                 yield Finding(
                     "topology_differs", "warning", 0.8,
                     f"{name} is wired otherwise than {count(agree, 'other node')}: {listed(cells, most=3)}",
                     ranks=ranks_on_node(job, name), nodes=(name,),
                     evidence=(Evidence(Observer.GPU, f"nvidia-smi topo -m on {name}", None, listed(cells, most=12)),),
-                    advice="An NVLink is gone: look at dmesg and at nvidia-smi nvlink -s, reset the GPUs, and drain "
-                    "the node." if lost else "Compare slots, BIOS settings (NUMA nodes per socket, ACS) and the "
-                    "virtual machine's layout with the others'.",
+                    advice="Where an NVLink (NV) is gone: look at dmesg and nvidia-smi nvlink -s, and drain the node. "
+                    "Else compare slots and BIOS settings (NUMA nodes per socket, ACS) with the others'.",
                 )  # fmt: skip

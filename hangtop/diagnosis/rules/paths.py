@@ -1,21 +1,17 @@
-"""TCP between the nodes of a job: lost segments, MTUs that differ, connections that get nothing or little through."""
+"""TCP between the nodes of a job: lost segments, MTUs that differ, connections that get nothing through."""
 
 from __future__ import annotations
 
 import ipaddress
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from hangtop.diagnosis.addresses import nodes_by_name
-from hangtop.diagnosis.evidence.sockets import Queue, queues
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, next_step
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node_names import nodes_text
-from hangtop.diagnosis.phrasing import count, duration, listed, ranks_text, size
+from hangtop.diagnosis.phrasing import count, listed, ranks_text
 from hangtop.diagnosis.tables.thresholds import (
-    SLOW_PATH_BYTES_PER_S,
-    SLOW_PATH_S,
-    SLOW_PATH_SHARE,
     TCP_RETRANSMIT_SHARE,
     TCP_RETRANSMITS_PER_S,
     TCP_SEGMENTS_PER_S,
@@ -26,10 +22,8 @@ PRIVATE_BRIDGES = ("docker", "br-", "virbr", "cni", "flannel", "lxc", "podman", 
 """Interfaces whose networks repeat on every host without being one network."""
 FRESH_S = 15.0
 """Seconds for which a sample of a rank's connections counts."""
-LOOKS = 3
-"""Samples that must have met data in the queue."""
 TOLD = 4
-"""Nodes, ranks and connections that are written down as proof, of each."""
+"""Pairs of nodes, and ranks of each, that are written down as proof."""
 
 
 def tcp_retransmits(job: Job) -> Iterator[Finding]:
@@ -112,17 +106,17 @@ def path_blocked(job_status: JobStatus) -> Iterator[Finding]:
         f"{where} nothing is acknowledged of what is sent on {count(ways, 'connection')} ({ranks_text(ranks)})",
         nodes=nodes,
         evidence=tuple(
-            Evidence(Observer.NETWORK, f"sock_diag on {sender}", job.now, f"to {receiver}, repeated: {_told(own)}")
+            Evidence(
+                Observer.NETWORK, f"sock_diag on {sender}", job.now,
+                f"to {receiver}, repeated: "
+                + "; ".join(f"{ranks_text((rank,))} to {listed(ends)}" for rank, ends in sorted(own.items())[:TOLD]),
+            )
             for (sender, receiver), own in sorted(silent.items())[:TOLD]
         ),
         advice="Look at the link, the firewall and the MTU between these nodes: small packets may pass where full ones "
         "do not.",
         next=(next_step("P", "probe", "path", *sorted(every)),),
     )  # fmt: skip
-
-
-def _told(own: Mapping[int, Sequence[str]]) -> str:
-    return "; ".join(f"{ranks_text((rank,))} to {listed(ends, TOLD)}" for rank, ends in sorted(own.items())[:TOLD])
 
 
 def _unanswered(job: Job) -> Mapping[tuple[str, str], Mapping[int, list[str]]]:
@@ -142,47 +136,3 @@ def _unanswered(job: Job) -> Mapping[tuple[str, str], Mapping[int, list[str]]]:
             if far and far != node:
                 found[node, far].setdefault(ranks[node, pid], []).append(end)
     return found
-
-
-def slow_path(job_status: JobStatus) -> Iterator[Finding]:
-    """slow_link: data wait to be sent between two nodes for seconds on end, and next to nothing gets through.
-
-    What the far end does not take, or waits for a buffer here, is no slow path.
-    """
-    job = job_status.job
-    slow = [queue for queue in queues(job) if _is_slow(queue)] if job.live else []
-    if not slow:
-        return
-    nodes = tuple(sorted({name for one in slow for name in (one.node, one.far)}))
-    through, unsent = sum(map(_per_s, slow)), sum(one.looks[-1][1].unsent for one in slow)
-    yield Finding(
-        "slow_link", "warning", 0.75,
-        f"between {nodes_text(nodes)} {size(through)}/s get through while {size(unsent)} wait to be sent "
-        f"({ranks_text(one.rank for one in slow)})",
-        nodes=nodes,
-        evidence=tuple(
-            Evidence(Observer.NETWORK, f"sock_diag on {one.node}", job.now,
-                     f"{ranks_text((one.rank,))} to {one.far}: {size(_per_s(one))}/s over {duration(_span(one))}, "
-                     f"{size(one.looks[-1][1].unsent)} not sent yet")
-            for one in slow[:TOLD]
-        ),
-        advice="Look at the link, its speed, errors and whoever shares it; measure the path between these nodes.",
-        next=(next_step("P", "probe", "path", *nodes),),
-    )  # fmt: skip
-
-
-def _span(queue: Queue) -> float:
-    return queue.looks[-1][0] - queue.looks[0][0]
-
-
-def _per_s(queue: Queue) -> float:
-    """Bytes that were acknowledged, a second."""
-    return (queue.looks[-1][1].acked - queue.looks[0][1].acked) / (_span(queue) or 1.0)
-
-
-def _is_slow(queue: Queue) -> bool:
-    """Nothing but the path held it up for most of the time, and little was acknowledged."""
-    if len(queue.looks) < LOOKS or _span(queue) < SLOW_PATH_S:
-        return False
-    limited = queue.looks[-1][1].limited - queue.looks[0][1].limited
-    return limited >= SLOW_PATH_SHARE * _span(queue) and 0 < _per_s(queue) < SLOW_PATH_BYTES_PER_S

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 
-from collectors.samples.gpus import GpuProcess
 from hangtop.diagnosis.evidence.gpus import gpu_name, ranks_on_gpu
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, next_step
 from hangtop.diagnosis.job import Gpu, Job, Node, Rank
-from hangtop.diagnosis.node_names import nodes_text
-from hangtop.diagnosis.phrasing import count, folded, listed, ranks_on, ranks_text, size
-from hangtop.diagnosis.roster import living_on, started_twice
+from hangtop.diagnosis.phrasing import count, listed, ranks_on, ranks_text, size
+from hangtop.diagnosis.roster import living_on
 from hangtop.diagnosis.tables.thresholds import MEMORY_IDLE_BYTES
 
 RELEASED_S = 20.0
@@ -50,56 +48,46 @@ def zombie_process(job: Job) -> Iterator[Finding]:
 
     Another job that is at work on the same node is none of this job's business.
     """
-    seconds = {(other.node, other.process.pid) for _, other in started_twice(job)} if job.others else set()
-    left = [one for one in job.others if (one.node, one.process.pid) not in seconds and left_over(one, job.others)]
-    by_node: dict[str, list[Rank]] = defaultdict(list)
-    for one in left:
-        by_node[one.node].append(one)
-    yield from (_left_on(name, others) for name, others in sorted(by_node.items()))
+    left: dict[str, list[Rank]] = defaultdict(list)
+    for one in job.others:
+        if left_over(one, job.others):
+            left[one.node].append(one)
+    for name, others in sorted(left.items()):
+        pids = [str(other.process.pid) for other in others]
+        holds = sorted({f"{name}:{index}" for other in others for index in other.gpus})
+        yield Finding(
+            "zombie_process", "warning", 0.8 if holds else 0.65,
+            f"{count(len(others), 'process', 'processes')} of another run still on {name}: pid {listed(pids)}"
+            f"{f', on GPU {listed(holds)}' if holds else ''}",
+            nodes=(name,), gpus=tuple(holds),
+            evidence=tuple(
+                Evidence(Observer.PROCESS, f"process {other.process.pid} on {name}", other.process.started,
+                         f"RANK={other.rank}, run {other.process.run_id or 'unnamed'}: {other.process.command}")
+                for other in others[:4]
+            ),
+            advice=f"If that run is over, end them: kill {' '.join(pids[:8])}",
+            next=(next_step("K", "repair", "orphans", name),),
+        )  # fmt: skip
     # bystanders live and say what they are: notebooks and servers, nobody's leftovers
-    known = {(one.node, one.process.pid) for one in (*left, *job.bystanders)}
-    at_work = {(one.node, one.process.pid) for one in job.others} - known
+    known = {(one.node, one.process.pid) for one in (*(one for own in left.values() for one in own), *job.bystanders)}
     for name, node in sorted(job.nodes.items()):
         own = _own_pids(job, node)
-        used = {gpu.index: [p for p in _of_others(gpu, own) if (name, p.pid) not in known] for gpu in node.gpus}
-        used = {index: found for index, found in sorted(used.items()) if found and ranks_on_gpu(job, node, index)}
-        if used:
-            yield _also_used(job, node, used, at_work)
-
-
-def _also_used(
-    job: Job, node: Node, used: Mapping[int, Sequence[GpuProcess]], at_work: Set[tuple[str, int]]
-) -> Finding:
-    """GPUs of the job on one node that processes of others use."""
-    processes = {p.pid: p for found in used.values() for p in found}
-    text = listed([f"pid {p.pid} ({p.name or 'unknown'}, {size(p.memory or 0)})" for p in processes.values()])
-    gpus = f"GPU {folded(used)}" if len(used) == 1 else f"GPUs {folded(used)}"
-    by = "a process that is" if len(processes) == 1 else "processes that are"
-    alive = all((node.name, pid) in at_work for pid in processes)
-    return Finding(
-        "zombie_process", "warning", 0.6,
-        f"{gpus} on {node.name} {'is' if len(used) == 1 else 'are'} also used by {by} not of this job: {text}",
-        ranks=tuple(sorted({rank for index in used for rank in ranks_on_gpu(job, node, index)})),
-        nodes=(node.name,), gpus=tuple(f"{node.name}:{index}" for index in used),
-        evidence=(Evidence(Observer.GPU, f"nvidia-smi on {node.name}", None, f"{gpus}: {text}"),),
-        advice="Another job that is at work was given the same GPUs: look at how GPUs are handed out." if alive
-        else f"If {'it is' if len(processes) == 1 else 'they are'} left over from an earlier run, end "
-        f"{'it' if len(processes) == 1 else 'them'}.",
-    )  # fmt: skip
-
-
-def _left_on(name: str, others: Sequence[Rank]) -> Finding:
-    """Processes of another run on one node."""
-    holds = sorted({f"{other.node}:{index}" for other in others for index in other.gpus})
-    pids = [str(other.process.pid) for other in others]
-    return Finding(
-        "zombie_process", "warning", 0.8 if holds else 0.65,
-        f"{count(len(others), 'process', 'processes')} of another run still on {nodes_text([name])}: "
-        f"pid {listed(pids)}{f', on GPU {listed(holds)}' if holds else ''}",
-        nodes=(name,), gpus=tuple(holds), evidence=tuple(map(_identity, others[:4])),
-        advice=f"If that run is over, end them: kill {' '.join(pids[:8])}",
-        next=(next_step("K", "repair", "orphans", name),),
-    )  # fmt: skip
+        for gpu in node.gpus if own else ():
+            strange = [
+                f"pid {process.pid} ({process.name or 'unknown'}, {size(process.memory or 0)})"
+                for process in gpu.processes
+                if process.pid not in own and (name, process.pid) not in known
+                and (process.memory or 0) >= MEMORY_IDLE_BYTES
+            ]  # fmt: skip
+            if strange and (ranks := ranks_on_gpu(job, node, gpu.index)):
+                yield Finding(
+                    "zombie_process", "warning", 0.6,
+                    f"GPU {gpu.index} on {name} is also used by what is not of this job: {listed(strange)}",
+                    ranks=ranks, nodes=(name,), gpus=(gpu_name(node, gpu),),
+                    evidence=(Evidence(Observer.GPU, f"nvidia-smi on {name}", None, listed(strange)),),
+                    advice="If it is left over from an earlier run, end it; if it is another job at work, look at how "
+                    "GPUs are handed out.",
+                )  # fmt: skip
 
 
 def left_over(other: Rank, others: Sequence[Rank]) -> bool:
@@ -123,33 +111,20 @@ def _used(gpu: Gpu) -> int:
     return gpu.looks[-1].value.memory_used or 0 if gpu.looks else 0
 
 
-def _own_pids(job: Job, node: Node) -> set[int]:
+def _own_pids(job: Job, node: Node) -> Set[int]:
     """Ranks and helpers on a node whose pids the driver knows, those included that have just ended.
 
     Empty where pids cannot be compared: inside a container the driver lists host pids, of which none matches.
     """
-    living = living_on(job, node.name)
-    own = {rank.process.pid for rank in living} | {helper.pid for rank in living for helper in rank.helpers}
+    own = {helper.pid for rank in living_on(job, node.name) for helper in rank.helpers}
     own |= {
         rank.process.pid for rank in job.ranks_of(node.name)
-        if rank.gone_at is not None and job.now - rank.gone_at < RELEASED_S
+        if rank.gone_at is None or job.now - rank.gone_at < RELEASED_S
     }  # fmt: skip
     return own if any(process.pid in own for gpu in node.gpus for process in gpu.processes) else set()
 
 
-def _of_others(gpu: Gpu, own: Set[int]) -> list[GpuProcess]:
-    """Processes of real size on this GPU that are not ``own``; none where nothing is known of those."""
-    return [p for p in gpu.processes if own and p.pid not in own and (p.memory or 0) >= MEMORY_IDLE_BYTES]
-
-
 def _given(rank: Rank) -> Evidence:
     visible = rank.process.env.get("CUDA_VISIBLE_DEVICES", "(not set)")
-    on = listed([str(index) for index in rank.gpus]) or "none"
-    text = f"LOCAL_RANK={rank.process.local_rank}, CUDA_VISIBLE_DEVICES={visible}, on GPU {on}"
+    text = f"LOCAL_RANK={rank.process.local_rank}, CUDA_VISIBLE_DEVICES={visible}"
     return Evidence(Observer.CONTEXT, f"{ranks_on([rank.rank], [rank.node])}, pid {rank.process.pid}", None, text)
-
-
-def _identity(rank: Rank) -> Evidence:
-    process = rank.process
-    text = f"RANK={rank.rank}, run {process.run_id or 'unnamed'}, user {process.user}: {process.command}"
-    return Evidence(Observer.PROCESS, f"/proc/{process.pid}/environ on {rank.node}", process.started, text)

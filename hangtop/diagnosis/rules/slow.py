@@ -1,4 +1,4 @@
-"""A job that moves, but slowly: a rank that the others wait for again and again, or all of them waiting for data."""
+"""A job that moves, but slowly: a rank for which the others wait again and again, by looks at stacks or by GPUs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from statistics import median
 from hangtop.diagnosis.evidence.gpus import LoadShares, load_shares
 from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import count, duration, ranks_on, ranks_text
+from hangtop.diagnosis.phrasing import duration, ranks_on, ranks_text
 from hangtop.diagnosis.stacks.states import Meaning
 from hangtop.diagnosis.tables.thresholds import (
     CHANCE,
-    DATA_BOUND_SHARE,
     DOUBT,
     DOUBT_SHARE,
     LATE_COMPUTES_SHARE,
@@ -122,36 +121,6 @@ def _works_for_all(status: RankStatus) -> bool:
     """It evaluates, saves or compiles in a quarter of its looks, or serves what the others ask for: no slow rank."""
     inside = sum(bool({look.kind, *look.context} & WORK_OF_MINUTES) for look in status.readings)
     return 0 < inside * 4 >= len(status.readings) or any(look.meaning is Meaning.SERVES for look in status.readings)
-
-
-def data_bound(job_status: JobStatus) -> Iterator[Finding]:
-    """data_bound: the job moves, and every rank spends most looks in loading data.
-
-    Names in the user's code prove nothing without a look at something else, or a step.
-    """
-    seen = _looked_at(job_status)
-    loading = [
-        sum(look.kind == "data" or "data" in look.context for look in one.readings) / len(one.readings) for one in seen
-    ]
-    share = sum(loading) / len(loading) if loading else 0.0
-    if share < DATA_BOUND_SHARE or min(loading) < DATA_BOUND_SHARE / 2 or not any(s.frozen is False for s in seen):
-        return
-    told_by_names = all(reading.by_name for one in seen for reading in one.readings)
-    if share == 1.0 and told_by_names and job_status.job.motion.last_step is None:
-        return
-    where, looks = _usual_place(seen), sum(len(one.readings) for one in seen)
-    yield Finding(
-        "data_bound", "warning", 0.7,
-        f"all {count(len(loading), 'rank')} load data in {share:.0%} of the looks{f': {where}' if where else ''}",
-        ranks=tuple(sorted(one.rank for one in seen)), nodes=nodes_of(seen),
-        evidence=(
-            Evidence(
-                Observer.STACKS, "py-spy", seen[0].readings[-1].at,
-                f"{share:.0%} of {looks} stacks were in data loading"
-            ),
-        ),
-        advice="More workers, a larger prefetch factor, or faster storage.",
-    )  # fmt: skip
 
 
 def slowness_judged(job_status: JobStatus) -> bool:

@@ -8,15 +8,13 @@ from collections.abc import Iterator, Sequence
 
 from collectors.samples.ranks import IdleLauncher
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of
-from hangtop.diagnosis.evidence.events import event_line, hosts_in, lines, ranks_in, said
+from hangtop.diagnosis.evidence.events import event_line, lines, said
 from hangtop.diagnosis.failures.record import failures, failures_before_restart
-from hangtop.diagnosis.finding import Evidence, Finding, Observer, next_step
+from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node_names import nodes_text
-from hangtop.diagnosis.phrasing import count, duration, listed, of_several, ranks_text, who
+from hangtop.diagnosis.phrasing import count, duration, of_several, ranks_text, who
 from hangtop.diagnosis.roster import homes, known_ranks
-from hangtop.diagnosis.rules.absent import ONE_NUMBER, told_twice
-from hangtop.diagnosis.rules.crash import file_advice
 from hangtop.diagnosis.rules.stuck import COMING_UP, WHOLE_START, begun
 from hangtop.diagnosis.stacks.states import Meaning
 from hangtop.diagnosis.tables.thresholds import START_LONGEST_S, START_S
@@ -31,16 +29,6 @@ ONE_MASTER = (
 ELSEWHERE = (
     "Look at what it does there, and why it does not go on: the others can only wait until it comes to make its groups."
 )
-ONE_ORDER = (
-    "Every rank must call new_group for every group, also for those that it is not in, in one order and with the same "
-    "ranks; with use_local_synchronization, groups that share ranks must be made in one order, too."
-)
-DID_IT_START = (
-    "Look at the ranks that did not come: did they start, can they reach MASTER_ADDR, and do all have the same "
-    "WORLD_SIZE? Where more came than there should be: an earlier run whose store still serves."
-)
-WAITS = 3
-"""Lines of torch's barrier at the store, ten seconds each: fewer are an ordinary start."""
 MANY_STARTS = 2
 """Starts after the first that make a row of them: one may be a node that was taken in, or out."""
 _NODES = re.compile(r"--nnodes[= ](\d+)")
@@ -77,18 +65,14 @@ def no_rank_started(job: Job) -> Iterator[Finding]:
     """init_hang by launchers: for longer than a start takes torchrun runs, and no rank does on any node."""
     idle = _idle(job)
     if idle and _alone_for(job) >= START_LONGEST_S:
-        nodes = tuple(sorted({node for node, _ in idle}))
         yield Finding(
-            "init_hang", "critical", 0.75, launching(job), nodes=nodes,
+            "init_hang", "critical", 0.75, launching(job), nodes=tuple(sorted({node for node, _ in idle})),
             evidence=tuple(
-                Evidence(
-                    Observer.PROCESS, f"process {one.pid} on {node}", one.started, f"runs since then: {one.command}"
-                )
+                Evidence(Observer.PROCESS, f"process {one.pid} on {node}", one.started, f"runs: {one.command}")
                 for node, one in idle[:4]
             ),
             advice="Start it on the nodes that are missing, with the same rendezvous (--rdzv-endpoint or --master-addr "
             "and port, --rdzv-id), and look whether they reach it: it waits for --nnodes of them.",
-            next=(next_step("P", "probe", "path", *nodes),) if len(nodes) > 1 else (),
         )  # fmt: skip
 
 
@@ -106,8 +90,7 @@ def started_anew(job: Job) -> Iterator[Finding]:
     roots = [failure for failure in failures_before_restart(job) if not failure.consequence]
     first = next((failure for failure in roots if not failure.bare), roots[0] if roots else None)
     ranks = () if first is None or first.rank is None else (first.rank,)
-    why = f"; {who(ranks)} had failed first: {first.what}" if first else ""
-    why += f" at {first.frame}" if first and first.frame else ""
+    why = f"; {who(ranks)} had failed first: {first.told}" if first else ""
     yield Finding(
         "job_restarts", "critical" if times >= MANY_STARTS and not stepped else "info", 0.85 if first else 0.6,
         f"the ranks were started anew {count(times, 'time')}, {duration(max(0.0, job.now - since))} ago the last{why}",
@@ -116,8 +99,8 @@ def started_anew(job: Job) -> Iterator[Finding]:
             *((event_line(first.event),) if first else ()),
             Evidence(Observer.CONTEXT, "environment of the ranks", since, f"TORCHELASTIC_RESTART_COUNT={times}"),
         ),
-        advice=f"{file_advice(first.what if first else '') or 'Mend what ended the first start.'} The launcher tries "
-        "again until its attempts are used up (torchrun --max-restarts).",
+        advice="Mend what ended the first start. The launcher tries again until its attempts are used up (torchrun "
+        "--max-restarts).",
     )  # fmt: skip
 
 
@@ -136,8 +119,6 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
         return
     through = [s for s in job_status.of("waiting", "on_gpu") if s not in coming and _trains(s)]
     if len(through) > len(coming) and all(s.activity and s.activity.op in WHOLE_START for s in coming):
-        if graph.pattern != "held_up" and job_status.hung and not job_status.job.motion.moving:
-            yield _started_alone(coming, through)
         return
     if len(coming) * 2 < len(job_status.of("waiting")) or begun(graph.waiters):
         return
@@ -148,74 +129,48 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
         return
     if late and (all(map(job_status.works, late)) or all(graph.held < job_status.due(one) for one in late)):
         return  # it imports, builds its index of the data, or waits for something outside: told as waiting
-    ranks, why, advice = _reason(job_status, coming, late, through)
     masters = Counter(filter(None, map(_master, coming)))
-    at = f" at {masters.most_common(1)[0][0]}" if masters else ""
-    twice = told_twice(job_status.job)
+    ranks, why = _not_there(job_status, coming, late, masters)
+    if through and not ranks:
+        why = f"{_are([s.rank for s in through], 'is')} through, the others are not"
     named = [s for s in (*late, *coming) if s.rank in ranks]
+    told = [f"MASTER_ADDR:MASTER_PORT {one} on {count(number, 'rank')}" for one, number in masters.most_common(3)]
     yield Finding(
         "init_hang", "critical", 0.85 if ranks else 0.7,
-        f"{count(len(coming), 'rank')} {of_several('waits', len(coming))} to start{at}: {why}{twice}",
+        f"{count(len(coming), 'rank')} {of_several('waits', len(coming))} to start"
+        f"{f' at {masters.most_common(1)[0][0]}' if masters else ''}: {why}",
         ranks=ranks, nodes=nodes_of(named or coming),
         evidence=(
             *(evidence_of(named[0]) if named else ()),
             *waiters_of(graph),
-            *(Evidence(
-                Observer.CONTEXT, "environment of the ranks", None,
-                f"MASTER_ADDR:MASTER_PORT {one} on {count(number, 'rank')}"
-            )
-              for one, number in masters.most_common(3)),
-            Evidence(Observer.CONTEXT, "watch", None, f"up for {duration(age)}"),
+            *(Evidence(Observer.CONTEXT, "environment of the ranks", None, one) for one in told),
         ),
-        advice=ONE_NUMBER if twice else advice,
+        advice=ELSEWHERE if late else ONE_MASTER,
     )  # fmt: skip
 
 
-def _started_alone(coming: Sequence[RankStatus], through: Sequence[RankStatus]) -> Finding:
-    """Ranks that wait to start while more are in training: no rank can join groups that are made."""
-    ranks = tuple(s.rank for s in coming)
-    return Finding(
-        "init_hang", "critical", 0.75,
-        f"{_are(ranks, 'waits')} to start while {count(len(through), 'other')} {of_several('waits', len(through))} in "
-        f"training: {'it' if len(ranks) == 1 else 'each'} begins anew alone",
-        ranks=ranks, nodes=nodes_of(coming), evidence=(*evidence_of(coming[0]), *evidence_of(through[0])),
-        advice="No rank can join groups that are made: end the job, and start all of its ranks anew. What ended the "
-        "rank before stands in its log.",
-    )  # fmt: skip
-
-
-def _reason(job_status: JobStatus, coming: Sequence[RankStatus], late: Sequence[RankStatus],
-            through: Sequence[RankStatus]) -> tuple[tuple[int, ...], str, str]:  # fmt: skip
-    """Which ranks hold up the start, the words for it, and what to look at."""
+def _not_there(
+    job_status: JobStatus, coming: Sequence[RankStatus], late: Sequence[RankStatus], masters: Counter[str]
+) -> tuple[tuple[int, ...], str]:
+    """Which ranks hold up the start, and the words for it."""
     if late:
         ranks, where = tuple(sorted({s.rank for s in late})), late[0].where
-        return ranks, f"{_are(ranks, 'has')} not come{f', still in {where}' if where else ''}", ELSEWHERE
+        return ranks, f"{_are(ranks, 'has')} not come{f', still in {where}' if where else ''}"
     # ranks that still look for the store while others are past it; rank 0 serves the store, and waits there for all
     early = [s for s in coming if s.activity and s.activity.meaning is Meaning.RENDEZVOUS]
     if early and len(early) < len(coming):
         ranks = tuple(s.rank for s in early if s.rank != 0) or (0,)
         doing = early[0].activity.label if early[0].activity else ""
-        return ranks, f"{ranks_text(ranks)} still {doing}, before the others", ONE_MASTER
-    usual = Counter(filter(None, map(_master, coming))).most_common(1)
+        return ranks, f"{ranks_text(ranks)} still {doing}, before the others"
+    usual = masters.most_common(1)
     strangers = tuple(sorted(s.rank for s in coming if usual and _master(s) not in ("", usual[0][0])))
     if strangers:
-        return strangers, f"{_are(strangers, 'looks')} for another master", ONE_MASTER
-    if through:
-        return (), f"{_are([s.rank for s in through], 'is')} through, the others are not", ONE_MASTER
+        return strangers, f"{_are(strangers, 'looks')} for another master"
     there = {status.rank for status in job_status.statuses.values() if status.present}
     absent = () if min(there, default=0) < 0 else tuple(sorted(known_ranks(job_status.job) - there))
     if absent:
-        return absent, f"{_are(absent, 'is')} not there", ONE_MASTER
-    makers: dict[tuple[int, ...], list[RankStatus]] = defaultdict(list)
-    for s in coming:
-        makers[s.activity.members if s.activity else ()].append(s)
-    if len(makers) > 1 and () not in makers:
-        groups = listed([
-            f"{ranks_text(s.rank for s in own)} {of_several(own[0].activity.label, len(own))}"
-            for own in makers.values() if own[0].activity
-        ])  # fmt: skip
-        return (), f"all are there, and make different groups: {groups}", ONE_ORDER
-    return (), "all are there, and do not reach each other", ONE_MASTER
+        return absent, f"{_are(absent, 'is')} not there"
+    return (), "all are there; they do not reach each other, or make different groups (new_group in another order)"
 
 
 def _are(ranks: Sequence[int], verb: str) -> str:
@@ -232,25 +187,6 @@ def _trains(status: RankStatus) -> bool:
 def _master(status: RankStatus) -> str:
     process = status.process.process if status.process else None
     return f"{process.master_addr}:{process.master_port}" if process and process.master_addr else ""
-
-
-# --- by logs -----------------------------------------------------------------------------------------------------
-
-
-def store_barrier(job: Job) -> Iterator[Finding]:
-    """init_hang by a log that ends in torch's barrier at the store, of a job that is over."""
-    waits = said(job, "torch.store_waiting")
-    if not waits or job.live or failures(job):
-        return
-    joined, size = (number_of(waits[-1], name) for name in ("joined", "expected"))
-    over = said(job, "torch.store_complete") or said(job, "torch.store_timeout")
-    if over or joined is None or size is None or joined == size or (joined < size and len(waits) < WAITS):
-        return
-    came = f": {joined} of {size} ranks had come" if joined < size else f", to whose store {joined} had come"
-    yield Finding(
-        "init_hang", "critical", 0.7, f"{ranks_text(ranks_in(waits))} waited for a group of {size}{came}",
-        nodes=hosts_in(job, waits), evidence=lines(waits), advice=DID_IT_START,
-    )  # fmt: skip
 
 
 def nccl_init_stuck(job: Job) -> Iterator[Finding]:

@@ -15,6 +15,9 @@ from hangtop.diagnosis.phrasing import listed, ranks_text, who
 from hangtop.diagnosis.roster import world_size
 
 AT_THE_END = ", behind the end of the program: that means nothing"
+COME = "Look at the ranks that did not come: did they start, can they reach MASTER_ADDR and its port from their node?"
+WAITS = 3
+"""Lines of torch's barrier at the store, ten seconds each: fewer are an ordinary start."""
 
 
 def address_in_use(job: Job) -> Iterator[Finding]:
@@ -24,23 +27,19 @@ def address_in_use(job: Job) -> Iterator[Finding]:
         return
     port = next((number for event in events if (number := number_of(event, "port")) is not None), None)
     held = [
-        (name, listed(use.listeners, 2) or f"{use.time_wait} connections in TIME_WAIT")
+        f"{listed(use.listeners, 2) or f'{use.time_wait} connections in TIME_WAIT'} on {name}"
         for name, node in sorted(job.nodes.items())
         for use in node.network.ports
         if use.port == port and (use.listeners or use.time_wait)
     ]
-    by = listed([f"{users} on {name}" for name, users in held])
-    proof = [
-        Evidence(Observer.NETWORK, f"/proc/net/tcp on {name}", job.now, f"port {port}: {users}")
-        for name, users in held[:2]
-    ]
-    repairs = ("orphans", "port") if job.live else ()
     yield Finding(
         "address_in_use", "critical", 0.93,
-        f"port {'of the rendezvous' if port is None else port} is already in use{f', held by {by}' if by else ''}",
-        ranks=ranks_in(events), nodes=hosts_in(job, events), evidence=(*lines(events), *proof),
+        f"port {'of the rendezvous' if port is None else port} is already in use"
+        f"{f', held by {listed(held)}' if held else ''}",
+        ranks=ranks_in(events), nodes=hosts_in(job, events),
+        evidence=(*lines(events), *(Evidence(Observer.NETWORK, "/proc/net/tcp", job.now, one) for one in held[:2])),
         advice="End the process that holds it (an earlier run, as a rule), or choose another MASTER_PORT.",
-        next=tuple(next_step("K", "repair", what, *sorted(job.nodes)) for what in repairs),
+        next=(next_step("K", "repair", "port", *sorted(job.nodes)),) if job.live else (),
     )  # fmt: skip
 
 
@@ -61,25 +60,22 @@ def store_timeout(job: Job) -> Iterator[Finding]:
     elif connects:
         # of one address among several torch prints what stands in memory, where no network leads to it
         best = min(connects, key=lambda event: (not event.data.get("whole"), not text_of(event, "address")))
-        ranks, address, port = ranks_in(connects), text_of(best, "address"), number_of(best, "port")
+        address, port = text_of(best, "address"), number_of(best, "port")
+        ranks = ranks_in(connects)
         at = f" at {address}{'' if port is None else f':{port}'}" if address else ""
         what = f"{who(ranks)} did not reach the store{at}"
     else:
-        keys = text_of(events[0], "keys")
         ranks = tuple(sorted({rank for event in events if (rank := number_of(event, "from_rank")) is not None}))
         lost = all(text_of(event, "problem") in ("connection", "closed", "state") for event in events)
-        what = f"a wait in the store ended by time-out{f' (keys {keys})' if keys else ''}"
-        what = "the rendezvous lost its store, or could not reach it" if lost else what
+        what = "the rendezvous lost its store, or could not reach it" if lost else "a wait in the store timed out"
         what += f": {ranks_text(ranks)} had not come to the start of the communicator" if ranks else ""
     warned = {text_of(event, "warned") for event in events}
     harmless = warned == {"shutdown"} and not failures(job)
-    done = AT_THE_END if not stored and (harmless or _after_the_end(job, events)) else ""
+    done = not stored and (harmless or _after_the_end(job, events))
     severity: Severity = "info" if done else "warning" if not stored and "" not in warned else "critical"
     yield Finding(
-        "store_timeout", severity, 0.8 if clients or connects else 0.6, f"{what}{done}",
-        ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events),
-        advice="Look at the ranks that did not come: did they start, and can they reach MASTER_ADDR and its port from "
-        "their node?",
+        "store_timeout", severity, 0.8 if clients or connects else 0.6, f"{what}{AT_THE_END if done else ''}",
+        ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events), advice=COME,
     )  # fmt: skip
 
 
@@ -92,15 +88,30 @@ def store_lost(job: Job) -> Iterator[Finding]:
     if not events:
         return
     served = tuple(sorted({rank for event in events if (rank := number_of(event, "from_rank")) is not None}))
-    done = AT_THE_END if _after_the_end(job, events) else ""
+    done = _after_the_end(job, events)
     failed = bool(served) or any(event.data.get("consequence") is True for event in said(job, "python.exception"))
     yield Finding(
         "store_timeout", "info" if done else "critical" if failed else "warning", 0.5 if served else 0.4,
         f"{who(ranks_in(events))} lost the store: {ranks_text(served or (0,))}, whose process serves it, ended before"
-        f"{done}",
+        f"{AT_THE_END if done else ''}",
         ranks=served, nodes=hosts_in(job, events), evidence=lines(events),
         advice="A consequence: look at the log of rank 0 and its node. After a run that ended well it means nothing.",
     )  # fmt: skip
+
+
+def store_barrier(job: Job) -> Iterator[Finding]:
+    """init_hang by a log that ends in torch's barrier at the store, of a job that is over."""
+    waits = said(job, "torch.store_waiting")
+    if not waits or job.live or failures(job) or said(job, "torch.store_complete") or said(job, "torch.store_timeout"):
+        return
+    joined, size = (number_of(waits[-1], name) for name in ("joined", "expected"))
+    if joined is not None and size is not None and (joined > size or (joined < size and len(waits) >= WAITS)):
+        yield Finding(
+            "init_hang", "critical", 0.7,
+            f"{ranks_text(ranks_in(waits))} waited for a group of {size}, and {joined} had come to its store",
+            nodes=hosts_in(job, waits), evidence=lines(waits),
+            advice=f"{COME} Where more came than there should be, the store of an earlier run still serves.",
+        )  # fmt: skip
 
 
 def unresolved(job: Job) -> Iterator[Finding]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
+from hangtop.diagnosis.evidence.event_fields import number_of, text_of
 from hangtop.diagnosis.evidence.events import event_line, finished, ranks_in, said
 from hangtop.diagnosis.failures.first import RankEnd, finished_ranks
 from hangtop.diagnosis.failures.record import ENDING_SIGNALS, Failure
-from hangtop.diagnosis.failures.unheard import SilentRanks, ended_well, kernel_at, kernel_text, silent_ranks
+from hangtop.diagnosis.failures.unheard import SilentRanks, kernel_at, kernel_text, silent_ranks
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, on_nodes, who
@@ -74,30 +74,27 @@ def all_victims(job: Job, ends: Sequence[RankEnd], closed: Sequence[LogEvent]) -
 
 
 def _by_elimination(job: Job, ends: Sequence[RankEnd], closed: Sequence[LogEvent]) -> Finding | None:
+    """The rank that finished before others lost their connections, else the one that left no word."""
     lost_at = min((event.at for event in closed if event.at is not None), default=None)
     done = [
         event for event in finished_ranks(job) if closed and event.rank not in ranks_in(closed)
         and (event.at is None or lost_at is None or event.at <= lost_at)
         and not any(event.source == other.source and event.line > other.line and event.at is None for other in closed)
     ]  # fmt: skip
+    if done:
+        text = "finished, and others then lost the connection"
+        return ended_finding(job, "rank_left_early", 0.7, ranks_in(done), (), text, [*done[:2], *closed[:2]], RAN_OUT)
     silent = silent_ranks(job, {end.rank for end in ends}, closed)
-    well = bool(closed and silent.ranks) and ended_well(job, silent.ranks)
-    if done or well:
-        what = "finished" if done else "ended with exit code 0 by torchrun's report"
-        text, ranks = f"{what}, and others then lost the connection", ranks_in(done) or silent.ranks
-        return ended_finding(job, "rank_left_early", 0.7, ranks, (), text, [*done[:2], *closed[:2]], RAN_OUT)
-    if not silent.ranks or not (closed or not all(_says_why(job, end.cause) for end in ends)):
+    points_nowhere = all(
+        timed_out(job, end.cause) or text_of(end.cause.event, "type") == "KeyboardInterrupt" for end in ends
+    )
+    if not silent.ranks or (points_nowhere and not closed):
         return None
     # While a rank lives that lost no connection, the silent rank may have ended well: by WORLD_SIZE, it is missing.
     lost = {end.rank for end in ends} | set(ranks_in(closed))
     waits = job.live and any(rank.gone_at is None and rank.rank not in lost for rank in job.ranks)
     found = left_no_word(job, silent, ends, closed)
     return None if waits and job.world_size is not None and found.weight <= UNHEARD else found
-
-
-def _says_why(job: Job, failure: Failure) -> bool:
-    """Whether a rank's end points to no silent rank: its collective timed out, or a user pressed Control-C."""
-    return timed_out(job, failure) or text_of(failure.event, "type") == "KeyboardInterrupt"
 
 
 def timed_out(job: Job, failure: Failure) -> bool:
@@ -115,10 +112,11 @@ def left_no_word(job: Job, silent: SilentRanks, ends: Sequence[RankEnd], closed:
     kernel = kernel_at(job, nodes[0], at) if len(nodes) == 1 else None
     fault = kernel is not None and kernel.kind == "kernel.segfault"
     lost = f"{count(len(victims), 'other')} lost" if victims else "the others lost"
+    how = kernel_text(job, kernel) if kernel else "killed, or ended by itself"
     return Finding(
         "rank_crashed" if fault else "rank_killed", "critical", UNHEARD if kernel is None else 0.8 if fault else 0.85,
         f"{who(silent.ranks)} {on_nodes(nodes)}{' ' if nodes else ''}left no word, and {lost} the connection to "
-        f"{'it' if len(silent.ranks) == 1 else 'them'}: {kernel_text(job, kernel) if kernel else 'most likely killed'}",
+        f"{'it' if len(silent.ranks) == 1 else 'them'}: {how}",
         ranks=silent.ranks, nodes=nodes,
         evidence=tuple(event_line(event) for event in (kernel, *proof[:3]) if event is not None),
         advice=LOOK_FOR_THE_KILL if kernel is None else SEGFAULT if fault else OUT_OF_MEMORY,
@@ -128,30 +126,21 @@ def left_no_word(job: Job, silent: SilentRanks, ends: Sequence[RankEnd], closed:
 def _ended_from_outside(job: Job, ends: Sequence[RankEnd], outside: Sequence[LogEvent]) -> Finding:
     """All were told to end: by a batch system, by somebody, or by a launcher whose own reason is not in the logs."""
     reason = text_of(outside[0], "reason").replace("_", " ") if outside else ""
-    by_user = bool(outside) and all(map(_by_user, outside))
     # a notice comes before the end, and a job may be spared: ranks that live were not ended
     lives = job.live and not ends and bool(job.ranks) and all(rank.gone_at is None for rank in job.ranks)
-    what = f"ended from outside{f': {reason}' if reason else ''}"
-    text = f"the job was {what}; no rank failed by itself"
-    if by_user or lives:
-        text = (
-            "the job was ended by its user; no rank failed by itself"
-            if by_user
-            else f"the job is to be {what}; its ranks live"
-        )
+    by_user = bool(outside) and all(
+        text_of(event, "reason") == "user" or text_of(event, "signal").removeprefix("SIG") in ("INT", "HUP")
+        for event in outside
+    )
+    what = f"from outside{f': {reason}' if reason else ''}"
+    text = f"the job was ended {'by its user' if by_user else what}; no rank failed by itself"
     proof = [*outside[:2], *(end.cause.event for end in ends[:2])]
     return Finding(
-        "rank_killed", "info" if by_user or lives else "critical", 0.8 if reason else 0.5, text,
+        "rank_killed", "info" if by_user or lives else "critical", 0.8 if reason else 0.5,
+        f"the job is to be ended {what}; its ranks live" if lives and not by_user else text,
         nodes=tuple(sorted({event.host for event in proof} - {""}))[:8], evidence=tuple(map(event_line, proof)),
         advice="No rank is to blame. If it should have gone on, look at the batch system's reason.",
     )  # fmt: skip
-
-
-def _by_user(event: LogEvent) -> bool:
-    """Whether a user ended the job: scancel, Control-C, or a terminal that was closed."""
-    if event.kind == "slurm.cancelled":
-        return text_of(event, "reason") == "user"
-    return text_of(event, "signal").removeprefix("SIG") in ("INT", "HUP")
 
 
 def _launcher_alone(job: Job) -> Iterator[Finding]:
@@ -166,12 +155,10 @@ def _launcher_alone(job: Job) -> Iterator[Finding]:
     events = raised or [*said(job, "launcher.killed"), *restarts]
     if not events or (all(event.data.get("cut") is True for event in raised) and said(job, "torch.store_timeout")):
         return
-    rendezvous = bool(raised) and all("/rendezvous" in " ".join(words_of(event, "frames")[-3:]) for event in raised)
     yield Finding(
-        "store_timeout" if rendezvous else "child_failed_no_detail", "critical", 0.6 if raised else 0.5,
-        "the launcher failed in its rendezvous, which asks a store on one of the nodes" if rendezvous
-        else "a rank failed, and only its launcher's words were recorded: nothing tells which rank, and why",
+        "child_failed_no_detail", "critical", 0.6 if raised else 0.5,
+        "a rank failed, and only its launcher's words were recorded: nothing tells which rank, and why",
         nodes=tuple(sorted({event.host for event in events} - {""})), evidence=tuple(map(event_line, events[:3])),
-        advice="Look at the node of the rendezvous endpoint: did its agent end, and can this node reach it?"
-        if rendezvous else "Look at the output of the ranks, above the launcher's: the cause stands there.",
+        advice="Look at the output of the ranks, above the launcher's: the cause stands there. Where the launcher "
+        "failed in its rendezvous: does the agent at the rendezvous endpoint run, and can this node reach it?",
     )  # fmt: skip

@@ -57,8 +57,6 @@ LATE_COMPUTES_SHARE = 0.85
 """Ours: least share of the time that a GPU computes for which the others wait: between its steps it waits, too."""
 DOUBT_SHARE = 0.4
 """Ours: the same of few looks, of which more would tell."""
-DATA_BOUND_SHARE = 0.6
-"""Ours: least share of all looks, over all ranks, that fell into data loading."""
 
 # --- GPUs --------------------------------------------------------------------------------------------------------
 
@@ -102,9 +100,6 @@ TCP_RETRANSMITS_PER_S = 10.0
 TCP_SEGMENTS_PER_S = 100.0
 """Ours: a share of fewer segments is that of keepalives and of our own channels, not of the job's traffic."""
 
-SLOW_PATH_BYTES_PER_S, SLOW_PATH_S, SLOW_PATH_SHARE = 1e6, 15.0, 0.8
-"""Ours: of a connection that has had more to send for so many seconds, and for so much of them was held up by nothing
-but the path: Ethernet of one gigabit carries a hundred times more."""
 TRICKLE_BYTES_PER_S = 16e3
 """Ours: what keeps watch over a job (stores, monitors, trackers) carries less on each of most of its ranks."""
 

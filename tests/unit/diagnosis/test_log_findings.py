@@ -154,11 +154,7 @@ CASES: dict[str, tuple[list[Event], str, tuple[int, ...], str]] = {
     ),
     "half of the ranks may not have been read": (lost(0, 1), "nccl_remote_error", NOBODY, "of ranks 2-3 there is no"),
     "a rank that torchrun lists neither as failed nor as ended": (
-        [*lost(0, 1, 3), *failed(3, 1, root=True, local_rank=1, source="n2.err")], "rank_left_early", (2,), "code 0",
-    ),
-    "a rank that torchrun ended": (
-        [*lost(0, 1, 3), *failed(3, 1, root=True, local_rank=1, source="n2.err"),
-         *say("elastic.closing", signal="TERM", source="n2.err")], "rank_killed", (2,), "left no word",
+        [*lost(0, 1, 3), *failed(3, 1, root=True, local_rank=1, source="n2.err")], "rank_killed", (2,), "left no word",
     ),
     # NCCL and the network
     "a dead link makes victims": (
@@ -195,13 +191,14 @@ CASES: dict[str, tuple[list[Event], str, tuple[int, ...], str]] = {
         "store_timeout", (2,), "did not reach the store at 10.255.255.1:29500",
     ),
     "a rank that gives the communicator's identifier": (
-        say("torch.store_timeout", 1, phase="wait", from_rank=0, keys="default_pg/0/0"), "store_timeout", (0,), "keys",
+        say("torch.store_timeout", 1, phase="wait", from_rank=0, keys="default_pg/0/0"), "store_timeout", (0,),
+        "had not come",
     ),
     "a log that ends in waits at the store": (
-        say("torch.store_waiting", 0, 0, 0, joined=1, expected=8), "init_hang", NOBODY, "1 of 8 ranks had come",
+        say("torch.store_waiting", 0, 0, 0, joined=1, expected=8), "init_hang", NOBODY, "of 8, and 1 had come",
     ),
     "more at the store than the group has": (
-        say("torch.store_waiting", 0, joined=6, expected=2), "init_hang", NOBODY, "of 2, to whose store 6 had come",
+        say("torch.store_waiting", 0, joined=6, expected=2), "init_hang", NOBODY, "of 2, and 6 had come",
     ),
     # torch's watchdog and checks
     "who had launched least": (
@@ -319,19 +316,6 @@ def test_consequences_name_their_cause() -> None:
     verdict = judged([*raised(2, ago=60), *lost(0, 3), *late(0, 3), *failed(0, 1)]).verdict()
     assert verdict.outcome == "crashed"
     assert [one.kind for one in verdict.findings if not one.cause] == ["rank_crashed"]
-
-
-@pytest.mark.parametrize(
-    ("message", "advice"),
-    [
-        ("[Errno 28] No space left on device: '/ckpt/step50.pt'", "is full: df -h and df -i"),
-        ("[Errno 122] Disk quota exceeded", "quota of its user"),
-        ("[enforce fail at inline_container.cc:672] . unexpected pos 5312 vs 5264", "full or over quota"),
-        ("PytorchStreamReader failed reading zip archive: inline_container.cc:322", "Look at the first traceback"),
-    ],
-)
-def test_what_a_file_system_refused_says_where_to_look(message: str, advice: str) -> None:
-    assert advice in first(judged(raised(2, f"RuntimeError: {message}")).verdict()).advice
 
 
 def test_a_log_of_a_node_that_is_missing_is_not_silence() -> None:

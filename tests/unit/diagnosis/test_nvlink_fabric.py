@@ -41,8 +41,8 @@ def test_gpus_that_wait_for_a_manager_that_failed() -> None:
     (found,) = told("In Progress", "N/A", services=[DOWN])
     assert (found.severity, found.ranks, found.gpus) == ("critical", (0, 1), ("node1:0", "node1:1"))
     assert found.summary == (
-        "node1: GPUs 0-1 are not well in the NVLink fabric: In Progress, and nvidia-fabricmanager is down "
-        "(systemctl: failed)"
+        "node1: GPUs 0-1 are not well in the NVLink fabric: In Progress, status N/A, health N/A, and "
+        "nvidia-fabricmanager is down (systemctl: failed) where /dev/nvidia-nvswitch0 needs it"
     )
     assert found.certainty == "proven"
     assert "systemctl restart nvidia-fabricmanager" in found.advice
@@ -55,7 +55,7 @@ def test_one_that_trains_its_links_is_given_time() -> None:
 
 def test_an_error_and_ill_health() -> None:
     (found,) = told("Completed", "Insufficient Resources", ago=1.0)
-    assert (found.severity, "Completed, Insufficient Resources" in found.summary) == ("critical", True)
+    assert (found.severity, "Completed, status Insufficient Resources" in found.summary) == ("critical", True)
     (found,) = told("Completed", "Success", "Unhealthy")
     assert (found.severity, "health Unhealthy" in found.summary) == ("warning", True)
 

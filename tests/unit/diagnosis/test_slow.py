@@ -122,25 +122,6 @@ def test_where_all_wait_for_a_cpu_who_is_last_is_chance(waited: tuple[int, ...],
     assert ("straggler_rank" in kinds(job.verdict())) is slow
 
 
-def test_all_load_data() -> None:
-    job = Sketch()
-    other = ["fill data.py:60", *READING[1:]]
-    job.ranks().at(READING, other, READING, COMPUTING, other).pulse(switches=50, cores=0.4, written=0)
-    verdict = job.verdict()
-    found = first(verdict)
-    assert (found.kind, found.ranks, verdict.outcome) == ("data_bound", (0, 1, 2, 3), "slow")
-
-
-@pytest.mark.parametrize(("steps", "told"), [(False, False), (True, True)])
-def test_names_in_the_user_s_code_are_no_proof_where_no_step_was_met(steps: bool, told: bool) -> None:
-    """Before it trains a job may build an index of its data, on every rank."""
-    job = Sketch()
-    outer = ["build_corpus words.py:7", "main train.py:9"]
-    job.ranks().at(["add words.py:3", *outer], ["split words.py:5", *outer], state="R").pulse(cores=1.0, switches=5)
-    job.motion = MOVING if steps else replace(MOVING, last_step=None, last_step_at=None, proof="4 ranks computing")
-    assert ("data_bound" in kinds(job.verdict())) is told
-
-
 def test_a_rank_that_evaluates_while_the_others_wait_is_no_straggler() -> None:
     job = Sketch()
     job.ranks().at(BACKWARD).pulse(switches=9, cores=0.03)
