@@ -118,6 +118,21 @@ async def test_the_last_lines_of_the_culprit_are_asked_for_and_shown_and_only_th
         assert session.nodes_told.viewed[-1] == set()
 
 
+async def test_where_nobody_is_accused_the_last_lines_are_those_of_the_rank_under_the_cursor() -> None:
+    session = hanging()
+    session.verdict = Verdict("healthy", "all ranks move")
+    say(session, "node1", 0, NOW - 3, "step 12 of rank 0")
+    say(session, "node1", 1, NOW - 3, "step 12 of rank 1")
+    async with screen(session, size=(120, 36)) as shown:
+        assert "last lines" not in shown.text(), "nothing runs on the first node"
+        await shown.press("j")
+        assert "last lines of rank 0" in shown.text()
+        assert "step 12 of rank 0" in shown.text()
+        await shown.press("l")
+        assert "last lines of rank 1" in shown.text()
+        assert "step 12 of rank 0" not in shown.text()
+
+
 async def test_ranks_say_where_the_verdict_sees_them_while_they_hang() -> None:
     async with screen(hanging(), size=(140, 40)) as shown:
         await shown.press("2")

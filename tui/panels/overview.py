@@ -17,6 +17,7 @@ from tui.looks.format import clock
 from tui.looks.signs import is_outcome, sign_of
 from tui.looks.text import cells
 from tui.looks.theme import Colour
+from tui.ordering.rows import RankRow
 from tui.panels.base import Fact, Panel, Place
 from tui.panels.story import figures, story
 from tui.texts.lastlines import lines_of, paths_of
@@ -42,7 +43,7 @@ _TONES = (Colour.TEXT, Colour.WARN, Colour.BAD)
 
 
 class OverviewPanel(Panel):
-    """Time above; the heat map; who waits for whom, what happened, and last lines of whom the verdict accuses."""
+    """Time above; the heat map; who waits for whom, what happened, and last lines of ranks."""
 
     NAME = "overview"
     CAN = frozenset({"enter", "metric", "node", "ranks", "details", "time"})
@@ -107,7 +108,7 @@ class OverviewPanel(Panel):
         self.waits.display = alone or (hangs and below >= TREE)
         self.heat.display = self.lower.display = not alone
         self.waits.styles.height = "1fr" if alone else max(2, min(self.waits.lines, below * 2 // 3))
-        self.lastlines.display = bool(self.model.accused) and (wide or self.model.crashed) and below >= TREE
+        self.lastlines.display = (wide or self.model.crashed) and below >= TREE and bool(self._lines_wanted)
         self.lower.styles.layout = "horizontal" if wide else "vertical"
 
     def _fitting(self, parts: list[Piece]) -> list[Piece]:
@@ -135,9 +136,18 @@ class OverviewPanel(Panel):
         listed = chosen(self.model.state.changes, most, self.model.state.started)
         self.happened.show([_change_line(one) for one in listed] or [[(" nothing yet", Colour.DIM)]], "what happened")
 
+    @property
+    def _lines_wanted(self) -> list[RankRow]:
+        """Ranks whose last lines are shown: those that the verdict accuses, else the one under the map's cursor."""
+        if accused := self.model.accused[:ACCUSED]:
+            return accused
+        node, cell = self.heat.current or (None, None)
+        number = None if cell is None else cell.number
+        return [row for row in self.model.ranks if number is not None and (row.node, row.number) == (node, number)][:1]
+
     def _draw_lastlines(self) -> None:
-        """Last lines of whom the verdict accuses; they cost the nodes something, and are asked for while on view."""
-        rows = self.model.accused[:ACCUSED] if self.lastlines.display else []
+        """Last lines cost the nodes something, and are asked for while they are on view."""
+        rows = self._lines_wanted if self.lastlines.display else []
         if rows:
             content = [
                 [
