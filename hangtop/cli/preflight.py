@@ -25,7 +25,7 @@ from hangtop.session.session import Session
 
 PATHS = ("/tmp", "/dev/shm")
 MARKS = {"fail": ("✗", "red"), "warn": ("!", "yellow"), "unknown": ("?", "cyan"), "ok": ("✓", "green")}
-NEEDS = ("ranks", "host", "software", "network", "gpus", "fabric")
+NEEDS = ("ranks", "host", "software", "network", "gpus", "fabric", "topology")
 """Sources that the checks look at: one that has not spoken yet would make a cell wrong, not only empty."""
 GPUS_WITHIN = 8.0
 """Seconds in which nvidia-smi must tell of the GPUs of a node, else they are unknown."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple
 
 from collectors.samples.asked import Observation
 from hangtop.diagnosis.job import Job, Node, Rank
 
 UNTOLD = "the node did not say"
 State = Literal["fail", "warn", "unknown", "ok"]
-V = TypeVar("V", bound=Hashable)
 
 
 class CheckAnswer(NamedTuple):
@@ -73,21 +71,6 @@ class Preflight:
     def all(self, node: str, name: str) -> list[Observation]:
         """Every answer of a node under one name."""
         return [found for found in self.answers.get(node, ()) if found.name == name]
-
-    def unread(self, node: str) -> CheckAnswer:
-        """Something of a node is not known that was asked for."""
-        return CheckAnswer("unknown", UNTOLD if node in self.silent else "could not be read")
-
-    def said(self, node: Node, source: str) -> bool:
-        """True when a source of a node has told all it knows: only then is what it does not name not there."""
-        state = node.sources.get(source)
-        return state is not None and state.state in ("ok", "absent")
-
-
-def most_common(values: Iterable[V]) -> V | None:
-    """What most have; None without a value."""
-    counted = Counter(values).most_common(1)
-    return counted[0][0] if counted else None
 
 
 def numbers(observation: Observation | None) -> list[int]:

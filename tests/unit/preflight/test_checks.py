@@ -72,7 +72,7 @@ def red(found: list[CheckCell]) -> list[tuple[str, str, str]]:
 def test_a_good_cluster_is_green() -> None:
     table = cells(scene())
     assert red(table) == []
-    assert not [cell for cell in table if cell.state == "unknown" and cell.check != "versions"]
+    assert not [cell for cell in table if cell.state == "unknown"]
     assert findings(table) == ()
 
 
@@ -115,7 +115,7 @@ def test_what_a_slow_node_did_not_answer_is_unknown_and_no_fault_with_a_remedy()
     table = cells(late)
     assert red(table) == []
     theirs = {cell.check: cell for cell in table if cell.node == "node2"}
-    assert {"reach", "fabric", "GPUs", "versions", "loopback"} <= theirs.keys()
+    assert {"reach", "fabric", "GPUs", "driver", "loopback"} <= theirs.keys()
     assert {cell.state for cell in theirs.values()} == {"unknown"}
     assert not any(cell.remedy for cell in theirs.values())
     assert why in theirs["reach"].figure
@@ -133,10 +133,10 @@ def test_nodes_that_differ_are_told_apart_from_the_others() -> None:
 def test_gpus_that_are_lost_or_not_idle() -> None:
     gpu = node("node2").gpus[0]
     lost = replace(node("node2"), gpus=(replace(gpu, fault=GpuFault(0, "", "GPU is lost")),))
-    assert red(cells(scene(node("node1"), lost))) == [("node2", "gpu_lost", "GPUs")]
+    assert red(cells(scene(node("node1"), lost))) == [("node2", "gpu_lost", "GPU use")]
     process = GpuProcess("0000:01:00.0", 77, 9 * GIB, None, "python")
     busy = replace(node("node2"), gpus=(replace(gpu, processes=(process,)),))
-    assert red(cells(scene(node("node1"), busy))) == [("node2", "zombie_process", "GPUs")]
+    assert red(cells(scene(node("node1"), busy))) == [("node2", "zombie_process", "GPU use")]
 
 
 def test_a_port_that_is_held_names_the_holder_and_a_free_one() -> None:
