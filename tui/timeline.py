@@ -6,7 +6,7 @@ from math import ceil, floor
 from typing import NamedTuple
 
 from hangtop.session.session import Session
-from hangtop.session.state.changes import Change, TimelineMark, marks
+from hangtop.session.state.changes import TimelineMark, marks
 from tui.looks.format import age, clock
 
 ZOOMS = {"1m": 60, "2m": 120, "5m": 300, "15m": 900, "1h": 3600, "6h": 21_600, "1d": 86_400, "7d": 604_800}
@@ -43,7 +43,7 @@ class Timeline:
         """The moment that is shown; None is now."""
         self._zoom: int | None = None
         """Place in :data:`ZOOMS`; None until somebody chose: as much as there is."""
-        self._marks: tuple[tuple[int, Change | None], list[TimelineMark]] = ((0, None), [])
+        self._marks: tuple[int, list[TimelineMark]] = (0, [])
 
     @property
     def span(self) -> int:
@@ -111,7 +111,6 @@ class Timeline:
     def marks(self) -> list[TimelineMark]:
         """What happened, the oldest first."""
         changes = self.head.state.changes
-        key = (len(changes), changes.newest)
-        if key[0] != self._marks[0][0] or key[1] is not self._marks[0][1]:
-            self._marks = key, marks(changes)
+        if changes.noted != self._marks[0]:
+            self._marks = changes.noted, marks(changes)
         return self._marks[1]

@@ -14,9 +14,9 @@ from collectors.fleet.sink import LinkChange
 from collectors.samples.fabric import PortCounters
 from collectors.samples.gpus import GpuProcesses
 from collectors.samples.ranks import RankGone
+from hangtop.session.apply.clock import TIMES, shift_of, shifted
 from hangtop.session.entries import Payload
 from hangtop.session.state.job_state import GpuState, JobState, NodeState, PortState, RankState
-from hangtop.session.store import TIMES, shift_of, shifted
 
 
 def snapshot_of(state: JobState, name: str, at: float) -> list[Payload]:

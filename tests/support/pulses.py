@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from collectors.fleet.sink import LinkChange
 from collectors.samples.ranks import RankPulse
 from collectors.samples.stream import Tick
+from hangtop.session.intake import Intake
 from hangtop.session.motion.progress import Progress
-from hangtop.session.store import Store
+from hangtop.session.options import SessionOptions
 from tests.support.made import hello, process, pulse, tick
 
 Behaviour = Callable[[RankPulse], RankPulse]
@@ -63,15 +64,15 @@ class Job:
 
     ranks: int = 4
     now: float = 1000.0
-    store: Store = field(init=False)
+    intake: Intake = field(init=False)
     progress: Progress = field(init=False)
 
     def __post_init__(self) -> None:
-        self.store = Store(clock=lambda: self.now)
-        self.progress = Progress(self.store.state)
+        self.intake = Intake(SessionOptions(), lambda: self.now)
+        self.progress = Progress(self.intake.state)
         self.pulses = {rank: pulse(1000 + rank) for rank in range(self.ranks)}
-        self.store.link(LinkChange("node1", "live", "", self.now))
-        self.store.samples("node1", [hello(self.now), *(process(rank) for rank in range(self.ranks))])
+        self.intake.link(LinkChange("node1", "live", "", self.now))
+        self.intake.samples("node1", [hello(self.now), *(process(rank) for rank in range(self.ranks))])
 
     def ticked(self) -> Tick:
         """The end of a look of the node."""
@@ -86,7 +87,7 @@ class Job:
             self.now += 1.0
             for rank, before in self.pulses.items():
                 self.pulses[rank] = others.get(f"r{rank}", behaviour)(before)
-            self.store.samples("node1", [*self.pulses.values(), tick(self.now)])
+            self.intake.samples("node1", [*self.pulses.values(), tick(self.now)])
             if second % every == 0:
                 self.progress.look(self.now)
         return self.progress.stood_still

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
+from collectors.samples.fabric import PortUse
 from collectors.samples.gpus import GpuSample
+from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.ranks import RankPulse
+from collectors.samples.stream import Fault
 from hangtop.session.state.changes import Change, ChangeKind
 from hangtop.session.state.job_state import JobState, NodeState
 from hangtop.session.state.time_series import LARGE, ROWS, ROWS_OF_LARGE
@@ -15,25 +18,23 @@ from hangtop.session.state.time_series import LARGE, ROWS, ROWS_OF_LARGE
 
 @dataclass(slots=True)
 class SampleContext:
-    """Where a sample belongs."""
+    """Where the samples of one flush belong."""
 
     job: JobState
     node: NodeState
     at: float
-    """This machine's time of the sample; the times inside it are on this machine's clock already."""
+    """This machine's time of the flush; the times inside its samples are on this machine's clock already."""
     pulses: list[RankPulse] = field(default_factory=list)
     """Of this flush, for the node's past; the same for ``gpu_rows``."""
     gpu_rows: list[GpuSample] = field(default_factory=list)
 
     def flushed(self) -> None:
-        """All of one flush has been applied: keep what moved."""
+        """All of the flush has been applied: keep what moved."""
         rows = ROWS if len(self.job.nodes) <= LARGE else ROWS_OF_LARGE
         if self.pulses:
             self.node.pulses.append(self.at, self.pulses, rows)
-            self.pulses = []
         if self.gpu_rows:
             self.node.gpu_rows.append(self.at, self.gpu_rows, rows)
-            self.gpu_rows = []
 
     def note(self, text: str, kind: ChangeKind = "other") -> None:
         """Remember a change that people want to see."""
@@ -43,9 +44,11 @@ class SampleContext:
 S = TypeVar("S")
 Apply: TypeAlias = Callable[[SampleContext, S], None]
 APPLIERS: dict[type, Apply[Any]] = {}
-"""What is done with each kind of sample, …"""
-TOGETHER: dict[type, Apply[Sequence[Any]]] = {}
-"""… and with all of a kind that moves that came side by side: of those there are many in every tick."""
+"""What is done with each kind of sample."""
+LATEST: dict[type, str] = {HostFacts: "host", HostSample: "load"}
+"""Kinds of which a node has one, and where the newest is kept as it came."""
+BY_KEY: dict[type, str] = {Disk: "disks", PortUse: "port_uses", Fault: "faults"}
+"""The same of kinds of which a node has several, told apart by their first field."""
 
 
 def applies(kind: type[S]) -> Callable[[Apply[S]], Apply[S]]:
@@ -58,11 +61,13 @@ def applies(kind: type[S]) -> Callable[[Apply[S]], Apply[S]]:
     return register
 
 
-def applies_together(kind: type[S]) -> Callable[[Apply[Sequence[S]]], Apply[Sequence[S]]]:
-    """Have a function apply all samples of this kind that came side by side."""
+def _keep_latest(here: SampleContext, sample: HostFacts | HostSample) -> None:
+    setattr(here.node, LATEST[type(sample)], sample)
 
-    def register(function: Apply[Sequence[S]]) -> Apply[Sequence[S]]:
-        TOGETHER[kind] = function
-        return function
 
-    return register
+def _keep_by_key(here: SampleContext, sample: Disk | PortUse | Fault) -> None:
+    getattr(here.node, BY_KEY[type(sample)])[sample[0]] = sample
+
+
+APPLIERS.update(dict.fromkeys(LATEST, _keep_latest))
+APPLIERS.update(dict.fromkeys(BY_KEY, _keep_by_key))

@@ -17,7 +17,7 @@ from collectors.samples.gpus import (
     bus_key,
 )
 from hangtop.diagnosis.job import Look
-from hangtop.session.apply.dispatch import SampleContext, applies, applies_together
+from hangtop.session.apply.dispatch import SampleContext, applies
 from hangtop.session.state.job_state import GpuState, NodeState
 from hangtop.session.state.time_series import TimeSeries
 
@@ -43,19 +43,14 @@ def facts(here: SampleContext, sample: GpuFacts) -> None:
     gpu.processes = tuple(gpu_users(here.node).get(bus_key(sample.bus_id), ()))
 
 
-@applies_together(GpuSample)
-def rows(here: SampleContext, samples: Sequence[GpuSample]) -> None:
-    """Rows of nvidia-smi."""
-    gpus, at = here.node.gpus, here.at
-    for sample in samples:
-        gpu = gpus.get(sample.gpu)
-        if gpu is None:
-            gpu = _gpu(here.node, sample.gpu)
-            gpus = here.node.gpus
-        gpu.looks.take(at, sample)
-        if gpu.fault is not None:
-            _answers_again(here, gpu)
-    here.gpu_rows += samples
+@applies(GpuSample)
+def row(here: SampleContext, sample: GpuSample) -> None:
+    """A row of nvidia-smi."""
+    gpu = here.node.gpus.get(sample.gpu) or _gpu(here.node, sample.gpu)
+    gpu.looks.take(here.at, sample)
+    here.gpu_rows.append(sample)
+    if gpu.fault is not None:
+        _answers_again(here, gpu)
 
 
 @applies(GpuProcesses)
@@ -88,18 +83,17 @@ def fault(here: SampleContext, sample: GpuFault) -> None:
         here.node.gpu_fault = sample if sample.text else None
         return
     gpu = _gpu(here.node, index)
-    if not sample.text:
+    if sample.text:
+        if gpu.fault is None:
+            here.note(f"GPU {index}: {sample.text}", "gpu")
+        gpu.fault = sample
+    elif gpu.fault is not None:
         _answers_again(here, gpu)
-        return
-    if gpu.fault is None:
-        here.note(f"GPU {index}: {sample.text}", "gpu")
-    gpu.fault = sample
 
 
 def _answers_again(here: SampleContext, gpu: GpuState) -> None:
-    if gpu.fault is not None:
-        gpu.fault = None
-        here.note(f"GPU {gpu.index} answers again", "back")
+    gpu.fault = None
+    here.note(f"GPU {gpu.index} answers again", "back")
 
 
 @applies(NvlinkCounters)

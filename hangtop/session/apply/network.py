@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sys import intern
 
-from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts, PortUse, TcpCounters
+from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts, TcpCounters
 from hangtop.diagnosis.job import Look
 from hangtop.session.apply.dispatch import SampleContext, applies
 from hangtop.session.state.job_state import InterfaceState, NodeState, PortState
@@ -75,8 +75,6 @@ def interface(here: SampleContext, sample: Interface) -> None:
         return
     if known.facts.up != sample.up:
         here.note(f"interface {sample.name} is {'up' if sample.up else 'down'}", "port")
-    if known.facts.mtu != sample.mtu:
-        here.note(f"interface {sample.name}: MTU {known.facts.mtu} → {sample.mtu}")
     known.facts = sample
 
 
@@ -104,12 +102,6 @@ def tcp(here: SampleContext, sample: TcpCounters) -> None:
         here.node.segments_per_s = grown(0, before.value.segments_sent, sample.segments_sent)[1] / span
         here.node.retransmitted_per_s = grown(0, before.value.retransmitted, sample.retransmitted)[1] / span
     here.node.tcp = Look(here.at, sample)
-
-
-@applies(PortUse)
-def port_use(here: SampleContext, sample: PortUse) -> None:
-    """Who uses a TCP port of the job."""
-    here.node.port_uses[sample.port] = sample
 
 
 def settle_rates(node: NodeState, at: float) -> None:

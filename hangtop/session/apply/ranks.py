@@ -2,47 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from collectors.samples.inside import InsideGone, InsidePulse, InsideResult
 from collectors.samples.ranks import CpuWait, Helper, HelperGone, IdleLauncher, RankGone, RankProcess, RankPulse
 from hangtop.diagnosis.job import Inside
 from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.unnumbered import Unnumbered
-from hangtop.session.apply.dispatch import SampleContext, applies, applies_together
+from hangtop.session.apply.dispatch import SampleContext, applies
 from hangtop.session.state.job_state import THINGS, RankState
 from hangtop.session.state.time_series import TimeSeries
 
 ALARMING = {"T": "stopped", "D": "uninterruptible", "Z": "zombie"}
 HELPERS = 1024
 """Processes that one rank forked, at most."""
-LAUNCHERS = 64
-"""Launchers of one node that are kept."""
 GONE_KEPT = 64
 """Ended processes kept a node: enough for the last runs, bounded under a crash loop."""
-
-
-def kept(here: SampleContext, samples: Sequence[RankProcess]) -> Sequence[RankProcess]:
-    """Those that there is room for: of a node that names too many, which is shown limited, no others cost anything."""
-    ranks, room = here.node.ranks, THINGS["ranks"] + 1 - len(here.node.ranks)
-    if len(samples) <= room:
-        return samples
-    found = []
-    for sample in samples:
-        if sample.pid in ranks or room > 0:
-            room -= sample.pid not in ranks
-            found.append(sample)
-    return found
 
 
 @applies(RankProcess)
 def process(here: SampleContext, sample: RankProcess) -> None:
     """A rank's process was seen, or a fact about it changed."""
-    if sample.pid in here.node.unconfirmed:
-        here.node.unconfirmed = here.node.unconfirmed - {sample.pid}
+    here.node.unconfirmed -= {sample.pid}
+    known = here.node.ranks.get(sample.pid)
+    if known is None and len(here.node.ranks) > THINGS["ranks"]:
+        return  # of a node that names too many, which is shown limited, no others cost anything
     if sample.rank < 0:
         sample = sample._replace(rank=Unnumbered(here.node.name, sample.pid))
-    known = here.node.ranks.get(sample.pid)
     if known is not None and known.gone_at is None and abs(known.process.started - sample.started) < 2.0:
         if known.process.rank != sample.rank:
             here.note(f"{rank_text(known.process.rank)} is {rank_text(sample.rank)}")
@@ -59,19 +43,16 @@ def process(here: SampleContext, sample: RankProcess) -> None:
     here.note(f"{rank_text(sample.rank)} started" + ("" if sample.rank < 0 else f" (pid {sample.pid})"), "started")
 
 
-@applies_together(RankPulse)
-def pulses(here: SampleContext, samples: Sequence[RankPulse]) -> None:
-    """Processes of ranks moved."""
-    ranks, at = here.node.ranks, here.at
-    for sample in samples:
-        rank = ranks.get(sample.pid)
-        if rank is not None:
-            looks = rank.looks
-            newest = looks.newest
-            if newest is not None and newest.state != sample.state:
-                _note_state(here, rank, newest.state, sample.state)
-            looks.take(at, sample)
-    here.pulses += samples
+@applies(RankPulse)
+def pulse(here: SampleContext, sample: RankPulse) -> None:
+    """A rank's process moved."""
+    here.pulses.append(sample)
+    rank = here.node.ranks.get(sample.pid)
+    if rank is not None:
+        newest = rank.looks.newest
+        if newest is not None and newest.state != sample.state:
+            _note_state(here, rank, newest.state, sample.state)
+        rank.looks.take(here.at, sample)
 
 
 def _note_state(here: SampleContext, rank: RankState, was: str, now: str) -> None:
@@ -134,7 +115,7 @@ def launcher(here: SampleContext, sample: IdleLauncher) -> None:
     """A launcher runs on a node without a rank, or does no longer."""
     idle = here.node.launchers
     idle.pop(sample.pid, None)
-    if sample.idle and len(idle) < LAUNCHERS:
+    if sample.idle:
         idle[sample.pid] = sample
 
 

@@ -1,31 +1,11 @@
-"""The stream itself and the host under the ranks: who answers, its ticks, how its sources are."""
+"""The stream itself: who answers, its ticks, how its sources are."""
 
 from __future__ import annotations
 
-from collectors.samples.host import Disk, HostFacts, HostSample
-from collectors.samples.stream import Fault, Hello, SourceState, Tick
+from collectors.samples.stream import Hello, SourceState, Tick
 from hangtop.session.apply.dispatch import SampleContext, applies
 from hangtop.session.apply.network import settle_rates
 from hangtop.session.apply.ranks import end_rank
-
-
-@applies(HostFacts)
-def facts(here: SampleContext, sample: HostFacts) -> None:
-    """What does not move."""
-    here.node.host = sample
-
-
-@applies(HostSample)
-def load(here: SampleContext, sample: HostSample) -> None:
-    """What moves."""
-    here.node.load = sample
-
-
-@applies(Disk)
-def disk(here: SampleContext, sample: Disk) -> None:
-    """A file system that the job writes to."""
-    here.node.disks[sample.path] = sample
-
 
 CONFIRM_TICKS = 4
 """Ticks of a new stream after which a rank that it has not named is gone: its sources start apart."""
@@ -75,9 +55,3 @@ def source_state(here: SampleContext, sample: SourceState) -> None:
     if before is not None and before.state != sample.state:
         why = f": {sample.why}" if sample.why else ""
         here.note(f"{sample.source}: {before.state} → {sample.state}{why}", "back" if sample.state == "ok" else "late")
-
-
-@applies(Fault)
-def fault(here: SampleContext, sample: Fault) -> None:
-    """Something cost one sample there."""
-    here.node.faults[sample.source] = sample

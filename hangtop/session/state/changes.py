@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from heapq import merge
-from itertools import chain, takewhile
 from operator import itemgetter
 from typing import Literal
 
@@ -68,11 +66,8 @@ ChangeKind = (
 """What happened: to a rank, a node, a source of samples, a GPU, a port or the kernel; what somebody asked for; what a
 verdict says from then on; ``hangtop``: what matters to hangtop alone."""
 
-MOST = 512
+MOST = 4096
 """Changes of one kind that are kept."""
-OF_ALL = 4096
-"""The same where all ranks, or all nodes, of a large job may have one at once."""
-LIMITS: Mapping[ChangeKind, int] = {"started": OF_ALL, "ended": OF_ALL, "lost": OF_ALL, "back": OF_ALL}
 
 
 @dataclass(slots=True)
@@ -93,18 +88,13 @@ class Changes:
         """Those of each kind, each with its number since the beginning."""
         self.noted = 0
         """How many there were since the beginning."""
-        self.newest: Change | None = None
-        """The last one that was noted."""
         for change in changes:
             self.append(change)
 
     def append(self, change: Change) -> None:
         """Note one; the oldest of its kind goes once there are too many of that."""
-        if change.kind not in self._of:
-            self._of[change.kind] = deque(maxlen=LIMITS.get(change.kind, MOST))
-        self._of[change.kind].append((self.noted, change))
+        self._of.setdefault(change.kind, deque(maxlen=MOST)).append((self.noted, change))
         self.noted += 1
-        self.newest = change
 
     def kinds(self) -> list[ChangeKind]:
         """Kinds of which there are any."""
@@ -116,14 +106,8 @@ class Changes:
 
     def since(self, noted: int) -> list[Change]:
         """Those that came after so many, in order, as far as they are kept."""
-        later = (takewhile(lambda pair: pair[0] >= noted, reversed(kept)) for kept in self._of.values())
-        return [change for _, change in sorted(chain.from_iterable(later), key=itemgetter(0))]
-
-    def __len__(self) -> int:
-        return sum(map(len, self._of.values()))
+        later = sorted((pair for kept in self._of.values() for pair in kept if pair[0] >= noted), key=itemgetter(0))
+        return [change for _, change in later]
 
     def __iter__(self) -> Iterator[Change]:
-        return (change for _, change in merge(*self._of.values(), key=itemgetter(0)))
-
-    def __reversed__(self) -> Iterator[Change]:
-        return reversed(list(self))
+        return iter(self.since(0))

@@ -31,7 +31,7 @@ from collectors.samples.stream import Fault, Hello, SourceState, Tick
 from hangtop.diagnosis.job import Inside, LinkWord, Look
 from hangtop.session.state.changes import Changes
 from hangtop.session.state.shares import NodeShares
-from hangtop.session.state.time_series import SampleRing, TimeSeries, gpu_rows, pulses
+from hangtop.session.state.time_series import SampleRing, TimeSeries
 
 SATURATED = 0xFFFF_FFFF
 """Where perfquery's 32 bit counters stick: no growth says nothing there."""
@@ -150,15 +150,13 @@ class NodeState:
     sources: Mapping[str, SourceState] = field(default_factory=dict)
     """Another mapping with each change: pictures hold it."""
     gpus: dict[int, GpuState] = field(default_factory=dict)
-    gpu_rows: SampleRing[GpuSample] = field(default_factory=gpu_rows)
+    gpu_rows: SampleRing[GpuSample] = field(default_factory=lambda: SampleRing(GpuSample))
     gpu_processes: tuple[GpuProcess, ...] = ()
     gpu_fault: GpuFault | None = None
     """A complaint of nvidia-smi that names no GPU."""
     ranks: dict[int, RankState] = field(default_factory=dict)
     """By pid."""
-    pulses: SampleRing[RankPulse] = field(default_factory=pulses)
-    told_whys: frozenset[str] = frozenset()
-    """Reasons for which its connection is lost that have been told, without their numbers."""
+    pulses: SampleRing[RankPulse] = field(default_factory=lambda: SampleRing(RankPulse))
     unconfirmed: frozenset[int] = frozenset()
     """Pids known from before a reconnect that the new stream has not named yet."""
     answering: dict[int, float] = field(default_factory=dict)
@@ -237,7 +235,7 @@ class JobState:
 
 THINGS = {
     "ranks": 4096, "gpus": 256, "ports": 512, "interfaces": 2048, "port_uses": 256, "log_files": 2048, "steps": 2048,
-    "disks": 256, "sources": 64, "faults": 256,
+    "disks": 256, "sources": 64, "faults": 256, "launchers": 64,
 }  # fmt: skip
 """Things of one kind on one node; more than any node has."""
 

@@ -13,8 +13,6 @@ from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 import msgspec
 
-from collectors.samples.gpus import GpuSample
-from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.job import Look
 
 T = TypeVar("T", bound=NamedTuple)
@@ -23,8 +21,6 @@ ROWS = 64
 """Rows that are kept of a node, one a tick; …"""
 LARGE, ROWS_OF_LARGE = 256, 32
 """… and of each node of a job of more nodes than this: some 50 KB."""
-
-_write = msgspec.msgpack.encode
 
 
 class SampleRing(Generic[T]):
@@ -38,31 +34,18 @@ class SampleRing(Generic[T]):
 
     def append(self, at: float, samples: Sequence[T], rows: int = ROWS) -> None:
         """Add what came in one tick; of what was there so many rows stay."""
-        try:
-            row = _write(samples)
-        except (OverflowError, UnicodeError):
-            # no kernel counts beyond 64 bits: such a sample is shown while it is the newest, and not kept
-            row = _write([sample for sample in samples if _is_writable(sample)])
-        self._rows = (*self._rows, (at, row))[-rows:]
+        self._rows = (*self._rows, (at, msgspec.msgpack.encode(samples)))[-rows:]
 
     def frozen(self) -> SampleRing[T]:
         """The rows of this moment."""
         return SampleRing(self._kind, self._rows)
 
-    def of(self, key: object) -> Iterator[tuple[float, T]]:
+    def of(self, key: object) -> Iterator[Look[T]]:
         """Looks at one thing, newest first, unpacked as far as somebody reads on."""
         for at, row in reversed(self._rows):
             sample = _by_key(self._kind, row).get(key)
             if sample is not None:
-                yield at, sample
-
-
-def _is_writable(sample: object) -> bool:
-    try:
-        _write(sample)
-    except (OverflowError, UnicodeError):
-        return False
-    return True
+                yield Look(at, sample)
 
 
 @lru_cache(maxsize=4 * ROWS)  # neighbours on a node are read one after the other, and share their rows
@@ -73,16 +56,6 @@ def _by_key(kind: type, row: bytes) -> dict[object, Any]:
 @cache
 def _decoder(kind: type) -> msgspec.msgpack.Decoder[list[Any]]:
     return msgspec.msgpack.Decoder(list[kind])  # type: ignore[valid-type]
-
-
-def pulses() -> SampleRing[RankPulse]:
-    """An empty ring of a node's ranks, by pid."""
-    return SampleRing(RankPulse)
-
-
-def gpu_rows() -> SampleRing[GpuSample]:
-    """An empty ring of a node's GPUs, by index."""
-    return SampleRing(GpuSample)
 
 
 class TimeSeries(Sequence[Look[T]]):
@@ -149,10 +122,10 @@ class TimeSeries(Sequence[Look[T]]):
         if self._held is not None:
             yield Look(self._held, newest)
         yield Look(self.at, newest)
-        for number, (at, value) in enumerate(self._ring.of(self._key)):
+        for number, look in enumerate(self._ring.of(self._key)):
             # The newest is the first of them, unless it has not moved for so long that it is not among them.
-            if at >= self._since and (number or at != self.at):
-                yield Look(at, value)
+            if look.at >= self._since and (number or look.at != self.at):
+                yield look
 
     def _last(self, count: int | None) -> list[Look[T]]:
         """So many of the newest looks, or all, oldest first."""

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from collectors.fleet.transport import TransportError
 from collectors.samples.stacks import StackDump
+from hangtop.session.apply.clock import shift_of
 from hangtop.session.feed import Feed
-from hangtop.session.store import shift_of
 
 if TYPE_CHECKING:
     from hangtop.session.session import Session

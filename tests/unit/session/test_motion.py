@@ -27,7 +27,7 @@ def step(job: Job, value: float | None, grown: int, pid: int | None = 1000, **fi
 
 
 def feed(job: Job, *samples: NamedTuple) -> None:
-    job.store.samples("node1", samples)
+    job.intake.samples("node1", samples)
 
 
 # --- steps -----------------------------------------------------------------------------------------------------------
@@ -298,7 +298,7 @@ def test_a_node_that_falls_silent_proves_nothing_any_more() -> None:
         job.progress.look(job.now)
     assert motion(job)[0] is not True
     assert job.progress.stood_still == pytest.approx(3, abs=1)
-    job.store.link(LinkChange("node1", "lost", "timed out", job.now))
+    job.intake.link(LinkChange("node1", "lost", "timed out", job.now))
     job.progress.look(job.now)
     assert motion(job) == (None, "")
 

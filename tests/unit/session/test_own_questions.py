@@ -26,7 +26,7 @@ def dumps(p: RankPulse) -> RankPulse:
 def test_a_dump_that_was_asked_for_moves_nothing() -> None:
     job = Job()
     job.run(20, spins)
-    job.store.state.nodes["node1"].answering.update((pid, job.now + 3.0) for pid in range(1000, 1004))
+    job.intake.state.nodes["node1"].answering.update((pid, job.now + 3.0) for pid in range(1000, 1004))
     job.run(3, dumps)
     assert (job.progress.motion.moving, job.progress.stood_still) == (False, 22.0)
     job.run(4, spins)
@@ -38,7 +38,7 @@ def test_what_is_written_unasked_and_later_is_motion() -> None:
     job.run(20, spins)
     job.run(3, dumps)
     assert job.progress.motion.moving is True
-    job.store.state.nodes["node1"].answering.update((pid, job.now - 3.0) for pid in range(1000, 1004))
+    job.intake.state.nodes["node1"].answering.update((pid, job.now - 3.0) for pid in range(1000, 1004))
     job.run(3, dumps)
     assert job.progress.motion.moving is True
 

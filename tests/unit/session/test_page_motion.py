@@ -36,7 +36,7 @@ class Told:
                 self.page.step(number(second))
             samples = list(self._source.look(self.job.now))
             ours = [s._replace(pid=PID) for s in samples]
-            self.job.store.samples("node1", ours)
+            self.job.intake.samples("node1", ours)
             self.job.run(1, spins)
 
     @property

@@ -13,8 +13,7 @@ from hangtop.session.motion.rank_progress import RankProgress, begun
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 from hangtop.session.state.job_state import RankState
-from hangtop.session.state.time_series import TimeSeries
-from hangtop.session.state.time_series import pulses as past
+from hangtop.session.state.time_series import SampleRing, TimeSeries
 from tests.support.made import process, pulse, stack
 from tests.support.pulses import Behaviour, Job, loops_with_sleeps, polls, polls_often, sleeps, spins, wakes, works
 
@@ -44,11 +43,11 @@ def test_a_hang_that_was_found_is_seen_however_rarely_it_is_looked_at(every: int
 def test_what_is_not_seen_is_not_still() -> None:
     job = Job()
     job.run(5, works)
-    job.store.link(LinkChange("node1", "lost", "timed out", job.now))
+    job.intake.link(LinkChange("node1", "lost", "timed out", job.now))
     job.now += 600
     job.progress.look(job.now)
     assert job.progress.stood_still is None
-    job.store.link(LinkChange("node1", "live", "", job.now))
+    job.intake.link(LinkChange("node1", "live", "", job.now))
     assert job.run(1, works) == 0.0
 
 
@@ -57,7 +56,7 @@ def test_what_a_node_says_between_two_looks_is_no_look_in_which_its_ranks_slept(
     job = Job()
     job.run(1, spins)
     job.now += 0.3
-    job.store.samples("node1", [job.ticked()])
+    job.intake.samples("node1", [job.ticked()])
     job.progress.look(job.now)
     job.now -= 0.3
     assert job.run(1, spins) == pytest.approx(1.0)
@@ -167,7 +166,7 @@ any_pulse: st.SearchStrategy[RankPulse] = st.builds(
 
 
 def followed(first: RankPulse, at: float) -> tuple[RankState, RankProgress]:
-    rank = RankState("node1", process(0), TimeSeries(past(), 1000))
+    rank = RankState("node1", process(0), TimeSeries(SampleRing(RankPulse), 1000))
     rank.looks.take(at, first)
     return rank, begun(rank, at, None)
 

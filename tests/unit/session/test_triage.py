@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collectors.samples.gpus import GpuSample
 from collectors.samples.stream import SourceState
 from hangtop.session.state.job_state import GpuState, NodeState
-from hangtop.session.state.time_series import TimeSeries, gpu_rows
+from hangtop.session.state.time_series import SampleRing, TimeSeries
 from hangtop.session.watching.triage import known_so_far, proven
 from tests.support.jobs import ALL_REDUCE, BARRIER, COMPUTING, MOVING, READING, Sketch, first
 
@@ -53,7 +54,7 @@ def test_that_of_gpus_is_well_before_its_first_row() -> None:
     node = NodeState("node1")
     node.sources = {**node.sources, "gpus": SourceState("gpus", "ok", "", 1.0)}
     assert not node.has_heard("gpus")
-    node.gpus[0] = GpuState(0, TimeSeries(gpu_rows(), 0))
+    node.gpus[0] = GpuState(0, TimeSeries(SampleRing(GpuSample), 0))
     assert node.has_heard("gpus")
     silent = NodeState("node1", sources={"gpus": SourceState("gpus", "late", "no answer from nvidia-smi", 1.0)})
     assert silent.has_heard("gpus")

@@ -16,8 +16,9 @@ from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import Helper, RankGone
 from collectors.samples.registry import SAMPLES
 from collectors.samples.stream import Hello, SourceState
+from hangtop.session.intake import Intake
+from hangtop.session.options import SessionOptions
 from hangtop.session.state.job_state import NodeState
-from hangtop.session.store import Store
 from tests.support.made import gpu_row, hello, process, pulse, tick
 
 PORT = PortFacts(
@@ -37,21 +38,21 @@ class Wire:
 
     def __init__(self) -> None:
         self.now = 1000.0
-        self.store = Store(clock=lambda: self.now)
+        self.intake = Intake(SessionOptions(), lambda: self.now)
 
     def say(self, *samples: NamedTuple, at: float | None = None) -> NodeState:
         """Deliver samples and the tick that ends their flush."""
         self.now = self.now if at is None else at
-        self.store.samples("node1", [*samples, tick(self.now)])
+        self.intake.samples("node1", [*samples, tick(self.now)])
         return self.node
 
     @property
     def node(self) -> NodeState:
-        return self.store.state.nodes["node1"]
+        return self.intake.state.nodes["node1"]
 
     @property
     def changes(self) -> list[str]:
-        return [change.text for change in self.store.state.changes]
+        return [change.text for change in self.intake.state.changes]
 
 
 @pytest.fixture
@@ -71,27 +72,27 @@ def test_looks_are_kept_with_their_times(wire: Wire) -> None:
 def test_a_node_whose_clock_is_ahead_is_brought_onto_ours(wire: Wire) -> None:
     ahead = 40.0
     event = LogEvent("python.exception", 1041.0, 0, "", 1000, "x.err", 1, "boom", {"after": 1040.5})
-    wire.store.samples("node1", [hello(1000.0 + ahead)])
+    wire.intake.samples("node1", [hello(1000.0 + ahead)])
     wire.now = 1001.5
-    wire.store.samples("node1", [process(0, started=1030.0), event, tick(1001.0 + ahead)])
+    wire.intake.samples("node1", [process(0, started=1030.0), event, tick(1001.0 + ahead)])
     node = wire.node
     assert node.clock_offset == pytest.approx(ahead)
     assert node.ranks[1000].process.started == pytest.approx(990.0)
-    assert wire.store.state.events[-1][1].at == pytest.approx(1001.0)
-    assert wire.store.state.events[-1][1].data["after"] == pytest.approx(1000.5)
+    assert wire.intake.state.events[-1][1].at == pytest.approx(1001.0)
+    assert wire.intake.state.events[-1][1].data["after"] == pytest.approx(1000.5)
 
 
 @pytest.mark.parametrize("step", [3600.0, -3600.0, -5.0])
 def test_a_clock_that_is_set_moves_nothing_of_its_node_into_past_or_future(wire: Wire, step: float) -> None:
-    wire.store.samples("node1", [hello(1000.0)])
+    wire.intake.samples("node1", [hello(1000.0)])
     for second in range(1, 9):
         off = 7.0 + (step if second > 4 else 0.0)
         wire.now = 1000.0 + second + 0.01
         there = 1000.0 + second + off
         event = LogEvent("python.exception", there - 0.2, 0, "", 1000, "x.err", second, "boom", {})
-        wire.store.samples("node1", [gpu_row(0, power=100.0 + second), event, tick(there)])
+        wire.intake.samples("node1", [gpu_row(0, power=100.0 + second), event, tick(there)])
         assert wire.node.gpus[0].looks[-1].at == pytest.approx(wire.now, abs=0.02)
-        assert wire.store.state.events[-1][1].at == pytest.approx(wire.now - 0.2, abs=0.03)
+        assert wire.intake.state.events[-1][1].at == pytest.approx(wire.now - 0.2, abs=0.03)
     assert wire.node.clock_offset == pytest.approx(7.0 + step, abs=0.02)
 
 
@@ -99,7 +100,7 @@ def test_flushes_that_arrive_together_keep_their_own_times(wire: Wire) -> None:
     wire.say(at=1001.0)
     wire.now = 1010.0
     chunk: list[NamedTuple] = [gpu_row(0), tick(1002.0), gpu_row(0, power=1.0), tick(1003.0), gpu_row(0, power=2.0)]
-    wire.store.samples("node1", chunk)
+    wire.intake.samples("node1", chunk)
     assert [look.at for look in wire.node.gpus[0].looks] == [1002.0, 1003.0, 1010.0]
 
 
@@ -188,14 +189,14 @@ def test_what_the_kernel_says_is_a_change_unless_it_is_old(wire: Wire) -> None:
     assert wire.changes == []
     wire.say(oom._replace(at=1001.0), at=1001.0)
     assert wire.changes == ["Out of memory: Killed process 7"]
-    assert len(wire.store.state.events) == 2
+    assert len(wire.intake.state.events) == 2
 
 
 def test_links_and_bad_lines(wire: Wire) -> None:
-    wire.store.link(LinkChange("node2", "connecting", "", 1000.0))
-    wire.store.link(LinkChange("node2", "lost", "no route to host", 1001.0, 1005.0))
-    wire.store.bad_line("node2", "\x00" * 500, "no JSON")
-    node = wire.store.state.nodes["node2"]
+    wire.intake.link(LinkChange("node2", "connecting", "", 1000.0))
+    wire.intake.link(LinkChange("node2", "lost", "no route to host", 1001.0, 1005.0))
+    wire.intake.bad_line("node2", "\x00" * 500, "no JSON")
+    node = wire.intake.state.nodes["node2"]
     assert (node.link, node.why, node.since, node.next_try) == ("lost", "no route to host", 1001.0, 1005.0)
     assert node.bad_lines == 1
     assert len(node.last_bad) < 250
@@ -238,14 +239,14 @@ def test_no_sequence_of_valid_samples_breaks_it(chunks: Sequence[Sequence[NamedT
     from hangtop.session.motion.progress import Progress
 
     wire = Wire()
-    progress = Progress(wire.store.state)
-    wire.store.link(LinkChange("node1", "live", "", 1000.0))
+    progress = Progress(wire.intake.state)
+    wire.intake.link(LinkChange("node1", "live", "", 1000.0))
     for chunk in chunks:
         wire.now += 1.0
-        wire.store.samples("node1", chunk)
+        wire.intake.samples("node1", chunk)
         progress.look(wire.now)
         context = SnapshotContext(wire.now, 1.0, True, 60.0, progress.stood_still)
-        job = job_snapshot(wire.store.state, context).job()
+        job = job_snapshot(wire.intake.state, context).job()
         assert len({rank.rank for rank in job.ranks}) == len(job.ranks)
     hellos = [s for chunk in chunks for s in chunk if isinstance(s, Hello)]
     if hellos:

@@ -1,0 +1,83 @@
+"""Times of nodes on this machine's clock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from collectors.fleet import bounds
+from collectors.samples.host import HostFacts
+from collectors.samples.inside import InsideGone, InsidePulse, InsideResult
+from collectors.samples.logs import CommProgress, LogEvent, LogLines, LogsRead, StepCount
+from collectors.samples.ranks import HelperGone, IdleLauncher, RankGone, RankProcess
+from collectors.samples.stacks import StackDump
+from collectors.samples.stream import SourceState
+
+WINDOW = 60
+"""Answers after which an old best is forgotten, so that drift and a corrected clock are followed."""
+SAME = 0.05
+"""Seconds: a clock this near is taken as ours, which spares every sample a shift."""
+TIMES: dict[type, tuple[str, ...]] = {
+    SourceState: ("since",),
+    RankProcess: ("started",),
+    RankGone: ("at",),
+    HelperGone: ("at",),
+    IdleLauncher: ("started", "since"),
+    LogLines: ("at",),
+    LogEvent: ("at",),
+    CommProgress: ("at",),
+    StepCount: ("at",),
+    LogsRead: ("at",),
+    HostFacts: ("booted",),
+    StackDump: ("at",),
+    InsidePulse: ("step_at", "phase_at"),
+    InsideResult: ("at",),
+    InsideGone: ("at",),
+}
+"""The fields of each kind that are times of the node's clock."""
+
+
+class ClockOffset:
+    """Minimum-delay filter.
+
+    An answer stamped ``clock`` there that arrives at ``arrived`` here shows ``clock - arrived``: the offset less the
+    delay of its way. The largest of them is the one with the least delay, and nearest to the truth. Answers come in
+    the order in which they were made: one stamped earlier than the one before shows that the clock was set back.
+    """
+
+    __slots__ = ("_best", "_count", "_last", "_previous")
+
+    def __init__(self) -> None:
+        self._best = self._previous = self._last = float("-inf")
+        self._count = 0
+
+    def learn(self, clock: float, arrived: float) -> float:
+        """Take one answer and return the offset: seconds that the node's clock is ahead of ours."""
+        if clock < self._last:
+            self._best = self._previous = float("-inf")
+            self._count = 0
+        self._last = clock
+        self._best = max(self._best, clock - arrived)
+        self._count += 1
+        offset = max(self._best, self._previous)
+        if self._count >= WINDOW:
+            self._previous, self._best, self._count = self._best, float("-inf"), 0
+        return offset
+
+
+def shift_of(offset: float | None) -> float:
+    """Seconds to take from the node's times to bring them onto our clock."""
+    return 0.0 if offset is None or -SAME < offset < SAME else offset
+
+
+def shifted(sample: NamedTuple, fields: Sequence[str], shift: float) -> NamedTuple:
+    """The same sample, the times in these fields so many seconds earlier."""
+    # A clock that is wrong by centuries must not make of a time what no calendar knows.
+    times = {
+        field: max(bounds.FIRST_MOMENT, min(bounds.LAST_MOMENT, value - shift))
+        for field in fields
+        if (value := getattr(sample, field)) is not None
+    }
+    if isinstance(sample, LogEvent) and isinstance(after := sample.data.get("after"), float):
+        return sample._replace(**times, data={**sample.data, "after": after - shift})
+    return sample._replace(**times) if times else sample
