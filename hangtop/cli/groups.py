@@ -39,7 +39,7 @@ COMMANDS: dict[str, CommandEntry] = {
     ),
     "repair": CommandEntry(
         "hangtop.cli.repair:command",
-        "Mend, after asking: orphans, stopped ranks, a taken port, a launch that leaves no traces.",
+        "Mend, after asking: orphans, stopped ranks, a launch that leaves no traces.",
     ),
     "record": CommandEntry("hangtop.cli.record:command", "Watch without a screen and write what is seen to a file."),
     "replay": CommandEntry("hangtop.cli.replay:command", "Show a recording as if it were live, or judge it."),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from collectors.probes.repair import FIRST_PORT, Signal
+from collectors.probes.repair import Signal
 from hangtop.cli.groups import DefaultGroup
 from hangtop.cli.node_command import NodeRun, Reply, node_command, painted
 from hangtop.diagnosis.environment.next_run import next_run
@@ -91,20 +91,6 @@ async def _signal(
     return Reply(document, [*painted(result.lines), *_unknown(survey)], int(result.outcome != "ok"))
 
 
-@reading("port", node_needed=True)
-@click.option("--from", "wanted", metavar="PORT", type=click.IntRange(1024, 65535), default=FIRST_PORT,
-              show_default=True, help="The first port to consider.")  # fmt: skip
-async def port_command(run: NodeRun, wanted: int) -> Reply:
-    """Propose a rendezvous port that is free on all nodes: no socket has it, TIME_WAIT included. Opens nothing.
-
-    Outside the range that the kernel gives to clients, where there is such a port. Exit code: 0 a port, 1 none,
-    2 wrong usage, 3 no node reachable.
-    """
-    found = await repair.free_port(run.session, wanted)
-    document = {"port": found.port, "passed": list(found.passed), "unknown": dict(found.unknown)}
-    return Reply(document, found.lines(), 0 if found.port is not None else 3 if found.unknown else 1)
-
-
 @reading("launch", node_needed=True)
 async def launch(run: NodeRun) -> Reply:
     """Print the environment and launch lines that would have caught this hang, by what the job lacks. Only reads.
@@ -127,8 +113,8 @@ command = DefaultGroup(
     "repair",
     default="list",
     commands={
-        "list": list_command, "orphans": orphans, "continue": continue_command, "port": port_command, "launch": launch,
+        "list": list_command, "orphans": orphans, "continue": continue_command, "launch": launch,
     },
-    help="Mend what people mend at night: orphans, stopped ranks, a taken port, a launch that leaves no traces. "
+    help="Mend what people mend at night: orphans, stopped ranks, a launch that leaves no traces. "
     "With nodes alone: list.",
 )  # fmt: skip

@@ -45,7 +45,6 @@ def _proc(data: bytes) -> None:
     procfs.parse_cgroup(data)
     network_source.usage_of([29497], [data])
     socket_tables.listening([data])
-    socket_tables.local_ports([data])
     mounts.parse(data.decode("utf-8", "replace"))
     interfaces.parse_dev(data)
     interfaces.parse_snmp_tcp(data)

@@ -26,7 +26,7 @@ from collectors.node.stacks.flamerecord import FlameRecording as Recorded
 from collectors.probes.allreduce.nccl import network_of
 from collectors.probes.allreduce.workers import read_report
 from collectors.probes.flame import profile
-from collectors.probes.remote.repair import PortsInUse, RepairCandidate, Signalled
+from collectors.probes.remote.repair import RepairCandidate, Signalled
 from collectors.probes.remote.trace import ListedTrace
 from collectors.probes.running import Unreadable, one_of
 from collectors.samples.asked import Observation, PathFigure, RasAnswer, RecorderFile
@@ -42,7 +42,7 @@ from tests.support.fuzzing import FIXTURES, LONGEST, Target, fixtures, in_file
 from tests.support.made import gpu_row, hello, process, pulse, tick
 
 _told = one_of(
-    Observation, PathFigure, RasAnswer, RecorderFile, RepairCandidate, Signalled, PortsInUse, FlameProgress, Recorded,
+    Observation, PathFigure, RasAnswer, RecorderFile, RepairCandidate, Signalled, FlameProgress, Recorded,
     WantsPySpy, RankTrace, ListedTrace,
 )  # fmt: skip
 

@@ -67,11 +67,6 @@ def listening(tables: Sequence[bytes]) -> Set[Tuple[int, int]]:
     return {(one.local_port, one.inode) for one in sockets(tables) if one.state == LISTEN}
 
 
-def local_ports(tables: Sequence[bytes]) -> Set[int]:
-    """Local ports of every socket, whatever its state: TIME_WAIT keeps a port from others as well."""
-    return {one.local_port for one in sockets(tables)}
-
-
 def address(text: str) -> str:
     """Address and port as people write them (``0100007F:1F90`` is 127.0.0.1:8080).
 

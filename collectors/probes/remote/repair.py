@@ -1,4 +1,4 @@
-"""Repairs on one node: finds orphans and stopped ranks, signals processes, lists TCP ports that are in use.
+"""Repairs on one node: finds orphans and stopped ranks, signals processes.
 
 An orphan carries a rank in its environment and belongs to a run whose launcher is gone: the chain of its parents ends
 at an init. A living launcher, or any other living parent (a shell, a scheduler's step), makes it none. Ranks of the
@@ -14,20 +14,18 @@ from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Set
 
 from collectors.node import redact, watchdog
 from collectors.node.blocking import GuardedReader
-from collectors.node.files import link, read_or_none, read_text
+from collectors.node.files import link, read_or_none
 from collectors.node.processes.procfs import CLOCK_TICKS, boot_time, parse_status, read_stat, split_zeros
-from collectors.node.processes.socket_tables import held_sockets, listening, local_ports, read_tables
+from collectors.node.processes.socket_tables import held_sockets, listening, read_tables
 from collectors.node.ranks.facts import users
 from collectors.node.ranks.process_tree import FamilyMember, ProcessRole, classify_tree
 from collectors.node.ranks.search import Adopters, Search
-from collectors.node.say import say, say_all
+from collectors.node.say import say_all
 
 YOUNG = 60.0
 """Seconds for which a run of which ranks are missing may still be starting."""
 SETTLE, STEP = 0.5, 0.02
 """Seconds within which a signal has its effect, and between two looks at that."""
-DEFAULT_RANGE = (32768, 60999)
-"""net.ipv4.ip_local_port_range of a kernel that was not told otherwise (Documentation/networking/ip-sysctl)."""
 
 
 class RepairCandidate(NamedTuple):
@@ -60,17 +58,6 @@ class Signalled(NamedTuple):
     """``terminated``, ``killed``, ``continued``; ``gone`` and ``reused`` (its pid is another's now: nothing was sent);
     ``denied``, ``survived``; ``end`` in the line that ends the answer."""
     text: str
-
-
-class PortsInUse(NamedTuple):
-    """The TCP ports of a node that are not free, and those that the kernel gives to clients."""
-
-    lowest: int
-    highest: int
-    """net.ipv4.ip_local_port_range."""
-    ports: List[int]
-    """Local ports of every TCP socket, TIME_WAIT among them."""
-    error: str
 
 
 END = RepairCandidate("end", 0, 0, 0.0, 0, "", "", "", "", "", [], "")
@@ -218,8 +205,9 @@ class SignalTarget:
             return Signalled(self.pid, "denied", "%s: %s" % (number.name, os.strerror(error.errno or 0)))
         return Signalled(self.pid, now, "it had ended already") if now == "gone" else None
 
-    def wait_while(self, pending: Callable[[str], bool], until: float) -> str:
-        """Wait while its state is pending, at most ``until``; the state then."""
+    def wait_while(self, pending: Callable[[str], bool], seconds: float) -> str:
+        """Wait while its state is pending, at most so long; the state then."""
+        until = time.monotonic() + seconds
         while pending(self.state()) and time.monotonic() < until:
             time.sleep(STEP)
         return self.state()
@@ -229,22 +217,25 @@ def _alive(state: str) -> bool:
     return state not in ("gone", "reused")
 
 
+def _stopped(state: str) -> bool:
+    return state == "T"
+
+
 def end_all(targets: List[SignalTarget], grace: float) -> List[Signalled]:
     """SIGTERM to all; what is there after ``grace`` seconds gets SIGKILL."""
     answers = {target.pid: target.send(signal.SIGTERM) for target in targets}
     until = time.monotonic() + grace
-    deaf = []
     for target in targets:
-        if answers[target.pid] is None and not _alive(target.wait_while(_alive, until)):
-            answers[target.pid] = Signalled(target.pid, "terminated", "ended by SIGTERM")
-        elif answers[target.pid] is None:
-            deaf.append(target)
-    refused = {target.pid: target.send(signal.SIGKILL) for target in deaf}
-    for target in deaf:
-        state = target.wait_while(_alive, time.monotonic() + SETTLE)
-        killed = Signalled(target.pid, "killed", "ended by SIGKILL, %g s after SIGTERM" % grace)
-        held = Signalled(target.pid, "survived", "SIGKILL was sent; the kernel holds it (state %s)" % state)
-        answers[target.pid] = refused[target.pid] or (held if _alive(state) else killed)
+        if answers[target.pid] is None:
+            if not _alive(target.wait_while(_alive, until - time.monotonic())):
+                answers[target.pid] = Signalled(target.pid, "terminated", "ended by SIGTERM")
+            elif (refused := target.send(signal.SIGKILL)) is not None:
+                answers[target.pid] = refused
+            elif _alive(state := target.wait_while(_alive, SETTLE)):
+                why = "SIGKILL was sent; the kernel holds it (state %s)" % state
+                answers[target.pid] = Signalled(target.pid, "survived", why)
+            else:
+                answers[target.pid] = Signalled(target.pid, "killed", "ended by SIGKILL, %g s after SIGTERM" % grace)
     return [answer for answer in answers.values() if answer is not None]
 
 
@@ -253,31 +244,15 @@ def continue_all(targets: List[SignalTarget]) -> List[Signalled]:
     answers = []
     for target in targets:
         answer = target.send(signal.SIGCONT)
-        if answer is None:
-            state = target.wait_while(lambda state: state == "T", time.monotonic() + SETTLE)
-            still = Signalled(target.pid, "survived", "SIGCONT was sent and it is still stopped")
-            goes_on = Signalled(target.pid, "continued", "it goes on (state %s)" % state)
-            answer = still if state == "T" else goes_on
-        answers.append(answer)
+        if answer is None and _stopped(state := target.wait_while(_stopped, SETTLE)):
+            answer = Signalled(target.pid, "survived", "SIGCONT was sent and it is still stopped")
+        answers.append(answer or Signalled(target.pid, "continued", "it goes on (state %s)" % state))
     return answers
-
-
-# --- ports -------------------------------------------------------------------------------------------------------
-
-
-def ports_in_use(proc: str = "/proc") -> PortsInUse:
-    """Answer for this network namespace, from /proc/net alone: nothing is opened."""
-    words = read_text(proc + "/sys/net/ipv4/ip_local_port_range").split()
-    known = len(words) == 2 and all(word.isdigit() for word in words)
-    lowest, highest = (int(words[0]), int(words[1])) if known else DEFAULT_RANGE
-    tables = read_tables(proc + "/net")
-    error = "" if tables[0] else "/proc/net/tcp may not be read"  # what can be read has its heading at the least
-    return PortsInUse(lowest, highest, sorted(local_ports(tables)), error)
 
 
 @watchdog.program
 def main(arguments: Dict[str, object]) -> None:
-    """Entry. ``keep``: pids of the job's ranks, to look; ``signal``: ``TERM`` or ``CONT``, to ``targets``; or ports.
+    """Entry. ``keep``: pids of the job's ranks, to look; ``signal``: ``TERM`` or ``CONT``, to ``targets``.
 
     ``targets`` are [pid, start ticks] pairs, ``grace`` the seconds between SIGTERM and SIGKILL.
     """
@@ -289,5 +264,3 @@ def main(arguments: Dict[str, object]) -> None:
         grace = float(str(arguments.get("grace", 0.0)))
         told = continue_all(targets) if arguments.get("signal") == "CONT" else end_all(targets, grace)
         say_all([*told, Signalled(0, "end", "")])
-    else:
-        say(ports_in_use())

@@ -39,7 +39,7 @@ def address_in_use(job: Job) -> Iterator[Finding]:
         ranks=ranks_in(events), nodes=hosts_in(job, events),
         evidence=(*lines(events), *(Evidence(Observer.NETWORK, "/proc/net/tcp", job.now, one) for one in held[:2])),
         advice="End the process that holds it (an earlier run, as a rule), or choose another MASTER_PORT.",
-        next=(next_step("K", "repair", "port", *sorted(job.nodes)),) if job.live else (),
+        next=(next_step("", "preflight", *sorted(job.nodes)),) if job.live else (),
     )  # fmt: skip
 
 

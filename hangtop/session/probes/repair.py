@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from collectors.fleet.transport import TransportError
 from collectors.probes import repair
-from collectors.probes.remote.repair import PortsInUse, RepairCandidate, Signalled
+from collectors.probes.remote.repair import RepairCandidate, Signalled
 from hangtop.diagnosis.job import Job, Node
 from hangtop.diagnosis.phrasing import count, duration, listed, size
 from hangtop.session.probes import Line, Probe, ProbeRefused, ProbeResult, ProbeSession, Say, mark
@@ -52,12 +52,10 @@ class Repairable:
 
     def row(self) -> dict[str, Any]:
         """The same for scripts."""
-        one = self.process
-        return {
-            "node": self.node, "pid": one.pid, "rank": one.rank, "role": one.role, "user": one.user,
-            "run_id": one.run_id, "age_s": round(self.age, 1), "state": one.state, "gpu_memory": self.gpu_memory,
-            "ports": one.ports, "command": one.command, "why": one.why,
-        }  # fmt: skip
+        told = self.process._asdict()
+        kept = ("pid", "rank", "role", "user", "run_id", "state", "ports", "command", "why")
+        row = {name: told[name] for name in kept}
+        return {"node": self.node, **row, "age_s": round(self.age, 1), "gpu_memory": self.gpu_memory}
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,39 +158,3 @@ async def _send(
         answers, why = [], f"not known: {error}"
     by_pid = {one.pid: one for one in answers}
     return [(one, by_pid.get(one.process.pid, Signalled(one.process.pid, "unreachable", why))) for one in processes]
-
-
-@dataclass(frozen=True, slots=True)
-class PortProposal:
-    """A rendezvous port that is free on all nodes that answered, or none."""
-
-    port: int | None
-    passed: Sequence[str]
-    """Why the first ports were passed over."""
-    unknown: Mapping[str, str]
-    """Nodes that did not answer, and why."""
-
-    def lines(self) -> list[str]:
-        """The proposal as people read it, what was passed over first."""
-        lines = [f"  {why}" for why in self.passed]
-        lines += [f"  not known of {node}: {why}" for node, why in self.unknown.items()]
-        if self.port is None:
-            return [*lines, "no port that is free on all nodes was found"]
-        lines += [f"port {self.port} is free on all nodes that answered", f"  MASTER_PORT={self.port}"]
-        return [*lines, f"  torchrun --rdzv_endpoint=MASTER:{self.port}   or   torchrun --master_port={self.port}"]
-
-
-async def free_port(session: ProbeSession, wanted: int = repair.FIRST_PORT) -> PortProposal:
-    """Propose a rendezvous port that is free on all nodes."""
-    job = session.job()
-
-    async def ask(node: str) -> PortsInUse:
-        try:
-            return await repair.ports_in_use(session.transport(node), session.python(node))
-        except TransportError as error:
-            return PortsInUse(0, 0, [], job.nodes[node].why or str(error))
-
-    answers = dict(zip(sorted(job.nodes), await asyncio.gather(*map(ask, sorted(job.nodes))), strict=True))
-    known = {node: answer for node, answer in answers.items() if not answer.error}
-    port, passed = repair.choose_port(known, wanted) if known else (None, [])
-    return PortProposal(port, passed, {node: answer.error for node, answer in answers.items() if answer.error})

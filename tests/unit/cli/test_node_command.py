@@ -25,7 +25,7 @@ from tests.unit.cli.test_main import run
 ALL_REDUCE = f"all_reduce {TORCH}/distributed/distributed_c10d.py:2806"
 
 
-@pytest.mark.parametrize("words", ["flame --seconds 1 --json", "repair port --json"])
+@pytest.mark.parametrize("words", ["flame --seconds 1 --json", "repair launch --json"])
 def test_no_node_reachable_is_exit_code_3_with_the_reason(words: str, tmp_path: Path) -> None:
     done = run(*words.split(), "--batch", "127.0.0.1:1", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (3, "")

@@ -15,14 +15,14 @@ from collectors.fleet import bounds
 from collectors.node.stacks.asking import WantsPySpy
 from collectors.node.stacks.flamerecord import FlameProgress, FlameRecording
 from collectors.probes.allreduce.workers import read_report
-from collectors.probes.remote.repair import PortsInUse, RepairCandidate, Signalled
+from collectors.probes.remote.repair import RepairCandidate, Signalled
 from collectors.probes.remote.trace import ListedTrace
 from collectors.probes.running import Unreadable, answer, one_of
 from collectors.samples.asked import Observation, PathFigure, RasAnswer, RecorderFile
 from collectors.samples.traces import RankTrace
 
 KINDS: list[type[Any]] = [
-    Observation, PathFigure, RasAnswer, RecorderFile, RepairCandidate, Signalled, PortsInUse, FlameProgress,
+    Observation, PathFigure, RasAnswer, RecorderFile, RepairCandidate, Signalled, FlameProgress,
     FlameRecording, WantsPySpy, RankTrace, ListedTrace,
 ]  # fmt: skip
 DECODERS: dict[str, Callable[[bytes], Any]] = {kind.__name__: answer(kind) for kind in KINDS}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import uuid
@@ -22,7 +21,6 @@ from hypothesis import strategies as st
 from collectors.fleet.local import Local
 from collectors.probes import repair
 from collectors.probes.remote.repair import (
-    PortsInUse,
     RankProcesses,
     RepairCandidate,
     SignalTarget,
@@ -195,27 +193,6 @@ async def test_the_program_signals_on_a_node(start: Start) -> None:
     assert process.wait(60) == -signal.SIGTERM
 
 
-# --- a free port -------------------------------------------------------------------------------------------------
-
-
-def node(*used: int, low: int = 32768, high: int = 60999) -> PortsInUse:
-    return PortsInUse(low, high, list(used), "")
-
-
-def test_a_port_that_any_node_uses_or_that_clients_get_is_passed_over() -> None:
-    port, passed = repair.choose_port({"a": node(29500), "b": node(29501), "c": node()})
-    assert (port, passed) == (29502, ["29500: in use on a", "29501: in use on b"])
-    assert repair.choose_port({"a": node(), "b": node(low=20000, high=61999)})[0] == 62000
-    assert repair.choose_port({"a": node(29500, low=1, high=65535)})[0] == 29501
-
-
-async def test_a_node_tells_its_sockets() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        found = await repair.ports_in_use(Local("here"), sys.executable)
-        assert server.getsockname()[1] in found.ports
-    assert (found.lowest < found.highest, found.error) == (True, "")
-
-
 # --- a session's repairs -----------------------------------------------------------------------------------------
 
 
@@ -242,12 +219,6 @@ async def test_a_session_that_may_only_look_signals_nobody(
     one = RepairCandidate("orphan", 812, 5, 0.0, 0, "rank", "ada", "old", "python train.py", "S", [29500], "why")
     with pytest.raises(ProbeRefused, match="--read-only"):
         await repairs.signal_probe(session, "End", "TERM", [Repairable("node1", one, 7200.0, 3 << 30)]).run(print)
-
-
-async def test_a_port_is_proposed_by_the_nodes_that_answer(session: PaperSession) -> None:
-    found = await repairs.free_port(session)
-    assert (found.port is not None, found.unknown) == (True, {})
-    assert f"  MASTER_PORT={found.port}" in found.lines()
 
 
 # --- the command -------------------------------------------------------------------------------------------------
