@@ -12,7 +12,7 @@ from contextlib import ExitStack
 import pytest
 
 from collectors.node.network.tcp_info import TrafficTold, carried
-from collectors.node.processes import netns
+from collectors.node.processes.namespaces import foreign_network
 
 pytestmark = pytest.mark.nodes
 
@@ -95,7 +95,7 @@ def test_connections_are_counted_and_a_silent_far_end_is_told(
         for holder, program in zip(networks, (SENDER, RECEIVER), strict=True)
     )
     found = _until(sender, lambda one: bool(one.ports))
-    assert netns.is_elsewhere(sender)
+    assert foreign_network(sender)
     assert (found.ports, found.addresses, found.unanswered) == ([29651], [ADDRESSES[0]], [])
     there = _until(receiver, lambda one: (one.carried or 0) > 10)
     assert there.addresses == [ADDRESSES[1]]

@@ -10,7 +10,7 @@ import pytest
 
 from collectors.fleet.local import Local
 from collectors.fleet.transport import TransportError
-from collectors.node.processes import netns
+from collectors.node.processes.namespaces import foreign_network
 from collectors.probes import ras
 
 pytestmark = pytest.mark.nodes
@@ -41,7 +41,7 @@ def rank() -> Iterator[int]:
         assert process.stdout is not None
         try:
             assert process.stdout.readline() == "ready\n"
-            assert netns.is_elsewhere(process.pid)
+            assert foreign_network(process.pid)
             yield process.pid
         finally:
             process.kill()

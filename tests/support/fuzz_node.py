@@ -7,9 +7,11 @@ from collectors.node.logs import elastic_report as elastic
 from collectors.node.logs import file_names as names
 from collectors.node.logs.parser import kernel_event
 from collectors.node.machine.kernel import parse_dmesg, parse_kmsg
-from collectors.node.network import ib_tools, interfaces
+from collectors.node.netlink import messages
+from collectors.node.network import ib_tools
 from collectors.node.network import source as network_source
-from collectors.node.processes import environ, mounts, procfs, socket_tables
+from collectors.node.processes import environ, mounts, procfs
+from collectors.node.processes.sockets import tcp_socket
 from collectors.node.stacks import pyspy_output
 from collectors.probes.infiniband import parse_bandwidth, parse_devinfo
 from collectors.probes.path import parse_iperf
@@ -43,19 +45,10 @@ def _proc(data: bytes) -> None:
     procfs.parse_syscall(data)
     procfs.parse_wchan(data)
     procfs.parse_cgroup(data)
-    network_source.usage_of([29497], [data])
-    socket_tables.listening([data])
     mounts.parse(data.decode("utf-8", "replace"))
-    interfaces.parse_dev(data)
-    interfaces.parse_snmp_tcp(data)
-    interfaces.parse_if_inet6(data)
-
-
-def _addresses(data: bytes) -> None:
-    try:
-        socket_tables.address(data.decode("utf-8", "replace"))
-    except ValueError:
-        return
+    network_source.parse_snmp_tcp(data)
+    for _, body in messages(data):
+        tcp_socket(body)
 
 
 def _stacks(data: bytes) -> None:
@@ -84,7 +77,6 @@ def targets() -> dict[str, Target]:
         "kernel": Target(_kernel, fixtures("seeds/lines/*")),
         "words": Target(_words, fixtures("seeds/words/*")),
         "proc": Target(_proc, fixtures("seeds/proc/*")),
-        "address": Target(_addresses, (b"0100007F:1F90", b"0000000000000000FFFF00000100007F:0016")),
         "stacks": Target(_stacks, (*fixtures("stacks/a*.jsonl"), refused)),
         "tools": Target(_tools, printed),
     }

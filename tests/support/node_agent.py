@@ -46,8 +46,9 @@ class NodeAgent:
             env=os.environ | dict(env or {}),
         )
         self.send(payload.pack(entry, dict(arguments), extra=extra))
+        self._reader = threading.Thread(target=self._read, daemon=True)
         if reading:
-            threading.Thread(target=self._read, daemon=True).start()
+            self._reader.start()
 
     def __enter__(self) -> NodeAgent:
         return self
@@ -57,6 +58,8 @@ class NodeAgent:
     ) -> None:
         self.process.kill()
         self.process.wait()
+        if self._reader.ident is not None:
+            self._reader.join(10.0)
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             assert stream is not None
             stream.close()

@@ -13,7 +13,7 @@ from typing import Iterator, List, NamedTuple, Tuple
 
 from collectors.node.blocking import BlockingGuard
 from collectors.node.processes.mounts import Mounts
-from collectors.node.processes.rooted import foreign_root
+from collectors.node.processes.namespaces import foreign_root
 from collectors.node.source import NotResponding, Shared, Source
 from collectors.samples.host import Disk
 from collectors.samples.ranks import RankProcess

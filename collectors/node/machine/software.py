@@ -13,7 +13,7 @@ from typing import Dict, Iterable, NamedTuple, Optional, Tuple
 
 from collectors.node.blocking import GuardedReader
 from collectors.node.files import link, list_folder, read_named, text
-from collectors.node.processes.rooted import foreign_root
+from collectors.node.processes.namespaces import foreign_root
 from collectors.node.source import Shared, Source
 from collectors.samples.ranks import RankProcess
 

@@ -7,12 +7,15 @@ end. JSON came with 2.28.7; an older server answers that it does not know the co
 from __future__ import annotations
 
 import base64
+import errno
 import socket
 import time
 from typing import Dict, List, NamedTuple
 
 from collectors.node import watchdog
-from collectors.node.processes import netns
+from collectors.node.processes.namespaces import in_network_of
+from collectors.node.processes.procfs import read_status
+from collectors.node.processes.sockets import LISTEN, tcp_sockets
 from collectors.node.say import say
 from collectors.samples.asked import RasAnswer
 
@@ -37,8 +40,7 @@ def ask(server: RasPlace, request: bytes, seconds: float = SECONDS) -> bytes:
     deadline = time.monotonic() + seconds
     parts: List[bytes] = []
     size = 0
-    where = server.host, server.port
-    with netns.connect(server.pid, where, min(SECONDS, seconds)) as connection:
+    with connect(server, min(SECONDS, seconds)) as connection:
         connection.sendall(request)
         while size < LIMIT:
             connection.settimeout(max(0.1, deadline - time.monotonic()))
@@ -48,6 +50,31 @@ def ask(server: RasPlace, request: bytes, seconds: float = SECONDS) -> bytes:
             parts.append(part)
             size += len(part)
     return b"".join(parts)
+
+
+def connect(server: RasPlace, timeout: float) -> socket.socket:
+    """A connection as the rank would make it, to a listener of its own user on its own machine or container.
+
+    The rank's user names the address, and this side may be root: nothing else is connected to. Raises
+    :class:`OSError`, also where the rank's network namespace may not be entered.
+    """
+    status = read_status("/proc", server.pid)
+    owners = [one.uid for one in tcp_sockets(server.pid, 1 << LISTEN, port=server.port)]
+    strangers = [uid for uid in owners if status is None or uid != status.uid]
+    if strangers:
+        raise OSError(errno.EPERM, "port %d is listened on by uid %d, not by the rank's" % (server.port, strangers[0]))
+    return in_network_of(server.pid, lambda: _connect(server, timeout))
+
+
+def _connect(server: RasPlace, timeout: float) -> socket.socket:
+    for family, _, _, _, found in socket.getaddrinfo(server.host, server.port, type=socket.SOCK_STREAM):
+        with socket.socket(family, socket.SOCK_STREAM) as tried:
+            try:
+                tried.bind((found[0], 0, *found[2:]))  # which the kernel lets us to an address of our own alone
+            except OSError:
+                continue
+        return socket.create_connection((str(found[0]), server.port), timeout)
+    raise OSError(errno.EPERM, "%s is no address of this machine, and only its own are asked" % server.host[:100])
 
 
 @watchdog.program

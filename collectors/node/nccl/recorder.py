@@ -19,7 +19,7 @@ from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 from collectors.node import watchdog
 from collectors.node.files import link, opened, read_or_none, regular
 from collectors.node.processes import environ, owner, pages
-from collectors.node.processes.rooted import seen_by
+from collectors.node.processes.namespaces import seen_by
 from collectors.node.say import say
 from collectors.samples.asked import RecorderFile
 

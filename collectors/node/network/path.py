@@ -22,7 +22,7 @@ from typing import Callable, Dict, List, Optional, Tuple
 
 from collectors.node import watchdog
 from collectors.node.network import tcp
-from collectors.node.network.interfaces import InterfaceQueries
+from collectors.node.network.interfaces import interface_of
 from collectors.node.say import say
 from collectors.samples.asked import Observation, PathFigure
 
@@ -200,16 +200,6 @@ def _arrives(probe: socket.socket, size: int) -> bool:
     return False
 
 
-def interface_of_address(address: str) -> Tuple[str, Optional[int]]:
-    """(interface that holds an IPv4 address, its MTU)."""
-    queries = InterfaceQueries()
-    for name, held in queries.addresses().items():
-        if address in [one.partition("/")[0] for one in held]:
-            found = queries.link(name)
-            return name, None if found is None else found.mtu
-    return "", None
-
-
 def measure(name: str, target: Dict[str, object], seconds: float) -> PathFigure:
     """Everything about one direction; what fails is said in ``error``, what was measured before it stays."""
     host, port, udp = str(target["host"]), int(str(target["tcp"])), int(str(target["udp"]))
@@ -219,7 +209,7 @@ def measure(name: str, target: Dict[str, object], seconds: float) -> PathFigure:
     failed = ""
     try:
         source = route(host, port)
-        interface, local = interface_of_address(source)
+        interface, local = interface_of(source)
         connect, trip = round_trip(host, port)
         mtu = path_mtu(host, udp, local or 9000)
         rate, share = throughput(host, port, seconds)

@@ -13,7 +13,7 @@ from typing import Callable, List, Optional, Tuple
 
 from collectors.node.child import Child
 from collectors.node.files import text
-from collectors.node.processes.socket_tables import listening, read_tables
+from collectors.node.processes.sockets import LISTEN, tcp_sockets
 from collectors.node.source import Absent
 
 START_SECONDS = 5.0
@@ -105,7 +105,7 @@ def start_server(command: Callable[[int], List[str]]) -> Tuple[Optional[int], st
         return None, str(error)
     until = time.monotonic() + START_SECONDS
     while time.monotonic() < until:
-        if any(open_port == port for open_port, _ in listening(read_tables("/proc/net"))):
+        if any(tcp_sockets(os.getpid(), 1 << LISTEN, port=port)):
             return port, ""
         if child.ended(0.02) is not None:
             return None, last_line(child.read_errors() or child.read()) or "it ended at once"

@@ -1,4 +1,4 @@
-"""Where a process stands as the kernel sees it: what can be said of it without looking into its memory.
+"""Where a process stands as the kernel sees it: what can be said of it without looking at its stack.
 
 Only ``syscall``, ``waiting_on`` and ``kernel`` need the right to trace it; state, wait channel and CPU time do not.
 """
@@ -6,13 +6,18 @@ Only ``syscall``, ``waiting_on`` and ``kernel`` need the right to trace it; stat
 from __future__ import annotations
 
 import os
+import re
+import struct
+import time
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from collectors.node import files
-from collectors.node.processes import blocked_on
 from collectors.node.processes.procfs import colon_field, parse_stat, read_stat, read_status
-from collectors.node.processes.socket_tables import LISTEN, address, read_tables, sockets
-from collectors.samples.stacks import ThreadWait
+from collectors.node.processes.sockets import ALL, ESTABLISHED, LISTEN, TIME_WAIT, SocketOwners, TcpSocket, tcp_sockets
+from collectors.samples.stacks import RUNS, ThreadWait
+
+THREADS, NAMED = 256, 16
+"""Threads of a process that are looked at, and those that are told."""
 
 # Numbers of the calls in which a rank can be found waiting: (name, x86-64, arm64 and riscv64), from the kernel's
 # arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h. -1: the architecture has no such call.
@@ -47,8 +52,10 @@ _ON_A_FILE = frozenset(
 _ON_A_CHILD = {"wait4": 0, "waitid": 1}
 """Calls that wait for one process, or for any, and which argument tells it."""
 _ONE_PROCESS = 1  # P_PID of waitid(2)
-_LOCKS = ("flock", "fcntl")
-"""Calls in which a process that waits does so for a lock on a file."""
+_LOCK = re.compile(r"^(\d+): +(->)? *\S+ +\S+ +\S+ +(-?\d+) ", re.MULTILINE)
+_TIMESPEC = struct.Struct("=qq")
+_LONGEST_S = 10**9
+"""Seconds: more is no time that a program waits for."""
 
 
 class ProcessState(NamedTuple):
@@ -67,20 +74,16 @@ def of(pid: int, proc: str = "/proc") -> Optional[ProcessState]:
     stat = read_stat(proc, pid)
     if stat is None:
         return None
-    wchan = files.read_text(folder + "/wchan")
+    wchan, cpu = files.read_text(folder + "/wchan"), stat.cpu_user + stat.cpu_system
     if stat.state == "t":
-        return ProcessState("t", wchan, "", tracer(pid, proc), stat.cpu_user + stat.cpu_system)
+        return ProcessState("t", wchan, "", tracer(pid, proc), cpu)
     syscall, waiting_on = _syscall(folder, pid, proc)
     if syscall == _RESTARTED:
         syscall = next((name for part, name in _WAITS_ON if part in wchan), syscall)
-    if syscall in _LOCKS:
-        keeper = blocked_on.lock_holder(pid, proc)
+    if syscall in ("flock", "fcntl"):
+        keeper = lock_holder(pid, proc)
         waiting_on += ", locked by %s" % keeper if keeper else ""
-    return ProcessState(stat.state, "" if wchan == "0" else wchan, syscall, waiting_on, stat.cpu_user + stat.cpu_system)
-
-
-THREADS, NAMED = 256, 16
-"""Threads of a process that are looked at, and those that are told."""
+    return ProcessState(stat.state, "" if wchan == "0" else wchan, syscall, waiting_on, cpu)
 
 
 def beside_main(pid: int, proc: str = "/proc") -> List[ThreadWait]:
@@ -89,7 +92,7 @@ def beside_main(pid: int, proc: str = "/proc") -> List[ThreadWait]:
     Where each sleeps is asked first: most sleep at a futex, and the call of a thread costs more to read.
     """
     found: List[ThreadWait] = []
-    for thread in list(files.list_folder("%s/%d/task" % (proc, pid)))[:THREADS]:
+    for thread in files.list_folder("%s/%d/task" % (proc, pid))[:THREADS]:
         folder = "%s/%d/task/%s" % (proc, pid, thread)
         if thread == str(pid) or files.read_text(folder + "/wchan").startswith("futex"):
             continue
@@ -111,35 +114,34 @@ def kernel_stack(pid: int, proc: str = "/proc") -> List[str]:
 
 
 def tracer(pid: int, proc: str = "/proc") -> str:
-    """``gdb (pid 4711)``: who traces a process; ``pid 4711`` where that has no name here, empty where nobody does."""
+    """``gdb (pid 4711)``: which process traces this one; ``pid 4711`` where that has no name here; empty for none."""
     number = files.text(colon_field(files.read_or_none("%s/%d/status" % (proc, pid)) or b"", b"TracerPid"))
     if number in ("", "0"):
         return ""
     name = files.read_text("%s/%s/comm" % (proc, number))
-    if name.isdigit() and b"\0dump\0" in (files.read_or_none("%s/%s/cmdline" % (proc, number)) or b""):
+    if name.isdigit():
         name = "py-spy"  # one that was lent is started by a descriptor, whose number it is called by
     return "%s (pid %s)" % (name, number) if name else "pid " + number
 
 
 def children(pid: int, proc: str = "/proc") -> List[int]:
     """Processes that any of its threads has forked; empty where the kernel does not list them."""
-    found: List[int] = []
-    for thread in files.list_folder("%s/%d/task" % (proc, pid)):
-        words = files.read_text("%s/%d/task/%s/children" % (proc, pid, thread)).split()
-        found.extend(int(word) for word in words)
-    return found
+    threads = files.list_folder("%s/%d/task" % (proc, pid))
+    told = (files.read_text("%s/%d/task/%s/children" % (proc, pid, thread)) for thread in threads)
+    return [int(word) for words in told for word in words.split()]
 
 
 def call_names(machine: str) -> Dict[int, str]:
     """System calls in which a rank can be found waiting, by number; empty for an architecture that is not known."""
-    if machine in ("x86_64", "amd64"):
+    if machine == "x86_64":
         return {number: name for name, number, _ in _CALLS}
-    if machine in ("aarch64", "arm64", "riscv64"):
-        return {number: name for name, _, number in _CALLS if number >= 0}
-    return {}
+    return {number: name for name, _, number in _CALLS if number >= 0} if machine == "aarch64" else {}
 
 
 _NAMES = call_names(os.uname().machine)
+
+
+# --- what a call waits on --------------------------------------------------------------------------------------------
 
 
 def _syscall(folder: str, pid: int, proc: str) -> Tuple[str, str]:
@@ -148,8 +150,8 @@ def _syscall(folder: str, pid: int, proc: str) -> Tuple[str, str]:
     if not words or words[0] in ("running", "-1"):
         return ("none" if words else ""), ""
     name = _NAMES.get(int(words[0]), words[0])
-    if name == blocked_on.SLEEP:
-        return name, blocked_on.sleep_left(folder, words[1:4])
+    if name == "clock_nanosleep":
+        return name, sleep_left(folder, words[1:4])
     if name in _ON_A_CHILD:
         return name, _child(pid, name, words[1:], proc)
     if name not in _ON_A_FILE or len(words) < 2:
@@ -162,9 +164,7 @@ def _child(pid: int, name: str, arguments: Sequence[str], proc: str) -> str:
     if len(arguments) < 2 or (name == "waitid" and int(arguments[0], 16) != _ONE_PROCESS):
         return ""
     wanted = int(arguments[_ON_A_CHILD[name]], 16)
-    if not 0 < wanted < 1 << 31:
-        return ""
-    for child in children(pid, proc):
+    for child in children(pid, proc) if 0 < wanted < 1 << 31 else ():
         status = read_status(proc, child)
         if wanted == (child if status is None else status.inner_pid):
             return "process %d" % child
@@ -174,18 +174,83 @@ def _child(pid: int, name: str, arguments: Sequence[str], proc: str) -> str:
 def _target(folder: str, descriptor: int, pid: int, proc: str) -> str:
     """What a descriptor leads to: a path, or ``pipe``.
 
-    Of a socket ``tcp address:port`` of its far end, and whose that is on this node; ``socket`` where it is not TCP. Of
-    one that listens ``a connection at tcp address:port``, its own.
+    Of a socket ``tcp address:port`` of its far end, and the process there on this node; ``socket`` where it is not TCP.
+    Of one that listens ``a connection at tcp address:port``, its own.
     """
     target = files.link("%s/fd/%d" % (folder, descriptor))
     if not target.startswith("socket:["):
         return "pipe" if target.startswith("pipe:[") else target
-    inode = target[len("socket:[") : -1]
-    tables = read_tables(folder + "/net")
-    for one in sockets(tables):
-        if str(one.inode) == inode:
-            if one.state == LISTEN:
-                return "a connection at tcp " + address(one.local)
-            holder = blocked_on.far_end(one, tables, pid, proc)
-            return "tcp " + address(one.remote) + (", " + holder if holder else "")
+    try:
+        for one in tcp_sockets(pid, ALL & ~(1 << TIME_WAIT), proc=proc):
+            if target == "socket:[%d]" % one.inode:
+                if one.state == LISTEN:
+                    return "a connection at tcp " + one.local
+                holder = far_end(one, pid, proc)
+                return "tcp " + one.remote + (", " + holder if holder else "")
+    except OSError:  # a network that may not be entered
+        return "socket"
     return "socket"
+
+
+def far_end(near: TcpSocket, pid: int, proc: str = "/proc") -> str:
+    """``process 71 (python3)``; empty where the far end is of another node, or no process is seen to have it open.
+
+    The eldest process counts: a fork has what its parent has open.
+    """
+    port = int(near.remote.rpartition(":")[2])
+    for one in tcp_sockets(pid, 1 << ESTABLISHED, port=port, proc=proc) if near.state == ESTABLISHED else ():
+        if one.inode and one.local == near.remote and one.remote == near.local:
+            uid = files.owner("%s/%d" % (proc, pid))
+            others = sorted(int(name) for name in files.list_folder(proc) if name.isdigit() and int(name) != pid)
+            likely = (other for other in others if files.owner("%s/%d" % (proc, other)) == uid)
+            owner = SocketOwners(proc).find(one.inode, likely)
+            stat = None if owner is None else read_stat(proc, owner)
+            if owner is None or stat is None:
+                return ""
+            return "process %d (%s)%s" % (owner, stat.comm, RUNS if _runs(owner, proc) else "")
+    return ""
+
+
+def _runs(pid: int, proc: str) -> bool:
+    folder = "%s/%d/task" % (proc, pid)
+    stats = (files.read_or_none("%s/%s/stat" % (folder, thread)) for thread in files.list_folder(folder)[:THREADS])
+    return any(stat is not None and stat.state == "R" for stat in (parse_stat(data or b"") for data in stats))
+
+
+def lock_holder(pid: int, proc: str = "/proc") -> str:
+    """``process 708 (python3)``, which keeps the file lock that a process waits for; empty where none is known.
+
+    Locks stand in /proc/locks (proc_locks(5)): ``1: FLOCK  ADVISORY  WRITE 708 08:01:1449 0 EOF``, and behind a lock
+    those that wait for it, with its number and an arrow: ``1: -> FLOCK  ADVISORY  WRITE 709 …``. A lock of an open file
+    description has -1 for its process; a lock that another machine keeps is not in the list.
+    """
+    keeper = ("", 0)
+    for number, waits, owner in _LOCK.findall(files.text(files.read_or_none(proc + "/locks") or b"")):
+        if not waits:
+            keeper = (number, int(owner[:12]))
+        elif int(owner[:12]) == pid and keeper[0] == number and keeper[1] > 0:
+            stat = read_stat(proc, keeper[1])
+            return "process %d%s" % (keeper[1], " (%s)" % stat.comm if stat is not None else ", which is gone")
+    return ""
+
+
+def sleep_left(folder: str, words: Sequence[str]) -> str:
+    """``its clock for 13 s more``; empty where that cannot be told. ``words``: arguments, as in /proc/PID/syscall.
+
+    CPython (3.11 and later) sleeps until a time by the monotonic clock, which is read from the memory of the process as
+    part of a look at its stack: nothing is stopped.
+    """
+    try:
+        clock, flags, address = (int(word, 16) for word in words[:3])
+        offsets = files.read_text(folder + "/timens_offsets"), files.read_text("/proc/self/timens_offsets")
+        if (clock, flags & 1) != (time.CLOCK_MONOTONIC, 1) or offsets[0] != offsets[1]:  # 1 is TIMER_ABSTIME
+            return ""
+        memory = os.open(folder + "/mem", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            seconds, _ = _TIMESPEC.unpack(os.pread(memory, _TIMESPEC.size, address))
+        finally:
+            os.close(memory)
+    except (OSError, ValueError, OverflowError, struct.error):  # no such words; it may not be read, or has gone on
+        return ""
+    more = int(seconds - time.monotonic())
+    return "its clock for %d s more" % min(more, _LONGEST_S) if more >= 0 else ""

@@ -9,8 +9,8 @@ from typing import Dict, Mapping, Sequence
 from collectors.node import redact
 from collectors.node.files import link, read_or_none, text
 from collectors.node.processes.environ import NO_RANK
+from collectors.node.processes.namespaces import foreign_mounts, seen_by
 from collectors.node.processes.procfs import CLOCK_TICKS, ProcessStatus, parse_cgroup, parse_limit
-from collectors.node.processes.rooted import foreign_mounts, seen_by
 from collectors.node.ranks.tracked import Tracked
 from collectors.samples.ranks import RankProcess
 

@@ -16,7 +16,7 @@ from collectors.node import redact, watchdog
 from collectors.node.blocking import GuardedReader
 from collectors.node.files import link, read_or_none
 from collectors.node.processes.procfs import CLOCK_TICKS, boot_time, parse_status, read_stat, split_zeros
-from collectors.node.processes.socket_tables import held_sockets, listening, read_tables
+from collectors.node.processes.sockets import LISTEN, TcpSocket, held_sockets, tcp_sockets
 from collectors.node.ranks.facts import users
 from collectors.node.ranks.process_tree import FamilyMember, ProcessRole, classify_tree
 from collectors.node.ranks.search import Adopters, Search
@@ -147,7 +147,7 @@ class RankProcesses:
         base = "%s/%d" % (self._proc, pid)
         status = parse_status(read_or_none(base + "/status") or b"", pid)
         uid = status.uid if status is not None else -1
-        held = held_sockets(self._proc, pid)
+        held = held_sockets(pid, self._proc)
         return RepairCandidate(
             what=what,
             pid=pid,
@@ -159,9 +159,16 @@ class RankProcesses:
             run_id=member.env.run_id,
             command=redact.command(member.words, 256) or member.comm,
             state=self._states[pid],
-            ports=sorted({port for port, inode in listening(read_tables(base + "/net")) if inode in held}),
+            ports=sorted({one.port for one in _listeners(pid, self._proc) if one.inode in held}),
             why=why,
         )
+
+
+def _listeners(pid: int, proc: str) -> List[TcpSocket]:
+    try:
+        return list(tcp_sockets(pid, 1 << LISTEN, proc=proc))
+    except OSError:  # its network may not be entered
+        return []
 
 
 # --- signals -----------------------------------------------------------------------------------------------------

@@ -8,16 +8,15 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node.processes import blocked_on, process_state
+from collectors.node.processes import process_state
 from collectors.node.processes.process_state import ProcessState
-from collectors.node.processes.socket_tables import sockets
 
 
 def seen(code: str, *words: str, until: Callable[[ProcessState], bool], meanwhile: Callable[[], object]) -> None:
@@ -77,54 +76,13 @@ def test_a_process_that_sleeps() -> None:
 
 @pytest.mark.parametrize("words", ["", "0x1", "0x1 0x1 0x0", "0x1 0x0 0x7fff0000", "0x0 0x1 0x7fff0000", "x y z"])
 def test_a_sleep_that_cannot_be_read_says_nothing(words: str) -> None:
-    assert blocked_on.sleep_left("/proc/self", words.split()) == ""
+    assert process_state.sleep_left("/proc/self", words.split()) == ""
 
 
 def test_a_process_in_a_time_namespace_of_its_own_says_nothing(tmp_path: Path) -> None:
     (tmp_path / "timens_offsets").write_text("monotonic 86400 0\nboottime 86400 0\n")
     (tmp_path / "mem").write_bytes(b"\x7f" * 64)
-    assert blocked_on.sleep_left(str(tmp_path), ["0x1", "0x1", "0x0"]) == ""
-
-
-def write_process(proc: Path, pid: int, name: str, inode: int, states: str = "S") -> None:
-    fields = f"({name}) %s 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 1 0 100 1000 10"
-    (proc / str(pid) / "fd").mkdir(parents=True)
-    (proc / str(pid) / "fd" / "3").symlink_to(f"socket:[{inode}]")
-    (proc / str(pid) / "stat").write_text(f"{pid} " + fields % states[0])
-    for number, state in enumerate(states):
-        thread = proc / str(pid) / "task" / str(pid + number)
-        thread.mkdir(parents=True)
-        (thread / "stat").write_text(f"{pid + number} " + fields % state)
-
-
-HERE, THERE = "0100007F:9C40", "0100007F:0801"
-NEAR, FAR = (HERE, THERE, "01", 99), (THERE, HERE, "01", 55)
-
-
-@pytest.mark.parametrize(
-    ("rows", "states", "found"),
-    [
-        ((NEAR, FAR), "S", "process 8 (server)"),
-        ((NEAR, FAR), "SRS", "process 8 (server), running"),
-        ((NEAR,), "S", ""),
-        ((NEAR, ("0200007F:0801", HERE, "01", 55)), "S", ""),
-        (((HERE, THERE, "02", 99), FAR), "S", ""),
-        ((NEAR, (THERE, HERE, "01", 56)), "S", ""),
-    ],
-    ids=["here", "at work", "another node", "another address", "not connected yet", "nobody is seen to have it open"],
-)
-def test_the_far_end_of_a_connection(
-    tmp_path: Path, rows: Sequence[tuple[str, str, str, int]], states: str, found: str
-) -> None:
-    write_process(tmp_path, 7, "client", 99)
-    write_process(tmp_path, 8, "server", 55, states)
-    lines = (
-        f"   {index}: {near} {far} {state} 00000000:00000000 00:00000000 00000000 0 0 {inode} 1 0 20 4 30 10 -1"
-        for index, (near, far, state, inode) in enumerate(rows)
-    )
-    tables = ["\n".join(["  sl  local_address rem_address   st", *lines, ""]).encode(), b""]
-    near = next(one for one in sockets(tables) if one.inode == 99)
-    assert blocked_on.far_end(near, tables, 7, str(tmp_path)) == found
+    assert process_state.sleep_left(str(tmp_path), ["0x1", "0x1", "0x0"]) == ""
 
 
 LISTED = """\
@@ -151,14 +109,15 @@ LISTED = """\
     ],
 )
 def test_the_lock_before_the_arrow_is_the_one_waited_for(tmp_path: Path, pid: int, keeper: str) -> None:
-    assert blocked_on.lock_holder(pid, str(tmp_path)) == ""
+    assert process_state.lock_holder(pid, str(tmp_path)) == ""
     (tmp_path / "locks").write_text(LISTED)
-    write_process(tmp_path, 12, "trainer", 1)
-    assert blocked_on.lock_holder(pid, str(tmp_path)) == keeper
+    (tmp_path / "12").mkdir()
+    (tmp_path / "12" / "stat").write_text("12 (trainer) S 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 1 0 100 1000 10")
+    assert process_state.lock_holder(pid, str(tmp_path)) == keeper
 
 
 @given(st.text("0123: ->\nFLOCKADVISORY -x", max_size=300), st.integers(0, 40))
 def test_any_list_of_locks_is_read(tmp_path_factory: pytest.TempPathFactory, listed: str, pid: int) -> None:
     folder = tmp_path_factory.getbasetemp()
     (folder / "locks").write_text(listed)
-    assert "process 0" not in blocked_on.lock_holder(pid, str(folder))
+    assert "process 0" not in process_state.lock_holder(pid, str(folder))

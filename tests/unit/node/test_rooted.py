@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node.processes.rooted import LINKS, foreign_root, resolved, seen_by
+from collectors.node.processes.namespaces import LINKS, foreign_root, resolved, seen_by
 from tests.unit.recorder.test_places import run
 
 INSIDE = """

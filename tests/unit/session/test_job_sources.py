@@ -18,7 +18,7 @@ import pytest
 from collectors.fleet.local import Local
 from collectors.fleet.transport import TransportError
 from collectors.formats import flight_recorder
-from collectors.node.processes import netns
+from collectors.node.nccl.ras import RasPlace, connect
 from collectors.probes import ras
 from collectors.probes.recorder import Dump
 from hangtop.diagnosis.job import Rank
@@ -96,15 +96,15 @@ def test_a_listener_of_another_user_is_not_connected_to() -> None:
         assert stranger.stdout is not None
         port = int(stranger.stdout.readline())
         with pytest.raises(PermissionError, match=f"port {port} is listened on by uid 65534"):
-            netns.connect(os.getpid(), ("127.0.0.1", port), 5.0)
-        netns.connect(stranger.pid, ("127.0.0.1", port), 5.0).close()
+            connect(RasPlace(os.getpid(), "127.0.0.1", port), 5.0)
+        connect(RasPlace(stranger.pid, "127.0.0.1", port), 5.0).close()
         stranger.kill()
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.0.0.2", "0.0.0.0"])
 def test_addresses_of_this_machine_are_its_own(host: str) -> None:
     with socket.create_server(("0.0.0.0", 0)) as listening:
-        near = netns.connect(os.getpid(), (host, listening.getsockname()[1]), 5.0)
+        near = connect(RasPlace(os.getpid(), host, listening.getsockname()[1]), 5.0)
         far, address = listening.accept()
         with near, far:
             assert near.getsockname() == address

@@ -14,8 +14,8 @@ from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequenc
 from collectors.node import files
 from collectors.node.globbing import matches
 from collectors.node.logs import file_names
+from collectors.node.processes.namespaces import seen_by
 from collectors.node.processes.procfs import parse_stat
-from collectors.node.processes.rooted import seen_by
 from collectors.samples.ranks import RankProcess
 
 SEARCH = 20.0

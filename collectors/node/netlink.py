@@ -1,0 +1,59 @@
+"""Questions to the kernel over netlink (netlink(7)): one request, many messages in answer, attributes in each."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import Dict, Iterator, Tuple
+
+LIMIT = 32 << 20
+"""Bytes of one answer: some 100,000 sockets."""
+PATIENCE = 1.0
+"""Seconds to wait for the kernel."""
+_HEADER = struct.Struct("=IHHII")
+_ATTRIBUTE = struct.Struct("=HH")
+_DUMP = 0x301  # NLM_F_REQUEST | NLM_F_DUMP
+_DONE, _ERROR = 3, 2  # NLMSG_DONE, NLMSG_ERROR
+
+
+def netlink(protocol: int) -> socket.socket:
+    """A socket to ask with. Raises :class:`OSError` where a container is not let, or the kernel has no netlink."""
+    asked = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol)
+    asked.settimeout(PATIENCE)
+    return asked
+
+
+def dump(asked: socket.socket, kind: int, request: bytes) -> Iterator[bytes]:
+    """Bodies of the messages that answer a request for everything. Raises :class:`OSError`."""
+    asked.send(_HEADER.pack(_HEADER.size + len(request), kind, _DUMP, 1, 0) + request)
+    left = LIMIT
+    while left > 0:
+        answer = asked.recv(1 << 17)
+        left -= len(answer)
+        for told, body in messages(answer):
+            if told in (_DONE, _ERROR):
+                return
+            yield body
+
+
+def messages(answer: bytes) -> Iterator[Tuple[int, bytes]]:
+    """(kind, body) of each message in what one read brought; what is cut off ends it."""
+    at = 0
+    while at + _HEADER.size <= len(answer):
+        length, kind = _HEADER.unpack_from(answer, at)[:2]
+        if length < _HEADER.size or at + length > len(answer):
+            return
+        yield kind, answer[at + _HEADER.size : at + length]
+        at += (length + 3) & ~3
+
+
+def attributes(body: bytes, at: int) -> Dict[int, bytes]:
+    """Attributes of a message by their kind, from behind its fixed part on."""
+    found: Dict[int, bytes] = {}
+    while at + _ATTRIBUTE.size <= len(body):
+        length, kind = _ATTRIBUTE.unpack_from(body, at)
+        if length < _ATTRIBUTE.size:
+            break
+        found.setdefault(kind, body[at + _ATTRIBUTE.size : at + length])
+        at += (length + 3) & ~3
+    return found

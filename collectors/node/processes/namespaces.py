@@ -1,0 +1,117 @@
+"""Files and sockets as a process sees them: in a container its paths and its ``localhost`` are others than ours."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import threading
+from typing import Callable, List, TypeVar
+
+from collectors.node.files import link
+
+LINKS = 40
+"""Symbolic links followed in one path, as the kernel follows them (MAXSYMLINKS)."""
+_CLONE_NEWNET = 0x40000000
+
+T = TypeVar("T")
+
+
+def _foreign(pid: int, kind: str, proc: str) -> str:
+    theirs, ours = link("%s/%d/ns/%s" % (proc, pid, kind)), link("%s/self/ns/%s" % (proc, kind))
+    return theirs if theirs and ours and theirs != ours else ""
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def foreign_mounts(pid: int, proc: str = "/proc") -> str:
+    """Name of a process's mount namespace; empty where it is ours, or may not be known."""
+    return _foreign(pid, "mnt", proc)
+
+
+def foreign_root(pid: int, proc: str = "/proc") -> str:
+    """Folder that is the root of a process in another mount namespace; empty where its paths are ours."""
+    return "%s/%d/root" % (proc, pid) if foreign_mounts(pid, proc) else ""
+
+
+def seen_by(pid: int, path: str, proc: str = "/proc") -> str:
+    """An absolute path of a process, so that this side opens what the process would.
+
+    Links are followed here: an absolute one below ``/proc/PID/root`` would lead the kernel back to our own root.
+    """
+    root = foreign_root(pid, proc)
+    return root + resolved(root, path) if root else path
+
+
+def resolved(root: str, path: str) -> str:
+    """``path`` without links, as a process whose root is ``root`` comes to it; always below that.
+
+    What is not there stays as it is. A path with too many links ends where they became too many.
+    """
+    done = ""
+    parts = path.split("/")[::-1]
+    followed = 0
+    while parts:
+        part = parts.pop()
+        if part in ("", "."):
+            continue
+        if part == "..":
+            done = posixpath.dirname(done).rstrip("/")
+            continue
+        target = link(root + done + "/" + part) if followed < LINKS else ""
+        if not target:
+            done += "/" + part
+            continue
+        followed += 1
+        if target.startswith("/"):
+            done = ""
+        parts.extend(target.split("/")[::-1])
+    return done or "/"
+
+
+# --- sockets ---------------------------------------------------------------------------------------------------------
+
+
+def foreign_network(pid: int, proc: str = "/proc") -> str:
+    """Name of a process's network namespace; empty where it is ours, or may not be known."""
+    return _foreign(pid, "net", proc)
+
+
+def in_network_of(pid: int, make: Callable[[], T], proc: str = "/proc") -> T:
+    """What ``make`` makes in the network namespace of a process: a socket stays there, whichever thread uses it.
+
+    A thread of our own enters that namespace (``setns`` moves the calling thread alone), calls ``make`` and ends. Only
+    root may; a process in our own namespace is reached by anybody. Raises :class:`OSError`, also where that namespace
+    may not be entered.
+    """
+    if not foreign_network(pid, proc):
+        return make()
+    made: List[T] = []
+    failed: List[OSError] = []
+
+    def go() -> None:
+        try:
+            _enter("%s/%d/ns/net" % (proc, pid))
+            made.append(make())
+        except OSError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=go, daemon=True)
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+    return made[0]
+
+
+def _enter(namespace: str) -> None:
+    import ctypes  # not every Python has it
+
+    descriptor = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        call = ctypes.CDLL(None, use_errno=True)
+        if call.setns(descriptor, _CLONE_NEWNET) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, "its network namespace may not be entered: " + os.strerror(number))
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,139 @@
+"""TCP sockets as the kernel tells of them over netlink: real ones on this machine, and answers that are none."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.node.netlink import attributes, messages
+from collectors.node.network import tcp_info
+from collectors.node.network.tcp_info import CarriedBytes, bytes_carried, carried, queued_path
+from collectors.node.processes.sockets import ESTABLISHED, LISTEN, TcpSocket, held_sockets, tcp_socket, tcp_sockets
+
+
+def test_sockets_are_asked_for_by_state_and_port() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port, me = server.getsockname()[1], os.getpid()
+        near = socket.create_connection(server.getsockname())
+        far, _ = server.accept()
+        with near, far:
+            assert [one.state for one in tcp_sockets(me, port=port)] == [LISTEN, ESTABLISHED]
+            (listening,) = tcp_sockets(me, 1 << LISTEN, port=port)
+            assert (listening.local, listening.uid) == (f"127.0.0.1:{port}", os.getuid())
+            (dialled,) = tcp_sockets(me, 1 << ESTABLISHED, remote_port=port)
+            assert dialled.remote == listening.local
+            assert {listening.inode, dialled.inode} <= held_sockets(me)
+
+
+def test_what_a_real_connection_carries_is_counted_at_both_ends() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        near = socket.create_connection(server.getsockname())
+        far, _ = server.accept()
+        before = carried(os.getpid())[1].carried
+        assert before is not None
+        traffic = CarriedBytes(os.getpid())
+        near.sendall(b"x" * 100_000)
+        left = 100_000
+        while left:
+            left -= len(far.recv(65536))
+        deadline = time.monotonic() + 20
+        while (carried(os.getpid())[1].carried or 0) < before + 200_000:  # acknowledged here, received there
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        time.sleep(0.06)
+        total, rate, ports, unanswered, queued, addresses = traffic.told()
+        assert total is not None
+        assert total >= before + 200_000
+        assert rate is not None
+        assert rate > 0
+        assert (unanswered, queued, addresses) == ([], [], []), "it is in our own network"
+        assert near.getsockname()[1] not in ports, "the loopback leads to no other machine"
+        near.close()
+        far.close()
+
+
+def test_one_list_serves_all_ranks_of_a_look_and_none_is_older_than_its_beginning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int] = []
+    clock = [100.0]
+
+    def sockets(pid: int, _states: int, **_: object) -> list[TcpSocket]:
+        asked.append(pid)
+        info = b"\0" * 120 + struct.pack("=QQ", int(clock[0] * 1000), 0)
+        return [TcpSocket(7, 0, ESTABLISHED, 40001, "10.0.0.1:40001", "10.0.0.7:443", 0, info)]
+
+    monkeypatch.setattr(tcp_info, "tcp_sockets", sockets)
+    monkeypatch.setattr(tcp_info, "_latest", {})
+    monkeypatch.setattr(tcp_info, "held_sockets", lambda _pid, _proc: {7})
+    monkeypatch.setattr(tcp_info.time, "monotonic", lambda: clock[0])  # type: ignore[attr-defined]
+    looks = [CarriedBytes(os.getpid()) for _ in range(8)]
+    assert len(asked) == 1
+    clock[0] += 0.06
+    assert [look.told() for look in looks] == [(100060, 1000.0, [40001], [], [], [])] * 8
+    assert len(asked) == 2
+    late = CarriedBytes(os.getpid())
+    clock[0] += 0.02
+    assert late.told() == (100080, None, [40001], [], [], []), "too short a while for a rate"
+
+
+def diagnosed(
+    family: socket.AddressFamily, near: str, far: str, *, timer: int = 0, again: int = 0, info: bytes = b""
+) -> TcpSocket:
+    """The socket of a message of the kernel's."""
+    ends = b"".join(socket.inet_pton(family, end).ljust(16, b"\0") for end in (near, far))
+    head = struct.pack("=BBBB", family, ESTABLISHED, timer, again) + struct.pack(">HH", 40001, 443) + ends
+    body = head + b"\0" * 24 + struct.pack("=II", 1000, 9) + struct.pack("=HH", 4 + len(info), 2) + info
+    found = tcp_socket(body)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("family", "near", "far", "local", "remote", "leaves"),
+    [
+        (socket.AF_INET, "10.0.0.1", "10.0.0.7", "10.0.0.1:40001", "10.0.0.7:443", True),
+        (socket.AF_INET, "127.0.0.1", "127.0.0.2", "127.0.0.1:40001", "127.0.0.2:443", False),
+        (socket.AF_INET6, "2001:db8::1", "2001:db8::7", "[2001:db8::1]:40001", "[2001:db8::7]:443", True),
+        (socket.AF_INET6, "::1", "::1", "[::1]:40001", "[::1]:443", False),
+        (socket.AF_INET6, "::ffff:10.0.0.1", "::ffff:127.0.0.1", "10.0.0.1:40001", "127.0.0.1:443", False),
+    ],
+)
+def test_both_ends_of_a_connection(
+    family: socket.AddressFamily, near: str, far: str, local: str, remote: str, leaves: bool
+) -> None:
+    found = diagnosed(family, near, far)
+    assert (found.inode, found.uid, found.port, found.local, found.remote) == (9, 1000, 40001, local, remote)
+    assert found.leaves is leaves
+
+
+@pytest.mark.parametrize(("timer", "again", "times"), [(1, 4, 4), (4, 9, 0)], ids=["again", "asks for a window"])
+def test_how_often_the_same_was_sent_again(timer: int, again: int, times: int) -> None:
+    assert diagnosed(socket.AF_INET, "10.0.0.1", "10.0.0.7", timer=timer, again=again).unacknowledged == times
+
+
+@pytest.mark.parametrize(("unsent", "size", "told"), [(70_000, 236, True), (0, 236, False), (70_000, 188, False)])
+def test_what_waits_to_be_sent_is_told_with_how_long_only_the_path_held_it_up(
+    unsent: int, size: int, told: bool
+) -> None:
+    info = b"\0" * 120 + struct.pack("=QQ", 5, 7) + b"\0" * 8 + struct.pack("=I", unsent) + b"\0" * 20
+    info += struct.pack("=QQQ", 9_000_000, 2_000_000, 500_000) + b"\0" * 44
+    found = diagnosed(socket.AF_INET, "10.0.0.1", "10.0.0.7", info=info[:size])
+    assert bytes_carried(found) == 12
+    assert queued_path(found) == ((40001, "10.0.0.7:443", 5, 6.5, 70_000) if told else None)
+
+
+@given(st.binary(max_size=400))
+def test_no_answer_is_too_odd(answer: bytes) -> None:
+    bodies = [body for _, body in messages(answer)]
+    assert sum(map(len, bodies)) <= len(answer)
+    for body in (*bodies, answer):
+        assert sum(map(len, attributes(body, 4).values())) <= len(body)
+        found = tcp_socket(body)
+        assert found is None or (bytes_carried(found) >= 0 and found.port in range(1 << 16))
