@@ -8,9 +8,6 @@ from collectors.fleet.sink import LinkChange
 from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.stacks import StackDump
 
-VERSION = 2
-"""Of the format of recordings."""
-
 
 class About(NamedTuple):
     """What was recorded."""
@@ -21,7 +18,7 @@ class About(NamedTuple):
     interval: float
     patience: float
     label: str
-    format: int = VERSION
+    format: int = 2
 
 
 class BadLine(NamedTuple):
@@ -43,8 +40,6 @@ class End(NamedTuple):
 
 OTHERS = (LinkChange, BadLine, StackLook, RecorderDump, RasReport, End)
 """Kinds of entries that are no samples of a node's stream."""
-
-
 Payload: TypeAlias = "NamedTuple | LinkChange"
 
 
@@ -54,8 +49,3 @@ class Entry(NamedTuple):
     at: float
     node: str
     payload: Payload
-
-    @property
-    def is_sample(self) -> bool:
-        """Whether it came in a node's stream."""
-        return not isinstance(self.payload, OTHERS)

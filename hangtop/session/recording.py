@@ -10,7 +10,7 @@ whose oldest rows go.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -86,12 +86,11 @@ class Recorder:
 
     def add(self, at: float, node: str, payloads: Iterable[Payload]) -> None:
         """Add what came together."""
-        for payload in payloads:
-            line = _line(Entry(at, node, payload))
-            if not self._lines:
-                self._began = at
-            self._lines.append(line)
-            self._size += len(line) + 1
+        if not self._lines:
+            self._began = at
+        lines = [_line(Entry(at, node, payload)) for payload in payloads]
+        self._lines += lines
+        self._size += sum(map(len, lines))
         self._last = max(self._began, at)  # a wall clock may be set back; a block's times never run backwards
         if self._size >= BLOCK_BYTES or self._last - self._began >= BLOCK_SECONDS:
             self.flush()
@@ -110,17 +109,12 @@ class Recorder:
             self._make_room(self._limit)
 
     def _make_room(self, limit: int) -> None:
-        held = self._rows("SELECT sum(length(body)) FROM block")[0][0]
-        if held <= limit:
-            return
-        for number, size in self._rows("SELECT id, length(body) FROM block ORDER BY id"):
-            if held <= limit:
-                break
-            held -= size
+        held = "SELECT id, sum(length(body)) OVER (ORDER BY id DESC) FROM block ORDER BY id DESC"
+        for number in (number for number, bytes_held in self._rows(held) if bytes_held > limit):
             self._rows("DELETE FROM block WHERE id = ?", number)
-        # what has no snapshot before it cannot be shown
-        self._rows("DELETE FROM block WHERE id < (SELECT min(id) FROM block WHERE snapshot)")
         if not self._rows("SELECT id FROM block WHERE id = 1"):
+            # what has no snapshot before it cannot be shown
+            self._rows("DELETE FROM block WHERE id < (SELECT min(id) FROM block WHERE snapshot)")
             self.first = self._rows("SELECT first FROM block ORDER BY id LIMIT 1")[0][0]
             self._rows("UPDATE about SET value = ?", _encode(self._about._replace(started=self.first)).decode())
 
@@ -129,12 +123,11 @@ class Recorder:
         self.flush()
         return Recording(self.path)
 
-    def close(self, at: float | None = None) -> None:
+    def close(self, at: float) -> None:
         """Write what is left, and that it was watched until ``at``; end the file."""
         try:
-            if at is not None:
-                self.add(at, "", [End()])
-                self.flush()
+            self.add(at, "", [End()])
+            self.flush()
         finally:
             self._file.close()
 
@@ -174,63 +167,55 @@ class Recording:
                 about = connected.execute("SELECT value FROM about").fetchone()
                 (last,) = connected.execute("SELECT max(last) FROM block").fetchone()
             self.about = msgspec.json.decode(about[0], type=About)
-            first, last = self.about.started, float(last)
+            self.span = self.about.started, float(last)
+            """Times of its first and last entry."""
         except OSError as error:
             raise RecordingError(f"{path}: cannot be read: {error.strerror}") from None
         except (sqlite3.Error, msgspec.DecodeError, TypeError, ValueError) as error:
             raise RecordingError(f"{path}: is damaged, or no hangtop recording: {error}") from None
-        if not bounds.FIRST_MOMENT <= first <= last <= bounds.LAST_MOMENT:
-            raise RecordingError(f"{path}: is damaged: it holds times that no calendar knows")
-        self.span = first, last
-        """Times of its first and last entry."""
-
-    @property
-    def first(self) -> float:
+        self.first = self.span[0]
         """The oldest moment that can be shown."""
-        return self.span[0]
+        if not bounds.FIRST_MOMENT <= self.first <= self.span[1] <= bounds.LAST_MOMENT:
+            raise RecordingError(f"{path}: is damaged: it holds times that no calendar knows")
 
     def opened(self) -> Recording:
         """This one: as :meth:`Recorder.opened`."""
         return self
 
-    def entries(self, since: float = float("-inf"), until: float = float("inf")) -> Iterator[Entry]:
+    def entries(self, since: float = -1e300, until: float = 1e300) -> Iterator[Entry]:
         """All that was taken in after ``since`` and up to ``until``, in order; a snapshot that it begins with, first.
 
         Ends at the first damaged block and says so in ``damage``.
         """
-        chosen = (
+        blocks = (
             "SELECT id FROM block WHERE last > ?1 AND first <= ?2 "
             "AND (NOT snapshot OR (?1 < 0 AND id = (SELECT min(id) FROM block))) ORDER BY id"
         )
-        for line in self._lines(chosen, max(since, -1e300), until):
-            entry = self._entry(line)
-            if entry is None and self.damage:
-                return
-            if entry is not None and since < entry.at <= until:
-                yield entry
+        return (entry for entry in self._decoded(blocks, since, until) if since < entry.at <= until)
 
     def snapshot(self, at: float) -> list[Entry]:
         """The newest snapshot up to a time; empty where there is none."""
-        newest = "SELECT id FROM block WHERE snapshot AND last <= ? ORDER BY id DESC LIMIT 1"
-        return [entry for line in self._lines(newest, at) if (entry := self._entry(line)) is not None]
+        return [*self._decoded("SELECT id FROM block WHERE snapshot AND last <= ? ORDER BY id DESC LIMIT 1", at)]
 
     def lines(self) -> Iterator[bytes]:
         """All lines as they stand in the file, without snapshots."""
         return self._lines("SELECT id FROM block WHERE NOT snapshot ORDER BY id")
 
-    def _entry(self, line: bytes) -> Entry | None:
-        """One line decoded; None for a kind that is recorded no more, and with ``damage`` where that cannot be."""
+    def _decoded(self, blocks: str, *values: float) -> Iterator[Entry]:
+        """The entries of the blocks that a statement chooses; kinds that are recorded no more are passed over."""
         try:
-            return _entry(line)
+            for line in self._lines(blocks, *values):
+                entry = _entry(line)
+                if entry is not None:
+                    yield entry
         except (msgspec.DecodeError, ValueError) as error:
             self.damage = f"damaged: {error}"
-            return None
 
-    def _lines(self, chosen: str, *values: float) -> Iterator[bytes]:
+    def _lines(self, blocks: str, *values: float) -> Iterator[bytes]:
         """The lines of the blocks that a statement chooses, block by block."""
         try:
             with closing(self._connected()) as connected:
-                for (number,) in connected.execute(chosen, values).fetchall():
+                for (number,) in connected.execute(blocks, values).fetchall():
                     query = "SELECT size, body FROM block WHERE id = ? AND typeof(body) = 'blob' AND length(body) < ?"
                     size, body = connected.execute(query, (number, LARGEST)).fetchone() or (LARGEST + 1, b"")
                     yield from _unpacked(body, size).split(b"\n")
@@ -247,41 +232,37 @@ class Recording:
         return connected
 
 
-def _unpacked(body: bytes, size: object) -> bytes:
+def _unpacked(body: bytes, size: int) -> bytes:
     """The lines of a block. Raises :class:`ValueError` and :class:`zstandard.ZstdError` for a damaged one."""
-    if not isinstance(size, int) or not 0 <= size <= LARGEST or zstandard.frame_content_size(body) != size:
+    if not 0 <= size <= LARGEST or zstandard.frame_content_size(body) != size:
         raise ValueError("a block's size is not what it says")
     return zstandard.ZstdDecompressor().decompress(body, max_output_size=size)
 
 
 def _entry(line: bytes) -> Entry | None:
+    """One line decoded; None for a kind that is recorded no more. Raises :class:`ValueError` for a damaged one."""
     at, node, kind, value = _decode_line(line)
     if not bounds.FIRST_MOMENT <= at <= bounds.LAST_MOMENT:
         raise ValueError(f"{at} is no time")
-    decoder = _DECODERS.get(kind)
-    return None if decoder is None else Entry(at, node, decoder.decode(value))
+    return Entry(at, node, _DECODERS[kind].decode(value)) if kind in _DECODERS else None
 
 
 def _line(entry: Entry) -> bytes:
-    """An entry as JSON; half of a surrogate pair, as in a file's name that is no UTF-8, becomes a question mark."""
+    """An entry as JSON."""
     at, node, value = entry
-    shown = _each_text(value, redact.shapes) if type(value) in WRITTEN_BY_PROGRAMS else value
-    row = (at, node, type(value).__name__, shown)
-    try:
-        return _encode(row)
-    except UnicodeEncodeError:
-        return _encode(_each_text(msgspec.to_builtins(row), lambda text: text.encode("utf-8", "replace").decode()))
+    shown = _each_text(value) if type(value) in WRITTEN_BY_PROGRAMS else value
+    return _encode((at, node, type(value).__name__, shown))
 
 
-def _each_text(value: Any, change: Callable[[str], str]) -> Any:
-    """The same value, each text in it changed."""
+def _each_text(value: Any) -> Any:
+    """The same value, tokens left out of each text in it."""
     if isinstance(value, str):
-        return change(value)
+        return redact.shapes(value)
     if isinstance(value, tuple):
-        changed = [_each_text(item, change) for item in value]
+        changed = map(_each_text, value)
         return type(value)(*changed) if hasattr(value, "_fields") else tuple(changed)
     if isinstance(value, list):
-        return [_each_text(item, change) for item in value]
+        return [_each_text(item) for item in value]
     if isinstance(value, dict):
-        return {_each_text(key, change): _each_text(item, change) for key, item in value.items()}
+        return {_each_text(key): _each_text(item) for key, item in value.items()}
     return value

@@ -1,6 +1,6 @@
-"""What a session records: in a file that somebody named, and of the last while in one that gives way (the past).
+"""What a session records: all of it in a file that somebody named, or the last while in one whose oldest part goes.
 
-When the screen is left, the past becomes a recording in the user's own folder; of those a few are kept.
+The last while, the past, becomes a recording in the user's own folder when the screen is left; of those a few are kept.
 """
 
 from __future__ import annotations
@@ -48,35 +48,40 @@ class NotKeptError(Exception):
 
 
 class Recordings:
-    """A recording and the past, each as long as there is one; a full disk ends them, not the watch."""
+    """The recording of a session, as long as there is one; a full disk ends it, not the watch."""
 
     def __init__(self, options: SessionOptions, state: JobState, now: Callable[[], float]) -> None:
         self._options = options
         self._state = state
         self._now = now
-        self._recorder: Recorder | None = None
+        self._named = False
+        """It is in a file that somebody named."""
         self._snapshot_at = float("-inf")
-        self.fault = ""
-        """Why the recording ended before the session; empty while all is well."""
         self.past: Recorder | Recording | None = None
-        """What it took in lately, or, of a replay, all; None while it is not kept."""
+        """What was taken in, as far back as it is kept, or, of a replay, all; None while nothing is kept."""
         self.no_past = "the past is not kept"
         """Why, for people."""
+        self.fault = ""
+        """Why a recording that somebody named ended before the session; empty while all is well."""
 
     def record(self, path: Path) -> Recorder:
         """Write all that comes from now on to a file, until this is closed. Raises RecordingError."""
-        self._recorder = self._begun(path, None)
-        return self._recorder
+        from hangtop.session.recording import Recorder
+
+        self.past = recorder = Recorder(path, self._about())
+        self._named = True
+        return recorder
 
     def keep_past(self, folder: Path | None = None) -> None:
-        """Keep all that comes from now on for a while in a file of this folder, so that a moment can be shown again."""
-        from hangtop.session.recording import RecordingError
+        """Keep what comes from now on for a while in a file of this folder, where it is not recorded anyway."""
+        from hangtop.session.recording import Recorder, RecordingError
 
         if self.past is not None:
             return
         try:
             path = _half_written(folder or autosave_folder())
-            self.past = self._begun(path, min(LIMIT, int(shutil.disk_usage(path.parent).free * SPARE)))
+            limit = min(LIMIT, int(shutil.disk_usage(path.parent).free * SPARE))
+            self.past = Recorder(path, self._about(), limit)
         except OSError as error:
             self.forget_past(f"the past cannot be kept: {error.filename}: {error.strerror}")
         except RecordingError as error:
@@ -85,29 +90,31 @@ class Recordings:
     def forget_past(self, why: str) -> None:
         """Keep it no longer."""
         self.no_past = why
-        self._remove_past()
-        self._state.changes.append(Change(self._now(), "", why, "hangtop"))
+        self._discard()
+        self._state.changes.append(Change(self._now(), "", why))
 
     def take(self, node: str, payloads: Sequence[Payload]) -> None:
-        """Add what was taken in to the recording and to the past."""
-        if self.past is not None or self._recorder is not None:
-            at = self._now()
-            self._write(lambda recorder: recorder.add(at, node, payloads))
+        """Add what was taken in."""
+        if self.past is not None:
+            self._write(lambda recorder: recorder.add(self._now(), node, payloads))
 
     def snapshots(self) -> Iterator[None]:
         """Write a snapshot when it is time to, in slices; to be called once a second."""
         nodes, now = tuple(self._state.nodes), self._now()
-        if self._recorder is None and self.past is None:
+        if self.past is None:
             return
-        if len(nodes) > MOST_NODES and self.past is not None:
+        if len(nodes) > MOST_NODES and not self._named:
             self.forget_past(f"of a job of more than {MOST_NODES} nodes no past is kept: hangtop record keeps it")
         if not nodes or now - self._snapshot_at < EVERY:
             return
+        from hangtop.session.snapshot import snapshot_of
+
         self._snapshot_at = now
         self._write(lambda recorder: recorder.flush())
-        entries = self._of_job()
+        entries = [Entry(now, "", dump) for dump in self._state.recorders.values()]
         for number, node in enumerate(nodes, 1):
-            entries += self._of_node(node)
+            at = self._now()
+            entries += [Entry(at, node, payload) for payload in snapshot_of(self._state, node, at)]
             if number % SLICE == 0:
                 yield
         self._write(lambda recorder: recorder.snapshot(entries))
@@ -130,35 +137,16 @@ class Recordings:
             raise NotKeptError(str(error)) from None
 
     def close(self) -> None:
-        """End both; nothing is left of the past."""
-        self._remove_past()
-        self._write(lambda recorder: recorder.close(self._now()))
-        self._recorder = None
-
-    def _begun(self, path: Path, limit: int | None) -> Recorder:
-        from hangtop.session.recording import Recorder
-
-        recorder = Recorder(path, self._about(), limit)
-        if self._state.nodes:
-            known = [entry for node in self._state.nodes for entry in self._of_node(node)]
-            recorder.snapshot([*self._of_job(), *known])
-        self._snapshot_at = float("-inf")
-        return recorder
+        """End it; of one that nobody named nothing is left."""
+        if self._named:
+            self._write(lambda recorder: recorder.close(self._now()))
+        self._discard()
 
     def _about(self) -> About:
         options = self._options
         by_others = options.hostfile or options.via or job_of_slurm(options)
         targets = sorted(self._state.nodes) if by_others and not options.targets else options.targets
         return About(__version__, list(targets), self._now(), options.interval, options.patience, options.label)
-
-    def _of_node(self, name: str) -> list[Entry]:
-        from hangtop.session.snapshot import snapshot_of
-
-        at = self._now()
-        return [Entry(at, name, payload) for payload in snapshot_of(self._state, name, at)]
-
-    def _of_job(self) -> list[Entry]:
-        return [Entry(self._now(), "", dump) for dump in self._state.recorders.values()]
 
     def _write(self, write: Callable[[Recorder], None]) -> None:
         from hangtop.session.recording import Recorder, RecordingError
@@ -167,21 +155,15 @@ class Recordings:
             try:
                 write(self.past)
             except RecordingError as error:
-                self.forget_past(f"the past is no longer kept: {error}")
-        if self._recorder is not None:
-            try:
-                write(self._recorder)
-            except RecordingError as error:
-                self._recorder = None
-                self.fault = str(error)
-                self._state.changes.append(Change(self._now(), "", f"recording ended: {error}", "other"))
+                self.fault = str(error) if self._named else ""
+                self.forget_past(f"{'recording ended' if self._named else 'the past is no longer kept'}: {error}")
 
-    def _remove_past(self) -> None:
-        """End the past, and leave nothing of it; a recording that is replayed stays."""
+    def _discard(self) -> None:
+        """End it; of what nobody named nothing is left, and a recording that is replayed stays."""
         from hangtop.session.recording import Recorder
 
         past, self.past = self.past, None
-        if isinstance(past, Recorder):
+        if isinstance(past, Recorder) and not self._named:
             past.discard()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -14,11 +14,15 @@ from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import Transport, TransportError
 from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.control import Settings
+from collectors.samples.logs import LogEvent, LogLines
+from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Verdict
-from hangtop.session.entries import BadLine, Entry, StackLook
+from hangtop.session.entries import OTHERS, BadLine, End, Entry, StackLook
 from hangtop.session.options import SessionOptions
 from hangtop.session.recording import Recording
 from hangtop.session.session import Session
+from hangtop.session.state.changes import Changes
+from hangtop.session.state.shares import NodeShares
 
 STEP = 0.05
 """Seconds between two deliveries at speed 1."""
@@ -26,12 +30,16 @@ LOOK = 1.0
 """Recorded seconds between two looks at progress while seeking: those of a live session, …"""
 SHORT, CLOSER = 60.0, 0.25
 """… or so many in a recording that is no longer than this: one of ``hangtop triage``, which looks oftener."""
-MARKS = frozenset({"started", "ended", "stopped", "gpu", "port", "kernel", "dump", "repair"})
-"""Kinds of changes that events tell as marks; what happens to links and verdicts is told by itself."""
 LOOKS = 600
 """Looks at a time for which nothing is recorded, at the most: a damaged recording may claim any number of years."""
 JUDGED, DUTY = 10.0, 100.0
 """Recorded seconds between two verdicts while seeking, at the least, and so many for each second that one takes."""
+MARKS = frozenset({"started", "ended", "stopped", "gpu", "port", "kernel", "dump", "repair"})
+"""Kinds of changes that events tell as marks; what happens to links and verdicts is told by itself."""
+KEPT = (LogLines, LogEvent, StackDump, StackLook, End)
+"""What the session that runs keeps itself for as long as its past, or longer: a moment takes it from there."""
+BEFORE = 60.0
+"""Seconds played before a moment at least, where there are so many: charts and rules look back as far."""
 
 
 class RecordedFeed:
@@ -48,9 +56,19 @@ class RecordedFeed:
         """The moment that is shown."""
         return self.at
 
-    def reach(self, at: float) -> None:
-        """Go on to a later moment."""
-        self.at = max(self.at, at)
+    def deliver(self, session: Session, entries: Iterable[Entry], until: float) -> None:
+        """Deliver entries, each as of its time and what came together together, and go on to a later moment."""
+        for (at, node, other), told in groupby(
+            entries, lambda entry: (entry.at, entry.node, isinstance(entry.payload, OTHERS))
+        ):
+            self.at = max(self.at, at)
+            payloads = [entry.payload for entry in told]
+            if not other:
+                session.samples(node, cast("list[NamedTuple]", payloads))
+                continue
+            for payload in payloads:
+                _deliver(session, node, payload)
+        self.at = max(self.at, until)
 
     async def start(self, session: Session) -> None:
         """Nothing comes by itself."""
@@ -74,18 +92,6 @@ class RecordedFeed:
         """What was recorded is recorded."""
 
 
-def deliver(session: Session, entries: Iterable[Entry], reach: Callable[[float], None]) -> None:
-    """Deliver entries, what came together together; ``reach`` is told the time of each before."""
-    for (at, node, sampled), told in groupby(entries, lambda entry: (entry.at, entry.node, entry.is_sample)):
-        reach(at)
-        payloads = [entry.payload for entry in told]
-        if sampled:
-            session.samples(node, cast("list[NamedTuple]", payloads))
-            continue
-        for payload in payloads:
-            _deliver(session, node, payload)
-
-
 def _deliver(session: Session, node: str, payload: object) -> None:
     match payload:
         case LinkChange():
@@ -102,10 +108,14 @@ class ReplayFeed(RecordedFeed):
     """Delivers a recording at ``speed`` times its own pace."""
 
     def __init__(self, recording: Recording, speed: float = 1.0) -> None:
-        super().__init__(recording.span[0])
+        first, last = recording.span
+        super().__init__(first)
         self.recording = recording
         self.speed = speed
         self.paused = False
+        self.ends = last
+        """Time of the recording's last entry."""
+        self._step = CLOSER if last - first <= SHORT else LOOK
         self._judge_at = self.at
         """When the next verdict is due while seeking."""
         self._session: Session | None = None
@@ -114,22 +124,12 @@ class ReplayFeed(RecordedFeed):
         self._task: asyncio.Task[None] | None = None
 
     @property
-    def next_at(self) -> float:
-        """When the next thing comes; the end of time when nothing does any more."""
-        return float("inf") if self._next is None else self._next.at
-
-    @property
-    def ends(self) -> float:
-        """Time of the recording's last entry."""
-        return self.recording.span[1]
-
-    @property
     def ended(self) -> bool:
         """True when everything has been delivered."""
         return self._session is not None and self._next is None
 
     def open(self, session: Session) -> None:
-        """Be ready to deliver from the start, without a pace of its own: :meth:`play_to` moves it."""
+        """Be ready to deliver from the start, without a pace of its own: :meth:`steps` moves it."""
         self._session = session
         self._entries = self.recording.entries()
         self._next = next(self._entries, None)
@@ -146,16 +146,6 @@ class ReplayFeed(RecordedFeed):
             self._task.cancel()
             await asyncio.wait([self._task])
 
-    def play_to(self, at: float) -> None:
-        """Deliver everything up to this time, as of its own time."""
-        assert self._session is not None
-        due: list[Entry] = []
-        while self._next is not None and self._next.at <= at:
-            due.append(self._next)
-            self._next = next(self._entries, None)
-        deliver(self._session, due, self.reach)
-        self.reach(at)
-
     async def _play(self) -> None:
         last = time.monotonic()
         while not self.ended:
@@ -165,23 +155,34 @@ class ReplayFeed(RecordedFeed):
                 await self.seek(self.at + (now - last) * self.speed)
             last = now
 
-    async def seek(self, at: float) -> None:
-        """Go on to a later time at once: what a live session looks at once a second is looked at as often.
+    def _due(self, at: float) -> Iterator[Entry]:
+        while self._next is not None and self._next.at <= at:
+            yield self._next
+            self._next = next(self._entries, None)
 
-        It is judged now and then, too. Before the session has begun there is nowhere to go.
+    def steps(self, until: float) -> Iterator[None]:
+        """Play on to a time as of its own time, in steps as long as there are between a live session's looks."""
+        session, until = self._session, min(until, self.ends)
+        while session is not None and self.at < until:
+            silence = min(until if self._next is None else self._next.at, until) - self.at
+            at = min(self.at + max(self._step, silence / LOOKS), until)
+            self.deliver(session, self._due(at), at)
+            yield
+
+    async def seek(self, at: float) -> None:
+        """Go on to a later time at once; the session looks at progress as often as a live one, and judges now and then.
+
+        Before the session has begun there is nowhere to go.
         """
-        if self._session is None:
-            return
-        at = min(at, self.ends)
-        while at - self.at > LOOK:
-            self.play_to(self.at + LOOK)
+        for _ in self.steps(at):
+            if self._session is None or self.at >= min(at, self.ends):
+                break
             self._session.tick()
             await asyncio.sleep(0)
             if self.at >= self._judge_at:
                 began = time.perf_counter()
                 await self._session.judge()
                 self._judge_at = self.at + max(JUDGED, DUTY * (time.perf_counter() - began))
-        self.play_to(at)
 
 
 def replay_session(path: Path, *, speed: float = 1.0) -> tuple[Session, ReplayFeed]:
@@ -205,11 +206,7 @@ def replay_session(path: Path, *, speed: float = 1.0) -> tuple[Session, ReplayFe
 def run_to(session: Session, feed: ReplayFeed, at: float) -> None:
     """Bring a session to one moment of its recording, looking at progress as often as a live one does."""
     feed.open(session)
-    first, last = feed.recording.span
-    end, step = min(at, last), CLOSER if last - first <= SHORT else LOOK
-    while feed.at < end:
-        silence = min(feed.next_at, end) - feed.at
-        feed.play_to(min(feed.at + max(step, silence / LOOKS), end))
+    for _ in feed.steps(at):
         session.tick()
 
 
@@ -225,8 +222,7 @@ def events_as_json(session: Session, feed: ReplayFeed) -> Iterator[str]:
     links: dict[str, str] = {}
     noted, judge_at = session.state.changes.noted, feed.at
     feed.open(session)
-    while feed.at < feed.ends:
-        feed.play_to(min(feed.at + LOOK, feed.ends))
+    for _ in feed.steps(feed.ends):
         session.tick()
         for name, node in session.state.nodes.items():
             if links.get(name) != node.link:
@@ -243,3 +239,39 @@ def events_as_json(session: Session, feed: ReplayFeed) -> Iterator[str]:
             judge_at = feed.at + JUDGED
         yield from map(json.dumps, told)
         told.clear()
+
+
+class SeekedSession(Session):
+    """A session as it was: every panel shows it as it shows the present, and nobody can be asked in it."""
+
+    def __init__(self, options: SessionOptions, past: Recording, at: float) -> None:
+        """Play the last snapshot before a moment, and what came in between: not on the event loop."""
+        begin = past.snapshot(at - BEFORE)
+        first = min((entry.at for entry in begin), default=past.first)
+        feed = RecordedFeed(first)
+        super().__init__(options, feed=feed)
+        known = {entry.node: entry.at for entry in begin}
+        later = past.entries(first, at) if begin else past.entries(until=at)
+        # a snapshot takes a moment: what came from a node meanwhile may be in it
+        feed.deliver(self, begin, first)
+        wanted = (entry for entry in later if not isinstance(entry.payload, KEPT))
+        feed.deliver(self, (entry for entry in wanted if entry.at > known.get(entry.node, float("-inf"))), at)
+
+    def show(self, head: Session) -> None:
+        """Take from the session that runs what it keeps itself, as far as it was known at this moment."""
+        at, now, here = self.now(), head.state, self.state
+        here.started = now.started
+        here.changes = Changes(change for change in now.changes if change.at <= at)
+        here.stacks.clear()
+        here.stacks.extend((node, dump) for node, dump in now.stacks if dump.at <= at)
+        here.ras.clear()
+        here.ras.extend(look for look in now.ras if look.at <= at)
+        here.log_lines = NodeShares()
+        here.log_lines.extend((node, lines) for node, lines in now.log_lines if lines.at <= at)
+        here.log_serial = len(here.log_lines)
+        here.events = NodeShares()
+        here.events.extend((node, event) for node, event in now.events if event.at is None or event.at <= at)
+        here.event_serial = len(here.events)
+        self.verdict = head.history.verdict_at(at)
+        self.history, self.traces = head.history, head.traces
+        self.probed = [report for report in head.probed if report.at <= at]

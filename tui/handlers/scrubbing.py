@@ -114,7 +114,7 @@ async def show_moment(app: HangtopApp, at: float | None) -> None:
 
 async def _shown(app: HangtopApp) -> None:
     """Make the moment that is wanted; where another is wanted by then, that one."""
-    from hangtop.session.seek import SeekedSession
+    from hangtop.session.replay import SeekedSession
 
     timeline, head = app.model.timeline, app.head
     await asyncio.sleep(0)  # of several keys at once only the last counts

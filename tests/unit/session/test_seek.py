@@ -14,8 +14,7 @@ from hangtop.session import recordings
 from hangtop.session.options import SessionOptions
 from hangtop.session.recording import Recorder
 from hangtop.session.recordings import EVERY, NotKeptError, autosaved
-from hangtop.session.replay import replay_session, run_to
-from hangtop.session.seek import SeekedSession
+from hangtop.session.replay import SeekedSession, replay_session, run_to
 from hangtop.session.session import Session
 from hangtop.session.state.job_state import NodeState
 from tests.support.made import hello, process, pulse, tick
