@@ -19,9 +19,6 @@ from hangtop.session.threads import run_in_thread
 
 WATCH = 4.0
 """Seconds of watching without ``--watch``."""
-JUDGED_BESIDE = 2
-"""Jobs on the same nodes that are judged behind one with which nothing is wrong: each takes as long as the first."""
-QUIET = ("healthy", "idle")
 
 
 @click.command("triage", cls=SectionedCommand)
@@ -57,23 +54,6 @@ _DEFAULT = click.core.ParameterSource.DEFAULT
 
 
 async def triage(options: SessionOptions, watch: float, began: float, record: str | None = None) -> Answer:
-    """Judge the job on the nodes; where nothing is wrong with it, and none was chosen, others there as well.
-
-    Of a recording there is but one, that of the first.
-    """
-    answer = await _of_one_job(options, watch, began, record)
-    if options.job is not None or record is not None or answer.verdict.outcome not in QUIET:
-        return answer
-    from hangtop.diagnosis.verdict.other_jobs import choices, judged_too
-
-    for choice in choices(answer.job)[:JUDGED_BESIDE]:
-        other = await _of_one_job(replace(options, job=choice), watch, began)
-        if other.verdict.outcome not in (*QUIET, "unknown"):
-            return replace(other, verdict=judged_too(other.verdict, other.job, answer.verdict, answer.job))
-    return answer
-
-
-async def _of_one_job(options: SessionOptions, watch: float, began: float, record: str | None = None) -> Answer:
     """Watch the nodes for ``watch`` seconds from when they answer and judge what was seen."""
     from hangtop.session.live import live_session
 

@@ -54,31 +54,26 @@ def _order(finding: Finding) -> tuple[int, int, float, str, tuple[int, ...], tup
 
 
 def _merge(found: Iterable[Finding]) -> list[Finding]:
-    """Fold findings of one kind about the same ranks, GPUs and ports: two sources are surer than one."""
+    """Fold findings of one kind about the same ranks, GPUs and ports: two sources are surer than one.
+
+    A summary is one line, whatever an operation is called in a log.
+    """
     kept: dict[tuple[object, ...], Finding] = {}
-    for finding in sorted(map(_in_one_line, found), key=_order):
+    for finding in sorted((replace(one, summary=" ".join(one.summary.split())) for one in found), key=_order):
         nodes = finding.nodes if not finding.ranks else ()
         setting = finding.summary if finding.kind.startswith("env_") else ""
         key = (finding.kind, finding.ranks, finding.gpus, finding.ports, nodes, setting)
-        known = kept.get(key)
-        kept[key] = _both(known, finding) if known else finding
+        kept[key] = _both(kept[key], finding) if key in kept else finding
     return sorted(kept.values(), key=_order)
 
 
-def _in_one_line(finding: Finding) -> Finding:
-    """A summary is one line, whatever an operation is called in a log."""
-    line = " ".join(finding.summary.split())
-    return finding if line == finding.summary else replace(finding, summary=line)
-
-
 def _both(surer: Finding, other: Finding) -> Finding:
-    evidence = tuple(dict.fromkeys((*surer.evidence, *other.evidence)))[:EVIDENCE_KEPT]
     apart = independent(surer.evidence).isdisjoint(independent(other.evidence))
     weight = 1 - (1 - surer.weight) * (1 - other.weight / 2) if apart else surer.weight
     return replace(
         surer,
         weight=round(min(0.99, weight), 2),
-        evidence=evidence,
+        evidence=tuple(dict.fromkeys((*surer.evidence, *other.evidence)))[:EVIDENCE_KEPT],
         nodes=tuple(sorted({*surer.nodes, *other.nodes})),
         next=tuple(dict.fromkeys((*surer.next, *other.next))),
     )

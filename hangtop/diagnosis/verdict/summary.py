@@ -1,4 +1,4 @@
-"""The verdict's one line, what proves that a job moves, and the sources that could not be read."""
+"""The verdict's one line, and what proves that a job moves."""
 
 from __future__ import annotations
 
@@ -17,15 +17,13 @@ from hangtop.diagnosis.rules.slow import slowness_judged
 from hangtop.diagnosis.rules.startup import launching
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.tables.thresholds import IDLE_UTILIZATION
-from hangtop.diagnosis.verdict.other_jobs import beside
+from hangtop.diagnosis.verdict.unread import other_jobs
 from hangtop.diagnosis.waits.job_status import JobStatus
 
 ELSEWHERE = "for others: hangtop NODE…, hangtop --slurm JOBID"
 NAME_LOGS = "--log GLOB, hangtop analyze"
 BLINDING = {"ptrace_denied", "node_limited"}
 """Kinds that are no word on the job, and say why there is none."""
-OF_THE_ENDED = ("elastic.closing", "launcher.killed", "torch.taken_down", "torch.dump_signal")
-"""Events of processes that end because others did."""
 APART_S = 5.0
 """Ours: ranks that end well do so within a second of each other, and within some more on a node without a free core."""
 STEP_SLACK_S = 2.0
@@ -38,52 +36,48 @@ def summary_of(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding,
     ranks, nodes = sum(rank.gone_at is None for rank in job.ranks), count(_nodes_seen(job), "node")
     watched = f", watched for {duration(job.watched)}" if job.watched else ""
     waiting = next((finding.summary for finding in findings if finding.kind == "waiting"), "")
-    seen = f"{_ranks_seen(job, ranks)} on {nodes}"
+    world = world_size(job)
+    seen = f"{f'{ranks:,} of {world} ranks' if world and world != ranks else count(ranks, 'rank')} on {nodes}"
     match outcome:
         case "hung" | "crashed" | "at_risk" | "waiting" | "slow" if findings:
             return findings[0].summary
         case "healthy" if not job.live:
             return "the run ended well, and nothing is wrong in what was read" + _outlived(job)
         case "healthy":
-            judged = ranks < 2 or slowness_judged(job_status)
-            proof = f"{proof_of_motion(job_status)}){'' if judged else '; whether a rank is slow is not judged yet'}"
-            return f"{seen}{watched}: {waiting or 'nothing is wrong'} ({proof}{beside(job)}"
+            judged = "" if ranks < 2 or slowness_judged(job_status) else "; whether a rank is slow is not judged yet"
+            beside = "; another job there is not judged" if other_jobs(job) else ""
+            return f"{seen}{watched}: {waiting or 'nothing is wrong'} ({proof_of_motion(job_status)}){judged}{beside}"
         case "starting":
             return f"{seen} starting up{watched}{f': {waiting}' if waiting else ''}" if ranks else launching(job)
         case "idle":
             none = f"no rank runs on {f'this machine ({ELSEWHERE})' if job.unasked else nodes}"
             return f"{none}: if a job ended here, name its logs ({NAME_LOGS})"
         case _:
-            reason = _no_word(job_status, findings) if not ranks else _blinding(findings)
+            reason = _blinding(findings) if ranks else _without_ranks(job, findings)
             if reason or not job.live:
                 ended = next((finding.summary for finding in findings if finding.kind == "rank_killed"), "")
                 return reason or (ended or _of_files(job_status)) + _outlived(job)
             return f"{seen}{watched}: {_unsettled(job_status, waiting)}"
 
 
-def _no_word(job_status: JobStatus, findings: Sequence[Finding]) -> str:
+def _without_ranks(job: Job, findings: Sequence[Finding]) -> str:
     """Why nothing is known of a job without a living rank in view; empty where its ranks are merely not in view."""
-    job = job_status.job
+    nodes = count(_nodes_seen(job), "node")
     if job.ranks and not finished(job) and job.live:
-        gone = max(rank.gone_at or 0.0 for rank in job.ranks)
+        gone = duration(max(0.0, job.now - max(rank.gone_at or 0.0 for rank in job.ranks)))
         return (
-            f"all {count(len(job.ranks), 'rank')} ended {duration(max(0.0, job.now - gone))} ago while they were "
-            f"watched, and nothing that was read says how: name their logs ({NAME_LOGS})"
+            f"all {count(len(job.ranks), 'rank')} ended {gone} ago while they were watched, and nothing that was read "
+            f"says how: name their logs ({NAME_LOGS})"
         )
     serious = [finding for finding in findings if finding.severity != "info"]
-    if serious:
-        return serious[0].summary
-    if not job.live:
-        return ""
+    if serious or not job.live:
+        return serious[0].summary if serious else ""
     if job.nodes and all(node.link == "connecting" for node in job.nodes.values()):
-        whole = len(job.nodes)
-        return "the node has not answered yet" if whole == 1 else f"none of {whole:,} nodes has answered yet"
-    nodes = count(_nodes_seen(job), "node")
+        return f"{count(len(job.nodes), 'node')} asked, none has answered yet"
     if used := gpus_in_use(job):
         return f"no rank is known on {nodes}; GPUs in use there: {used}"
-    if not job.ranks and job.motion.moving:
-        return f"no rank is known on {nodes}, but a log goes on: {job.motion.proof}"
-    return ""
+    goes_on = not job.ranks and job.motion.moving
+    return f"no rank is known on {nodes}, but a log goes on: {job.motion.proof}" if goes_on else ""
 
 
 def _blinding(findings: Sequence[Finding]) -> str:
@@ -93,36 +87,27 @@ def _blinding(findings: Sequence[Finding]) -> str:
 
 
 def _unsettled(job_status: JobStatus, waiting: str) -> str:
-    """What was seen of ranks that are alive, and what would tell more."""
-    job = job_status.job
+    """What was seen of ranks that are alive, and what would tell a job that computes quietly from one that stands."""
+    job, graph = job_status.job, job_status.graph
     nothing = "nothing was seen to move and nothing is known to be wrong"
     still = ended_alone(job_status) or waiting or standing(job_status) or _gone_quiet(job) or nothing
-    return f"{still}{_would_settle(job_status)}"
-
-
-def _ranks_seen(job: Job, ranks: int) -> str:
-    world = world_size(job)
-    return f"{ranks:,} of {world} ranks" if world and world != ranks else count(ranks, "rank")
+    if graph is not None and graph.held < job_status.alarm_after:
+        ranks = count(len(graph.waiters or graph.culprits), "rank")
+        return f"{still}; {ranks} began to wait {duration(graph.held)} ago: watch on"
+    unknown = all(one.load == "unknown" for one in job_status.present)
+    missing = [
+        *(("the ranks' stacks",) if job_status.of("unseen") else ()),
+        *(("GPU figures",) if unknown else ()),
+        *(("a log that counts steps",) if job.motion.last_step is None else ()),
+        "watching for longer",
+    ]
+    return f"{still}; {listed(missing)} would tell"
 
 
 def _nodes_seen(job: Job) -> int:
     """Nodes that answer, and those that are not heard just now and have ranks."""
     having = {rank.node for rank in job.ranks if rank.gone_at is None}
     return sum(node.link in ("live", "limited") or node.name in having for node in job.nodes.values())
-
-
-def _would_settle(job_status: JobStatus) -> str:
-    """What would tell a job that computes quietly from one that stands still."""
-    graph = job_status.graph
-    if graph is not None and graph.held < job_status.alarm_after:
-        waiting = count(len(graph.waiters or graph.culprits), "rank")
-        return f"; {waiting} began to wait {duration(graph.held)} ago: watch on"
-    missing = [
-        *(("the ranks' stacks",) if job_status.of("unseen") else ()),
-        *(("GPU figures",) if all(one.load == "unknown" for one in job_status.present) else ()),
-        *(("a log that counts steps",) if job_status.job.motion.last_step is None else ()),
-    ]
-    return f"; {listed(missing)} would tell, or watching for longer" if missing else "; watching for longer would tell"
 
 
 # --- motion ------------------------------------------------------------------------------------------------------
@@ -157,30 +142,24 @@ def gpus_in_use(job: Job) -> int:
 
 def _gone_quiet(job: Job) -> str:
     """Which nodes sent nothing for how long, so that it is open whether the job moves; empty where none did."""
-    heard = {
-        name: node.seen_at for name, node in job.nodes.items() if node.link == "stale" and node.seen_at is not None
-    }
-    if not heard:
-        return ""
-    have = "have" if len(heard) > 1 else "has"
-    return f"{nodes_text(sorted(heard))} {have} sent nothing for {duration(max(0.0, job.now - min(heard.values())))}"
+    heard = {name: node.seen_at for name, node in job.nodes.items() if node.link == "stale" and node.seen_at}
+    silent = duration(max(0.0, job.now - min(heard.values(), default=job.now)))
+    return (
+        f"{nodes_text(sorted(heard))} {'have' if len(heard) > 1 else 'has'} sent nothing for {silent}" if heard else ""
+    )
 
 
 def ended_alone(job_status: JobStatus) -> str:
     """Which ranks ended while the others stay, and nothing tells how; empty where none did, or steps go on since."""
     job = job_status.job
-    gone = [one for one in job_status.of("gone") if one.held >= APART_S]
-    if not gone or not job_status.present or finished(job):
-        return ""
     explained = by_rank(failures(job)).keys() | left_at_exit(job).keys()
-    gone = [one for one in gone if one.rank not in explained]
+    gone = [one for one in job_status.of("gone") if one.held >= APART_S and one.rank not in explained]
     first = max((one.held for one in gone), default=0.0)
-    if not gone or (job.motion.last_step_at or 0.0) > job.now - first + STEP_SLACK_S:
+    stepped = (job.motion.last_step_at or 0.0) > job.now - first + STEP_SLACK_S
+    if not gone or stepped or not job_status.present or finished(job):
         return ""
-    return (
-        f"{ranks_on((one.rank for one in gone), (one.node for one in gone))} ended {duration(first)} ago while the "
-        "others stay, and nothing that was read says how"
-    )
+    ranks = ranks_on((one.rank for one in gone), (one.node for one in gone))
+    return f"{ranks} ended {duration(first)} ago while the others stay, and nothing that was read says how"
 
 
 # --- files of a run that is over ---------------------------------------------------------------------------------
@@ -197,14 +176,12 @@ def _outlived(job: Job) -> str:
 
 def _of_files(job_status: JobStatus) -> str:
     """What files in which no finding speaks say."""
-    job = job_status.job
     looks = [f"{rank_text(one.rank)} {one.activity.label} ({one.where})" for one in job_status.read if one.activity]
     if looks:
         return f"{count(len(looks), 'rank')} looked at: {listed(looks, 2)}; nobody is seen to hold up the others"
-    devices = any(node.gpus or node.ports for node in job.nodes.values())
-    says_something = any(event.kind not in ("log.end", "log.error") for event in job.events)
-    if not (job.recorders or job.ras or job.progress or devices or says_something):
+    job = job_status.job
+    if not (job.recorders or job.ras or job.progress or any(not one.kind.startswith("log.") for one in job.events)):
         return "nothing to judge: nothing that is known stands in what was read"
-    if any(event.kind in OF_THE_ENDED or event.data.get("consequence") is True for event in job.events):
+    if any(event.data.get("consequence") is True for event in job.events):
         return "only processes that were made to end speak in what was read: the cause is in other ranks' logs"
     return "nothing wrong was found in what was read, and it does not say how the run ended"

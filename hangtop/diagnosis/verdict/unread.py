@@ -1,14 +1,16 @@
-"""What could not be read, or proves nothing though it was read: said with the verdict, never taken for "ok"."""
+"""What could not be read, or is not judged: said with the verdict, never taken for "ok"."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Mapping
 
+from collectors.samples.ranks import RankProcess
 from hangtop.diagnosis.failures.unheard import logs_behind
 from hangtop.diagnosis.finding import Unknown
-from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.verdict.other_jobs import other_jobs
+from hangtop.diagnosis.job import Job, Rank
+from hangtop.diagnosis.phrasing import count
+from hangtop.diagnosis.rules.placement import left_over
 from hangtop.diagnosis.waits.job_status import JobStatus
 
 SOURCE_NAMES = {
@@ -16,10 +18,13 @@ SOURCE_NAMES = {
     "logs": "rank logs", "ranks": "ranks", "host": "host figures", "nvml": "NVML", "ras": "NCCL RAS",
 }  # fmt: skip
 NOT_READ = {"denied": "not allowed", "late": "gives no answer", "failed": "failed"}
+MAY_LOOK = (
+    "log in as the ranks' owner or as root, or add --sudo; a container needs SYS_PTRACE (hangtop preflight tells)"
+)
 
 
 def unread_sources(job_status: JobStatus) -> tuple[Unknown, ...]:
-    """List sources that could not be read, the same reason once for all its nodes; and ranks without stacks."""
+    """List sources that could not be read, the same reason once for all its nodes; ranks without stacks; other jobs."""
     job = job_status.job
     reasons: dict[tuple[str, str], set[str]] = defaultdict(set)
     for name, node in sorted(job.nodes.items()):
@@ -31,28 +36,34 @@ def unread_sources(job_status: JobStatus) -> tuple[Unknown, ...]:
     for status in job_status.of("unseen"):
         doing = status.activity
         if doing is not None and doing.error:
-            remedy = f"; {_may_look(job, status.node)}" if doing.error == "denied" else ""
+            remedy = f"; {MAY_LOOK}" if doing.error == "denied" else ""
             reasons["stacks", ": ".join(filter(None, (doing.error, doing.said))) + remedy].add(status.node)
     for name in logs_behind(job_status):
         reasons["logs", "not yet read since the last rank ended: what it wrote is not known"].add(name)
-    found = [Unknown(source, tuple(sorted(nodes)), why) for (source, why), nodes in sorted(reasons.items())]
-    return (*found, *_ras_says_ok(job_status), *(other_jobs(job) if job.live else ()))
-
-
-def _ras_says_ok(job_status: JobStatus) -> Iterator[Unknown]:
-    """NCCL RAS's "OK" while ranks wait: it counts no sends, receives or collectives of CUDA graphs."""
-    ras = job_status.job.ras
-    last = max(ras, key=lambda look: look.at).value if ras and job_status.hung else None
-    if last is not None and last.communicators and all(one.errors == "OK" for one in last.communicators):
+    ras = max(job.ras, key=lambda look: look.at).value if job.ras and job_status.hung else None
+    if ras is not None and ras.communicators and all(one.errors == "OK" for one in ras.communicators):
         why = "says OK of all communicators though ranks wait: it counts no sends, receives or CUDA graphs"
-        yield Unknown("NCCL RAS", (last.node,) if last.node else (), why)
+        reasons["NCCL RAS", why].add(ras.node)
+    for choice, ranks in other_jobs(job).items():
+        told = f"{count(len(ranks), 'rank')} of another run, not judged ({ranks[0].process.command[:60]})"
+        reasons["another job", f"{told}: --job {choice} chooses it"].update(one.node for one in ranks)
+    return tuple(Unknown(source, tuple(sorted(nodes - {""})), why) for (source, why), nodes in sorted(reasons.items()))
 
 
-def _may_look(job: Job, name: str) -> str:
-    """How stacks may be read on a node where they were refused."""
-    hello = job.nodes[name].hello if name in job.nodes else None
-    if hello is not None and hello.uid == 0:
-        return "root may not either: a container needs --cap-add SYS_PTRACE, or log in on its host"
-    return (
-        "log in as the ranks' owner or as root, or add --sudo; a container needs SYS_PTRACE (hangtop preflight tells)"
-    )
+def other_jobs(job: Job) -> dict[str, list[Rank]]:
+    """Ranks of runs beside the job that is judged, by what chooses each; what an earlier run left behind is none."""
+    found: dict[str, list[Rank]] = defaultdict(list)
+    for one in job.others if job.live and job.ranks else ():
+        if not left_over(one, job.others):
+            mine = _names(job.ranks[0].process)
+            own = [f"{name}={value}" for name, value in _names(one.process).items() if value and value != mine[name]]
+            found[own[0] if own else "KEY=VALUE"].append(one)
+    return found
+
+
+def _names(process: RankProcess) -> Mapping[str, object]:
+    """What tells runs apart, the surest first."""
+    port = process.master_port
+    return {
+        "SLURM_JOB_ID": process.env.get("SLURM_JOB_ID"), "TORCHELASTIC_RUN_ID": process.run_id, "MASTER_PORT": port
+    }  # fmt: skip

@@ -9,8 +9,9 @@ settle it. Findings about configuration alone change no word: a healthy job may 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
+from math import inf
 
 from hangtop.diagnosis.evidence.events import finished
 from hangtop.diagnosis.failures.first import ENDED, LATE_S, WENT_ON_S
@@ -31,7 +32,6 @@ from hangtop.diagnosis.verdict.unread import unread_sources
 from hangtop.diagnosis.verdict.wait_boxes import wait_boxes
 from hangtop.diagnosis.waits.job_status import JobStatus, status_of_job
 from hangtop.diagnosis.waits.points import standing_at
-from hangtop.diagnosis.waits.rank_status import RankStatus
 
 UNREACHABLE = "node_unreachable"
 """Of a node that does not answer nobody knows whether it holds anything back: it is no word on the job."""
@@ -77,73 +77,65 @@ def _outcome(job_status: JobStatus, findings: tuple[Finding, ...]) -> Outcome:
         return "crashed"
     if hung:
         return "hung" if present or launching(job) or not job.live else "crashed"  # where nothing runs, nothing waits
-    return _broken(job_status, findings, roots, present=present) or _undisturbed(job_status, findings, present=present)
-
-
-def _broken(
-    job_status: JobStatus, findings: Sequence[Finding], roots: Sequence[Finding], *, present: bool
-) -> Outcome | None:
-    """The outcome where a broken part explains why ranks wait or ended: the wait is its consequence."""
-    live = job_status.job.live
+    # a broken part may explain why ranks wait or ended: the wait is its consequence
     broken = {finding.kind for finding in roots if word_of(finding.kind) in ("at_risk", "slow")}
-    waits = any(finding.cause and finding.severity == "critical" and word_of(finding.kind) == "hung"
-                for finding in findings)  # fmt: skip
-    waits |= any(finding.kind == "waiting" and finding.cause in FATAL - {UNREACHABLE} for finding in findings)
+    effects = [finding for finding in findings if finding.cause]
+    waits = any(one.severity == "critical" and word_of(one.kind) == "hung" for one in effects)
+    waits |= any(one.kind == "waiting" and one.cause in FATAL - {UNREACHABLE} for one in effects)
     if broken and present and (job_status.hung or waits):
         return "hung"
-    if broken and not live and (broken & FATAL or failures(job_status.job)):
+    if broken and not job.live and (broken & FATAL or failures(job)):
         return "crashed"
-    return "hung" if broken & BLOCKING and not live else None
-
-
-def _undisturbed(job_status: JobStatus, findings: Sequence[Finding], *, present: bool) -> Outcome:
-    """The outcome where nothing proves a hang or a crash."""
-    job = job_status.job
-    living = [rank for rank in job.ranks if rank.gone_at is None]
-    age = min((job.now - rank.process.started for rank in living), default=0.0)
-    if job.live and living and job_status.graph is not None and coming_up(job_status.graph):
-        longest = max(job.now - rank.process.started for rank in living)
-        if longest < START_LONGEST_S:
-            return "starting"
+    if broken & BLOCKING and not job.live:
+        return "hung"
+    if job.live and job_status.graph is not None and coming_up(job_status.graph) and _oldest(job) < START_LONGEST_S:
+        return "starting"
     words = {word_of(f.kind) for f in findings if f.severity != "info" and not f.cause and f.kind != UNREACHABLE}
     for word in ("at_risk", "waiting", "slow"):
         if word in words and (present or not job.live):
             return word
     if not job.live:
         return "healthy" if finished(job) else "unknown"
-    answering = [node for node in job.nodes.values() if node.link in ("live", "limited")]
+    return _undisturbed(job_status)
+
+
+def _oldest(job: Job) -> float:
+    """Age of the oldest living process of the job."""
+    return max((job.now - rank.process.started for rank in job.ranks if rank.gone_at is None), default=inf)
+
+
+def _undisturbed(job_status: JobStatus) -> Outcome:
+    """The outcome of a live job where nothing proves a hang or a crash, and nothing is broken."""
+    job = job_status.job
+    answering = sum(node.link in ("live", "limited") for node in job.nodes.values())
+    away = answering < len(job.nodes)
     if not answering:
         return "unknown"
-    away = len(answering) < len(job.nodes)
-    if not living:
-        return _without_ranks(job, away=away or any(blind(node) for node in job.nodes.values()))
+    if all(rank.gone_at is not None for rank in job.ranks):
+        away |= any(blind(node) for node in job.nodes.values())
+        if launching(job) and not away:
+            return "starting"
+        runs = gpus_in_use(job) or (job.motion.moving and not job.ranks)  # somewhere, whoever does it
+        return "unknown" if away or runs or (job.ranks and not finished(job)) else "idle"
     unseen = any(out_of_sight(job, name) for name in job.nodes)
-    lost = unseen or any(node.link in ("stale", "lost") for node in job.nodes.values())
-    if _begins(job_status, age) and not lost:
+    if _begins(job_status) and not unseen and not any(node.link in ("stale", "lost") for node in job.nodes.values()):
         return "starting"
     if unseen or away:
         return "unknown"  # of ranks that nobody sees nobody knows how they are, whatever moves elsewhere
     return "healthy" if proof_of_motion(job_status) and not ended_alone(job_status) else "unknown"
 
 
-def _without_ranks(job: Job, *, away: bool) -> Outcome:
-    """The outcome of a live job without a living rank in view."""
-    if launching(job) and not away:
-        return "starting"
-    runs = gpus_in_use(job) or (job.motion.moving and not job.ranks)  # somewhere, whoever does it
-    unexplained = bool(job.ranks) and not finished(job)
-    return "unknown" if away or runs or unexplained else "idle"
-
-
-def _begins(job_status: JobStatus, age: float) -> bool:
-    """Whether ranks whose youngest process has this age are coming up.
+def _begins(job_status: JobStatus) -> bool:
+    """Whether ranks are coming up, by the age of the youngest process.
 
     A rank that waits at a store while another rank's GPU computes is in no start: ranks take turns by it.
     """
-    starts = ("init",) if any(one.load == "computing" for one in job_status.present) else ("init", "store")
-    coming = any(status.activity and status.activity.kind in starts for status in job_status.read)
+    job = job_status.job
+    age = min((job.now - rank.process.started for rank in job.ranks if rank.gone_at is None), default=0.0)
     if age >= START_LONGEST_S:
         return False
+    starts = ("init",) if any(one.load == "computing" for one in job_status.present) else ("init", "store")
+    coming = any(status.activity and status.activity.kind in starts for status in job_status.read)
     if coming and not (job_status.graph and begun(job_status.of("waiting"))):
         return True
     leaves = all(one.state == "leaving" for one in job_status.present)
@@ -172,11 +164,11 @@ def _survived(job_status: JobStatus, finding: Finding) -> Finding:
     job = job_status.job
     if not _tells_an_end(job_status, finding) or not job.motion.moving:
         return finding
-    ranks = [job_status.statuses.get(rank) for rank in finding.ranks]
-    if not all(status is not None and status.present and status.state not in ENDED for status in ranks):
+    ranks = [job_status.statuses[rank] for rank in finding.ranks if rank in job_status.statuses]
+    if len(ranks) < len(finding.ranks) or not all(one.present and one.state not in ENDED for one in ranks):
         return finding
     told = min((line.at for line in finding.evidence if line.at is not None), default=None)
-    works_on = all(status is not None and _works_on(status, told) for status in ranks)
+    works_on = all(one.read and one.activity and (told is None or one.activity.at > told) for one in ranks)
     moved_on = told is not None and ((job.motion.last_step_at or 0.0) > told + LATE_S or job.now - told > WENT_ON_S)
     if not works_on and not moved_on:
         return finding
@@ -196,8 +188,3 @@ def _holds_up_alive(job_status: JobStatus, finding: Finding) -> bool:
 def _tells_an_end(job_status: JobStatus, finding: Finding) -> bool:
     ended = word_of(finding.kind) == "crashed" and finding.severity == "critical"
     return job_status.job.live and ended and bool(finding.ranks)
-
-
-def _works_on(status: RankStatus, told: float | None) -> bool:
-    """Whether the rank was looked into since, and was in its program."""
-    return status.activity is not None and status.read and (told is None or status.activity.at > told)

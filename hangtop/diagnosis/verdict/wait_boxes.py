@@ -19,7 +19,6 @@ from hangtop.diagnosis.waits.rank_status import RankStatus
 
 MANY = 24
 """Boxes into which the ranks at one point are told apart, at the most."""
-
 _STATES = {
     "gone": "is gone", "missing": "is on no node in view", "stopped": "is stopped",
     "uninterruptible": "is stuck in the kernel", "unseen": "was not looked at",
@@ -40,14 +39,16 @@ def wait_boxes(job_status: JobStatus, findings: Sequence[Finding]) -> tuple[Wait
     groups = [part for group in _groups(job_status, blamed) for part in _told_apart(group, awaited, blamed)]
     place_of = {status.rank: place for place, group in enumerate(groups) for status in group}
     held_up = tuple(place for place, group in enumerate(groups) if group[0].rank in blamed)
-    edges: dict[int, dict[int, str]] = {}
-    for wait in waits:
-        _add(edges, wait, place_of)
+    edges: dict[int | None, dict[int, str]] = defaultdict(dict)
+    for edge in waits:
+        own = place_of.get(edge.waiter)
+        for place in {place_of[rank] for rank in edge.for_ranks if rank in place_of} - {own}:
+            edges[own].setdefault(place, _operation(edge))
     boxes = []
     for place, group in enumerate(groups):
-        own, first = edges.get(place, {}), group[0]
+        operations, first = edges[place], group[0]
         waiting = first.state in ("waiting", "on_gpu") and place not in held_up
-        waits_for = tuple(sorted(own)) or (held_up if waiting else ())
+        waits_for = tuple(sorted(operations)) or (held_up if waiting else ())
         boxes.append(
             WaitBox(
                 ranks=tuple(status.rank for status in group),
@@ -55,20 +56,26 @@ def wait_boxes(job_status: JobStatus, findings: Sequence[Finding]) -> tuple[Wait
                 doing=_doing(first),
                 blamed=place in held_up,
                 waits_for=waits_for,
-                operation=next(iter(own.values()), ""),
-                operations=tuple(own.get(other, "") for other in waits_for),
+                operation=next(iter(operations.values()), ""),
+                operations=tuple(operations.get(other, "") for other in waits_for),
             )
         )
     return tuple(boxes)
 
 
+def _operation(edge: WaitEdge) -> str:
+    """``all_reduce #41 in dp``; a group that is a bare number would be read as a rank, or as one more count."""
+    number = "" if edge.seq is None else f" #{edge.seq}"
+    group = f"group {edge.group}" if edge.group[:1].isdigit() else edge.group
+    return f"{edge.operation}{number}{f' in {group}' if group else ''}"
+
+
 def _groups(job_status: JobStatus, blamed: set[int]) -> list[tuple[RankStatus, ...]]:
     """Ranks at one point each: the blamed ones, then the points of the graph, then the ranks at neither."""
     graph, every = job_status.graph, job_status.statuses
-    assert graph is not None, "boxes are made where ranks wait"
     points: list[Iterable[RankStatus]] = [
         *_at_one_place(every[rank] for rank in sorted(blamed) if rank in every),
-        *(point.members for point in (*graph.accused, *graph.points)),
+        *(point.members for point in ((*graph.accused, *graph.points) if graph is not None else ())),
         *_at_one_place(every.values()),
     ]
     taken: set[int] = set()
@@ -82,9 +89,9 @@ def _groups(job_status: JobStatus, blamed: set[int]) -> list[tuple[RankStatus, .
 
 
 def _at_one_place(statuses: Iterable[RankStatus]) -> Iterable[list[RankStatus]]:
-    found: dict[tuple[str, str], list[RankStatus]] = {}
+    found: dict[tuple[str, str], list[RankStatus]] = defaultdict(list)
     for status in statuses:
-        found.setdefault((status.state, status.where), []).append(status)
+        found[status.state, status.where].append(status)
     return found.values()
 
 
@@ -95,41 +102,25 @@ def _told_apart(
 
     Ranks of which no source says for which they wait stay with most of their point.
     """
-    parts: dict[frozenset[tuple[int, ...]], list[RankStatus]] = {}
-    silent: list[RankStatus] = []
+    parts: dict[frozenset[tuple[int, ...]], list[RankStatus]] = defaultdict(list)
     for status in group:
-        targets = frozenset(awaited.get(status.rank, ()))
-        if targets and status.rank not in blamed:
-            parts.setdefault(targets, []).append(status)
-        else:
-            silent.append(status)
+        parts[frozenset(awaited.get(status.rank, ()) if status.rank not in blamed else ())].append(status)
+    silent = parts.pop(frozenset(), [])
     if not 1 < len(parts) <= MANY:
         return [group]
     max(parts.values(), key=len).extend(silent)
     return [tuple(sorted(part, key=lambda one: one.rank)) for part in parts.values()]
 
 
-def _add(edges: dict[int, dict[int, str]], edge: WaitEdge, place_of: Mapping[int, int]) -> None:
-    own = place_of.get(edge.waiter)
-    if own is None:
-        return
-    number = "" if edge.seq is None else f" #{edge.seq}"
-    # a bare number would be read as a rank, or as one more count
-    group = f"group {edge.group}" if edge.group[:1].isdigit() else edge.group
-    operation = f"{edge.operation}{number}{f' in {group}' if group else ''}"
-    for place in {place_of[rank] for rank in edge.for_ranks if rank in place_of} - {own}:
-        edges.setdefault(own, {}).setdefault(place, operation)
-
-
 def _doing(status: RankStatus) -> str:
     """``waits in all_reduce at train (train.py:31)``, ``in read_shard (data.py:88)``."""
+    doing, state = status.activity, _STATES.get(status.state, status.state)
     if status.state == "working" and status.where:
         return f"in {status.where}"
-    state = _STATES.get(status.state, status.state)
-    if status.state == "waiting" and status.activity is not None and status.activity.op:
-        return f"{state} in {status.activity.op} at {status.where}"
+    if status.state == "waiting" and doing is not None and doing.op:
+        return f"{state} in {doing.op} at {status.where}"
     if status.state == "missing" and status.node:
         return "is out of reach with its node"
-    if status.activity is not None and not status.activity.where and status.activity.meaning is Meaning.CLOSED:
+    if doing is not None and not doing.where and doing.meaning is Meaning.CLOSED:
         return "could not be looked at" if status.state == "unseen" else state
     return f"{state}: {status.where}" if status.where else state

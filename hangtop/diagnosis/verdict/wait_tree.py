@@ -1,11 +1,11 @@
-"""Who waits for whom as text: the boxes of a verdict as a tree, whoever holds the others up first.
+"""Who waits for whom as text: the boxes of a verdict as a tree, the ranks that hold the others up first.
 
 It needs the boxes alone, and nothing of what they were made of: the screen draws its first frame with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from hangtop.diagnosis.finding import WaitBox
@@ -39,11 +39,25 @@ def chain_rows(boxes: Sequence[WaitBox], most: int = SHOWN) -> list[ChainRow]:
         for other in box.waits_for:
             behind.setdefault(other, []).append(place)
     roots = [place for place, box in enumerate(boxes) if not box.waits_for] or list(range(min(1, len(boxes))))
-    roots.sort(key=lambda place: (not boxes[place].blamed, place))
-    below: dict[int, list[int]] = {}
     known: set[int] = set()
-    kept = [root for root in roots if _take(root, behind, below, most, known)]
-    return [row for root in kept for row in _branches(ChainRow(root, -1, "", ""), below)]
+    rows: list[ChainRow] = []
+
+    def free(places: Sequence[int]) -> list[int]:
+        """Those that have no place in the tree yet, which they get now."""
+        taken = [place for place in places if place not in known][: most - len(known)]
+        known.update(taken)
+        return taken
+
+    def grow(place: int, parent: int, head: str, on: str) -> None:
+        below = free(behind.get(place, ()))
+        rows.append(ChainRow(place, parent, head, on + ("│  " if below else "   ")))
+        for other in below:
+            last = other == below[-1]
+            grow(other, place, on + ("└─ " if last else "├─ "), on + ("   " if last else "│  "))
+
+    for root in free(sorted(roots, key=lambda place: (not boxes[place].blamed, place))):
+        grow(root, -1, "", "")
+    return rows
 
 
 def chain_lines(boxes: Sequence[WaitBox]) -> list[str]:
@@ -66,20 +80,3 @@ def row_text(boxes: Sequence[WaitBox], row: ChainRow, *, waited: bool) -> str:
     also = f"{',' if by else '  '} also for {listed(others, 3)}" if others else ""
     mark = f"   {BLAMED} holds the others up" if box.blamed and waited else ""
     return f"{ranks_text(box.ranks)}{where}: {of_several(box.doing, len(box.ranks))}{by}{also}{mark}"
-
-
-def _take(place: int, behind: Mapping[int, list[int]], below: dict[int, list[int]], most: int, known: set[int]) -> bool:
-    """Give a box its place in the tree, and those behind it that have none yet; says whether it had none."""
-    if place in known or len(known) >= most:
-        return False
-    known.add(place)
-    below[place] = [other for other in behind.get(place, ()) if _take(other, behind, below, most, known)]
-    return True
-
-
-def _branches(row: ChainRow, below: Mapping[int, list[int]]) -> Iterator[ChainRow]:
-    """A box and those below it; ``row.on`` is what all of these have before their own branch."""
-    yield row._replace(on=row.on + ("│  " if below[row.place] else "   "))
-    for number, other in enumerate(below[row.place], 1):
-        branch, on = ("└─ ", "   ") if number == len(below[row.place]) else ("├─ ", "│  ")
-        yield from _branches(ChainRow(other, row.place, row.on + branch, row.on + on), below)

@@ -37,7 +37,7 @@ def test_another_job_is_told_with_what_chooses_it(differs: dict[str, Any], choic
     (told,) = [one for one in verdict.unknown if one.source == "another job"]
     assert told.nodes == ("node1", "node2")
     assert choice in told.why
-    assert "4 ranks of another run are there and not judged (python other.py)" in told.why
+    assert "4 ranks of another run, not judged (python other.py)" in told.why
 
 
 def test_what_an_earlier_run_left_is_no_other_job() -> None:
