@@ -24,8 +24,6 @@ DIRECTION_SECONDS = 20.0
 """For one direction of one pair: three time-outs of a blocked path fit in."""
 ALL_PAIRS = 16
 """Up to this many nodes all pairs are measured; above, every node against the first (the master's)."""
-LEAST, MOST = 1 << 20, 32 << 30
-"""Bytes that iperf3 sends."""
 _path_figure = answer(PathFigure)
 
 
@@ -40,7 +38,7 @@ def describe(python: str = "python3") -> str:
     """The exact remote command, and what it does there, for the person who is asked."""
     return (
         f"{shlex.join(payload.command(python))}  (the program comes through its input: sockets between the nodes; "
-        "iperf3 -n where it is installed)"
+        "iperf3 where it is installed)"
     )
 
 
@@ -123,10 +121,11 @@ class PathSurvey:
 
     async def _with_iperf(self, figure: PathFigure, source: NodeAccess, target: NodeAccess) -> PathFigure:
         """The figure with iperf3's throughput in place of ours; with ours, and the reason, where iperf3 failed."""
-        amount = str(min(MOST, max(LEAST, math.ceil((figure.throughput or 0.0) * self._seconds))))
+        seconds = str(math.ceil(self._seconds))
         result = await run_against(
             source, target, ["iperf3", "-s", "-1", "-p", "{port}"],
-            lambda port: ["iperf3", "-c", target.address, "-p", str(port), "-n", amount, "-J"], DIRECTION_SECONDS,
+            lambda port: ["iperf3", "-c", target.address, "-p", str(port), "-t", seconds, "-J"],
+            DIRECTION_SECONDS + self._seconds,
         )  # fmt: skip
         version, rate, why = parse_iperf(str(result.value or ""))
         if rate is None:
@@ -140,12 +139,10 @@ def parse_iperf(printed: str) -> tuple[str, float | None, str]:
         document = json.loads(printed)
     except (ValueError, RecursionError):
         return "iperf3", None, ""
-    start, end = _part(document, "start"), _part(document, "end")
-    rate = _part(end, "sum_received").get("bits_per_second")
-    error = _part({"": document}, "").get("error")
-    version = str(start.get("version") or "iperf3")[:40]
-    if error or not isinstance(rate, int | float) or isinstance(rate, bool) or not 0 <= rate < 1e18:
-        return version, None, str(error or "its answer has no rate")[:200]
+    rate = _part(_part(document, "end"), "sum_received").get("bits_per_second")
+    version = str(_part(document, "start").get("version") or "iperf3")[:40]
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < 1e18:
+        return version, None, str(_part({"": document}, "").get("error") or "its answer has no rate")[:200]
     return version, rate / 8.0, ""
 
 

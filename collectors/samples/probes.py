@@ -45,6 +45,43 @@ class ProbePair(NamedTuple):
     error: str
 
 
+class IbPort(NamedTuple):
+    """A port of an InfiniBand or RoCE adapter as ibv_devinfo shows it; 0 for a number that it does not tell."""
+
+    node: str
+    device: str
+    port: int
+    state: str
+    """``PORT_ACTIVE``, ``PORT_INIT``, ``PORT_ARMED``, ``PORT_DOWN``."""
+    max_mtu: int
+    active_mtu: int
+    link_layer: str
+    """``InfiniBand`` or ``Ethernet`` (RoCE)."""
+    lid: int
+
+    @property
+    def name(self) -> str:
+        """``mlx5_0/1``."""
+        return f"{self.device}/{self.port}"
+
+
+class IbDirection(NamedTuple):
+    """What InfiniBand tools measured from one node to another."""
+
+    a: str
+    b: str
+    port_a: str
+    """``mlx5_0/1``."""
+    port_b: str
+    gbits: Optional[float]
+    error: str
+    """Why there is no bandwidth."""
+    shown: List[str] = []  # noqa: RUF012 (a NamedTuple is never changed)
+    """ibping's summary, and every port on the way by ibtracert."""
+    notes: List[str] = []  # noqa: RUF012
+    """What was not possible, and why."""
+
+
 class NcclTest(NamedTuple):
     """What ``all_reduce_perf`` of NVIDIA's nccl-tests measured on one node, over all its GPUs."""
 

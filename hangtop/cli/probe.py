@@ -104,8 +104,8 @@ async def collectives(run: NodeRun, **wishes: Any) -> Reply:
 async def path(run: NodeRun, seconds: float, iperf: bool) -> Reply:
     """Measure the path between nodes: TCP connect, round trip, MTU, loss, throughput, in both directions.
 
-    And ask each node what it takes the others' names for. Up to 16 nodes every pair is measured, above, every node
-    against the first. Exit code: 0 ok, 1 slow or failed, 2 wrong usage, 3 no node reachable.
+    Up to 16 nodes every pair is measured, above, every node against the first. Exit code: 0 ok, 1 slow or failed,
+    2 wrong usage, 3 no node reachable.
     """
     return await run_probe(run, path_probe(run.session, seconds=seconds, iperf=iperf), time.monotonic())
 
@@ -118,8 +118,8 @@ async def path(run: NodeRun, seconds: float, iperf: bool) -> Reply:
 async def infiniband(run: NodeRun, device: str, seconds: int) -> Reply:
     """Measure InfiniBand and RoCE between nodes: state and MTU of ports, bandwidth, ibping, the way through the fabric.
 
-    Uses ibv_devinfo, ib_write_bw or ib_send_bw, ibping and ibtracert where they are installed and allowed, and says
-    what was not possible and why. Exit code: 0 ok, 1 slow or failed, 2 wrong usage, 3 no node reachable.
+    Uses ibv_devinfo, ib_write_bw, ibping and ibtracert where they are installed and allowed, and says what was not
+    possible and why. Exit code: 0 ok, 1 slow or failed, 2 wrong usage, 3 no node reachable.
     """
     began = time.monotonic()
     run.status.say("looking for adapters and tools")

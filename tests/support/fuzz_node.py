@@ -63,7 +63,7 @@ def _tools(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
     ib_tools.parse_ibstat(text)
     ib_tools.parse_perfquery(text)
-    parse_devinfo(text)
+    parse_devinfo("node1", text)
     parse_bandwidth(text)
     parse_iperf(text)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from collectors.samples.asked import PathFigure
-from collectors.samples.probes import ProbeReport
+from collectors.samples.probes import IbDirection, IbPort, ProbeReport
 from hangtop.diagnosis.finding import Evidence, Finding, Observer
+from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.measured import probes
 from hangtop.diagnosis.measured.probes import MeasuredDirection
 from hangtop.diagnosis.phrasing import listed
@@ -90,68 +90,54 @@ def _odd_mtu(source: str, at: float, rows: Sequence[tuple[str, str, int]], ports
 # --- InfiniBand --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class PortSeen:
-    """A port as ibv_devinfo told of it."""
-
-    node: str
-    name: str
-    """``mlx5_0/1``."""
-    state: str
-    max_mtu: int | None
-    active_mtu: int | None
-    link_layer: str
-    rate: float | None
-    """Gb/s, from sysfs."""
-
-
 def infiniband_report(
-    ports: Sequence[PortSeen], carried: Sequence[MeasuredDirection], absent: Mapping[str, str], at: float, took: float
+    ports: Sequence[IbPort], carried: Sequence[IbDirection], absent: Mapping[str, str], at: float, took: float
 ) -> ProbeReport:
     """The figures as pairs. ``absent`` nodes did not answer; one without tools or adapters is merely not measured."""
-    report = probes.paired_report("infiniband", carried, {port.node for port in ports}, absent, at, took)
+    directions = [MeasuredDirection(one.a, one.b, one.gbits and one.gbits / 8, one.error) for one in carried]
+    report = probes.paired_report("infiniband", directions, {port.node for port in ports}, absent, at, took)
     if report.pairs or report.why:
         return report
     return report._replace(outcome="failed", why="nothing could be measured")
 
 
 def infiniband_findings(
-    ports: Sequence[PortSeen], carried: Sequence[MeasuredDirection], report: ProbeReport
+    job: Job, ports: Sequence[IbPort], carried: Sequence[IbDirection], report: ProbeReport
 ) -> tuple[Finding, ...]:
     """Everything that is wrong, what explains the rest first."""
     paired = probes.findings(report)
     blamed = {node for finding in paired for node in finding.nodes}
     active: dict[tuple[str, str], list[tuple[str, str, int]]] = defaultdict(list)
     for port in ports:
-        if port.state == "PORT_ACTIVE" and port.active_mtu is not None:
+        if port.state == "PORT_ACTIVE" and port.active_mtu:
             active[port.name, port.link_layer].append((port.node, port.name, port.active_mtu))
     mtus = [finding for _, rows in sorted(active.items()) for finding in _odd_mtu("ibv_devinfo", report.at, rows, True)]
-    return (*paired, *_low(ports, carried, blamed, report.at), *mtus)
+    well = [one for one in carried if not blamed & {one.a, one.b}]
+    return (*paired, *_low(job, well, report.at), *mtus)
 
 
-def _low(
-    ports: Sequence[PortSeen], carried: Sequence[MeasuredDirection], blamed: set[str], at: float
-) -> Iterator[Finding]:
-    """bandwidth_low: directions far under the rate of their narrower port, where no node or link explains it."""
-    rates = {(port.node, port.name): port.rate for port in ports}
-    low: list[tuple[float, float, MeasuredDirection]] = []
+def _low(job: Job, carried: Sequence[IbDirection], at: float) -> Iterator[Finding]:
+    """bandwidth_low: directions far under the rate of their narrower port, as sysfs of the two nodes tells it."""
+    rates = {
+        (name, f"{port.facts.device}/{port.facts.port}"): port.facts.rate
+        for name, node in job.nodes.items()
+        for port in node.ports
+    }
+    low: list[tuple[float, float, IbDirection]] = []
     for one in carried:
-        known = [rate for end in zip((one.a, one.b), one.ports, strict=True) if (rate := rates.get(end))]
-        gbits = (one.gigabytes or 0.0) * 8
-        if len(known) == 2 and one.gigabytes is not None and not blamed & {one.a, one.b}:
-            low += [(gbits, min(known), one)] if gbits < GOOD_SHARE * min(known) else []
+        rate = min(rates.get((one.a, one.port_a)) or 0.0, rates.get((one.b, one.port_b)) or 0.0)
+        if one.gbits is not None and one.gbits < GOOD_SHARE * rate:
+            low.append((one.gbits, rate, one))
     if not low:
         return
-    involved = Counter(name for _, _, one in low for name in (one.a, one.b))
-    every = [name for name, times in involved.items() if times == len(low)]
     gbits, rate, worst = min(low, key=lambda row: row[0] / row[1])
     yield Finding(
         "bandwidth_low", "warning", 0.7, f"{worst.a} to {worst.b}: {gbits:.4g} Gb/s over ports of {rate:g} Gb/s",
-        nodes=tuple(every if len(every) == 1 else sorted(involved)),
+        nodes=tuple(sorted({name for _, _, one in low for name in (one.a, one.b)})),
         evidence=tuple(
             Evidence(
                 Observer.PROBE, "perftest", at,
-                f"{one.a}:{one.ports[0]} to {one.b}:{one.ports[1]}: {has:.4g} Gb/s of {of:g}"
+                f"{one.a}:{one.port_a} to {one.b}:{one.port_b}: {has:.4g} Gb/s of {of:g}"
             )
             for has, of, one in low[:6]
         ),

@@ -43,8 +43,6 @@ class MeasuredDirection(NamedTuple):
     error: str
     round_trip: float | None = None
     retransmitted: float | None = None
-    ports: tuple[str, str] = ("", "")
-    """Names of the InfiniBand ports."""
 
 
 def paired_report(

@@ -11,9 +11,7 @@ from collectors.probes import tools
 from collectors.probes.path import PathSurvey, describe
 from collectors.samples.asked import Observation, PathFigure
 from collectors.samples.probes import ProbeReport
-from hangtop.diagnosis.addresses import address_of, chosen_interface
 from hangtop.diagnosis.firewall import with_firewall
-from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.measured.network import path_findings, path_report
 from hangtop.diagnosis.measured.probes import LOST_SHARE, outcome
 from hangtop.diagnosis.node_names import folded_names
@@ -52,7 +50,7 @@ def path_probe(session: ProbeSession, *, seconds: float = 0.5, iperf: bool = Tru
         except asyncio.CancelledError:
             return cancelled(TITLE)
         report = path_report(survey.figures, {**absent, **survey.absent}, at, time.monotonic() - began)
-        return result(job, survey.figures, report, answers)
+        return result(survey.figures, report, answers)
 
     brief = f"{count(len(job.nodes), 'node')}, MTU, loss and throughput between all of them, about 5 s"
     command = f"on {folded_names(sorted(job.nodes))}: {describe()}"
@@ -61,20 +59,15 @@ def path_probe(session: ProbeSession, *, seconds: float = 0.5, iperf: bool = Tru
 
 
 def result(
-    job: Job, figures: Sequence[PathFigure], report: ProbeReport, answers: Mapping[str, Sequence[Observation]]
+    figures: Sequence[PathFigure], report: ProbeReport, answers: Mapping[str, Sequence[Observation]]
 ) -> ProbeResult:
     """What the figures mean; ``answers`` by node, the active firewalls among them."""
     found = tuple(with_firewall(finding, answers, report.at) for finding in path_findings(figures, report))
-    interfaces = {name: chosen_interface(job, node) or "" for name, node in sorted(job.nodes.items())}
     return ProbeResult(
         f"{TITLE}, {count(report.world_size, 'node')}, {report.took:.1f} s", outcome(report, found),
         found[0].summary if found else report.why or f"{count(len(report.pairs), 'pair')}, all well",
-        (*_figure_lines(figures), *matrix(report.pairs), *_interface_lines(job, interfaces)),
-        {
-            "backend": "path", "world_size": report.world_size, "paths": list(map(_row, figures)),
-            "interfaces": interfaces,
-        },
-        found,
+        (*_figure_lines(figures), *matrix(report.pairs)),
+        {"backend": "path", "world_size": report.world_size, "paths": list(map(_row, figures))}, found,
     )  # fmt: skip
 
 
@@ -85,24 +78,16 @@ def _figure_lines(figures: Sequence[PathFigure]) -> Iterator[Line]:
         narrow = figure.mtu is not None and figure.local_mtu is not None and figure.mtu < figure.local_mtu
         lossy = (figure.retransmitted or 0.0) > LOST_SHARE
         cells: tuple[tuple[str, Shade], ...] = (
-            (text_or_dash(figure.connect, lambda value: f"{value * 1e6:.0f} µs"), ""),
-            (text_or_dash(figure.round_trip, lambda value: f"{value * 1e6:.0f} µs"), ""),
-            (text_or_dash(figure.mtu, lambda value: f"{value:g}"), "bad" if narrow else ""),
-            (text_or_dash(figure.throughput, lambda value: f"{value / 1e9:.3f}"), "strong"),
-            (text_or_dash(figure.retransmitted, lambda value: f"{value:.2%}"), "bad" if lossy else ""),
+            (text_or_dash(_micro(figure.connect), "{:.0f} µs".format), ""),
+            (text_or_dash(_micro(figure.round_trip), "{:.0f} µs".format), ""),
+            (text_or_dash(figure.mtu, "{:g}".format), "bad" if narrow else ""),
+            (text_or_dash(figure.throughput and figure.throughput / 1e9, "{:.3f}".format), "strong"),
+            (text_or_dash(figure.retransmitted, "{:.2%}".format), "bad" if lossy else ""),
         )
         line: Line = [(f"{figure.a + ' → ' + figure.b:<{NAME}}", "")]
         line += [(text.rjust(width), shade) for (text, shade), (_, width) in zip(cells, HEADS, strict=True)]
         by = figure.method if figure.throughput is not None else ""
         yield [*line, (f"  {by}", "dim"), (f"  {figure.error}" if figure.error else "", "bad")]
-
-
-def _interface_lines(job: Job, interfaces: Mapping[str, str]) -> Iterator[Line]:
-    yield []
-    for name, interface in interfaces.items():
-        taken: tuple[str, Shade] = (interface, "") if interface else ("no interface: none fits", "bad")
-        at = address_of(job, job.nodes[name])
-        yield [(f"{name:<{NAME}}NCCL and gloo would take ", ""), taken, (f" at {at}", "")]
 
 
 def _row(figure: PathFigure) -> dict[str, Any]:

@@ -18,7 +18,6 @@ from collectors.probes import tools
 from collectors.probes.path import PathSurvey, parse_iperf
 from collectors.probes.running import NodeAccess
 from collectors.samples.asked import PathFigure
-from hangtop.diagnosis.job import Job, Node
 from hangtop.diagnosis.measured.network import path_findings, path_report
 from hangtop.session.probes import Line, ProbeResult, plain
 from hangtop.session.probes.path import result
@@ -134,8 +133,7 @@ def figure(a: str, b: str, speed: float | None, **more: Any) -> PathFigure:
 
 
 def probed(*figures: PathFigure) -> ProbeResult:
-    job = Job(0.0, 10.0, True, {name: Node(name) for name in NODES[:3]})
-    return result(job, figures, path_report(figures, {}, 0.0, 1.0), {})
+    return result(figures, path_report(figures, {}, 0.0, 1.0), {})
 
 
 def shades(lines: tuple[Line, ...], word: str) -> set[str]:
@@ -155,10 +153,3 @@ def test_directions_are_rows_and_what_is_wrong_with_them_stands_out() -> None:
     assert (shades(lines, "1400"), shades(lines, "5.20%"), shades(lines, "timed out")) == ({"bad"}, {"bad"}, {"bad"})
     assert (shades(lines, " 1500"), shades(lines, "0.00%")) == ({""}, {""})
     assert "iperf 3.12" in "\n".join(rows)
-
-
-def test_the_matrix_of_throughputs_and_the_interfaces_follow() -> None:
-    found = probed(figure("node1", "node2", 1e9), figure("node2", "node1", 5e8), figure("node1", "node3", 1e9))
-    rows = "\n".join(plain(found.lines))
-    assert "node1          ▄ 0.50   █ 1.0" in rows
-    assert "node2                             NCCL and gloo would take no interface: none fits at node2" in rows
