@@ -19,8 +19,7 @@ from hangtop.diagnosis.rules.not_launched import RAN_OUT
 from hangtop.diagnosis.rules.stuck import begun
 from hangtop.diagnosis.rules.victims import OUT_OF_MEMORY, SEGFAULT
 from hangtop.diagnosis.tables.thresholds import GONE_S, LEAVING_S, LONG_WAIT_S, START_S, WORK_BYTES_PER_S
-from hangtop.diagnosis.waits.children import children_told
-from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of
+from hangtop.diagnosis.waits.evidence import children_told, evidence_of, waiters_of
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 

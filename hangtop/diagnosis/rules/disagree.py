@@ -9,13 +9,12 @@ from hangtop.diagnosis.evidence.gpus import load_proof
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Observer, next_step
 from hangtop.diagnosis.phrasing import count, duration, listed, of_several, rank_text, ranks_on, ranks_text, who_wait
 from hangtop.diagnosis.roster import world_size
-from hangtop.diagnosis.rules.stuck import COMING_UP, NOT_LAUNCHED, WHOLE_START
+from hangtop.diagnosis.rules.stuck import COMING_UP, WHOLE_START
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, LONG_WORK_S, SPIN_UNREAD_S, START_S
-from hangtop.diagnosis.waits.evidence import stack_of, threads_of, waiters_of, watch_of
+from hangtop.diagnosis.waits.evidence import stack_of, waiters_of, watch_of
 from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus, on_its_way
-from hangtop.diagnosis.waits.network_threads import none_under_way, two_under_way
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of, stands
 from hangtop.diagnosis.waits.score import OPEN_KINDS, weight_of
 
@@ -27,10 +26,6 @@ UNNAMED = (
     "From outside all ranks look alike: a rank that left a collective out, a network or a GPU that does not answer. "
     "What names it: flight recorder dumps (set TORCH_NCCL_DEBUG_INFO_PIPE_FILE for the next run, then press r), NCCL "
     "RAS (NCCL 2.24 and later), NCCL_DEBUG=INFO with the subsystem COLL; the allreduce probe tells network from code."
-)
-TWO_GROUPS = (
-    "Look for collectives of two groups that ranks call in another order, or from two threads: each waits in the one "
-    "for who waits in the other. Else one operation does not end, and holds up the other. "
 )
 SETTLES = (
     "What would name the rank: stacks (run hangtop as the job's user or root), GPU figures, flight recorder dumps "
@@ -57,14 +52,12 @@ def mismatch(job_status: JobStatus) -> Iterator[Finding]:
     waiters = [point for point in graph.points if point not in graph.accused]
     odd = " and ".join(f"{ranks_text(point.ranks)} {point.told}" for point in graph.accused)
     others = " and ".join(f"{count(len(point.members), 'other')} {point.told}" for point in waiters[:2])
-    every = (*graph.culprits, *graph.waiters)
-    apart = none_under_way(every) if any(point.kind == "device" for point in graph.points) else None
     yield Finding(
         "collective_mismatch", "critical", weight_of(job_status, graph, graph.culprits),
         f"ranks wait at different {graph.by if graph.by == 'lines' else 'operations'}: {odd}"
         f"{f', {others}' if others else ''}",
         ranks=tuple(culprit.rank for culprit in graph.culprits), nodes=nodes_of(graph.culprits),
-        evidence=_evidence(graph, graph.culprits, threads_of(job_status, every, apart) if apart else None),
+        evidence=_evidence(graph, graph.culprits),
         advice="Look for a collective behind `if rank == …`, for ranks with a different number of batches, or for "
         "branches that depend on the data.",
         next=(NextStep("r", "hangtop analyze FLIGHT_RECORDER_DUMPS"),),
@@ -114,20 +107,15 @@ def stalled(job_status: JobStatus) -> Iterator[Finding]:
     ranks = tuple(sorted(member.rank for member in members))
     group = f"{ranks_text(ranks)} of a sub-group" if graph.pattern == "stuck_group" else f"all {len(ranks):,} ranks"
     open_ended = any(one.kind in OPEN_KINDS for one in graph.accused)
-    apart = none_under_way(members)
-    both = apart is None and two_under_way(members)
-    odd = "no rank is odd" if apart is None else f"{rank_text(apart.rank)} alone has nothing under way in the network"
     waiting = f"; {who_wait(graph.waiters, 'other')} for them" if graph.waiters else ""
     owners = [member.process for member in members if member.process is not None]
     gpus = load_proof(job_status.job, owners) if all(member.load != "unknown" for member in members) else None
-    threads = threads_of(job_status, members, apart or members[0]) if apart or both else None
-    advice = UNNAMED if apart is None and open_ended else AGREED if apart is None else NOT_LAUNCHED
     yield Finding(
         "collective_stalled", "critical", 0.55 if open_ended else 0.7,
-        f"{group} wait {listed([one.told for one in graph.accused])} and none gets through; {odd}"
-        f"{', each has two operations under way' if both else ''}{waiting}",
-        ranks=ranks, nodes=nodes_of(members), evidence=_evidence(graph, members[:2], gpus, threads),
-        advice=TWO_GROUPS + advice if both else advice,
+        f"{group} wait {listed([one.told for one in graph.accused])} and none gets through; no rank is odd"
+        f"{waiting}",
+        ranks=ranks, nodes=nodes_of(members), evidence=_evidence(graph, members[:2], gpus),
+        advice=UNNAMED if open_ended else AGREED,
         next=(next_step("a", "probe", *(nodes_of(members) or ("NODES",))),),
     )  # fmt: skip
 

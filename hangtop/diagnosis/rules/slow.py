@@ -23,8 +23,8 @@ from hangtop.diagnosis.tables.thresholds import (
 )
 from hangtop.diagnosis.waits.evidence import stack_of
 from hangtop.diagnosis.waits.job_status import JobStatus
-from hangtop.diagnosis.waits.native import told_by_peers
 from hangtop.diagnosis.waits.patience import OF_PAUSE
+from hangtop.diagnosis.waits.peers import with_waits_of_many
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of, waits_for_others
 
 ONE_WAIT_S, ONE_WAIT_SHARE = 5.0, 0.5
@@ -144,7 +144,7 @@ def _looked_at(job_status: JobStatus) -> list[RankStatus]:
         return []
     job = job_status.job
     read = [one for one in job_status.read if not any("joined" in look.context for look in one.readings)]
-    often = _often(told_by_peers(job, read))
+    often = _often(with_waits_of_many(job, read))
     ats = [look.at for one in often for look in one.readings]
     takes = min(A_STEP_S, max(job.motion.step_s or 0.0, job.usual_pause or 0.0)) if job.live else 0.0
     return often if ats and max(ats) - min(ats) >= takes else []

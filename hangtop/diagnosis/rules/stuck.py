@@ -22,11 +22,10 @@ from hangtop.diagnosis.phrasing import count, duration, ranks_on
 from hangtop.diagnosis.stacks.states import Meaning
 from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, WORTH_SAYING_S
 from hangtop.diagnosis.tables.wchan import is_frozen, sleep_at
-from hangtop.diagnosis.waits.children import children_told
-from hangtop.diagnosis.waits.evidence import evidence_of, threads_of, waiters_of, watch_of
+from hangtop.diagnosis.waits.evidence import children_told, evidence_of, waiters_of, watch_of
 from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus
-from hangtop.diagnosis.waits.rank_status import RankStatus, in_c_code, nodes_of
+from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 from hangtop.diagnosis.waits.score import in_a_kernel, weight_of
 
 COMING_UP = frozenset({"init", "store"})
@@ -82,7 +81,7 @@ def _kind_of(status: RankStatus) -> str:
     doing = status.activity
     assert doing is not None
     wants_lock = doing.kind == "lock" and doing.waits != "helper"
-    if wants_lock or (in_c_code(status) and not doing.context & {"data", "checkpoint"}):
+    if wants_lock or (status.in_c_code and not doing.context & {"data", "checkpoint"}):
         return "rank_stuck_on_lock"
     if doing.kind == "checkpoint" or "checkpoint" in doing.context:
         return "rank_stuck_in_checkpoint"
@@ -116,7 +115,6 @@ def _stuck(job_status: JobStatus, graph: WaitGraph, kind: str, members: Sequence
         ranks=tuple(member.rank for member in members), nodes=nodes_of(members),
         evidence=(
             *evidence_of(first),
-            *((threads_of(job_status, (first, *graph.waiters), first),) if kernel else ()),
             *((event_line(failed.event),) if failed else ()),
             *waiters_of(graph),
             watch_of(graph, len(first.readings)),

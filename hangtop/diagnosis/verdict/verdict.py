@@ -31,7 +31,6 @@ from hangtop.diagnosis.verdict.summary import ended_alone, gpus_in_use, proof_of
 from hangtop.diagnosis.verdict.unread import unread_sources
 from hangtop.diagnosis.verdict.wait_boxes import wait_boxes
 from hangtop.diagnosis.waits.job_status import JobStatus, status_of_job
-from hangtop.diagnosis.waits.points import standing_at
 
 UNREACHABLE = "node_unreachable"
 """Of a node that does not answer nobody knows whether it holds anything back: it is no word on the job."""
@@ -52,7 +51,8 @@ def diagnose(job: Job) -> Verdict:
     findings = with_shared_leaf(job, rank_findings(found))
     outcome = _outcome(job_status, findings)
     waits = wait_boxes(job_status, findings) if outcome in ("hung", "waiting") else ()
-    summary, place = summary_of(job_status, outcome, findings), standing_at(job_status.graph)
+    summary = summary_of(job_status, outcome, findings)
+    place = job_status.graph.place if job_status.graph is not None else ""
     return Verdict(outcome, summary, findings, unread_sources(job_status), waits, place)
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
+from signal import Signals
+from textwrap import shorten
 
 from hangtop.diagnosis.finding import Evidence, Observer
-from hangtop.diagnosis.phrasing import count, duration, rank_text, ranks_on, ranks_text, size
-from hangtop.diagnosis.tables.thresholds import TRICKLE_BYTES_PER_S
+from hangtop.diagnosis.phrasing import count, duration, listed, rank_text, ranks_on, ranks_text, size
+from hangtop.diagnosis.tables.thresholds import HELPERS_KNOWN_S, TRICKLE_BYTES_PER_S
 from hangtop.diagnosis.tables.wchan import sleep_at
 from hangtop.diagnosis.waits.graph import WaitGraph
-from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus
+from hangtop.diagnosis.waits.wake_set import ENDED, STOPPED
 
 FRAMES_SHOWN, PLACES_SHOWN = 8, 4
+COMMAND_SHOWN = 60
+"""Characters of a command that are told."""
 
 
 def stack_of(status: RankStatus) -> Evidence | None:
@@ -22,42 +25,38 @@ def stack_of(status: RankStatus) -> Evidence | None:
     if doing is None or not (doing.frames or doing.error):
         return None
     source = f"py-spy {ranks_on([status.rank], [status.node])}"
-    if not doing.frames:
-        return Evidence(
-            Observer.STACKS, source, doing.at, f"{doing.error}: {doing.said}" if doing.said else doing.error
-        )
     shown = doing.frames[-FRAMES_SHOWN:]
     dots = ["…"] if len(shown) < len(doing.frames) else []
-    return Evidence(Observer.STACKS, source, doing.at, " → ".join([*dots, *shown]))
+    text = " → ".join([*dots, *shown]) or ": ".join(filter(None, (doing.error, doing.said)))
+    return Evidence(Observer.STACKS, source, doing.at, text)
 
 
 def process_of(status: RankStatus) -> Evidence | None:
     """Return what the kernel says of one rank's process; None when it says nothing."""
     doing, moved, pid = status.activity, status.motion, status.pid
     words = []
-    state = moved.state or (doing.state if doing else "")
+    state, wchan = moved.state or (doing.state if doing else ""), moved.wchan or (doing.wchan if doing else "")
     if state:
         words.append(f"state {state}")
-    wchan = moved.wchan or (doing.wchan if doing else "")
     if wchan and wchan != "0":
         sleep = sleep_at(wchan)
-        meant = f" ({sleep.meaning})" if sleep.meaning and not sleep.ordinary else ""
-        words.append(f"in the kernel at {wchan}{meant}")
+        words.append(
+            f"in the kernel at {wchan}" + (f" ({sleep.meaning})" if sleep.meaning and not sleep.ordinary else "")
+        )
     if doing and doing.syscall not in ("", "none", "running"):
         words.append(f"system call {doing.syscall}" + (f" on {doing.waiting_on}" if doing.waiting_on else ""))
     if moved.cpu is not None:
-        words.append(f"{moved.cpu:.2f} cores over {duration(moved.span)}")
+        beside = f", {moved.threads:.2f} of them in its other threads" if (moved.threads or 0.0) >= 0.1 else ""
+        words.append(f"{moved.cpu:.2f} cores over {duration(moved.span)}{beside}")
     if doing and (doing.carried or 0.0) > TRICKLE_BYTES_PER_S:
         words.append(f"its connections carry {size(doing.carried or 0.0)}/s")
-    if not words:
-        return None
-    at = doing.at if doing else None
-    return Evidence(
-        Observer.PROCESS,
-        f"/proc/{pid} on {status.node}" if pid else f"process of {rank_text(status.rank)}",
-        at,
-        ", ".join(words),
-    )
+    source = f"/proc/{pid} on {status.node}" if pid else f"process of {rank_text(status.rank)}"
+    return Evidence(Observer.PROCESS, source, doing.at if doing else None, ", ".join(words)) if words else None
+
+
+def evidence_of(status: RankStatus) -> tuple[Evidence, ...]:
+    """Return stack and process of one rank, as far as they are known."""
+    return tuple(line for line in (stack_of(status), process_of(status)) if line)
 
 
 def waiters_of(graph: WaitGraph) -> tuple[Evidence, ...]:
@@ -84,17 +83,34 @@ def watch_of(graph: WaitGraph, looks: int) -> Evidence:
     return Evidence(Observer.CONTEXT, "watch", None, f"{moved} for {duration(graph.held)}, {looks} looks")
 
 
-def threads_of(job_status: JobStatus, members: Sequence[RankStatus], apart: RankStatus) -> Evidence:
-    """Return what the threads beside the main one use, of the rank that is unlike the others and of those."""
-    others = sorted(one.motion.threads or 0.0 for one in members if one.rank != apart.rank)
-    own = f"{rank_text(apart.rank)} {apart.motion.threads or 0.0:.2f} cores"
-    figures = f"{own}, the others {others[0]:.2f} to {others[-1]:.2f}"
-    return Evidence(
-        Observer.PROCESS, f"/proc of {count(len(members), 'rank')}", job_status.job.now,
-        f"threads beside the main one (NCCL's for the network never sleeps while an operation is under way): {figures}",
-    )  # fmt: skip
+def children_told(status: RankStatus) -> str:
+    """What of the processes that this rank waits for explains its wait; empty where it waits for none of them.
+
+    Those that are halted or ended come first: which of several it waits for is not known, but none of these answers.
+    """
+    doing, process = status.activity, status.process
+    if doing is None or process is None or doing.waits != "helper":
+        return ""
+    children, looks = process.helpers, process.looks
+    if not children:
+        known = len(looks) > 1 and looks[-1].at - looks[0].at >= HELPERS_KNOWN_S and doing.helper_pid is None
+        return "no process that it started is left" if known else ""
+    for states, words in ((STOPPED, "stopped"), (ENDED, "dead"), (("D",), "uninterruptible in the kernel")):
+        found = [child for child in children if child.state in states]
+        if found:
+            ends = {_ended_by(child.ended) for child in found if child.ended is not None}
+            by = f" ({', '.join(sorted(ends))})" if ends else ""
+            of, verb = count(len(children), "process", "processes"), "is" if len(found) == 1 else "are"
+            return f"of the {of} that it started {listed([str(c.pid) for c in found], 3)} {verb} {words}{by}"
+    if len(children) > 1:
+        return ""
+    command = shorten(children[0].command, COMMAND_SHOWN, placeholder="…")
+    return f"it waits for process {children[0].pid}" + (f" ({command})" if command else "")
 
 
-def evidence_of(status: RankStatus) -> tuple[Evidence, ...]:
-    """Return stack and process of one rank, as far as they are known."""
-    return tuple(line for line in (stack_of(status), process_of(status)) if line)
+def _ended_by(status: int) -> str:
+    """``SIGKILL`` or ``exit code 1``: what a wait status says."""
+    number = status & 0x7F
+    if not number:
+        return f"exit code {status >> 8}"
+    return Signals(number).name if number in set(Signals) else f"signal {number}"

@@ -11,14 +11,14 @@ Example: ranks 0, 1 and 3 are in ``all_reduce``, rank 2 reads a file: ``held_up`
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median_low
 from typing import Literal
 
 from hangtop.diagnosis.stacks.states import Meaning
-from hangtop.diagnosis.waits.network_threads import network_rests, none_under_way
-from hangtop.diagnosis.waits.points import WaitPoint, path_of, peers_awaited, points_of, user_frames
+from hangtop.diagnosis.tables.thresholds import BUSY_CORES
+from hangtop.diagnosis.waits.points import WaitPoint, path_of, peers_awaited, points_of
 from hangtop.diagnosis.waits.rank_status import RankStatus, State, in_state
 
 Pattern = Literal["held_up", "deadlock", "mismatch", "stuck_group", "stalled", "unclear"]
@@ -38,10 +38,14 @@ PLAIN_HALVES = frozenset({"send", "recv"})
 """Operations that wait for one peer, each way."""
 BARRIERS = ("barrier", "monitored_barrier", "sync_global_devices")
 """Operations that nobody leaves before all have come to it."""
-LINES = 3
-"""Lines at which the others may wait where one rank alone is elsewhere: at more they wait in no order that tells."""
 DONE_ALONE = frozenset({"evaluation", "checkpoint"})
 """What rank 0 likes to do alone, though the module that it calls needs all ranks."""
+AT_REST = 0.1
+"""Cores that the threads of a rank beside its main one use at the most while they all sleep."""
+ENOUGH = 3
+"""Ranks among which one can be unlike the others."""
+LINES = 3
+"""Lines at which the others may wait where one rank alone is elsewhere: at more they wait in no order that tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,16 @@ class WaitGraph:
     by: Source = ""
     tied: bool = False
     """Nothing tells which of the points is the odd one."""
+
+    @property
+    def place(self) -> str:
+        """Where the job stands: ``data in read_shard (data.py``, of the ranks that are waited for, else of the waiters.
+
+        Without lines, as one looks at other lines of one loop each time.
+        """
+        held = self.culprits or tuple(point.members[0] for point in self.points)
+        doing = [one.activity for one in held if one.read and one.activity is not None]
+        return "; ".join(sorted({f"{one.kind} in {one.where.rpartition(':')[0] or one.label}" for one in doing}))
 
 
 def find_waits(statuses: Mapping[int, RankStatus]) -> WaitGraph | None:
@@ -90,16 +104,19 @@ def _not_launched(waiting: Sequence[RankStatus]) -> list[RankStatus]:
     """Ranks that wait for a kernel before the one that all others wait in.
 
     Their GPUs have nothing to do while those of most others are full; or one rank waits for its GPU at a line of its
-    own, and alone has nothing under way in the network.
+    own, and its other threads rest: NCCL's, which never sleep while an operation over the network is under way, are
+    busy in all other ranks.
     """
     empty = [one for one in waiting if one.state == "on_gpu" and one.load == "idle"]
     if empty and sum(one.load == "spinning" for one in waiting) * 2 > len(waiting):
         return empty
-    apart = none_under_way(waiting)
-    on_device = apart is not None and apart.activity is not None and apart.activity.kind == "device"
-    if apart is None or not on_device or any(one.where == apart.where for one in waiting if one is not apart):
+    resting = [one for one in waiting if not _network_works(one)]
+    if len(waiting) < ENOUGH or len(resting) != 1 or not all(one.motion.busy for one in waiting):
         return []
-    return [apart._replace(state="on_gpu")] if apart.where else []
+    apart, doing = resting[0], resting[0].activity
+    alone = apart.where and all(one is apart or one.where != apart.where for one in waiting)
+    held = _network_rests(apart) and doing is not None and doing.kind == "device"
+    return [apart._replace(state="on_gpu")] if held and alone else []
 
 
 def _least_moving(working: Sequence[RankStatus], *, alone: bool) -> list[RankStatus]:
@@ -154,71 +171,75 @@ def _fewest(points: Sequence[WaitPoint]) -> list[WaitPoint]:
 def _beside_gpus(waiting: Sequence[RankStatus], points: tuple[WaitPoint, ...]) -> WaitGraph:
     """All wait, some of them for their own GPU: that kernel may be the very collective that the others are in.
 
-    So no rank is odd for being at another line, except where the GPUs contradict that, or the network threads, or
-    where a minority is in a barrier that is called from another function than the one in which the others wait.
+    So no rank is odd for being at another line, except where the GPUs contradict that, or the network threads, or where
+    a minority is in another function than all others (:func:`_elsewhere`).
     """
     on_gpu = next(point for point in points if point.kind == "device")
-    beside = [point for point in points if point is not on_gpu]
     others = [one for one in waiting if one not in on_gpu.members]
-    if not others:
-        few, most = _elsewhere_on_gpus(on_gpu)
-        if few:
-            parties = tuple(WaitPoint("device", "", "", False, tuple(party)) for party in (most, few))
-            return _split("mismatch", waiting, parties, parties[1:], by="lines")
-        return _graph("stalled", (), waiting, points, points)
-    accused = [on_gpu] if len(on_gpu.members) * 2 < len(waiting) else beside
-    if all(one.load == "spinning" for one in on_gpu.members):
+    if others and all(one.load == "spinning" for one in on_gpu.members):
+        fewer = [on_gpu] if len(on_gpu.members) * 2 < len(waiting) else [one for one in points if one is not on_gpu]
         if all(one.load == "idle" for one in others):
-            return _split("mismatch", waiting, points, accused, by="gpus")
-        if all(point.kind == "collective" for point in beside) and network_rests(others, on_gpu.members):
-            return _split("mismatch", waiting, points, accused, by="threads")
-    if _in_barriers_elsewhere(beside, on_gpu) and len(others) * 2 != len(waiting):
+            return _split("mismatch", waiting, points, fewer, by="gpus")
+        collectives = all(point.kind == "collective" for point in points if point is not on_gpu)
+        if collectives and all(map(_network_rests, others)) and all(map(_network_works, on_gpu.members)):
+            return _split("mismatch", waiting, points, fewer, by="threads")
+    few = {one.rank for one in _elsewhere(waiting, on_gpu.members)}
+    if not few:
+        return _graph("stalled", (), waiting, points, points)
+    if others:
+        accused = [point for point in points if point.ranks[0] in few]
         return _split("mismatch", waiting, points, accused, by="operations")
-    return _graph("stalled", (), waiting, points, points)
+    parties = [tuple(one for one in waiting if (one.rank in few) is odd) for odd in (False, True)]
+    split = tuple(WaitPoint("device", "", "", False, party) for party in parties)
+    return _split("mismatch", waiting, split, split[1:], by="lines")
 
 
-def _in_barriers_elsewhere(points: Sequence[WaitPoint], on_gpu: WaitPoint) -> bool:
-    """All are in barriers, and none in a function in which the others wait for their GPUs, all at one line of it.
-
-    Any other operation over NCCL is but launched: a rank that is found in one waits behind it for its GPU, as the
-    others do. A rank that sleeps in one waits over the CPU, for the others to come. Beside one rank alone the others
-    may be at a few lines.
-    """
-    lines, paths = {one.where for one in on_gpu.members}, {path_of(one) for one in on_gpu.members}
-    held = all(
-        point.op in BARRIERS
-        or (point.kind == "collective" and all(one.frozen is True and one.blocked for one in point.members))
-        for point in points
-    )
-    alone = sum(len(point.members) for point in points) == 1 < len(on_gpu.members) - 1
-    return held and len(lines) <= (LINES if alone else 1) and all(point.path not in paths for point in points)
+def _network_rests(one: RankStatus) -> bool:
+    """NCCL's threads of a rank, which never sleep while an operation over the network is under way, do."""
+    return one.motion.threads is not None and one.motion.threads <= AT_REST
 
 
-def _elsewhere_on_gpus(on_gpu: WaitPoint) -> tuple[list[RankStatus], list[RankStatus]]:
-    """The few ranks that wait for their GPUs in another function than all others, and these others, at one line.
+def _network_works(one: RankStatus) -> bool:
+    return (one.motion.threads or 0.0) >= BUSY_CORES
+
+
+def _elsewhere(waiting: Sequence[RankStatus], on_gpu: Sequence[RankStatus]) -> Sequence[RankStatus]:
+    """The few ranks that wait in another function of the program than all others, which are at one line.
 
     A program that all ranks run has them wait for their GPUs at the same lines: a rank that does so elsewhere took a
-    branch that the others did not, or left the loop. Not rank 0 alone: it often asks for a figure to print, and waits
-    there for what the others wait in. Unless it evaluates or saves by itself, with a module that all must call, or is
-    in another function of the same call: two communicators that were entered in different order.
+    branch that the others did not, or left the loop. An operation over NCCL is but launched: a rank that is found in
+    one waits behind it for its GPU as the others do, unless it is a barrier, or the rank sleeps in it over the CPU.
     """
-    nobody: tuple[list[RankStatus], list[RankStatus]] = ([], [])
+    others = [one for one in waiting if one not in on_gpu]
+    if others:
+        apart = {path_of(one) for one in others}.isdisjoint(path_of(one) for one in on_gpu)
+        lines = LINES if len(others) == 1 < len(on_gpu) - 1 else 1
+        few = min((others, on_gpu), key=len)
+        told = apart and all(map(_holds, others)) and len({one.where for one in on_gpu}) <= lines
+        return few if told and len(few) * 2 != len(waiting) else ()
     parties: dict[tuple[str, ...], list[RankStatus]] = defaultdict(list)
-    for one in on_gpu.members:
+    for one in waiting:
         if not one.seen or not one.where or (one.activity and one.activity.meaning is Meaning.GPU_QUEUE_FULL):
-            return nobody  # any line of the program may meet a full queue
+            return ()  # any line of the program may meet a full queue
         parties[path_of(one)].append(one)
-    if len(parties) != 2:
-        return nobody
-    few, most = sorted(parties.values(), key=len)
+    few, most = sorted(parties.values(), key=len) if len(parties) == 2 else ([], [])
     functions = [{one.where.partition(" ")[0] for one in party} for party in (few, most)]
     if len(few) == len(most) or len({one.where for one in most}) != 1 or functions[0] & functions[1]:
-        return nobody  # stages of a pipeline come to one function that sends and receives, on different ways
-    prints = [one.rank for one in few] == [0] and not (_phases(few) - _phases(most)) & DONE_ALONE
-    return nobody if prints and user_frames(few[0])[:-1] != user_frames(most[0])[:-1] else (few, most)
+        return ()  # stages of a pipeline come to one function that sends and receives, on different ways
+    # rank 0 often asks for a figure to print, and waits there for what the others wait in
+    alone = (_phases(few) - _phases(most)) & DONE_ALONE
+    return () if [one.rank for one in few] == [0] and not alone else few
 
 
-def _phases(party: Iterable[RankStatus]) -> set[str]:
+def _holds(one: RankStatus) -> bool:
+    """Whether a rank is in a barrier, or sleeps in a collective until the others come."""
+    doing = one.activity
+    if doing is None or doing.kind != "collective":
+        return False
+    return doing.op in BARRIERS or (one.frozen is True and one.blocked)
+
+
+def _phases(party: Sequence[RankStatus]) -> set[str]:
     return {phase for one in party if one.activity is not None for phase in one.activity.context}
 
 

@@ -11,8 +11,8 @@ from hangtop.diagnosis.evidence.sockets import FRESH_S, delivers
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.tables.thresholds import TRICKLE_BYTES_PER_S
 from hangtop.diagnosis.waits.graph import WaitGraph, find_waits
-from hangtop.diagnosis.waits.native import to_ask_natively
 from hangtop.diagnosis.waits.patience import seen_after
+from hangtop.diagnosis.waits.peers import to_ask_natively
 from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus, State, in_state, stands
 from hangtop.diagnosis.waits.statuses import statuses_of
 from hangtop.diagnosis.waits.wake_set import WakeProgress, WakeSet, wake_set_of
@@ -20,6 +20,8 @@ from hangtop.diagnosis.waits.wake_set import WakeProgress, WakeSet, wake_set_of
 PATIENCE_S, OF_USUAL_PAUSE = 60.0, 3.0
 """Seconds that a wait for something outside the job may take at the least, and so many times the longest ordinary
 pause."""
+YOUNG_WAIT_S = 1.8
+"""Ours: two looks of a short watch that show the same; cheap signals come once a second: they must be still twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +58,16 @@ class JobStatus:
 
         Nothing for saved dumps: who took them had waited.
         """
-        if not self.job.live:
-            return 0.0
-        return seen_after(self.job.alarm_after)
-
-    def works(self, status: RankStatus) -> bool:
-        """Whether this rank waits for no other and its wake set makes progress."""
-        return status.state == "working" and self.wake_set(status).progress is WakeProgress.WORKS
+        return seen_after(self.job.alarm_after) if self.job.live else 0.0
 
     def wake_set(self, status: RankStatus) -> WakeSet:
         """What may let this rank go on, and whether any of that makes progress, beside the ranks that wait."""
         since = self.job.now - (self.job.stood_still or 0.0) if stands(self.job) else None
         return wake_set_of(status, self.graph.waiters if self.graph is not None else (), since)
+
+    def works(self, status: RankStatus) -> bool:
+        """Whether this rank waits for no other and its wake set makes progress."""
+        return status.state == "working" and self.wake_set(status).progress is WakeProgress.WORKS
 
     def measured(self, status: RankStatus) -> bool:
         """Whether it is known if the wake set of a rank makes progress."""
@@ -160,10 +160,6 @@ def _carries(status: RankStatus, since: float, now: float) -> bool:
     if doing is None or status.state not in WAITS or now - doing.at > FRESH_S:
         return False
     return (doing.carried or 0.0) >= TRICKLE_BYTES_PER_S and len(looks) > 1 and looks[-2].at >= since
-
-
-YOUNG_WAIT_S = 1.8
-"""Ours: two looks of a short watch that show the same; cheap signals come once a second: they must be still twice."""
 
 
 def native_wanted(job: Job) -> tuple[int, ...]:

@@ -14,28 +14,20 @@ OF_TIMEOUT = 0.5
 OF_PAUSE = 2.0
 """So many times its usual pause is far outside what a job did before."""
 
-_SECONDS = {"minutes": 60.0, "min": 60.0, "mins": 60.0, "seconds": 1.0, "secs": 1.0, "s": 1.0, "": 1.0}
 _OPTION = re.compile(
-    r"--?(?:ddp|nccl|dist(?:ributed)?|pg|process[-_]group|collective|comm\.train)[-_]?timeout"
-    r"(?:[-_](?P<unit>minutes|mins?|seconds|secs|s))?[ =](?P<n>\d{1,6})(?![\w.])",
+    r"--?(?:ddp|nccl|dist(?:ributed)?|pg|process[-_]group|collective)[-_]?timeout([-_]min\w*)?[-_\w]*[ =](\d{1,6})\b",
     re.IGNORECASE,
 )
 
 
-def told_timeout(command: str) -> float | None:
-    """Seconds after which a collective is given up, by the options of a training script; None where none says."""
-    found = _OPTION.search(command)
-    return None if found is None else float(found.group("n")) * _SECONDS[(found.group("unit") or "").lower()]
-
-
 def own_timeout(commands: Iterable[str], seen_ms: Iterable[object] = ()) -> float | None:
-    """Seconds after which a job gives up a collective: what its watchdogs said, in ms, or its ranks' commands.
+    """Seconds after which a job gives up a collective: what its watchdogs said, in ms, or options of its script.
 
     None where neither tells. The shortest counts.
     """
-    said = [ms / 1000.0 for ms in seen_ms if isinstance(ms, int | float) and ms > 0]
-    said += [seconds for command in set(commands) if (seconds := told_timeout(command))]
-    return min(said, default=None)
+    said = [ms / 1000.0 for ms in seen_ms if isinstance(ms, int | float)]
+    said += [float(n) * (60.0 if minutes else 1.0) for text in set(commands) for minutes, n in _OPTION.findall(text)]
+    return min((seconds for seconds in said if seconds > 0), default=None)
 
 
 def alarm_after(patience: float, usual_pause: float | None, timeout: float | None) -> float:

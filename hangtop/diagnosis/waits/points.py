@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from hangtop.diagnosis.collectives.wait_edge import WaitEdge
 from hangtop.diagnosis.stacks.states import Activity
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
-if TYPE_CHECKING:
-    from hangtop.diagnosis.waits.graph import WaitGraph
-
 MEANING = "⟨"
 """Begins a folded frame that says what library frames mean."""
 OPEN_PHASES = ("backward", "forward")
-MOST_PLACES = 4
-"""Where more ranks than this are at different places, the job stands at none in particular."""
 PointKey = tuple[str, str, str, bool]
 
 
@@ -62,15 +56,10 @@ class WaitPoint:
         return path_of(self.members[0])
 
 
-def user_frames(status: RankStatus) -> tuple[str, ...]:
-    """The user's frames that lead to where a rank is, outermost first."""
-    frames = () if status.activity is None else status.activity.frames
-    return tuple(frame for frame in frames if not frame.startswith(MEANING))
-
-
 def path_of(status: RankStatus) -> tuple[str, ...]:
     """The user's functions that lead to where a rank is, outermost first, without their lines."""
-    return tuple(frame.rpartition(":")[0] for frame in user_frames(status))
+    frames = () if status.activity is None else status.activity.frames
+    return tuple(frame.rpartition(":")[0] for frame in frames if not frame.startswith(MEANING))
 
 
 def points_of(waiting: Sequence[RankStatus]) -> tuple[WaitPoint, ...]:
@@ -81,7 +70,7 @@ def points_of(waiting: Sequence[RankStatus]) -> tuple[WaitPoint, ...]:
     """
     groups: dict[PointKey, list[RankStatus]] = defaultdict(list)
     for status in waiting:
-        groups[point_key(status.activity)].append(status)
+        groups[_key(status.activity)].append(status)
     for key, members in list(groups.items()):
         if key[0] in OPEN_PHASES:
             for other in [o for o in groups if o[0] == "collective" and _same_phase(key[0], members[0], groups[o][0])]:
@@ -90,8 +79,7 @@ def points_of(waiting: Sequence[RankStatus]) -> tuple[WaitPoint, ...]:
     return tuple(sorted(made, key=lambda point: (-len(point.members), point.ranks)))
 
 
-def point_key(doing: Activity | None) -> PointKey:
-    """Kind, operation and place at which a rank waits, and whether the operation belongs to a group within the job."""
+def _key(doing: Activity | None) -> PointKey:
     if doing is None or doing.error or doing.kind == "device":
         return "device", "", "", False
     return doing.kind, doing.op, doing.place, doing.kind == "p2p" or doing.world is False
@@ -100,27 +88,6 @@ def point_key(doing: Activity | None) -> PointKey:
 def _same_phase(phase: str, one: RankStatus, other: RankStatus) -> bool:
     own, named = one.activity, other.activity
     return own is not None and named is not None and phase in named.context and own.where == named.where
-
-
-def standing_at(graph: WaitGraph | None) -> str:
-    """What the ranks do that are waited for, else where the ranks wait: ``data in read_shard (data.py)``.
-
-    Without lines, as one looks at other lines of one loop each time; empty where nobody waits or nothing was seen.
-    """
-    if graph is None:
-        return ""
-    held = graph.culprits or tuple(point.members[0] for point in graph.points)
-    places = sorted({_place(status) for status in held})
-    return "; ".join(filter(None, places)) if len(places) <= MOST_PLACES else ""
-
-
-def _place(status: RankStatus) -> str:
-    doing = status.activity
-    if doing is None or doing.error:
-        return ""
-    function = status.where.rpartition(":")[0]
-    phases = " ".join(sorted({doing.kind, *doing.context}))
-    return f"{phases} in {function})" if function else phases
 
 
 # --- sends and receives ------------------------------------------------------------------------------------------

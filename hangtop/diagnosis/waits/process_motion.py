@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from collectors.samples.ranks import Helper, RankPulse
+from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.job import Look, Rank
 from hangtop.diagnosis.tables.thresholds import (
     A_POLL,
@@ -14,14 +14,13 @@ from hangtop.diagnosis.tables.thresholds import (
     POLLS_PER_S,
     PREEMPTED_PER_S,
     QUIET_SWITCHES_PER_S,
+    STILL_SWITCHES_PER_S,
     WORK_BYTES_PER_S,
 )
 from hangtop.diagnosis.tables.wchan import is_frozen
 
 HALTED = ("T", "t", "D")
 """States in which a process does nothing, whatever its stack says; how long they last is worth knowing."""
-POLLING = ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT")
-"""Settings with which torch polls a collective instead of sleeping in it."""
 HELPERS_SPAN = 8.0
 """Seconds over which helpers count: each is looked at every few ticks, and what they did before a hang is no sign."""
 
@@ -33,13 +32,13 @@ class Motion:
     span: float = 0.0
     """Seconds between the oldest and the newest look."""
     cpu: float | None = None
-    """Cores in use."""
+    """Cores in use, …"""
     threads: float | None = None
-    """Cores that its threads beside the main one use; None where the kernel does not tell them apart."""
+    """… by its threads beside the main one, where the kernel tells them apart, …"""
     helpers_cpu: float | None = None
-    """Cores that its forked helpers use."""
+    """… and by processes that it forked."""
     helpers_bytes: float | None = None
-    """Bytes per second that they read and wrote lately."""
+    """Bytes per second that those read and wrote lately."""
     helper_runs: bool = False
     """One of them was ready to run when it was looked at last."""
     switches: float | None = None
@@ -51,12 +50,8 @@ class Motion:
     """Bytes per second."""
     state: str = ""
     """Letter of the newest look."""
-    state_for: float = 0.0
-    """Seconds for which every look showed this state, where it is one of :data:`HALTED`; in that time, ..."""
-    state_switches: float = 0.0
-    """... voluntary switches per second: none, where it did not leave the state between two looks, ..."""
-    state_bytes: float = 0.0
-    """... and bytes per second that it read and wrote."""
+    halted_for: float = 0.0
+    """Seconds for which every look showed this state, where it is one of :data:`HALTED`, and it did nothing."""
     wchan: str = ""
 
     @property
@@ -86,8 +81,10 @@ class Motion:
 
     @property
     def wakes(self) -> bool:
-        """Its main thread slept and woke more often than a thread does that waits for one thing."""
-        return (self.switches or 0.0) * self.span > max(1.0, QUIET_SWITCHES_PER_S * self.span)
+        """Its main thread slept and woke more often than one that waits for one thing, and did something each time."""
+        switches = self.switches or 0.0
+        polls = switches >= POLLS_PER_S and (self.cpu or 0.0) <= A_POLL * switches
+        return not polls and switches * self.span > max(1.0, QUIET_SWITCHES_PER_S * self.span)
 
 
 NO_MOTION = Motion()
@@ -111,32 +108,21 @@ def motion(rank: Rank | None, since: float | None = None) -> Motion:
     state, wchan = state_of(last.value), last.value.wchan
     if last.at <= first.at:
         return Motion(state=state, wchan=wchan)
-    halted = _halted_since(rank.looks) if state in HALTED else last
-
-    def rate(field: str, since: Look[RankPulse] = first) -> float | None:
-        """Growth per second; None where it was told but once, as of what a rank has only now started."""
-        before, after = getattr(since.value, field), getattr(last.value, field)
-        if before is None or after is None or last.at <= since.at:
-            return None
-        return max(0, after - before) / (last.at - since.at)  # type: ignore[no-any-return]
-
-    cpu = (rate("cpu_user") or 0.0) + (rate("cpu_system") or 0.0)
-    main = rate("main_cpu")
+    cpu = (_rate("cpu_user", first, last) or 0.0) + (_rate("cpu_system", first, last) or 0.0)
+    main = _rate("main_cpu", first, last)
     return Motion(
         span=last.at - first.at,
         cpu=cpu,
         threads=None if main is None else max(0.0, cpu - main),
-        helpers_cpu=rate("helpers_cpu", first if helped is last else helped),
-        helpers_bytes=rate("helpers_bytes", helped),
-        helper_runs=_runs(rank.helpers),
-        switches=rate("voluntary_switches"),
-        preempted=rate("involuntary_switches") or 0.0,
-        read=rate("read_bytes"),
-        written=rate("written_bytes"),
+        helpers_cpu=_rate("helpers_cpu", first if helped is last else helped, last),
+        helpers_bytes=_rate("helpers_bytes", helped, last),
+        helper_runs=any(helper.state == "R" for helper in rank.helpers),
+        switches=_rate("voluntary_switches", first, last),
+        preempted=_rate("involuntary_switches", first, last) or 0.0,
+        read=_rate("read_bytes", first, last),
+        written=_rate("written_bytes", first, last),
         state=state,
-        state_for=last.at - halted.at,
-        state_switches=rate("voluntary_switches", halted) or 0.0,
-        state_bytes=(rate("read_bytes", halted) or 0.0) + (rate("written_bytes", halted) or 0.0),
+        halted_for=_halted_for(rank.looks, state) if state in HALTED else 0.0,
         wchan=wchan,
     )
 
@@ -146,23 +132,25 @@ def state_of(pulse: RankPulse) -> str:
     return "T" if is_frozen(pulse.wchan) else pulse.state
 
 
-def _runs(helpers: Sequence[Helper]) -> bool:
-    return any(helper.state == "R" for helper in helpers)
+def _rate(field: str, first: Look[RankPulse], last: Look[RankPulse]) -> float | None:
+    """Growth per second; None where it was told but once, as of what a rank has only now started."""
+    before, after = getattr(first.value, field), getattr(last.value, field)
+    if before is None or after is None or last.at <= first.at:
+        return None
+    return float(max(0, after - before)) / (last.at - first.at)
 
 
-def _halted_since(looks: Sequence[Look[RankPulse]]) -> Look[RankPulse]:
-    """The look since which every one has shown the state of the last."""
-    first = looks[-1]
+def _halted_for(looks: Sequence[Look[RankPulse]], state: str) -> float:
+    """Seconds for which every look has shown this state, and the process did not leave it between them.
+
+    One in state D may read, from a slow disk.
+    """
+    last, since = looks[-1], looks[-1]
     for look in reversed(looks):
-        if state_of(look.value) != state_of(first.value):
+        if state_of(look.value) != state:
             break
-        first = look
-    return first
-
-
-def polls(process: Rank | None, moved: Motion) -> bool:
-    """Whether a rank polls while it waits: by its settings, or as it wakes too often to do anything each time."""
-    env = process.process.env if process else {}
-    told = any(env.get(name, "0") not in ("", "0") for name in POLLING)
-    switches = moved.switches or 0.0
-    return told or (moved.cpu is not None and switches >= POLLS_PER_S and moved.cpu <= A_POLL * switches)
+        since = look
+    switches = _rate("voluntary_switches", since, last) or 0.0
+    moved = (_rate("read_bytes", since, last) or 0.0) + (_rate("written_bytes", since, last) or 0.0)
+    acts = switches > STILL_SWITCHES_PER_S or (state == "D" and moved > WORK_BYTES_PER_S)
+    return 0.0 if acts else last.at - since.at

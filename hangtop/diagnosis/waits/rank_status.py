@@ -12,18 +12,9 @@ from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.stacks.activity import activity
 from hangtop.diagnosis.stacks.kernel import telling
 from hangtop.diagnosis.stacks.states import Activity
-from hangtop.diagnosis.tables.thresholds import (
-    LATE_LOOKS,
-    SOME_CORES,
-    STILL_SWITCHES_PER_S,
-    STOOD_STILL_S,
-    TRACED_S,
-    UNINTERRUPTIBLE_S,
-    WORK_BYTES_PER_S,
-)
-from hangtop.diagnosis.waits.looks import NOTHING_SEEN, Looks, by_native
+from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, SOME_CORES, STOOD_STILL_S, UNINTERRUPTIBLE_S
 from hangtop.diagnosis.waits.patience import seen_after
-from hangtop.diagnosis.waits.process_motion import HALTED, NO_MOTION, Motion, motion, polls, state_of
+from hangtop.diagnosis.waits.process_motion import HALTED, NO_MOTION, Motion, motion, state_of
 
 State = Literal["waiting", "on_gpu", "working", "leaving", "stopped", "uninterruptible", "gone", "missing", "unseen"]
 """What a rank is found to do, as far as it concerns the others.
@@ -50,7 +41,7 @@ class RankStatus(NamedTuple):
     process: Rank | None = None
     activity: Activity | None = None
     """Over all recent looks."""
-    readings: Sequence[Activity] = NOTHING_SEEN
+    readings: Sequence[Activity] = ()
     """One for each look alone, oldest first."""
     beside: Sequence[Sequence[ThreadWait]] = ()
     """For each look, its threads beside the main one that do not sleep at a futex."""
@@ -110,6 +101,14 @@ class RankStatus(NamedTuple):
         """Its frames could be read."""
         return self.activity is not None and not self.activity.error
 
+    @property
+    def in_c_code(self) -> bool:
+        """Its main thread sleeps in C code that its program called: a lock, or an operation begun earlier."""
+        doing = self.activity
+        if doing is None or self.state != "working" or (doing.kind, doing.waits) != ("code", "unknown"):
+            return False
+        return doing.thread == "main" and doing.syscall == "futex" and not self.busy
+
 
 def nodes_of(statuses: Iterable[RankStatus]) -> tuple[str, ...]:
     """Nodes of these ranks, as far as they are known."""
@@ -119,6 +118,11 @@ def nodes_of(statuses: Iterable[RankStatus]) -> tuple[str, ...]:
 def in_state(statuses: Mapping[int, RankStatus], *states: State) -> tuple[RankStatus, ...]:
     """Ranks in any of these states, in order."""
     return tuple(one for one in statuses.values() if one.state in states)
+
+
+def stands(job: Job) -> bool:
+    """Whether a live job has stood still for longer than belongs to its rhythm."""
+    return job.live and (job.stood_still or 0.0) >= STOOD_STILL_S
 
 
 def status_of(job: Job, number: int, node: str, dumps: list[StackDump], process: Rank | None, load: Load) -> RankStatus:
@@ -136,28 +140,43 @@ def status_of(job: Job, number: int, node: str, dumps: list[StackDump], process:
         if doing.at - doing.since >= STOOD_STILL_S:  # where it was before says nothing about where it stands
             plain = [dump for dump in plain if dump.at >= doing.since]
             doing = activity(plain)
-    told = by_native(doing, dumps) if doing is not None else None
-    looks = Looks(plain) if plain else NOTHING_SEEN
-    moved = motion(process, doing.since if doing is not None and doing.looks >= LATE_LOOKS else None)
-    found = RankStatus(
-        number, home, "unseen", process, told or doing, looks, looks.beside, moved, load=load,
+    told = _by_native(doing, dumps) if doing is not None else None
+    begins = [place for place, dump in enumerate(plain) if dump.pid == dump.rank_pid or not place]
+    looks = [plain[begin:end] for begin, end in zip(begins, [*begins[1:], len(plain)], strict=False)]
+    status = RankStatus(
+        number, home, "unseen", process, None, tuple(activity(look) for look in looks),
+        tuple(look[0].beside for look in looks),
+        motion(process, doing.since if doing is not None and doing.looks >= LATE_LOOKS else None), load=load,
         native=told is not None, arrived=arrived,
     )  # fmt: skip
-    return _stated(job, found, _judged(found, letter))
+    return with_activity(job, status, told or doing)
 
 
-def stands(job: Job) -> bool:
-    """Whether a live job has stood still for longer than belongs to its rhythm."""
-    return job.live and (job.stood_still or 0.0) >= STOOD_STILL_S
+def _by_native(doing: Activity, dumps: Sequence[StackDump]) -> Activity | None:
+    """What looks with native frames at the same place add; None where there are none, or they tell no more.
+
+    Native frames change the folded place of a rank that has not moved, so they must not count as a look of their own.
+    """
+    native = [dump for dump in dumps if dump.method == "native"]
+    if not native or len(native) == len(dumps):
+        return None
+    told = activity(native)
+    return None if told.error or told.kind == "unknown" or told.where != doing.where else with_meaning(doing, told)
 
 
-def with_activity(job: Job, status: RankStatus, doing: Activity) -> RankStatus:
-    """The same rank with what something besides its own Python frames tells of it."""
-    found = status._replace(activity=doing)
-    return _stated(job, found, _judged(found, status.motion.state))
+def with_meaning(doing: Activity, told: Activity) -> Activity:
+    """Take the meaning from a look with native frames at the same place; time and movement from the others."""
+    return doing._replace(
+        kind=told.kind, meaning=told.meaning, op=told.op, label=told.label, waits=told.waits,
+        context=doing.context | told.context, decided_by=told.decided_by, holder=told.holder or doing.holder,
+        frames=told.frames, native_would_tell=False,
+    )  # fmt: skip
 
 
-def _stated(job: Job, status: RankStatus, state: State) -> RankStatus:
+def with_activity(job: Job, status: RankStatus, doing: Activity | None) -> RankStatus:
+    """The same rank with what its stacks, or something besides, tell of it."""
+    status = status._replace(activity=doing)
+    state = _judged(status)
     return status._replace(state=state, held=0.0 if state == "unseen" else _held_for(job, state, status))
 
 
@@ -167,20 +186,20 @@ def _held_for(job: Job, state: State, status: RankStatus) -> float:
     A rank that spins at one place in every look may have waited many times: no longer than since the last step.
     """
     doing = status.activity
-    held = stood_still(job, doing)
+    held = _stood_still(job, doing)
     if state in ("stopped", "uninterruptible"):
-        return max(held, status.motion.state_for)
+        return max(held, status.motion.halted_for)
     if doing is None:
         return held
     if doing.looks >= LATE_LOOKS:
         held = max(held, doing.at - doing.since)
     last_step_at = job.motion.last_step_at
-    if state in WAITS and job.live and last_step_at is not None and doing.at - last_step_at < held:
-        return held if status.motion.blocked else max(0.0, doing.at - last_step_at)
+    if state in WAITS and job.live and last_step_at is not None and not status.motion.blocked:
+        return min(held, max(0.0, doing.at - last_step_at))
     return held
 
 
-def stood_still(job: Job, doing: Activity | None) -> float:
+def _stood_still(job: Job, doing: Activity | None) -> float:
     """Seconds since the job last moved, when this dump was taken in that time: then it shows the whole of it."""
     if doing is None or job.stood_still is None or not job.live:
         return 0.0
@@ -194,61 +213,49 @@ def frozen(job: Job, status: RankStatus) -> bool | None:
     same whether its wait ends or not. Else a wait on the CPU that lasts causes no switch at all: switches of the main
     thread mean that one wait ended and the next began, however alike the looks are, unless it polls.
     """
-    doing = status.activity
+    doing, moved = status.activity, status.motion
     if doing is None:
-        return True if stood_still(job, doing) >= seen_after(job.patience) else None
-    if not doing.error and not doing.moving and _stood_with_the_job(job, status, doing):
-        return True
+        return None
+    still, span = _stood_still(job, doing), doing.at - doing.since
+    if not doing.error and not doing.moving and job.live and not job.motion.moving and status.load != "computing":
+        alike = stands(job) and span >= STOOD_STILL_S and still >= max(span, job.usual_pause or 0.0)
+        if alike or still >= seen_after(job.patience):
+            return True
     if len(status.readings) < LATE_LOOKS:
         return None
-    if doing.moving:
+    if doing.moving or (status.state in WAITS and moved.wakes):
         return False
-    moved = status.motion
-    if moved.cpu is None or moved.switches is None:
+    if moved.cpu is None:
         return True if doing.cpu == "blocked" else None
-    if status.state in WAITS and moved.wakes and not polls(status.process, moved):
-        return False
     return True if moved.blocked and not moved.wakes else None
 
 
-def _stood_with_the_job(job: Job, status: RankStatus, doing: Activity) -> bool:
-    """All its looks were alike, and while they were taken the job moved by no sign at all."""
-    if job.motion.moving or status.load == "computing":
-        return False
-    span, still = doing.at - doing.since, stood_still(job, doing)
-    alike = stands(job) and span >= STOOD_STILL_S and still >= max(span, job.usual_pause or 0.0)
-    return alike or (job.live and still >= seen_after(job.patience))
-
-
-def in_c_code(status: RankStatus) -> bool:
-    """True where its main thread sleeps in C code that its program called: a lock, or an operation begun earlier."""
-    doing = status.activity
-    if doing is None or status.state != "working" or (doing.kind, doing.waits) != ("code", "unknown"):
-        return False
-    return doing.thread == "main" and doing.syscall == "futex" and not status.busy
-
-
-def _judged(status: RankStatus, letter: str) -> State:
-    """State of a rank whose process the kernel last showed with this letter."""
-    doing, looks, moved = status.activity, status.readings, status.motion
-    letter = letter or (doing.state if doing else "")
-    if letter in ("T", "t") and _persists(letter, looks, moved, TRACED_LOOKS if letter == "t" else 0.0):
-        return "stopped"
-    reads_on = letter == "D" and moved.state_bytes > WORK_BYTES_PER_S  # from a slow disk, in few big pieces
-    if letter == "D" and not reads_on and _persists(letter, looks, moved, UNINTERRUPTIBLE_S):
-        return "uninterruptible"
+def _judged(status: RankStatus) -> State:
+    doing, moved = status.activity, status.motion
+    letter = moved.state or (doing.state if doing else "")
+    if letter in HALTED and _persists(status, letter, {"T": 0.0, "t": TRACED_LOOKS, "D": UNINTERRUPTIBLE_S}[letter]):
+        return "uninterruptible" if letter == "D" else "stopped"
     if doing is None:
         return "unseen"
     if doing.error:
         told: dict[str, State] = {"stopped": "stopped", "gone": "gone"}
         return told.get(doing.error, "unseen")
-    if doing.kind == "shutdown" and all(look.kind == "shutdown" for look in looks[-LATE_LOOKS:]):
+    if doing.kind == "shutdown" and all(look.kind == "shutdown" for look in status.readings[-LATE_LOOKS:]):
         return "leaving"
     if not waits_for_others(doing, moved) or status.load == "computing":
         return "working"  # a rank that waits while its own GPU computes is not held up by anybody
     if doing.kind == "store" and moved.moves_data:
         return "working"  # it reads or writes in earnest: it has left the store since it was looked at
     return "waiting" if doing.kind != "device" or status.load == "spinning" else "on_gpu"
+
+
+def _persists(status: RankStatus, state: str, least: float) -> bool:
+    """A process state counts once every one of several looks showed it, over ``least`` seconds."""
+    if status.motion.span > 0:
+        return status.motion.halted_for >= max(least, 1e-9)
+    late = status.readings[-LATE_LOOKS:]
+    lasted = len(late) >= LATE_LOOKS and late[-1].at - status.readings[0].at >= least
+    return lasted and {reading.state for reading in late} == {state}
 
 
 def waits_for_others(doing: Activity, moved: Motion = NO_MOTION) -> bool:
@@ -263,13 +270,3 @@ def waits_for_others(doing: Activity, moved: Motion = NO_MOTION) -> bool:
         asleep = doing.cpu == "unknown" and doing.state == "S" and moved.cpu is None
         return doing.cpu == "blocked" or moved.blocked or asleep
     return False
-
-
-def _persists(state: str, readings: Sequence[Activity], moved: Motion, least: float) -> bool:
-    """A process state counts once every one of several looks showed it, over ``least`` seconds."""
-    if moved.state == state and moved.span > 0:
-        since = moved.state_switches if moved.state_for >= TRACED_S else moved.switches or 0.0
-        return moved.state_for >= least and moved.state_for > 0 and since <= STILL_SWITCHES_PER_S
-    states = [reading.state for reading in readings]
-    long_enough = len(readings) >= LATE_LOOKS and readings[-1].at - readings[0].at >= least
-    return long_enough and set(states[-LATE_LOOKS:]) == {state}

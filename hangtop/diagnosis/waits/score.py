@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus
-from hangtop.diagnosis.waits.rank_status import RankStatus, in_c_code
+from hangtop.diagnosis.waits.rank_status import RankStatus
 from hangtop.diagnosis.waits.wake_set import WakeProgress
 
 FULL = 0.92
@@ -49,13 +49,12 @@ def _held_up(job_status: JobStatus, graph: WaitGraph, members: Sequence[RankStat
 def _all_wait(graph: WaitGraph, members: Sequence[RankStatus]) -> tuple[tuple[bool, float], ...]:
     """Doubts about ranks that wait elsewhere than the others."""
     on_gpus = [one for one in members if one.activity is not None and one.activity.kind == "device"]
-    several_lines = any(point.kind == "device" and not point.where for point in graph.points)
     return (
         (any(point.kind in OPEN_KINDS for point in graph.points), 0.8),  # the operation is not known
         (len({(point.kind, point.op) for point in graph.points}) == 1, 0.7),  # it may be one collective after all
         (graph.by == "lines", 0.55),  # the line at which they wait alone tells
         (len(on_gpus) == len(members) and all(one.load == "unknown" for one in on_gpus), 0.55),
-        (graph.by == "operations" and several_lines, 0.55),  # the others may be stages of a pipeline
+        (graph.by == "operations" and any(p.kind == "device" and not p.where for p in graph.points), 0.55),  # stages
         (graph.tied, 0.55),  # both sides are as large
     )
 
@@ -63,4 +62,4 @@ def _all_wait(graph: WaitGraph, members: Sequence[RankStatus]) -> tuple[tuple[bo
 def _native_would_tell(status: RankStatus) -> bool:
     doing = status.activity
     opaque = doing is not None and doing.native_would_tell and not doing.waiting_on and doing.waits == "unknown"
-    return in_c_code(status) or opaque
+    return status.in_c_code or opaque

@@ -23,9 +23,8 @@ from collectors.samples.stacks import ThreadWait
 from hangtop.diagnosis.phrasing import duration, listed, size
 from hangtop.diagnosis.stacks.kernel import FILE_LOCKS, OPENS, TRACED
 from hangtop.diagnosis.stacks.states import Activity, Meaning, TargetKind, ThreadNote, Waits
-from hangtop.diagnosis.tables.thresholds import IDLE_CORES, LATE_LOOKS, SOME_CORES
+from hangtop.diagnosis.tables.thresholds import HELPERS_KNOWN_S, IDLE_CORES, LATE_LOOKS, SOME_CORES
 from hangtop.diagnosis.tables.wchan import call_at, sleep_at
-from hangtop.diagnosis.waits.children import ENDED, STOPPED, awaited, children_of, known_to_all
 from hangtop.diagnosis.waits.process_motion import Motion, motion
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
@@ -33,14 +32,14 @@ LITTLE_BYTES_PER_S = 4096.0
 """Ours: log lines, heartbeats and keep-alives of a rank stay below; the slowest copy of a file is above."""
 ENOUGH = 32
 """Ours: waiters whose figures are read, of however many: the past of each is kept packed."""
+STOPPED, ENDED = ("T", "t"), ("Z", "X")
+"""Letters of the kernel: halted; ended and not yet reaped."""
 NO_PARTNER = ("wait_for_partner", "fifo_open")
 """Kernel functions in which the opening of a named pipe waits for a process at its other end (fs/pipe.c, fs/fifo.c)."""
-PIPES = ("pipe_read", "pipe_write", "anon_pipe_", *NO_PARTNER)
-"""Kernel functions in which a thread sleeps at a pipe, named or not."""
+_AT_A_PIPE = frozenset({"read", "write", "openat"})
+"""Calls by the kernel function that they sleep in, which for these is a pipe's (:func:`call_at`)."""
 _ANY_OF = frozenset({"select", "pselect6", "poll", "ppoll", "epoll_wait", "epoll_pwait", "none"})
 """Calls that wait for any of several files, as libraries' own loops do; and a thread that runs, which its CPU tells."""
-_INSIDE_CALLS = frozenset({"futex", "read", "write", "wait4"})
-"""Calls in which a child is blocked on something that the job itself has: a lock, a pipe, a child of its own."""
 _OUTSIDE_THREADS: frozenset[Waits] = frozenset({"storage", "helper", "time", "nothing", "unknown"})
 """What another thread may be in and yet bring what the main thread waits for; a lock, a peer or a GPU it does not."""
 
@@ -58,7 +57,7 @@ class WakeSet(NamedTuple):
     """One rank's wake set over the looks at it."""
 
     progress: WakeProgress
-    figures: str
+    figures: str = ""
     """For people: ``1.0 core busy``, ``reads 3.2 MB/s``, ``blocked on pipe``, ``time.sleep, 277.8 h left``."""
 
 
@@ -70,32 +69,34 @@ def wake_set_of(status: RankStatus, waiters: Sequence[RankStatus], since: float 
     median waiter's.
     """
     waiters = waiters[:: len(waiters) // ENOUGH + 1]
+    doing = status.activity
     if status.load == "computing":
         return WakeSet(WakeProgress.WORKS, "its GPU computes")
     if status.state == "on_gpu":
         return WakeSet(WakeProgress.INSIDE, "waits for its own GPU")
     if status.state == "uninterruptible":
-        wchan = status.motion.wchan or (status.activity.wchan if status.activity is not None else "")
+        wchan = status.motion.wchan or (doing.wchan if doing is not None else "")
         progress = WakeProgress.OUTSIDE if sleep_at(wchan).ordinary else WakeProgress.INSIDE  # a big fsync ends
         return WakeSet(progress, f"state D{f' in {wchan}' if wchan else ''}")
     if status.state not in ("working", "leaving"):
-        return WakeSet(WakeProgress.INSIDE, "")
-    doing = status.activity
+        return WakeSet(WakeProgress.INSIDE)
     if doing is not None and doing.state == TRACED:
-        return WakeSet(WakeProgress.UNKNOWN, "")
+        return WakeSet(WakeProgress.UNKNOWN)
     moved = status.motion if since is None else motion(status.process, max(since, doing.since if doing else since))
     if works := _work(status, moved, doing, waiters):
         return WakeSet(WakeProgress.WORKS, works)
     if doing is None or doing.error:
         return WakeSet(WakeProgress.UNKNOWN, "" if doing is None else doing.label)
-    native = native_call(status, waiters) if doing.syscall == "futex" else None
-    on = _blocked_on(doing) if native is None else f"its thread {native.name} {_in_call(native)}"
-    if len(status.readings) < LATE_LOOKS or (status.process is not None and status.process.looks and not moved.span):
+    native = _native_call(status, waiters) if doing.syscall == "futex" else None
+    on = _blocked_on(doing) if native is None else _native_told(native)
+    looks = status.process.looks if status.process is not None else ()
+    if len(status.readings) < LATE_LOOKS or (looks and not moved.span):
         return WakeSet(WakeProgress.UNKNOWN, on)
-    unknown = doing.waits == "helper" and not known_to_all(status)
-    if (children_of(status) or not unknown) and native is None and _blocked_inside(status, doing, waiters):
-        return WakeSet(WakeProgress.INSIDE, on)
-    return WakeSet(WakeProgress.UNKNOWN if unknown else WakeProgress.OUTSIDE, on)
+    children = status.process.helpers if status.process is not None else ()
+    if doing.waits == "helper" and not children and len(looks) > 1 and looks[-1].at - looks[0].at < HELPERS_KNOWN_S:
+        return WakeSet(WakeProgress.UNKNOWN, on)  # a node looks at new processes every few seconds
+    inside = native is None and _blocked_inside(status, doing, children, waiters)
+    return WakeSet(WakeProgress.INSIDE if inside else WakeProgress.OUTSIDE, on)
 
 
 def _work(status: RankStatus, moved: Motion, doing: Activity | None, waiters: Sequence[RankStatus]) -> str:
@@ -111,20 +112,18 @@ def _work(status: RankStatus, moved: Motion, doing: Activity | None, waiters: Se
         return _cores(main + beside) + without
     if beside > SOME_CORES:
         return f"{_cores(beside)} in its other threads"
-    if (moved.helpers_cpu or 0.0) > IDLE_CORES or moved.helper_runs:
+    if moved.helped:
         return f"{_cores(moved.helpers_cpu or 0.0)} in processes that it started"
-    carried = doing.carried if doing is not None else None
     moving = (
         ("reads", _beyond(moved.read, (other.read for other in others))),
         ("writes", _beyond(moved.written, (other.written for other in others))),
-        ("its connections carry", carried),
+        ("its connections carry", doing.carried if doing is not None else None),
         ("processes that it started copy", moved.helpers_bytes),
     )
     for verb, rate in moving:
         if (rate or 0.0) > LITTLE_BYTES_PER_S:
             return f"{verb} {size(rate or 0.0)}/s"
-    answers = doing is not None and doing.target.runs
-    return "a process on its node works on the answer" if answers else ""
+    return "a process on its node works on the answer" if doing is not None and doing.target.runs else ""
 
 
 def _beyond(own: float | None, others: Iterable[float | None]) -> float:
@@ -137,20 +136,23 @@ def _cores(cores: float) -> str:
     return f"{cores:.1f} {'core' if cores <= 1.05 else 'cores'} busy" if cores >= 0.1 else f"{cores:.2f} cores busy"
 
 
-def _blocked_inside(status: RankStatus, doing: Activity, waiters: Sequence[RankStatus]) -> bool:
+def _blocked_inside(
+    status: RankStatus, doing: Activity, children: Sequence[Helper], waiters: Sequence[RankStatus]
+) -> bool:
     """Whether nothing but the job itself can end what blocks this rank.
 
-    A thread at a line at which the waiters have one, too (a heartbeat, a logger), brings nothing.
+    A pipe and a child lie inside, unless a child of the rank is blocked on something outside. A thread at a line at
+    which the waiters have one, too (a heartbeat, a logger), brings nothing.
     """
     if doing.meaning is Meaning.PROMPT:
         return True  # a breakpoint that was left in the program
     if doing.syscall in FILE_LOCKS or doing.meaning is Meaning.LOCK_FILE or doing.waits in ("time", "nothing"):
         return False
     if doing.waits in ("helper", "storage"):
-        children = awaited(status)
+        children = [child for child in children if child.pid == doing.helper_pid] or children
         if doing.waits == "helper" and any(child.state in (*ENDED, *STOPPED) for child in children):
             return True  # which of several it waits for is not known, but that one does not answer
-        at_a_pipe = doing.target.kind is TargetKind.PIPE or (status.motion.wchan or doing.wchan).startswith(PIPES)
+        at_a_pipe = doing.target.kind is TargetKind.PIPE or call_at(status.motion.wchan or doing.wchan) in _AT_A_PIPE
         return (doing.waits == "helper" or at_a_pipe) and all(map(_child_inside, children))
     threads: Sequence[ThreadNote] = (doing.holder,) if doing.holder is not None else doing.others
     everywhere = {one.where for waiter in waiters if waiter.activity is not None for one in waiter.activity.others}
@@ -158,7 +160,17 @@ def _blocked_inside(status: RankStatus, doing: Activity, waiters: Sequence[RankS
     return not any(one.waits in _OUTSIDE_THREADS for one in brings)
 
 
-def native_call(status: RankStatus, waiters: Sequence[RankStatus]) -> ThreadWait | None:
+def _child_inside(child: Helper) -> bool:
+    """Whether a child is halted or has ended, or sleeps in the kernel for something that lies inside the job.
+
+    An idle worker polls the pipe on which its rank hands it work.
+    """
+    call = call_at(child.wchan)
+    inside = child.state in (*ENDED, *STOPPED) or call in _AT_A_PIPE or call in ("futex", "wait4")
+    return inside or (call == "poll" and child.role != "helper")
+
+
+def _native_call(status: RankStatus, waiters: Sequence[RankStatus]) -> ThreadWait | None:
     """A thread without frames that may bring what the main thread waits for: it was in one call in the last two looks.
 
     Threads that most waiters have in such a call, too (a heartbeat, a listener of the library's), bring nothing.
@@ -171,8 +183,10 @@ def native_call(status: RankStatus, waiters: Sequence[RankStatus]) -> ThreadWait
     return next((one for one in stays if one.syscall not in _ANY_OF), None)
 
 
-def _in_call(thread: ThreadWait) -> str:
-    return f"is in {thread.syscall}" + (f" on {thread.waiting_on}" if thread.waiting_on else "")
+def _native_told(thread: ThreadWait) -> str:
+    return f"its thread {thread.name} is in {thread.syscall}" + (
+        f" on {thread.waiting_on}" if thread.waiting_on else ""
+    )
 
 
 def _call(thread: ThreadWait) -> tuple[str, str]:
@@ -180,41 +194,24 @@ def _call(thread: ThreadWait) -> tuple[str, str]:
     return thread.syscall, "file" if thread.waiting_on.startswith("/") else thread.waiting_on.partition(" ")[0]
 
 
-def _child_inside(child: Helper) -> bool:
-    """Whether a child is halted or has ended, or sleeps in the kernel for something that lies inside the job.
-
-    An idle worker polls the pipe on which its rank hands it work.
-    """
-    if child.state in (*ENDED, *STOPPED) or child.wchan.startswith(PIPES):
-        return True
-    call = call_at(child.wchan)
-    return call in _INSIDE_CALLS or (call == "poll" and child.role != "helper")
-
-
 def _blocked_on(doing: Activity) -> str:
     """What blocks a rank, in the words of the kernel or of its frames."""
-    if doing.target.kind is TargetKind.TIMER:
-        return f"time.sleep, {duration(doing.target.seconds)} left"
+    target = doing.target
+    if target.kind is TargetKind.TIMER:
+        return f"time.sleep, {duration(target.seconds)} left"
     if doing.waits == "time":
         return "sleeps"
     if doing.meaning in (Meaning.PROMPT, Meaning.LOCK_FILE):
         return doing.meaning.words
     if doing.waiting_on and doing.syscall in OPENS:
-        alone = ", a named pipe whose other end nobody opens" if doing.wchan in NO_PARTNER else ""
-        return f"blocked opening {_opened(doing)}{alone}"
+        file = f"{target.name} to {target.purpose}" if target.purpose else doing.waiting_on
+        return f"blocked opening {file}" + (
+            ", a named pipe whose other end nobody opens" if doing.wchan in NO_PARTNER else ""
+        )
     if doing.waiting_on:
         return f"blocked on {doing.waiting_on}"
-    call = doing.syscall if doing.syscall not in ("", "none", "running", "futex") else ""
+    if doing.syscall not in ("", "none", "running", "futex"):
+        return f"blocked in {doing.syscall}"
     threads = [f"its thread {note.name} is at {note.where}" for note in doing.others if note.where]
     beside = f"; {listed(threads, 2)}" if doing.waits == "lock" and doing.holder is None and threads else ""
-    if call:
-        return f"blocked in {call}"
     return "" if doing.meaning is Meaning.CODE else doing.label + beside
-
-
-def _opened(doing: Activity) -> str:
-    """``/ckpt/w.pt to write``: the file that a call opens, and what for."""
-    target = doing.target
-    if target.kind is not TargetKind.FILE:
-        return doing.waiting_on
-    return f"{target.name} to {target.purpose}" if target.purpose else target.name

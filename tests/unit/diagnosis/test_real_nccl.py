@@ -116,10 +116,3 @@ def test_what_is_not_known_yet_is_told_and_not_a_setting_beside_it() -> None:
     verdict = session.diagnose()
     assert (verdict.outcome, verdict.findings[0].kind) == ("unknown", "gpu_assignment_conflict")
     assert "nothing was seen to move" in verdict.summary
-
-
-@pytest.mark.parametrize(("name", "two"), [("order", True), ("behind", False), ("gpu", False), ("circle", False)])
-def test_where_groups_were_called_in_another_order_two_operations_are_under_way(name: str, two: bool) -> None:
-    found = next(found for found in verdict_of(name).findings if found.kind == "collective_stalled")
-    assert ("each has two operations under way" in found.summary) is two
-    assert ("collectives of two groups" in found.advice) is two
