@@ -36,7 +36,7 @@ async def test_the_rank_that_did_not_come_is_marked_and_enter_goes_to_it() -> No
     async with screen(stuck()) as shown:
         await shown.press("9")
         text = shown.text()
-        assert "group 0 (default_pg)  8 ranks  ▸ not all at the same place" in text
+        assert "group default_pg  8 ranks  ▸ not all at the same place" in text
         assert "flight recorder, 12s ago, from node1:" in text
         odd = next(line for line in shown.lines() if "▸ rank 5 node1" in line)
         assert odd.rstrip().endswith("✖ not in")

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Hashable, Iterable
 
 from hangtop.diagnosis.collectives.grid import CollectiveGrid, GridLine, State, grids
-from hangtop.diagnosis.phrasing import folded
+from hangtop.diagnosis.phrasing import folded, ranks_text
 from tui.looks.format import UNKNOWN, age, plural
 from tui.looks.text import fit
 from tui.looks.theme import Colour
@@ -98,9 +98,10 @@ class CollectivesPanel(ItemPanel):
 
     def _line(self, line: GridLine, shown: range) -> list[Piece]:
         where = self.nodes_of(line.ranks) if len(line.ranks) == 1 else ""
+        label = fit(f"{ranks_text(line.ranks)} {where}".rstrip(), LABEL - 1)
         pieces: list[Piece] = [
             ("▸ " if line.odd else "  ", Colour.BAD),
-            (fit(f"{line.label} {where}".rstrip(), LABEL - 1) + " ", Colour.ACCENT if line.odd else Colour.STRONG),
+            (f"{label} ", Colour.ACCENT if line.odd else Colour.STRONG),
         ]
         for at in shown:
             mark, colour = MARKS[line.cells[at].state]
@@ -127,11 +128,11 @@ class CollectivesPanel(ItemPanel):
 
 
 def _heading(grid: CollectiveGrid) -> list[Piece]:
-    said = f" ({grid.description})" if grid.description else ""
-    of = f" of {grid.size}" if grid.size != grid.seen else ""
+    dumped = len(grid.sources)
+    of = f" of {grid.size}" if grid.size != dumped else ""
     return [
-        (f"group {grid.name}{said}", Colour.STRONG),
-        (f"  {grid.seen}{of} {'rank' if grid.size == 1 else 'ranks'}", Colour.INFO),
+        (f"group {grid.name}", Colour.STRONG),
+        (f"  {dumped}{of} {'rank' if grid.size == 1 else 'ranks'}", Colour.INFO),
         ("  ▸ not all at the same place" if grid.odd else "", Colour.BAD),
     ]
 

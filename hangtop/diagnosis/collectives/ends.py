@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from hangtop.diagnosis.collectives.wait_edge import WaitEdge
+from hangtop.diagnosis.collectives.progress import WaitEdge
 
 
 class Ends(NamedTuple):
@@ -41,32 +41,8 @@ def ends_of(edges: Sequence[WaitEdge], busy: Collection[int], dumped: Collection
         for rank in component
     }
     missing = {rank for edge in edges if edge.why == "not dumped" for rank in edge.for_ranks} - set(dumped)
-    accusable = not ranks and not circle and set(dumped) <= set(busy)
-    few = len(missing) <= len({edge.waiter for edge in edges})
-    undumped = missing if accusable and few else set()
-    return Ends(tuple(sorted(ranks)), tuple(sorted(circle)), tuple(sorted(undumped)))
-
-
-def outvoted(edges: Sequence[WaitEdge]) -> tuple[int, ...]:
-    """The one rank that several wait for in one collective, while it waits for several of them in another, alone.
-
-    Such a circle over two operations has two sides; that of one rank against the same history of several is the odd
-    one. Ranks for which it does not wait had no part in its own: that they went on says nothing about who was right.
-    """
-    sides: dict[tuple[str, str, int | None], set[int]] = defaultdict(set)
-    wanted: dict[tuple[str, str, int | None], set[int]] = defaultdict(set)
-    for edge in edges:
-        if edge.certain and not edge.p2p:
-            sides[edge.group, edge.operation, edge.seq].add(edge.waiter)
-            wanted[edge.group, edge.operation, edge.seq].update(edge.for_ranks)
-    alone = {next(iter(side)): wanted[key] for key, side in sides.items() if len(side) == 1}
-    found = {
-        rank
-        for key, side in sides.items()
-        for rank in wanted[key]
-        if len(side) > 1 and wanted[key] == {rank} and len(alone.get(rank, set()) & side) > 1
-    }
-    return tuple(found) if len(found) == 1 else ()
+    accusable = not ranks and not circle and set(dumped) <= set(busy) and len(missing) <= len(every)
+    return Ends(tuple(sorted(ranks)), tuple(sorted(circle)), tuple(sorted(missing)) if accusable else ())
 
 
 def strongly_connected_components(waits: Mapping[int, Collection[int]]) -> list[frozenset[int]]:

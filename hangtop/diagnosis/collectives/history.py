@@ -1,4 +1,4 @@
-"""How far each rank got in each of its groups, and which of its operations are still open.
+"""How far each rank got in each of its groups, and which of its operations are still open, by its dump.
 
 Three things keep the entries of a dump from meaning what they seem to say:
 
@@ -13,19 +13,19 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from collectors.samples.collectives import Collective, RecorderDump
 from hangtop.diagnosis.collectives.groups import Group, Groups
+from hangtop.diagnosis.collectives.progress import Operation
 
 _CLOSING = re.compile(r"coalesced|[A-Z_]+_coalesced")
 """``coalesced``, ``ALLGATHER_coalesced``: the end of a batch; ``allreduce_coalesced`` is an operation of its own."""
 _ENDS_TOGETHER = ("all", "_all", "reduce_scatter", "_reduce_scatter", "barrier")
 """Beginnings of the operations that end on no rank before every rank has joined."""
-
-Condition = Literal["open", "done", "unknown"]
+WITHOUT_SIZE = frozenset({"barrier"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class P2POp:
     entry: Collective
     place: int
     """Place among everything that this rank launched, over all groups."""
-    condition: Condition
+    condition: Literal["open", "done", "unknown"]
     step: int
     """Place of its batch's end, or of the operation itself where it is in none: what the host launched at once."""
 
@@ -66,23 +66,23 @@ class GroupHistory:
 class LaunchHistory:
     """Everything that one rank launched, as far as its dump goes back."""
 
-    rank: int
-    source: str
+    dump: RecorderDump
     groups: dict[Group, GroupHistory] = field(default_factory=dict)
     p2p: list[P2POp] = field(default_factory=list)
-    last: int = -1
-    """Place of the last operation that it launched."""
-    whole: bool = False
-    """The dump goes back to the rank's first operation."""
     partial: bool = False
     """A dump of active entries alone: what it does not list may be done."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether the dump goes back to the rank's first operation."""
+        return bool(self.dump.collectives) and self.dump.collectives[0].record == 0
 
     @property
     def first_open(self) -> int:
         """Place of the first operation that is open, in whatever group; behind the last where none is."""
         places = [own.places[min(own.unfinished)] for own in self.groups.values() if own.unfinished]
         places += [op.place for op in self.p2p if op.condition == "open"]
-        return min(places, default=self.last + 1)
+        return min(places, default=len(self.dump.collectives))
 
 
 def is_done(entry: Collective) -> bool:
@@ -95,9 +95,22 @@ def closes(entry: Collective) -> bool:
     return _CLOSING.fullmatch(entry.op) is not None
 
 
-def ends_together(entry: Collective) -> bool:
-    """Whether an operation ends nowhere before all have joined; a broadcast ends at its root before."""
-    return not entry.p2p and entry.op.lower().startswith(_ENDS_TOGETHER)
+def ends_together(name: str) -> bool:
+    """Whether a collective ends nowhere before all have joined; a broadcast ends at its root before."""
+    return name.lower().startswith(_ENDS_TOGETHER)
+
+
+def operation_of(entry: Collective, source: str) -> Operation:
+    """An entry as an operation; type and size only where they may be compared."""
+    dtype = size = ""
+    if entry.op not in WITHOUT_SIZE and not closes(entry):
+        dtype, size = ",".join(entry.input_dtypes), shape(entry.input_sizes)
+    return Operation(entry.op, entry.seq, source, entry.created, dtype, size)
+
+
+def shape(sizes: Sequence[Sequence[int]]) -> str:
+    """``4096``, ``2×3, 5``; a tensor without dimensions is ``scalar``."""
+    return ", ".join("×".join(map(str, size)) or "scalar" for size in sizes)
 
 
 def newest(dumps: Iterable[RecorderDump]) -> dict[int, RecorderDump]:
@@ -117,25 +130,20 @@ def newest(dumps: Iterable[RecorderDump]) -> dict[int, RecorderDump]:
     return dict(sorted(kept.items()))
 
 
-def histories(dumps: Mapping[int, RecorderDump], groups: Groups) -> dict[int, LaunchHistory]:
-    """Every rank's history through its groups."""
-    partial = _active_only(dumps.values())
-    return {rank: _history(dump, groups, partial) for rank, dump in dumps.items()}
-
-
-def _active_only(dumps: Collection[RecorderDump]) -> bool:
-    """Whether dumps list active entries alone: nothing in them is done, and their status says that something was."""
+def histories(dumps: Collection[RecorderDump]) -> dict[int, LaunchHistory]:
+    """Every rank's history through its groups. One dump a rank."""
+    groups = Groups(dumps)
+    # active entries alone: nothing in them is done, and their status says that something was
     listed = any(is_done(entry) for dump in dumps for entry in dump.collectives)
-    return not listed and any((status.last_completed or 0) > 0 for dump in dumps for status in dump.status)
+    partial = not listed and any((status.last_completed or 0) > 0 for dump in dumps for status in dump.status)
+    return {dump.rank: _history(dump, groups, partial) for dump in dumps}
 
 
 def _history(dump: RecorderDump, groups: Groups, partial: bool) -> LaunchHistory:
-    entries = dump.collectives
-    found = LaunchHistory(dump.rank, dump.source, last=len(entries) - 1, partial=partial)
-    found.whole = bool(entries) and entries[0].record == 0
+    found = LaunchHistory(dump, partial=partial)
     collectives: dict[str, dict[int, tuple[int, Collective]]] = defaultdict(dict)
     batches: dict[tuple[str, int], list[tuple[int, Collective]]] = defaultdict(list)
-    for place, entry in enumerate(entries):
+    for place, entry in enumerate(dump.collectives):
         if entry.p2p:
             number = entry.seq if entry.seq >= 0 else -1 - place  # without a number it stands alone
             batches[entry.group, number].append((place, entry))
@@ -148,32 +156,32 @@ def _history(dump: RecorderDump, groups: Groups, partial: bool) -> LaunchHistory
         completed = status.last_completed if status and status.last_completed is not None else -1
         done = {seq for seq, (_, entry) in placed.items() if is_done(entry)}
         completed = max([completed, *done])
-        found.groups[groups.of(dump.rank, name)] = GroupHistory(
+        found.groups[groups.of(dump, next(iter(placed.values()))[1])] = GroupHistory(
             entries={seq: entry for seq, (_, entry) in placed.items()},
             places={seq: place for seq, (place, _) in placed.items()},
             enqueued=max(*placed, enqueued),
             completed=completed,
             unfinished=frozenset(seq for seq in placed if seq > completed and seq not in done),
         )
-    for (name, _), members in batches.items():
-        found.p2p += _p2p_ops(dump, groups.of(dump.rank, name), members, partial)
+    for members in batches.values():
+        found.p2p += _p2p_ops(dump.rank, groups.of(dump, members[0][1]), members, partial)
     found.p2p.sort(key=lambda op: op.place)
     return found
 
 
-def _p2p_ops(dump: RecorderDump, group: Group, members: list[tuple[int, Collective]], partial: bool) -> list[P2POp]:
+def _p2p_ops(rank: int, group: Group, members: list[tuple[int, Collective]], partial: bool) -> list[P2POp]:
     """Sends and receives that were launched together: with their closing entry's condition, else with their own."""
     closing = next((entry for _, entry in members if closes(entry)), None)
     made = []
     for place, entry in members:
         if closes(entry):
             continue
-        condition: Condition = "done" if is_done(closing or entry) else "open"
+        condition: Literal["open", "done", "unknown"] = "done" if is_done(closing or entry) else "open"
         if closing is None and partial and entry.state != "started":
             condition = "unknown"  # what closed its batch may be done, and so left out
         peer = group.rank_at(entry.peer)
-        if peer is not None and entry.own is not None and group.rank_at(entry.own) != dump.rank:
+        if entry.own is not None and group.rank_at(entry.own) != rank:
             peer = None  # these are not the ranks that the name counts in
         sends = entry.op.lstrip("i").startswith("send")
-        made.append(P2POp(dump.rank, peer, sends, group, entry, place, condition, members[-1][0]))
+        made.append(P2POp(rank, peer, sends, group, entry, place, condition, members[-1][0]))
     return made

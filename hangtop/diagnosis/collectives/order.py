@@ -2,26 +2,24 @@
 
 Groups of one description and size play one role: their ranks launch the same collectives in the same order. When the
 two ranks of a pair are at different operations, or two ranks wait for each other in different groups, the pair itself
-cannot tell which is wrong; what the other pairs did at that point can.
+cannot tell which is wrong; ranks of other pairs whose history up to there was the same can.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from collectors.samples.collectives import Collective
 from hangtop.diagnosis.collectives.edges import Recorded
 from hangtop.diagnosis.collectives.groups import Group
-from hangtop.diagnosis.collectives.history import GroupHistory
+from hangtop.diagnosis.collectives.history import GroupHistory, operation_of
+from hangtop.diagnosis.collectives.mismatch import What
 
-AGREED = 0.75
-"""Share of those in the same role that must agree before their order is the order."""
 WINDOW = 200
 """Operations before a point over which histories are compared."""
 _Point: TypeAlias = "tuple[Group, int]"
-_Role: TypeAlias = "tuple[str, int]"
 
 
 class LaunchOrder:
@@ -29,32 +27,29 @@ class LaunchOrder:
 
     def __init__(self, given: Recorded) -> None:
         self._given = given
-        self._of_role: dict[_Role, list[tuple[Group, int, GroupHistory]]] = defaultdict(list)
-        self._of_rank: dict[int, dict[_Role, GroupHistory]] = defaultdict(dict)
-        self._votes: dict[tuple[_Point, _Point], Mapping[int, bool]] = {}
+        self._of_role: dict[tuple[str, int], list[tuple[Group, int, GroupHistory]]] = defaultdict(list)
+        self._orders: dict[tuple[_Point, _Point], frozenset[int]] = {}
         for group, own in given.by_group.items():
             for rank, history in own.items():
                 self._of_role[_role(group)].append((group, rank, history))
-                self._of_rank[rank][_role(group)] = history
 
-    def right_one(
-        self, group: Group, seq: int, values: Mapping[int, str], read: Callable[[Collective], str]
-    ) -> str | None:
-        """Which value at a number is right, of those that the ranks of a group have there; None where nothing tells.
-
-        Asked are ranks of other groups in the same role whose history up to there was the same as that of a rank here.
-        """
-        confirmed: set[str] = set()
-        for other, other_rank, history in self._of_role[_role(group)]:
-            if other == group or seq not in history.entries:
-                continue
-            seen = read(history.entries[seq])
-            theirs = self._before(other_rank, history.places[seq])
-            for rank, value in values.items():
-                own = self._before(rank, self._given.by_group[group][rank].places[seq])
-                if value == seen and _alike(own, theirs):
-                    confirmed.add(value)
+    def right_one(self, group: Group, seq: int, values: Mapping[int, str], what: What) -> str | None:
+        """Which value at a number is right, of those that the ranks of a group have there; None where nothing tells."""
+        confirmed = {
+            value
+            for rank, value in values.items()
+            for entry in self._launched_alike(group, seq, rank)
+            if getattr(operation_of(entry, ""), what) == value
+        }
         return next(iter(confirmed)) if len(confirmed) == 1 else None
+
+    def _launched_alike(self, group: Group, seq: int, rank: int) -> Iterator[Collective]:
+        """What ranks of other groups in the same role launched at a number after the same history as this rank."""
+        own = self._before(rank, self._given.by_group[group][rank].places[seq])
+        for other, other_rank, history in self._of_role[_role(group)]:
+            alike = other != group and seq in history.entries
+            if alike and _alike(own, self._before(other_rank, history.places[seq])):
+                yield history.entries[seq]
 
     def _before(self, rank: int, place: int) -> Sequence[Collective]:
         return self._given.dumps[rank].collectives[max(0, place - WINDOW) : place]
@@ -63,50 +58,46 @@ class LaunchOrder:
         """Ranks that left the order of operations; both sides of one contradiction where nothing tells which.
 
         A rank that others wait for in one operation, and that waits in a collective itself, launched the second without
-        the first. It is wrong where those in the same roles launch the first before the second. Without any, whichever
-        rank waits for it may show that order; then the rank that contradicts all the others is the one.
+        the first. It is wrong where most ranks in the same roles launch the first before the second. Without any,
+        whichever rank waits for it may show that order; then the rank that contradicts all the others is the one.
         """
         wrong: set[int] = set()
         against: list[set[int]] = []
-        for waiter, rank, place, first in self._missed():
+        for waiter, rank, first, place in self._missed():
             for group, history in self._given.histories[rank].groups.items():
                 if not history.unfinished:
                     continue
                 second = group, min(history.unfinished)
-                order = None if first is None else self._order(first, second, {waiter, rank})
-                if order is True:
+                ordered = self._ordered(first, second) - {waiter, rank}
+                against_order = self._ordered(second, first) - {waiter, rank}
+                if len(ordered) > len(against_order):
                     wrong.add(rank)
-                waiters = self._given.by_group[group].get(waiter)
-                if order is None and waiters is not None and waiters.places.get(second[1], -1) > place:
+                its = self._given.by_group[group].get(waiter)
+                if not ordered and not against_order and its is not None and its.places.get(second[1], -1) > place:
                     against.append({waiter, rank})
         if wrong or not against:
-            return tuple(sorted(wrong)) if len(wrong) == 1 else ()
+            return tuple(wrong) if len(wrong) == 1 else ()
         return tuple(sorted(set.intersection(*against)))
 
-    def _missed(self) -> Iterator[tuple[int, int, int, _Point | None]]:
-        """A rank that waits, one that has not launched that, where the waiter launched it, and which collective."""
-        for group, own in self._given.by_group.items():
-            for waiter, history in own.items():
-                seq = min(history.unfinished, default=None)
-                for rank in () if seq is None else self._given.missing(group, seq).absent:
-                    assert seq is not None
-                    yield waiter, rank, history.places[seq], (group, seq)
-        for one in self._given.p2p:
-            if one.answer == "absent" and one.certain and one.op.peer is not None:
-                yield one.op.rank, one.op.peer, one.op.place, None
+    def _missed(self) -> Iterator[tuple[int, int, _Point, int]]:
+        """A rank that waits, one that has not launched that, which collective, and where the waiter launched it."""
+        for group, progress in self._given.progress.items():
+            absent = {seq: progress.not_launched(seq) for seq in {one.seq for one in progress.waiting.values()}}
+            for waiter, operation in progress.waiting.items():
+                place = self._given.by_group[group][waiter].places[operation.seq]
+                for rank in absent[operation.seq]:
+                    yield waiter, rank, (group, operation.seq), place
 
-    def _order(self, first: _Point, second: _Point, besides: Collection[int]) -> bool | None:
-        """Whether other ranks launch the one before the other; None where none launched both, or they do not agree."""
-        if (first, second) not in self._votes:
-            votes = {}
-            for rank, own in self._of_rank.items():
-                one, other = own.get(_role(first[0])), own.get(_role(second[0]))
-                if one and other and first[1] in one.places and second[1] in other.places:
-                    votes[rank] = one.places[first[1]] < other.places[second[1]]
-            self._votes[first, second] = votes
-        asked = [vote for rank, vote in self._votes[first, second].items() if rank not in besides]
-        share = sum(asked) / len(asked) if asked else 0.5
-        return True if share >= AGREED else False if share <= 1 - AGREED else None
+    def _ordered(self, first: _Point, second: _Point) -> frozenset[int]:
+        """Ranks that launched the first before the second, each in whatever group of that role they are in."""
+        if (first, second) not in self._orders:
+            ones = {rank: own.places.get(first[1]) for _, rank, own in self._of_role[_role(first[0])]}
+            others = {rank: own.places.get(second[1]) for _, rank, own in self._of_role[_role(second[0])]}
+            self._orders[first, second] = frozenset(
+                rank for rank, place in ones.items()
+                if place is not None and (other := others.get(rank)) is not None and place < other
+            )  # fmt: skip
+        return self._orders[first, second]
 
 
 def _alike(own: Sequence[Collective], theirs: Sequence[Collective]) -> bool:
@@ -119,5 +110,5 @@ def _alike(own: Sequence[Collective], theirs: Sequence[Collective]) -> bool:
     )
 
 
-def _role(group: Group) -> _Role:
+def _role(group: Group) -> tuple[str, int]:
     return group.description or group.name, len(group.ranks)

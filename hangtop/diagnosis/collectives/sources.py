@@ -1,13 +1,11 @@
-"""The wait edges of all sources, and the flight recorder dumps that they rest on."""
+"""The waits that all sources tell, and the flight recorder dumps that are the job's."""
 
 from __future__ import annotations
 
-from collectors.samples.collectives import RecorderDump
-from hangtop.diagnosis.collectives.coll_log import edges_by_nccl_log
-from hangtop.diagnosis.collectives.ras import edges_by_ras
+from hangtop.diagnosis.collectives.counts import progress_by_log, progress_by_ras
+from hangtop.diagnosis.collectives.progress import WaitEdge
 from hangtop.diagnosis.collectives.recorder import Matched, match
-from hangtop.diagnosis.collectives.wait_edge import WaitEdge
-from hangtop.diagnosis.collectives.watchdog import edges_by_watchdog
+from hangtop.diagnosis.collectives.watchdog import timed_out
 from hangtop.diagnosis.job import Job
 
 CLOCKS_APART = 5.0
@@ -17,20 +15,18 @@ CLOCKS_APART = 5.0
 def waits_of(job: Job) -> tuple[WaitEdge, ...]:
     """Edges of all sources, the flight recorder's first: it sees most, and most exactly.
 
-    Ranks are global. Sources may contradict each other: certain edges are to be followed first
-    (:func:`~hangtop.diagnosis.collectives.ends.ends_of`).
+    Sources may contradict each other: certain edges are to be followed first.
     """
-    return (*job.once(matched_dumps).edges, *edges_by_watchdog(job), *edges_by_ras(job), *edges_by_nccl_log(job))
+    told = (*(group.progress for group in timed_out(job)), *progress_by_ras(job), *progress_by_log(job))
+    return (*job.once(matched_dumps).edges, *(edge for progress in told for edge in progress.edges()))
 
 
 def matched_dumps(job: Job) -> Matched:
-    """The flight recorder dumps of the job, put side by side; ask by ``job.once``, for it takes its time."""
-    return match(own_dumps(job))
+    """The flight recorder dumps of the job, put side by side; ask by ``job.once``, for it takes its time.
 
-
-def own_dumps(job: Job) -> tuple[RecorderDump, ...]:
-    """Dumps of the job's processes: live, none that is older than the process that has the rank now."""
+    Live, none that is older than the process that has the rank now.
+    """
     started = {rank.rank: rank.process.started for rank in job.ranks} if job.live else {}
-    return tuple(
+    return match(
         dump for dump in job.recorders if dump.at is None or dump.at >= started.get(dump.rank, dump.at) - CLOCKS_APART
     )

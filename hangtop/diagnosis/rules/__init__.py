@@ -101,8 +101,7 @@ STATUS_RULES: tuple[StatusRule, ...] = (
     slow.straggler_rank,
     crash.first_to_fail,
     recorder.flight_recorder,
-    nccl_counts.ras_behind,
+    nccl_counts.fewer_launched,
     nccl_counts.ras_away,
-    nccl_counts.nccl_log_behind,
 )
 """Rules that need to know where each rank stands and who waits for whom."""

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from itertools import islice
 
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.collectives.vote import Vote, vote
-from hangtop.diagnosis.collectives.watchdog import TimedOutGroup, timed_out, unheard
+from hangtop.diagnosis.collectives.mismatch import mismatch, vote
+from hangtop.diagnosis.collectives.progress import leading
+from hangtop.diagnosis.collectives.watchdog import TimedOutGroup, timed_out
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
 from hangtop.diagnosis.evidence.events import hosts_in, lines, ranks_in, said
 from hangtop.diagnosis.failures.first import finished_ranks
@@ -20,10 +22,6 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, listed, of_several, ranks_text
 from hangtop.diagnosis.roster import homes
 
-SAME_SIZE = frozenset({"ALLREDUCE", "BROADCAST", "REDUCE", "_REDUCE_SCATTER_BASE", "REDUCE_SCATTER", "_ALLGATHER_BASE"})
-"""Operations that need the same number of elements on every rank."""
-FAR = 16
-"""Difference of sequence numbers that those of one group seldom have when its ranks fall apart."""
 _OPERATION = re.compile(r"torch/distributed/distributed_c10d\.py:\d+ in (?!wrapper\b|_)(\w+)")
 CODE = (
     "Look for a collective behind `if rank == …` (evaluation, logging, a checkpoint of rank 0 alone), for ranks with "
@@ -53,106 +51,62 @@ def watchdog_timeout(job: Job) -> Iterator[Finding]:
     groups = timed_out(job)
     if not groups:
         return
-    mismatch = next(filter(None, (_mismatch(job, group) for group in groups)), None)
-    if mismatch:
-        yield mismatch
-    waiting = {rank for group in groups for rank in ranks_in(group.timeouts)}
-    told = [(group, *_behind(job, group)) for group in groups]
-    ends = [one for one in told if one[1] and not set(one[1]) <= waiting - set(ranks_in(one[0].timeouts))]
-    group, behind, how, weight = (ends or told)[0]
+    yield from islice((finding for group in groups for finding in _mismatch(job, group)), 1)
+    ends = leading([group.progress for group in groups])
+    group = next((group for group in groups if group.progress in ends), None)
+    group = group or next((group for group in groups if group.progress.untold), groups[0])
+    behind, how, weight = _behind(group)
     first = (group.timeouts or group.events)[0]
     op, sequence, ran = text_of(first, "op"), number_of(first, "seq"), number_of(first, "ran_ms")
     what = f"{op}{f' #{sequence}' if sequence is not None else ''}" if op else "a collective"
-    where = f" of group {group.label}" if group.name and len(groups) > 1 else ""
-    calls = () if group.timeouts else said(job, "torch.dump_signal")
-    callers = tuple(sorted({rank for event in calls if (rank := number_of(event, "from_rank")) is not None}))
-    reporting = callers or ranks_in(group.events)
+    where = f" of group {group.progress.label}" if group.name and len(groups) > 1 else ""
+    reporting = ranks_in(group.events)
     on = ranks_text(reporting) if len(reporting) == 1 else count(len(reporting), "rank")
     yield Finding(
         "watchdog_timeout", "critical", weight,
         f"{what}{where} timed out{f' on {on}' if reporting else ''}"
         f"{f' after {duration(ran / 1000)}' if ran else ''}: {f'{ranks_text(behind)} ' if behind else ''}{how}",
         ranks=behind, nodes=homes(job, behind) if behind else hosts_in(job, group.events),
-        evidence=lines(group.events) + (lines(calls) if callers else ()), advice=WHY if behind else NOBODY,
+        evidence=lines(group.events), advice=WHY if behind else NOBODY,
     )  # fmt: skip
 
 
-def _behind(job: Job, group: TimedOutGroup) -> tuple[tuple[int, ...], str, float]:
+def _behind(group: TimedOutGroup) -> tuple[tuple[int, ...], str, float]:
     """Ranks that had launched least, how that is known, and how surely.
 
     A member that reports nothing at all in a log that was read, while its peers do, had not launched it either.
     """
-    launched = group.enqueued
-    counts = sorted(set(launched.values()))
-    chain = len(counts) > 2 and any(text_of(event, "op") == "BROADCAST" for event in group.timeouts)
-    if len(counts) > 1 and not group.several and not chain:
-        ranks = tuple(sorted(rank for rank, last in launched.items() if last == counts[0]))
-        if len(ranks) * 2 <= len(launched):
-            return ranks, f"had launched {counts[0]} of {counts[-1]}", 0.8
-    if missing := unheard(job, group):
+    progress, reported = group.progress, set(ranks_in(group.events))
+    behind = () if progress.trickles else progress.behind
+    if behind and len(behind) * 2 <= len(progress.last):
+        numbers = [progress.last[rank].seq for rank in behind]
+        return behind, f"had launched {min(numbers)} of {max(one.seq for one in progress.last.values())}", 0.8
+    if missing := progress.untold:
         return missing, f"{of_several('was', len(missing))} waiting for nothing: had not launched it", 0.8
-    reported, members = set(ranks_in(group.events)), group.ranks(job)
     if len(reported) < 2:
         return (), "of the other ranks there is no word, so nothing tells who did not come", 0.5
-    if members is not None and members <= reported:
+    if group.members is not None and group.members <= reported:
         return (), "all that report had launched it, and it did not complete", 0.6
-    unread = tuple(sorted((members or set()) - reported))
-    alive = {rank.rank for rank in job.ranks if rank.gone_at is None} if job.live else set()
-    quiet = tuple(rank for rank in unread if rank in alive)
-    others = f"logs of {ranks_text(unread)} were not read" if unread else "its other ranks are not known"
-    others = f"{ranks_text(quiet)}, still alive, {of_several('says', len(quiet))} nothing of it" if quiet else others
+    unread = (group.members or frozenset[int]()) - reported
+    others = f"of {ranks_text(unread)} there is no word" if unread else "its other ranks are not known"
     return (), f"all that report had launched it, and {others}", 0.5
 
 
-def _mismatch(job: Job, group: TimedOutGroup) -> Finding | None:
-    """Ranks of one group that wait at different collectives, or in one with different sizes.
-
-    But for the group of all ranks, one name may stand for several groups: those whose numbers lie far apart, where
-    lines have no GUID. What a torn line does not say compares with nothing.
-    """
-    own: dict[int, LogEvent] = {}
-    for event in sorted(group.timeouts, key=lambda event: number_of(event, "seq") or 0):
-        whole = event.data.get("torn") is not True and number_of(event, "seq") is not None and text_of(event, "op")
-        if whole and event.rank is not None:
-            own.setdefault(event.rank, event)
-    at = {rank: (text_of(event, "op"), number_of(event, "seq") or 0) for rank, event in own.items()}
-    counted = vote(at)
-    if counted is None or group.several:
-        return None
-    op, number = counted.usual
-    if not counted.odd:
-        sizes = {rank: size for rank, event in own.items() if (size := number_of(event, "numel_in")) is not None}
-        sized = vote({rank: f"{op} #{number} of {size} elements" for rank, size in sizes.items()})
-        if sized is None or not sized.odd or op not in SAME_SIZE:
-            return None
-        return _differ(job, "collective_size_mismatch", own, sized, 0.85)
-    numbers = {number for _, number in at.values()}
-    far = max(numbers) - min(numbers) > FAR and not any(text_of(event, "guid") for event in own.values())
-    if (far and not group.whole) or _chain_of_broadcasts(at):
-        return None
-    places = vote({rank: f"{op} #{number}" for rank, (op, number) in at.items()})
-    weight = 0.85 if len(numbers) == 1 else 0.7 if group.whole else 0.55
-    return None if places is None else _differ(job, "collective_mismatch", own, places, weight)
-
-
-def _differ(job: Job, kind: str, own: Mapping[int, LogEvent], counted: Vote[str], weight: float) -> Finding:
-    by_place: dict[str, list[int]] = defaultdict(list)
-    for rank, place in sorted({**counted.odd, **dict.fromkeys(counted.usual_ranks, counted.usual)}.items()):
-        by_place[place].append(rank)
-    told = listed([f"{ranks_text(ranks)} in {place}" for place, ranks in sorted(by_place.items())])
-    ranks = counted.odd_ranks
-    return Finding(
-        kind, "critical", weight, f"ranks of one group wait at different collectives: {told}",
-        ranks=ranks, nodes=homes(job, ranks),
-        evidence=lines([own[rank] for rank in sorted(own, key=lambda rank: (rank not in ranks, rank))]), advice=CODE,
-    )  # fmt: skip
-
-
-def _chain_of_broadcasts(at: Mapping[int, tuple[str, int]]) -> bool:
-    """Ranks wait in broadcasts, all of them, or all but one that is ahead, the root: data trickles down from it."""
-    others = [rank for rank, (op, _) in at.items() if op != "BROADCAST"]
-    ahead = max(number for _, number in at.values())
-    return not others or (len(others) == 1 < len(at) and at[others[0]][1] == ahead)
+def _mismatch(job: Job, group: TimedOutGroup) -> Iterator[Finding]:
+    """Ranks of one group that launched something else at one number."""
+    waiting = group.progress.waiting
+    how = mismatch(waiting) if len({one.seq for one in waiting.values()}) == 1 else None
+    if how is not None:
+        number, odd = next(iter(waiting.values())).seq, how.counted.odd_ranks
+        by_value: dict[str, list[int]] = defaultdict(list)
+        for rank, one in sorted(waiting.items()):
+            by_value[f"{one.name} #{number}{f' of {one.size}' if how.what == 'size' else ''}"].append(rank)
+        told = listed([f"{ranks_text(ranks)} in {value}" for value, ranks in sorted(by_value.items())])
+        yield Finding(
+            "collective_size_mismatch" if how.what == "size" else "collective_mismatch", "critical", 0.85,
+            f"ranks of one group wait at different collectives: {told}", ranks=odd, nodes=homes(job, odd),
+            evidence=lines(sorted(group.timeouts, key=lambda event: event.rank not in odd)), advice=CODE,
+        )  # fmt: skip
 
 
 def left_early(job: Job) -> Iterator[Finding]:
@@ -187,7 +141,7 @@ def differing_calls(job: Job) -> Iterator[Finding]:
     told = [event for event in said(job, "python.exception", "collective_timeout", "connection") if _call(event)]
     counted = vote({event.rank: _call(event) for event in told if event.rank is not None})
     timed_out = any(text_of(event, "signature") == "collective_timeout" for event in told)
-    if timed_out and counted is not None and counted.odd:
+    if timed_out and counted is not None:
         odd = listed([f"rank {rank} in {call}" for rank, call in sorted(counted.odd.items())])
         proof = sorted(told, key=lambda event: event.rank not in counted.odd)
         yield Finding(
@@ -223,7 +177,7 @@ def fingerprints(job: Job) -> Iterator[Finding]:
             if rank is not None:
                 ran.setdefault(rank, f"{text_of(event, f'op_{side}')} {what}".strip())
     counted = vote(ran)
-    if counted is not None and counted.odd:
+    if counted is not None:
         told = listed([f"rank {rank} ran {what}" for rank, what in sorted(counted.odd.items())])
         yield Finding(
             "collective_size_mismatch" if size_only else "collective_mismatch", "critical",

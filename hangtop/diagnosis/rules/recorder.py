@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
-from hangtop.diagnosis.collectives.recorder import Differs, Matched, Stalled, odd_size
-from hangtop.diagnosis.collectives.sources import matched_dumps
-from hangtop.diagnosis.collectives.vote import Vote
-from hangtop.diagnosis.collectives.wait_edge import WaitEdge
+from hangtop.diagnosis.collectives.mismatch import SAME_INPUT, Vote, vote
+from hangtop.diagnosis.collectives.progress import WaitEdge
+from hangtop.diagnosis.collectives.recorder import Differs, Matched, Stalled
+from hangtop.diagnosis.collectives.sources import matched_dumps, waits_of
 from hangtop.diagnosis.evidence.events import lines, warned
 from hangtop.diagnosis.failures.first import ended_ranks, left_at_exit
 from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import count, duration, listed, ranks_on, ranks_text
+from hangtop.diagnosis.phrasing import count, duration, listed, of_several, ranks_on, ranks_text, who_wait
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.rules.not_launched import CODE
 from hangtop.diagnosis.waits.job_status import JobStatus
@@ -38,14 +38,18 @@ def flight_recorder(job_status: JobStatus) -> Iterator[Finding]:
         yield from found or _stalled(job_status, matched)
 
 
-def _old_enough(job_status: JobStatus, age: float | None) -> bool:
-    return not job_status.job.live or job_status.hung or (age is not None and age >= job_status.alarm_after)
-
-
-def _age(matched: Matched, since: Iterable[float | None]) -> float | None:
-    """Seconds from the first of these launches to the last entry of any dump."""
+def _age(job_status: JobStatus, matched: Matched, since: Iterable[float | None]) -> float | None:
+    """Seconds from the first of these launches to the last entry of any dump; None where that is not long enough."""
     written, began = matched.given.at, min((at for at in since if at is not None), default=None)
-    return None if written is None or began is None else written - began
+    age = 0.0 if written is None or began is None else written - began
+    return age if not job_status.job.live or job_status.hung or age >= job_status.alarm_after else None
+
+
+def _others_wait(job_status: JobStatus, culprits: Iterable[int]) -> str:
+    """``7 others wait``, by dumps, stacks and all other sources together."""
+    waiting = {edge.waiter for edge in job_status.job.once(waits_of)}
+    waiting.update(status.rank for status in job_status.of("waiting", "on_gpu"))
+    return who_wait(waiting - set(culprits), "other")
 
 
 def _dump(matched: Matched, rank: int, text: str) -> Evidence:
@@ -55,18 +59,18 @@ def _dump(matched: Matched, rank: int, text: str) -> Evidence:
 
 def _differs(job: Job, differs: Differs, matched: Matched) -> Finding:
     """Ranks that joined one collective with different operations, sizes or types."""
-    counted = differs.counted
-    same = {"op": "operations", "size": f"sizes of {differs.op}", "dtype": f"types of {differs.op}"}[differs.what]
+    what, counted = differs.how
+    same = {"name": "operations", "size": f"sizes of {differs.op}", "dtype": f"types of {differs.op}"}[what]
     told = listed([f"rank {rank} {value}" for rank, value in sorted(counted.odd.items())])
-    others = counted.tied and not differs.tied
-    right = ranks_text(set(counted.odd_ranks) - set(differs.accused)) if others else ""
-    why = f"; at that point other groups like it do as {right}" if others else ""
+    open_vote = counted.tied and set(differs.accused) == set(counted.odd_ranks)
+    right = ranks_text(set(counted.odd_ranks) - set(differs.accused)) if counted.tied and not open_vote else ""
     undumped = [rank.rank for rank in job.ranks if rank.rank not in matched.given.dumps]
     return Finding(
-        "collective_mismatch" if differs.what == "op" else "collective_size_mismatch", "critical",
-        0.6 if differs.tied else 0.75 if counted.tied else 0.95,
+        "collective_mismatch" if what == "name" else "collective_size_mismatch", "critical",
+        0.6 if open_vote else 0.75 if counted.tied else 0.95,
         f"different {same} at collective #{differs.seq} of group {differs.group.label}: {told}, "
-        f"{ranks_text(counted.usual_ranks)} {counted.usual}{why}"
+        f"{ranks_text(counted.usual_ranks)} {counted.usual}"
+        f"{f'; at that point other groups like it do as {right}' if right else ''}"
         f"{f'; no dump of {ranks_text(undumped)}' if undumped else ''}",
         ranks=differs.accused, nodes=homes(job, differs.accused),
         evidence=tuple(
@@ -80,7 +84,7 @@ def _differs(job: Job, differs: Differs, matched: Matched) -> Finding:
 def _circle(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     """p2p_deadlock. A receive may have been posted early, so a rank in the circle may be held up elsewhere."""
     waits = [edge for edge in matched.edges if edge.waiter in matched.circle and edge.certain]
-    if not waits or not _old_enough(job_status, _age(matched, (edge.since for edge in waits))):
+    if not waits or _age(job_status, matched, (edge.since for edge in waits)) is None:
         return
     told = [f"rank {edge.waiter} {'sends to' if edge.operation == 'send' else 'receives from'} "
             f"{ranks_text(edge.for_ranks)}" for edge in waits]  # fmt: skip
@@ -95,19 +99,15 @@ def _circle(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
 
 def _unfinished(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     """collective_stalled of ranks that have open what other members of the group have completed."""
-    if not matched.unfinished:
-        return
-    given, first, job = matched.given, matched.unfinished[0], job_status.job
     ranks = tuple(one.rank for one in matched.unfinished)
-    since = (given.by_group[one.group][one.rank].entries[one.seq].created for one in matched.unfinished)
-    if _old_enough(job_status, _age(matched, since)):
-        others = {edge.waiter for edge in matched.edges} - {*ranks}
+    if ranks and _age(job_status, matched, (one.since for one in matched.unfinished)) is not None:
+        first, on = matched.unfinished[0], homes(job_status.job, ranks)
         yield Finding(
-            "collective_stalled", "critical", 0.85 if len(ranks) * 2 < len(given.dumps) else SCHEDULED,
-            f"{ranks_on(ranks, homes(job, ranks))} {_have(ranks)} not finished {first.op} #{first.seq} of group "
-            f"{first.group.label}, which {ranks_text(first.completed)} {_have(first.completed)}: the GPU stands still; "
-            f"{count(len(others), 'other')} wait",
-            ranks=ranks, nodes=homes(job, ranks),
+            "collective_stalled", "critical", 0.85 if len(ranks) * 2 < len(matched.given.dumps) else SCHEDULED,
+            f"{ranks_on(ranks, on)} {of_several('has', len(ranks))} not finished {first.op} #{first.seq} of group "
+            f"{first.group.label}, which {ranks_text(first.completed)} {of_several('has', len(first.completed))}: "
+            f"the GPU stands still; {_others_wait(job_status, ranks)}",
+            ranks=ranks, nodes=on,
             evidence=tuple(
                 _dump(matched, rank, f"{one.op} #{one.seq} of group {one.group.label} {state}")
                 for one in matched.unfinished[:3]
@@ -115,10 +115,6 @@ def _unfinished(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
             ),
             advice=OWN_GPU,
         )  # fmt: skip
-
-
-def _have(ranks: Sequence[int]) -> str:
-    return "has" if len(ranks) == 1 else "have"
 
 
 def _stayed_away(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
@@ -131,25 +127,21 @@ def _stayed_away(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
         culprits = () if set(culprits) <= failed | left_at_exit(job).keys() else culprits
     direct = [edge for edge in matched.edges if set(edge.for_ranks) & set(culprits)]
     direct.sort(key=lambda edge: (not edge.certain, edge.p2p, edge.since or 0.0, edge.waiter))
-    age = _age(matched, (edge.since for edge in direct))
-    if not direct or not _old_enough(job_status, age):
+    age = _age(job_status, matched, (edge.since for edge in direct))
+    if not direct or age is None:
         return
     first = direct[0]
     named = tuple(rank for rank in culprits if rank in first.for_ranks)
     rest = [rank for rank in culprits if rank not in named]
-    waiting = {edge.waiter for edge in matched.edges}
-    own_gpu = not waiting & set(culprits) and all(_waits_for_own_gpu(job_status, matched, rank) for rank in culprits)
-    last = max((own[rank].completed for group, own in matched.given.by_group.items() if group.label == first.group
-                for rank in named if rank in own and not first.p2p), default=-1)  # fmt: skip
-    finished = f", having finished #{last}" if last >= 0 else ""
+    own_gpu = all(_waits_for_own_gpu(job_status, matched, rank) for rank in culprits)
     yield Finding(
         "collective_stalled" if own_gpu else "collective_mismatch", "critical",
         0.8 if own_gpu else _weight(matched, direct),
-        f"{ranks_on(named, homes(job, named))} did not {_missed(first)}{finished}"
+        f"{ranks_on(named, homes(job, named))} did not {_missed(first)}"
         f"{f'; and {ranks_text(rest)} not what others wait in' if rest else ''}"
         f"{'' if matched.culprits else ' (no dump of it, which is evidence: it may hang in its own shutdown)'}"
         f"{', as it waits for what its own GPU does not finish' if own_gpu else ''}; "
-        f"{count(len(waiting - set(culprits)), 'other')} wait{f' for {duration(age)}' if age and age > 1 else ''}",
+        f"{_others_wait(job_status, culprits)}{f' for {duration(age)}' if age > 1 else ''}",
         ranks=culprits, nodes=homes(job, culprits),
         evidence=(
             *(_dump(matched, rank, _last(matched, rank)) for rank in culprits[:2] if rank in matched.given.dumps),
@@ -160,32 +152,34 @@ def _stayed_away(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
 
 
 def _ends(job_status: JobStatus, matched: Matched) -> tuple[int, ...]:
-    """Culprits of the dumps, each followed along the sends and receives that its frames say it waits in.
+    """Culprits of the dumps, without those that wait in a send or receive by their frames, where others are left.
 
-    A rank that waits in a send or receive is no culprit where a rank is left that does not.
+    Each is followed along the peers that its frames name: gloo's recorder keeps no sends and receives.
     """
-    between = {status.rank: status for status in job_status.of("waiting") if status.activity is not None}
-    peers = peers_awaited(between.values())
+    in_pairs = {
+        one.rank: one for one in job_status.of("waiting") if one.activity is not None and one.activity.kind == "p2p"
+    }
+    peers = peers_awaited(in_pairs.values())
     ends = set()
     for rank in matched.culprits:
         way = [rank]
         while (peer := peers.get(way[-1])) is not None and peer not in way:
             way.append(peer)
         ends.add(rank if peer is not None else way[-1])
-    in_pairs = {rank for rank, status in between.items() if status.activity and status.activity.kind == "p2p"}
-    waiting = in_pairs | {edge.waiter for edge in matched.edges if edge.certain}
+    waiting = in_pairs.keys() | {edge.waiter for edge in matched.edges if edge.certain}
     return tuple(sorted(ends - waiting or matched.culprits))
 
 
 def _waits_for_own_gpu(job_status: JobStatus, matched: Matched, rank: int) -> bool:
     """Whether a rank waits for its GPU while no collective of its own is open: its code has not erred."""
-    status, last = job_status.statuses.get(rank), matched.given.last_of(rank)
-    if status is None or status.activity is None or last is None:
+    status, history = job_status.statuses.get(rank), matched.given.histories.get(rank)
+    if status is None or status.activity is None or history is None or not history.dump.collectives:
         return False
-    return status.activity.kind == "device" and status.load != "idle" and last.condition == "done"
+    is_open = history.first_open < len(history.dump.collectives)
+    return status.activity.kind == "device" and status.load != "idle" and not is_open
 
 
-def _weight(matched: Matched, direct: Sequence[WaitEdge]) -> float:
+def _weight(matched: Matched, direct: Iterable[WaitEdge]) -> float:
     if matched.torn:
         return 0.6  # one of two is right
     if not matched.culprits:
@@ -202,9 +196,9 @@ def _stalled(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     """
     job = job_status.job
     for one in matched.stalled:
-        if len(one.ranks) < 2 or not _old_enough(job_status, one.age):
+        if len(one.ranks) < 2 or _age(job_status, matched, [one.since]) is None:
             continue
-        if (odd := odd_size(matched.given, one)) is not None:
+        if (odd := _odd_size(matched, one)) is not None:
             yield _of_another_size(job, one, odd, matched)
         else:
             yield Finding(
@@ -215,6 +209,14 @@ def _stalled(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
                 evidence=tuple(_dump(matched, rank, f"{one.op} #{one.seq} open") for rank in one.ranks[:4]),
                 advice="The code of all ranks agrees: suspect the network or a GPU. Run the allreduce probe.",
             )  # fmt: skip
+
+
+def _odd_size(matched: Matched, one: Stalled) -> Vote[str] | None:
+    """The one rank that gave an operation whose sizes may differ another size than all others, which gave it one."""
+    if one.op.replace("_", "") in SAME_INPUT:
+        return None
+    counted = vote({rank: each.size for rank, each in matched.given.operations(one.group, one.seq).items()})
+    return counted if counted is not None and len(counted.odd) == 1 and not counted.tied else None
 
 
 def _of_another_size(job: Job, one: Stalled, odd: Vote[str], matched: Matched) -> Finding:
@@ -247,7 +249,8 @@ def _open(edge: WaitEdge) -> str:
 
 
 def _last(matched: Matched, rank: int) -> str:
-    last = matched.given.last_of(rank)
-    if last is None:
+    history = matched.given.histories[rank]
+    if not history.dump.collectives:
         return "nothing launched"
-    return f"launched last: {last.operation} #{last.seq} of group {last.group} ({last.condition})"
+    last = history.dump.collectives[-1]
+    return f"launched last: {last.op} #{last.seq} of group {last.group} ({last.state})"

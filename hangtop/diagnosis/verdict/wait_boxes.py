@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
+from hangtop.diagnosis.collectives.progress import WaitEdge
 from hangtop.diagnosis.collectives.sources import waits_of
-from hangtop.diagnosis.collectives.wait_edge import WaitEdge
 from hangtop.diagnosis.finding import NAME_NOBODY, Finding, WaitBox
 from hangtop.diagnosis.stacks.states import Meaning
 from hangtop.diagnosis.waits.job_status import JobStatus

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from hangtop.diagnosis.collectives.wait_edge import WaitEdge
+from hangtop.diagnosis.collectives.progress import WaitEdge
 from hangtop.diagnosis.stacks.states import Activity
 from hangtop.diagnosis.waits.rank_status import RankStatus
 

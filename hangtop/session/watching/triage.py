@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from hangtop.diagnosis.collectives.ras import POLLS
+from hangtop.diagnosis.collectives.counts import POLLS
 from hangtop.diagnosis.failures.unheard import logs_behind
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.rules.slow import slowness_judged

@@ -45,6 +45,20 @@ def test_each_of_several_who_stayed_away_is_told_with_what_waits_for_it() -> Non
     assert "and rank 3 not what others wait in" in found.summary
 
 
+def test_ranks_that_wait_are_counted_over_all_sources() -> None:
+    """Dumps of two ranks alone, and stacks of all eight: seven wait for rank 3."""
+    job = Sketch(world=8, stood_still=120.0)
+    job.ranks().at(ALL_REDUCE)
+    job.ranks(3).at(COMPUTING, state="R").pulse(cores=1.0)
+    members = {"0": list(range(8))}
+    for rank, seq in ((0, 7), (3, 6)):
+        entry = collective(rank, seq, group="0", group_description="default_pg", done=rank == 3)
+        job.recorders.append(RecorderDump(rank, "2.10", f"/tmp/fr_{rank}", NOW - 60, members, [], [entry]))
+    found = next(f for f in job.verdict().findings if f.kind == "collective_mismatch")
+    assert found.ranks == (3,)
+    assert "7 others wait" in found.summary
+
+
 def test_a_group_of_which_one_dump_alone_tells_is_not_said_to_stand_still_with_all_of_its_ranks() -> None:
     """Dumps come one after another, and a dump may not list the members of a group."""
     job = Sketch(world=4, stood_still=120.0)

@@ -1,0 +1,125 @@
+"""NCCL's own counts as progress of communicators: RAS while the job hangs, and the COLL lines of its log.
+
+RAS: counts that differ mean nothing while they move: NCCL's manual says so, and every pipeline shows it. There are no
+counters for Send and Recv, and none move for collectives in CUDA graphs (2.26 and later): an even picture, RAS's "OK",
+never means "healthy". COLL lines: those of a rank may be late, and a job in motion looks the same for a moment, so that
+waits by them are not certain.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from collectors.samples.collectives import RasCommunicator, RasRank, RasReport
+from collectors.samples.logs import CommProgress
+from hangtop.diagnosis.collectives.members import CommRankResolver
+from hangtop.diagnosis.collectives.progress import Operation, Progress
+from hangtop.diagnosis.job import Job, Look
+
+POLLS = 3
+"""Answers of RAS over which counts must stand still (NCCL's manual asks for repeated queries)."""
+AWAY = ("missing", "unresponsive", "dead")
+
+
+def progress_by_ras(job: Job) -> tuple[Progress, ...]:
+    """Each operation of each communicator of the job whose counts stood still over the last answers."""
+    resolver, found = job.once(CommRankResolver), []
+    for comm, states in sorted(_communicators(_last(job.ras)).items()):
+        stands = all(_by_place(state) == _by_place(states[0]) for state in states)
+        if len(states) < POLLS or not stands or not resolver.is_ours(states[0].ranks):
+            continue
+        size = states[0].size
+        ranks = {rank: one for one in states[0].ranks if (rank := resolver.rank_of(one, size)) is not None}
+        for op in sorted({op for one in ranks.values() for op in one.counts}):
+            source = f"NCCL RAS, communicator {comm}"
+            last = {rank: Operation(op, one.counts[op], source) for rank, one in ranks.items() if op in one.counts}
+            found.append(_counted(comm, last, certain=True))
+    return tuple(found)
+
+
+def progress_by_log(job: Job) -> tuple[Progress, ...]:
+    """The last COLL lines of each communicator of the job that was not closed.
+
+    opCount is the order where it moves; from NCCL 2.27.3 on it may stand at 0 for ever, then the lines themselves are
+    counted.
+    """
+    closed = {event.data.get("comm_id") for _, event in job.events_of("nccl.end")}
+    by_comm: dict[str, list[CommProgress]] = defaultdict(list)
+    for one in sorted(job.progress, key=lambda item: (item.comm, item.rank, item.launched, item.op_count, item.source)):
+        if one.comm not in closed:
+            by_comm[one.comm].append(one)
+    resolver, found = job.once(CommRankResolver), []
+    for comm, lines in by_comm.items():
+        moves = any(one.op_count for one in lines)
+        if resolver.is_ours(lines):
+            last = {
+                rank: Operation(one.op, one.op_count if moves else one.launched, f"{one.source}:{one.line}", one.at,
+                                one.dtype, str(one.elements))
+                for one in lines if (rank := resolver.rank_of(one, one.size)) is not None
+            }  # fmt: skip
+            found.append(_counted(comm, last, certain=False))
+    return tuple(found)
+
+
+def _counted(comm: str, last: Mapping[int, Operation], *, certain: bool) -> Progress:
+    """Counts as progress. Ranks at the highest number wait for the others, where all of them launched one operation.
+
+    By lines, most ranks must be there: a spread of numbers is what a job in motion looks like. The root of a broadcast
+    that is alone ahead, and ranks at several places in a chain of broadcasts, wait for nobody.
+    """
+    top = max((one.seq for one in last.values()), default=0)
+    ahead = {rank: one for rank, one in last.items() if one.seq == top}
+    names = {one.name for one in ahead.values()}
+    on_its_way = names == {"Broadcast"} and (len(ahead) == 1 or len({one.seq for one in last.values()}) > 2)
+    most = certain or 2 * len(ahead) >= len(last)
+    waits = len(ahead) < len(last) and most and len(names) == 1 and not on_its_way
+    return Progress(comm, frozenset(last), last, ahead if waits else {}, certain)
+
+
+# --- processes that RAS cannot find ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Away:
+    """Ranks of one communicator that RAS reports missing, unresponsive or dead, in every one of the last answers."""
+
+    comm: str
+    members: tuple[RasRank, ...]
+    ranks: tuple[int, ...]
+    """Global ranks of those members whose processes are known."""
+    at: float
+    surely: bool
+    """Whether more than one answer says so, or RAS itself has given a process up."""
+
+
+def away(job: Job, least: int) -> tuple[Away, ...]:
+    """Find ranks of the job that every one of the last answers (``least`` of them or more) could not find."""
+    last, resolver, found = _last(job.ras), job.once(CommRankResolver), []
+    for comm, states in sorted(_communicators(last).items()) if len(last) >= max(least, 1) else ():
+        lost = [{one.rank for one in state.ranks if one.state in AWAY} for state in states]
+        steady = set.intersection(*lost) if len(states) == len(last) else set()
+        members = tuple(one for one in states[-1].ranks if one.rank in steady)
+        if members and resolver.is_ours(members):
+            ranks = sorted({rank for one in members if (rank := resolver.of(one.host, one.pid)) is not None})
+            surely = len(last) > 1 or bool(last[-1].value.dead)
+            found.append(Away(comm, members, tuple(ranks), last[-1].at, surely))
+    return tuple(found)
+
+
+def _by_place(state: RasCommunicator) -> dict[int, RasRank]:
+    return {one.rank: one for one in state.ranks}
+
+
+def _last(reports: Sequence[Look[RasReport]]) -> Sequence[Look[RasReport]]:
+    return sorted(reports, key=lambda look: look.at)[-POLLS:]
+
+
+def _communicators(answers: Sequence[Look[RasReport]]) -> dict[str, list[RasCommunicator]]:
+    """The states of each communicator, one an answer."""
+    found: dict[str, list[RasCommunicator]] = defaultdict(list)
+    for look in answers:
+        for communicator in look.value.communicators:
+            found[communicator.comm].append(communicator)
+    return found

@@ -1,0 +1,114 @@
+"""What each rank has launched in one communicator, and which rank waits for which by that.
+
+Flight recorder dumps, watchdogs' time-outs, NCCL RAS and NCCL's COLL lines all become this one record, of which one
+function makes the waits: a rank waits in number N for every member that has not launched number N. Example: ranks 0 and
+1 have launched ``all_reduce`` #7 and rank 2 has launched #6 last; then ranks 0 and 1 wait for rank 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+Why = Literal["not launched", "not dumped", "behind"]
+"""``not dumped``: the source tells nothing of the other rank; ``behind``: the other rank launched the operation as
+well, after something that is itself open."""
+
+
+class Operation(NamedTuple):
+    """A collective as one rank launched it; ``size`` and ``dtype`` are empty where the source does not tell them."""
+
+    name: str
+    """``all_reduce``, ``ALLREDUCE``, ``AllReduce``: as the source writes it."""
+    seq: int
+    source: str
+    since: float | None = None
+    """When the rank launched it, seconds since the epoch on its own clock."""
+    dtype: str = ""
+    size: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitEdge:
+    """One rank's operation cannot end before others do something. Ranks are global, ``for_ranks`` sorted.
+
+    An edge speaks of the operation, not of the host: a rank whose receive waits may have posted it early and be busy
+    with something else, which its stack tells.
+    """
+
+    waiter: int
+    for_ranks: tuple[int, ...]
+    group: str
+    """Name of the group, as a reader knows it; the communicator for RAS and NCCL's log."""
+    operation: str
+    """Name of the collective; ``send`` and ``recv`` for operations of two ranks."""
+    seq: int | None
+    source: str
+    certain: bool
+    """False where it only may be so: no dump of the others, a launch behind another, counts that are not sure."""
+    why: Why = "not launched"
+    since: float | None = None
+
+    @property
+    def p2p(self) -> bool:
+        """True for a send or receive."""
+        return self.operation in ("send", "recv")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What the members of one communicator have launched, by one source. All ranks are global."""
+
+    label: str
+    members: frozenset[int]
+    last: Mapping[int, Operation]
+    """The last collective that a rank has launched; of members that are not listed the source tells nothing."""
+    waiting: Mapping[int, Operation]
+    """The first collective that a rank has launched and not finished."""
+    certain: bool = True
+
+    def not_launched(self, seq: int) -> tuple[int, ...]:
+        """Members that have not launched this number."""
+        return tuple(sorted(rank for rank in self.members & self.last.keys() if self.last[rank].seq < seq))
+
+    @property
+    def behind(self) -> tuple[int, ...]:
+        """Members that have not launched the highest number in which others wait."""
+        return self.not_launched(max((one.seq for one in self.waiting.values()), default=-1))
+
+    @property
+    def untold(self) -> tuple[int, ...]:
+        """Members of which the source tells nothing."""
+        return tuple(sorted(self.members - self.last.keys()))
+
+    @property
+    def trickles(self) -> bool:
+        """True in a chain of broadcasts: the root runs ahead and data trickles down, so ranks stand at many places."""
+        broadcast = any("broadcast" in one.name.lower() for one in self.waiting.values())
+        return broadcast and len({one.seq for one in self.last.values()}) > 2
+
+    def edges(self) -> Iterator[WaitEdge]:
+        """The waits: thousands of ranks that wait in one number share the tuple of ranks for which they wait."""
+        late = {seq: self.not_launched(seq) for seq in {one.seq for one in self.waiting.values()}}
+        untold, certain = self.untold, self.certain and not self.trickles
+        for rank, (name, seq, source, since, *_) in sorted(self.waiting.items()):
+            if late[seq]:
+                yield WaitEdge(rank, late[seq], self.label, name, seq, source, certain, "not launched", since)
+            elif untold:
+                yield WaitEdge(rank, untold, self.label, name, seq, source, False, "not dumped", since)
+
+
+def leading(records: Sequence[Progress]) -> list[Progress]:
+    """Records at which waits end: of those with ranks behind, where these do not all wait in another communicator.
+
+    One rank that launched an operation which the others lack has itself left out theirs: where few are behind counts.
+    """
+    every = [one for one in records if one.behind]
+    late = [one for one in every if 2 * len(one.behind) <= len(one.last)] or every
+    free = []
+    for one in late:
+        elsewhere = {rank for other in every if other is not one for rank in other.waiting}
+        if not set(one.behind) <= elsewhere:
+            free.append(one)
+    return free or late
