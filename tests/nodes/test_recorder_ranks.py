@@ -92,7 +92,7 @@ def test_dumps_that_real_ranks_write_when_asked_name_the_one_that_did_not_come(t
         matched = match(read)
         assert (matched.culprits, {edge.waiter for edge in matched.edges}) == ((1,), {0})
         (grid,) = grids(Job(now=time.time(), watched=0.0, live=False, recorders=tuple(read)))
-        assert (grid.lines[0].label, grid.lines[0].odd, grid.lines[0].cells[-1].state) == ("rank 1", True, "absent")
+        assert (grid.lines[0].ranks, grid.lines[0].odd, grid.lines[0].cells[-1].state) == ((1,), True, "absent")
         ranks[1].send_signal(signal.SIGSTOP)
         answered, silent = ask([process.pid for process in ranks])
         assert answered.data
