@@ -10,7 +10,7 @@ import click
 from collectors.probes.repair import Signal
 from hangtop.cli.groups import DefaultGroup
 from hangtop.cli.node_command import NodeRun, Reply, node_command, painted
-from hangtop.diagnosis.environment.next_run import next_run
+from hangtop.diagnosis.environment.next_run import CODE, next_run
 from hangtop.diagnosis.phrasing import count
 from hangtop.session.probes import repair
 from hangtop.session.probes.repair import Repairable, RepairSurvey
@@ -99,7 +99,7 @@ async def launch(run: NodeRun) -> Reply:
     """
     found = next_run(run.session.job())
     document = {
-        "torchrun": found.torchrun, "srun": found.srun, "code": list(found.code),
+        "torchrun": found.torchrun, "code": list(CODE),
         "environment": [{"name": one.name, "value": one.value, "why": one.why} for one in found.settings],
     }  # fmt: skip
     return Reply(document, found.text())

@@ -1,25 +1,89 @@
-"""The environment lint: what the settings and versions of a job's ranks get wrong.
+"""The environment lint: what the settings and versions of a job's ranks get wrong, as far as it hangs or slows a job.
 
-Needs :class:`~collectors.samples.ranks.RankProcess` (``env``, ``versions``), and, where names of interfaces and
-adapters are judged, the node's interfaces and ports. Ranks with the same mistake share one finding.
+Needs :class:`~collectors.samples.ranks.RankProcess` (``env``, ``versions``), and, where names of interfaces are judged,
+the node's interfaces. Ranks with the same mistake share one finding. Sources of the tables: the manual of NCCL
+(env.html, 2.30), its source, and the headers of torch 2.13.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from collectors.samples.ranks import RankProcess
-from hangtop.diagnosis.environment.settings import FATAL_TO_DIFFER, MUST_AGREE, SettingFault, faults_of
-from hangtop.diagnosis.finding import Evidence, Finding, Observer
-from hangtop.diagnosis.job import Job, Node, Rank
+from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity
+from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.phrasing import rank_text, ranks_on
 from hangtop.diagnosis.roster import world_or_logged
 
 INTERFACE_NAMES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME")
 """Variables that name network interfaces."""
+_LEVELS = r"(?i:LOC|PIX|PXB|PXN|P2C|PHB|SYS|NVL|[0-5])"
+_POWERS = "|".join(str(1 << power) for power in range(10, 26))
+ACCEPTED = {
+    "NCCL_IB_TIMEOUT": (r"\d|[12]\d|3[01]", "0 to 31, an exponent: 4.096 µs × 2^n, times the retries"),
+    "NCCL_IB_RETRY_CNT": (r"[0-7]", "0 to 7"),
+    "NCCL_IB_QPS_PER_CONNECTION": (r"[1-9]\d?|1[01]\d|12[0-8]", "1 to 128"),
+    "NCCL_IB_GID_INDEX": (r"-1|\d{1,3}", "-1 to 255"),
+    "NCCL_BUFFSIZE": (_POWERS, "a power of two under 64 MiB: it is taken for every channel and peer"),
+    "NCCL_SOCKET_FAMILY": (r"AF_INET6?", "AF_INET, AF_INET6"),
+    "NCCL_P2P_LEVEL": (_LEVELS, "LOC, NVL, PIX, PXB, PHB, SYS"),
+    "NCCL_NET_GDR_LEVEL": (_LEVELS, "LOC, PIX, PXB, PXN, PHB, SYS"),
+    "NCCL_PROTO": (r"(?i)(?:[\^,]?(?:LL|LL128|Simple))+|.*[:;].*", "a list of LL, LL128, Simple"),
+    "NCCL_ALGO": (
+        r"(?i)(?:[\^,]?(?:Ring|Tree|Collnet(?:Chain|Direct)?|NVLS(?:Tree)?|PAT))+|.*[:;].*",
+        "a list of Ring, Tree, CollnetChain, CollnetDirect, NVLS, NVLSTree, PAT",
+    ),
+}
+"""Values that are accepted, of the settings whose wrong value hangs a job or slows it: a pattern, and words for it."""
+
+_ON = r"(?i)1|true|yes|on"
+DEBUG_ONLY = {
+    "NCCL_P2P_DISABLE": (_ON, "GPUs of a node talk through host memory instead of NVLink or PCIe"),
+    "NCCL_IB_DISABLE": (_ON, "all traffic between nodes goes over TCP"),
+    "NCCL_SHM_DISABLE": (_ON, "GPUs without P2P talk over the network even inside a node"),
+    "NCCL_NET_GDR_LEVEL": (r"(?i)loc|0", "GPUDirect RDMA is switched off"),
+    "NCCL_NVLS_ENABLE": (r"0", "NVLink SHARP is switched off"),
+    "NCCL_DEBUG": (r"(?i)trace", "every call is logged"),
+    "CUDA_LAUNCH_BLOCKING": (_ON, "every kernel launch waits for its end: computation and communication never overlap"),
+    "TORCH_DISTRIBUTED_DEBUG": (r"(?i)detail", "every collective is preceded by a check among all ranks"),
+    "TORCH_NCCL_BLOCKING_WAIT": (_ON, "wait() blocks the CPU: work is no longer queued ahead"),
+}
+"""Values that switch a setting for finding faults on, and what it does to a job."""
+
+_TIMEOUT = "init_process_group(timeout=timedelta(minutes=…)), and the same for every new_group()"
+NOT_READ = {
+    "NCCL_TIMEOUT": _TIMEOUT,
+    "NCCL_TIMEOUT_MS": _TIMEOUT,
+    "NCCL_HEARTBEAT_TIMEOUT": "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC",
+    "NCCL_SOCKET_TIMEOUT": "NCCL_SOCKET_RETRY_CNT and NCCL_SOCKET_RETRY_SLEEP_MSEC",
+    "NCCL_PORT_RANGE": "the kernel's net.ipv4.ip_local_port_range: NCCL's ports are ephemeral",
+}
+"""Names that people set and nobody reads, and what does what they are set for."""
+
+MUST_AGREE = tuple(
+    """
+NCCL_ALGO NCCL_PROTO NCCL_BUFFSIZE NCCL_NTHREADS NCCL_MIN_NCHANNELS NCCL_MAX_NCHANNELS NCCL_MIN_CTAS NCCL_MAX_CTAS
+NCCL_P2P_DISABLE NCCL_P2P_LEVEL NCCL_SHM_DISABLE NCCL_IB_DISABLE NCCL_NET NCCL_NET_PLUGIN NCCL_CROSS_NIC
+NCCL_CUMEM_ENABLE NCCL_NVLS_ENABLE NCCL_MNNVL_ENABLE NCCL_COLLNET_ENABLE NCCL_RUNTIME_CONNECT NCCL_P2P_NET_CHUNKSIZE
+NCCL_IB_SPLIT_DATA_ON_QPS NCCL_SOCKET_FAMILY TORCH_DISTRIBUTED_DEBUG TORCH_NCCL_BLOCKING_WAIT
+TORCH_NCCL_ASYNC_ERROR_HANDLING GLOO_DEVICE_TRANSPORT WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID
+""".split()
+)
+"""Ranks that differ in one of these cut messages short, choose different algorithms, or wait for one another."""
+FATAL_TO_DIFFER = frozenset(
+    {"WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TORCH_DISTRIBUTED_DEBUG", "NCCL_NET", "version of nccl"}
+)
+"""Of those, the ones by which a job does not even meet."""
+COMMON = sorted({
+    *ACCEPTED, *DEBUG_ONLY, *MUST_AGREE, *INTERFACE_NAMES, "NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS", "NCCL_IB_HCA",
+    "NCCL_TOPO_FILE", "TORCH_FR_BUFFER_SIZE", "TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE",
+    "TORCH_NCCL_DUMP_ON_TIMEOUT", "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", "TORCH_NCCL_TRACE_BUFFER_SIZE",
+})  # fmt: skip
+"""Names that a misspelt one is compared with."""
 
 
 class BadRelease(NamedTuple):
@@ -51,11 +115,26 @@ def lint(job: Job) -> list[Finding]:
 
 
 def wrong_settings(job: Job) -> Iterator[Finding]:
-    """env_invalid, env_unknown, env_debug_left_on, env_log_file_clobbered: settings one by one."""
+    """env_invalid, env_unknown, env_debug_left_on: settings one by one."""
     for (name, value), ranks in job.once(_by_setting).items():
-        faults = [*faults_of(name, value), *(_log_file(value, ranks) if name == "NCCL_DEBUG_FILE" else ())]
-        yield from (_finding(fault, ranks, name, value) for fault in faults)
-        if name in INTERFACE_NAMES:
+        accepted, words = ACCEPTED.get(name, ("", ""))
+        left_on, does = DEBUG_ONLY.get(name, ("(?!)", ""))
+        if accepted and not re.fullmatch(accepted, value.strip()):
+            text = f"{name}={value} is not accepted: {words}"
+            yield _finding("env_invalid", "warning", text, ranks, (name, value), f"Correct {name} or remove it.")
+        if re.fullmatch(left_on, value.strip()):
+            text = f"{name}={value}: {does}"
+            yield _finding(
+                "env_debug_left_on", "warning", text, ranks, (name, value), "Remove it once the fault is found."
+            )
+        if name in NOT_READ:
+            text, advice = f"nobody reads {name}: it does nothing", f"Remove it. What does it: {NOT_READ[name]}."
+            yield _finding("env_unknown", "warning", text, ranks, (name, value), advice)
+        elif name not in COMMON and name.startswith(("NCCL_", "TORCH_NCCL_", "TORCH_FR_", "GLOO_")):
+            for near in difflib.get_close_matches(name, COMMON, n=1, cutoff=0.92):
+                text = f"{name} is no setting that NCCL or PyTorch reads; {near} is"
+                yield _finding("env_unknown", "info", text, ranks, (name, value), f"Did you mean {near}?", 0.8)
+        if name in INTERFACE_NAMES and not value.startswith("^"):
             yield from _interfaces(job, ranks, name, value)
 
 
@@ -81,33 +160,19 @@ def _ranks_by(job: Job, read: Callable[[RankProcess], Mapping[str, str]]) -> dic
     return {pair: sorted(ranks, key=lambda rank: rank.rank) for pair, ranks in sorted(found.items())}
 
 
-def _finding(fault: SettingFault, ranks: Sequence[Rank], name: str, value: str) -> Finding:
-    """A fault on these ranks (one at least); its evidence is the first one's environment."""
+def _finding(
+    kind: str, severity: Severity, summary: str, ranks: Sequence[Rank], setting: tuple[str, str], advice: str,
+    weight: float = 0.9,
+) -> Finding:  # fmt: skip
+    """A mistake of these ranks (one at least); its evidence is the first one's environment."""
     return Finding(
-        fault.kind, fault.severity, fault.weight, fault.summary, ranks=tuple(rank.rank for rank in ranks),
-        nodes=tuple(sorted({rank.node for rank in ranks})),
-        evidence=(Evidence(Observer.CONTEXT, _source(ranks[0]), None, f"{name}={value}"),), advice=fault.advice,
+        kind, severity, weight, summary, ranks=tuple(rank.rank for rank in ranks),
+        nodes=tuple(sorted({rank.node for rank in ranks})), evidence=(_source(ranks[0], *setting),), advice=advice,
     )  # fmt: skip
 
 
-def _source(rank: Rank) -> str:
-    return f"environment of {ranks_on([rank.rank], [rank.node])}"
-
-
-def _log_file(value: str, ranks: Sequence[Rank]) -> Iterator[SettingFault]:
-    """NCCL_DEBUG_FILE expands %h, %p and %% alone; without %p the ranks of a node open one file."""
-    bad = [f"%{letter}" for letter in re.findall(r"%(.)", value) if letter not in "hp%"]
-    shared = "%p" not in value and len({rank.node for rank in ranks}) < len(ranks)
-    if bad:
-        wrong = f"NCCL does not expand {', '.join(bad)}: the file's name holds it literally"
-    elif shared and value not in ("/dev/stdout", "/dev/stderr"):
-        wrong = "several ranks of a node open this one file, and each truncates it"
-    elif value.startswith("~"):
-        wrong = "NCCL does not expand ~"
-    else:
-        return
-    yield SettingFault("env_log_file_clobbered", "warning", f"NCCL_DEBUG_FILE={value}: {wrong}",
-                "Use NCCL_DEBUG_FILE=/path/nccl.%h.%p.log (host and process id).")  # fmt: skip
+def _source(rank: Rank, name: str, value: str) -> Evidence:
+    return Evidence(Observer.CONTEXT, f"environment of {ranks_on([rank.rank], [rank.node])}", None, f"{name}={value}")
 
 
 def _interfaces(job: Job, ranks: Sequence[Rank], name: str, value: str) -> Iterator[Finding]:
@@ -115,23 +180,19 @@ def _interfaces(job: Job, ranks: Sequence[Rank], name: str, value: str) -> Itera
     apart = [rank for rank in ranks if not _all_on_its_node(job, rank)]
     if value.strip().lstrip("=") == "lo" and apart:
         text = f"{name}={value} is the loopback interface: ranks of other nodes cannot be reached through it"
-        yield _finding(
-            SettingFault("env_invalid", "warning", text, f"Correct {name} or remove it."), apart, name, value
-        )
-    if value.startswith("^"):
-        return
+        yield _finding("env_invalid", "warning", text, apart, (name, value), f"Correct {name} or remove it.")
     exact = value.startswith("=") or name.startswith("GLOO")
     wanted = [word.strip().partition(":")[0] for word in value.lstrip("=").split(",") if word.strip()]
     lacking = set()
-    for node in _homes(job, ranks):
+    for node in {rank.node: job.nodes[rank.node] for rank in ranks if rank.node in job.nodes}.values():
         up = [interface.name for interface in node.network.interfaces if interface.up]
         if up and not any(have == want if exact else have.startswith(want) for have in up for want in wanted):
             lacking.add(node.name)
     if lacking:
         text = f"{name}={value} names no interface that is up on {', '.join(sorted(lacking))}"
         advice = "Set it to an interface that these nodes have (ip -br link), or remove it."
-        fault = SettingFault("env_invalid", "critical", text, advice)
-        yield _finding(fault, [rank for rank in ranks if rank.node in lacking], name, value)
+        there = [rank for rank in ranks if rank.node in lacking]
+        yield _finding("env_invalid", "critical", text, there, (name, value), advice)
 
 
 def _all_on_its_node(job: Job, rank: Rank) -> bool:
@@ -141,11 +202,6 @@ def _all_on_its_node(job: Job, rank: Rank) -> bool:
         return world == here
     world = world or world_or_logged(job)
     return world is not None and world <= sum(other.node == rank.node for other in job.ranks)
-
-
-def _homes(job: Job, ranks: Iterable[Rank]) -> list[Node]:
-    """Nodes of these ranks, each once."""
-    return [job.nodes[name] for name in dict.fromkeys(rank.node for rank in ranks) if name in job.nodes]
 
 
 def mismatches(job: Job) -> Iterator[Finding]:
@@ -168,12 +224,10 @@ def _odd_ones(name: str, values: Mapping[str, Sequence[Rank]]) -> Iterator[Findi
     most_first = sorted(values.items(), key=lambda item: (len(item[1]), item[0]), reverse=True)
     odd = [rank for _, ranks in most_first[1:] for rank in ranks]
     yield Finding(
-        "env_mismatch", "critical" if name in FATAL_TO_DIFFER or name == "version of nccl" else "warning", 0.9,
+        "env_mismatch", "critical" if name in FATAL_TO_DIFFER else "warning", 0.9,
         f"ranks differ in {name}: {'; '.join(f'{value} on {_some(ranks)}' for value, ranks in most_first)}",
         ranks=tuple(sorted(rank.rank for rank in odd)), nodes=tuple(sorted({rank.node for rank in odd})),
-        evidence=tuple(Evidence(
-            Observer.CONTEXT, _source(ranks[0]), None, f"{name}={value}"
-        ) for value, ranks in most_first),
+        evidence=tuple(_source(ranks[0], name, value) for value, ranks in most_first),
         advice=f"Give every rank the same {name}: ranks that differ choose different algorithms or never meet.",
     )  # fmt: skip
 
@@ -197,9 +251,8 @@ def known_bad_versions(job: Job) -> Iterator[Finding]:
                 and machines.get(rank.node, "").startswith(bad.machine)
             ]  # fmt: skip
             if hit and bad.first <= release <= bad.last:
-                torch = hit[0].process.versions.get("torch", "unknown")
-                text = f"NCCL {version} (torch {torch}) {bad.fault}"
-                yield _finding(SettingFault("nccl_known_bad", "warning", text, bad.advice, 0.6), hit, "NCCL", version)
+                text = f"NCCL {version} (torch {hit[0].process.versions.get('torch', 'unknown')}) {bad.fault}"
+                yield _finding("nccl_known_bad", "warning", text, hit, ("NCCL", version), bad.advice, 0.6)
 
 
 RULES = (mismatches, wrong_settings, known_bad_versions)

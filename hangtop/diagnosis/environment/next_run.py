@@ -27,10 +27,6 @@ class Setting(NamedTuple):
     enough: str = r".*"
     """What a value that is set already must match."""
 
-    def line(self) -> str:
-        """As a shell takes it."""
-        return f"export {self.name}={shlex.quote(self.value)}  # {self.why}"
-
 
 _RECORDER, _POSITIVE = "flight recorder: the last collectives of every rank", r"\s*[1-9].*"
 WANTED = (
@@ -46,7 +42,6 @@ WANTED = (
     Setting("NCCL_DEBUG_SUBSYS", "INIT,ENV,NET,COLL", "COLL: one line a collective; not for long runs",
             r"(?i)(?:.*,)?(?:coll|all)(?:,.*)?"),
     Setting("NCCL_DEBUG_FILE", f"{FOLDER}/nccl.%h.%p.log", "one file a process: host and pid", r".*%p.*"),
-    Setting("NCCL_DEBUG_TIMESTAMP_LEVELS", "ALL", "times in every line (NCCL 2.26 and newer)"),
     Setting("TORCH_DISTRIBUTED_DEBUG", "DETAIL", "names ranks that call different collectives; slow: for one run",
             r"(?i)detail"),
     Setting("PYTHONFAULTHANDLER", "1", "Python stacks of all threads when a signal ends a rank"),
@@ -67,28 +62,38 @@ class NextRun(NamedTuple):
     settings: tuple[Setting, ...]
     """Those that some rank lacks."""
     torchrun: str
-    srun: str
-    code: tuple[str, ...] = CODE
 
     def text(self) -> list[str]:
         """Everything, as lines to copy."""
-        lines = [setting.line() for setting in self.settings]
-        lines += ["", "# with torchrun, on every node:", self.torchrun, "", "# with Slurm:", self.srun]
-        return [*lines, "", "# in the script:", *self.code]
+        lines = [f"export {one.name}={shlex.quote(one.value)}  # {one.why}" for one in self.settings]
+        return [*lines, "", "# on every node:", self.torchrun, "", "# in the script:", *CODE]
 
 
 def next_run(job: Job) -> NextRun:
     """Choose by the ranks' environments; a job of which nothing is known gets everything."""
     ranks = [rank for rank in job.ranks if rank.gone_at is None] or list(job.ranks)
-    environments = [rank.process.env for rank in ranks]
     lacking = tuple(
         setting for setting in WANTED
-        if not environments
-        or not all(re.fullmatch(setting.enough, env.get(setting.name, "").strip()) and setting.name in env
-                   for env in environments)
+        if not ranks or not all(
+            setting.name in env and re.fullmatch(setting.enough, env[setting.name].strip())
+            for env in (rank.process.env for rank in ranks)
+        )
     )  # fmt: skip
-    script = _script(ranks)
-    return NextRun(lacking, _torchrun(job, ranks, script), _SRUN + script)
+    return NextRun(lacking, _torchrun(job, ranks))
+
+
+def _torchrun(job: Job, ranks: Sequence[Rank]) -> str:
+    """A torchrun that keeps every rank's output, its first error and its own log files apart."""
+    first = ranks[0].process if ranks else None
+    each = (first.local_world_size if first else None) or 8
+    world = world_size(job) or each * max(1, len(job.nodes))
+    address = (first.master_addr if first else "") or "MASTER"
+    port = (first.master_port if first else None) or 29500
+    return (
+        f"torchrun --nnodes={max(1, world // each)} --nproc_per_node={each} --rdzv_backend=c10d "
+        f"--rdzv_endpoint={shlex.quote(f'{address}:{port}')} --rdzv_id=run1 --max_restarts=0 "
+        f"--log_dir={FOLDER}/elastic --redirects=3 --tee=3 {_script(ranks)}"
+    )
 
 
 def _script(ranks: Sequence[Rank]) -> str:
@@ -99,21 +104,3 @@ def _script(ranks: Sequence[Rank]) -> str:
         if "python" in program.rpartition("/")[2] and rest and not rest.startswith("-"):
             return " ".join(map(shlex.quote, rest.split()))
     return "train.py …"
-
-
-_SRUN = "srun --export=ALL --label --unbuffered --kill-on-bad-exit=1 --output=%x.%j.%N.%t.log python -u "
-"""Labels and keeps every task's output, and ends the others when one fails."""
-
-
-def _torchrun(job: Job, ranks: Sequence[Rank], script: str) -> str:
-    """A torchrun that keeps every rank's output, its first error and its own log files apart."""
-    first = ranks[0].process if ranks else None
-    each = (first.local_world_size if first else None) or 8
-    world = world_size(job) or each * max(1, len(job.nodes))
-    address = (first.master_addr if first else "") or "MASTER"
-    port = (first.master_port if first else None) or 29500
-    return (
-        f"torchrun --nnodes={max(1, world // each)} --nproc_per_node={each} --rdzv_backend=c10d "
-        f"--rdzv_endpoint={shlex.quote(f'{address}:{port}')} --rdzv_id=run1 --max_restarts=0 "
-        f"--log_dir={FOLDER}/elastic --redirects=3 --tee=3 {script}"
-    )

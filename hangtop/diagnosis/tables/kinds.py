@@ -228,7 +228,6 @@ ROWS: tuple[Kind, ...] = (
     Kind("env_invalid", "none", 8, "a setting has a value that is not accepted, or names nothing here", NO_START),
     Kind("env_unknown", "none", 8, "a setting that nobody reads, or that this release does not read"),
     Kind("env_debug_left_on", "none", 8, "a setting for finding faults slows the job"),
-    Kind("env_log_file_clobbered", "none", 8, "ranks share one NCCL log file"),
     Kind("nccl_known_bad", "none", 8, "a release of NCCL with a fault that hangs or ends jobs"),
     Kind("gpu_assignment_conflict", "none", 8, "ranks share their only GPU, or their settings leave them without one"),
     Kind("zombie_process", "none", 8, "processes of another run hold GPUs of the job",

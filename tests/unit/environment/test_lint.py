@@ -103,7 +103,6 @@ def test_a_misspelt_name_gets_the_nearest_real_one() -> None:
         ("NCCL_IB_RETRY_CNT", "13"),
         ("NCCL_BUFFSIZE", "536870912"),
         ("NCCL_BUFFSIZE", "1000000"),
-        ("NCCL_DEBUG", "DEBUG"),
         ("NCCL_SOCKET_IFNAME", "lo"),
         ("NCCL_SOCKET_IFNAME", "ens5"),
         ("NCCL_SOCKET_IFNAME", "eth1"),
@@ -150,11 +149,6 @@ def test_the_loopback_interface_serves_ranks_of_one_node() -> None:
 def test_debugging_settings_left_on(name: str, value: str) -> None:
     assert name in kinds({name: value})["env_debug_left_on"].summary
     assert "env_debug_left_on" not in kinds({name: "0" if value == "1" else "INFO"})
-
-
-@pytest.mark.parametrize("value", ["/tmp/nccl.%h.%d.log", "/tmp/nccl.%r.log", "/tmp/nccl.log", "~/nccl.%p"])
-def test_log_files_that_clobber(value: str) -> None:
-    assert "%h.%p" in kinds({"NCCL_DEBUG_FILE": value}, {"NCCL_DEBUG_FILE": value})["env_log_file_clobbered"].advice
 
 
 def test_ranks_that_differ_name_the_minority() -> None:
