@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.phrasing import duration, of_several, rank_text
 from hangtop.diagnosis.stacks import Activity, StackGroup
-from hangtop.diagnosis.stacks.states import TargetKind, target_of
+from hangtop.diagnosis.stacks.states import target_of
 from hangtop.diagnosis.stacks.threads import main_thread
 from hangtop.session.state.job_state import JobState
 from tui.frames import where
@@ -164,7 +164,7 @@ def _standing(dump: StackDump) -> str:
 
 def _on(waiting_on: str) -> str:
     """What a call waits for, for people: of a sleep how long that will last yet."""
-    target = target_of(waiting_on)
-    if target.kind is not TargetKind.TIMER:
+    seconds = target_of(waiting_on).seconds
+    if seconds is None:
         return f"on {waiting_on}"
-    return f"time.sleep, {duration(target.seconds) if target.seconds else 'less than 1 s'} left"
+    return f"time.sleep, {duration(seconds) if seconds else 'less than 1 s'} left"

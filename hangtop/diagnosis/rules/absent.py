@@ -178,7 +178,7 @@ def stuck_at_exit(job_status: JobStatus) -> Iterator[Finding]:
     if doing is None or held < max(LEAVING_S if doing.waits == "lock" else LONG_WAIT_S, job_status.alarm_after):
         return
     threads = [f"its thread {note.name} is at {note.where}" for note in doing.others[:3] if note.where]
-    told = [(doing.behind or doing.meaning).words.format(op=doing.op), *threads, children_told(first)]
+    told = [doing.label, *threads, children_told(first)]
     yield Finding(
         "rank_stuck_at_exit", "critical", 0.85,
         f"{ranks_on(ranks, nodes_of(named))} {of_several('has', len(ranks))} finished and "

@@ -98,12 +98,8 @@ def _stuck(job_status: JobStatus, graph: WaitGraph, kind: str, members: Sequence
     if kernel:
         manner = ", in a kernel that does not end, with nothing under way in the network while all others have"
     far = node_at(job_status.job, doing.target.host)
-    failed = None if first.busy or doing.holder else _failed_thread(job_status.job, first)
-    behind = [
-        *([f"{doing.holder.name} holds it: {doing.holder.where}"] if doing.holder else []),
-        *filter(None, [children_told(first)]),
-        *([_thread_told(failed)] if failed else []),
-    ]
+    failed = None if first.busy else _failed_thread(job_status.job, first)
+    behind = filter(None, (children_told(first), _thread_told(failed) if failed else ""))
     advice = (
         CHILDREN if doing.waits == "helper" and kind in ("rank_stuck_on_lock", "rank_stuck_in_code") else ADVICE[kind]
     )

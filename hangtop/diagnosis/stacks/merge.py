@@ -80,7 +80,7 @@ def _groups(activities: Mapping[int, Activity]) -> tuple[StackGroup, ...]:
         members[_key(doing)].append(rank)
     # of two groups of one size, those who wait for others are the crowd
     ordered = sorted(
-        members.values(), key=lambda ranks: (len(ranks), activities[min(ranks)].waits_for_peers, min(ranks))
+        members.values(), key=lambda ranks: (len(ranks), activities[min(ranks)].waits == "peers", min(ranks))
     )
     if not ordered:
         return ()
@@ -113,8 +113,8 @@ def summary(group: StackGroup) -> str:
     where = f", at {doing.where}" if doing.where else ""
     motion = {True: ", moving", False: ", frozen", None: ""}[doing.moving]
     cpu = f", {doing.cpu}" if doing.cpu in ("busy", "blocked") else ""
-    held = f"; thread {doing.holder.name} is at {doing.holder.where}" if doing.holder and doing.holder.where else ""
-    return f"{ranks}: {label}{where}{motion}{cpu}{held if doing.kind == 'lock' else ''}"
+    on = f" ({doing.waiting_on})" if doing.waits == "storage" and doing.waiting_on else ""
+    return f"{ranks}: {label}{on}{where}{motion}{cpu}"
 
 
 def as_text(merged: Merged) -> str:

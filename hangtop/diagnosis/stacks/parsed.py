@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from operator import itemgetter
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from collectors.samples.stacks import Frame
-from hangtop.diagnosis.stacks.frame_table import PEERS, PHASES, PROGRAM, FrameRow
+from hangtop.diagnosis.phrasing import rank_text, ranks_text
+from hangtop.diagnosis.stacks.frame_table import PEERS, PHASES, POINT_TO_POINT, PROGRAM, FrameRow, FrameTable, operation
 from hangtop.diagnosis.stacks.frames import (
-    function,
     is_carrier,
+    is_transparent,
     is_user,
     library,
     own,
@@ -19,28 +19,27 @@ from hangtop.diagnosis.stacks.frames import (
     phase_by_name,
     place,
 )
-from hangtop.diagnosis.stacks.innermost import Innermost, find, packs_object
-from hangtop.diagnosis.stacks.kernel import KernelView
-from hangtop.diagnosis.stacks.states import Activity, Kind, Meaning, Phase, Waits, label_of
+from hangtop.diagnosis.stacks.kernel import UNSEEN, KernelView
+from hangtop.diagnosis.stacks.states import Activity, Kind, Meaning, Phase, Waits
 
-_WITH_OPERATION: frozenset[Kind] = frozenset(("collective", "p2p", "init", "store", "shutdown"))
-_NAMED_PHASES: tuple[Phase, ...] = ("checkpoint", "evaluation", "compile")
+_NAMED_BY_CALLERS: frozenset[Kind] = frozenset(("collective", "p2p", "init", "store"))
+_PHASE_WORDS: dict[Phase, str] = {"checkpoint": " of a checkpoint", "evaluation": " of evaluation"}
 _FIRST_FRAMES = frozenset(("<module>", "_run_code", "_run_module_as_main", "_bootstrap", "run_path"))
-_ARGUMENTS_READ = ("group_given", "src", "dst", "ranks")
 _BY_NAME: tuple[tuple[Phase, Meaning], ...] = (("data", Meaning.DATA), ("checkpoint", Meaning.CHECKPOINT))
-_PASSES: dict[tuple[Phase, bool], Meaning] = {
+_PASSES: dict[tuple[Phase | None, bool], Meaning] = {
     ("backward", False): Meaning.BACKWARD, ("backward", True): Meaning.BACKWARD_WAITS,
     ("forward", False): Meaning.FORWARD, ("forward", True): Meaning.FORWARD_WAITS,
 }  # fmt: skip
 """By the phase, and whether the thread sleeps in C code there."""
+_NUMBER = re.compile(r"[0-9]{1,9}")
+"""A node may send anything in its place."""
+_PACKS = ("_object_to_tensor", "_tensor_to_object")
 _REMEMBERED = 4096
-_POINT, _ARGUMENTS = itemgetter(slice(4)), itemgetter(4)
-"""Of a frame: where it is, and what it was called with."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ParsedStack:
-    """What one thread's frames mean. Ranks at the same point share one, so it is compared by identity."""
+    """What one thread's frames mean."""
 
     says: Activity
     """What the thread does, as far as one look tells."""
@@ -53,27 +52,27 @@ class ParsedStack:
 _parsed_before: dict[tuple[object, ...], ParsedStack] = {}
 
 
-def parse(frames: Sequence[Frame], view: KernelView | None = None, *, main: bool = True) -> ParsedStack:
-    """Read a thread's frames (innermost first). ``view`` is what the kernel says of it; None for threads beside main.
+def parse(frames: Sequence[Frame], view: KernelView = UNSEEN, *, main: bool = True) -> ParsedStack:
+    """Read a thread's frames (innermost first). ``view`` is what the kernel says of it.
 
     ``main`` tells that it is a main thread, whose outermost frame is the program's own first line.
     """
     # Thousands of ranks wait at the same few points: each point is read once.
-    given = list(map(_ARGUMENTS, frames))
-    arguments = tuple([_read_of(named) if named else () for named in given]) if any(given) else ()
-    key = (tuple(map(_POINT, frames)), arguments, view, main)
+    key = (tuple([_point(frame) for frame in frames]), view, main)
     known = _parsed_before.get(key)
     if known is None:
         if len(_parsed_before) >= _REMEMBERED:
             _parsed_before.clear()
-        known = _parsed_before[key] = _parse(frames, view or KernelView(), main=main)
+        known = _parsed_before[key] = _parse(frames, view, main=main)
     return known
 
 
-def _read_of(arguments: Mapping[str, str]) -> tuple[str | None, ...]:
-    """What of a frame's arguments counts: the address of a group differs in every process and tells nothing."""
-    whole = "None" if arguments.get("group") == "None" else None
-    return (whole, *(arguments.get(name) for name in _ARGUMENTS_READ))
+def _point(frame: Frame) -> tuple[object, ...]:
+    """Where a frame is, and what of its arguments counts: the address of a group differs in every process."""
+    if not frame.arguments:
+        return frame[:4]
+    given = frame.arguments.get
+    return (*frame[:4], given("group") == "None", *map(given, ("group_given", "src", "dst", "ranks")))
 
 
 def _parse(frames: Sequence[Frame], view: KernelView, *, main: bool) -> ParsedStack:
@@ -83,74 +82,146 @@ def _parse(frames: Sequence[Frame], view: KernelView, *, main: bool) -> ParsedSt
     phases = [row for frame in mine if (row := phase_of(frame)) is not None]
     context: set[Phase] = {row.phase for row in phases if row.phase is not None}
     named = phase_by_name(user) if python else None
+    by_rows = named in context
     if named is not None:
         context.add(named)
     if main and view.known and _left_program(mine, view):
         context.add("shutdown")
-    peers = None if view.waits == "nothing" and packs_object(mine) else find(mine, PEERS)
-    program = find(mine, PROGRAM)
-    behind = None
-    if peers is not None:
-        meaning, waits = peers.meaning, peers.meaning.waits
-    else:
+    # in a collective of objects a rank that runs as it pickles or unpickles waits for nobody
+    packs = next((one.name for one in mine if not one.native or PEERS.of(one) is not None), "") in _PACKS
+    found = None if packs and view.waits == "nothing" else _innermost(mine, PEERS)
+    program = _innermost(mine, PROGRAM)
+    peers, by_frame = found is not None, found is not None or program is not None
+    if found is None:
         meaning, waits = _without_peers(program, phases, context, mine, view)
-        behind = program.meaning if meaning is Meaning.LEFT and program is not None else None
-    decided = peers or program
-    op = peers.op if peers is not None and meaning.kind in _WITH_OPERATION else ""
-    words = partial(label_of, meaning, op, phase=next((p for p in _NAMED_PHASES if p in context), None), behind=behind)
-    file = view.waiting_on if peers is None and view.waits == "storage" else ""
-    lines = _folded(mine, user, "" if decided is None and meaning.kind in ("code", "unknown") else words())
-    guessed = named == meaning.kind and not any(row.phase == named for row in phases)
+        found = _Found(meaning)
+    else:
+        meaning, waits = found.meaning, found.meaning.waits
+    op = found.op if meaning.kind in (*_NAMED_BY_CALLERS, "shutdown") else ""
+    words = meaning.words.format(op=op)
+    if peers and waits == "peers":
+        words += next((more for phase, more in _PHASE_WORDS.items() if phase in context), "")
+    if meaning is Meaning.LEFT and program is not None:
+        words = f"at exit, {program.meaning.words}"
     says = Activity(
         meaning.kind,
         meaning,
         op,
-        words(peer=peers.peer, members=peers.members) if peers is not None else words(file=file),
+        found.with_whom or words,
         waits,
         frozenset(context),
-        behind=behind,
+        world=found.world,
+        peer=found.peer,
+        members=found.members,
         frame=user[0] if user else None,
         where=place(user[0]) if user else "",
-        decided_by=decided.frame if decided is not None else None,
-        frames=lines,
-        by_name=peers is None and (meaning is Meaning.READS_FILE or guessed),
-        native_would_tell=decided is None and _native_would_tell(meaning.kind, waits, mine, view),
+        by_frame=by_frame,
+        frames=_folded(mine, user, words if by_frame or meaning.kind not in ("code", "unknown") else ""),
+        by_name=not peers and (meaning is Meaning.READS_FILE or (named == meaning.kind and not by_rows)),
+        native_would_tell=not by_frame and _native_would_tell(meaning.kind, waits, mine),
     )
-    if peers is not None:
-        says = says._replace(world=peers.world, peer=peers.peer, members=peers.members)
     return ParsedStack(says, user, mine)
 
 
+# --- what the innermost frames mean ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What the innermost library frames mean, with the operation, group and peer that the frames around them add."""
+
+    meaning: Meaning
+    op: str = ""
+    native: bool = False
+    """The innermost frame that has a row is native."""
+    world: bool | None = None
+    peer: int | None = None
+    members: tuple[int, ...] = ()
+
+    @property
+    def with_whom(self) -> str:
+        """``waits to receive from rank 3``, ``waits in new_group of ranks 0 and 1``; empty where nothing tells."""
+        if self.peer is not None:
+            return f"waits to {'receive from' if 'recv' in self.op else 'send to'} {rank_text(self.peer)}"
+        return f"{self.meaning.words.format(op=self.op)} of {ranks_text(self.members)}" if self.members else ""
+
+
+def _innermost(frames: Iterable[Frame], table: FrameTable) -> _Found | None:
+    """What the innermost run of library frames (innermost first) means, before user code begins; None without a row.
+
+    The run's outermost frame names the operation: an ``all_gather_object`` is one, although an ``all_gather`` inside of
+    it waits.
+    """
+    found: _Found | None = None
+    for frame in frames:
+        if is_user(frame):
+            break
+        row = table.of(frame)
+        meaning = row.meaning if row is not None else None
+        if row is None or meaning is None:
+            if found is not None and not (frame.native or is_transparent(frame.file)):
+                break
+        elif found is None:
+            found = _Found(meaning, operation(frame, row), frame.native)
+        elif found.meaning is Meaning.NCCL_PROXY:  # whatever operation it was called for, it has not launched that
+            break
+        elif table is PROGRAM:  # a condition inside of a queue: the queue says more
+            found = replace(found, meaning=meaning)
+        elif meaning.kind in _NAMED_BY_CALLERS:
+            better = found.native or found.meaning.kind != meaning.kind
+            found = replace(found, meaning=meaning if better else found.meaning, op=operation(frame, row) or found.op)
+        else:
+            break
+        if found is not None and frame.arguments:
+            found = _with_arguments(found, frame)
+    if found is not None and found.meaning is Meaning.COLLECTIVE and found.op in POINT_TO_POINT:
+        return replace(found, meaning=Meaning.P2P)
+    return found
+
+
+def _with_arguments(found: _Found, frame: Frame) -> _Found:
+    """Add what a frame's arguments tell; of several frames of a run the outermost has the last word."""
+    given = frame.arguments.get
+    world = found.world
+    if given("group_given") is not None:
+        world = given("group_given") == "no"
+    elif given("group") == "None":
+        world = True
+    peer = given("src" if "recv" in found.op else "dst", "") if found.op in POINT_TO_POINT else ""
+    peer_number = int(peer) if _NUMBER.fullmatch(peer) else found.peer
+    ranks = given("ranks", "") if found.meaning.kind == "init" else ""
+    members = tuple(map(int, _NUMBER.findall(ranks))) or found.members
+    return replace(found, world=world, peer=peer_number, members=members)
+
+
 def _without_peers(
-    program: Innermost | None,
+    program: _Found | None,
     phases: Sequence[FrameRow],
     context: Collection[Phase],
     frames: tuple[Frame, ...],
     view: KernelView,
 ) -> tuple[Meaning, Waits]:
     """Meaning of a stack that shows neither a wait for peers nor one for its GPU, and what it waits for."""
+    seen = program.meaning if program is not None else view.meaning
     waits = program.meaning.waits if program is not None else view.waits
     nearest = next((row.meaning for row in phases if row.meaning is not None), None)
-    if nearest is not None and nearest is not Meaning.EVALUATES:
+    if nearest is not None:
         return nearest, nearest.waits if waits == "unknown" else waits
     if "shutdown" in context:
         return Meaning.LEFT, waits
-    seen = program.meaning if program is not None else view.meaning
     if waits == "lock" or seen.kind == "lock":
         return seen, waits
     by_name = next((meaning for phase, meaning in _BY_NAME if phase in context), None)
     if by_name is not None or program is not None:
         return by_name or seen, waits
-    if nearest is not None and waits != "time":
-        return nearest, waits
-    if (inside := _pass_inside_of(frames)) is not None:
+    if (inside := _PASSES.get((_phase_inside_of(frames), seen is Meaning.IN_C))) is not None:
         # the engine does not sleep: the kernel was asked a moment before the frames were read
-        return _PASSES[inside, seen is Meaning.IN_C], "unknown" if waits == "time" else waits
+        return inside, "unknown" if waits == "time" else waits
     return seen, waits
 
 
-def _pass_inside_of(frames: tuple[Frame, ...]) -> Phase | None:
-    """Backward or a wrapper's forward, when nothing but libraries is further in than that."""
+def _phase_inside_of(frames: tuple[Frame, ...]) -> Phase | None:
+    """The backward pass or a wrapper's forward, when nothing but libraries is further in than that."""
     for frame in frames:
         if is_user(frame):
             return None
@@ -169,44 +240,34 @@ def phase_of(frame: Frame) -> FrameRow | None:
 def _left_program(frames: tuple[Frame, ...], view: KernelView) -> bool:
     """A main thread that has returned from the program's first line, or has no frame at all, is on its way out.
 
-    Of one that computes the outer frames may be missing because they changed while they were read, and so they are
-    where the outermost one that is left is a library's private function, which no program ends in.
+    Of one that computes, and of one whose outermost frame is a library's, frames are missing that changed as they were
+    read: those that end a program have rows.
     """
     python = [frame for frame in frames if not frame.native]
-    if python and (view.waits == "nothing" or _is_inner(python[-1])):
+    if python and (view.waits == "nothing" or not is_user(python[-1])):
         return False
-    return not any(map(begins_a_program, python))
+    return not any(frame.name in _FIRST_FRAMES or frame.name.endswith("._bootstrap") for frame in python)
 
 
-def _is_inner(frame: Frame) -> bool:
-    """A library's private function, and none that ends a program: something else of that library called it."""
-    private = function(frame.name).startswith("_") and not function(frame.name).startswith("__")
-    return private and not is_user(frame) and phase_of(frame) is None
-
-
-def begins_a_program(frame: Frame) -> bool:
-    """True for a frame that a program or a thread of Python's begins with."""
-    return frame.name in _FIRST_FRAMES or frame.name.endswith("._bootstrap")
-
-
-def _native_would_tell(kind: Kind, waits: Waits, frames: tuple[Frame, ...], view: KernelView) -> bool:
+def _native_would_tell(kind: Kind, waits: Waits, frames: tuple[Frame, ...]) -> bool:
     """Whether native frames could say more: C code that Python called is not on a Python stack.
 
-    A wait at a store is in C: the kernel shows that it polls a socket, and not whose.
+    A rank that gathers what it saves waits for its GPU, and for the others, in a call that looks like work.
     """
     if any(frame.native for frame in frames):
         return False
-    at_a_store = waits == "storage" and view.meaning is Meaning.NETWORK and not view.waiting_on
-    # a rank that gathers what it saves waits for its GPU, and for the others, in a call that looks like work
     busy = kind in ("code", "checkpoint") and waits in ("device", "nothing")
-    return busy or at_a_store or kind in ("backward", "forward") or waits == "unknown"
+    return busy or kind in ("backward", "forward") or waits == "unknown"
+
+
+# --- how it is written -------------------------------------------------------------------------------------------
 
 
 def _folded(frames: Sequence[Frame], user: Sequence[Frame], words: str) -> tuple[str, ...]:
     """Lines of a stack, outermost first: user frames, one ``[torch]`` a run of a library, ``⟨waits in all_reduce⟩``."""
     lines: list[str] = []
     for frame in reversed(frames):
-        line = "" if is_carrier(frame) else place(frame) if frame in user else _line(frame)
+        line = "" if is_carrier(frame) else place(frame) if frame in user else _library_line(frame)
         if line and (not lines or lines[-1] != line):
             lines.append(line)
     if words:
@@ -216,7 +277,7 @@ def _folded(frames: Sequence[Frame], user: Sequence[Frame], words: str) -> tuple
     return tuple(lines)
 
 
-def _line(frame: Frame) -> str:
+def _library_line(frame: Frame) -> str:
     if frame.native:
         return "[native]"
     name = library(frame.file) or package(frame.file)

@@ -1,18 +1,17 @@
 """What one rank is doing, as its stacks tell: the words that the reading of stacks and the rules share.
 
-Rules compare members of the enums and literals below, never a text. All texts are made here, by :func:`label_of`.
+Rules compare members of the enums and literals below, never a text.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import Enum
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from collectors.samples.stacks import RUNS, Frame
-from hangtop.diagnosis.phrasing import rank_text, ranks_text
 
 Kind = Literal[
     "collective", "p2p", "store", "init", "shutdown", "device", "data", "checkpoint", "lock", "compile", "evaluation",
@@ -55,7 +54,6 @@ class Meaning(Enum):
     P2P = "p2p", "peers", "waits in {op}"
     RECV = "p2p", "peers", "waits to receive"
     SEND = "p2p", "peers", "waits to send"
-    OVER_TCP = "p2p", "peers", "waits in {op} over TCP"
     INIT = "init", "peers", "waits in {op}"
     RENDEZVOUS = "init", "peers", "waits for the rendezvous of init_process_group"
     GLOO_CONNECTS = "init", "peers", "waits for gloo's connections"
@@ -75,7 +73,6 @@ class Meaning(Enum):
     LOADS = "checkpoint", "storage", "loads a checkpoint"
     CHECKPOINT = "checkpoint", "unknown", "saves or loads a checkpoint"
     COMPILES = "compile", "unknown", "compiles"
-    EVALUATES = "evaluation", "unknown", "evaluates"
     BACKWARD = "backward", "unknown", "is in backward"
     BACKWARD_WAITS = "backward", "unknown", "waits in backward"
     FORWARD = "forward", "unknown", "is in a forward pass"
@@ -120,92 +117,46 @@ class Meaning(Enum):
         self.words = words
 
 
-_PHASE_WORDS: dict[Phase, str] = {
-    "checkpoint": " of a checkpoint", "evaluation": " of evaluation", "compile": " of compiling"
-}  # fmt: skip
-
-
-def label_of(
-    meaning: Meaning,
-    op: str = "",
-    *,
-    peer: int | None = None,
-    members: tuple[int, ...] = (),
-    phase: Phase | None = None,
-    behind: Meaning | None = None,
-    file: str = "",
-) -> str:
-    """What a rank does, for people: ``waits to receive from rank 3``, ``waits in barrier of a checkpoint``."""
-    if peer is not None:
-        way = "receive from" if "recv" in op else "send to"
-        return f"waits to {way} {rank_text(peer)}{', over TCP' if meaning is Meaning.OVER_TCP else ''}"
-    words = meaning.words.format(op=op)
-    if members:
-        return f"{words} of {ranks_text(members)}"
-    if phase is not None and meaning.waits == "peers":
-        words += _PHASE_WORDS.get(phase, "")
-    if behind is not None:
-        words += f": {behind.words}"
-    return f"{words} ({file})" if file else words
-
-
-class TargetKind(Enum):
-    """What a system call waits on."""
-
-    NOTHING = auto()
-    """It is not known."""
-    FILE = auto()
-    PIPE = auto()
-    TCP = auto()
-    """A connection: ``host`` and ``port`` of its far end."""
-    LISTENER = auto()
-    """Whoever connects to a socket of its own."""
-    SOCKET = auto()
-    PROCESS = auto()
-    """The end of one process."""
-    TIMER = auto()
-
-
 class BlockedOn(NamedTuple):
     """What a system call waits on, out of the text that the node side sends (``StackDump.waiting_on``)."""
 
-    kind: TargetKind = TargetKind.NOTHING
-    pid: int | None = None
-    """The process that is waited for, or that has the far end of a connection on the same node."""
-    runs: bool = False
-    """A thread of that process runs: it may be at work on what it was asked."""
-    host: str = ""
-    port: int = 0
-    seconds: float = 0.0
-    """Time that is left of a timer."""
+    path: str = ""
+    """Of a file."""
     purpose: str = ""
     """``read`` or ``write``, for a file that is being opened."""
-    name: str = ""
-    """Path of a file."""
+    pipe: bool = False
+    host: str = ""
+    """Far end of a connection."""
+    process: int | None = None
+    """The process for whose end it waits."""
+    seconds: float | None = None
+    """Time that is left of a timer."""
+    runs: bool = False
+    """A thread of that process, or of the one at the far end, runs: it may be at work on what it was asked."""
 
 
-_TCP = re.compile(r"tcp \[?(?P<host>[\w.:]+?)\]?:(?P<port>\d{1,5})(?:, process (?P<pid>\d{1,10}) .*)?$")
-_PROCESS = re.compile(r"process (?P<pid>\d{1,10})(?: .*)?$")
-_TIMER = re.compile(r"its clock for (?P<seconds>[0-9]{1,10}) s more$")
-_FILE = re.compile(r"(?P<path>/.*?)(?:, to (?P<purpose>read|write))?(?:, locked by .*)?$")
+_ON = re.compile(
+    r"(?P<path>/.*?)(?:, to (?P<purpose>read|write))?(?:, locked by .*)?$"
+    r"|tcp \[?(?P<host>[\w.:]+?)\]?:\d{1,5}(?:, process .*)?$"
+    r"|process (?P<process>\d{1,10})(?: .*)?$"
+    r"|its clock for (?P<seconds>[0-9]{1,10}) s more$"
+    r"|(?P<pipe>pipe)"
+)
 
 
 @lru_cache(maxsize=4096)
 def target_of(waiting_on: str) -> BlockedOn:
     """Read what the node side says that a call waits on."""
     text = waiting_on.removesuffix(RUNS)
-    runs = text != waiting_on
-    if found := _FILE.match(text):
-        return BlockedOn(TargetKind.FILE, purpose=found["purpose"] or "", name=found["path"])
-    if found := _TCP.match(text):
-        pid = int(found["pid"]) if found["pid"] else None
-        return BlockedOn(TargetKind.TCP, pid, runs, found["host"], int(found["port"]))
-    if found := _PROCESS.match(text):
-        return BlockedOn(TargetKind.PROCESS, int(found["pid"]), runs)
-    if found := _TIMER.match(text):
-        return BlockedOn(TargetKind.TIMER, seconds=float(found["seconds"]))
-    words = (("pipe", TargetKind.PIPE), ("a connection at ", TargetKind.LISTENER), ("socket", TargetKind.SOCKET))
-    return BlockedOn(next((kind for word, kind in words if text.startswith(word)), TargetKind.NOTHING), runs=runs)
+    found = _ON.match(text)
+    if found is None:
+        return BlockedOn(runs=text != waiting_on)
+    return BlockedOn(
+        found["path"] or "", found["purpose"] or "", found["pipe"] is not None, found["host"] or "",
+        int(found["process"]) if found["process"] else None,
+        float(found["seconds"]) if found["seconds"] else None,
+        runs=text != waiting_on,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,14 +191,12 @@ class Activity(NamedTuple):
     """For ``p2p``: the rank it sends to or receives from, where the arguments tell."""
     members: tuple[int, ...] = ()
     """Ranks of the group that is being made, where the arguments tell."""
-    behind: Meaning | None = None
-    """Of a rank that has left the program: what it waits for there."""
     frame: Frame | None = None
     """Innermost user frame; in a data worker when the parent waits for it."""
     where: str = ""
     """That frame as ``read_shard (data.py:88)``; empty without one."""
-    decided_by: Frame | None = None
-    """The frame that gave the meaning; None when the kernel's side (state, syscall) did, or the user frame itself."""
+    by_frame: bool = False
+    """A frame gave the meaning, not the kernel (state, system call) or the user's line itself."""
     place: str = ""
     """The folded frames joined by ``;``: ranks with equal places are at the same point of the program."""
     frames: tuple[str, ...] = ()
@@ -261,8 +210,6 @@ class Activity(NamedTuple):
     """Other threads in the job's own code."""
     gil: ThreadNote | None = None
     """The thread that holds the GIL in the newest look."""
-    holder: ThreadNote | None = None
-    """For ``lock``: the thread that most likely holds it, where the threads show one."""
     helper_pid: int | None = None
     """The helper (data worker) whose frames ``where`` shows; None when they are the rank's own."""
     by_name: bool = False
@@ -286,11 +233,6 @@ class Activity(NamedTuple):
     carried: float | None = None
     """Bytes per second that its TCP connections carried between the last two looks, or those of the one process for
     whose end it waits, where they are more; None where that is not told."""
-
-    @property
-    def waits_for_peers(self) -> bool:
-        """True while it waits for other ranks: a crowd, not a culprit."""
-        return self.waits == "peers"
 
     @property
     def target(self) -> BlockedOn:

@@ -114,7 +114,7 @@ def with_waits_of_many(job: Job, statuses: Sequence[RankStatus]) -> Sequence[Ran
 def _is_opaque(doing: Activity) -> bool:
     """Python frames end at a line of the user's that called C code, and do not tell what that waits for."""
     open_ended = doing.kind in ("code", "sleep") and doing.waits in ("nothing", "unknown", "time")
-    return open_ended and doing.decided_by is None and bool(doing.where) and not doing.error
+    return open_ended and not doing.by_frame and bool(doing.where) and not doing.error
 
 
 def _waits_for_gpu(doing: Activity) -> Activity:

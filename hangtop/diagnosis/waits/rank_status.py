@@ -168,8 +168,7 @@ def with_meaning(doing: Activity, told: Activity) -> Activity:
     """Take the meaning from a look with native frames at the same place; time and movement from the others."""
     return doing._replace(
         kind=told.kind, meaning=told.meaning, op=told.op, label=told.label, waits=told.waits,
-        context=doing.context | told.context, decided_by=told.decided_by, holder=told.holder or doing.holder,
-        frames=told.frames, native_would_tell=False,
+        context=doing.context | told.context, by_frame=told.by_frame, frames=told.frames, native_would_tell=False,
     )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from collectors.samples.ranks import Helper
 from collectors.samples.stacks import ThreadWait
 from hangtop.diagnosis.phrasing import duration, listed, size
 from hangtop.diagnosis.stacks.kernel import FILE_LOCKS, OPENS, TRACED
-from hangtop.diagnosis.stacks.states import Activity, Meaning, TargetKind, ThreadNote, Waits
+from hangtop.diagnosis.stacks.states import Activity, Meaning, Waits
 from hangtop.diagnosis.tables.thresholds import HELPERS_KNOWN_S, IDLE_CORES, LATE_LOOKS, SOME_CORES
 from hangtop.diagnosis.tables.wchan import call_at, sleep_at
 from hangtop.diagnosis.waits.process_motion import Motion, motion
@@ -152,11 +152,10 @@ def _blocked_inside(
         children = [child for child in children if child.pid == doing.helper_pid] or children
         if doing.waits == "helper" and any(child.state in (*ENDED, *STOPPED) for child in children):
             return True  # which of several it waits for is not known, but that one does not answer
-        at_a_pipe = doing.target.kind is TargetKind.PIPE or call_at(status.motion.wchan or doing.wchan) in _AT_A_PIPE
+        at_a_pipe = doing.target.pipe or call_at(status.motion.wchan or doing.wchan) in _AT_A_PIPE
         return (doing.waits == "helper" or at_a_pipe) and all(map(_child_inside, children))
-    threads: Sequence[ThreadNote] = (doing.holder,) if doing.holder is not None else doing.others
     everywhere = {one.where for waiter in waiters if waiter.activity is not None for one in waiter.activity.others}
-    brings = (one for one in threads if one.role == "python" and one.where and one.where not in everywhere)
+    brings = (one for one in doing.others if one.role == "python" and one.where and one.where not in everywhere)
     return not any(one.waits in _OUTSIDE_THREADS for one in brings)
 
 
@@ -197,14 +196,14 @@ def _call(thread: ThreadWait) -> tuple[str, str]:
 def _blocked_on(doing: Activity) -> str:
     """What blocks a rank, in the words of the kernel or of its frames."""
     target = doing.target
-    if target.kind is TargetKind.TIMER:
+    if target.seconds is not None:
         return f"time.sleep, {duration(target.seconds)} left"
     if doing.waits == "time":
         return "sleeps"
     if doing.meaning in (Meaning.PROMPT, Meaning.LOCK_FILE):
         return doing.meaning.words
     if doing.waiting_on and doing.syscall in OPENS:
-        file = f"{target.name} to {target.purpose}" if target.purpose else doing.waiting_on
+        file = f"{target.path} to {target.purpose}" if target.purpose else doing.waiting_on
         return f"blocked opening {file}" + (
             ", a named pipe whose other end nobody opens" if doing.wchan in NO_PARTNER else ""
         )
@@ -213,5 +212,5 @@ def _blocked_on(doing: Activity) -> str:
     if doing.syscall not in ("", "none", "running", "futex"):
         return f"blocked in {doing.syscall}"
     threads = [f"its thread {note.name} is at {note.where}" for note in doing.others if note.where]
-    beside = f"; {listed(threads, 2)}" if doing.waits == "lock" and doing.holder is None and threads else ""
+    beside = f"; {listed(threads, 2)}" if doing.waits in ("lock", "unknown") and threads else ""
     return "" if doing.meaning is Meaning.CODE else doing.label + beside

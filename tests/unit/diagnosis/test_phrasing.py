@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from hangtop.diagnosis.phrasing import of_several, who_wait
+from hangtop.diagnosis.phrasing import folded, of_several, parse_ranks, who_wait
 
 
 @pytest.mark.parametrize(
@@ -33,3 +35,14 @@ def test_who_waits_is_counted_and_said_in_the_number_that_it_has() -> None:
     assert [who_wait(range(number), "other") for number in (1, 3, 16_383)] == [
         "1 other waits", "3 others wait", "16,383 others wait",
     ]  # fmt: skip
+
+
+@given(st.sets(st.integers(0, 3000), min_size=1))
+def test_sets_of_ranks_come_back(ranks: set[int]) -> None:
+    assert parse_ranks(folded(ranks)) == ranks
+
+
+@pytest.mark.parametrize("text", ["", "a", "3-", "-3", "7-3", "1,,2", "0-99999999999"])
+def test_what_is_no_set_of_ranks(text: str) -> None:
+    with pytest.raises(ValueError, match="no ra"):
+        parse_ranks(text)

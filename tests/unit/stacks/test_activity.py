@@ -1,10 +1,10 @@
-"""Several looks at a rank, its threads, and ranks that cannot be looked into."""
+"""Several looks at a rank, its threads and its helpers, and ranks that cannot be looked into."""
 
 from __future__ import annotations
 
 import pytest
 
-from collectors.samples.stacks import ThreadStack
+from collectors.samples.stacks import StackDump, ThreadStack
 from hangtop.diagnosis.stacks import activity
 from tests.support.stacks import SCRIPT, STDLIB, TORCH, dump, main_dump, thread
 
@@ -39,10 +39,23 @@ def test_a_busy_loop_is_named_by_the_function_that_it_does_not_leave() -> None:
     assert not doing.native_would_tell
 
 
+@pytest.mark.parametrize(
+    ("frames", "left"),
+    [
+        ([f"select {STDLIB}/selectors.py:415", f"Popen._communicate {STDLIB}/subprocess.py:2108"], False),
+        ([f"wait {STDLIB}/threading.py:327", f"_shutdown {STDLIB}/threading.py:1590"], True),
+        ([f"wait {STDLIB}/threading.py:327", "close track.py:9"], True),
+        ([], True),
+    ],
+    ids=["a library's inner function", "Python's end", "the user's, to run at the end", "no frame at all"],
+)
+def test_a_wait_that_lost_its_outer_frames_is_no_end_of_a_program(frames: list[str], left: bool) -> None:
+    assert (activity([dump(thread(*frames))]).kind == "shutdown") is left
+
+
 def test_a_torn_stack_of_one_that_computes_is_no_end_of_its_program() -> None:
     inner = thread(f"call_function {TORCH}/_dynamo/variables/builtin.py:9", f"helper {SCRIPT}:4")
     assert activity([dump(inner, state="R", syscall="none")]).kind != "shutdown"
-    assert activity([dump(inner, state="S", syscall="futex")]).kind == "shutdown", "its exit handlers wait"
 
 
 # --- threads -----------------------------------------------------------------------------------------------------
@@ -94,6 +107,28 @@ def test_the_holder_of_the_gil() -> None:
     assert (doing.gil.name, doing.gil.where) == ("uploader", "compress (train.py:30)")
 
 
+ITEM = (f"_WorkItem.run {STDLIB}/concurrent/futures/thread.py:58", f"_worker {STDLIB}/concurrent/futures/thread.py:83")
+STARTED = (f"Thread.run {STDLIB}/threading.py:982", f"Thread._bootstrap {STDLIB}/threading.py:1002")
+POOL_ENDS = (f"Thread.join {STDLIB}/threading.py:1119",
+             f"ThreadPoolExecutor.shutdown {STDLIB}/concurrent/futures/thread.py:235")  # fmt: skip
+RESULT = (f"Condition.wait {STDLIB}/threading.py:327", f"Future.result {STDLIB}/concurrent/futures/_base.py:451")
+
+
+@pytest.mark.parametrize("waits", [POOL_ENDS, RESULT], ids=["its end", "a future"])
+@pytest.mark.parametrize(
+    ("inner", "where"),
+    [((), "loop (train.py:87)"), ((f"Saver.write {SCRIPT}:20",), "Saver.write (train.py:20)")],
+    ids=["in C code", "in code of the job"],
+)
+def test_a_main_thread_that_waits_for_a_pool_waits_for_what_that_does(
+    waits: tuple[str, ...], inner: tuple[str, ...], where: str
+) -> None:
+    main = thread(*waits, f"loop {SCRIPT}:87", f"<module> {SCRIPT}:113")
+    saver = thread(*inner, *ITEM, *STARTED, name="saver_0", tid=101)
+    tracker = thread(f"Tracker.run {SCRIPT}:36", *STARTED, name="tracker", tid=102)
+    assert activity([dump(main, saver, tracker)]).where == where
+
+
 # --- no frames ---------------------------------------------------------------------------------------------------
 
 
@@ -124,44 +159,55 @@ def test_arguments_that_no_honest_node_sends_tell_nothing(value: str) -> None:
     assert (doing.kind, doing.peer) == ("p2p", None)
 
 
-def test_a_worker_that_waits_for_its_orders_is_not_where_the_rank_is() -> None:
-    """Of two workers one was killed: the other, at its pipe in the function that it was started to run, is idle."""
-    processes = f"{STDLIB}/multiprocessing"
-    received = (f"_recv {processes}/connection.py:395", f"recv {processes}/connection.py:250")
-    rank = main_dump(*received, f"step {SCRIPT}:27", f"run {SCRIPT}:70", syscall="read")
-    started = (f"BaseProcess.run {processes}/process.py:108", f"BaseProcess._bootstrap {processes}/process.py:314")
-    idle = dump(thread(*received, f"env_main {SCRIPT}:12", *started), pid=101, rank_pid=100, syscall="read")
-    doing = activity([rank, idle])
-    assert (doing.where, doing.helper_pid, doing.waits) == ("step (train.py:27)", None, "helper")
-    asks = dump(
-        thread(*received, f"fetch {SCRIPT}:40", f"env_main {SCRIPT}:12", *started),
-        pid=102,
-        rank_pid=100,
-        syscall="read",
-    )
-    doing = activity([rank, idle, asks])
-    assert (doing.where, doing.helper_pid) == ("fetch (train.py:40)", 102), "that one waits for an answer"
+# --- helpers -----------------------------------------------------------------------------------------------------
+
+POOL = f"{STDLIB}/multiprocessing"
+RUNS = (f"BaseProcess.run {POOL}/process.py:108", f"BaseProcess._bootstrap {POOL}/process.py:314")
+JOIN = (f"Popen.poll {POOL}/popen_fork.py:27", f"Process.join {POOL}/process.py:149", f"Saver.save {SCRIPT}:60")
+RECEIVES = (f"_recv {POOL}/connection.py:395", f"recv {POOL}/connection.py:250")
 
 
-PREFETCH = thread(
-    f"Condition.wait {STDLIB}/threading.py:327",
-    f"Queue.put {STDLIB}/queue.py:140",
-    f"Prefetcher.fill {SCRIPT}:21",
-    f"Thread.run {STDLIB}/threading.py:982",
-    name="prefetch",
-    tid=101,
-)
-"""Fills a queue that nobody empties any more."""
+def joins(waiting_on: str) -> StackDump:
+    return main_dump(*JOIN, syscall="wait4")._replace(waiting_on=waiting_on)
+
+
+def child(pid: int, *frames: str, syscall: str, waiting_on: str = "") -> StackDump:
+    return dump(thread(*frames, *RUNS), pid=pid, rank_pid=100, syscall=syscall, waiting_on=waiting_on)
+
+
+SERVER = child(101, f"socket.accept {STDLIB}/socket.py:294", f"serve {SCRIPT}:9", syscall="accept4",
+               waiting_on="tcp 0.0.0.0:0")  # fmt: skip
+READER = child(102, f"prefetch {SCRIPT}:20", syscall="read", waiting_on="/data/a.tar")
+WRITER = child(103, f"writer {SCRIPT}:99", syscall="openat", waiting_on="/ckpt/model.pt, to write")
+IDLE = child(104, *RECEIVES, f"env_main {SCRIPT}:12", syscall="read")
+ASKS = child(105, *RECEIVES, f"fetch {SCRIPT}:40", f"env_main {SCRIPT}:12", syscall="read")
 
 
 @pytest.mark.parametrize(
-    "wait", [f"Event.wait {STDLIB}/threading.py:607", f"Semaphore.acquire {STDLIB}/threading.py:450"]
-)
-def test_a_thread_at_its_queue_keeps_nothing_from_anybody(wait: str) -> None:
-    main = thread(wait, f"roll_out {SCRIPT}:61", f"<module> {SCRIPT}:90")
-    doing = activity([dump(main, PREFETCH, syscall="futex")])
-    assert (doing.kind, doing.where, doing.holder) == ("lock", "roll_out (train.py:61)", None)
-    flush = thread(f"Ledger.flush {SCRIPT}:30", f"Thread.run {STDLIB}/threading.py:982", name="ledger", tid=102)
-    held = activity([dump(main, PREFETCH, flush, syscall="futex")])
-    assert held.holder is not None
-    assert held.holder.where == "Ledger.flush (train.py:30)"
+    ("waiting_on", "helpers", "where", "on"),
+    [
+        ("process 103", [SERVER, READER, WRITER], "writer (train.py:99)", "/ckpt/model.pt, to write"),
+        ("process 101", [SERVER, READER], "serve (train.py:9)", "tcp 0.0.0.0:0"),
+        ("process 77", [SERVER, READER], "prefetch (train.py:20)", "/data/a.tar"),
+        ("", [SERVER, READER], "prefetch (train.py:20)", "/data/a.tar"),
+        ("", [SERVER], "Saver.save (train.py:60)", ""),
+        ("", [IDLE], "Saver.save (train.py:60)", ""),
+        ("", [IDLE, ASKS], "fetch (train.py:40)", ""),
+    ],
+    ids=["it is told", "a server that is told", "its child is a shell", "it is not told", "only a server",
+         "only one that waits for its orders", "one that asks for something itself"],
+)  # fmt: skip
+def test_a_rank_is_where_the_process_is_that_it_waits_for(
+    waiting_on: str, helpers: list[StackDump], where: str, on: str
+) -> None:
+    doing = activity([joins(waiting_on), *helpers])
+    assert (doing.where, doing.waiting_on, doing.waits) == (where, on, "helper")
+
+
+@pytest.mark.parametrize(("waiting_on", "carried"), [("process 102", 2e6), ("process 101", None)])
+def test_what_the_connections_of_the_child_carry_counts_for_the_rank(waiting_on: str, carried: float | None) -> None:
+    looks = []
+    for at in (1000.0, 1002.0):
+        looks += [joins(waiting_on)._replace(at=at), SERVER._replace(at=at)]
+        looks.append(READER._replace(at=at, carried=int((at - 1000.0) * 2e6)))
+    assert activity(looks).carried == carried

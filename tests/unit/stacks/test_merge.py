@@ -56,6 +56,6 @@ def test_several_looks_tell_moving_from_frozen() -> None:
 
 def test_text_for_a_report() -> None:
     text = as_text(merge(sixty_four()))
-    assert text.startswith("rank 5: waits for a lock, at Cache.lookup (scenarios.py:")
+    assert text.startswith("rank 5: waits in C code, at Cache.lookup (scenarios.py:")
     assert "62 ranks 0-4,6-36,38-63: wait in all_reduce, at sync_metrics" in text
     assert "\n  > Shards.read_shard (scenarios.py:" in text

@@ -1,4 +1,4 @@
-"""Stacks of libraries and versions that are not installed here, written down from their sources."""
+"""What frames and system calls mean, whose code a frame is, and how it is written."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ import pytest
 
 from collectors.samples.stacks import Frame
 from hangtop.diagnosis.stacks import activity
-from tests.support.stacks import SCRIPT, STDLIB, TORCH, frame, main_dump
+from hangtop.diagnosis.stacks.frames import library, own, place
+from tests.support.stacks import SCRIPT, STDLIB, TORCH, dump, frame, main_dump
 
 SITE = "/opt/env/lib/python3.10/site-packages"
 DEEPSPEED = f"{SITE}/deepspeed"
 JAX = f"{SITE}/jax"
 MEGATRON = "/workspace/Megatron-LM/megatron"
-FSDP2 = f"{TORCH}/distributed/_composable/fsdp"
-ELASTIC = f"{TORCH}/distributed/elastic"
 C10D = f"{TORCH}/distributed/distributed_c10d.py"
 LOGGER = f"wrapper {TORCH}/distributed/c10d_logger.py:72"
 STEP = f"train_step {SCRIPT}:44"
@@ -53,14 +52,6 @@ CASES = {
          f"assert_equal {JAX}/experimental/multihost_utils.py:179",
          f"sync_global_devices {JAX}/experimental/multihost_utils.py:165", STEP),
         "collective", "sync_global_devices", "peers"),
-    "torch 2.1: backward ends in autograd/__init__.py": Case(
-        (f"backward {TORCH}/autograd/__init__.py:251", f"backward {TORCH}/_tensor.py:492", STEP),
-        "backward", "", "unknown", "backward"),
-    "torch 2.4: FSDP2 under _composable": Case(
-        (f"all_gather_into_tensor {C10D}:2900", LOGGER,
-         f"foreach_all_gather {FSDP2}/_fsdp_collectives.py:60",
-         f"_pre_forward {FSDP2}/_fsdp_state.py:200", STEP),
-        "collective", "all_gather_into_tensor", "peers", "forward"),
     "torch: DDP reads the events of an earlier step": Case(
         (f"_pre_forward {TORCH}/nn/parallel/distributed.py:1566", f"forward {TORCH}/nn/parallel/distributed.py:1695",
          f"_call_impl {TORCH}/nn/modules/module.py:1790", STEP),
@@ -69,32 +60,15 @@ CASES = {
     "destroy_process_group": Case(
         (f"_shutdown_backend {C10D}:1490", f"destroy_process_group {C10D}:2035", STEP),
         "shutdown", "destroy_process_group", "unknown"),
-    "DeepSpeed: all_reduce": Case(
-        (f"all_reduce {C10D}:2806", LOGGER, f"all_reduce {DEEPSPEED}/comm/torch.py:183",
-         f"all_reduce {DEEPSPEED}/comm/comm.py:650", f"log_wrapper {DEEPSPEED}/comm/comm.py:116",
-         f"allreduce_bucket {DEEPSPEED}/runtime/zero/stage_1_and_2.py:1502", STEP),
-        "collective", "all_reduce", "peers"),
     "DeepSpeed: ZeRO-3 fetches parameters": Case(
         (f"wait {DEEPSPEED}/runtime/zero/partition_parameters.py:77",
          f"fetch_sub_module {DEEPSPEED}/runtime/zero/partitioned_param_coordinator.py:310",
          f"pre_sub_module_forward_function {DEEPSPEED}/runtime/zero/parameter_offload.py:505", STEP),
         "collective", "all_gather_into_tensor", "peers"),
-    "DeepSpeed: pipeline": Case(
-        (f"recv {C10D}:1640", LOGGER, f"recv {DEEPSPEED}/comm/torch.py:353", f"recv {DEEPSPEED}/comm/comm.py:380",
-         f"recv {DEEPSPEED}/runtime/pipe/p2p.py:81", f"_exec_recv_activations {DEEPSPEED}/runtime/pipe/engine.py:1100",
-         STEP), "p2p", "recv", "peers"),
-    "Megatron from a checkout: tensor parallel": Case(
-        (f"all_reduce {C10D}:2806", LOGGER, f"_reduce {MEGATRON}/core/tensor_parallel/mappings.py:36",
-         f"forward {MEGATRON}/core/tensor_parallel/mappings.py:231", STEP),
-        "collective", "all_reduce", "peers"),
     "Megatron: pipeline": Case(
         (f"_communicate {MEGATRON}/core/pipeline_parallel/p2p_communication.py:400",
          f"recv_forward {MEGATRON}/core/pipeline_parallel/p2p_communication.py:440", STEP),
         "p2p", "batch_isend_irecv", "peers"),
-    "transformers evaluates, an object is gathered": Case(
-        (f"all_gather_object {C10D}:2300", LOGGER, f"_gpu_gather_object {SITE}/accelerate/utils/operations.py:500",
-         f"evaluation_loop {SITE}/transformers/trainer.py:4200", STEP),
-        "collective", "all_gather_object", "peers", "evaluation"),
     "a build of an extension by somebody else": Case(
         (f"wait {TORCH}/utils/file_baton.py:49", f"_jit_compile {TORCH}/utils/cpp_extension.py:1726", STEP),
         "compile", "", "lock", "compile"),
@@ -171,3 +145,64 @@ def peer_frame(name: str, **arguments: str) -> Frame:
 def test_the_peer_of_an_operation(name: str, arguments: dict[str, str], peer: int | None, label: str) -> None:
     doing = activity([main_dump(peer_frame(name, **arguments), STEP)])
     assert (doing.peer, doing.label) == (peer, label)
+
+
+@pytest.mark.parametrize("inner", ["_object_to_tensor", "_tensor_to_object"])
+def test_who_makes_bytes_of_an_object_computes_and_waits_for_nobody(inner: str) -> None:
+    frames = (f"{inner} {C10D}:3405", f"all_gather_object {C10D}:3501", STEP)
+    doing = activity([main_dump(*frames, syscall="none")])
+    assert (doing.kind, doing.waits, doing.where) == ("code", "nothing", "train_step (train.py:44)")
+    assert doing.native_would_tell, "a copy to the GPU is in the same function"
+    asleep = activity([main_dump(*frames)])
+    assert (asleep.kind, asleep.op, asleep.waits) == ("collective", "all_gather_object", "peers")
+
+
+@pytest.mark.parametrize(
+    ("syscall", "wchan", "state", "waits"),
+    [
+        ("", "hrtimer_nanosleep", "S", "time"),
+        ("", "do_wait", "S", "helper"),
+        ("", "futex_wait_queue_me", "S", "unknown"),
+        ("", "flock_lock_inode_wait", "S", "lock"),
+        ("", "sk_wait_data", "S", "storage"),
+        ("", "rpc_wait_bit_killable", "S", "unknown"),
+        ("wait4", "hrtimer_nanosleep", "S", "helper"),
+        ("", "hrtimer_nanosleep", "R", "nothing"),
+    ],
+)
+def test_the_call_that_is_seen_else_where_it_sleeps_tells_the_wait(
+    syscall: str, wchan: str, state: str, waits: str
+) -> None:
+    (main,) = main_dump(STEP).threads
+    assert activity([dump(main, syscall=syscall, wchan=wchan, state=state)]).waits == waits
+
+
+@pytest.mark.parametrize(
+    ("path", "owner"),
+    [
+        (f"{TORCH}/_tensor.py", "torch"),
+        ("/srv/Megatron-LM/megatron/core/tensor_parallel/mappings.py", "megatron"),
+        ("/usr/lib/python3/dist-packages/requests/sessions.py", "requests"),
+        (f"{STDLIB}/threading.py", "python"),
+        ("<frozen importlib._bootstrap>", "python"),
+        ("/home/ada/torch/train.py", ""),
+        ("/opt/env/lib/python3.11/site-packages/acme_training/loop.py", ""),
+        ("<string>", ""),
+        ("threading.py", "python"),  # as py-spy's text has them
+        ("torch/distributed/distributed_c10d.py", "torch"),
+        ("train.py", ""),
+    ],
+)
+def test_whose_code_it_is(path: str, owner: str) -> None:
+    assert library(path) == owner
+
+
+def test_how_frames_are_written() -> None:
+    assert place(frame("Shards.read.<locals>.one /home/ada/data.py:88")) == "Shards.read.one (data.py:88)"
+    assert place(frame("run /home/ada/job/__init__.py:3")) == "run (job/__init__.py:3)"
+    assert place(frame("ncclSend /usr/lib/libnccl.so.2")) == "ncclSend (libnccl.so.2)"
+
+
+def test_a_forked_process_ends_at_its_fork() -> None:
+    frames = [frame(f"_worker_loop {TORCH}/utils/data/_utils/worker.py:374"), frame("main /home/ada/train.py:3")]
+    assert own(frames) == (frames[0],)
