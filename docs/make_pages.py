@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from collectors.node.logs.rules import SUBJECTS
+from collectors.node.logs.rules import RULES
 from hangtop.diagnosis.rules.engine import EventRow
 from hangtop.diagnosis.rules.event_rows import EVENT_ROWS
 from hangtop.diagnosis.tables.kinds import ROWS, WAITS_END, Kind
@@ -61,7 +61,6 @@ _BY_CODE = (
     ("python.fatal", "error, frame, frames", "faulthandler's dumps"),
     ("elastic.failure", "failed_rank, local_rank, exitcode, failed_pid, signal, root, message", "ChildFailedError"),
     ("elastic.error_file", "message, type, frame, frames", "torchelastic's error.json"),
-    ("torch.failed_collective", "frame, frames", "torch's stack of a collective that timed out"),
     ("log.end", "lines, last", "hangtop: where a log ends that nobody writes any more"),
 )
 _HEAD = """# Events of log lines
@@ -81,12 +80,11 @@ def log_events_page() -> str:
     """``log-events.md``."""
     names: dict[str, set[str]] = {}
     sources: dict[str, dict[str, None]] = {}
-    for rules in SUBJECTS.values():
-        for rule in rules:
-            assert rule.example is not None
-            said, source = rule.example.expect, rule.example.source
-            names.setdefault(rule.kind, set()).update(name for name in said if not name.startswith("by_"))
-            sources.setdefault(rule.kind, {}).setdefault(source.partition(" ")[0].partition("/")[0].rstrip(",;"))
+    for rule in RULES:
+        assert rule.example is not None
+        said, source = rule.example.expect, rule.example.source
+        names.setdefault(rule.kind, set()).update(name for name in said if not name.startswith("by_"))
+        sources.setdefault(rule.kind, {}).setdefault(source.partition(" ")[0].partition("/")[0].rstrip(",;"))
     rows = {kind: (", ".join(sorted(names[kind])), ", ".join(list(sources[kind])[:6])) for kind in names}
     rows.update({kind: (fields, source) for kind, fields, source in _BY_CODE})
     return _HEAD + "".join(f"| `{kind}` | {rows[kind][0]} | {rows[kind][1]} |\n" for kind in sorted(rows))

@@ -75,7 +75,7 @@ class CommunicatorProgress:
         """Take the COLL and INIT lines of a block; ``number`` gives the number of the line that begins at an offset.
 
         Of lines that differ in the count and the buffers alone the last one is read, and the others are counted.
-        Gives the block back with zeros for each COLL line; empty where it has no others.
+        Gives the block back with zeros for each COLL line: nothing else is read in these.
         """
         lines, keys = text.split(b"\n"), _VARYING.sub(COUNT, text).split(b"\n")
         if len(keys) != len(lines):  # it ran over the end of a torn line
@@ -99,7 +99,7 @@ class CommunicatorProgress:
         if len(self._waiting) > WAITING:
             self.settle()
         if len(taken) + 1 == len(every):  # and the empty one behind the last line's end
-            return b""
+            return bytes(len(text))
         return b"\n".join([bytes(len(line)) if key in taken else line for key, line in zip(keys, lines)])
 
     def known(self) -> List[CommProgress]:

@@ -1,4 +1,4 @@
-"""The block that torchrun prints for a ChildFailedError: one event per entry.
+"""The record that torchrun prints for a ChildFailedError: one event per entry; and torchelastic's error.json.
 
 "Root Cause" is marked as what it is: the first failure that *this agent* saw.
 """
@@ -10,135 +10,106 @@ import re
 from typing import Dict, List, Optional
 
 from collectors.node.logs import exceptions, times, tracebacks
+from collectors.node.logs.prefixes import Line
 from collectors.node.logs.rule import Data, ParsedEvent, number, signal_name, signal_of_exit
+from collectors.node.logs.tracebacks import Outcome
 
 OPENER = re.compile(r"^\s*(?:Failures:|Other Failures:|Root Cause(?: \(first observed failure\))?:)\s*$")
-SCRIPT = re.compile(r"^\s*(?P<script>\S.*) FAILED\s*$")
-_INDEX = re.compile(r"^\s*\[\d+\]:\s*$")
-_RULE = re.compile(r"^\s*(={10,}|\*{10,}|-{10,})\s*$")
+_ENTRY = re.compile(r"^\s*(?:\[\d+\]:|={10,}|\*{10,}|-{10,})\s*$")
 _FIELD = re.compile(r"^\s{0,4}(time|host|rank|exitcode|error_file|traceback|msg)\s*:\s?(.*)$")
 _RANK = re.compile(r"(\d{1,9})(?: \(local_rank: (\d{1,9})\))?")
 _EXIT = re.compile(r"(-?\d+) \(pid: (\d+)\)(?:\s+\((SIG\w+)\))?")
-_MESSAGE = re.compile(
-    r"^\s*((?=[\w.]{0,300}(?:Error|Exception|Interrupt|Exit|Failure))[A-Za-z_][\w.]*(?::.*)?|[A-Za-z_][\w.]*: .*)$"
-)
+_MESSAGE = re.compile(r"^(?! {2})[A-Za-z_][\w.]*(?:(?:Error|Exception|Interrupt|Exit|Failure)\w*(?::.*)?|: .*)$")
 _NO_DETAIL = re.compile(r"To enable traceback see|Signal \d+ \(SIG\w+\) received|Process failed with exitcode")
+_STRANGERS, _LINES = 2, 60
+"""Lines of others within a report; lines of one entry that its event carries."""
 
 
 class ElasticReport:
-    """Takes the lines of one block; :meth:`end` gives its events."""
+    """Takes the lines of one report."""
 
-    def __init__(self, now: float, script: str, opener: str) -> None:
-        self.now = now
-        self.script = script
-        self.root = "Root Cause" in opener
+    def __init__(self, now: float, opener: str) -> None:
+        self.over = False
+        self._now = now
+        self._root = "Root Cause" in opener
+        self._strangers = 0
+        self._events: List[ParsedEvent] = []
+        self._begin(0, [])
+
+    def _begin(self, line: int, lines: List[str]) -> None:
         self._entry: Dict[str, str] = {}
-        self._message = ""
-        self._in_trace = False
-        self._trace: Optional[tracebacks.TracebackBlock] = None
+        self._message, self._in_trace = "", False
+        self._trace: Optional[tracebacks.Traceback] = None
         """What the rank had raised, where it wrote that down."""
-        self._told: List[ParsedEvent] = []
-        self._begun = 0
-        self._text: List[str] = []
+        self._line, self._lines = line, lines
 
-    def take(self, text: str, number: int) -> bool:
-        """Whether the line belongs to the block."""
-        if OPENER.match(text):
+    def take(self, line: Line) -> bool:
+        """Whether the line belongs to the report."""
+        taken = self._takes(line.text, line.number)
+        self._strangers = 0 if taken else self._strangers + 1
+        self.over = self._strangers > _STRANGERS
+        return taken
+
+    def _takes(self, text: str, number: int) -> bool:
+        if OPENER.match(text) or _ENTRY.match(text):
             self._finish()
-            self.root = "Root Cause" in text
+            self._root = "Root Cause" in text or (self._root and not OPENER.match(text))
+            self._begin(number, [text] if text.strip().startswith("[") else [])
             return True
-        if _INDEX.match(text) or _RULE.match(text):
-            self._finish()
-            self._begun = number
-            self._text = [text] if _INDEX.match(text) else []
-            return True
-        if len(self._text) < 60:
-            self._text.append(text)
+        if len(self._lines) < _LINES:
+            self._lines.append(text)
         field = _FIELD.match(text)
         if field is not None:
             self._in_trace = field.group(1) in ("traceback", "msg")
             self._entry.setdefault(field.group(1), field.group(2).strip())
             if self._in_trace and tracebacks.OPENER.search(field.group(2)):
-                self._trace = tracebacks.TracebackBlock(field.group(2).strip())
+                self._trace = tracebacks.Traceback(field.group(2).strip())
             return True
         if self._in_trace:
             stripped = text[2:] if text.startswith("  ") else text
             if self._trace is not None and not self._trace.over:
-                self._trace.take(stripped)
-            if _MESSAGE.match(stripped) and not stripped.startswith("  "):
+                self._trace.take_text(stripped)
+            if _MESSAGE.match(stripped):
                 self._message = stripped.strip()
             return text.startswith("  ") or not text.strip()
         return not text.strip() or "<NO_OTHER_FAILURES>" in text
 
-    def end(self) -> List[ParsedEvent]:
-        """Events of the entries so far."""
+    def end(self) -> Outcome:
+        """Events of all entries."""
         self._finish()
-        said, self._told = self._told, []
-        return said
+        return Outcome(self._events, "")
 
     def _finish(self) -> None:
-        entry, message, trace = self._entry, self._message, self._trace
-        self._entry, self._message, self._in_trace, self._trace = {}, "", False, None
-        said = self._event(entry, message) if entry else None
-        if said is not None:
-            self._told.append(said)
-            raised = None if trace is None else trace.end()
-            if raised is not None and trace is not None and said.kind == "elastic.failure":
-                self._told.append(_raised(raised, trace, said))
-
-    def _event(self, entry: Dict[str, str], message: str) -> Optional[ParsedEvent]:
-        rank = _RANK.match(entry.get("rank", ""))
+        """Add the event of the entry that is under way, and the exception that it quotes."""
+        rank = _RANK.match(self._entry.get("rank", ""))
         if rank is None:
-            return None
-        data: Data = {"root": self.root, "failed_rank": int(rank.group(1))}
+            return
+        entry, host = self._entry, self._entry.get("host", "")
+        data: Data = {"root": self._root, "failed_rank": int(rank.group(1))}
         if rank.group(2):
             data["local_rank"] = int(rank.group(2))
-        data.update(_ended(entry))
+        ended = _EXIT.match(entry.get("exitcode", ""))
+        if ended is not None:
+            code = number(ended.group(1))
+            signal = signal_name(ended.group(3)) if ended.group(3) else signal_of_exit(code or 0)
+            data.update(exitcode=code, failed_pid=number(ended.group(2)), **({"signal": signal} if signal else {}))
         trace = entry.get("traceback", entry.get("msg", "")).strip('"')
-        data["detail"] = bool(message) or not (_NO_DETAIL.search(trace) or not trace)
-        if message or data["detail"]:
-            data["message"] = (message or trace)[:1000]
+        data["detail"] = bool(self._message) or not (_NO_DETAIL.search(trace) or not trace)
+        if data["detail"]:
+            data["message"] = (self._message or trace)[:1000]
         for name in ("host", "error_file"):
             if entry.get(name) and entry[name] != "<N/A>":
                 data[name] = entry[name]
-        if self.script:
-            data["script"] = self.script
-        stamp = times.find(entry.get("time", ""), self.now)
-        return ParsedEvent(
-            "elastic.failure",
-            data,
-            at=None if stamp is None else stamp.at,
-            host=entry.get("host", ""),
-            line=self._begun or None,
-            text="\n".join(self._text).rstrip(),
-        )
-
-
-def _ended(entry: Dict[str, str]) -> Data:
-    """How an entry's process ended; empty where it does not say."""
-    ended = _EXIT.match(entry.get("exitcode", ""))
-    if ended is None:
-        return {}
-    code = number(ended.group(1))
-    data: Data = {"exitcode": code, "failed_pid": number(ended.group(2))}
-    signal = signal_name(ended.group(3)) if ended.group(3) else signal_of_exit(code)
-    return dict(data, signal=signal) if signal else data
-
-
-def _raised(raised: ParsedEvent, trace: tracebacks.TracebackBlock, failure: ParsedEvent) -> ParsedEvent:
-    """The exception of the rank that an entry is about; what led to it tells more than an error of one's own."""
-    data = dict(raised.data)
-    if data.get("signature") == "user":
-        data["signature"] = exceptions.signature(trace.chain)
-    rank = failure.data["failed_rank"]
-    return raised._replace(
-        data=data,
-        at=failure.at,
-        rank=rank if isinstance(rank, int) else None,
-        host=failure.host,
-        line=failure.line,
-        text=trace.text,
-    )
+        stamp = times.find(entry.get("time", ""), self._now)
+        at, text = None if stamp is None else stamp.at, "\n".join(self._lines).rstrip()
+        self._events.append(ParsedEvent("elastic.failure", data, at, None, host, None, self._line or None, text))
+        for raised in self._trace.end().events if self._trace is not None else ():
+            assert self._trace is not None
+            if raised.data.get("signature") == "user":  # what led to it tells more than an error of one's own
+                raised.data["signature"] = exceptions.signature(self._trace.chain)
+            of = int(rank.group(1))
+            self._events.append(raised._replace(at=at, rank=of, host=host, line=self._line, text=self._trace.text))
+        self._trace = None
 
 
 def error_file(document: bytes) -> Optional[ParsedEvent]:
@@ -154,12 +125,8 @@ def error_file(document: bytes) -> Optional[ParsedEvent]:
         return None
     extra = inner.get("extraInfo")
     extra = extra if isinstance(extra, dict) else {}
-    data: Data = {"message": inner["message"][:2000]}
     stack = extra.get("py_callstack")
-    if isinstance(stack, str):
-        data.update(exceptions.of_text(stack))
-    else:
-        data.update(exceptions.headline(inner["message"]))
+    data: Data = exceptions.of_text(stack) if isinstance(stack, str) else exceptions.headline(inner["message"])
     data["message"] = inner["message"][:2000]
     at = number(str(extra.get("timestamp", "")))
     return ParsedEvent("elastic.error_file", data, at=None if at is None else float(at))

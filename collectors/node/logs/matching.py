@@ -1,151 +1,79 @@
-"""The rules, ready to be asked: numbered, found by their literals, matched against a line."""
+"""Which rules may read a line, by its words, and what they read in it."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from itertools import accumulate
-from typing import Dict, List, NamedTuple, Optional, Pattern, Sequence, Tuple
+from typing import Dict, List, Optional
 
-from collectors.node.logs import blocks
-from collectors.node.logs.literals import required
-from collectors.node.logs.rule import ParsedEvent, Rule, apply
-from collectors.node.logs.rules import SUBJECTS
+from collectors.node.logs.rule import ParsedEvent, Rule
+from collectors.node.logs.rules import FALLBACK, RULES
 
-GATE = 4
-"""Bytes of a gate: shorter ones occur in any text."""
-_COMMON = frozenset(
-    (b"ing ", b"tion", b" the", b"the ", b"ed t", b"ion ", b" for", b"for ", b"s in", b" to ", b"with", b"rank",
-     b"from", b"ted ", b"ent ")
-)  # fmt: skip
-"""What any log has: no gates."""
-
-
+OPENS, NAMES = 1, 2
+"""Bits of the words that open a record of several lines, and of those that name the workers of Ray."""
+_READER = {OPENS: "Traceback (|Fatal Python error|Failures:|Root Cause| last):", NAMES: " world_rank="}
+_BITS = {4 << place: rule for place, rule in enumerate(RULES)}
 _DIGITS = b"0123456789\0"
-_ALIKE, _FEW = 4, 64
-"""Lines for each different one from which on the different ones are searched first; lines that are then looked at one
-by one, at most."""
 
 
-class Scanner:
-    """Searches for many literals, each with bits of what it stands for.
-
-    There are hundreds of them: short *gates* are looked for first, chosen such that many literals contain one. And most
-    logs say the same over and over with other numbers: without their digits the lines of a block are few different
-    ones, and what none of those has, no line has.
-    """
-
-    def __init__(self, literals: Sequence[Tuple[bytes, int]]) -> None:
-        self._bits: Dict[bytes, int] = {}
-        for literal, mask in literals:
-            self._bits[literal] = self._bits.get(literal, 0) | mask
-        shared = Counter(part for literal in self._bits for part in _parts(literal))
-        self._gated: Dict[bytes, List[bytes]] = {}
-        for literal in sorted(self._bits):
-            gate = max(_parts(literal), key=lambda part: (shared[part], part), default=literal)
-            self._gated.setdefault(gate, []).append(literal)
-
-        self._bare: Optional[Scanner] = None
-
-    def hits(self, text: bytes) -> Dict[int, int]:
-        """Start of each line that has a literal, and the bits of all literals in it; ascending. Lines end with LF."""
-        bare = text.translate(None, _DIGITS).split(b"\n")
-        kinds = set(bare)
-        if len(kinds) * _ALIKE > len(bare):
-            return self.every(text)
-        if self._bare is None:
-            self._bare = Scanner([(literal.translate(None, _DIGITS), 1) for literal in self._bits])
-        joined = b"\n".join(kinds) + b"\n"
-        saying = {joined[start : joined.find(b"\n", start)] for start in self._bare.every(joined)}
-        places = [index for index, line in enumerate(bare) if line in saying] if saying else []
-        if len(places) > _FEW:
-            return self.every(text)
-        if not places:
-            return {}
-        lines = text.split(b"\n")
-        starts = [0, *accumulate(len(line) + 1 for line in lines)]
-        found = {starts[index]: self.mask(lines[index]) for index in places}
-        return {start: mask for start, mask in found.items() if mask}
-
-    def every(self, text: bytes) -> Dict[int, int]:
-        """The same, whatever the lines."""
-        found: Dict[int, int] = {}
-        for gate, literals in self._gated.items():
-            if gate not in text:
-                continue
-            for literal in literals:
-                mask, at = self._bits[literal], text.find(literal)
-                while at >= 0:
-                    start = text.rfind(b"\n", 0, at) + 1
-                    found[start] = found.get(start, 0) | mask
-                    end = text.find(b"\n", at)
-                    if end < 0:
-                        break
-                    at = text.find(literal, end)
-        return dict(sorted(found.items()))
-
-    def mask(self, text: bytes) -> int:
-        """Bits of all literals in one line."""
-        mask = 0
-        for gate, literals in self._gated.items():
-            if gate in text:
-                for literal in literals:
-                    if literal in text:
-                        mask |= self._bits[literal]
-        return mask
-
-
-def _parts(literal: bytes) -> List[bytes]:
-    parts = {literal[at : at + GATE] for at in range(len(literal) - GATE + 1)}
-    return list(parts - _COMMON)
-
-
-class RuleMatcher(NamedTuple):
-    """A rule, ready to be asked."""
-
-    bit: int
-    rule: Rule
-    pattern: "Pattern[str]"
-    begins: "Optional[Pattern[str]]"
-
-
-OPENS, ALONE = 1, 2
-"""Bits of the literals that open a block, and of those that the reader itself looks at."""
-
-
-def _prepared() -> Tuple[Dict[str, Tuple[RuleMatcher, ...]], List[Tuple[bytes, int]]]:
-    """The rules with a bit for each, and the literals by which their lines are found."""
-    rows: Dict[str, Tuple[RuleMatcher, ...]] = {}
-    literals = [(literal, OPENS) for literal in blocks.OPENERS] + [(literal, ALONE) for literal in blocks.NAMING]
-    bit = 1 << 2
-    for subject, rules in SUBJECTS.items():
-        made = []
-        for rule in rules:
-            begins = re.compile(rule.begins) if rule.begins else None
-            made.append(RuleMatcher(bit, rule, re.compile(rule.pattern), begins))
-            for pattern in filter(None, (rule.pattern, rule.begins)):
-                literals.extend((literal.encode("utf-8"), bit) for literal in required(pattern))
-            bit <<= 1
-        rows[subject] = tuple(made)
-    return rows, literals
-
-
-ROWS, _LITERALS = _prepared()
-SCANNER = Scanner(_LITERALS)
-"""Finds the lines that the reader wants to see."""
-MASKS = {subject: sum(row.bit for row in rows) for subject, rows in ROWS.items()}
-
-
-def matches(rows: Tuple[RuleMatcher, ...], text: str, mask: Optional[int] = None) -> List[ParsedEvent]:
-    """What the rules of one subject find in a text: the first of them, and those marked ``also``."""
-    mask = SCANNER.mask(text.encode("utf-8", "replace")) if mask is None else mask
-    found: List[ParsedEvent] = []
-    done = False
-    for bit, rule, pattern, _ in rows:
-        if mask & bit and (rule.also or not done):
-            match = pattern.search(text)
-            event = None if match is None else apply(rule, match)
-            if event is not None:
-                found.append(event)
-                done = done or not rule.also
+def _words() -> Dict[bytes, int]:
+    """All words, with the bits of what they stand for."""
+    found: Dict[bytes, int] = {}
+    for bit, words in {**_READER, **{bit: rule.words for bit, rule in _BITS.items()}}.items():
+        for word in words.encode("utf-8").split(b"|"):
+            found[word] = found.get(word, 0) | bit
     return found
+
+
+_WORDS = _words()
+
+
+def hits(text: bytes) -> Dict[int, int]:
+    """Start of each line that has one of the words, and the bits of its words; ascending. Lines end with LF.
+
+    Most logs say the same over and over with other numbers: without digits the lines of a block are few different ones,
+    and only these are searched. So no word has a digit.
+    """
+    bare = text.translate(None, _DIGITS).split(b"\n")
+    kinds = b"\n".join(set(bare))
+    saying: Dict[bytes, int] = {}
+    for word, mask in _WORDS.items():
+        at = kinds.find(word)
+        while at >= 0:
+            start, end = kinds.rfind(b"\n", 0, at) + 1, kinds.find(b"\n", at)
+            line = kinds[start:] if end < 0 else kinds[start:end]
+            saying[line] = saying.get(line, 0) | mask
+            at = -1 if end < 0 else kinds.find(word, end)
+    if not saying:
+        return {}
+    starts = accumulate([0, *(len(line) + 1 for line in text.split(b"\n"))])
+    return {start: saying[line] for start, line in zip(starts, bare) if line in saying}
+
+
+def mask_of(text: str) -> int:
+    """Bits of all words in one text."""
+    raw, mask = text.encode("utf-8", "replace"), 0
+    for word, bits in _WORDS.items():
+        if word in raw:
+            mask |= bits
+    return mask
+
+
+def matches(text: str, mask: int, *, errors: bool = True) -> List[ParsedEvent]:
+    """What the rules read in a text that has the words of ``mask``: of each kind the first that one of them reads.
+
+    What no rule knows by name, a line at the level for errors, counts where nothing else is found.
+    """
+    found: Dict[str, ParsedEvent] = {}
+    for bit, rule in _BITS.items():
+        if mask & bit and rule.kind not in found and (rule.kind != FALLBACK or (errors and not found)):
+            event = rule.apply(text)
+            if event is not None:
+                found[rule.kind] = event
+    return list(found.values())
+
+
+def going_on(text: str, mask: int) -> Optional[Rule]:
+    """The rule whose record a line begins and goes on in the next ones."""
+    rules = (rule for bit, rule in _BITS.items() if mask & bit and rule.begins)
+    return next((rule for rule in rules if re.search(rule.begins, text)), None)

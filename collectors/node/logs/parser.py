@@ -1,17 +1,16 @@
 """The incremental log parser: bytes in, in chunks of any size, typed events out; the same for every way of chunking.
 
-Whole blocks of lines are searched for the literals of all rules (:mod:`matching`); only lines that have one are looked
-at, and lines inside a record that is still open (:mod:`reader`). COLL lines never become events:
-:mod:`collective_counts` sums them up.
+Whole blocks of lines are searched for the words of all rules (:mod:`matching`); only lines that have one are looked at,
+and lines inside a record that is still open (:mod:`reader`). COLL lines never become events: :mod:`collective_counts`
+sums them up.
 """
 
 from __future__ import annotations
 
 from typing import List, Optional
 
-from collectors.node.logs import prefixes
+from collectors.node.logs import matching, prefixes
 from collectors.node.logs.collective_counts import COUNT, RANKS, CommunicatorProgress
-from collectors.node.logs.matching import SCANNER
 from collectors.node.logs.prefixes import Line, LogWriter
 from collectors.node.logs.reader import Reader
 from collectors.samples.logs import CommProgress, LogEvent
@@ -93,7 +92,7 @@ class LogParser:
 
     def last_said(self, event: LogEvent) -> int:
         """The last line on which exactly what an event tells was said: what says the same again is not sent."""
-        return self._reader.repeats.last(event)
+        return self._reader.last_said(event)
 
     def progress(self) -> List[CommProgress]:
         """Last collective of every communicator that the log tells of."""
@@ -116,31 +115,25 @@ class LogParser:
             self._block(block)
 
     def _block(self, block: bytes) -> None:
-        numbers = _LineNumbers(block, self.line)
+        """Count the collectives of whole lines; show the reader those that have a word, and all while it waits."""
         text = block.replace(b"\r\n", b" \n").replace(b"\r", b"\n") if b"\r" in block else block
+        rest = text
         if COUNT in text or RANKS in text:
-            text = self.coll.take(text, numbers.at)
-        self._events(text, _LineNumbers(block, self.line))
-        self.line += block.count(b"\n")
-        self._before = (self._before + text[-BEFORE:])[-BEFORE:]
-
-    def _events(self, text: bytes, numbers: "_LineNumbers") -> None:
-        """Show the reader the lines that have a literal, and all lines while it holds a record open."""
-        hits = SCANNER.hits(text)
-        waiting = iter(hits)
-        upcoming = next(waiting, None)
-        at = 0
+            rest = self.coll.take(text, _LineNumbers(block, self.line).at)
+        hits, numbers, at = matching.hits(rest), _LineNumbers(block, self.line), 0
+        upcoming = iter([*hits, len(text)])
+        following = next(upcoming)
         while at < len(text):
             if not self._reader.open:
-                while upcoming is not None and upcoming < at:
-                    upcoming = next(waiting, None)
-                if upcoming is None:
-                    return
-                at = upcoming
+                while following < at:
+                    following = next(upcoming)
+                at = following
             end = text.find(b"\n", at)
-            if not text.startswith(b"\0", at) or text[at:end].strip(b"\0"):  # else it has been counted
+            if at < len(text) and (not rest.startswith(b"\0", at) or rest[at:end].strip(b"\0")):  # else it was counted
                 self._line(text, at, end, hits.get(at, 0), numbers)
-            at = end + 1
+            at = end + 1 if at < len(text) else at
+        self.line += block.count(b"\n")
+        self._before = (self._before + text[-BEFORE:])[-BEFORE:]
 
     def _line(self, text: bytes, at: int, end: int, mask: int, numbers: "_LineNumbers") -> None:
         def before() -> bytes:
@@ -148,9 +141,9 @@ class LogParser:
 
         raw = text[at:end]
         found = list(prefixes.records(raw, numbers.at(at), self._now))
-        for record in found:
+        for line in found:
             whole = len(found) == 1 and len(raw) <= prefixes.LONGEST
-            self._reader.read(record, mask if whole else SCANNER.mask(record.text.encode("utf-8", "replace")), before)
+            self._reader.read(line, mask if whole else matching.mask_of(line.text), before)
 
 
 class _LineNumbers:
@@ -171,7 +164,7 @@ class _LineNumbers:
 def kernel_event(text: str, at: Optional[float], source: str, line: int = 0) -> Optional[LogEvent]:
     """The event of one line of the kernel's log; None when it says nothing. ``at`` is the line's time."""
     clipped = text[:KERNEL_LINE]
-    mask = SCANNER.mask(clipped.encode("utf-8", "replace"))
+    mask = matching.mask_of(clipped)
     if not mask:
         return None
     reader = Reader(source, None, None, "", at or 0.0)

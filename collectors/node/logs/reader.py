@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import re
-from typing import Callable, Dict, List, Optional
+from typing import Callable, Dict, List, Optional, Tuple
 
 from collectors.node import redact
-from collectors.node.logs import attribution, blocks, exceptions, prefixes, times
-from collectors.node.logs.blocks import Block, OpenRecord, Outcome
-from collectors.node.logs.elastic_report import SCRIPT
-from collectors.node.logs.matching import ALONE, MASKS, OPENS, ROWS, SCANNER, matches
+from collectors.node.logs import attribution, elastic_report, matching, prefixes, times, tracebacks
 from collectors.node.logs.prefixes import Line, LogWriter
-from collectors.node.logs.repeats import Repeats
-from collectors.node.logs.rule import Data, ParsedEvent
-from collectors.node.logs.rules import FALLBACK
+from collectors.node.logs.rule import Data, ParsedEvent, Rule
+from collectors.node.logs.tracebacks import Outcome, Record
 from collectors.samples.logs import LogEvent
 from collectors.samples.values import MOST_PID, MOST_RANK
 
-PATIENCE, OTHERS = 3000, 64
-"""Lines of other streams after which an open record is over; the same once an old log was read to its end."""
-
-_RAISED = re.compile(
-    r"^(?:\[?(?:ERROR|[Ee]rror|CRITICAL|FATAL|E)\]?[ :-]{0,8}){0,2}"
-    r"(?P<line>(?:socket\.gaierror|[A-Za-z_][\w.]*(?:Error|Exception)): (?!module compiled against )\S.*)$"
-)
+PATIENCE = 3000
+"""Lines of other streams after which an open record is over."""
+_JOINED = 6
+"""Lines for which a rule's record goes on at most."""
+_KEPT, _REMEMBERED = 8, 4096
+"""Events of one kind of line that are passed on (then the 10th, 100th, 1000th …); kinds and events remembered."""
+_ALWAYS = ("kernel.", "elastic.failure", "nccl.init", "nccl.end", "engine.", "job.started")
+"""Kinds whose events differ in their numbers alone and all count."""
 _LOGGED = re.compile(
     rb"\b(?:Stack|defined at) \(most recent"
     rb"|\b(?:ERROR|WARN(?:ING)?|CRITICAL|EXCEPTION|Error(?! executing job with overrides)|Warning|error|warning)\b"
@@ -47,17 +44,67 @@ _DAEMONS = re.compile(
 """Programs of a machine, by the name that its journal gives them: an error of theirs is no end of a rank."""
 _KERNEL = re.compile(r"\[ {0,5}\d{1,7}\.\d{6}\](?:\[ {0,6}[TC]\d{1,8}\])? ")
 _UNDATED = ("python.exception", "python.fatal", "process.signal")
+"""Kinds that take the last time before them as a lower bound where their lines have none."""
 _SPAWNED = re.compile(
-    r"(?:-- Process|^\[Rank) (\d{1,6}) (?:terminated with(?: the following error:|\s{0,4}$)|Error Snippet\]:)"
+    rb"(?m)(?:-- Process|^\[Rank) (\d{1,6}) (?:terminated with(?: the following error:|\s{0,4}$)|Error Snippet\]:)"
 )
-_THREAD = re.compile(r"Exception in thread ([^\s:]+)")
+"""In front of what torch.multiprocessing or Ray Train quotes of a rank."""
+_THREAD = re.compile(rb"Exception in thread ([^\s:]+)")
 _WORKER = re.compile(r"\bip=(?P<ip>[\w.:-]{1,60}), pid=(?P<pid>\d{1,9})\) world_rank=(?P<rank>\d{1,6})\b")
 """``- (ip=10.0.0.7, pid=4711) world_rank=3, local_rank=1, node_rank=0``, when Ray Train started a group of workers."""
-_NAMED = 1 << 16
-"""Names of a kind that are kept."""
+_NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
 
 Before = Callable[[], bytes]
-"""The bytes in front of a line, asked for when a time is looked for there."""
+"""The bytes in front of a line, asked for when a time or what introduces a record is looked for there."""
+
+
+class _Continued:
+    """A record of one rule that goes on for a few lines, until they say all of it."""
+
+    def __init__(self, rule: Rule, first: str) -> None:
+        self.over = False
+        self._rule = rule
+        self._lines = [first]
+        self._event = rule.apply(first)
+        self._text = first
+
+    def take(self, line: Line) -> bool:
+        """Whether the line goes on with the record, and says more of it."""
+        if (line.labelled and line.at is not None) or tracebacks.RECORD.match(line.text) or not line.text.strip():
+            self.over = True
+            return False
+        self._lines.append(line.text)
+        text = prefixes.seen("\n".join(self._lines))
+        event = self._rule.apply(text)
+        more = event is not None and event != self._event
+        if more:
+            self._event, self._text = event, text
+        self.over = len(self._lines) > _JOINED
+        return more
+
+    def end(self) -> Outcome:
+        """The record's event."""
+        return Outcome([] if self._event is None else [self._event], self._text, self._text)
+
+
+class _Open:
+    """A record that is still open, and where it began."""
+
+    __slots__ = ("after", "known", "line", "quiet_from", "read_at", "record", "seen", "survived", "told")
+
+    def __init__(self, record: Record, line: Line, after: Optional[float], read_at: Optional[float], seen: int) -> None:
+        self.record = record
+        self.line = line
+        self.after = after
+        self.read_at = read_at
+        self.seen = seen
+        self.known = -1
+        """``seen`` when it was last asked for how long nothing had come."""
+        self.quiet_from = 0.0
+        self.told: Data = {}
+        """Fields that the lines in front of a traceback give to its event."""
+        self.survived = ""
+        """``ignored`` or ``caught``, where these lines say so of the exception."""
 
 
 class Reader:
@@ -72,17 +119,14 @@ class Reader:
         self.read_at: Optional[float] = None
         self.counted = True
         """False once lines were left out: their numbers are unknown from there on."""
-        self.repeats = Repeats()
         self._events: List[LogEvent] = []
-        self._open: Dict[LogWriter, OpenRecord] = {}
+        self._open: Dict[LogWriter, _Open] = {}
         self._seen = 0
-        self._script = ""
-        """Of the report of torchelastic that is under way."""
-        self._announced: Dict[LogWriter, int] = {}
-        """The rank that a stream said the next record is about."""
-        self._threads: Dict[LogWriter, str] = {}
         self._workers: Dict[int, Dict[str, int]] = {}
         """Ranks of Ray's workers by process and host."""
+        self._counts: Dict[Tuple[object, ...], int] = {}
+        self._said: Dict[str, int] = {}
+        """The last line of each event: a log that says the same a million times is not a million events."""
 
     @property
     def open(self) -> bool:
@@ -100,86 +144,80 @@ class Reader:
             self._end(next(iter(self._open)))
 
     def rest(self, now: float, longest: float) -> None:
-        """Wait no more for records of streams that have said nothing for so many seconds, while others write on.
-
-        When what was there before was written nobody knows: there some lines of others are enough.
-        """
+        """Wait no more for records of streams that have said nothing for so many seconds, while others write on."""
         for stream, waiting in list(self._open.items()):
-            if self.read_at is None and self._seen - waiting.seen > OTHERS:
-                self._end(stream)
-            elif waiting.known != waiting.seen:
+            if waiting.known != waiting.seen:
                 waiting.known, waiting.quiet_from = waiting.seen, now
             elif not 0 <= now - waiting.quiet_from <= longest:
                 self._end(stream)
 
-    def read(self, record: Line, mask: int, before: Before) -> None:
-        """Take one line; ``mask`` has the bits of the literals that it has."""
+    def read(self, line: Line, mask: int, before: Before) -> None:
+        """Take one line; ``mask`` has the bits of the words that it has."""
         self._seen += 1
-        if mask & ALONE:
-            self._names(record)
-        if self._open and self._continues(record):
+        if mask & matching.NAMES:
+            worker = _WORKER.search(line.text)
+            if worker is not None and len(self._workers) < _REMEMBERED:
+                self._workers.setdefault(int(worker.group("pid")), {})[worker.group("ip")] = int(worker.group("rank"))
+        if self._open and self._continues(line):
             return
         if self._open and self._seen % 64 == 0:
             for stream in [s for s, waiting in self._open.items() if self._seen - waiting.seen > PATIENCE]:
                 self._end(stream)
-        block = None
-        if mask & OPENS and not _DAEMONS.match(record.program):
-            block = blocks.opened(record, self.now, self._script, self._threads.pop(record.stream, ""))
-        if block is not None:
-            self._hold(record, block, before)
-        elif mask:
-            self._rules(record, mask, before)
+        if not mask:
+            return
+        of_machine = _DAEMONS.match(line.program) is not None or _KERNEL.match(line.text) is not None
+        if mask & matching.OPENS and not of_machine:
+            report = elastic_report.OPENER.match(line.text)
+            record = elastic_report.ElasticReport(self.now, line.text) if report else tracebacks.opened(line.text)
+            if record is not None:
+                self._hold(line, record, before)
+                return
+        rule = None if line.stream in self._open else matching.going_on(line.text, mask)
+        if rule is not None:
+            self._hold(line, _Continued(rule, line.text), before)
+            return
+        for event in matching.matches(line.text, mask, errors=not of_machine):
+            if not (of_machine and event.kind == "python.exception"):
+                after = self._after(line, before) if event.kind in _UNDATED else None
+                self._event(line, event, line.text, after, self.read_at)
 
-    def _names(self, record: Line) -> None:
-        """Remember what a line says that the next ones are about."""
-        text = record.text
-        spawned, thread, script, worker = (each.search(text) for each in (_SPAWNED, _THREAD, SCRIPT, _WORKER))
-        if spawned is not None and len(self._announced) < _NAMED:
-            self._announced[record.stream] = int(spawned.group(1))
-        if thread is not None and len(self._threads) < _NAMED:
-            self._threads[record.stream] = thread.group(1)
-        if script is not None:
-            self._script = script.group("script")
-        if worker is not None and len(self._workers) < _NAMED:
-            self._workers.setdefault(int(worker.group("pid")), {})[worker.group("ip")] = int(worker.group("rank"))
-
-    def _rank_announced(self, stream: LogWriter) -> Optional[int]:
-        """The rank that the next record is about; None where its lines bear one."""
-        return self._announced.pop(stream, None) if stream.rank is None else None
-
-    def _continues(self, record: Line) -> bool:
+    def _continues(self, line: Line) -> bool:
         """Whether the line belongs to a record that is open."""
-        stream = record.stream
+        stream = line.stream
         holder = self._open.get(stream)
-        if holder is None and not record.labelled:
-            # the second half of a wrapped line has no label, nor have the frames of a traceback that a logger wrote
+        if holder is None and not line.labelled:
             for other, waiting in self._open.items():
-                block = waiting.block
-                wrapped = isinstance(block, blocks.Continued) and not block.rule.item
-                logged = isinstance(block, blocks.Traceback) and block.goes_on(record.text)
+                record = waiting.record
+                # the second half of a wrapped line has no label
+                wrapped = isinstance(record, _Continued)
+                logged = isinstance(record, tracebacks.Traceback) and record.takes_unlabelled(line.text)
                 if waiting.seen == self._seen - 1 and (wrapped or logged):
                     stream, holder = other, waiting
         if holder is None:
             return False
         holder.seen = self._seen
-        taken = holder.block.take(record)
-        if holder.block.over:
+        taken = holder.record.take(line)
+        if holder.record.over:
             self._end(stream)
         return taken
 
-    def _hold(self, record: Line, block: Block, before: Before) -> None:
-        if record.stream in self._open:
-            self._end(record.stream)
-        announced = self._rank_announced(record.stream)
-        begun = record if announced is None else record._replace(stream=record.stream._replace(rank=announced))
-        opened = self._open[record.stream] = OpenRecord(
-            block, begun, self._after(record, before), self.read_at, self._seen
-        )
-        if isinstance(block, blocks.Traceback):
-            above = self._above(record.stream, before())
-            opened.logged = bool(_LOGGED.search(above))
-            opened.caught = bool(_MILD.search(above)) or (begun.warned and not _ENDING.search(above))
-            opened.ignored = b"Exception ignored " in above
+    def _hold(self, line: Line, record: Record, before: Before) -> None:
+        if line.stream in self._open:
+            self._end(line.stream)
+        opened = _Open(record, line, self._after(line, before), self.read_at, self._seen)
+        spawned = _SPAWNED.search(b"\n".join(before().split(b"\n")[-3:]))
+        if spawned is not None and line.stream.rank is None:
+            opened.line = line._replace(stream=line.stream._replace(rank=int(spawned.group(1))))
+        if isinstance(record, tracebacks.Traceback):
+            above = self._above(line.stream, before())
+            thread = _THREAD.search(above)
+            if thread is not None:
+                opened.told["thread"] = thread.group(1).decode("utf-8", "replace")
+            if _LOGGED.search(above):
+                opened.told["logged"] = True
+            caught = _MILD.search(above) or (line.warned and not _ENDING.search(above))
+            opened.survived = "ignored" if b"Exception ignored " in above else "caught" if caught else ""
+        self._open[line.stream] = opened
 
     def _above(self, stream: LogWriter, before: bytes) -> bytes:
         """The last line of this stream; where its lines have no label the last one of all."""
@@ -187,114 +225,81 @@ class Reader:
         if stream.rank is None and stream.local_rank is None:
             return lines[-1][:400]
         for raw in reversed(lines):
-            said = [record.stream for record in prefixes.records(raw[:400], 0, self.now)]
+            said = [line.stream for line in prefixes.records(raw[:400], 0, self.now)]
             if said and said[-1][:2] == stream[:2]:
                 return raw[:400]
         return b""
 
-    def _after(self, record: Line, before: Before) -> Optional[float]:
+    def _after(self, line: Line, before: Before) -> Optional[float]:
         """The last time that stands in front of a line that has none, in what was there before."""
-        if record.at is not None or self.read_at is not None:
+        if line.at is not None or self.read_at is not None:
             return None
         return times.last(before().decode("utf-8", "replace"), self.now)
 
-    def _rules(self, record: Line, mask: int, before: Before) -> None:
-        """Ask the rules, subject by subject; those of the last one only where no other says anything."""
-        found: List[ParsedEvent] = []
-        for subject, rows in ROWS.items():
-            if not mask & MASKS[subject] or (subject == FALLBACK and (found or self._of_machine(record))):
-                continue
-            if subject == FALLBACK and mask & ALONE and self._alone(record):
-                return
-            begun = None if record.stream in self._open else self._continued(subject, record, mask)
-            if begun is not None:
-                self._hold(record, begun, before)
-                return
-            found += matches(rows, record.text, mask)
-        for event in found:
-            after = self._after(record, before) if event.kind in _UNDATED else None
-            rank = self._rank_announced(record.stream) if event.data.get("launcher") == "ray" else None
-            self._event(record, event if rank is None else event._replace(rank=rank), record.text, after, self.read_at)
-        if mask & ALONE and found and "rror: " in record.text[:120]:
-            self._alone(record)
-
-    def _continued(self, subject: str, record: Line, mask: int) -> Optional[Block]:
-        """The record that a line begins and that goes on in the next ones, by the rules of a subject."""
-        rows = ROWS[subject]
-        for bit, rule, _, begins in rows:
-            if mask & bit and begins is not None and begins.search(record.text):
-                return blocks.Continued(rule, subject, lambda text: matches(rows, text), record)
-        return None
-
-    def _of_machine(self, record: Line) -> bool:
-        """Whether a daemon of the machine speaks, by its journal, or the kernel: their errors are no rank's end."""
-        return _DAEMONS.match(record.program) is not None or _KERNEL.match(record.text) is not None
-
-    def _alone(self, record: Line) -> bool:
-        """Whether the line is an exception's last one without its traceback; if so, it is told."""
-        raised = _RAISED.match(record.text)
-        if raised is not None:
-            data: Data = dict(exceptions.headline(raised.group("line")), frames=[], launcher=False, cut=True)
-            self._event(record, ParsedEvent("python.exception", data), record.text, None, self.read_at)
-        return raised is not None
-
     def _end(self, stream: LogWriter) -> None:
+        """Tell what a record says, and what its message says in the words of the rules."""
         holder = self._open.pop(stream)
-        outcome = holder.block.end()
-        for event in outcome.events:
-            if holder.logged:
-                event.data["logged"] = True
-            survived = holder.ignored or (holder.caught and not _UNCAUGHT.search(outcome.text))
-            if survived and event.kind == "python.exception":
-                event.data["survived"] = True
-            self._event(holder.line, event, outcome.text, holder.after, holder.read_at)
-        if outcome.message and not holder.ignored:
-            self._within(holder, outcome)
-
-    def _within(self, holder: OpenRecord, outcome: Outcome) -> None:
-        """What an exception's message says in the words of the rules."""
-        message = prefixes.seen(outcome.message)
-        mask = SCANNER.mask(message.encode("utf-8", "replace"))
-        for subject, rows in ROWS.items():
-            if mask & MASKS[subject] and subject not in (FALLBACK, outcome.subject):
-                for event in matches(rows, message, mask):
+        events, text, message = holder.record.end()
+        for event in events:
+            if event.kind == "python.exception":
+                event.data.update(holder.told)
+                if holder.survived == "ignored" or (holder.survived and not _UNCAUGHT.search(text)):
+                    event.data["survived"] = True
+            self._event(holder.line, event, text, holder.after, holder.read_at)
+        if message and holder.survived != "ignored":
+            kinds, shown = {event.kind for event in events}, prefixes.seen(message)
+            for event in matching.matches(shown, matching.mask_of(shown), errors=False):
+                if event.kind not in kinds:
                     raised = event._replace(data=dict(event.data, raised=True))
-                    self._event(holder.line, raised, outcome.message, holder.after, holder.read_at)
+                    self._event(holder.line, raised, message, holder.after, holder.read_at)
 
-    def _event(
-        self, record: Line, parsed: ParsedEvent, text: str, after: Optional[float], read: Optional[float]
-    ) -> None:
+    def _event(self, line: Line, parsed: ParsedEvent, text: str, after: Optional[float], read: Optional[float]) -> None:
+        """Pass an event on with its time, its owner and its text, unless it was told before."""
         data = dict(parsed.data)
-        if record.stream.local_rank is not None:
-            data.setdefault("local_rank", record.stream.local_rank)
-        at = parsed.at if parsed.at is not None else prefixes.moment(record, self.now)
+        if line.stream.local_rank is not None:
+            data.setdefault("local_rank", line.stream.local_rank)
+        at = parsed.at if parsed.at is not None else prefixes.moment(line, self.now)
         at = read if at is None else at
         if at is None and after is not None:
             data["after"] = after
-        fronted = "\n" in text or text in record.text
-        words = parsed.text or (record.text if fronted else text)
-        rank, host, pid = attribution.of_event(parsed, words, record.stream.rank, record.stream.host, record.pid)
-        if not fronted and not parsed.text:  # what its message does not tell stands before its first line
-            rank, host, pid = attribution.of_event(parsed, record.text, rank, host, pid)
-        if rank is None and pid is not None:
-            rank = self._worker(pid, host)
+        words = parsed.text or (line.text if "\n" in text or text in line.text else text)
+        rank, host, pid = attribution.of_event(parsed, words, line.stream.rank, line.stream.host, line.pid)
+        if words is text:  # what a message does not tell stands before the first line of its record
+            rank, host, pid = attribution.of_event(parsed, line.text, rank, host, pid)
+        known = self._workers.get(pid or 0, {})  # of workers of several hosts with one pid, only where the host tells
+        if rank is None and known:
+            rank = known.get(host) if host in known or len(known) != 1 else next(iter(known.values()))
         rank, pid = attribution.within_bounds(rank, MOST_RANK), attribution.within_bounds(pid, MOST_PID)
         event = LogEvent(
-            parsed.kind,
-            at,
-            rank if rank is not None else self.rank,
-            host or self.host,
-            pid if pid is not None else self.pid,
-            self.source,
-            (parsed.line or record.number) if self.counted else 0,
-            redact.event_text(parsed.text or text),
+            parsed.kind, at, self.rank if rank is None else rank, host or self.host, self.pid if pid is None else pid,
+            self.source, (parsed.line or line.number) if self.counted else 0, redact.event_text(parsed.text or text),
             {name: redact.sendable(value) for name, value in data.items()},
-        )
-        passed = self.repeats.pass_on(event)
-        if passed is not None:
-            self._events.append(passed)
+        )  # fmt: skip
+        self._pass_on(event)
 
-    def _worker(self, pid: int, host: str) -> Optional[int]:
-        """The rank of a worker of Ray's; of those of several hosts with one pid, only where the host tells."""
-        known = self._workers.get(pid, {})
-        return known.get(host) if host in known or len(known) != 1 else next(iter(known.values()))
+    def _pass_on(self, event: LogEvent) -> None:
+        """Tell an event, with ``times`` in it where its like came before; not one that says exactly the same again."""
+        if event.kind.startswith(_ALWAYS):
+            self._events.append(event)
+            return
+        exact = _exactly(event)
+        told = exact in self._said
+        if len(self._said) >= _REMEMBERED and not told:
+            self._said.clear()
+            self._counts.clear()
+        self._said[exact] = event.line
+        if told:
+            return
+        shape = (event.kind, event.rank, event.host, event.pid, _NUMBERS.sub("#", event.text[:200]))
+        times = self._counts[shape] = self._counts.get(shape, 0) + 1
+        if times <= _KEPT or str(times).strip("0") == "1":
+            self._events.append(event if times == 1 else event._replace(data=dict(event.data, times=times)))
+
+    def last_said(self, event: LogEvent) -> int:
+        """The last line on which exactly that was said, as far as it is remembered; the event's own at least."""
+        return max(event.line, self._said.get(_exactly(event), 0))
+
+
+def _exactly(event: LogEvent) -> str:
+    data = sorted((name, repr(value)) for name, value in event.data.items() if name != "times")
+    return repr((event.kind, event.rank, event.host, event.pid, event.at, data))

@@ -7,7 +7,8 @@ name ends in ``_2`` or ``_3`` stands for the field without the ending: alternati
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Mapping, Match, NamedTuple, Optional, Tuple
+import re
+from typing import Any, Callable, Dict, List, Mapping, Match, NamedTuple, Optional
 
 from collectors.samples.gpus import bus_key
 from collectors.samples.values import Scalar, Value
@@ -16,13 +17,11 @@ Data = Dict[str, Value]
 _DIGITS = 24
 """Characters of a number, with its sign and some room, that 64 bits can hold."""
 _INTEGERS = frozenset(
-    "rank seq group_rank timeout_ms ran_ms numel_in numel_out work enqueued started completed seconds size port code"
-    " pid exitcode failed_pid closed_pid stuck_pid killed_pid signalled_pid worker_pid attempts_left joined expected ms"
-    " task worker cpu gpu uptime count local_rank from_rank waited_for reporter tried of status bytes color key index"
-    " failed_rank rank_a rank_b seq_a seq_b finished".split()
+    "seq group_rank timeout_ms ran_ms numel_in work enqueued started completed seconds size port code pid exitcode"
+    " failed_pid closed_pid killed_pid worker_pid attempts_left joined expected ms task worker cpu gpu local_rank"
+    " from_rank reporter tried status bytes color key rank_a rank_b seq_a seq_b wrong finished".split()
 )
-_LISTS = frozenset(("lagging", "missing", "group_ranks", "indices", "tasks"))
-_ALTERNATIVES = tuple("_%d" % number for number in range(2, 9))
+_LISTS = frozenset(("lagging", "missing", "group_ranks"))
 
 
 class ParsedEvent(NamedTuple):
@@ -52,26 +51,37 @@ class Example(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """One row."""
+    """One row. Of the rules of one kind the first that matches a line gives the event."""
 
-    id: str
     kind: str
     """Kind of the event, ``torch.watchdog_timeout``: see ``docs/log-events.md``."""
+    words: str
+    """Words, with ``|`` between them, of which any line that the pattern matches has one: other lines are not looked
+    at."""
     pattern: str
     example: Optional[Example]
     """None on a node."""
     data: Mapping[str, Value] = {}
     """Fields that every event of the rule has."""
-    integers: Tuple[str, ...] = ()
-    """Fields that are numbers here, and elsewhere are not."""
     read: Optional[Callable[["Match[str]", Data], Optional[Data]]] = None
     """Gives the fields their last form; None where the line says nothing after all."""
-    also: bool = False
-    """The line may say this beside what another rule of the subject finds in it."""
     begins: str = ""
-    """Pattern of a first line whose record goes on in the next ones; they are joined by line feeds."""
-    item: str = ""
-    """Pattern of those next lines, each; empty: up to three lines, until the pattern matches."""
+    """Pattern of a first line whose record goes on in the next ones: the rule sees them joined by line feeds."""
+
+    def apply(self, text: str) -> Optional[ParsedEvent]:
+        """The event that a text gives; None where the pattern does not match."""
+        match = re.search(self.pattern, text)
+        data: Optional[Data] = None if match is None else {**self.data, **fields(match)}
+        if match is not None and data is not None and self.read is not None:
+            data = self.read(match, data)
+        if data is None:
+            return None
+        host, rank, pid = data.pop("by_host", ""), data.pop("by_rank", None), data.pop("by_pid", None)
+        code = data.get("exitcode")
+        named = signal_of_exit(code) if isinstance(code, int) else ""
+        if named:
+            data.setdefault("signal", named)
+        return ParsedEvent(self.kind, data, rank=number(str(rank)), host=str(host).rstrip(".-"), pid=number(str(pid)))
 
 
 SIGNALS = {
@@ -81,10 +91,8 @@ SIGNALS = {
 """Names of the signals that end processes."""
 
 
-def signal_of_exit(code: Optional[int]) -> str:
+def signal_of_exit(code: int) -> str:
     """The signal behind an exit status: negative as Python says it, 128 + n as a shell does; empty for none."""
-    if code is None:
-        return ""
     if code < 0:
         return SIGNALS.get(-code, str(-code))
     return SIGNALS.get(code - 128, "") if code > 128 else ""
@@ -125,15 +133,15 @@ def numbers(text: str) -> List[Scalar]:
     return found[:4096]
 
 
-def fields(match: "Match[str]", integers: Tuple[str, ...] = ()) -> Data:
+def fields(match: "Match[str]") -> Data:
     """The named groups of a match that took part in it, each in its type."""
     data: Data = {}
     for group, text in match.groupdict().items():
         if text is None:
             continue
-        name = group[:-2] if group.endswith(_ALTERNATIVES) else group
+        name = group[:-2] if group[-2:-1] == "_" and group[-1:].isdigit() else group
         value: Value = text.strip()
-        if name in integers or (name in _INTEGERS and name not in _LISTS):
+        if name in _INTEGERS:
             value = number(text.strip())
         elif name in _LISTS:
             value = numbers(text)
@@ -144,18 +152,3 @@ def fields(match: "Match[str]", integers: Tuple[str, ...] = ()) -> Data:
         if value is not None and value != "":
             data[name] = value
     return data
-
-
-def apply(rule: Rule, match: "Match[str]") -> Optional[ParsedEvent]:
-    """The event that a match of the rule gives."""
-    data: Optional[Data] = {**rule.data, **fields(match, rule.integers)}
-    if data is not None and rule.read is not None:
-        data = rule.read(match, data)
-    if data is None:
-        return None
-    host, rank, pid = data.pop("by_host", ""), data.pop("by_rank", None), data.pop("by_pid", None)
-    code = data.get("exitcode")
-    named = signal_of_exit(code) if isinstance(code, int) else ""
-    if named:
-        data.setdefault("signal", named)
-    return ParsedEvent(rule.kind, data, rank=number(str(rank)), host=str(host).rstrip(".-"), pid=number(str(pid)))

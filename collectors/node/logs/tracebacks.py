@@ -1,113 +1,137 @@
-"""A Python traceback, kept whole: frames, the exception's line, its message, the chain in front of it.
-
-Two processes that write into one stream without labels are told apart as well as
-can be: a second opening inside a traceback makes a second exception out of the same lines.
-"""
+"""Python's tracebacks and the dumps of faulthandler: records of several lines, kept whole."""
 
 from __future__ import annotations
 
 import re
-from typing import List, Optional, Tuple
+from typing import List, NamedTuple, Optional, Protocol, Tuple
 
-from collectors.node.logs import counters, exceptions, prefixes
+from collectors.node.logs import attribution, counters, exceptions
+from collectors.node.logs.prefixes import Line
 from collectors.node.logs.rule import Data, ParsedEvent
 
 OPENER = re.compile(
-    r"(?:^|[^\w\"'])Traceback \((?:most recent call last|innermost last)\)"
-    r"\s{0,4}:?(?: \(RANK \d{1,7}\))?\s{0,300}$"
+    r"(?:^|[^\w\"'])Traceback \((?:most recent call last|innermost last)\)\s{0,4}:?(?: \(RANK \d{1,7}\))?\s{0,300}$"
 )
 HEAD = "Traceback (most recent call last):"
 RECORD = re.compile(
-    r"^(?:\[?[EWIF]\d{3,8} |\[[A-Z]+\]|(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|[=*\-]{5,}"
-    r"|srun: |slurmstepd: |Epoch|Traceback|"
-    r"\S+:\d+:\d+ \[\d+\]|\w[\w.-]*:\d+:\d+ |(?:root|accelerate|torch)[\w.]*: |Failures:"
-    r"|\[Rank \d{1,6} Error|Root Cause|Exception in thread|\d+%\|"
-    r"|\[[EWIF] \w{1,60}\.(?:cpp|cc|h):\d+\]|terminate called |Exception ignored "
-    r"|\[\w{1,40}\] \d{4}-\d\d-\d\d[ T]\d\d:"
-    r"|(?:- )?[\w.]{1,80} - (?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|\| (?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b)"
+    r"^(?:\[?[EWIF]\d{3,8} |\[[A-Z]+\]|(?:- )?(?:[\w.]{1,80} - |\| )?(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|[=*\-]{5,}"
+    r"|srun: |slurmstepd: |Epoch|Traceback|Failures:|Root Cause|Exception (?:in thread|ignored )|\d+%\|"
+    r"|\[Rank \d{1,6} Error"
+    r"|\S+:\d+:\d+ \[\d+\]|\w[\w.-]*:\d+:\d+ |(?:root|accelerate|torch)[\w.]*: |terminate called "
+    r"|\[[EWIF] \w{1,60}\.(?:cpp|cc|h):\d+\]|\[\w{1,40}\] \d{4}-\d\d-\d\d[ T]\d\d:)"
 )
 """What begins a record of its own: no exception's message goes on so."""
-_CHAIN = re.compile(
-    r"^(?:During handling of the above exception, another exception occurred"
-    r"|The above exception was the direct cause of the following exception):"
-)
+_CHAIN = re.compile(r"^(?:During handling of the above exception, another|The above exception was the direct cause of)")
 _EXCEPTION = re.compile(r"^(?P<type>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?:\(\w+\))?(?::(?: .*)?)?$", re.S)
-_LOOKS_RAISED = re.compile(
-    r"(?:Error|Exception|Interrupt|Exit|Warning|Failure|Abort|Timeout|Stop\w*|Canceled|Cancelled|Mismatch|Died)$"
-)
+_LOOKS_RAISED = re.compile(r"(?:Error|Exception|Interrupt|Exit|Warning|Failure|Timeout|Stop\w*|Cancell?ed|Died)$")
 _CARRIER = re.compile(r"[\w.]{0,80}RayTaskError\((?P<type>\w{1,80})\): ")
 """Ray's, whose message is the traceback of the worker that raised: its last line is the worker's own exception."""
-_LAUNCHER = re.compile(r"(?:srun|slurmstepd|mpirun|mpiexec|prterun|orterun|scancel): ")
+_LAUNCHER = re.compile(r"(?:srun|slurmstepd|mpirun|mpiexec|prterun|scancel): ")
 """Programs whose lines look like an exception's, and cut a traceback short."""
 _REPEATED = re.compile(r"^\s*\[Previous line repeated \d+ more times?\]")
-_BACKTRACE = re.compile(
-    r"^(?:frame #\d+:|Exception raised from |<omitting python frames>|C\+\+ (?:Capture|Call)|#\d+ )"
-)
+_BACKTRACE = re.compile(r"^(?:frame #\d+:|Exception raised from |<omitting python frames>|C\+\+ C|#\d+ )")
 _BEGUN = re.compile(r'^\s{1,8}File "')
 _QUEUES = "/multiprocessing/queues.py"
 _READER_GONE = re.compile(r"(?:BrokenPipe|ConnectionReset|EOF)Error\Z")
 """The thread that feeds a queue of multiprocessing prints such an exception and goes on: whoever read has ended."""
+_FATAL = re.compile(r"Fatal Python error: (?P<error>[^\r\n]*)")
+_THREAD = re.compile(r"^(?:Current thread|Thread) 0x[0-9a-f]+.*\(most recent call first\):")
+_THREAD_FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<function>.*)$')
+_OF_DUMP = (" ", "Python runtime state", "Extension modules", "<no Python frame>")
 
+_FRONT = 160
+"""Characters of what stands in front of every line, at most."""
 FRAMES = 2000
 """Frames of one traceback that are looked at."""
 MESSAGE_LINES = 24
 TEXT = 4000
-"""Characters of a traceback that an event carries: the beginning and, more of it, the end."""
+"""Characters of a record that an event carries: the beginning and, more of it, the end."""
 
 
-class TracebackBlock:
-    """Takes the lines that follow an opening; :meth:`end` gives the exception."""
+class Outcome(NamedTuple):
+    """What a record says: its events, its text, and the part in which rules may find more: an exception's message."""
 
-    def __init__(self, opener: str, thread: str = "") -> None:
-        self.thread = thread
+    events: List[ParsedEvent]
+    text: str
+    message: str = ""
+
+
+class Record(Protocol):
+    """Takes lines of one stream until it is over."""
+
+    over: bool
+
+    def take(self, line: Line) -> bool:
+        """Whether the line belongs to the record."""
+
+    def end(self) -> Outcome:
+        """What the record says."""
+
+
+class Traceback:
+    """Takes the lines that follow an opening; the exception's line and its message end it."""
+
+    def __init__(self, opener: str) -> None:
         self.over = False
         self._indent = opener[: len(opener) - len(opener.lstrip(" \t"))]
         """In front of every line where all of it is indented, as in torchelastic's report."""
-        self._front = prefixes.before(opener, "Traceback (")
-        """What may stand in front of all its lines; the first of them tells."""
+        front = opener[: opener.find("Traceback (")] if "Traceback (" in opener else ""
+        self._front = front if front.strip() and len(front) <= _FRONT else ""
+        """What may stand in front of all its lines, whatever it is: the first frame tells."""
         self._fronted = False
         self._frames: List[Tuple[str, int, str]] = []
         self._message: List[str] = []
         self._lines: List[str] = [opener.strip()]
         self._size = self._taken = 0
-        self._first_type = ""
         self._earlier: List[str] = []
         """What the exceptions said that led to this one: the first ones, and the last."""
-        self._blank = self._chained = False
+        self._blank = self._chained = self._bare_frames = False
+        self._dated: Optional[bool] = None
+        """Whether its own lines bear a time: where none does, one behind the message that does is a logger's."""
 
-    def fronted(self, front: Optional[prefixes.RepeatedPrefix]) -> None:
-        """From now on this stands in front of each line."""
-        self._front, self._fronted = front, front is not None
-
-    @property
-    def frames(self) -> int:
-        """How many frames it has."""
-        return len(self._frames)
-
-    def take(self, text: str) -> bool:
+    def take(self, line: Line) -> bool:
         """Whether the line belongs to the traceback."""
+        self._dated = line.at is not None if self._dated is None else self._dated
+        self.over = line.at is not None and not self._dated and bool(self._message)
+        return not self.over and self.take_text(line.text)
+
+    def takes_unlabelled(self, text: str) -> bool:
+        """Whether a line without a label, right after one of the traceback that has one, may be of the traceback.
+
+        The frames of a traceback that a logger wrote have no label, nor has what follows them.
+        """
+        self._bare_frames = self._bare_frames or bool(text.startswith('  File "') and exceptions.FRAME.match(text))
+        return self._bare_frames
+
+    def take_text(self, text: str) -> bool:
+        """The same by the text of the line alone."""
         text = text.rstrip()
         if self._indent and text.startswith(self._indent):
             text = text[len(self._indent) :]
-        if self._front is not None:
+        if self._front:
             text = self._without_front(text)
-        self.over = not self._line(text)
+        self.over = not self._goes_on(text)
         if not self.over:
             self._taken += 1
-            self._keep(text)
+            self._lines.append(text)
+            self._size += len(text) + 1
+            while self._size > 4 * TEXT and len(self._lines) > 24:
+                self._size -= len(self._lines.pop(12)) + 1
         return not self.over
 
     def _without_front(self, text: str) -> str:
-        """The line without what stands in front of every line; whether something does, the first frame tells."""
-        rest = self._front.off(text) if self._front is not None else None
-        if rest is not None and (self._fronted or exceptions.FRAME.match(rest)):
-            self._fronted = True
-            return rest
-        if not self._fronted and text.strip():
-            self._front = None
+        """The line without what stands in front of every line, with other numbers, and of the same rank and host."""
+        match = re.match(r"\d{1,20}".join(map(re.escape, re.split(r"\d+", self._front))), text)
+        if match is not None and attribution.of(match.group())[:2] == attribution.of(self._front)[:2]:
+            rest = text[match.end() :]
+            self._fronted = self._fronted or exceptions.FRAME.match(rest) is not None
+            return rest if self._fronted else text
+        if self._fronted and text == self._front.rstrip():
+            return ""
+        self._front = self._front if self._fronted or not text.strip() else ""
         return text
 
-    def _line(self, text: str) -> bool:
+    def _goes_on(self, text: str) -> bool:
         if OPENER.search(text) and (not self._message or self._chained):
             self._chained = False
             return True
@@ -115,7 +139,10 @@ class TracebackBlock:
             return self._after_message(text)
         frame = exceptions.FRAME.match(text)
         if frame is not None:
-            self._add(frame.group("file"), frame.group("line"), frame.group("function") or "<module>")
+            self._chained = False
+            if len(self._frames) < FRAMES:
+                function = (frame.group("function") or "<module>").strip()
+                self._frames.append((frame.group("file"), int(frame.group("line")[:9]), function))
             return True
         if text[:1] in (" ", "\t", "") or _REPEATED.match(text) or _CHAIN.match(text) or self._chained:
             return True
@@ -123,12 +150,11 @@ class TracebackBlock:
         if exception is None or not (self._frames or _LOOKS_RAISED.search(exception.group("type"))):
             return False
         self._message.append(text)
-        self._first_type = self._first_type or exception.group("type").rsplit(".", 1)[-1]
         return True
 
     def _after_message(self, text: str) -> bool:
         if _CHAIN.match(text):
-            self._earlier = [*self._earlier[:6], self.message[: TEXT // 2]]
+            self._earlier = [*self._earlier[:6], self._said[: TEXT // 2]]
             self._message, self._frames, self._blank, self._chained = [], [], False, True
             return True
         if not text.strip():
@@ -150,54 +176,34 @@ class TracebackBlock:
     def _of_worker(self, text: str) -> bool:
         """Whether the line is the exception that Ray's task carried here, or the next task's that did."""
         carrier = _CARRIER.match(self._message[0])
-        return carrier is not None and bool(
-            _CARRIER.match(text) or re.match(r"(?:\w+\.){0,8}%s(?::|$)" % re.escape(carrier.group("type")), text)
-        )
-
-    def _add(self, file: str, line: str, function: str) -> None:
-        self._chained = False
-        if len(self._frames) < FRAMES:
-            self._frames.append((file, int(line[:9]), function.strip()))
-
-    def _keep(self, text: str) -> None:
-        self._lines.append(text)
-        self._size += len(text) + 1
-        while self._size > 4 * TEXT and len(self._lines) > 24:
-            self._size -= len(self._lines.pop(12)) + 1
+        own = carrier is not None and re.match(r"(?:\w+\.){0,8}%s(?::|$)" % re.escape(carrier.group("type")), text)
+        return carrier is not None and bool(own or _CARRIER.match(text))
 
     @property
     def text(self) -> str:
         """The traceback, its middle left out when it is long."""
         whole = "\n".join(self._lines).rstrip()
-        if len(whole) <= TEXT:
-            return whole
-        return whole[: TEXT // 4] + "\n  …\n" + whole[-(TEXT - TEXT // 4) :]
+        return whole if len(whole) <= TEXT else whole[: TEXT // 4] + "\n  …\n" + whole[-(TEXT - TEXT // 4) :]
 
     @property
-    def message(self) -> str:
-        """The exception's line and what its message goes on with."""
+    def _said(self) -> str:
         return "\n".join(self._message)
 
     @property
     def chain(self) -> str:
-        """The same, after what the exceptions said that led to it."""
-        earlier = "\n".join(self._earlier)[:TEXT]
-        return f"{earlier}\n{self.message}".strip()
+        """The exception's line and message, after what the exceptions said that led to it."""
+        return ("\n".join(self._earlier)[:TEXT] + "\n" + self._said).strip()
 
-    def end(self) -> Optional[ParsedEvent]:
-        """The exception; None for an opening that no frame followed, be it cut off in its midst."""
+    def end(self) -> Outcome:
+        """The exception; nothing for an opening that no frame followed, be it cut off in its midst."""
         if not self._frames and not self._message and not any(map(_BEGUN.match, self._lines[1:])):
-            return None
-        last = self.message or "".join(self._earlier[-1:])
+            return Outcome([], "")
+        last = self._said or "".join(self._earlier[-1:])
         data: Data = {"type": "", "message": "", "signature": "user", "consequence": False}
         data.update(exceptions.headline(last) if last else {})
         data.update(exceptions.framed(self._frames))
         if data["signature"] == "connection" and exceptions.of_a_service(self._frames, self.chain):
             data["signature"] = "user"
-        if self.thread:
-            data["thread"] = self.thread
-        if self._first_type and self._first_type != data.get("type"):
-            data["chained"] = self._first_type
         if not self._message:
             data["cut"] = True
         if self._taken > self.text.count("\n") + 1:
@@ -205,7 +211,50 @@ class TracebackBlock:
         file, _, function = self._frames[0] if self._frames else ("", 0, "")
         if file.endswith(_QUEUES) and function == "_feed" and _READER_GONE.match(str(data.get("type"))):
             data["survived"] = True
-        return ParsedEvent("python.exception", data)
+        return Outcome([ParsedEvent("python.exception", data)], self.text, self.chain)
+
+
+class FatalDump:
+    """A dump of faulthandler: "Fatal Python error" and the stacks of all threads, innermost frame first."""
+
+    def __init__(self, error: str) -> None:
+        self.over = False
+        self._error = error
+        self._frames: Optional[List[Tuple[str, int, str]]] = None
+        self._current: List[Tuple[str, int, str]] = []
+        self._lines: List[str] = ["Fatal Python error: " + error]
+
+    def take(self, line: Line) -> bool:
+        """Whether the line belongs to the dump."""
+        frame = _THREAD_FRAME.match(line.text)
+        if frame is not None:
+            if self._frames is not None and len(self._frames) < FRAMES:
+                self._frames.append((frame.group("file"), int(frame.group("line")[:9]), frame.group("function")))
+        elif _THREAD.match(line.text):
+            self._frames = self._current if line.text.startswith("Current thread") and not self._current else None
+        elif line.text.strip() and not line.text.startswith(_OF_DUMP):
+            self.over = True
+        if not self.over and len(self._lines) < 60:
+            self._lines.append(line.text)
+        return not self.over
+
+    def end(self) -> Outcome:
+        """The event."""
+        data: Data = {"error": self._error}
+        if self._current:
+            data.update(exceptions.framed(self._current[::-1]))
+            del data["launcher"]
+        return Outcome([ParsedEvent("python.fatal", data)], "\n".join(self._lines)[:TEXT].rstrip())
+
+
+def opened(text: str) -> Optional[Record]:
+    """The traceback or dump that a line opens; None when it opens none."""
+    if OPENER.search(text):
+        return Traceback(text)
+    if text.rstrip().endswith(" last):") and HEAD.endswith(text.strip()):
+        return Traceback(text.strip())  # the first half stands elsewhere
+    error = _FATAL.search(text)
+    return None if error is None else FatalDump(error.group("error"))
 
 
 def _counts(text: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import text_of, words_of
 from hangtop.diagnosis.evidence.events import said
 from hangtop.diagnosis.failures.first import RankEnd, ended_ranks, first_failure, lost_connections
@@ -49,7 +48,7 @@ def first_to_fail(job_status: JobStatus) -> Iterator[Finding]:
     elif first.bare:
         if not nccl_failures(job):
             yield _no_detail(job_status, ends, first.cause)
-    elif not _told_elsewhere(job, first, closed):
+    elif not _told_elsewhere(job, first):
         yield _crashed(job_status, ends, first)
 
 
@@ -109,7 +108,7 @@ def _killed(job: Job, end: RankEnd) -> Finding:
     )  # fmt: skip
 
 
-def _told_elsewhere(job: Job, end: RankEnd, closed: Sequence[LogEvent]) -> bool:
+def _told_elsewhere(job: Job, end: RankEnd) -> bool:
     """Whether a rule on what happened says more of the first failure than that the rank crashed."""
     first, frames = end.cause, " ".join(words_of(end.cause.event, "frames"))
     event = TOLD_ELSEWHERE.get(first.signature)
@@ -117,8 +116,7 @@ def _told_elsewhere(job: Job, end: RankEnd, closed: Sequence[LogEvent]) -> bool:
         return True
     if first.cut:  # the end of its traceback is missing: any word of what went wrong says more
         waited = "rendezvous" in frames and (said(job, "torch.store_timeout") or said(job, "elastic.rendezvous"))
-        headless = first.event.data.get("headless") is True and closed
-        return bool(nccl_failures(job) or waited or headless or timed_out(job, first))
+        return bool(nccl_failures(job) or waited or timed_out(job, first))
     unresolved = bool(said(job, "torch.unresolved")) and "torch/distributed" in frames
     hardware = bool(hardware_kind(first.what)) or "invalid device ordinal" in first.what.lower()
     return first.manner == "gpu_memory" or unresolved or hardware

@@ -208,7 +208,7 @@ JOBS = (
     EventRow(
         event=Told("torch.desync"), kind="collective_mismatch", weight=0.85, ranks_in="lagging",
         where=lambda event: bool(numbers_of(event, "lagging")), example={"lagging": [1]}, other={"lagging": []},
-        summary="{who} did not join", details=(" #{missing}",), advice=STACKS,
+        summary="{who} did not join", details=(" #{seq}",), advice=STACKS,
     ),
     EventRow(
         event=Told("torch.barrier_failed"), kind="collective_mismatch", weight=0.85, ranks_in="missing",

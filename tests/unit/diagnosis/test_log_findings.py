@@ -258,7 +258,7 @@ CASES: dict[str, tuple[list[Event], str, tuple[int, ...], str]] = {
     ),
     "a monitored barrier": (say("torch.barrier_failed", 0, missing=[1, 3]), "collective_mismatch", (1, 3), "barrier"),
     "a desync report": (
-        say("torch.desync", 0, lagging=[1], finished=2, missing=3), "collective_mismatch", (1,), "did not join #3",
+        say("torch.desync", 0, lagging=[1], finished=2, seq=3), "collective_mismatch", (1,), "did not join #3",
     ),
     "gloo's time-out names who says nothing": (
         [*say("gloo.timeout", 0, 2, ms=8000, direction="recv"), *lost(3)], "watchdog_timeout", (1,), "gloo for 8 s",

@@ -12,9 +12,8 @@ FRONTS = [
     "(VllmWorker rank=3 pid=71) ", "(Worker_TP3 pid=123) ",
     "[2026-11-22 10:00:00 TP3] ", "[2026-11-22 10:00:00 DP0 TP3] ",
     "[rank3|host7] ", "[host7|rank3] ", "{{rank3}} ", "2026-11-22 10:00:00.123 | rank=3 | ", "[rank 3, host n7] ",
-    "level=error rank=3 host=n7 msg=", "[n7][rank3] ", "global_rank 3 ", "[global_rank=3] ", "[Node 1 Rank 3] ",
-    "[1,mpirank:3,algo-2]<stderr>:",
-    "{rank 3} ",    "[rank3][pid 71][node7] ",
+    "[n7][rank3] ", "global_rank 3 ", "[global_rank=3] ", "[Node 1 Rank 3] ",
+    "{rank 3} ", "[rank3][pid 71][node7] ",
 ]  # fmt: skip
 LINES = [
     "Traceback (most recent call last):",

@@ -13,156 +13,133 @@ _BUS = r"(?P<bus_id>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})"
 
 def _gpu(match: "Match[str]", data: Data) -> Optional[Data]:
     """With the GPU that the line names, by its address or its number."""
-    bus = re.search(_BUS, match.string)
-    index = re.search(r"\bGPU ?(\d{1,2})\b(?!:)", match.string)
+    bus, index = re.search(_BUS, match.string), re.search(r"\bGPU ?(\d{1,2})\b(?!:)", match.string)
     if bus is not None:
         data["bus_id"] = bus_key(bus.group("bus_id"))
-    if index is not None:
-        data["gpu"] = int(index.group(1))
-    return data
+    return data if index is None else dict(data, gpu=int(index.group(1)))
 
 
-def _fatal(match: "Match[str]", data: Data) -> Optional[Data]:
-    return dict(data, fatal=not str(data.get("detail", "")).lower().startswith("non-fatal"))
+def _fatal(_: "Match[str]", data: Data) -> Optional[Data]:
+    return dict(data, fatal=str(data.get("fatal", data.get("detail", ""))).lower().startswith("fatal"))
 
 
-def _severity(match: "Match[str]", data: Data) -> Optional[Data]:
-    return dict(data, fatal=str(data.get("fatal", "")).lower() == "fatal")
-
-
-def _kilobytes(match: "Match[str]", data: Data) -> Optional[Data]:
+def _kilobytes(_: "Match[str]", data: Data) -> Optional[Data]:
     rss = data.pop("rss_kb", None)
     return data if rss is None else dict(data, rss=int(str(rss)) * 1024)
 
 
-def _lockup(match: "Match[str]", data: Data) -> Optional[Data]:
-    return dict(data, hard=data.pop("soft", None) is None)
-
-
-def _words(match: "Match[str]", data: Data) -> Optional[Data]:
-    return dict(data, what=match.group().strip()[:200])
-
-
-def _server(match: "Match[str]", data: Data) -> Optional[Data]:
+def _server(_: "Match[str]", data: Data) -> Optional[Data]:
     return dict(data, ok=data.pop("ok", None) is not None)
 
 
-def _driver(problem: str, pattern: str, example: Optional[Example]) -> Rule:
+def _driver(problem: str, words: str, pattern: str, example: Optional[Example]) -> Rule:
     """A GPU's driver reports a problem without an Xid."""
-    return Rule("gpu_" + problem, "kernel.gpu", pattern, example, {"problem": problem}, read=_gpu)
+    return Rule("kernel.gpu", words, pattern, example, {"problem": problem}, read=_gpu)
 
 
-def _machine(problem: str, pattern: str, example: Optional[Example]) -> Rule:
-    return Rule("machine_" + problem, "kernel.machine", pattern, example, {"problem": problem}, read=_words)
+def _machine(problem: str, words: str, pattern: str, example: Optional[Example]) -> Rule:
+    return Rule("kernel.machine", words, pattern, example, {"problem": problem})
 
 
 RULES = (
-    Rule("xid", "kernel.xid",
+    Rule("kernel.xid", "NVRM: Xid (",
          r"NVRM: Xid \((?:PCI:)?(?P<bus_id>[0-9a-fA-F:.]+)[^)]*\)(?:\s*\([^)]*\))?\s*:\s*(?P<code>\d+)"
          r"(?:,\s*pid=(?P<pid>\d+|'?<unknown>'?))?(?:,\s*name=(?P<process>[^,]*))?,?\s*(?P<detail>[^\r\n]*)",
          Example("NVRM: Xid (PCI:0000:5F:00): 79, pid=1234, name=python, GPU has fallen off the bus.",
-         {"code": 79, "bus_id": "0000:5f:00", "pid": 1234, "process": "python",
-         "detail": "GPU has fallen off the bus."},
-         "NVIDIA xid-errors")),
-    Rule("fallen", "kernel.xid",
-         r"NVRM: (?:The NVIDIA )?(?:[^\n]{0,60}?GPU(?: at PCI:| )" + _BUS
-         + r"(?:\.\d)?)?[\s\S]{0,160}?fallen off the bus",
-         Example("NVRM: The NVIDIA GPU 0000:b3:00.0\nNVRM: (PCI ID: 10de:26b5) installed in this system "
-         "has\nNVRM: fallen off the bus and is not responding to commands.", {"code": 79, "bus_id": "0000:b3:00"},
-         "NVIDIA open-gpu-kernel-modules"), {"code": 79},
+                 {"code": 79, "bus_id": "0000:5f:00", "pid": 1234, "process": "python",
+                  "detail": "GPU has fallen off the bus."}, "NVIDIA xid-errors")),
+    Rule("kernel.xid", "fallen off the bus|NVRM: The NVIDIA GPU",
+         r"NVRM: (?:The NVIDIA )?(?:[^\n]{0,60}?GPU(?: at PCI:| )" + _BUS + r"(?:\.\d)?)?[\s\S]{0,160}?fallen off the"
+                                                    r" bus",
+         Example("NVRM: The NVIDIA GPU 0000:b3:00.0\nNVRM: (PCI ID: 10de:26b5) installed in this system has\nNVRM:"
+                 " fallen"
+                 " off the bus and is not responding to commands.", {"code": 79, "bus_id": "0000:b3:00"},
+                 "NVIDIA open-gpu-kernel-modules"), {"code": 79},
          begins="NVRM: The NVIDIA GPU (?!.*(?:fallen off|not responding|supported|support for))"),
-    _driver("hung",
-            r"NVRM: [^\n]{0,200}?(?:GSP.{0,80}?(?:[Tt]ime(?:d )?out|[Hh]eartbeat)"
+    _driver("hung", "NVRM: ", r"NVRM: [^\n]{0,200}?(?:GSP.{0,80}?(?:[Tt]ime(?:d )?out|[Hh]eartbeat)"
             r"|sanity check failed.{0,40}?waiting for RPC|GPU is probably locked)",
             Example("[ 8.3] NVRM: GPU6 _kgspLogRpcTimeout: *** GSP Timeout ***", {"gpu": 6}, "NVIDIA driver")),
-    _driver("lost",
+    _driver("lost", "NVRM: |lost from bus",
             r"NVRM: [^\n]{0,200}?(?:No NVIDIA graphics adapter found|NVIDIA init module failed|RmInitAdapter failed"
-            r"|rm_init_adapter failed|[Cc]annot initialize GSP|[Pp]ossible bad register read"
-            r"|GPU (?:is |has been )?lost\b|[Ll]ost GPU|NV_ERR_GPU_IS_LOST)"
-            r"|amdgpu[^\n]{0,200}?(?:device|gpu|GPU) (?:is )?lost from bus",
+            r"|rm_init_adapter failed|[Cc]annot initialize GSP|GPU (?:is |has been )?lost\b|[Ll]ost GPU"
+            r"|NV_ERR_GPU_IS_LOST)|amdgpu[^\n]{0,200}?(?:device|gpu|GPU) (?:is )?lost from bus",
             Example("NVRM: GPU 0000:5e:00.0: RmInitAdapter failed! (0x26)", {"bus_id": "0000:5e:00"}, "NVIDIA driver")),
-    _driver("needs_reset",
+    _driver("needs_reset", "NVRM: |amdgpu",
             r"NVRM: [^\n]{0,200}?(?:NV_ERR_RESET_REQUIRED|Assertion failed: Reset required)"
             r"|amdgpu[^\n]{0,200}?(?:GPU reset(?:\(\d{1,9}\))?(?: begin| succeeded| failed|!?\s{0,4}$)"
-            r"|ring \S{1,40} timeout|MES(?:\(\d\))? failed to respond to msg=|VRAM is lost)",
+            r"|ring \S{1,40} timeout|VRAM is lost)",
             Example("amdgpu 0000:1c:00.0: amdgpu: GPU reset begin!", {"bus_id": "0000:1c:00"}, "amdgpu")),
-    _driver("ecc",
+    _driver("ecc", "amdgpu",
             r"amdgpu[^\n]{0,200}?(?:uncorrectable hardware error|[Pp]oison (?:is )?(?:consumed|created))",
             Example("amdgpu 0000:1c:00.0: {1}uncorrectable hardware error(E) detected!", {"bus_id": "0000:1c:00"},
                     "amdgpu")),
-    _driver("page_fault", r"amdgpu[^\n]{0,200}?(?:VM_L2_PROTECTION_FAULT_STATUS|no-retry page fault)",
-            Example("amdgpu 0000:1c:00.0: amdgpu: VM_L2_PROTECTION_FAULT_STATUS:0x00301031",
-                    {"bus_id": "0000:1c:00"}, "amdgpu")),
-    Rule("sxid", "kernel.sxid",
+    _driver("page_fault", "amdgpu", r"amdgpu[^\n]{0,200}?(?:VM_L2_PROTECTION_FAULT_STATUS|no-retry page fault)",
+            Example("amdgpu 0000:1c:00.0: amdgpu: VM_L2_PROTECTION_FAULT_STATUS:0x00301031", {"bus_id": "0000:1c:00"},
+                    "amdgpu")),
+    Rule("kernel.sxid", "SXid (",
          r"SXid \((?:PCI:)?(?P<bus_id>[0-9a-fA-F:.]+)\)\s*:\s*(?P<code>\d+),\s*(?P<detail>[^\r\n]*)",
          Example("nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error",
-         {"code": 12028, "fatal": False, "bus_id": "0000:05:00"}, "NVIDIA nvswitch driver"), read=_fatal),
-    Rule("oom_why", "kernel.oom",
-         r"oom-kill:constraint=(?P<constraint>\w{1,40})[^\r\n]{0,400}?task_memcg="
-         r"(?P<cgroup>[^,\s]{1,400}),task=(?P<process>[^,]{1,64}),pid=(?P<pid>\d{1,10})",
-         Example("oom-kill:constraint=CONSTRAINT_MEMCG,nodemask="
-         "(null),cpuset=a,mems_allowed=0,oom_memcg=/s,task_memcg=/s/job_7/step,task=python,pid=42,uid=1000",
-         {"pid": 42, "constraint": "CONSTRAINT_MEMCG", "cgroup": "/s/job_7/step", "process": "python"},
-         "Linux mm/oom_kill.c")),
-    Rule("oom_killed", "kernel.oom",
-         r"(?:[Kk]illed|[Oo]ut of memory: Kill) process (?P<pid>\d+),? "
-         r"\((?P<process>[^)]*)\)[^\r\n]*?(?:anon-rss:(?P<rss_kb>\d{1,15})kB|$)",
+                 {"code": 12028, "fatal": False, "bus_id": "0000:05:00"}, "NVIDIA nvswitch driver"), read=_fatal),
+    Rule("kernel.oom", "oom-kill:constraint=",
+         r"oom-kill:constraint=(?P<constraint>\w{1,40})[^\r\n]{0,400}?task_memcg=(?P<cgroup>[^,\s]{1,400}),"
+         r"task=(?P<process>[^,]{1,64}),pid=(?P<pid>\d{1,10})",
+         Example("oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=a,mems_allowed=0,oom_memcg=/s,task_memcg="
+                 "/s/job_7/step,task=python,pid=42,uid=1000", {"pid": 42, "constraint": "CONSTRAINT_MEMCG",
+                                                                "cgroup": "/s/job_7/step", "process": "python"},
+                 "Linux mm/oom_kill.c")),
+    Rule("kernel.oom", "illed process|Kill process",
+         r"(?:[Kk]illed|[Oo]ut of memory: Kill) process (?P<pid>\d+),? \((?P<process>[^)]*)\)[^\r\n]*?"
+         r"(?:anon-rss:(?P<rss_kb>\d{1,15})kB|$)",
          Example("Out of memory: Killed process 4711 (python) total-vm:1kB, anon-rss:2048kB, file-rss:0kB",
-         {"pid": 4711, "process": "python", "rss": 2048 << 10}, "Linux mm/oom_kill.c"), read=_kilobytes),
-    Rule("oom_asked", "kernel.oom",
-         r"(?P<asked_by>[^\s:\[\]]{1,64}) invoked oom-killer: ",
+                 {"pid": 4711, "process": "python", "rss": 2048 << 10}, "Linux mm/oom_kill.c"), read=_kilobytes),
+    Rule("kernel.oom", "invoked oom-killer", r"(?P<asked_by>[^\s:\[\]]{1,64}) invoked oom-killer: ",
          Example("python invoked oom-killer: gfp_mask=0x100cca(GFP_HIGHUSER_MOVABLE), order=0, oom_score_adj=0",
-         {"asked_by": "python"}, "Linux mm/oom_kill.c")),
-    Rule("hung_task", "kernel.hung_task",
-         r"task (?P<process>[^\s:]+(?::[^\s:]+)*?):(?P<pid>\d+) (?:\w+ )*blocked for more than (?P<seconds>\d+) "
-         "seconds", Example("INFO: task python:4242 blocked for more than 120 seconds.",
-         {"process": "python", "pid": 4242, "seconds": 120}, "Linux kernel/hung_task.c")),
-    Rule("lockup", "kernel.lockup",
-         r"(?P<soft>soft )?(?:hard )?lockup - CPU#(?P<cpu>\d+) stuck for (?P<seconds>\d+)s!(?: "
-         r"\[(?P<process>[^:\]]+))?|[Hh]ard LOCKUP(?: on cpu (?P<cpu_2>\d+))?",
+                 {"asked_by": "python"}, "Linux mm/oom_kill.c")),
+    Rule("kernel.hung_task", "blocked for more than",
+         r"task (?P<process>[^\s:]+(?::[^\s:]+)*?):(?P<pid>\d+) (?:\w+ )*blocked for more than (?P<seconds>\d+)"
+         r" seconds",
+         Example("INFO: task python:4242 blocked for more than 120 seconds.",
+                 {"process": "python", "pid": 4242, "seconds": 120}, "Linux kernel/hung_task.c")),
+    Rule("kernel.lockup", "lockup - CPU#|ard LOCKUP",
+         r"lockup - CPU#(?P<cpu>\d+) stuck for (?P<seconds>\d+)s!(?: \[(?P<process>[^:\]]+))?"
+         r"|[Hh]ard LOCKUP(?: on cpu (?P<cpu_2>\d+))?",
          Example("watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [python:99]",
-         {"cpu": 3, "seconds": 22, "hard": False, "process": "python"}, "Linux kernel/watchdog.c"), read=_lockup),
-    Rule("segfault", "kernel.segfault",
+                 {"cpu": 3, "seconds": 22, "process": "python"}, "Linux kernel/watchdog.c")),
+    Rule("kernel.segfault", " segfault at|general protection fault|trap invalid opcode",
          r"(?P<process>[^\s\[\]]{1,64})\[(?P<pid>\d{1,10})\]:? (?:segfault at|general protection fault"
          r"|trap invalid opcode)[^\r\n]{0,400}?(?: in (?P<library>[^\s\[]{1,255}))?(?:\[|$)",
          Example("python[123]: segfault at 0 ip 00007f5 sp 00007ffc error 4 in libnccl.so.2.21.5[7f5+1000]",
-         {"process": "python", "pid": 123, "library": "libnccl.so.2.21.5"}, "Linux arch/x86/mm/fault.c")),
-    _machine("panic", r"Kernel panic - not syncing: [^\r\n]{1,160}",
+                 {"process": "python", "pid": 123, "library": "libnccl.so.2.21.5"}, "Linux arch/x86/mm/fault.c")),
+    _machine("panic", "Kernel panic", r"Kernel panic - not syncing: [^\r\n]{1,160}",
              Example("Kernel panic - not syncing: Fatal exception", {"problem": "panic"}, "Linux")),
-    _machine("machine_check", r"CPU \d{1,5}: Machine Check(?: Exception)?: [0-9a-f]{1,3} Bank \d{1,3}: [abef].{1,80}",
-             Example("CPU 3: Machine Check Exception: 5 Bank 4: be00000000800400", {"problem": "machine_check"},
-                     "Linux")),
-    _machine("memory",
-             r"EDAC [\w ]{0,24}MC\d{1,3}: \d{1,9} UE [^\r\n]{1,160}"
+    _machine("machine_check", "Machine Check",
+             r"CPU \d{1,5}: Machine Check(?: Exception)?: [0-9a-f]{1,3} Bank \d{1,3}: [abef].{1,80}",
+             Example("CPU 3: Machine Check Exception: 5 Bank 4: be00000000800400", {"problem": "machine_check"}, "Linux"
+                     "")),
+    _machine("memory", "EDAC |Memory failure: ", r"EDAC [\w ]{0,24}MC\d{1,3}: \d{1,9} UE [^\r\n]{1,160}"
              r"|Memory failure: 0x[0-9a-f]{1,16}: (?!recovery action for \w[^\r\n]{0,40}: Recovered)[^\r\n]{1,120}",
              Example("EDAC MC0: 1 UE memory read error on CPU_SrcID#0", {"problem": "memory"}, "Linux")),
-    _machine("pcie",
+    _machine("pcie", "PCIe Bus Error|AER: Uncorrect|pciehp: ",
              r"PCIe Bus Error: severity=Uncorrect\w{1,12} \((?:Fatal|Non-Fatal)\)|AER: Uncorrect\w{1,12} \(Fatal\)"
              r"|pciehp: Slot\([^)\r\n]{1,20}\): (?:Link Down|Card not present)",
              Example("pcieport 0000:16:01.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer",
                      {"problem": "pcie"}, "Linux")),
-    Rule("device", "kernel.link",
-         r"(?P<device>(?:mlx\d_core|bnxt_en|ig[bc]|ixgbe|i40e|tg3) \S{1,64}?|NETDEV WATCHDOG: \S{1,64}"
-         r"|ib\w{0,16}\d):? .{0,200}?(?P<problem>[Dd]etected insufficient power on the PCIe slot"
-         r"|High Temperature|Cable unplugged|Detected (?:Hardware|Tx) Unit Hang|transmit queue \d+ timed out"
+    Rule("kernel.link", "mlx|bnxt_en|NETDEV WATCHDOG",
+         r"(?P<device>(?:mlx\d_core|bnxt_en) \S{1,64}?|NETDEV WATCHDOG: \S{1,64}):? .{0,200}?(?P<problem>[Dd]etected"
+         r" insufficient power on the PCIe slot|High Temperature|Cable unplugged|transmit queue \d+ timed out"
          r"|health (?:compromised|poll failed)|mlx\d_load_one failed with error code -?\d{1,5}|assert_var"
          r"|command timeout|timeout\. Will cause a leak|TX timeout detected)",
          Example("mlx5_core 0000:9c:00.0: Detected insufficient power on the PCIe slot (27W).",
-         {"problem": "Detected insufficient power on the PCIe slot"},
-         "Linux drivers/net/ethernet/mellanox/mlx5/core")),
-    Rule("nvswitch", "kernel.fabric_manager",
-         r"detected NVSwitch (?P<fatal>fatal|non-fatal) error (?P<code>\d+)",
+                 {"problem": "Detected insufficient power on the PCIe slot"}, "Linux drivers/net/ethernet/mellanox")),
+    Rule("kernel.fabric_manager", "detected NVSwitch|detected GPU NVL",
+         r"detected NVSwitch (?P<fatal>fatal|non-fatal) error (?P<code>\d+)"
+         "|Fabric Manager detected GPU NVL (?P<fatal_2>Non[ -]?Fatal|Fatal) error",
          Example("[Jul 23 2024 07:53:55] [ERROR] [tid 841] detected NVSwitch fatal error 20034 on fid 0",
-         {"fatal": True, "code": 20034}, "NVIDIA Fabric Manager"), read=_severity),
-    Rule("gpu_nvl", "kernel.fabric_manager",
-         "Fabric Manager detected GPU NVL (?P<fatal>Non[ -]?Fatal|Fatal) error",
-         Example("[Oct 13 2025 18:14:38] [ERROR] [tid 202] Fabric Manager detected GPU NVL Fatal error on :",
-         {"fatal": True, "what": "gpu"}, "NVIDIA Fabric Manager"), {"what": "gpu"}, read=_severity),
-    Rule("nfs", "kernel.storage",
-         r"nfs: server (?P<server>\S+) (?:not responding|(?P<ok>OK)|timed out)",
+                 {"fatal": True, "code": 20034}, "NVIDIA Fabric Manager"), read=_fatal),
+    Rule("kernel.storage", "nfs: server", r"nfs: server (?P<server>\S+) (?:not responding|(?P<ok>OK)|timed out)",
          Example("nfs: server fs1 not responding, still trying", {"server": "fs1", "ok": False}, "Linux"),
          {"system": "NFS"}, read=_server),
-    Rule("lustre", "kernel.storage",
+    Rule("kernel.storage", "Lustre",
          r"Lustre(?:Error)?: [^\r\n]{0,160}?(?:Connection to (?:service )?(?P<server>[\w.-]{1,80})[^\r\n]{0,80}? was "
          r"lost; in progress|This client was evicted by (?P<server_2>[\w-]{1,80})"
          r"|(?P<ok>Connection restored to )(?:service )?(?P<server_3>[\w.-]{1,80}))",

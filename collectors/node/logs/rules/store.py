@@ -7,6 +7,10 @@ from typing import Match, Optional
 
 from collectors.node.logs.rule import Data, Example, Rule, number
 
+_PORT = re.compile(
+    r"port[:= ]{1,4}(\d{1,5})\b|\[::\]:(\d{1,5})\b|(?<![\w.])\[?[\d.:a-f]{2,64}\]?:(\d{1,5})\b|, (\d{1,5})\)"
+)
+
 
 def _keyed(match: "Match[str]", data: Data) -> Optional[Data]:
     """A wait for a key of the store: in seconds, and whose identifier of a communicator it was for."""
@@ -16,136 +20,125 @@ def _keyed(match: "Match[str]", data: Data) -> Optional[Data]:
     asked = re.search(r"\[(\d+)\] is setting up NCCL communicator .{0,120}? from \[(\d+)\]", match.string)
     if asked is not None:
         data.update(by_rank=number(asked.group(1)), from_rank=number(asked.group(2)))
-    getting = re.search(r"store->get\('([^']{0,300})'\)", match.string)
-    if getting is not None:
-        data.setdefault("keys", getting.group(1))
     return data
 
 
-def _connecting(match: "Match[str]", data: Data) -> Optional[Data]:
+def _connecting(_: "Match[str]", data: Data) -> Optional[Data]:
     elapsed, unit = data.pop("ms", None), data.pop("unit", "s")
     if isinstance(elapsed, int):
         data["seconds"] = elapsed / 1000.0 if unit == "ms" else float(elapsed)
-    if data.pop("every", None):
-        data["whole"] = True
-    return data
+    return dict(data, whole=True) if data.pop("every", None) else data
 
 
-def _port(match: "Match[str]", data: Data) -> Optional[Data]:
-    found = re.search(
-        r"port[:= ]{1,4}(\d{1,5})\b|\[::\]:(\d{1,5})\b|(?<![\w.])\[?[\d.:a-f]{2,64}\]?:(\d{1,5})\b|, (\d{1,5})\)",
-        match.string[:1000],
-    )
+def _port(match: "Match[str]", _: Data) -> Optional[Data]:
+    found = _PORT.search(match.string[:1000])
     port = None if found is None else number(next(group for group in found.groups() if group))
     return {"port": port} if port is not None and 0 < port < 65536 else {}
 
 
-STORE = (
-    Rule("clients", "torch.store_timeout",
-         r"Timed out after (?P<seconds>\d+) seconds waiting for clients\.\s*(?P<joined>\d+)/(?P<expected>\d+) "
-         "clients joined",
-         Example("torch.distributed.DistStoreError: Timed out after 31 seconds waiting for clients. 1/2 "
-         "clients joined.", {"seconds": 31, "joined": 1, "expected": 2, "phase": "clients"},
-         "torch c10d/TCPStore.cpp"), {"phase": "clients"}),
-    Rule("store_barrier", "torch.store_timeout",
+RULES = (
+    Rule("torch.store_timeout", "clients joined",
+         r"Timed out after (?P<seconds>\d+) seconds waiting for clients\.\s*(?P<joined>\d+)/(?P<expected>\d+) clients"
+         r" joined",
+         Example("torch.distributed.DistStoreError: Timed out after 31 seconds waiting for clients. 1/2 clients"
+                 " joined.",
+                 {"seconds": 31, "joined": 1, "expected": 2, "phase": "clients"}, "torch c10d/TCPStore.cpp"),
+         {"phase": "clients"}),
+    Rule("torch.store_timeout", "store based barrier",
          r"[Tt]imed out (?:initializing process group|waiting)[^\n]{0,300}?store based barrier(?:[^\n]{0,300}?"
          r"world_size=(?P<expected>\d+),\s*(?:worker_count|num_workers_joined)=(?P<joined>\d+))?",
-         Example("RuntimeError: Timed out initializing process group in store based barrier on rank: 0, for "
-         "key: store_based_barrier_key:1 (world_size=4, worker_count=3, timeout=0:30:00)",
-         {"expected": 4, "joined": 3, "phase": "barrier"}, "torch distributed/distributed_c10d.py"),
+         Example("RuntimeError: Timed out initializing process group in store based barrier on rank: 0, for key:"
+                 " store_based_barrier_key:1 (world_size=4, worker_count=3, timeout=0:30:00)",
+                 {"expected": 4, "joined": 3, "phase": "barrier"}, "torch distributed/distributed_c10d.py"),
          {"phase": "barrier"}),
-    Rule("store_waiting", "torch.store_waiting",
-         "Waiting in store based barrier to initialize process group for (?:rank: "
-         r")?(?P<by_rank>\d+)[^\r\n]{0,120}?world_size=(?P<expected>\d+), (?:worker_count"
-         r"|num_workers_joined)=(?P<joined>\d+)",
-         Example("Waiting in store based barrier to initialize process group for rank: 2, key: "
-         "store_based_barrier_key:1 (world_size=4, worker_count=3, timeout=0:30:00)",
-         {"expected": 4, "joined": 3, "by_rank": 2}, "torch distributed/distributed_c10d.py")),
-    Rule("store_complete", "torch.store_complete",
-         r"(?:Rank (?P<by_rank>\d+): )?Completed store-based barrier",
+    Rule("torch.store_waiting", "store based barrier",
+         r"Waiting in store based barrier to initialize process group for (?:rank: )?(?P<by_rank>\d+)[^\r\n]{0,120}?"
+         r"world_size=(?P<expected>\d+), (?:worker_count|num_workers_joined)=(?P<joined>\d+)",
+         Example("Waiting in store based barrier to initialize process group for rank: 2, key:"
+                 " store_based_barrier_key:1"
+                 " (world_size=4, worker_count=3, timeout=0:30:00)", {"expected": 4, "joined": 3, "by_rank": 2},
+                 "torch distributed/distributed_c10d.py")),
+    Rule("torch.store_complete", "store-based barrier for", r"(?:Rank (?P<by_rank>\d+): )?Completed store-based barrier"
+         r" for",
          Example("Rank 2: Completed store-based barrier for key:store_based_barrier_key:1 with 4 nodes.",
-         {"by_rank": 2}, "torch distributed/distributed_c10d.py")),
-    Rule("validate_timeout", "torch.store_timeout",
+                 {"by_rank": 2},
+                 "torch distributed/distributed_c10d.py")),
+    Rule("torch.store_timeout", "failed to connect/validate",
          r"failed to connect/validate to host (?P<address>\S+):(?P<port>\d+) - timed out",
          Example("[c10d] TCP client failed to connect/validate to host n1:29500 - timed out (try=3)",
-         {"address": "n1", "port": 29500, "phase": "connect"}, "torch c10d/TCPStore.cpp"),
+                 {"address": "n1", "port": 29500, "phase": "connect"}, "torch c10d/TCPStore.cpp"),
          {"phase": "connect"}),
-    Rule("validate_retry", "torch.store_retry",
+    Rule("torch.store_retry", "failed to connect/validate",
          r"failed to connect/validate to host (?P<address>\S+):(?P<port>\d+) - retrying",
-         Example("[c10d] TCP client failed to connect/validate to host n1:29500 - retrying (try=0, "
-         "timeout=600000ms)", {"address": "n1", "port": 29500}, "torch c10d/TCPStore.cpp")),
-    Rule("connect", "torch.store_timeout",
+         Example("[c10d] TCP client failed to connect/validate to host n1:29500 - retrying (try=0, timeout=600000ms)",
+                 {"address": "n1", "port": 29500}, "torch c10d/TCPStore.cpp")),
+    Rule("torch.store_timeout", "The client socket has",
          r"The client socket has (?:timed out after (?P<ms>\d+)\s*(?P<unit>ms|s)? ?while trying to connect to"
-         r"|failed to connect to(?P<every> any network address of)?) \[?\(?(?P<address>[^\s,\])]+?)\]?(?:, ?"
-         r"|:)(?:(?P<port>\d+)|[A-Za-z_]+)(?! \(errno: (?:97|22) )",
+         r"|failed to connect to(?P<every> any network address of)?) \[?\(?(?P<address>[^\s,\])]+?)\]?(?:, ?|:)"
+         r"(?:(?P<port>\d+)|[A-Za-z_]+)(?! \(errno: (?:97|22) )",
          Example("The client socket has timed out after 60000ms while trying to connect to (10.0.0.9, 29500).",
-         {"address": "10.0.0.9", "port": 29500, "seconds": 60.0, "phase": "connect"},
-         "torch c10d/socket.cpp"), {"phase": "connect"}, read=_connecting),
-    Rule("unresolved", "torch.unresolved",
-         r"network addresses of \((?P<address>[^,]+), (?P<port>\d+)\) cannot be retrieved",
-         Example("The IPv4 network addresses of (nosuch, 29500) cannot be retrieved (gai error: -2 - Name or "
-         "service not known).", {"address": "nosuch", "port": 29500}, "torch c10d/socket.cpp")),
-    Rule("in_use", "torch.address_in_use",
-         r"EADDRINUSE|[Aa]ddress already in use|Errno 98\b",
+                 {"address": "10.0.0.9", "port": 29500, "seconds": 60.0, "phase": "connect"}, "torch c10d/socket.cpp"),
+         {"phase": "connect"}, read=_connecting),
+    Rule("torch.unresolved", "cannot be retrieved|ame or service not known|ailure in name resolution",
+         r"network addresses of \((?P<address>[^,]+), (?P<port>\d+)\) cannot be retrieved"
+         "|[Nn]ame or service not known|Temporary failure in name resolution",
+         Example("The IPv4 network addresses of (nosuch, 29500) cannot be retrieved (gai error: -2 - Name or service"
+                 " not"
+                 " known).", {"address": "nosuch", "port": 29500}, "torch c10d/socket.cpp; glibc")),
+    Rule("torch.address_in_use", "EADDRINUSE|ddress already in use|Errno ", r"EADDRINUSE|[Aa]ddress already in use"
+         r"|Errno 98\b",
          Example("The server socket has failed to bind to [::]:29500 (errno: 98 - Address already in use).",
-         {"port": 29500}, "torch c10d/socket.cpp"), read=_port),
-    Rule("key_timeout", "torch.store_timeout",
-         r"wait timeout after (?P<ms>\d+)ms(?:, keys: (?P<keys>[^\r\n]{1,300}))?|Socket Timeout\b"
-         r"|Timeout waiting for key: (?P<keys_2>\S{1,300})(?: after (?P<ms_2>\d+) ?ms)?",
+                 {"port": 29500}, "torch c10d/socket.cpp"), read=_port),
+    Rule("torch.store_timeout", "wait timeout after|Socket Timeout|waitForInput: socket",
+         r"wait timeout after (?P<ms>\d+)ms(?:, keys: (?P<keys>[^\r\n]{1,300}))?"
+         r"|(?:store->get\('(?P<keys_2>[^'\r\n]{0,300})'\)[^\r\n]{0,200}?)?Socket Timeout\b"
+         r"|waitForInput: socket SocketImpl\([^\r\n]{0,200}?remote=\[(?P<address>[^\]\s]{1,120})\]:(?P<port>\d{1,5})\)"
+         r" timed out after (?P<ms_2>\d{5,12})ms",
          Example("wait timeout after 30000ms, keys: /default_pg/0//cuda//0",
-         {"seconds": 30.0, "phase": "wait", "keys": "/default_pg/0//cuda//0"},
-         "torch c10d/TCPStore.cpp"), {"phase": "wait"}, read=_keyed),
-    Rule("store_silent", "torch.store_timeout",
-         r"waitForInput: socket SocketImpl\([^\r\n]{0,200}?remote=\[(?P<address>[^\]\s]{1,120})\]:"
-         r"(?P<port>\d{1,5})\) timed out after (?P<ms>\d{5,12})ms",
-         Example("[rank3]:[W902 16:27:57.2 socket.cpp:494] [c10d] waitForInput: socket SocketImpl(fd=7, "
-         "addr=[n2.site]:39076, remote=[n1.site]:29501) timed out after 1800000ms",
-         {"address": "n1.site", "port": 29501, "seconds": 1800.0, "by_rank": 3},
-         "torch c10d/TCPStore.cpp"), {"phase": "wait"}, read=_keyed),
-    Rule("get_failed", "torch.store_lost",
-         r"store->get\('(?P<keys>[^']*)'\) got error: (?P<error>[^\r\n]*)",
-         Example("[1] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d "
-         "key-value store by key '0', but store->get('0') got error: Connection reset by peer",
-         {"keys": "0", "error": "Connection reset by peer", "from_rank": 0, "by_rank": 1},
-         "torch c10d/ProcessGroupNCCL.cpp"), read=_keyed),
-    Rule("store_lost", "torch.store_lost",
-         r"should dump\" flag on TCPStore|dump flag from the global store\.|(?:sendBytes|sendVector) failed"
+                 {"seconds": 30.0, "phase": "wait", "keys": "/default_pg/0//cuda//0"}, "torch c10d/TCPStore.cpp"),
+         {"phase": "wait"}, read=_keyed),
+    Rule("torch.store_lost", "store->get('", r"store->get\('(?P<keys>[^']*)'\) got error: (?!Socket Timeout)"
+                                         r"(?P<error>[^\r\n]*)",
+         Example("[1] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d key-value store by"
+                 " key"
+                 " '0', but store->get('0') got error: Connection reset by peer",
+                 {"keys": "0", "error": "Connection reset by peer", "from_rank": 0, "by_rank": 1},
+                 "torch c10d/ProcessGroupNCCL.cpp"), read=_keyed),
+    Rule("torch.store_lost", "flag on TCPStore|from the global store|sendBytes failed|sendVector failed|recvValue"
+         " failed"
+         "|recvBytes failed|recvVector failed|Failed to recv|Broken pipe|Connection reset",
+         r'"?should dump"? flag on TCPStore|dump flag from the global store\.|(?:sendBytes|sendVector) failed'
          "|(?:recvValue|recvBytes|recvVector) failed|Failed to recv, got 0 bytes"
-         r"|TCPStore[^\n]{0,300}?(?:Broken pipe|Connection reset)|\[c10d\][^\n]{0,300}?(?:Broken pipe"
-         "|Connection reset)",
-         Example("[rank3]:[W102 08:14:05.1 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=9): "
-         "Connection reset by peer", {"by_rank": 3}, "torch c10d/TCPStoreLibUvBackend.cpp")),
-    Rule("no_name", "torch.unresolved",
-         "[Nn]ame or service not known|Temporary failure in name resolution|nodename nor servname",
-         Example("socket.gaierror: [Errno -2] Name or service not known", {}, "glibc getaddrinfo")),
-)  # fmt: skip
-
-
-GLOO = (
-    Rule("gloo_timeout", "gloo.timeout",
+         r"|(?:TCPStore|\[c10d\])[^\n]{0,300}?(?:Broken pipe|Connection reset)",
+         Example("[rank3]:[W102 08:14:05.1 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=9): Connection"
+                 " reset"
+                 " by peer", {"by_rank": 3}, "torch c10d/TCPStoreLibUvBackend.cpp")),
+    Rule("gloo.timeout", "Timed out waiting|Application timeout caused",
          r"Timed out waiting (?P<ms>\d+)ms for (?P<direction>recv|send)|Application timeout caused pair closure",
-         Example("[../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms "
-         "for recv operation to complete", {"ms": 1800000, "direction": "recv"},
-         "gloo/transport/tcp/unbound_buffer.cc")),
-    Rule("gloo_size", "gloo.size_mismatch",
-         r"\[enforce fail at [^\]\s]*gloo/[^\]]*\]\s*(?P<condition>[^\r\n]*(?:preamble\.length"
-         r"|data size doesn't match|nbytes)[^\r\n]*)",
-         Example("[enforce fail at ../third_party/gloo/gloo/transport/tcp/pair.cc:446] op.preamble.length <= "
-         "op.nbytes. 16 vs 8", {"condition": "op.preamble.length <= op.nbytes. 16 vs 8"},
-         "gloo/transport/tcp/pair.cc")),
-    Rule("gloo_mesh", "gloo.connect_failed",
+         Example("[../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv"
+                 " operation to complete", {"ms": 1800000, "direction": "recv"}, "gloo/transport/tcp/unbound_buffer.cc"
+                 "")),
+    Rule("gloo.size_mismatch", "[enforce fail at",
+         r"\[enforce fail at [^\]\s]*gloo/[^\]]*\]\s*(?P<condition>[^\r\n]*(?:preamble\.length|data size doesn't match"
+         r"|nbytes)[^\r\n]*)",
+         Example("[enforce fail at ../third_party/gloo/gloo/transport/tcp/pair.cc:446] op.preamble.length <= op.nbytes."
+                 " 16"
+                 " vs 8", {"condition": "op.preamble.length <= op.nbytes. 16 vs 8"}, "gloo/transport/tcp/pair.cc")),
+    Rule("gloo.connect_failed", "connectFullMesh failed",
          r"Gloo connectFullMesh failed with\s?(?P<error>[^\r\n]*?(?:(?:Connection closed by peer|[Rr]ead error"
          r"|Connection refused) ?(?P<peer>\[[^\]]+\](?::\d+)?)?[^\r\n]*)?)$",
          Example("Gloo connectFullMesh failed with [../third_party/gloo/gloo/transport/tcp/pair.cc:144] no error",
-         {"error": "[../third_party/gloo/gloo/transport/tcp/pair.cc:144] no error"},
-         "torch c10d/ProcessGroupGloo.cpp"), begins=r"connectFullMesh failed with\s*$"),
-    Rule("gloo_refused", "gloo.connect_failed",
-         r"gloo/[^\n]{0,120}?[Cc]onnect(?:ion)? (?:timeout|timed out|refused) ?(?P<error>[^\r\n]*)",
-         Example("[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:799] connect [127.0.1.1]:42001: "
-         "Connection refused", {}, "gloo/transport/tcp/pair.cc")),
-    Rule("gloo_closed", "gloo.closed",
-         r"(?:gloo/[^\n]{0,200}?(?:Connection closed by peer|Connection reset by peer|Broken pipe"
-         r"|[Rr]ead error)|Connection closed by peer) ?(?P<peer>\[[^\]]+\](?::\d+)?)",
+                 {"error": "[../third_party/gloo/gloo/transport/tcp/pair.cc:144] no error"},
+                 "torch c10d/ProcessGroupGloo.cpp"), begins=r"connectFullMesh failed with\s*$"),
+    Rule("gloo.connect_failed", "gloo/",
+         r"gloo/[^\n]{0,120}?[Cc]onnect(?:ion)? (?:\S{1,80}: Connection )?(?:timeout|timed out|refused) ?"
+         r"(?P<error>[^\r\n]*)",
+         Example("[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:799] connect [127.0.1.1]:42001: Connection"
+                 " refused",
+                 {}, "gloo/transport/tcp/pair.cc")),
+    Rule("gloo.closed", "gloo/|losed by peer",
+         r"(?:gloo/[^\n]{0,200}?(?:Connection closed by peer|Connection reset by peer|Broken pipe|[Rr]ead error)"
+         r"|Connection closed by peer) ?(?P<peer>\[[^\]]+\](?::\d+)?)",
          Example("[../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:5012",
-         {"peer": "[10.0.0.2]:5012"}, "gloo/transport/tcp/pair.cc")),
+                 {"peer": "[10.0.0.2]:5012"}, "gloo/transport/tcp/pair.cc")),
 )  # fmt: skip
