@@ -166,7 +166,7 @@ def _still(model: ViewModel, row: RankRow) -> float | None:
 
 def _minute(model: ViewModel, row: RankRow) -> Piece:
     lane, end = _lane(model, row), (model.now // 2 + 1) * 2
-    cells = [] if lane is None else lane.cells(end, 2.0, MINUTE // 2)
+    cells = [] if lane is None else lane.cells(end, MINUTE // 2)
     return "".join(_CELLS[value] for value in cells), Colour.GRAPH
 
 

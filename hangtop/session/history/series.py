@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from math import floor, inf, isfinite, nan
+from math import floor, isfinite, nan
 from typing import NamedTuple
 
 GRAINS = ((1, 900), (10, 2160), (60, 10_080))
@@ -38,52 +38,43 @@ class Grain:
     def add(self, at: float, value: float) -> None:
         """Take a value; one that is older than the newest cell comes too late and is let go."""
         number, last = floor(at / self.seconds), self.last
-        if last is not None and number < last:
-            return
         place = number % self.cells
-        if number != last:
-            self._pass_to(number)
+        if last is None or number > last:
+            if last is not None:
+                self._pass_over(last, number)
             self.last, self._count = number, 1
             self._low[place] = self._mean[place] = self._high[place] = value
-            return
-        self._count += 1
-        self._low[place] = min(self._low[place], value)
-        self._mean[place] += (value - self._mean[place]) / self._count
-        self._high[place] = max(self._high[place], value)
+        elif number == last:
+            self._count += 1
+            self._low[place] = min(self._low[place], value)
+            self._mean[place] += (value - self._mean[place]) / self._count
+            self._high[place] = max(self._high[place], value)
 
-    def _pass_to(self, number: int) -> None:
-        """Go on to another cell: those in between were not seen, but for a moment in which the last value held."""
-        last = self.last
-        if last is None:
-            return
+    def _pass_over(self, last: int, number: int) -> None:
+        """What lies between two cells was not seen, but for a moment in which the last value held."""
         between = number - last - 1
         held = between * self.seconds < HOLD
-        of = last % self.cells
-        span = (self._low[of], self._mean[of], self._high[of]) if held else (nan, nan, nan)
         for each in range(number - min(between, self.cells), number):
-            place = each % self.cells
-            self._low[place], self._mean[place], self._high[place] = span
+            for column in (self._low, self._mean, self._high):
+                column[each % self.cells] = column[last % self.cells] if held else nan
 
     @property
-    def first(self) -> int | None:
-        """Number of the oldest cell that is held, seen or not."""
-        return None if self.last is None else self.last - self.cells + 1
+    def since(self) -> float:
+        """The time from which on cells are held, seen or not."""
+        return 0.0 if self.last is None else (self.last - self.cells + 1.0) * self.seconds
 
-    def between(self, begin: int, end: int) -> Span | None:
-        """The cells from number ``begin`` up to, not including, ``end`` together; None where nothing was seen."""
-        last = self.last
+    def span(self, start: float, seconds: float) -> Span | None:
+        """The cells from a time on together, one at least; None where nothing was seen."""
+        last, begin = self.last, floor(start / self.seconds + 1e-9)
         if last is None:
             return None
-        begin, end = max(begin, last - self.cells + 1), min(end, last + 1)
-        low, high, total, seen = inf, -inf, 0.0, 0
-        for number in range(begin, end):
-            place = number % self.cells
-            mean = self._mean[place]
-            if mean == mean:  # not nan
-                low, high = min(low, self._low[place]), max(high, self._high[place])
-                total += mean
-                seen += 1
-        return Span(low, total / seen, high) if seen else None
+        end = min(max(begin + 1, floor((start + seconds) / self.seconds + 1e-9)), last + 1)
+        places = [number % self.cells for number in range(max(begin, last - self.cells + 1), end)]
+        seen = [place for place in places if self._mean[place] == self._mean[place]]  # not nan
+        if not seen:
+            return None
+        mean = sum(self._mean[place] for place in seen) / len(seen)
+        return Span(min(self._low[place] for place in seen), mean, max(self._high[place] for place in seen))
 
 
 class Series:
@@ -100,32 +91,26 @@ class Series:
         """Take the value of this moment; None and what is no number are gaps."""
         self.newest = value
         if value is not None and isfinite(value):
-            for ring in self.grains:
-                ring.add(at, value)
+            for grain in self.grains:
+                grain.add(at, value)
 
     def spans(self, begin: float, step: float, count: int) -> list[Span | None]:
         """``count`` stretches of ``step`` seconds from ``begin`` on; each None where nothing was seen.
 
-        Each is read at the finest grain that still reaches back so far and is no finer than needed.
+        Each is read at the coarsest grain that is no coarser than needed and still reaches back so far.
         """
         if self.grains[0].last is None:
             return [None] * count
+        fit = [grain for grain in reversed(self.grains) if grain.seconds <= step]
+        reach = [(grain, grain.since) for grain in (*fit, *self.grains)]
         found: list[Span | None] = []
-        reach = [(ring, (ring.first or 0) * ring.seconds) for ring in self.grains]
-        fit = [each for each in reversed(reach) if each[0].seconds <= step] or reach[:1]
-        for number in range(count):
-            start = begin + number * step
-            ring = next((ring for ring, since in (*fit, *reach) if since <= start), self.grains[-1])
-            first = floor(start / ring.seconds + 1e-9)
-            end = max(first + 1, floor((start + step) / ring.seconds + 1e-9))
-            found.append(ring.between(first, end))
+        for start in (begin + number * step for number in range(count)):
+            grain = next((grain for grain, since in reach if since <= start), self.grains[-1])
+            found.append(grain.span(start, step))
         return found
 
     def at(self, moment: float) -> float | None:
         """The mean of the finest cell that holds a moment; None where nothing was seen."""
-        for ring in self.grains:
-            number = floor(moment / ring.seconds)
-            if ring.first is not None and number >= ring.first:
-                found = ring.between(number, number + 1)
-                return None if found is None else found.mean
-        return None
+        grain = next((grain for grain in self.grains if grain.since <= moment), self.grains[-1])
+        found = grain.span(moment, 0.0)
+        return None if found is None else found.mean

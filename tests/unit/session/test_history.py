@@ -35,7 +35,7 @@ def test_a_cell_is_least_mean_and_most_of_what_came_in_it(
         by_cell.setdefault(at // seconds, []).append(value)
     newest = told[-1][0] // seconds
     for number in range(newest - cells - 3, newest + 3):
-        found = ring.between(number, number + 1)
+        found = ring.span(number * seconds, seconds)
         if number > newest or number <= newest - cells:
             assert found is None
         elif number in by_cell:
@@ -67,26 +67,25 @@ def test_a_pause_of_looking_is_a_gap_and_a_late_look_is_none() -> None:
 
 
 def test_a_rank_that_stopped_is_known_to_have_at_any_later_time() -> None:
-    lane = Lane(1, 3600)
+    lane = Lane()
     for second in range(60):
         lane.put(1000.0 + second, MOVED if second < 30 else STILL, 3.0)
     assert lane.stopped(1050.0) == 1030.0
     assert lane.stopped(1020.0) is None
     lane.since = 1029.7
     assert lane.stopped(1050.0) == 1029.7
-    assert lane.cells(1035.0, 1.0, 10) == [MOVED] * 5 + [STILL] * 5
-    lane.lower(1024.0)
-    assert lane.cells(1035.0, 1.0, 10) == [STILL] * 10
+    assert lane.cells(1040.0, 10) == [MOVED] * 5 + [STILL] * 5
+    lane.lower(1018.0)
+    assert lane.cells(1040.0, 10) == [STILL] * 10
 
 
-def test_what_was_taken_for_motion_long_ago_costs_no_more_than_the_ring() -> None:
-    lane = Lane(1, 10)
+def test_of_a_rank_that_was_not_seen_nothing_is_known() -> None:
+    lane = Lane()
     lane.lower(0.0)
-    assert lane.cells(1.7e9 + 10, 1.0, 10) == [UNSEEN] * 10
-    for second in range(20):
-        lane.put(1.7e9 + second, MOVED, 3.0)
-    lane.lower(0.0)
-    assert lane.cells(1.7e9 + 20, 1.0, 12) == [UNSEEN] * 2 + [STILL] * 10
+    assert lane.cells(1.7e9, 10) == [UNSEEN] * 10
+    lane.put(1.7e9, MOVED, 3.0)
+    lane.put(1.7e9 + 40.0, MOVED, 3.0)
+    assert lane.cells(1.7e9 + 42.0, 21) == [MOVED, *[UNSEEN] * 19, MOVED]
 
 
 def verdict(kind: str) -> Verdict:
