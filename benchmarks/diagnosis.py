@@ -63,8 +63,8 @@ def _stood(nodes: int, odd: int | None) -> Job:
     for ago in (20.0, 10.0):
         for node, dump in paper.stacks(NOW - ago):
             session.stacks(node, [dump])
-    context = replace(session.snapshot().context, stood_still=TICKS - 5.0, patience=TICKS / 2)
-    return session.job_of(job_snapshot(session.state, context))
+    about = replace(session.snapshot().about, stood_still=TICKS - 5.0, patience=TICKS / 2)
+    return session.job_of(job_snapshot(session.state, about))
 
 
 JOBS: dict[str, tuple[Callable[[int], Job], Outcome]] = {

@@ -16,14 +16,7 @@ RunKey: TypeAlias = tuple[str, int | None, int | None, str]
 
 TOGETHER_S = 30.0
 """Ours: seconds within which the nodes of one job start their ranks."""
-SEEN_LATE_S = 2.0
-"""Seconds by which it may be seen late that a process has ended."""
 _NUMBER = re.compile(r"\d+")
-
-
-def run_key(process: RankProcess) -> RunKey:
-    """What the processes of one run have in common; not MASTER_ADDR, which each node may write its own way."""
-    return process.run_id, process.master_port, process.world_size, process.env.get("SLURM_JOB_ID", "")
 
 
 class RankOfJob(Protocol):
@@ -58,154 +51,114 @@ class JobSelection(NamedTuple, Generic[P]):
 def select_job(processes: Iterable[P]) -> JobSelection[P]:
     """The ranks of one job, and the living processes that belong to something else.
 
-    There are two jobs (or an earlier run's orphans) when two living processes claim one rank, or belong to different
-    runs of different programs or times; then the run with the most living ranks is the job, the newest one when they
-    are even. Ranks of one start that look for different masters are one job, and a fault of it. Processes without a
-    number belong to it when they run the same, and are a job themselves where nobody has a number.
+    The run with the most living ranks is the job, the newest one when they are even. Ranks that its launcher started
+    before are of it (the run id is the same); so are those that run the same program, started with it and have no
+    number of its living ranks, for ranks of one start that look for different masters are a fault of the job.
+    Processes without a number belong to it when they run the same, and are a job themselves where nobody has a number.
     """
     every = list(processes)
-    processes = [p for p in every if p.process.rank >= 0]
-    without = [p for p in every if p.process.rank < 0] if len(processes) < len(every) else []
-    living = [p.process for p in processes if p.gone_at is None]
-    one = len(living) == len({p.rank for p in living}) and not _strange(living)
-    gone = [p for p in processes if p.gone_at is not None]
-    mine = _but_another_run(processes, gone, living) if one else _largest_run(processes)
+    numbered = [p for p in every if p.process.rank >= 0]
+    without = [p for p in every if p.process.rank < 0] if len(numbered) < len(every) else []
+    runs: dict[RunKey, list[P]] = {}
+    for p in numbered:
+        runs.setdefault(_run_of(p.process), []).append(p)
+    mine = _of_job(runs)
     best: dict[int, P] = {}
     for p in mine:
         known = best.get(p.process.rank)
         if known is None or _age(p) > _age(known):
             best[p.process.rank] = p
-    joined = _joined(without, list(best.values()), alone=not living)
-    over = max((p.gone_at or 0.0 for p in processes), default=0.0)
-    if not living and any(p.gone_at is None and p.process.started >= over for p in joined):
-        best = {}  # another job came after the one whose ranks had numbers
-    elif not living and processes:
-        joined = ()  # a notebook beside a job that has ended
+    alive = any(p.gone_at is None for p in numbered)
+    joined = _joined(without, mine) if alive else _largest_group(without)
+    if numbered and not alive:
+        over = max(p.gone_at or 0.0 for p in numbered)
+        if any(p.gone_at is None and p.process.started >= over for p in joined):
+            best, mine = {}, []  # another job came after the one whose ranks had numbers
+        else:
+            joined = ()  # a notebook beside a job that has ended
     best.update((p.process.rank, p) for p in joined)
-    kept = {id(p) for p in best.values()}
-    runs = {run_key(p.process) for p in best.values()} if gone else set()
+    kept, own = {id(p) for p in best.values()}, {id(p) for p in mine}
     return JobSelection(
         tuple(best[rank] for rank in sorted(best)),
-        tuple(p for p in processes if p.gone_at is None and id(p) not in kept),
+        tuple(p for p in numbered if p.gone_at is None and id(p) not in kept),
         tuple(p for p in without if p.gone_at is None and id(p) not in kept),
-        tuple(p for p in gone if runs and run_key(p.process) not in runs),
+        tuple(p for p in numbered if p.gone_at is not None and id(p) not in own),
     )
 
 
-def _but_another_run(processes: list[P], gone: Sequence[P], living: Sequence[RankProcess]) -> list[P]:
-    """All processes but those of an ended run that had the number of a living rank.
-
-    A rank that looked for another master and has ended stays: no other process has its number.
-    """
-    if not gone:
-        return processes  # as nearly always, of thousands
-    numbers = {p.rank for p in living}
-    over = {run_key(p.process) for p in gone if p.process.rank in numbers} - {run_key(p) for p in living}
-    over |= earlier_runs(gone, living)
-    return [p for p in processes if p.gone_at is None or run_key(p.process) not in over]
+def _run_of(process: RankProcess) -> RunKey:
+    """What the processes of one run have in common; not MASTER_ADDR, which each node may write its own way."""
+    return process.run_id, process.master_port, process.world_size, process.env.get("SLURM_JOB_ID", "")
 
 
-def earlier_runs(gone: Sequence[RankOfJob], living: Sequence[RankProcess]) -> set[RunKey]:
-    """Runs whose processes had all ended when the living run began or, with none alive, when the last run began.
-
-    A restart by the run's own launcher keeps the run id and is no run of its own: there, a rank that does not come
-    again is missing.
-    """
-    living = living or _last_run(gone)
-    begun = min((p.started for p in living), default=float("-inf"))
-    keys = {run_key(p) for p in living}
-    ids = {key[0] for key in keys}
-    last: dict[RunKey, float] = {}
-    for p in gone:
-        key = run_key(p.process)
-        if key not in keys and (key[0] not in ids or not key[0]):
-            last[key] = max(last.get(key, 0.0), p.gone_at or float("inf"))
-    return {key for key, at in last.items() if at <= begun + SEEN_LATE_S}
-
-
-def _last_run(gone: Iterable[RankOfJob]) -> list[RankProcess]:
-    """Processes of the run that began last."""
-    every = [p.process for p in gone]
-    newest = max(every, key=lambda p: p.started, default=None)
-    return [] if newest is None else [p for p in every if run_key(p) == run_key(newest)]
+def _of_job(runs: dict[RunKey, list[P]]) -> list[P]:
+    """The processes of the run that is the job, and of those that are one with it."""
+    if len(runs) < 2:
+        return [p for run in runs.values() for p in run]
+    key = max(runs, key=lambda key: (sum(p.gone_at is None for p in runs[key]), _begun(runs[key])))
+    job = runs.pop(key)
+    numbers = {p.process.rank for p in job if p.gone_at is None}
+    programs = {_program(p.process) for p in job}
+    for other, run in runs.items():
+        again = other[0] == key[0] != "" and all(p.gone_at is not None for p in run)
+        together = abs(_begun(run) - _begun(job)) <= TOGETHER_S and all(_program(p.process) in programs for p in run)
+        if (again or together) and numbers.isdisjoint(p.process.rank for p in run):
+            job = [*job, *run]
+            numbers.update(p.process.rank for p in run if p.gone_at is None)
+    return job
 
 
-def _strange(processes: Sequence[RankProcess]) -> bool:
-    """Whether ranks are of different runs that run different programs, or that did not start together."""
-    begun: dict[RunKey, float] = {}
-    for p in processes:
-        key = run_key(p)
-        begun[key] = min(p.started, begun.get(key, p.started))
-    if len(begun) < 2:
-        return False
-    return len({_runs(p) for p in processes}) > 1 or max(begun.values()) - min(begun.values()) > TOGETHER_S
+def _begun(run: Sequence[P]) -> float:
+    return min(p.process.started for p in run)
 
 
-def _joined(without: Sequence[P], ranks: Sequence[P], *, alone: bool) -> Sequence[P]:
-    """Processes without a number that are of the job: those that run what its ranks run, else the largest group."""
-    if not without:
-        return ()
-    if not alone:
-        programs = {_runs(p.process) for p in ranks}
-        masters = {_master(p.process) for p in ranks} - {None}
-        found = [p for p in without if _master(p.process) in masters or _may_meet(p.process, programs, masters)]
-    else:
-        found = max(
-            _groups(without), key=lambda group: (sum(p.gone_at is None for p in group), max(_age(p) for p in group))
-        )
-    # Each run has pids of its own, so those that ended before the newest process came are an earlier run's.
-    begun = max((p.process.started for p in [*ranks, *found] if p.gone_at is None), default=None)
-    if begun is None:
-        begun = max((p.process.started for p in [*ranks, *found]), default=0.0)
-    return [p for p in found if p.gone_at is None or p.gone_at >= begun]
+def _joined(without: Sequence[P], ranks: Sequence[P]) -> Sequence[P]:
+    """Processes without a number that are of the job: that run what its ranks run, or meet where they meet."""
+    programs = {_program(p.process) for p in ranks}
+    masters = {_master(p.process) for p in ranks} - {None}
+    found = [p for p in without if _master(p.process) in masters or _may_meet(p.process, programs, masters)]
+    return _of_last_run(found, [*ranks, *found])
 
 
 def _may_meet(process: RankProcess, programs: set[Hashable], masters: set[Hashable]) -> bool:
     """Whether a process runs the ranks' program and names no other MASTER_PORT than theirs."""
-    return _runs(process) in programs and (_master(process) is None or not masters)
+    return _program(process) in programs and (_master(process) is None or not masters)
 
 
-def _groups(processes: Sequence[P]) -> list[list[P]]:
-    """Processes that run the same program, one group for each MASTER_PORT.
+def _largest_group(without: Sequence[P]) -> Sequence[P]:
+    """The most processes that run the same program and meet at one MASTER_PORT.
 
     A process without MASTER_PORT joins the largest group: a rank that is stuck before it sets the port is of the job.
     """
-    by_program: dict[Hashable, list[P]] = {}
-    for p in processes:
-        by_program.setdefault(_runs(p.process), []).append(p)
+    by_program: dict[Hashable, dict[Hashable, list[P]]] = {}
+    for p in without:
+        by_program.setdefault(_program(p.process), {}).setdefault(_master(p.process), []).append(p)
     groups: list[list[P]] = []
-    for same in by_program.values():
-        by_master: dict[Hashable, list[P]] = {}
-        for p in same:
-            by_master.setdefault(_master(p.process), []).append(p)
+    for by_master in by_program.values():
         homeless = by_master.pop(None, [])
-        largest = max(by_master.values(), key=len, default=None)
-        if largest is None:
-            groups.append(homeless)
-        else:
-            largest += homeless
-            groups += by_master.values()
-    return groups
+        largest = max(by_master.values(), key=len, default=[])
+        groups += [group for group in by_master.values() if group is not largest]
+        groups.append([*largest, *homeless])
+    found = max(groups, key=lambda group: (sum(p.gone_at is None for p in group), max(map(_age, group))), default=[])
+    return _of_last_run(found, found)
 
 
-def _runs(process: RankProcess) -> Hashable:
-    """What processes without a number have in common; numbers in commands are descriptors and places."""
-    program = _NUMBER.sub("#", process.command)
-    return process.uid, process.env.get("SLURM_JOB_ID", ""), process.cwd, program
+def _of_last_run(found: Sequence[P], every: Sequence[P]) -> Sequence[P]:
+    """Each run has pids of its own, so those that ended before the newest process came are an earlier run's."""
+    begun = max((p.process.started for p in every if p.gone_at is None), default=None)
+    if begun is None:
+        begun = max((p.process.started for p in every), default=0.0)
+    return [p for p in found if p.gone_at is None or p.gone_at >= begun]
+
+
+def _program(process: RankProcess) -> Hashable:
+    """What processes of one program have in common; numbers in commands are descriptors and places."""
+    return process.uid, process.env.get("SLURM_JOB_ID", ""), process.cwd, _NUMBER.sub("#", process.command)
 
 
 def _master(process: RankProcess) -> Hashable:
     """User and MASTER_PORT; None where the port is not known."""
     return None if process.master_port is None else (process.uid, process.master_port)
-
-
-def _largest_run(processes: Sequence[P]) -> list[P]:
-    runs: dict[RunKey, list[P]] = {}
-    for p in processes:
-        runs.setdefault(run_key(p.process), []).append(p)
-    return max(
-        runs.values(), key=lambda run: (sum(p.gone_at is None for p in run), max(p.process.started for p in run))
-    )
 
 
 def _age(process: RankOfJob) -> tuple[bool, float]:

@@ -18,7 +18,7 @@ from hangtop.session.feed import Feed, Nobody, Player
 from hangtop.session.history.history import History, says
 from hangtop.session.intake import Intake
 from hangtop.session.job_selection import select_job
-from hangtop.session.job_snapshot import JobSnapshot, NodeSnapshot, SnapshotContext, job_snapshot, node_snapshot
+from hangtop.session.job_snapshot import JobSnapshot, NodeSnapshot, job_snapshot, node_snapshot
 from hangtop.session.node_settings import NodeSettings
 from hangtop.session.options import SessionOptions, completed, names_no_node
 from hangtop.session.state.changes import Change
@@ -135,7 +135,7 @@ class Session(Intake):
     def snapshot(self, nodes: Mapping[str, NodeSnapshot] | None = None) -> JobSnapshot:
         """All of this moment, copied; see :func:`~hangtop.session.job_snapshot.job_snapshot`."""
         now = self.now()
-        context = SnapshotContext(
+        about = Job(
             now=now,
             watched=now - self.state.started,
             live=self.live,
@@ -145,12 +145,14 @@ class Session(Intake):
             pauses=self.progress.long_pauses(now),
             motion=self.progress.motion,
             unasked=self.can_act and names_no_node(self.options),
+            probed=tuple(self.probed),
+            traces=self.traces,
         )
-        return job_snapshot(self.state, context, nodes)
+        return job_snapshot(self.state, about, nodes)
 
     def job_of(self, snapshot: JobSnapshot) -> Job:
         """Make the job of a snapshot, perhaps in another thread; remember which processes are not of the job."""
-        job = snapshot.job(tuple(self.probed), self.traces)
+        job = snapshot.job()
         self._timeout = job.collective_timeout
         self.unrelated = frozenset((other.node, other.process.pid) for other in (*job.others, *job.bystanders))
         return job

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from hangtop.diagnosis.roster import told_size
-from hangtop.session.job_selection import earlier_runs, run_key
+from hangtop.session.job_selection import select_job
 from hangtop.session.state.job_state import GpuState, NodeState, RankState
 
 
@@ -50,26 +50,18 @@ class Rows:
 
 def rows_of(roster: int, nodes: tuple[NodeState, ...], unrelated: frozenset[tuple[str, int]]) -> Rows:
     """All rows of nodes in their order."""
-    alive: list[RankRow] = []
-    ended: dict[int, RankRow] = {}
-    for node in nodes:
-        for rank in node.ranks.values():
-            row = RankRow(node, rank)
-            if rank.gone_at is None:
-                alive.append(row)
-            elif (known := ended.get(row.number)) is None or known.rank.process.started < rank.process.started:
-                ended[row.number] = row
+    rows = [RankRow(node, rank) for node in nodes for rank in node.ranks.values()]
+    alive = [row for row in rows if row.rank.gone_at is None]
     own = [row for row in alive if (row.node.name, row.rank.process.pid) not in unrelated] if unrelated else alive
     here = {row.number for row in own}
-    runs = earlier_runs([row.rank for row in ended.values()], [row.rank.process for row in alive]) if ended else set()
-    ended = {number: row for number, row in ended.items() if run_key(row.rank.process) not in runs}
-    over = [row for number, row in ended.items() if number not in here]
+    of_job = {id(rank) for rank in select_job(row.rank for row in rows).ranks} if len(alive) < len(rows) else set()
+    over = [row for row in rows if row.rank.gone_at is not None and row.number not in here and id(row.rank) in of_job]
     return Rows(
         roster,
         nodes,
         tuple(sorted([*alive, *over], key=lambda row: row.number)),
         tuple(GpuRow(node, gpu) for node in nodes for gpu in node.gpus.values()),
-        len(with_a_number(here | ended.keys())),
+        len(with_a_number(here | {row.number for row in over})),
         len(with_a_number(here)),
         told_size([row.rank.process.world_size for row in (*own, *over)]),
         unrelated,

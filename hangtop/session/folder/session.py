@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from collectors.samples.fabric import PortCounters, PortFacts
 from collectors.samples.gpus import GpuSample
 from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import RankProcess
+from hangtop.diagnosis.job import Job, Node
 from hangtop.diagnosis.traces import picture
 from hangtop.session.folder.documents import (
     DOCUMENTS,
@@ -30,11 +32,13 @@ from hangtop.session.folder.documents import (
 from hangtop.session.folder.files import Member, Unreadable, is_binary, members
 from hangtop.session.folder.joining import Process, joined, ranks_of_processes, same_communicators, world_size
 from hangtop.session.folder.logs import read_log
-from hangtop.session.job_snapshot import NAMELESS
+from hangtop.session.job_snapshot import JobSnapshot
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 from hangtop.session.state.shares import NodeShares
 
+NAMELESS = "node"
+"""The node of what names none: it is shown where the files tell of its devices."""
 EVENTS, EVENT_BYTES = 500_000, 1 << 30
 """Events of all files, and bytes of memory for those of one node: nothing comes later for which room must be kept."""
 LARGEST_OUTPUT = 8 << 20
@@ -130,10 +134,24 @@ class FilesSession(Session):
         self._at = self._read_at
         for node in state.nodes:
             self.link(LinkChange(node, "offline", "read from files", self._written))
-        state.world_size = size
-        state.stack_ranks = _stack_ranks(contents, processes)
-        state.passed = tuple(contents.passed)
+        self._size, self._passed = size, tuple(contents.passed)
+        self._stack_ranks = _stack_ranks(contents, processes)
         self.traces = picture(contents.traces) if contents.traces else None
+
+    def job_of(self, snapshot: JobSnapshot) -> Job:
+        """Make the job of a snapshot, with what the files tell of it as a whole, and without the node of no name."""
+        job = super().job_of(snapshot)
+        nodes = {name: node for name, node in job.nodes.items() if name != NAMELESS or _has_devices(job, node)}
+        return replace(
+            job,
+            watched=0.0,
+            nodes=nodes,
+            world_size=job.world_size or self._size,
+            stack_ranks=self._stack_ranks,
+            stack_nodes=tuple(map(_named, job.stack_nodes)),
+            event_nodes=tuple(map(_named, job.event_nodes)),
+            passed=self._passed,
+        )
 
     def _deliver_devices(self, node: str, devices: Sequence[NamedTuple], counters: Sequence[PortBlock]) -> None:
         """Rows of one GPU follow each other a second apart, as nothing tells when each was taken."""
@@ -157,6 +175,18 @@ def files_session(
 ) -> FilesSession:
     """Read everything under the paths; ``now`` is the present moment, unless given."""
     return FilesSession(read(paths, advance), name, now)
+
+
+def _named(node: str) -> str:
+    return "" if node == NAMELESS else node
+
+
+def _has_devices(job: Job, node: Node) -> bool:
+    """Whether the files tell of a node's devices, or its kernel does."""
+    told = any(
+        at == node.name and e.kind.startswith("kernel.") for at, e in zip(job.event_nodes, job.events, strict=True)
+    )
+    return bool(node.gpus or node.ports or node.gpu_fault or told)
 
 
 def _homes(processes: Mapping[Process, int], events: Sequence[LogEvent]) -> dict[int, Process]:

@@ -225,12 +225,6 @@ class JobState:
     stacks: deque[tuple[str, StackDump]] = field(default_factory=lambda: deque(maxlen=65_536))
     recorders: dict[int, RecorderDump] = field(default_factory=dict)
     ras: deque[Look[RasReport]] = field(default_factory=lambda: deque(maxlen=16))
-    world_size: int | None = None
-    """How many ranks there are, where saved files tell it."""
-    stack_ranks: Mapping[tuple[str, int], int] = field(default_factory=dict)
-    """(node, pid) of stacks in saved files → rank, where the files tell it."""
-    passed: tuple[LogEvent, ...] = ()
-    """Faults in saved logs that the run outlived."""
 
 
 THINGS = {

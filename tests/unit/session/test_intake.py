@@ -16,6 +16,7 @@ from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import Helper, RankGone
 from collectors.samples.registry import SAMPLES
 from collectors.samples.stream import Hello, SourceState
+from hangtop.diagnosis.job import Job
 from hangtop.session.intake import Intake
 from hangtop.session.options import SessionOptions
 from hangtop.session.state.job_state import NodeState
@@ -235,7 +236,7 @@ ANY_SAMPLE = st.one_of([_sample(kind) for kind in SAMPLES])
 
 @given(st.lists(st.lists(ANY_SAMPLE, max_size=8), max_size=6))
 def test_no_sequence_of_valid_samples_breaks_it(chunks: Sequence[Sequence[NamedTuple]]) -> None:
-    from hangtop.session.job_snapshot import SnapshotContext, job_snapshot
+    from hangtop.session.job_snapshot import job_snapshot
     from hangtop.session.motion.progress import Progress
 
     wire = Wire()
@@ -245,8 +246,8 @@ def test_no_sequence_of_valid_samples_breaks_it(chunks: Sequence[Sequence[NamedT
         wire.now += 1.0
         wire.intake.samples("node1", chunk)
         progress.look(wire.now)
-        context = SnapshotContext(wire.now, 1.0, True, 60.0, progress.stood_still)
-        job = job_snapshot(wire.intake.state, context).job()
+        about = Job(wire.now, watched=1.0, live=True, stood_still=progress.stood_still)
+        job = job_snapshot(wire.intake.state, about).job()
         assert len({rank.rank for rank in job.ranks}) == len(job.ranks)
     hellos = [s for chunk in chunks for s in chunk if isinstance(s, Hello)]
     if hellos:

@@ -102,8 +102,6 @@ def test_a_run_that_was_over_when_the_job_began_lends_it_no_rank() -> None:
     assert [r.rank for r in parted.ended] == [1, 2, 3, 4, 5]
     over = [_rank(0, pid=20, run_id="b", world_size=3, started=95.0, gone_at=99.0)]
     assert [r.process.pid for r in select_job([*before, *over]).ranks] == [20], "nor once that is over, too"
-    later = [_rank(1, pid=11, run_id="a", world_size=6, gone_at=99.0)]
-    assert len(select_job([*later, *job]).ranks) == 2, "it lived beside the job"
     again = [_rank(r, pid=10 + r, run_id="b", master_port=29400, gone_at=90.0) for r in (1, 2)]
     assert len(select_job([*again, *job]).ranks) == 3, "the launcher of the run starts its ranks anew"
 
