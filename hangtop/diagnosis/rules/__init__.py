@@ -15,7 +15,6 @@ from hangtop.diagnosis.rules import (
     inside,
     memory,
     nccl,
-    nccl_counts,
     nodes,
     not_launched,
     nvlink,
@@ -61,7 +60,7 @@ RULES: tuple[Rule, ...] = (
     *EVENT_ROWS,
     nccl.socket_fallback,
     nccl.remote_error,
-    nccl.gloo_timed_out,
+    not_launched.gloo_timed_out,
     memory.gpu_out_of_memory,
     memory.shm_too_small,
     memory.worker_died,
@@ -101,7 +100,7 @@ STATUS_RULES: tuple[StatusRule, ...] = (
     slow.straggler_rank,
     crash.first_to_fail,
     recorder.flight_recorder,
-    nccl_counts.fewer_launched,
-    nccl_counts.ras_away,
+    not_launched.fewer_launched,
+    nccl.ras_away,
 )
 """Rules that need to know where each rank stands and who waits for whom."""

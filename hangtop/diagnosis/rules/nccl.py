@@ -1,21 +1,24 @@
-"""Connections of NCCL and gloo that failed, and NCCL that runs over plain sockets beside a fast fabric."""
+"""NCCL's connections that failed, processes that RAS cannot find, and plain sockets beside a fast fabric."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.collectives import counts
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of
-from hangtop.diagnosis.evidence.events import hosts_in, lines, ranks_in, said
+from hangtop.diagnosis.evidence.events import finished, hosts_in, lines, ranks_in, said
 from hangtop.diagnosis.failures.first import lost_connections
-from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job, Port
-from hangtop.diagnosis.phrasing import duration, listed, of_several, ranks_text, who
-from hangtop.diagnosis.roster import home_of, known_ranks
+from hangtop.diagnosis.phrasing import count, listed, ranks_text, who
+from hangtop.diagnosis.roster import home_of, homes, known_ranks
+from hangtop.diagnosis.waits.job_status import JobStatus
 
 MANY_RETRIES = 8
 """Retries of one connection of which a peer that only starts late needs fewer: about four seconds."""
 FAST_GBPS = 40
+GONE = "The process ended, is stopped, or its node is cut off: look at it first."
 
 
 def retried(job: Job) -> tuple[LogEvent, ...]:
@@ -28,18 +31,15 @@ def socket_fallback(job: Job) -> Iterator[Finding]:
 
     Without the ports: on some ranks NCCL says that it uses sockets, on others a faster network.
     """
-    used: dict[str, list[LogEvent]] = {}
-    for event in said(job, "nccl.network"):
-        used.setdefault(text_of(event, "network").lower(), []).append(event)
-    sockets = [event for network, events in used.items() if network.startswith("socket") for event in events]
-    homes = home_of(job)
+    told = said(job, "nccl.network")
+    sockets = [event for event in told if text_of(event, "network").lower().startswith("socket")]
+    at = home_of(job)
     fast = {name for name, node in job.nodes.items() if any(map(_is_fast, node.ports))}
-    with_ports = [event for event in sockets if event.rank is not None and homes.get(event.rank, event.host) in fast]
-    mixed = len(used) > 1
+    with_ports = [event for event in sockets if event.rank is not None and at.get(event.rank, event.host) in fast]
+    mixed = len(sockets) < len(told)
     events = with_ports or (sockets if mixed else [])
     if events:
-        better = listed(sorted(name for name in used if not name.startswith("socket")))
-        why = f"while other ranks use {better}" if mixed else "though its nodes have active InfiniBand or RoCE ports"
+        why = "while other ranks use a faster network" if mixed else "though there are active InfiniBand or RoCE ports"
         yield Finding(
             "network_socket_fallback", "warning", 0.85 if with_ports else 0.75,
             f"NCCL uses plain sockets on {who(ranks_in(events), 'some ranks')}, {why}",
@@ -75,27 +75,14 @@ def remote_error(job: Job) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def gloo_timed_out(job: Job) -> Iterator[Finding]:
-    """watchdog_timeout by gloo: a rank's word that nothing came from a peer, which gloo does not name.
-
-    By elimination: ranks that say nothing, while the others waited or lost their connections, had not come.
-    """
-    events = said(job, "gloo.timeout")
-    if not events:
-        return
-    own = {rank for kind in ("gloo.timeout", "gloo.closed", "python.exception") for rank in ranks_in(said(job, kind))}
-    known = known_ranks(job)
-    unheard = tuple(sorted(known - own))
-    unheard = unheard if own and len(unheard) * 2 <= len(known) else ()
-    waited = next((ms for event in events if (ms := number_of(event, "ms"))), None)
-    what = "send" if {text_of(event, "direction") for event in events} == {"send"} else "receive"
-    absent = f"{ranks_text(unheard)} {of_several('says', len(unheard))} nothing and had not come"
-    yield Finding(
-        "watchdog_timeout", "critical", 0.7 if unheard else 0.5,
-        f"{who(ranks_in(events))} waited in vain to {what} over gloo"
-        f"{f' for {duration(waited / 1000)}' if waited else ''}"
-        f": {absent if unheard else 'nothing tells who did not come'}",
-        ranks=unheard, nodes=() if unheard else hosts_in(job, events), evidence=lines(events),
-        advice="The time-out is a consequence: find what kept the rank that did not come (its last log lines). "
-        "TORCH_DISTRIBUTED_DEBUG=DETAIL makes torch name it.",
-    )  # fmt: skip
+def ras_away(job_status: JobStatus) -> Iterator[Finding]:
+    """rank_missing by NCCL RAS: ranks that every one of the last answers, two or more, could not find."""
+    job = job_status.job
+    for one in counts.away(job, 2 if job.live or finished(job) else 1):
+        states = listed([f"rank {m.rank} of it ({m.host}, pid {m.pid}) {m.state}" for m in one.members])
+        yield Finding(
+            "rank_missing", "critical", 0.8 if one.surely else 0.5,
+            f"NCCL does not find {who(one.ranks, count(len(one.members), 'process', 'processes'))} any more",
+            ranks=one.ranks, nodes=homes(job, one.ranks),
+            evidence=(Evidence(Observer.RAS, f"NCCL RAS, communicator {one.comm}", one.at, states),), advice=GONE,
+        )  # fmt: skip

@@ -1,26 +1,28 @@
-"""Which rank has not launched a collective, or launched another one, by torch's words in logs.
+"""Which rank has not launched a collective, or launched another one, by logs and by NCCL RAS.
 
-They are its watchdog's time-outs, desync reports, monitored barriers and fingerprints (TORCH_DISTRIBUTED_DEBUG=DETAIL).
+Logs tell by NCCL's COLL lines, and by torch's words: time-outs of its watchdog and of gloo, tracebacks, and the
+fingerprints of TORCH_DISTRIBUTED_DEBUG=DETAIL.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.collectives import counts
 from hangtop.diagnosis.collectives.mismatch import mismatch, vote
-from hangtop.diagnosis.collectives.progress import leading
+from hangtop.diagnosis.collectives.progress import Operation, Progress, leading
 from hangtop.diagnosis.collectives.watchdog import TimedOutGroup, timed_out
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
-from hangtop.diagnosis.evidence.events import hosts_in, lines, ranks_in, said
+from hangtop.diagnosis.evidence.events import finished, hosts_in, lines, ranks_in, said
 from hangtop.diagnosis.failures.first import finished_ranks
-from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import count, duration, listed, of_several, ranks_text
-from hangtop.diagnosis.roster import homes
+from hangtop.diagnosis.phrasing import count, duration, listed, of_several, ranks_text, who
+from hangtop.diagnosis.roster import homes, known_ranks
+from hangtop.diagnosis.waits.job_status import JobStatus
 
 _OPERATION = re.compile(r"torch/distributed/distributed_c10d\.py:\d+ in (?!wrapper\b|_)(\w+)")
 CODE = (
@@ -28,7 +30,10 @@ CODE = (
     "different numbers of batches, or for shapes that differ."
 )
 STACKS = "These ranks have not launched what the others wait in: look at their last log lines and their stacks."
-WHY = "The time-out is a consequence: find what kept this rank on its CPU (its last log lines, its stack)."
+WHY = (
+    "The time-out is a consequence: find what kept this rank (its last log lines, its stack). "
+    "TORCH_DISTRIBUTED_DEBUG=DETAIL makes torch say more."
+)
 NOBODY = (
     "Where every rank had launched it, suspect the network, a GPU, or sizes that differ; else the one that had not is "
     "to blame: look at the logs of all ranks."
@@ -39,7 +44,48 @@ RAN_OUT = (
 )
 
 
-# --- torch's watchdog --------------------------------------------------------------------------------------------
+def fewer_launched(job_status: JobStatus) -> Iterator[Finding]:
+    """collective_mismatch and collective_size_mismatch by NCCL RAS and by NCCL's COLL lines.
+
+    Live, COLL lines count only while the job stands still; ranks that are done have not all written their last lines.
+    """
+    job = job_status.job
+    records = counts.progress_by_ras(job)
+    stands = job_status.hung or (job.stood_still or 0.0) >= job_status.alarm_after
+    told = counts.progress_by_log(job) if (stands if job.live else not finished(job)) else ()
+    for one in (*leading(records), *leading(told)):
+        weight = 0.7 if 2 * len(one.behind) > len(one.last) else 0.85 if one.certain else 0.8
+        observer = Observer.RAS if one in records else Observer.LOG
+        yield _odd(job, "collective_mismatch", weight, one, one.behind, observer)
+    for one in told:
+        how = mismatch(one.last) if len({operation.seq for operation in one.last.values()}) == 1 else None
+        if how is not None:
+            kind = "collective_mismatch" if how.what == "name" else "collective_size_mismatch"
+            yield _odd(job, kind, 0.6 if how.counted.tied else 0.8, one, how.counted.odd_ranks, Observer.LOG)
+
+
+def _odd(job: Job, kind: str, weight: float, one: Progress, odd: Collection[int], observer: Observer) -> Finding:
+    """Ranks of one communicator that are elsewhere than the others."""
+    others = sorted(one.last.keys() - set(odd), key=lambda rank: -one.last[rank].seq)
+    rest = f", {count(len(others), 'other')} at {_at(one.last[others[0]])}" if others else ""
+    hosts = {line.host for line in job.progress if line.global_rank in odd and line.host}
+    return Finding(
+        kind, "critical", weight, f"{listed([f'rank {rank} is at {_at(one.last[rank])}' for rank in odd])}{rest}",
+        ranks=tuple(odd), nodes=homes(job, odd) or tuple(sorted(hosts)),
+        evidence=tuple(
+            Evidence(observer, one.last[rank].source, one.last[rank].since,
+                     f"communicator {one.label}: rank {rank} at {_at(one.last[rank])}")
+            for rank in (*list(odd)[:3], *others[:1])
+        ),
+        advice=STACKS if one.certain else CODE,
+    )  # fmt: skip
+
+
+def _at(one: Operation) -> str:
+    return f"{one.name} #{one.seq}{f' of {one.size} {one.dtype}'.rstrip() if one.size else ''}"
+
+
+# --- torch's watchdog, and gloo ----------------------------------------------------------------------------------
 
 
 def watchdog_timeout(job: Job) -> Iterator[Finding]:
@@ -51,10 +97,13 @@ def watchdog_timeout(job: Job) -> Iterator[Finding]:
     groups = timed_out(job)
     if not groups:
         return
-    yield from islice((finding for group in groups for finding in _mismatch(job, group)), 1)
+    for group in groups:
+        if differing := _mismatch(job, group):
+            yield differing
+            break
     ends = leading([group.progress for group in groups])
-    group = next((group for group in groups if group.progress in ends), None)
-    group = group or next((group for group in groups if group.progress.untold), groups[0])
+    told = [group for group in groups if group.progress in ends] or [one for one in groups if one.progress.untold]
+    group = (told or groups)[0]
     behind, how, weight = _behind(group)
     first = (group.timeouts or group.events)[0]
     op, sequence, ran = text_of(first, "op"), number_of(first, "seq"), number_of(first, "ran_ms")
@@ -92,38 +141,47 @@ def _behind(group: TimedOutGroup) -> tuple[tuple[int, ...], str, float]:
     return (), f"all that report had launched it, and {others}", 0.5
 
 
-def _mismatch(job: Job, group: TimedOutGroup) -> Iterator[Finding]:
+def _mismatch(job: Job, group: TimedOutGroup) -> Finding | None:
     """Ranks of one group that launched something else at one number."""
     waiting = group.progress.waiting
     how = mismatch(waiting) if len({one.seq for one in waiting.values()}) == 1 else None
-    if how is not None:
-        number, odd = next(iter(waiting.values())).seq, how.counted.odd_ranks
-        by_value: dict[str, list[int]] = defaultdict(list)
-        for rank, one in sorted(waiting.items()):
-            by_value[f"{one.name} #{number}{f' of {one.size}' if how.what == 'size' else ''}"].append(rank)
-        told = listed([f"{ranks_text(ranks)} in {value}" for value, ranks in sorted(by_value.items())])
-        yield Finding(
-            "collective_size_mismatch" if how.what == "size" else "collective_mismatch", "critical", 0.85,
-            f"ranks of one group wait at different collectives: {told}", ranks=odd, nodes=homes(job, odd),
-            evidence=lines(sorted(group.timeouts, key=lambda event: event.rank not in odd)), advice=CODE,
-        )  # fmt: skip
+    if how is None:
+        return None
+    told = {rank: _at(one if how.what == "size" else one._replace(size="")) for rank, one in waiting.items()}
+    proof = sorted(group.timeouts, key=lambda event: event.rank not in how.counted.odd)
+    kind = "collective_size_mismatch" if how.what == "size" else "collective_mismatch"
+    return _calls_differ(job, kind, (0.85, 0.85), "wait in", told, proof)
+
+
+def gloo_timed_out(job: Job) -> Iterator[Finding]:
+    """watchdog_timeout by gloo: a rank's word that nothing came from a peer, which gloo does not name.
+
+    By elimination: ranks that say nothing, while the others waited or lost their connections, had not come.
+    """
+    events = said(job, "gloo.timeout")
+    if not events:
+        return
+    own = {rank for kind in ("gloo.timeout", "gloo.closed", "python.exception") for rank in ranks_in(said(job, kind))}
+    known = known_ranks(job)
+    unheard = tuple(sorted(known - own))
+    unheard = unheard if own and len(unheard) * 2 <= len(known) else ()
+    waited = next((ms for event in events if (ms := number_of(event, "ms"))), None)
+    absent = f"{ranks_text(unheard)} {of_several('says', len(unheard))} nothing and had not come"
+    yield Finding(
+        "watchdog_timeout", "critical", 0.7 if unheard else 0.5,
+        f"{who(ranks_in(events))} waited in vain over gloo{f' for {duration(waited / 1000)}' if waited else ''}"
+        f": {absent if unheard else 'nothing tells who did not come'}",
+        ranks=unheard, nodes=() if unheard else hosts_in(job, events), evidence=lines(events), advice=WHY,
+    )  # fmt: skip
 
 
 def left_early(job: Job) -> Iterator[Finding]:
-    """rank_left_early by logs: a rank says that it finished, or destroyed its communicator, and others then time out.
-
-    Of communicators only the largest counts: others come and go in a run.
-    """
+    """rank_left_early by logs: a rank says that it finished, and others then time out."""
     waits = (*said(job, "torch.watchdog_timeout"), *said(job, "gloo.timeout"))
     waiting = set(ranks_in(waits))
     since = min((event.at for event in waits if event.at is not None), default=None)
-    largest = max((number_of(event, "size") or 0 for event in said(job, "nccl.init")), default=0)
-    destroyed = [
-        event for event in said(job, "nccl.end")
-        if text_of(event, "phase") == "destroy" and 1 < largest == number_of(event, "size")
-    ]  # fmt: skip
     ends = [
-        event for event in (*finished_ranks(job), *destroyed)
+        event for event in finished_ranks(job)
         if event.rank is not None and event.rank not in waiting
         and (event.at is None or since is None or event.at < since)
     ]  # fmt: skip
@@ -136,28 +194,22 @@ def left_early(job: Job) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+# --- calls that differ, by torch's words -------------------------------------------------------------------------
+
+
 def differing_calls(job: Job) -> Iterator[Finding]:
     """collective_mismatch by the tracebacks of a time-out: ranks were in different operations of torch.distributed."""
-    told = [event for event in said(job, "python.exception", "collective_timeout", "connection") if _call(event)]
-    counted = vote({event.rank: _call(event) for event in told if event.rank is not None})
-    timed_out = any(text_of(event, "signature") == "collective_timeout" for event in told)
-    if timed_out and counted is not None:
-        odd = listed([f"rank {rank} in {call}" for rank, call in sorted(counted.odd.items())])
-        proof = sorted(told, key=lambda event: event.rank not in counted.odd)
-        yield Finding(
-            "collective_mismatch", "critical", 0.6 if counted.tied else 0.85,
-            f"ranks timed out in different operations: {odd}, {ranks_text(counted.usual_ranks)} in {counted.usual}",
-            ranks=counted.odd_ranks, nodes=hosts_in(job, proof), evidence=lines(proof), advice=CODE,
-        )  # fmt: skip
+    events = [event for event in said(job, "python.exception", "collective_timeout", "connection") if _call(event)]
+    calls = {event.rank: _call(event) for event in events if event.rank is not None}
+    late = any(text_of(event, "signature") == "collective_timeout" for event in events)
+    if late and (found := _calls_differ(job, "collective_mismatch", (0.85, 0.6), "timed out in", calls, events)):
+        yield found
 
 
 def _call(event: LogEvent) -> str:
     """The operation of torch.distributed that a traceback is in; empty where it is in none."""
     calls = [found.group(1) for frame in words_of(event, "frames") if (found := _OPERATION.search(frame))]
     return calls[-1] if calls else ""
-
-
-# --- torch's own checks ------------------------------------------------------------------------------------------
 
 
 def fingerprints(job: Job) -> Iterator[Finding]:
@@ -176,11 +228,24 @@ def fingerprints(job: Job) -> Iterator[Finding]:
                 what = f"of {event.data.get(f'shape_{side}')} {text_of(event, f'dtype_{side}')}"
             if rank is not None:
                 ran.setdefault(rank, f"{text_of(event, f'op_{side}')} {what}".strip())
-    counted = vote(ran)
-    if counted is not None:
-        told = listed([f"rank {rank} ran {what}" for rank, what in sorted(counted.odd.items())])
-        yield Finding(
-            "collective_size_mismatch" if size_only else "collective_mismatch", "critical",
-            0.75 if counted.tied else 0.93, f"{told}; {ranks_text(counted.usual_ranks)} ran {counted.usual}",
-            ranks=counted.odd_ranks, nodes=homes(job, counted.odd_ranks), evidence=lines(events), advice=CODE,
-        )  # fmt: skip
+    kind = "collective_size_mismatch" if size_only else "collective_mismatch"
+    if found := _calls_differ(job, kind, (0.93, 0.75), "ran", ran, events):
+        yield found
+
+
+def _calls_differ(
+    job: Job, kind: str, weights: tuple[float, float], verb: str, calls: Mapping[int, str], proof: Sequence[LogEvent]
+) -> Finding | None:
+    """Ranks that called something else than most; the second weight counts where nobody knows which side is odd."""
+    counted = vote(calls)
+    if counted is None:
+        return None
+    by_call: dict[str, list[int]] = defaultdict(list)
+    for rank in sorted(calls, key=lambda rank: (rank not in counted.odd, rank)):
+        by_call[calls[rank]].append(rank)
+    told = listed([f"{ranks_text(ranks)} {call}" for call, ranks in by_call.items()])
+    odd = counted.odd_ranks
+    return Finding(
+        kind, "critical", weights[counted.tied], f"ranks {verb} different collectives: {told}", ranks=odd,
+        nodes=homes(job, odd), evidence=lines(sorted(proof, key=lambda event: event.rank not in odd)), advice=CODE,
+    )  # fmt: skip

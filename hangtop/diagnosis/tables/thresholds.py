@@ -45,8 +45,6 @@ be called stuck, however short the watch: the card's default patience."""
 START_LONGEST_S = 120.0
 """Ours: a start in which nothing moves for so long is a hang; thousands of ranks come up within a minute."""
 LONG_WAIT_S = 300.0
-SPIN_UNREAD_S = 20.0
-"""Ours: a job whose ranks burn CPU where nobody can look may compute in one call; longer than that seldom."""
 WORTH_SAYING_S = 2.0
 """Ours: a wait shorter than this is not even mentioned."""
 STRAGGLER_LOOKS = 4

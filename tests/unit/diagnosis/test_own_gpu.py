@@ -80,14 +80,6 @@ def test_all_spin_and_nobody_is_odd() -> None:
     assert "flight recorder" in found.advice
 
 
-def test_without_stacks_and_gpus_the_sleeper_among_those_that_spin_is_told_as_possible() -> None:
-    job = Sketch(stood_still=30.0)
-    job.ranks().unread("denied: ptrace").pulse(cores=1.0)
-    job.ranks(1).pulse(cores=0.0)
-    found = first(job.verdict())
-    assert (found.kind, found.ranks, found.certainty) == ("job_stalled", (1,), "possible")
-
-
 def test_what_stands_still_is_never_healthy_and_what_moves_is_not_stalled() -> None:
     job = Sketch(stood_still=30.0)
     job.ranks().unread("denied: ptrace").pulse(cores=0.0)
@@ -102,7 +94,7 @@ def test_read_only_and_all_burn_cpu_is_told_only_after_a_long_call_would_be_over
     job = Sketch(stood_still=10.0)
     job.ranks().unread("denied: ptrace").pulse(cores=1.0)
     assert job.verdict().outcome == "unknown"
-    job.stood_still = 25.0
+    job.stood_still = 65.0
     assert kinds(job.verdict()) == ["job_stalled"]
 
 
@@ -136,7 +128,7 @@ def test_a_long_step_in_which_all_sleep_and_a_rank_that_others_wait_for_visibly_
     job.ranks(2).unread("torn: no main thread").pulse(cores=1.0)
     job.stood_still = 15.0
     assert kinds(job.verdict()) == [], "it may compute in one call"
-    job.stood_still = 25.0
+    job.stood_still = 65.0
     assert (first(job.verdict()).kind, first(job.verdict()).certainty) == ("job_stalled", "possible")
 
 
