@@ -1,33 +1,46 @@
-"""Source ``fabric``: InfiniBand and RoCE ports by sysfs, or by ``ibstat`` and ``perfquery`` where it has less."""
+"""Source ``fabric``: InfiniBand and RoCE ports by sysfs, or by ``ibstat`` and ``perfquery`` where it has less.
+
+Every read of ``counters/`` asks the adapter's firmware, and on restricted functions (the internal ones of DGX and GB200
+machines) each such read writes a line into the kernel log: a counter that fails once is not read again.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import time
 from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from collectors.node.child import find, run, told
-from collectors.node.files import text
-from collectors.node.network import hca
-from collectors.node.network.ib_tools import parse_ibstat, parse_perfquery
+from collectors.node.files import list_folder, read, read_int, read_text, text
+from collectors.node.network.ib_tools import LARGEST, SATURATED, WORDS, parse_ibstat, parse_perfquery
 from collectors.node.source import Absent, NotResponding, Shared, Source
 from collectors.samples.fabric import PortCounters, PortFacts
 from collectors.samples.stream import Fault
 
 SYS = "HANGTOP_SYS"
 """Folder in place of ``/sys``, in the node side's own environment, when one machine plays several nodes."""
-YOUNG = 15.0
-"""Seconds from the first look in which every look reads all error counters: a watch of a few seconds has to see its
-beginning and its end."""
-BRISK, PERIOD = 1.5, 2.0
-"""Seconds between two looks then, and later."""
 RESCAN = 30.0
 """Seconds after which adapters, and what hardly moves in them, are looked at anew."""
-TOOL_PERIOD = 5.0
-"""Seconds between two runs of a tool; while a stream is young one with every look."""
 PATIENCE = 20.0
 """Seconds that one tool may take."""
 NOTHING = "no InfiniBand or RoCE adapter on this node"
+FOLDER = "class/infiniband"
+COUNTERS = (
+    "port_xmit_data", "port_rcv_data", "port_xmit_wait",
+    "link_downed", "link_error_recovery", "symbol_error", "port_rcv_errors", "port_rcv_remote_physical_errors",
+    "port_rcv_switch_relay_errors", "port_xmit_discards", "port_xmit_constraint_errors", "port_rcv_constraint_errors",
+    "excessive_buffer_overrun_errors", "local_link_integrity_errors", "VL15_dropped",
+)  # fmt: skip
+HARDWARE_COUNTERS = (
+    "packet_seq_err", "out_of_sequence", "local_ack_timeout_err", "implied_nak_seq_err", "rnr_nak_retry_err",
+    "roce_adp_retrans", "roce_adp_retrans_to", "roce_slow_restart", "req_cqe_error", "resp_cqe_error",
+    "rx_icrc_encapsulated", "resp_local_length_error", "out_of_buffer",
+)  # fmt: skip
+"""Traffic, pressure, and those whose growth is a fault: of ``counters`` (the kernel's sysfs-class-infiniband) and of
+mlx5's ``hw_counters``."""
+_RATE = re.compile(r"\d{1,9}(?:\.\d{1,3})?")
+_LID = re.compile(r"0x[0-9a-fA-F]{1,8}\Z")
 
 Name = Tuple[str, int]
 
@@ -36,75 +49,65 @@ class Fabric(Source):
     """Ports of every host channel adapter."""
 
     name = "fabric"
-    period = BRISK
+    period = 2.0
 
     def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys") -> None:
         super().__init__(shared, proc, os.environ.get(SYS, sys))
         self._ports: Dict[Name, Optional[PortFacts]] = {}
         self._scanned = float("-inf")
-        self._began: Optional[float] = None
-        self._counters: Dict[Name, hca.HcaCounters] = {}
-        self._tools_due = 0.0
+        self._counters: Dict[Name, HcaCounters] = {}
         self._told: Dict[Name, Dict[str, int]] = {}
         """By port, what perfquery said last."""
 
     def look(self, now: float) -> Iterator[NamedTuple]:  # noqa: ARG002 (the agent stamps what it sends)
         """Every port's state, and those of its counters that moved. Raises :class:`Absent` where there is no port."""
         moment = time.monotonic()
-        self._began = moment if self._began is None else self._began
-        young = moment - self._began < YOUNG
-        self.period = BRISK if young else PERIOD
         if moment - self._scanned > RESCAN:
             self._scanned = moment
-            self._ports = dict.fromkeys(hca.ports(self.sys))
+            self._ports = dict.fromkeys(ports(self.sys))
         lacking: List[PortFacts] = []
         for name in self._ports:
-            yield from self._port(name, moment, lacking, young=young)
-        if moment >= self._tools_due:
-            self._tools_due = moment + (0.0 if young else TOOL_PERIOD)
-            if not self._ports:
-                lacking = by_ibstat()
-                yield from lacking
-            for port in lacking:
-                if port.link_layer != "Ethernet" and port.state == "ACTIVE":  # perfquery asks over the link
-                    yield from self._by_perfquery(port)
+            yield from self._port(name, lacking)
+        if not self._ports:
+            lacking = by_ibstat()
+            yield from lacking
+        for port in lacking:
+            if port.link_layer != "Ethernet" and port.state == "ACTIVE":  # perfquery asks over the link
+                yield from self._by_perfquery(port)
 
-    def _port(self, name: Name, moment: float, lacking: List[PortFacts], *, young: bool) -> Iterator[NamedTuple]:
+    def _port(self, name: Name, lacking: List[PortFacts]) -> Iterator[NamedTuple]:
         """One port by sysfs; it is added to ``lacking`` when sysfs has no counters of it."""
         known = self._ports[name]
-        facts = hca.facts(self.sys, *name) if known is None else hca.state(self.sys, known)
-        self._ports[name] = facts
-        if facts is None:
+        if known is None or known.state != _word(folder(self.sys, name) + "/state"):
+            known = self._ports[name] = facts(self.sys, name)
+        if known is None:
             return
-        yield facts
+        yield known
         counters = self._counters.get(name)
         if counters is None:
-            counters = self._counters[name] = hca.HcaCounters(hca.folder(self.sys, *name))
-        news = counters.changed(moment, errors=young)
+            counters = self._counters[name] = HcaCounters(folder(self.sys, name))
+        news = counters.changed()
         if news:
             yield PortCounters(*name, "sysfs", news)
         if counters.error:
-            yield Fault(self.name, "%s/%d %s; left alone for some minutes" % (*name, counters.error), 1)
+            yield Fault(self.name, "%s/%d %s; it is not read again" % (*name, counters.error), 1)
         if not counters.usable:
-            lacking.append(facts)
+            lacking.append(known)
 
     def _by_perfquery(self, port: PortFacts) -> Iterator[NamedTuple]:
-        """Counters of a port that moved since perfquery's last answer: the extended ones, else the plain ones."""
+        """Extended counters of a port that moved since perfquery's last answer."""
         path = find("perfquery")
         if path is None:
             return
-        said = ""
-        for mode in (["-x"], []):
-            ended = run([path, *mode, "-C", port.device, "-P", str(port.port)], PATIENCE)
-            for block in parse_perfquery(text(ended.stdout)):
-                last = self._told.setdefault((port.device, port.port), {})
-                news = {key: value for key, value in block.values.items() if last.get(key) != value}
-                last.update(news)
-                if news:
-                    source = "perfquery-x" if block.extended else "perfquery"
-                    yield PortCounters(port.device, port.port, source, news)
-                return
-            said = told("perfquery", text(ended.stderr).strip(), 200) or "status %s" % ended.status
+        ended = run([path, "-x", "-C", port.device, "-P", str(port.port)], PATIENCE)
+        for block in parse_perfquery(text(ended.stdout))[:1]:
+            last = self._told.setdefault((port.device, port.port), {})
+            news = {key: value for key, value in block.values.items() if last.get(key) != value}
+            last.update(news)
+            if news:
+                yield PortCounters(port.device, port.port, "perfquery-x", news)
+            return
+        said = told("perfquery", text(ended.stderr).strip(), 200) or "status %s" % ended.status
         yield Fault(self.name, "%s/%d: perfquery gave no counters: %s" % (port.device, port.port, said), 1)
 
 
@@ -120,8 +123,98 @@ def by_ibstat() -> List[PortFacts]:
     ended = run([path], PATIENCE)
     if ended.status is None:
         raise NotResponding("ibstat", PATIENCE)
-    ports = parse_ibstat(text(ended.stdout))
-    if not ports:
+    found = parse_ibstat(text(ended.stdout))
+    if not found:
         said = told("ibstat", text(ended.stderr).strip(), 200)
         raise Absent("%s; ibstat says: %s" % (NOTHING, said) if said else NOTHING)
-    return ports
+    return found
+
+
+# --- sysfs -----------------------------------------------------------------------------------------------------------
+
+
+def ports(sys: str) -> List[Name]:
+    """Every (device, port), sorted."""
+    root = os.path.join(sys, FOLDER)
+    found: List[Name] = []
+    for device in list_folder(root):
+        numbers = [name for name in list_folder(os.path.join(root, device, "ports")) if name.isdigit()]
+        found += [(device, int(number)) for number in numbers]
+    return sorted(found)
+
+
+def folder(sys: str, name: Name) -> str:
+    """Folder of one port."""
+    return os.path.join(sys, FOLDER, name[0], "ports", str(name[1]))
+
+
+def facts(sys: str, name: Name) -> Optional[PortFacts]:
+    """State and properties of a port; None when it is not there (any more)."""
+    home = folder(sys, name)
+    state, rate, lid = _word(home + "/state"), _RATE.match(read_text(home + "/rate")), read_text(home + "/lid")
+    if not state:
+        return None
+    return PortFacts(
+        device=name[0],
+        port=name[1],
+        link_layer=read_text(home + "/link_layer"),
+        state=state,
+        phys_state=_word(home + "/phys_state"),
+        rate=float(rate.group()) if rate else None,
+        lid=int(lid, 16) if _LID.match(lid) else None,
+        netdev=_netdev(sys, name),
+    )
+
+
+def _netdev(sys: str, name: Name) -> str:
+    """Network interface of a port: Ethernet's own for RoCE, IPoIB's for InfiniBand; empty when there is none."""
+    named = read_text(folder(sys, name) + "/gid_attrs/ndevs/0")
+    nets = os.path.join(sys, FOLDER, name[0], "device/net")
+    matching = (
+        one for one in list_folder(nets) if read_int(os.path.join(nets, one, "dev_port")) in (None, name[1] - 1)
+    )
+    return named or next(matching, "")
+
+
+def _word(path: str) -> str:
+    """``4: ACTIVE`` → ``ACTIVE``."""
+    return read_text(path).rpartition(":")[2].strip()
+
+
+class HcaCounters:
+    """Counters of one port."""
+
+    def __init__(self, home: str) -> None:
+        """``home`` is the port's folder, with ``counters`` and ``hw_counters`` in it."""
+        groups = (("counters", COUNTERS), ("hw_counters", HARDWARE_COUNTERS))
+        paths = [(name, "%s/%s/%s" % (home, group, name)) for group, names in groups for name in names]
+        self._paths = {name: path for name, path in paths if os.path.exists(path)}
+        self._last: Dict[str, int] = {}
+        self.error = ""
+        """What a counter that failed said last; empty when all can be read."""
+
+    @property
+    def usable(self) -> bool:
+        """True when there are counters here that can be read."""
+        return bool(self._paths)
+
+    def changed(self) -> Dict[str, int]:
+        """Counters that moved since they were last read; all of them at the first call. Data are in bytes."""
+        news: Dict[str, int] = {}
+        for name, path in list(self._paths.items()):
+            try:
+                value = min(int(read(path)[:24]), LARGEST)
+            except (OSError, ValueError) as error:
+                self.error = "%s: %s" % (name, getattr(error, "strerror", None) or error)
+                del self._paths[name]
+                if not self._last:  # not one of this port could be read: do not try them all
+                    self._paths.clear()
+                    break
+                continue
+            if name in WORDS:
+                if value == SATURATED:  # an old kernel's 32-bit counter at its end says nothing
+                    continue
+                value *= 4
+            if self._last.get(name) != value:
+                self._last[name] = news[name] = value
+        return news

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from collectors.node.network import fabric
-from collectors.node.network.fabric import Fabric
+from collectors.node.network.fabric import Fabric, HcaCounters
 from collectors.node.source import Absent, NotResponding, Shared
 from collectors.samples.fabric import PortCounters, PortFacts
 from hangtop.demo.devices.bench import Bench, Hardware
@@ -16,7 +16,6 @@ from tests.support.sysfs import write_port
 
 @pytest.fixture
 def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fabric:
-    monkeypatch.setattr(fabric, "TOOL_PERIOD", 0.05)
     monkeypatch.setattr("collectors.node.child.PLACES", ())
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     return Fabric(Shared(), sys=str(tmp_path / "sys"))
@@ -78,16 +77,6 @@ def test_without_sysfs_the_tools_show_ports_and_counters(tmp_path: Path, source:
     assert until(source, PortFacts, lambda facts: facts.state == "DOWN").device == "mlx5_1"
 
 
-def test_where_extended_counters_are_refused_the_plain_ones_are_asked(tmp_path: Path, source: Fabric) -> None:
-    Bench(tmp_path, Hardware(ports=1)).install()
-    real = tmp_path / "bin/perfquery-real"
-    (tmp_path / "bin/perfquery").rename(real)
-    wrapper = tmp_path / "bin/perfquery"
-    wrapper.write_text(f'#!/bin/sh\n[ "$1" = -x ] && {{ echo "PMA not supported" >&2; exit 1; }}\nexec {real} "$@"\n')
-    wrapper.chmod(0o755)
-    assert until(source, PortCounters).source == "perfquery"
-
-
 def test_a_node_without_adapters(source: Fabric) -> None:
     assert str(until_raised(source, Absent)) == "no InfiniBand or RoCE adapter on this node"
 
@@ -106,14 +95,45 @@ def test_an_ibstat_that_hangs_gives_no_answer_until_it_does(
     assert "ibstat says: no adapter here" in str(until_raised(source, Absent))
 
 
-def test_errors_that_grow_are_seen_within_four_seconds(tmp_path: Path, source: Fabric) -> None:
-    """As long as a triage watches: at its first look and at each later one."""
-    quiet = {f"counter_{number}": 0 for number in range(20)}
-    write_port(tmp_path / "sys", "mlx5_0", counters={"symbol_error": 7, **quiet})
-    samples, _ = look(source)
-    assert source.period <= 1.5
-    assert [s.values["symbol_error"] for s in samples if isinstance(s, PortCounters)] == [7]
-    for errors in (8, 9):
-        write_port(tmp_path / "sys", "mlx5_0", counters={"symbol_error": errors})
-        samples, _ = look(source)
-        assert [s.values for s in samples if isinstance(s, PortCounters)] == [{"symbol_error": errors}]
+def test_a_roce_port_names_its_interface(tmp_path: Path) -> None:
+    write_port(tmp_path, "mlx5_0", link_layer="Ethernet", netdev="eth2")
+    write_port(tmp_path, "mlx4_0", 2, link_layer="Ethernet")
+    for name, number in (("eth0", 0), ("eth1", 1)):
+        folder = tmp_path / "class/infiniband/mlx4_0/device/net" / name
+        folder.mkdir(parents=True)
+        (folder / "dev_port").write_text(f"{number}\n")
+    facts = [fabric.facts(str(tmp_path), name) for name in (("mlx5_0", 1), ("mlx4_0", 2))]
+    assert [one.netdev for one in facts if one is not None] == ["eth2", "eth1"]
+
+
+def test_all_counters_first_then_those_that_moved(tmp_path: Path) -> None:
+    home = write_port(
+        tmp_path, "mlx5_0", counters={"port_xmit_data": 100, "VL15_dropped": 0},
+        hw_counters={"packet_seq_err": 0, "note": "text", "lifespan": 10},
+    )  # fmt: skip
+    counters = HcaCounters(str(home))
+    assert counters.changed() == {"port_xmit_data": 400, "VL15_dropped": 0, "packet_seq_err": 0}
+    assert counters.changed() == {}
+    write_port(tmp_path, "mlx5_0", counters={"port_xmit_data": 110}, hw_counters={"packet_seq_err": 5})
+    assert counters.changed() == {"port_xmit_data": 440, "packet_seq_err": 5}
+
+
+def test_a_counter_that_gives_an_error_is_left_alone_and_a_port_that_refuses_all_is_asked_once(tmp_path: Path) -> None:
+    home = write_port(tmp_path, "mlx5_0", counters={"port_rcv_data": 1})
+    (home / "counters/symbol_error").mkdir()  # reading a folder fails as reading a refused counter does
+    counters = HcaCounters(str(home))
+    assert counters.changed() == {"port_rcv_data": 4}
+    assert (counters.error, counters.usable) == ("symbol_error: Is a directory", True)
+    (home / "counters/symbol_error").rmdir()
+    write_port(tmp_path, "mlx5_0", counters={"symbol_error": 7})
+    assert counters.changed() == {}
+    other = write_port(tmp_path, "mlx5_1", counters={"link_downed": 1})
+    (other / "counters/port_xmit_data").mkdir()
+    refusing = HcaCounters(str(other))
+    assert (refusing.changed(), refusing.usable) == ({}, False)
+
+
+def test_a_saturated_data_counter_is_no_figure(tmp_path: Path) -> None:
+    home = write_port(tmp_path, "mlx4_0", counters={"port_xmit_data": (1 << 32) - 1, "symbol_error": 3})
+    assert HcaCounters(str(home)).changed() == {"symbol_error": 3}
+    assert not HcaCounters(str(write_port(tmp_path, "efa_0"))).usable
