@@ -12,7 +12,6 @@ from collectors.node.source import Source
 SOURCES: Dict[str, str] = {
     "ranks": "collectors.node.ranks.source:RankSource",
     "host": "collectors.node.machine.host:HostSource",
-    "cpus": "collectors.node.machine.cpu_waits:CpuSource",
     "pages": "collectors.node.processes.pages:PageSource",
     "disks": "collectors.node.machine.disks:DiskSource",
     "software": "collectors.node.machine.software:SoftwareSource",
@@ -21,8 +20,8 @@ SOURCES: Dict[str, str] = {
     "logs": "collectors.node.logs.following.source:LogSource",
     "gpus": "collectors.node.gpus.nvidia:Gpus",
     "fabric": "collectors.node.network.fabric:Fabric",
-    "nvlink": "collectors.node.gpus.nvlink_services:NvlinkServices",
-    "topology": "collectors.node.gpus.topology:GpuTopology",
+    "nvlink": "collectors.node.gpus.nvlink:NvlinkServices",
+    "topology": "collectors.node.gpus.nvlink:GpuTopology",
     "nvml": "collectors.node.gpus.nvml:Nvml",
 }
 """Name → ``module:class``. To add a source, write its file and add its line."""

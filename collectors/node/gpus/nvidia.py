@@ -1,6 +1,7 @@
 """Source ``gpus``: NVIDIA's from one long-lived ``nvidia-smi --query-gpu … -lms`` and its compute-apps list.
 
-Where there is no NVIDIA driver, AMD's GPUs are read from their driver's files.
+Where there is no NVIDIA driver, AMD's GPUs are read from their driver's files. Nothing here waits for long, and no
+second nvidia-smi is started while one exists: a hung driver holds it in the kernel.
 """
 
 from __future__ import annotations
@@ -13,15 +14,7 @@ from typing import Deque, Iterator, List, NamedTuple, Optional
 from collectors.node.child import Child, Query, ToolLines, find, told
 from collectors.node.files import text
 from collectors.node.gpus.amd import AmdGpus
-from collectors.node.gpus.nvidia_smi import (
-    APP_FIELDS,
-    GpuRoster,
-    app_row,
-    bus_key,
-    choose,
-    gpu_row,
-    rejected_field,
-)
+from collectors.node.gpus.nvidia_smi import APP_FIELDS, GpuRoster, app_row, bus_key, choose, gpu_row, rejected_field
 from collectors.node.network.fabric import SYS
 from collectors.node.source import Absent, Failed, NotResponding, Shared, Source
 from collectors.samples.control import Settings
@@ -40,7 +33,7 @@ SILENCE = 4.0
 intervals when those are longer."""
 GIVE_UP = 30.0
 """Seconds without a line after which it is killed, and asked anew once it is gone."""
-BACK_OFF = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+BACK_OFF = 5.0
 """Seconds between starts of a nvidia-smi that ends by itself."""
 NO_DRIVER = ("No devices were found", "couldn't communicate with the NVIDIA driver")
 
@@ -54,29 +47,40 @@ class Gpus(Source):
     def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys") -> None:
         super().__init__(shared, proc, sys)
         self._interval = 1.0
-        self._stream: Optional[NvidiaSmiStream] = None
         self._roster = GpuRoster()
         self._amd = AmdGpus(shared, proc, os.environ.get(SYS, sys))
-        self._apps_due = 0.0
-        self._processes: List[GpuProcess] = []
         self._absent = ""
         self._absent_until = 0.0
+        self._stream: Optional[Child] = None
+        self._killed = False
+        self._out = self._err = ToolLines()
+        self._columns = choose()
+        self._rejected: List[str] = []
+        self._begun = self._heard = time.monotonic()
+        self._start_due = 0.0
+        self._answered = False
+        """A row has come."""
+        self._failure = ""
+        self._said: Deque[str] = deque(maxlen=8)
+        """Its last lines since its last row: what it says when it ends."""
+        self._apps: Optional[Query] = None
+        self._apps_due = 0.0
+        self._processes: List[GpuProcess] = []
 
     def configure(self, settings: Settings) -> None:
-        """Stream at the new interval."""
-        self._interval = settings.interval
-        if self._stream is not None:
-            self._stream.set_interval(settings.interval)
+        """Stream at the new interval, from a process that is started when the present one is gone."""
+        if settings.interval != self._interval:
+            self._interval = settings.interval
+            self._kill()
 
     def look(self, now: float) -> Iterator[NamedTuple]:  # noqa: ARG002 (nvidia-smi's rows carry no time)
         """Rows since the last look, and the list of processes."""
         moment = time.monotonic()
         if moment >= self._absent_until:
             try:
-                stream = self._open()
-                yield from self._rows(stream)
-                yield from self._who(stream, moment)
-                stream.judge()
+                yield from self._rows(moment)
+                yield from self._compute_apps(moment)
+                self._judge(moment)
             except Absent as reason:
                 self._absent, self._absent_until = str(reason), moment + RELOOK
                 self.close()
@@ -88,127 +92,59 @@ class Gpus(Source):
 
     def close(self) -> None:
         """End what runs; a later look starts anew."""
+        if self._apps is not None:
+            self._apps.close()
         if self._stream is not None:
-            self._stream.close()
+            self._stream.end()
             self._stream = None
 
-    def _open(self) -> NvidiaSmiStream:
-        if self._stream is None:
-            path = find("nvidia-smi")
-            if path is None:
-                raise Absent("no nvidia-smi on this node: no NVIDIA driver")
-            self._stream = NvidiaSmiStream(path, self._interval, self.proc)
-        return self._stream
-
-    def _rows(self, stream: NvidiaSmiStream) -> Iterator[NamedTuple]:
-        keys = stream.keys
-        for line in stream.lines():
-            row = gpu_row(keys, line)
-            if row is not None:
-                stream.heard()
-                yield from self._roster.row(row)
-            elif rejected_field(line) is None:
-                yield from self._roster.line(line)
-        stream.settle()
-
-    def _who(self, stream: NvidiaSmiStream, moment: float) -> Iterator[NamedTuple]:
-        ended = stream.apps.answer()
-        if ended is not None and ended.status == 0:
-            rows = [app_row(line) for line in text(ended.stdout).splitlines()]
-            self._processes = [row for row in rows if row is not None]
-            self.shared.computing = frozenset([row.pid for row in self._processes])
-        elif ended is not None:
-            how = "no answer" if ended.status is None else "status %d" % ended.status
-            said = told("nvidia-smi", text(ended.stdout + ended.stderr).strip(), 200) or how
-            yield Fault(self.name, "the list of GPU processes could not be read: %s" % said, 1)
-        elif stream.running and moment >= self._apps_due:
-            self._apps_due = moment + APPS_PERIOD
-            stream.apps.ask()
-        if ended is not None or self._processes:
-            shares = self.shared.sm_shares
-            yield GpuProcesses([row._replace(sm=shares.get((bus_key(row.bus_id), row.pid))) for row in self._processes])
-
-
-class NvidiaSmiStream:
-    """Lines of one nvidia-smi. Nothing here waits for long, and no second process is started while one exists."""
-
-    def __init__(self, path: str, interval: float, proc: str = "/proc") -> None:
-        self.apps = Query([path, "--query-compute-apps=" + ",".join(APP_FIELDS), FORMAT], patience=GIVE_UP)
-        """The list of processes on GPUs."""
-        self._path = path
-        self._interval = interval
-        self._proc = proc
-        self._columns = choose()
-        self._rejected: List[str] = []
-        self._child: Optional[Child] = None
-        self._killed = False
-        self._ended: Optional[int] = None
-        self._out = self._err = ToolLines()
-        self._begun = self._heard = time.monotonic()
-        self._ever = False
-        self._starts = 0
-        self._start_due = 0.0
-        self._failure = ""
-        self._said: Deque[str] = deque(maxlen=8)
-        """Its last lines since its last row: what it says when it ends."""
-
-    @property
-    def keys(self) -> List[str]:
-        """Our names of the columns of a row."""
-        return list(self._columns)
-
-    @property
-    def running(self) -> bool:
-        """True while its process exists."""
-        return self._child is not None
-
-    def heard(self) -> None:
-        """Note that one of its lines was a row."""
-        self._ever = True
-        self._starts, self._failure = 0, ""
-        self._said.clear()
-
-    def set_interval(self, interval: float) -> None:
-        """Give rows every ``interval`` seconds, from a process that is started when the present one is gone."""
-        if interval != self._interval:
-            self._interval = interval
-            self._kill()
-
-    def close(self) -> None:
-        """End its processes."""
-        self.apps.close()
-        if self._child is not None:
-            self._child.end()
-            self._child = None
-
     def _kill(self) -> None:
-        if self._child is not None and not self._killed:
-            self._child.kill()
+        if self._stream is not None and not self._killed:
+            self._stream.kill()
             self._killed = True
             self._start_due = 0.0
 
-    def lines(self) -> List[str]:
-        """Lines since the last call. Raises :class:`~collectors.node.source.Absent` when it cannot be started."""
-        if self._child is None and time.monotonic() >= self._start_due:
-            self._start()
-        if self._child is None:
-            return []
-        self._ended = self._child.status
-        lines = self._out.feed(self._child.read()) + self._err.feed(self._child.read_errors())
-        if self._ended is not None:
-            lines += self._out.close() + self._err.close()
-        said = [line.strip() for line in lines if line.strip()]
-        self._said.extend(said)
-        if said:
-            self._heard = time.monotonic()
-        return said
+    def _start(self, moment: float) -> None:
+        path = find("nvidia-smi")
+        if path is None:
+            raise Absent("no nvidia-smi on this node: no NVIDIA driver")
+        query = "--query-gpu=" + ",".join(self._columns.values())
+        milliseconds = int(max(FASTEST, self._interval) * 1000)
+        self._stream = Child([path, query, FORMAT, "-lms", str(milliseconds)])
+        apps = [path, "--query-compute-apps=" + ",".join(APP_FIELDS), FORMAT]
+        self._apps = self._apps or Query(apps, patience=GIVE_UP)
+        self._out, self._err, self._killed = ToolLines(), ToolLines(), False
+        self._begun, self._start_due = moment, moment + BACK_OFF
+        self._stream.wait_output(1.5)
 
-    def settle(self) -> None:
-        """Draw the conclusion from its end, if it has ended. Raises :class:`Absent` when there is no driver."""
-        if self._child is None or self._ended is None:
+    def _rows(self, moment: float) -> Iterator[NamedTuple]:
+        """Samples of its lines since the last look. Raises :class:`Absent` when there is no driver."""
+        if self._stream is None and moment >= self._start_due:
+            self._start(moment)
+        if self._stream is None:
             return
-        self._child.end()
-        self._child = None
+        ended = self._stream.status
+        lines = self._out.feed(self._stream.read()) + self._err.feed(self._stream.read_errors())
+        if ended is not None:
+            lines += self._out.close() + self._err.close()
+        for line in filter(None, map(str.strip, lines)):
+            self._heard = moment
+            row = gpu_row(list(self._columns), line)
+            if row is not None:
+                self._answered, self._failure = True, ""
+                self._said.clear()
+                yield from self._roster.row(row)
+                continue
+            self._said.append(line)
+            if rejected_field(line) is None:
+                yield from self._roster.line(line)
+        if ended is not None:
+            self._stream.end()
+            self._stream = None
+            self._conclude(ended)
+
+    def _conclude(self, status: int) -> None:
+        """Draw the conclusion from its end. Raises :class:`Absent` when there is no driver."""
         words = told("nvidia-smi", " ".join(self._said), 500)
         self._said.clear()
         field = rejected_field(words)
@@ -216,14 +152,16 @@ class NvidiaSmiStream:
             self._rejected.append(field)
             self._columns = choose(self._rejected)
             self._start_due = 0.0
-        elif not self._ever and any(text in words for text in NO_DRIVER) and not self._driver_loaded():
+        elif any(sign in words for sign in NO_DRIVER) and not self._answered and not self._driver_loaded():
             raise Absent(words)
         elif not self._killed:
-            self._failure = words or "nvidia-smi ended with status %s and no word" % self._ended
+            self._failure = words or "nvidia-smi ended with status %d and no word" % status
 
-    def judge(self) -> None:
+    def _driver_loaded(self) -> bool:
+        return os.path.isdir(os.path.join(self.proc, "driver/nvidia/gpus"))
+
+    def _judge(self, moment: float) -> None:
         """Raise :class:`Failed` or :class:`NotResponding` when it gives no rows; end one that has long been silent."""
-        moment = time.monotonic()
         if moment - max(self._heard, self._begun) > max(GIVE_UP, 8 * self._interval):
             self._kill()
         if self._failure:
@@ -232,14 +170,22 @@ class NvidiaSmiStream:
         if age > max(SILENCE, 4 * self._interval):
             raise NotResponding("nvidia-smi", age)
 
-    def _start(self) -> None:
-        query = "--query-gpu=" + ",".join(self._columns.values())
-        self._begun = time.monotonic()
-        self._child = Child([self._path, query, FORMAT, "-lms", str(int(max(FASTEST, self._interval) * 1000))])
-        self._out, self._err, self._killed = ToolLines(), ToolLines(), False
-        self._start_due = self._begun + BACK_OFF[min(self._starts, len(BACK_OFF) - 1)]
-        self._starts += 1
-        self._child.wait_output(1.5)
-
-    def _driver_loaded(self) -> bool:
-        return os.path.isdir(os.path.join(self._proc, "driver/nvidia/gpus"))
+    def _compute_apps(self, moment: float) -> Iterator[NamedTuple]:
+        """The list of processes, with their shares of the SMs as NVML tells them."""
+        if self._apps is None:
+            return
+        ended = self._apps.answer()
+        if ended is not None and ended.status == 0:
+            rows = [app_row(line) for line in text(ended.stdout).splitlines()]
+            self._processes = [row for row in rows if row is not None]
+            self.shared.computing = frozenset([row.pid for row in self._processes])
+        elif ended is not None:
+            how = "no answer" if ended.status is None else "status %d" % ended.status
+            said = told("nvidia-smi", text(ended.stdout + ended.stderr).strip(), 200) or how
+            yield Fault(self.name, "the list of GPU processes could not be read: %s" % said, 1)
+        elif self._stream is not None and moment >= self._apps_due:
+            self._apps_due = moment + APPS_PERIOD
+            self._apps.ask()
+        if ended is not None or self._processes:
+            shares = self.shared.sm_shares
+            yield GpuProcesses([row._replace(sm=shares.get((bus_key(row.bus_id), row.pid))) for row in self._processes])

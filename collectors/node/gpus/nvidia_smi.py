@@ -7,7 +7,7 @@ and one unknown name fails the whole query.
 from __future__ import annotations
 
 import re
-from typing import Any, Collection, Dict, Iterator, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Collection, Dict, Iterator, NamedTuple, Optional, Sequence, Tuple
 
 from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuSample
 from collectors.samples.stream import Fault
@@ -25,7 +25,6 @@ COLUMNS: Tuple[SmiColumn, ...] = (
     SmiColumn("index", ("index",)),
     SmiColumn("bus_id", ("pci.bus_id", "gpu_bus_id"), "text"),
     SmiColumn("uuid", ("uuid", "gpu_uuid"), "text"),
-    SmiColumn("count", ("count",)),
     SmiColumn("driver", ("driver_version",), "text"),
     SmiColumn("pstate", ("pstate",), "text"),
     SmiColumn("temperature", ("temperature.gpu",)),
@@ -86,11 +85,10 @@ _TRUTHS = {
 
 
 class SmiRow(NamedTuple):
-    """One GPU's row. ``gpus`` is how many nvidia-smi says there are."""
+    """One GPU's row."""
 
     facts: GpuFacts
     sample: GpuSample
-    gpus: Optional[int]
 
 
 def choose(rejected: Collection[str] = ()) -> Dict[str, str]:
@@ -151,7 +149,7 @@ def build_row(cells: Dict[str, str]) -> Optional[SmiRow]:
         return None
     values.update(gpu=index, bus_id=values["bus_id"].lower(), odd=odd or None)
     facts = GpuFacts._make(values[name] for name in GpuFacts._fields)
-    return SmiRow(facts, GpuSample._make(values[name] for name in GpuSample._fields), values["count"])
+    return SmiRow(facts, GpuSample._make(values[name] for name in GpuSample._fields))
 
 
 def lost_row(row: SmiRow) -> Optional[GpuFault]:
@@ -200,14 +198,16 @@ def build_app(cells: Dict[str, str]) -> Optional[GpuProcess]:
 class GpuRoster:
     """Which GPUs should answer, which do, and what nvidia-smi says in place of those that do not.
 
-    A GPU that ever gave a row is expected to give one in every round of nvidia-smi's: where another GPU has given two
-    since its last, it is missing. A fault is over when the GPU gives a row again (a :class:`GpuFault` without a text).
+    A GPU that ever gave a row is expected to give one in every round of nvidia-smi's; one that gave none for two rounds
+    is missing. A fault is over when the GPU gives a row again (a :class:`GpuFault` without a text).
     """
 
     def __init__(self) -> None:
         self._known: Dict[str, GpuFacts] = {}
-        self._since: Dict[str, Set[str]] = {}
-        """By GPU, the others that have given a row since its last one."""
+        self._round = 0
+        """Counted by the GPU that is heard most often."""
+        self._rounds: Dict[str, int] = {}
+        """The round in which each GPU gave its last row."""
         self._faults: Dict[Tuple[Optional[int], str], str] = {}
 
     def row(self, row: SmiRow) -> Iterator[NamedTuple]:
@@ -217,18 +217,18 @@ class GpuRoster:
             yield from self._fault(fault)
             return
         key = bus_key(row.facts.bus_id) if row.facts.bus_id else str(row.facts.gpu)
-        self._known[key], self._since[key] = row.facts, set()
+        if self._rounds.get(key) == self._round:
+            self._round += 1
+        self._known[key], self._rounds[key] = row.facts, self._round
         place = (row.facts.gpu, row.facts.bus_id)
         if self._faults.pop(place, ""):
             yield GpuFault(*place, "")
         yield row.facts
         yield row.sample
-        missing = [other for other, since in self._since.items() if key in since]
-        for other in self._since.keys() - {key}:
-            self._since[other].add(key)
-        for other in missing:
-            facts, answer = self._known[other], len(self._known) - len(missing)
+        missing = [facts for other, facts in self._known.items() if self._rounds[other] < self._round - 1]
+        for facts in missing:
             if (facts.gpu, facts.bus_id) not in self._faults:
+                answer = len(self._known) - len(missing)
                 words = "missing from nvidia-smi's list: %d of %d GPUs answer" % (answer, len(self._known))
                 yield from self._fault(GpuFault(facts.gpu, facts.bus_id, words))
 

@@ -1,10 +1,8 @@
 """Source ``kernel``: what the kernel says about GPUs, memory, tasks, links and file servers.
 
-The kernel's log is read from /dev/kmsg, else by dmesg, else by dmesg under sudo where the user allows it. A reader
-gives lines with their wall clock, oldest first: what the log still holds when it is opened, then what comes.
-Kernel stamps count seconds since boot and drift from the wall clock over weeks; a line that comes while it is watched
-shows by how much, and all stamps are put right by that. Where the log may not be read, the counters of the ranks'
-control groups tell of kills for want of memory at least.
+The kernel's log is read from /dev/kmsg, else by dmesg under sudo where the user allows it. Kernel stamps count seconds
+since boot and drift from the wall clock over weeks: a line that comes while the log is watched has the time of now.
+Where the log may not be read, the counters of the ranks' control groups tell of kills for want of memory at least.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Iterator, List, NamedTuple, Optional, Tuple
 
 from collectors.node.child import run
 from collectors.node.files import read_text, text
@@ -27,117 +25,25 @@ FIRST = 500
 """Events of the history that are told at most, the latest ones."""
 BACKLOG_LINES = 4000
 """Lines that one look takes: a long log is read over several looks."""
-DRIFT = 3.0
-"""Seconds by which a fresh line's stamp may be off before the clock is taken to have drifted."""
+DMESG = ("sudo", "-n", "dmesg")
+"""Not ``dmesg -w``: under sudo it loses its parent-death signal and would stay."""
+DMESG_EVERY = 30.0
 
 _KMSG = re.compile(rb"(\d+),\d+,(\d+),[^;]*;([^\n]*)")
 _DMESG = re.compile(r"^(?:<\d+>)?\[ *(\d+\.\d+)\](?:\[[^\]]*\])? ?(.*)$")
 
-
-class KernelLine(NamedTuple):
-    """One line of the kernel log."""
-
-    at: float
-    text: str
+Line = Tuple[float, str]
+"""Seconds since boot, and what is said."""
 
 
-class Stamps:
-    """Turns seconds since boot into the wall clock."""
-
-    def __init__(self) -> None:
-        self._offset = time.time() - time.monotonic()
-
-    def wall(self, since_boot: float) -> float:
-        """Wall clock of a stamp."""
-        return since_boot + self._offset
-
-    def fresh(self, since_boot: float, now: float, age: float = 0.0) -> float:
-        """Wall clock of a line that came within the last ``age`` seconds; learns from it how far the clock drifted."""
-        if abs(self.wall(since_boot) - now) > age + DRIFT:
-            self._offset = now - since_boot
-        return self.wall(since_boot)
-
-
-class KmsgReader:
-    """/dev/kmsg: one record a read, without waiting. Raises :class:`OSError` when it may not be read."""
-
-    def __init__(self, path: str = "/dev/kmsg") -> None:
-        self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        self._stamps = Stamps()
-        self._caught_up = False
-        self._first = self._record()
-
-    def read(self, now: float) -> List[KernelLine]:
-        """Lines since the last call, at most ``BACKLOG_LINES``."""
-        lines: List[KernelLine] = []
-        while len(lines) < BACKLOG_LINES:
-            record, self._first = self._first or self._record(), b""
-            if not record:
-                self._caught_up = True
-                break
-            parsed = parse_kmsg(record)
-            if parsed is not None:
-                stamp, said = parsed
-                at = self._stamps.fresh(stamp, now) if self._caught_up else self._stamps.wall(stamp)
-                lines.append(KernelLine(at, said))
-        return lines
-
-    def _record(self) -> bytes:
-        """Next record; empty when there is none yet."""
-        while True:
-            try:
-                return os.read(self._descriptor, 8192)
-            except BlockingIOError:
-                return b""
-            except BrokenPipeError:  # records were overwritten unread; the next read goes on behind
-                continue
-
-
-def parse_kmsg(record: bytes) -> Optional[Tuple[float, str]]:
-    """Seconds since boot and text of one record of /dev/kmsg (Documentation/ABI/testing/dev-kmsg)."""
+def parse_kmsg(record: bytes) -> Optional[Line]:
+    """One record of /dev/kmsg (Documentation/ABI/testing/dev-kmsg)."""
     found = _KMSG.match(record)
     return None if found is None else (int(found.group(2)[:18]) / 1e6, text(found.group(3)))
 
 
-class DmesgPoller:
-    """``dmesg`` asked again and again.
-
-    Not ``dmesg -w``: with capabilities of its own, or under sudo, it loses its parent-death signal and would stay.
-    """
-
-    def __init__(self, argv: Sequence[str], period: float) -> None:
-        self._argv = list(argv)
-        self._period = period
-        self._next = 0.0
-        self._stamps = Stamps()
-        self._last = -1.0
-        self._lines = self._ask()
-
-    def read(self, now: float) -> List[KernelLine]:
-        """Lines since the last call; asks only once a period."""
-        moment = time.monotonic()
-        if moment < self._next:
-            return []
-        watched = self._next > 0
-        self._next = moment + self._period
-        lines, self._lines = self._lines or self._ask(), []
-        fresh = [line for line in lines if line[0] > self._last]
-        self._last = max([self._last, *[stamp for stamp, _ in fresh]])
-        if watched and fresh:
-            self._stamps.fresh(fresh[-1][0], now, age=self._period)
-        return [KernelLine(self._stamps.wall(stamp), said) for stamp, said in fresh]
-
-    def _ask(self) -> List[Tuple[float, str]]:
-        """All that dmesg says. Raises :class:`Absent` when that is nothing."""
-        ended = run(self._argv, timeout=5.0, limit=16 << 20)
-        lines = parse_dmesg(text(ended.stdout))
-        if not lines:
-            raise Absent(text(ended.stderr).strip().partition("\n")[0] or "%s shows nothing" % " ".join(self._argv))
-        return lines
-
-
-def parse_dmesg(said: str) -> List[Tuple[float, str]]:
-    """Seconds since boot and text of dmesg's lines, raw (``-r``) or not."""
+def parse_dmesg(said: str) -> List[Line]:
+    """Dmesg's lines, raw (``-r``) or not."""
     found = (_DMESG.match(line) for line in said.splitlines())
     return [(float(match.group(1)[:24]), match.group(2)) for match in found if match]
 
@@ -151,61 +57,85 @@ class KernelSource(Source):
 
     def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys", kmsg: str = "/dev/kmsg") -> None:
         super().__init__(shared, proc, sys)
-        self._kmsg = kmsg
-        self._reader: Union[KmsgReader, DmesgPoller, None] = None
-        self._refusals: List[str] = []
+        self._path = kmsg
+        self._kmsg = -1
         self._sudo = False
+        self._refused = ""
+        """Why sudo's dmesg does not come: each refusal is reported to the administrators, so it is asked once."""
+        self._dmesg_at = 0.0
+        self._last = -1.0
+        """Stamp of dmesg's last line."""
         self._first = True
+        self._caught_up = False
         self._kills = OomCounts(proc, sys)
 
     def configure(self, settings: Settings) -> None:
         """Try again when sudo has become allowed."""
         if settings.sudo and not self._sudo:
-            self._refusals.clear()
+            self._refused = ""
         self._sudo = settings.sudo
 
     def look(self, now: float) -> Iterator[NamedTuple]:
         """Events since the last look. Raises :class:`Denied` when nobody lets us read the log: unknown, not clean."""
-        if self._reader is None:
-            try:
-                self._reader = self._open()
-            except Denied:
-                yield from self._kills.look(self.shared.ranks, now)
-                self.retry = self.period  # refused once, nothing is asked again but /dev/kmsg
-                raise
-            self.retry = KernelSource.retry
+        self.retry = self.period
         try:
-            lines = self._reader.read(now)
-        except (Absent, OSError):
-            self._reader = None
+            lines, fresh = self._lines(), self._caught_up
+        except Denied:
+            yield from self._kills.look(self.shared.ranks, now)
             raise
-        found = [kernel_event(line.text, line.at, "dmesg") for line in lines if now - line.at < HISTORY]
+        booted = time.time() - time.monotonic()
+        stamped = [(now if fresh else booted + stamp, said) for stamp, said in lines]
+        found = [kernel_event(said, at, "dmesg") for at, said in stamped if now - at < HISTORY]
         events = [event for event in found if event is not None]
         yield from events[-FIRST:] if self._first else events
         self._first = False
+        self._caught_up = fresh or len(lines) < BACKLOG_LINES
 
-    def _open(self) -> Union[KmsgReader, DmesgPoller]:
-        """First reader that is let in.
-
-        Commands are tried once only, and sudo only where the user allowed it: it reports each refusal to the
-        administrators.
-        """
+    def _lines(self) -> List[Line]:
+        """Lines since the last call, oldest first. Raises :class:`Denied`."""
         try:
-            return KmsgReader(self._kmsg)
+            if self._kmsg < 0:
+                self._kmsg = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            return self._records()
         except OSError as error:
-            refused = "%s: %s" % (self._kmsg, error.strerror)
-        commands = [(["dmesg"], 5.0)] if not self._refusals else []
-        if commands and os.getuid() and self._sudo:
-            commands.append((["sudo", "-n", "dmesg"], 30.0))
-        for words, period in commands:
-            try:
-                return DmesgPoller(words, period)
-            except Absent as reason:
-                self._refusals.append("%s: %s" % (" ".join(words), reason))
+            why = "%s: %s" % (self._path, error.strerror)
+        if self._sudo and os.getuid() and not self._refused:
+            lines = self._dmesg()
+            if not self._refused:
+                return lines
         ways_out = []
         if read_text(self.proc + "/sys/kernel/dmesg_restrict") == "1":
             ways_out.append("kernel.dmesg_restrict is 1: root may read it")
         if os.getuid() and not self._sudo:
             ways_out.append("sudo -n dmesg was not tried: --sudo allows it")
-        why = "; ".join([refused, *self._refusals])
+        why = "; ".join(filter(None, [why, self._refused]))
         raise Denied(why + (" (%s)" % "; ".join(ways_out) if ways_out else ""))
+
+    def _records(self) -> List[Line]:
+        """Records of /dev/kmsg, one a read, without waiting."""
+        lines: List[Line] = []
+        while len(lines) < BACKLOG_LINES:
+            try:
+                line = parse_kmsg(os.read(self._kmsg, 8192))
+            except BlockingIOError:
+                break
+            except BrokenPipeError:  # records were overwritten unread; the next read goes on behind
+                continue
+            lines += [line] if line is not None else []
+        return lines
+
+    def _dmesg(self) -> List[Line]:
+        moment = time.monotonic()
+        if moment < self._dmesg_at:
+            return []
+        self._dmesg_at = moment + DMESG_EVERY
+        try:
+            ended = run(DMESG, timeout=5.0, limit=16 << 20)
+            lines = parse_dmesg(text(ended.stdout))
+            said = text(ended.stderr).strip().partition("\n")[0]
+            self._refused = "" if lines else said or "sudo -n dmesg shows nothing"
+        except Absent as reason:
+            lines, self._refused = [], str(reason)
+        fresh = [line for line in lines if line[0] > self._last]
+        self._last = max([self._last, *[stamp for stamp, _ in fresh]])
+        return fresh

@@ -9,11 +9,10 @@ bytes may have written anything: all of it is checked. :mod:`collectors.samples.
 from __future__ import annotations
 
 import json
-import math
 import os
 import struct
 import time
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Type, TypeVar
 
 from collectors.node.files import link, list_folder, opened, regular, text
 from collectors.node.processes.procfs import read_status
@@ -31,24 +30,22 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Seconds between two searches at a rank that has none; they double, as one may start late, and most never do."""
 ENTRIES, RANKS, TEXT = 16, 4096, 1000
 """Entries of a list, ranks of a result, and characters of a text that are taken."""
-SEVERITIES = ("critical", "warning", "info")
 LATEST = 1e10
 """Seconds since the epoch beyond which a time is none."""
 _NAME = "/memfd:%s " % layout.NAME
 _HEAD = 8 * 32
 """Bytes at the beginning that hold all numbers."""
 
+T = TypeVar("T")
+
 
 class OpenPage:
     """One page that is open, and what was told of it."""
 
     def __init__(self, file: int, pid: int, inner_pid: int) -> None:
-        self.file = file
-        self.pid = pid
+        self._file = file
+        self._pid = pid
         self._inner_pid = inner_pid
-        self._told = 0
-        """Sequence of the answers that were told last."""
-        self._results: List[InsideResult] = []
         self._step: Optional[int] = None
         self._grown = 0
 
@@ -56,7 +53,7 @@ class OpenPage:
         """Step and phase as two reads agree on, so that no write was under way; None where the page is gone."""
         last = None
         for _ in range(3):
-            found = read_pulse(self._read(_HEAD), self.pid, self._inner_pid)
+            found = read_pulse(self._read(_HEAD), self._pid, self._inner_pid)
             if found is None or found == last:
                 return found
             last = found
@@ -68,19 +65,15 @@ class OpenPage:
             return None
         self._grown += max(0, pulse.step - self._step) if self._step is not None else 0
         self._step = pulse.step
-        number = None if rank < 0 else rank
-        path = "hangtop.inside, pid %d" % self.pid
-        return StepCount(path, self.pid, number, "step", float(pulse.step), pulse.step_at, self._grown, 0)
+        number, path = None if rank < 0 else rank, "hangtop.inside, pid %d" % self._pid
+        return StepCount(path, self._pid, number, "step", float(pulse.step), pulse.step_at, self._grown, 0)
 
     def results(self) -> List[InsideResult]:
-        """The latest results of checks."""
+        """The latest results of checks; none while one is being written."""
         place = 8 * layout.ANSWER_SEQUENCE
-        if int.from_bytes(self._read(8, place), "little") != self._told:
-            whole = self._read(layout.SIZE)
-            sequence = int.from_bytes(whole[place : place + 8], "little")
-            if sequence % 2 == 0:  # else one is being written
-                self._told, self._results = sequence, read_results(whole, self.pid)
-        return self._results
+        whole = self._read(layout.SIZE) if self._read(8, place) != b"\0" * 8 else b""
+        sequence = int.from_bytes(whole[place : place + 8], "little")
+        return read_results(whole, self._pid) if whole and sequence % 2 == 0 else []
 
     def pipe(self) -> str:
         """Beginning of the path of the recorder's pipe that its process opened; empty for none."""
@@ -88,11 +81,11 @@ class OpenPage:
 
     def close(self) -> None:
         """Let go of it."""
-        os.close(self.file)
+        os.close(self._file)
 
     def _read(self, size: int, place: int = 0) -> bytes:
         try:
-            return os.pread(self.file, size, place)
+            return os.pread(self._file, size, place)
         except OSError:
             return b""
 
@@ -118,37 +111,30 @@ class PageSource(Source):
     def look(self, now: float) -> Iterator[NamedTuple]:
         """Step and phase of each, and the results of checks."""
         ranks = {rank.pid: rank for rank in self.shared.ranks}
-        for pid in [pid for pid in self._pages if pid not in ranks]:
-            yield self._drop(pid, now)
         self._missed = {pid: missed for pid, missed in self._missed.items() if pid in ranks}
-        for pid, rank in ranks.items():
-            page = self._pages.get(pid) or self._search(rank, time.monotonic())
-            pulse = None if page is None else page.pulse()
-            if page is not None and pulse is not None:
-                yield pulse
-                steps = page.steps(pulse, rank.rank)
-                if steps is not None:
-                    yield steps
-                yield from page.results()
-            elif page is not None:
-                yield self._drop(pid, now)
+        for rank in ranks.values():
+            self._search(rank, time.monotonic())
+        for pid, page in list(self._pages.items()):
+            pulse = page.pulse() if pid in ranks else None
+            if pulse is None:
+                self._pages.pop(pid).close()
+                yield InsideGone(pid, now)
+                continue
+            yield pulse
+            steps = page.steps(pulse, ranks[pid].rank)
+            if steps is not None:
+                yield steps
+            yield from page.results()
 
-    def _search(self, rank: RankProcess, moment: float) -> Optional[OpenPage]:
+    def _search(self, rank: RankProcess, moment: float) -> None:
         missed = self._missed.get(rank.pid, Missed(moment, FIRST_PAUSE / 2))
-        if moment < missed.again or len(self._pages) >= PAGES or self._device is None:
-            return None
+        if rank.pid in self._pages or moment < missed.again or len(self._pages) >= PAGES or self._device is None:
+            return
         page = find(self.proc, rank.pid, rank.uid, self._device)
         if page is not None:
-            self._missed.pop(rank.pid, None)
             self._pages[rank.pid] = page
-            return page
         pause = min(2 * missed.pause, LONGEST_PAUSE)
         self._missed[rank.pid] = Missed(moment + pause, pause)
-        return None
-
-    def _drop(self, pid: int, now: float) -> InsideGone:
-        self._pages.pop(pid).close()
-        return InsideGone(pid, now)
 
 
 def find(proc: str, pid: int, uid: int, device: int) -> Optional[OpenPage]:
@@ -196,7 +182,7 @@ def memfd_device() -> Optional[int]:
         os.close(file)
 
 
-# --- the bytes of a page --------------------------------------------------------------------------------------------
+# --- the bytes of a page ---------------------------------------------------------------------------------------------
 
 
 def read_pulse(data: bytes, pid: int, inner_pid: int) -> Optional[InsidePulse]:
@@ -204,21 +190,15 @@ def read_pulse(data: bytes, pid: int, inner_pid: int) -> Optional[InsidePulse]:
     if len(data) < _HEAD or data[:8] != layout.MAGIC:
         return None
     words, floats = struct.unpack_from("=32q", data), struct.unpack_from("=32d", data)
-    if words[layout.VERSION_WORD] != layout.VERSION or words[layout.SIZE_WORD] != layout.SIZE:
-        return None
-    if words[layout.PID] != inner_pid:
+    expected = {layout.VERSION_WORD: layout.VERSION, layout.SIZE_WORD: layout.SIZE, layout.PID: inner_pid}
+    if any(words[place] != word for place, word in expected.items()):
         return None
     step, phase = words[layout.STEP], words[layout.PHASE]
     step_at, phase_at = _moment(floats[layout.STEP_AT]), _moment(floats[layout.PHASE_AT])
     stepped = step >= 0 and step_at is not None
     named = 0 < phase < len(layout.PHASE_NAMES) and phase_at is not None
-    return InsidePulse(
-        pid=pid,
-        step=step if stepped else None,
-        step_at=step_at if stepped else None,
-        phase=layout.PHASE_NAMES[phase] if named else "",
-        phase_at=phase_at if named else None,
-    )
+    name = layout.PHASE_NAMES[phase] if named else ""
+    return InsidePulse(pid, step if stepped else None, step_at if stepped else None, name, phase_at if named else None)
 
 
 def read_results(data: bytes, pid: int) -> List[InsideResult]:
@@ -228,51 +208,47 @@ def read_results(data: bytes, pid: int) -> List[InsideResult]:
     except (ValueError, RecursionError):
         return []
     results: List[InsideResult] = []
-    for row in _rows(rows):
-        check, at = _string(row, "check"), _number(row, "at")
-        if check in layout.CHECKS and 0.0 <= at < LATEST:
-            findings = [_finding(one) for one in _rows(row.get("findings")) if _string(one, "severity") in SEVERITIES]
-            summary, seconds = _string(row, "summary"), _number(row, "seconds")
-            results.append(InsideResult(pid, check, at, _ranks(row), row.get("ok") is True, seconds, summary, findings))
+    for row in _entries(rows, dict):
+        check, at, seconds = _string(row, "check"), _seconds(row, "at"), _seconds(row, "seconds")
+        findings = [_finding(one) for one in _entries(row.get("findings"), dict)]
+        if check in layout.CHECKS:
+            ok, summary = row.get("ok") is True, _string(row, "summary")
+            results.append(InsideResult(pid, check, at, _ranks(row), ok, seconds, summary, findings))
     return results
 
 
 def _finding(row: Dict[str, Any]) -> InsideFinding:
-    lines = row.get("evidence")
+    severity = _string(row, "severity")
     return InsideFinding(
         kind=_string(row, "kind"),
-        severity=_string(row, "severity"),
+        severity=severity if severity in ("critical", "warning") else "info",
         summary=_string(row, "summary"),
         ranks=_ranks(row),
-        evidence=[line[:TEXT] for line in lines[:ENTRIES] if isinstance(line, str)] if isinstance(lines, list) else [],
+        evidence=[line[:TEXT] for line in _entries(row.get("evidence"), str)],
         advice=_string(row, "advice"),
     )
 
 
-def _rows(value: object) -> List[Dict[str, Any]]:
-    return [row for row in value[:ENTRIES] if isinstance(row, dict)] if isinstance(value, list) else []
+def _entries(value: object, kind: Type[T], most: int = ENTRIES) -> List[T]:
+    """The first entries of a list that are of this very kind."""
+    return [entry for entry in value[:most] if type(entry) is kind] if isinstance(value, list) else []
 
 
 def _ranks(row: Dict[str, Any]) -> List[int]:
-    ranks = row.get("ranks")
-    if not isinstance(ranks, list):
-        return []
-    return [rank for rank in ranks[:RANKS] if type(rank) is int and 0 <= rank < 1 << 24]
+    return [rank for rank in _entries(row.get("ranks"), int, RANKS) if 0 <= rank < 1 << 24]
 
 
 def _string(row: Dict[str, Any], name: str) -> str:
-    value = row.get(name)
-    return value[:TEXT] if isinstance(value, str) else ""
+    return "".join(_entries([row.get(name)], str))[:TEXT]
 
 
-def _number(row: Dict[str, Any], name: str) -> float:
-    value = row.get(name)
-    known = type(value) in (int, float) and abs(value) < 1e15  # type: ignore[arg-type]
-    return float(value) if known else 0.0  # type: ignore[arg-type]
+def _seconds(row: Dict[str, Any], name: str) -> float:
+    value: Any = row.get(name)
+    return float(value) if type(value) in (int, float) and 0.0 <= value < LATEST else 0.0
 
 
 def _moment(seconds: float) -> Optional[float]:
-    return round(seconds, 3) if math.isfinite(seconds) and 0.0 < seconds < LATEST else None
+    return round(seconds, 3) if 0.0 < seconds < LATEST else None
 
 
 def _text_at(data: bytes, place: int, limit: int) -> str:

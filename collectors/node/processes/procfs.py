@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from typing import Iterator, List, NamedTuple, Optional
+from typing import Iterator, List, NamedTuple, Optional, Tuple
 
 from collectors.node.files import read_or_none, text
 
@@ -124,21 +124,13 @@ def parse_io(data: bytes) -> Io:
     return Io(_number(colon_field(data, b"rchar")), _number(colon_field(data, b"wchar")))
 
 
-def parse_schedstat(data: bytes) -> Optional[float]:
-    """Seconds for which a thread has run, of /proc/PID/schedstat; None where the kernel keeps no count."""
-    ran = _number((data.split() or [b""])[0])
-    return None if not ran else round(ran / 1e9, 4)
+def parse_schedstat(data: bytes) -> Optional[Tuple[float, float]]:
+    """Seconds for which a thread has run, and was ready and had no CPU, of /proc/PID/schedstat.
 
-
-def parse_run_delay(data: bytes) -> Optional[float]:
-    """Seconds for which a thread was ready and had no CPU, of /proc/PID/schedstat; None where no count is kept.
-
-    A kernel that keeps none writes three zeros.
+    None where the kernel keeps no count: it writes three zeros then.
     """
-    words = data.split()
-    if len(words) != 3 or not all(word.isdigit() and len(word) < 20 for word in words) or not any(map(int, words)):
-        return None
-    return int(words[1]) / 1e9
+    ran, waited = (_number(word) for word in (*data.split(), b"", b"")[:2])
+    return (round(ran / 1e9, 4), waited / 1e9) if ran and waited is not None else None
 
 
 def _number(value: bytes) -> Optional[int]:
@@ -183,16 +175,14 @@ def boot_time() -> float:
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-# --- control groups, versions 1 and 2 (cgroups(7), Documentation/admin-guide/cgroup-v2.rst) -------------------------
+# --- control groups, version 2 (cgroups(7), Documentation/admin-guide/cgroup-v2.rst) --------------------------------
 
 
 class Cgroup(NamedTuple):
     """Where a process is in the cgroup tree."""
 
-    memory_path: str
-    """Path below the memory controller's mount."""
-    unified: bool
-    """True on cgroup v2, where all controllers share one tree."""
+    path: str
+    """Below the mount of cgroup v2."""
     name: str
     """Container id, or the name that a scheduler gave; empty outside both."""
 
@@ -203,19 +193,14 @@ _MACHINE = re.compile(r"/(?:lxc(?:\.payload)?[./]|machine\.slice/machine-)([^/]+
 
 
 def parse_cgroup(data: bytes) -> Cgroup:
-    """Where /proc/PID/cgroup says that a process is: v1, v2 and both at once."""
-    memory, unified, name = "", False, ""
+    """Where /proc/PID/cgroup says that a process is; the name also by the trees of version 1."""
+    path = name = ""
     for line in text(data).splitlines():
         number, _, rest = line.partition(":")
-        controllers, colon, path = rest.partition(":")
-        if not colon:
-            continue
-        if "memory" in controllers.split(","):
-            memory, unified = path, False
-        elif number == "0" and not controllers and not memory:
-            memory, unified = path, True
-        name = name or _cgroup_name(path)
-    return Cgroup(memory, unified, name)
+        controllers, _, group = rest.partition(":")
+        path = group if number == "0" and not controllers else path
+        name = name or _cgroup_name(group)
+    return Cgroup(path, name)
 
 
 def upward(path: str) -> Iterator[str]:

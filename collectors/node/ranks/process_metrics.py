@@ -10,7 +10,6 @@ from collectors.node.processes.procfs import (
     ProcessStatus,
     Stat,
     parse_io,
-    parse_schedstat,
     parse_stat,
     parse_syscall,
     parse_wchan,
@@ -54,16 +53,8 @@ class HeldFiles:
             os.close(self._files.popitem()[1])
 
 
-def rank_pulse(
-    proc: str,
-    pid: int,
-    held: HeldFiles,
-    stat: Stat,
-    status: ProcessStatus,
-    helpers_cpu: float,
-    helpers_bytes: Optional[int] = None,
-) -> RankPulse:
-    """Everything that moves in a rank; what may not be read is unknown."""
+def rank_pulse(proc: str, pid: int, held: HeldFiles, stat: Stat, status: ProcessStatus) -> RankPulse:
+    """What moves in a rank's own process; what may not be read is unknown."""
     io = parse_io(held.read("io"))
     state, wchan, syscall = stat.state, held.read("wchan"), held.read("syscall")
     if state in "ZX" and stat.threads > 1:
@@ -81,9 +72,7 @@ def rank_pulse(
         threads=stat.threads,
         read_bytes=io.read_bytes,
         written_bytes=io.written_bytes,
-        helpers_cpu=round(helpers_cpu, 2),
-        main_cpu=parse_schedstat(held.read("schedstat")),
-        helpers_bytes=helpers_bytes,
+        helpers_cpu=0.0,
     )
 
 

@@ -17,12 +17,14 @@ from collectors.node.processes.procfs import (
     CLOCK_TICKS,
     Stat,
     boot_time,
+    parse_schedstat,
     parse_stat,
     parse_status,
     parse_wchan,
     read_stat,
     split_zeros,
 )
+from collectors.node.ranks.cpu_waits import CpuWaits
 from collectors.node.ranks.facts import FactFinder
 from collectors.node.ranks.process_metrics import bytes_moved, rank_pulse, zombies
 from collectors.node.ranks.process_tree import ProcessRole, classify_tree, helper_role
@@ -75,6 +77,7 @@ class RankSource(Source):
         self._list_at = 0.0
         self._hidden = self._nobody = False
         self._adopters = Adopters(proc)
+        self._waits = CpuWaits()
         self._idle: Dict[int, IdleLauncher] = {}
         self._ran_at: Optional[float] = None
         """When a rank was seen last."""
@@ -126,6 +129,7 @@ class RankSource(Source):
         """Forget a process, and say so if it had been told of."""
         tracked, role = self._tracked.pop(pid), self._roles.pop(pid, None)
         tracked.held.close()
+        self._waits.forget(pid)
         self._stale = True
         if tracked.process is not None:
             yield RankGone(pid, tracked.process.rank, now)
@@ -253,7 +257,8 @@ class RankSource(Source):
         for place, tracked in enumerate(self._having("rank")):
             pid = tracked.pid
             yield from self._refresh(tracked, now)
-            status = parse_status(tracked.held.read("status"), pid)
+            data = tracked.held.read("status")
+            status = parse_status(data, pid)
             if pid not in self._tracked or status is None:
                 continue
             versions = self.shared.versions.get(pid, {})
@@ -267,7 +272,12 @@ class RankSource(Source):
             yield tracked.process
             tracked.note_switches(status.voluntary_switches)
             helped = spent.get(pid, 0.0) + tracked.stat.children_cpu  # a compiler starts many that end in a second
-            yield rank_pulse(self.proc, pid, tracked.held, tracked.stat, status, helped, moved.get(pid))
+            ran, waited = parse_schedstat(tracked.held.read("schedstat")) or (None, 0.0)
+            pulse = rank_pulse(self.proc, pid, tracked.held, tracked.stat, status)
+            yield pulse._replace(helpers_cpu=round(helped, 2), main_cpu=ran, helpers_bytes=moved.get(pid))
+            wait = self._waits.look(pid, moment, waited, tracked.stat, data) if ran is not None else None
+            if wait is not None:
+                yield wait
             if tracked.quiet_looks >= QUIET_LOOKS and moment >= tracked.zombies_at:
                 tracked.zombies_at = moment + LIST_EVERY
                 yield from zombies(self.proc, pid, tracked.zombies, now)

@@ -156,7 +156,7 @@ def _is_crowded(job: Job, name: str) -> bool:
 def _counts_cpu(job: Job, rank: Rank) -> bool:
     """Whether the rank's node is there, and its kernel counts the time that processes wait for a CPU."""
     node = job.nodes.get(rank.node)
-    source = node.sources.get("cpus") if node is not None and node.link in ("live", "limited") else None
+    source = node.sources.get("ranks") if node is not None and node.link in ("live", "limited") else None
     return source is not None and source.state == "ok"
 
 

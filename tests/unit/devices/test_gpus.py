@@ -93,7 +93,7 @@ def test_a_silent_nvidia_smi_is_late_and_alone(bench: Bench, source: Gpus, monke
 def test_one_that_dies_says_why_and_is_started_again(
     bench: Bench, source: Gpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nvidia, "BACK_OFF", (0.1,))
+    monkeypatch.setattr(nvidia, "BACK_OFF", 0.1)
     until(source, GpuSample)
     bench.plant("driver dies")
     assert str(until_raised(source, Failed)) == "Failed to initialize NVML: Unknown Error"

@@ -8,7 +8,7 @@ from collectors.node.gpus.nvidia_smi import SmiRow, app_row, choose, device_line
 
 KEYS = list(choose())
 H200 = {
-    "index": "0", "bus_id": "00000000:83:00.0", "uuid": "GPU-1", "count": "1", "driver": "590.48.01", "pstate": "P0",
+    "index": "0", "bus_id": "00000000:83:00.0", "uuid": "GPU-1", "driver": "590.48.01", "pstate": "P0",
     "temperature": "52", "memory_temperature": "40", "utilization": "100", "memory_utilization": "7",
     "memory_used": "32362", "memory_total": "143771", "power": "626.26", "power_limit": "700.00", "sm_clock": "1980",
     "sm_clock_max": "1980", "event_reasons": "0x0000000000000004", "pcie_gen": "5", "pcie_gen_max": "5",
@@ -29,11 +29,11 @@ def row(**cells: str) -> SmiRow:
 
 
 def test_a_row_without_units() -> None:
-    facts, sample, gpus = row(name="NVIDIA X, special edition")
+    facts, sample = row(name="NVIDIA X, special edition")
     assert (facts.gpu, facts.bus_id, facts.memory_total) == (0, "00000000:83:00.0", 143771 << 20)
     assert facts.name == "NVIDIA X, special edition"
     assert (sample.utilization, sample.power, sample.memory_used, sample.event_reasons) == (100, 626.26, 32362 << 20, 4)
-    assert (sample.remap_pending, sample.recovery_action, sample.odd, gpus) == (False, "None", None, 1)
+    assert (sample.remap_pending, sample.recovery_action, sample.odd) == (False, "None", None)
 
 
 @pytest.mark.parametrize("absent", ["[N/A]", "N/A", "[Not Supported]", "[Insufficient Permissions]", ""])

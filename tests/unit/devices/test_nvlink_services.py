@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.gpus.nvlink_services import NvlinkServices
+from collectors.node.gpus.nvlink import NvlinkServices
 from collectors.node.source import Absent, Shared
 from collectors.samples.gpus import FabricService, GpuFabric
 from tests.support.looks import look

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.gpus.topology import GpuTopology, parse
+from collectors.node.gpus.nvlink import GpuTopology
+from collectors.node.gpus.nvlink import parse_topology as parse
 from collectors.node.source import Absent, Shared
 from collectors.samples.gpus import Topology
 from hangtop.demo.devices.bench import Bench
@@ -30,9 +31,6 @@ NIC Legend:
 
   NIC0: mlx5_0
 """
-OLDER = (
-    "\tGPU0\tGPU1\tmlx5_0\tCPU Affinity\nGPU0\t X \tNV2\tPIX\t0-28\nGPU1\tNV2\t X \tPHB\t0-28\nmlx5_0\tPIX\tPHB\t X \n"
-)
 TWO = Topology(["GPU0", "GPU1"], [["X", "NV18"], ["NV18", "X"]], ["0", "0"])
 CUT = TWO._replace(links=[["X", "SYS"], ["SYS", "X"]])
 
@@ -42,14 +40,12 @@ CUT = TWO._replace(links=[["X", "SYS"], ["SYS", "X"]])
     [
         (NAMED, (["GPU0", "GPU1", "mlx5_0"], [["X", "NV18", "PIX"], ["NV18", "X", "SYS"], ["PIX", "SYS", "X"]],
                  ["0", "1", ""])),
-        (OLDER, (["GPU0", "GPU1", "mlx5_0"], [["X", "NV2", "PIX"], ["NV2", "X", "PHB"], ["PIX", "PHB", "X"]],
-                 ["", "", ""])),
         ("\tGPU0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \t0-31\t0\n", (["GPU0"], [["X"]], ["0"])),
         ("Failed to initialize NVML: Unknown Error\n", ([], [], [])),
         ("\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV2\t0-28\n", ([], [], [])),
         ("\tGPU0\tGPU1\nGPU0\t X \t\x1b[31m\nGPU1\tNV2\t X \n", ([], [], [])),
     ],
-    ids=["names of NICs below", "names of NICs in the head", "one GPU", "no matrix", "a row is missing", "no links"],
+    ids=["names of NICs below", "one GPU", "no matrix", "a row is missing", "no links"],
 )  # fmt: skip
 def test_the_matrix_in_what_the_tool_prints(said: str, found: tuple[list[str], list[list[str]], list[str]]) -> None:
     assert tuple(parse(said)) == found

@@ -15,7 +15,7 @@ def job(*, state: str = "ok", link: str = "live") -> Sketch:
     made.ranks().at(COMPUTING, state="R").pulse(cores=0.5, switches=40.0)
     made.motion = JobMotion(moving=True, proof="steps 4 to 9 in 5 s", last_step=9, step_s=1.0)
     for number in (1, 2):
-        made.node(f"node{number}", link=link, sources={"cpus": SourceState("cpus", state, "", NOW - 60.0)})
+        made.node(f"node{number}", link=link, sources={"ranks": SourceState("ranks", state, "", NOW - 60.0)})
     return made
 
 

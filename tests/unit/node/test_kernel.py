@@ -15,15 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.node.child import ChildEnded, run
+from collectors.node.child import run
 from collectors.node.machine import kernel
-from collectors.node.machine.kernel import (
-    DmesgPoller,
-    KernelSource,
-    KmsgReader,
-    parse_dmesg,
-    parse_kmsg,
-)
+from collectors.node.machine.kernel import KernelSource, parse_dmesg, parse_kmsg
 from collectors.node.source import Denied, Shared
 from collectors.samples.control import Settings
 from collectors.samples.logs import LogEvent
@@ -59,40 +53,34 @@ def record(stamp: float, text: str) -> bytes:
 
 
 @pytest.fixture
-def door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., KmsgReader]:
-    """Opens a KmsgReader over these records."""
+def door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., KernelSource]:
+    """Makes the source with a log of these records."""
 
-    def opened(*records: bytes | int | None) -> KmsgReader:
+    def opened(*records: bytes | int | None) -> KernelSource:
         path = tmp_path / "kmsg"
         path.touch()
+        made = source(tmp_path, path)
         monkeypatch.setattr(kernel.os, "read", Records(*records).read)  # type: ignore[attr-defined]
-        return KmsgReader(str(path))
+        return made
 
     return opened
 
 
-def test_records_that_were_overwritten_unread_are_skipped(door: Callable[..., KmsgReader]) -> None:
-    reader = door(record(1, "a"), errno.EPIPE, record(2, "b"))
-    assert [line.text for line in reader.read(0.0)] == ["a", "b"]
-    assert reader.read(0.0) == []
+def test_records_that_were_overwritten_unread_are_skipped(door: Callable[..., KernelSource]) -> None:
+    up = time.monotonic()
+    found: list[Any] = list(door(record(up - 9, XID), errno.EPIPE, record(up - 8, OOM)).look(time.time()))
+    assert [event.kind for event in found] == ["kernel.xid", "kernel.oom"]
 
 
-def test_a_clock_that_has_drifted_is_put_right_by_a_fresh_line(door: Callable[..., KmsgReader]) -> None:
-    offset = time.time() - time.monotonic()
-    reader = door(record(100, "old"), None, record(200, "fresh"), None, record(201, "next"))
-    assert reader.read(offset + 500)[0].at == pytest.approx(offset + 100, abs=1)
-    assert reader.read(offset + 240)[0].at == pytest.approx(offset + 240, abs=1)
-    assert reader.read(offset + 241.5)[0].at == pytest.approx(offset + 241, abs=1)
-
-
-def test_dmesg_asked_again_gives_only_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = "[ 1.0] a\n[ 2.0] b\n"
-    monkeypatch.setattr(kernel, "run", lambda argv, timeout, limit: ChildEnded(0, said.encode(), b""))
-    poller = DmesgPoller(["dmesg"], 0.0)
-    assert [line.text for line in poller.read(time.time())] == ["a", "b"]
-    said += "[ 3.0] c\n"
-    assert [line.text for line in poller.read(time.time())] == ["c"]
-    assert poller.read(time.time()) == []
+def test_a_line_that_comes_while_the_log_is_watched_has_the_time_of_now(door: Callable[..., KernelSource]) -> None:
+    """Kernel stamps drift from the wall clock."""
+    up = time.monotonic()
+    watched = door(record(up - 100, XID), None, record(up - 50, XID))
+    (old,), (fresh,) = (list(watched.look(moment)) for moment in (time.time(), time.time() + 7.0))
+    assert isinstance(old, LogEvent)
+    assert isinstance(fresh, LogEvent)
+    assert old.at == pytest.approx(time.time() - 100, abs=2)
+    assert fresh.at == pytest.approx(time.time() + 7, abs=2)
 
 
 def script(folder: Path, name: str, body: str) -> None:
@@ -105,10 +93,10 @@ def source(tmp_path: Path, kmsg_path: Path) -> KernelSource:
     return KernelSource(Shared(), str(tmp_path), str(tmp_path), str(kmsg_path))
 
 
-def test_lines_that_matter_become_events_with_the_wall_clock(tmp_path: Path, door: Callable[..., KmsgReader]) -> None:
+def test_lines_that_matter_become_events_with_the_wall_clock(door: Callable[..., KernelSource]) -> None:
     up = time.monotonic()
-    door(record(up - 60, "usb 1-1: new device"), record(up - 50, XID), record(up - 2, OOM), record(up - 90_000, XID))
-    events: list[Any] = list(source(tmp_path, tmp_path / "kmsg").look(time.time()))
+    lines = (up - 60, "usb 1-1: new device"), (up - 50, XID), (up - 2, OOM), (up - 90_000, XID)
+    events: list[Any] = list(door(*(record(*line) for line in lines)).look(time.time()))
     assert [event.kind for event in events] == ["kernel.xid", "kernel.oom"]
     xid, oom = events
     assert isinstance(xid, LogEvent)
@@ -122,27 +110,39 @@ def test_a_log_that_nobody_may_read_is_unknown_and_sudo_is_asked_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = tmp_path / "asked"
-    for name in ("dmesg", "sudo"):
-        script(tmp_path, name, f"echo {name} >> {asked}; echo '{name} refuses' >&2; exit 1")
+    script(tmp_path, "sudo", f"echo sudo >> {asked}; echo 'sudo refuses' >&2; exit 1")
     (tmp_path / "sys" / "kernel").mkdir(parents=True)
     (tmp_path / "sys" / "kernel" / "dmesg_restrict").write_text("1\n")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(kernel.os, "getuid", lambda: 1000)  # type: ignore[attr-defined]
     closed = source(tmp_path, tmp_path / "none")
-    for _ in range(2):
-        with pytest.raises(Denied, match=r"dmesg refuses.*dmesg_restrict is 1.*--sudo allows it"):
-            list(closed.look(0.0))
-    assert asked.read_text().split() == ["dmesg"], "never unasked: sudo reports it to the administrators"
-    asked.unlink()
+    with pytest.raises(Denied, match=r"No such file.*dmesg_restrict is 1.*--sudo allows it"):
+        list(closed.look(0.0))
+    assert not asked.exists(), "never unasked: sudo reports it to the administrators"
     for _ in range(2):
         closed.configure(Settings(1.0, 0.0, None, [], [], [], sudo=True))
-        with pytest.raises(Denied, match=r"dmesg refuses.*sudo refuses.*dmesg_restrict is 1"):
+        with pytest.raises(Denied, match=r"sudo refuses.*dmesg_restrict is 1"):
             list(closed.look(0.0))
-    assert asked.read_text().split() == ["dmesg", "sudo"]
+    assert asked.read_text().split() == ["sudo"]
+
+
+def test_dmesg_under_sudo_gives_each_line_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = tmp_path / "said"
+    script(tmp_path, "sudo", f"cat {said}")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(kernel.os, "getuid", lambda: 1000)  # type: ignore[attr-defined]
+    monkeypatch.setattr(kernel, "DMESG_EVERY", 0.0)
+    asked = source(tmp_path, tmp_path / "none")
+    asked.configure(Settings(1.0, 0.0, None, [], [], [], sudo=True))
+    found: list[Any] = []
+    for seconds in (1.0, 2.0):
+        with said.open("a") as log:
+            log.write(f"[ {seconds}] {XID}\n")
+        found += asked.look(time.time() if seconds > 1.0 else time.time() - time.monotonic())
+    assert [event.kind for event in found] == ["kernel.xid", "kernel.xid"]
 
 
 def test_a_sudo_that_cannot_be_killed_takes_nothing_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    script(tmp_path, "dmesg", "exit 1")
     script(tmp_path, "sudo", "exec sleep 60")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(kernel.os, "getuid", lambda: 1000)  # type: ignore[attr-defined]

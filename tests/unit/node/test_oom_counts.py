@@ -87,7 +87,7 @@ def test_the_source_tells_them_where_the_log_is_refused_and_looks_soon_again(
     shared = Shared()
     shared.ranks = (bench.rank(50, OWN),)
     source = KernelSource(shared, str(bench.proc.root), str(bench.sys))
-    monkeypatch.setattr(KernelSource, "_open", refuse)
+    monkeypatch.setattr(KernelSource, "_lines", refuse)
 
     def looked() -> list[Any]:
         found: list[Any] = []

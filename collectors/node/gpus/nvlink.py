@@ -1,0 +1,128 @@
+"""Sources ``nvlink`` and ``topology``: what NVLink fabrics need, and how the GPUs and NICs of this node are connected.
+
+``nvidia-fabricmanager`` runs where NVSwitches are on this node's PCI bus (HGX A100 to H200:
+``/dev/nvidia-nvswitch0`` …), or where it configures those that are not (HGX B200); ``nvidia-imex`` where several nodes
+share memory over NVLink (GB200: ``/dev/nvidia-caps-imex-channels``). The list of processes tells whether they run; that
+one is not there counts only where the list is the host's, for a container does not see the host's daemons.
+
+``nvidia-smi topo -m`` prints a matrix, tabs between its cells: a head (``GPU0 GPU1 NIC0 CPU Affinity NUMA Affinity``),
+a row a device, then a legend of the words and, for NICs, of their names (``NIC0: mlx5_0``). The head is underlined by
+escape codes on some drivers.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from itertools import takewhile
+from typing import Dict, Iterator, List, NamedTuple, Tuple
+
+from collectors.node.child import ChildEnded, find, run
+from collectors.node.files import list_folder, read_text, text
+from collectors.node.source import Absent, Failed, NotResponding, Shared, Source
+from collectors.samples.gpus import FabricService, GpuFabric, Topology
+
+EVERY = 30.0
+"""Seconds between two looks at the fabric."""
+PATIENCE = 20.0
+"""Seconds that nvidia-smi may take."""
+FIELDS = ("index", "fabric.state", "fabric.status", "fabric.health.summary")
+"""The last one is known since driver 550; on older ones the daemons alone are told."""
+NO_FABRIC = ("", "N/A", "[N/A]", "Not Supported", "[Not Supported]")
+MANAGER, IMEX = "nvidia-fabricmanager", "nvidia-imex"
+_COMMS = {MANAGER: ("nv-fabricmanage", "nvidia-fabricma"), IMEX: ("nvidia-imex",)}
+"""Names of their processes, cut off at 15 characters as the kernel does."""
+CHANNELS = "nvidia-caps-imex-channels"
+
+TOPOLOGY_EVERY = 3600.0
+"""Seconds between two matrices: what is soldered does not move, but a link may be gone after a reset."""
+DEVICES = 64
+_ESCAPES = re.compile(r"\x1b\[[0-9;]{0,20}m")
+_DEVICE = re.compile(r"(?:GPU|NIC)\d{1,3}\Z")
+_LINK = re.compile(r"X\Z|SYS\Z|NODE\Z|PHB\Z|PXB\Z|PIX\Z|NV\d{1,3}\Z")
+_NIC_NAME = re.compile(r"\s{0,8}(NIC\d{1,3}): (\S{1,40})\s{0,8}\Z")
+
+
+def _nvidia_smi(*words: str) -> ChildEnded:
+    path = find("nvidia-smi")
+    if path is None:
+        raise Absent("no nvidia-smi on this node: no NVIDIA driver")
+    return run([path, *words], PATIENCE)
+
+
+class NvlinkServices(Source):
+    """Fabric Manager, IMEX, and the fabric as the GPUs see it."""
+
+    name = "nvlink"
+    period = EVERY
+    retry = 300.0
+    deadline = 60.0
+
+    def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys", dev: str = "/dev") -> None:
+        super().__init__(shared, proc, sys)
+        self._dev = dev
+
+    def look(self, _now: float) -> Iterator[NamedTuple]:
+        """The fabric and its services. Raises :class:`Absent` on a node without NVIDIA's driver or a fabric."""
+        if not os.path.exists(self._dev + "/nvidiactl"):
+            raise Absent("no NVIDIA driver on this node (/dev/nvidiactl)")
+        switches = [name for name in list_folder(self._dev) if re.match(r"nvidia-nvswitch\d{1,4}\Z", name)]
+        channels = [name for name in list_folder(self._dev + "/" + CHANNELS) if name.startswith("channel")]
+        said = text(_nvidia_smi("--query-gpu=" + ",".join(FIELDS), "--format=csv,noheader").stdout)
+        rows = [[cell.strip() for cell in line.split(",")] for line in said.splitlines()]
+        rows = [row for row in rows if len(row) == len(FIELDS) and row[0].isdecimal() and len(row[0]) < 5]
+        joined = any(row[1] not in NO_FABRIC for row in rows)
+        if not switches and not channels and not joined:
+            raise Absent("the GPUs of this node are on no NVLink fabric")
+        yield from (GpuFabric(int(row[0]), *row[1:]) for row in rows)
+        if switches or joined:
+            more = " and %d more" % (len(switches) - 1) if switches[1:] else ""
+            yield self._service(MANAGER, "/dev/%s%s" % (switches[0], more) if switches else "")
+        if channels:
+            yield self._service(IMEX, "/dev/%s/%s" % (CHANNELS, channels[0]))
+
+    def _service(self, name: str, needed: str) -> FabricService:
+        for pid in filter(str.isdigit, list_folder(self.proc)):
+            if read_text("%s/%s/comm" % (self.proc, pid)) in _COMMS[name]:
+                return FabricService(name, "running", needed, "process " + pid)
+        if read_text(self.proc + "/1/comm") in ("systemd", "init"):
+            return FabricService(name, "down", needed, "no process of that name runs")
+        return FabricService(name, "unknown", needed, "the host's processes are not seen from here")
+
+
+class GpuTopology(Source):
+    """The matrix of GPUs and NICs."""
+
+    name = "topology"
+    period = retry = TOPOLOGY_EVERY
+    deadline = 60.0
+
+    def look(self, _now: float) -> Iterator[NamedTuple]:
+        """The matrix. Raises :class:`Absent` on a node without nvidia-smi or without a matrix."""
+        ended = _nvidia_smi("topo", "-m")
+        if ended.status is None:
+            raise NotResponding("nvidia-smi topo -m gave no answer in %.0f s" % PATIENCE)
+        if ended.status != 0:
+            raise Failed("nvidia-smi topo -m ended with status %d" % ended.status)
+        found = parse_topology(text(ended.stdout))
+        if not found.devices:
+            raise Absent("nvidia-smi topo -m printed no matrix")
+        yield found
+
+
+def parse_topology(said: str) -> Topology:
+    """The matrix in what the tool printed; one without devices where there is none."""
+    lines = [_ESCAPES.sub("", line) for line in said.splitlines()]
+    names = {found[1]: found[2] for found in map(_NIC_NAME.match, lines) if found}
+    head = next((line.split() for line in lines if "Affinity" in line), [])[:DEVICES]
+    devices = list(takewhile(_DEVICE.match, head))  # before "CPU Affinity"
+    rows: Dict[str, Tuple[List[str], str]] = {}
+    for words in map(str.split, lines):
+        links, cells = words[1 : len(devices) + 1], words[len(devices) + 1 :]
+        if words[:1] and words[0] in devices and len(links) == len(devices) and all(map(_LINK.match, links)):
+            # the NUMA node is the cell behind the CPUs' (0-47,96-143)
+            rows[words[0]] = links, cells[1] if len(cells) > 1 and cells[1].isdigit() else ""
+    if not devices or set(rows) != set(devices):
+        return Topology([], [], [])
+    links_of, numa_of = zip(*(rows[device] for device in devices))
+    return Topology([names.get(device, device) for device in devices], list(links_of), list(numa_of))
