@@ -12,18 +12,17 @@ from hangtop.diagnosis.unnumbered import Unnumbered, folded_processes, numbered,
 def folded(numbers: Iterable[int]) -> str:
     """Fold numbers into ranges: ``0-36,38-63``; empty for none. Processes without a number: ``node2:4711+4712``."""
     every = set(numbers)
-    return ",".join([*_ranges(sorted(numbered(every))), *folded_processes(every)])
+    return ",".join([*ranges(sorted(numbered(every))), *folded_processes(every)])
 
 
-def _ranges(ordered: Sequence[int]) -> Iterator[str]:
-    """``0-36``, ``38``: numbers in their order, each once, that follow one another in one text."""
+def ranges(ordered: Sequence[int], width: int = 0) -> Iterator[str]:
+    """``0-36``, ``38``: numbers in their order, each once, that follow one another in one text; padded with zeros."""
     start = 0
     for index, number in enumerate(ordered):
-        if index + 1 < len(ordered) and ordered[index + 1] == number + 1:
-            continue
-        first = ordered[start]
-        yield str(first) if first == number else f"{first}-{number}"
-        start = index + 1
+        if index + 1 == len(ordered) or ordered[index + 1] != number + 1:
+            first = ordered[start]
+            yield f"{first:0{width}}" if first == number else f"{first:0{width}}-{number:0{width}}"
+            start = index + 1
 
 
 def parse_ranks(text: str) -> frozenset[int]:
@@ -56,7 +55,7 @@ def ranks_text(ranks: Iterable[int]) -> str:
     """``rank 37``, ``ranks 0-2,5``, ``processes 4711 and 4712 on node2``, ``rank 3 and process 88 on node1``."""
     every = set(ranks)
     ordered, others = sorted(numbered(every)), unnumbered(every)
-    numbers = f"rank {ordered[0]}" if len(ordered) == 1 else f"ranks {','.join(_ranges(ordered))}"
+    numbers = f"rank {ordered[0]}" if len(ordered) == 1 else f"ranks {','.join(ranges(ordered))}"
     told = [numbers] if ordered or not others else []
     for node, group in groupby(others, key=lambda one: one.node):
         pids = [str(one.pid) for one in group]

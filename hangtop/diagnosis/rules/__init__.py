@@ -56,7 +56,6 @@ RULES: tuple[Rule, ...] = (
     placement.gpu_assignment_conflict,
     placement.zombie_process,
     nodes.storage_stalled,
-    nodes.kernel_trouble,
     *EVENT_ROWS,
     nccl.socket_fallback,
     nccl.remote_error,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from string import Formatter
 from typing import Any, Literal, NamedTuple
 
@@ -24,8 +24,10 @@ from hangtop.diagnosis.job import Job, Node
 from hangtop.diagnosis.phrasing import duration, listed, on_nodes, size, who
 from hangtop.diagnosis.roster import homes, ranks_on_node
 
-Scope = Literal["job", "node", "gpu"]
-"""What one finding is about: all events of the job together, those of one node, or those of one GPU of a node."""
+Scope = Literal["job", "node", "process", "gpu"]
+"""What one finding is about: all events of the job together, those of one node, or those of one GPU of a node.
+
+``process``: those of one node, and the ranks whose processes they name, upon which it is critical."""
 
 
 class Told(NamedTuple):
@@ -102,7 +104,15 @@ class EventRow:
                     continue  # the same was told of a GPU by name
                 index = int(gpu) if gpu.isdecimal() else None
                 ranks = ranks_on_gpu(job, node, index) if self.scope == "gpu" else ranks_on_node(job, name)
-                yield self._finding(events, ranks, (name,), gpu)
+                found = self._finding(events, ranks, (name,), gpu)
+                if self.scope == "process":
+                    pids = {number_of(event, "pid") or event.pid for event in events} - {None}
+                    own = tuple(sorted(
+                        rank.rank for rank in job.ranks_of(name)
+                        if pids & {rank.process.pid, *(helper.pid for helper in rank.helpers)}
+                    ))  # fmt: skip
+                    found = replace(found, ranks=own, severity="critical" if own else self.severity)
+                yield found
 
     def _finding(self, events: Sequence[LogEvent], ranks: tuple[int, ...], nodes: tuple[str, ...], gpu: str = ""
                  ) -> Finding:  # fmt: skip

@@ -23,6 +23,7 @@ VICTIMS = frozenset({"connection", "interrupt", "child_failed", "store", "rendez
 """Signatures of errors that tell of somebody else's end, or of a wait."""
 DRAIN_GPU = "Drain the node; reset the GPU or restart the node, and check driver and firmware if it comes again."
 DRAIN_NODE = "Drain the node: its hardware or its kernel failed; see the management controller's log."
+BLOCKED = "Storage or a driver does not answer; drain the node if it does not come back."
 CONNECT = (
     "Wrong interface (NCCL_SOCKET_IFNAME), a firewall between the nodes, or the peer was not up: probe the path to it."
 )
@@ -94,6 +95,14 @@ MACHINES = (
     _machine("machine_check", 0.87, "a CPU reports an error that could not be corrected"),
     _machine("pcie", 0.85, "a PCIe device reports an error that could not be corrected, or was lost"),
     _machine("panic", 0.83, "the kernel panicked"),
+    EventRow(
+        event=Told("kernel.hung_task"), kind="kernel_trouble", weight=0.8, scope="process", severity="warning",
+        summary="a task is blocked in the kernel of {node}", details=(": {process}", ", for {seconds}"), advice=BLOCKED,
+    ),
+    EventRow(
+        event=Told("kernel.lockup"), kind="kernel_trouble", weight=0.8, scope="process", severity="warning",
+        summary="a CPU is locked up in the kernel of {node}", details=(", for {seconds}",), advice=BLOCKED,
+    ),
     _switch("kernel.sxid", {"code": 12028}),
     _switch("kernel.fabric_manager", {"what": "gpu"}),
     EventRow(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from math import inf
 from statistics import median
 
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.evidence.event_fields import number_of, text_of
+from hangtop.diagnosis.evidence.event_fields import text_of
 from hangtop.diagnosis.evidence.events import event_line, events_on
 from hangtop.diagnosis.failures.record import by_rank, failures
 from hangtop.diagnosis.finding import Evidence, Finding, Observer
@@ -67,30 +68,19 @@ def node_rebooted(job: Job) -> Iterator[Finding]:
     """
     known = {rank.rank for rank in job.ranks if rank.gone_at is None} | by_rank(failures(job)).keys()
     for name, node in sorted(job.nodes.items()):
-        if node.host is None or node.link not in ("live", "limited"):
-            continue
-        booted = node.host.booted
-        taken = [rank for rank in job.ranks_of(name) if rank.rank not in known and _ended_by_boot(rank, booted)]
-        ranks = tuple(sorted({rank.rank for rank in taken}))
+        booted = node.host.booted if node.host is not None and node.link in ("live", "limited") else -inf
+        ranks = tuple(sorted({
+            rank.rank for rank in job.ranks_of(name)
+            if rank.rank not in known and rank.gone_at is not None
+            and rank.process.started < booted <= rank.gone_at + BOOT_SLACK_S
+        }))  # fmt: skip
         if ranks:
             yield Finding(
                 "node_rebooted", "critical", 0.7, f"{name} was rebooted, and {ranks_text(ranks)} ended with it",
                 ranks=ranks, nodes=(name,),
-                evidence=(
-                    Evidence(Observer.PROCESS, f"/proc/stat on {name}", booted, "the machine was started"),
-                    Evidence(
-                        Observer.CONTEXT, "ranks", taken[0].process.started,
-                        f"{ranks_text(ranks)} had been started before"
-                    ),
-                ),
-                advice="Look why it was started anew (its console, BMC, journalctl -b -1) before a job runs there "
-                "again.",
+                evidence=(Evidence(Observer.PROCESS, f"/proc/stat on {name}", booted, "the machine was started"),),
+                advice="Look why it was started anew (its console, BMC, journalctl -b -1) before a job runs there.",
             )  # fmt: skip
-
-
-def _ended_by_boot(rank: Rank, booted: float) -> bool:
-    """Whether a process was started before its machine's last boot and lived, for all that was seen, until then."""
-    return rank.gone_at is not None and rank.process.started < booted <= rank.gone_at + BOOT_SLACK_S
 
 
 def node_limited(job: Job) -> Iterator[Finding]:
@@ -174,28 +164,3 @@ def storage_stalled(job: Job) -> Iterator[Finding]:
                 ranks=ranks_on_node(job, name), nodes=(name,), evidence=tuple(map(event_line, list(away.values())[:4])),
                 advice="Ranks that read or write there hang in the kernel until the server is back.",
             )  # fmt: skip
-
-
-def kernel_trouble(job: Job) -> Iterator[Finding]:
-    """kernel_trouble: tasks blocked for minutes, CPUs that are locked up; critical where a rank's process is named."""
-    for name, node in sorted(job.nodes.items()):
-        events: Sequence[LogEvent] = [
-            event for kind in ("kernel.hung_task", "kernel.lockup") for event in events_on(job, node, kind)
-        ]
-        if not events:
-            continue
-        pids = {number_of(event, "pid") or event.pid for event in events}
-        own = tuple(sorted(
-            rank.rank for rank in job.ranks_of(name)
-            if pids & {rank.process.pid, *(helper.pid for helper in rank.helpers)}
-        ))  # fmt: skip
-        seconds = events[0].data.get("seconds")
-        long = f" for {duration(float(seconds))}" if isinstance(seconds, (int, float)) else ""
-        task = text_of(events[0], "process") or "a task"
-        what = "a CPU is locked up" if events[0].kind == "kernel.lockup" else f"{task} is blocked"
-        yield Finding(
-            "kernel_trouble", "critical" if own else "warning", 0.85 if own else 0.6,
-            f"{what} in the kernel of {name}{long}",
-            ranks=own, nodes=(name,), evidence=tuple(map(event_line, events[:4])),
-            advice="Storage or a driver does not answer; drain the node if it does not come back.",
-        )  # fmt: skip

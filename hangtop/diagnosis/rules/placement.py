@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 
-from hangtop.diagnosis.evidence.gpus import gpu_name, ranks_on_gpu
+from hangtop.diagnosis.evidence.gpus import gpu_name
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, next_step
-from hangtop.diagnosis.job import Gpu, Job, Node, Rank
-from hangtop.diagnosis.phrasing import count, listed, ranks_on, ranks_text, size
+from hangtop.diagnosis.job import Gpu, Job, Rank
+from hangtop.diagnosis.phrasing import count, listed, ranks_on, ranks_text
 from hangtop.diagnosis.roster import living_on
 from hangtop.diagnosis.tables.thresholds import MEMORY_IDLE_BYTES
-
-RELEASED_S = 20.0
-"""Ours: for so long after its end a process may still be listed on a GPU: its list is read seldom, and memory of
-tens of gigabytes is given back in seconds."""
 
 
 def gpu_assignment_conflict(job: Job) -> Iterator[Finding]:
@@ -44,7 +40,7 @@ def gpu_assignment_conflict(job: Job) -> Iterator[Finding]:
 
 
 def zombie_process(job: Job) -> Iterator[Finding]:
-    """zombie_process: processes of an earlier run that are still alive, or that use GPUs of the job and are not of it.
+    """zombie_process: processes of an earlier run that are still alive.
 
     Another job that is at work on the same node is none of this job's business.
     """
@@ -68,26 +64,6 @@ def zombie_process(job: Job) -> Iterator[Finding]:
             advice=f"If that run is over, end them: kill {' '.join(pids[:8])}",
             next=(next_step("K", "repair", "orphans", name),),
         )  # fmt: skip
-    # bystanders live and say what they are: notebooks and servers, nobody's leftovers
-    known = {(one.node, one.process.pid) for one in (*(one for own in left.values() for one in own), *job.bystanders)}
-    for name, node in sorted(job.nodes.items()):
-        own = _own_pids(job, node)
-        for gpu in node.gpus if own else ():
-            strange = [
-                f"pid {process.pid} ({process.name or 'unknown'}, {size(process.memory or 0)})"
-                for process in gpu.processes
-                if process.pid not in own and (name, process.pid) not in known
-                and (process.memory or 0) >= MEMORY_IDLE_BYTES
-            ]  # fmt: skip
-            if strange and (ranks := ranks_on_gpu(job, node, gpu.index)):
-                yield Finding(
-                    "zombie_process", "warning", 0.6,
-                    f"GPU {gpu.index} on {name} is also used by what is not of this job: {listed(strange)}",
-                    ranks=ranks, nodes=(name,), gpus=(gpu_name(node, gpu),),
-                    evidence=(Evidence(Observer.GPU, f"nvidia-smi on {name}", None, listed(strange)),),
-                    advice="If it is left over from an earlier run, end it; if it is another job at work, look at how "
-                    "GPUs are handed out.",
-                )  # fmt: skip
 
 
 def left_over(other: Rank, others: Sequence[Rank]) -> bool:
@@ -109,19 +85,6 @@ def left_over(other: Rank, others: Sequence[Rank]) -> bool:
 
 def _used(gpu: Gpu) -> int:
     return gpu.looks[-1].value.memory_used or 0 if gpu.looks else 0
-
-
-def _own_pids(job: Job, node: Node) -> Set[int]:
-    """Ranks and helpers on a node whose pids the driver knows, those included that have just ended.
-
-    Empty where pids cannot be compared: inside a container the driver lists host pids, of which none matches.
-    """
-    own = {helper.pid for rank in living_on(job, node.name) for helper in rank.helpers}
-    own |= {
-        rank.process.pid for rank in job.ranks_of(node.name)
-        if rank.gone_at is None or job.now - rank.gone_at < RELEASED_S
-    }  # fmt: skip
-    return own if any(process.pid in own for gpu in node.gpus for process in gpu.processes) else set()
 
 
 def _given(rank: Rank) -> Evidence:

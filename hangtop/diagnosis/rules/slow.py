@@ -55,14 +55,14 @@ def straggler_rank(job_status: JobStatus) -> Iterator[Finding]:
     """
     job, seen = job_status.job, _looked_at(job_status)
     late = [one for one, chance in _chances(seen, STRAGGLER_SHARE) if chance < CHANCE]
-    if not late or len(late) > max(1, len(seen) // 4) or any(_late_once(job, one, seen) for one in late):
-        late = []
-    if not late or all(one.waited_for_cpu >= STARVED_SHARE for one in seen):  # who is last at a look is chance
+    by_stacks = 0 < len(late) <= max(1, len(seen) // 4) and not any(_late_once(job, one, seen) for one in late)
+    if not by_stacks or all(one.waited_for_cpu >= STARVED_SHARE for one in seen):  # who is last at a look is chance
         yield from _straggling_gpu(job_status)
         return
     ranks = tuple(one.rank for one in late)
     own, share = _share(late), _share([one for one in seen if one.rank not in ranks])
-    where, stack = _usual_place(late), stack_of(late[0])
+    places = Counter(look.where for one in late for look in one.readings if look.where and not waits_for_others(look))
+    where, stack = max(sorted(places), key=lambda place: places[place], default=""), stack_of(late[0])
     told = Evidence(
         Observer.STACKS, f"py-spy, {sum(len(one.readings) for one in seen)} stacks", late[0].readings[-1].at,
         f"waiting: {ranks_text(ranks)} in {own:.0%} of their looks, the others in {share:.0%}",
@@ -76,9 +76,9 @@ def straggler_rank(job_status: JobStatus) -> Iterator[Finding]:
 
 
 def _chances(seen: Sequence[RankStatus], least: float) -> list[tuple[RankStatus, float]]:
-    """Ranks for which others wait in ``least`` of their looks, with the chance that one is met so rarely waiting.
+    """Ranks for which others wait in ``least`` of their looks, each with a chance.
 
-    Chance: that a rank which waits as often as the others is met so rarely while waiting, for any of the ranks.
+    It is the chance that any rank which waits as often as the others is met so rarely while waiting.
     """
     found = []
     for one in seen:
@@ -155,14 +155,6 @@ def _often(read: Sequence[RankStatus]) -> list[RankStatus]:
     return often if len(often) * 4 >= len(read) * 3 else []
 
 
-def _usual_place(statuses: Sequence[RankStatus]) -> str:
-    """Where these ranks were met most often while they did not wait for others."""
-    places = Counter(
-        reading.where for one in statuses for reading in one.readings if reading.where and not waits_for_others(reading)
-    )
-    return min(places, key=lambda place: (-places[place], place)) if places else ""
-
-
 def _stands_still(job_status: JobStatus) -> bool:
     """One and the same wait lasted through all looks, or goes on now: it may become a hang, it is no rhythm.
 
@@ -182,24 +174,19 @@ def _stands_still(job_status: JobStatus) -> bool:
 
 def _straggling_gpu(job_status: JobStatus) -> Iterator[Finding]:
     job = job_status.job
-    shares = load_shares(job, _span(job)) if job.motion.moving and not job_status.hung else {}
-    late = _late_gpus(job_status, shares)
-    if not late:
-        return
-    statuses = [job_status.statuses[rank] for rank in late]
-    others = [share for rank, share in shares.items() if rank not in late]
-    waited, rest = median(share.spinning for share in others), median(share.computing for share in others)
-    own = median(shares[rank].computing for rank in late)
-    told = Evidence(
-        Observer.GPU, f"nvidia-smi, {duration(_span(job))}", job.now,
-        f"{ranks_text(late)} computed {own:.0%} of it; the others {rest:.0%}, and were spinning {waited:.0%}",
-    )  # fmt: skip
-    yield Finding(
-        "straggler_rank", "warning", 0.65,
-        f"the others' GPUs wait for that of {ranks_on(late, nodes_of(statuses))} {waited:.0%} of the time, which "
-        "computes",
-        ranks=tuple(late), nodes=nodes_of(statuses), evidence=(told,), advice=COMPARE,
-    )  # fmt: skip
+    span = _span(job)
+    shares = load_shares(job, span) if job.motion.moving and not job_status.hung else {}
+    if late := _late_gpus(job_status, shares):
+        nodes = nodes_of([job_status.statuses[rank] for rank in late])
+        waited = median(share.spinning for rank, share in shares.items() if rank not in late)
+        own = median(shares[rank].computing for rank in late)
+        text = f"{ranks_text(late)} computed {own:.0%} of it, the others were spinning {waited:.0%}"
+        yield Finding(
+            "straggler_rank", "warning", 0.65,
+            f"the others' GPUs wait {waited:.0%} of the time for that of {ranks_on(late, nodes)}, which computes",
+            ranks=tuple(late), nodes=nodes,
+            evidence=(Evidence(Observer.GPU, f"nvidia-smi, {duration(span)}", job.now, text),), advice=COMPARE,
+        )  # fmt: skip
 
 
 def _span(job: Job) -> float:

@@ -12,13 +12,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from hangtop.diagnosis.addresses import node_at
 from hangtop.diagnosis.evidence.event_fields import text_of
 from hangtop.diagnosis.evidence.events import event_line
 from hangtop.diagnosis.failures.record import Failure, failures
-from hangtop.diagnosis.finding import Finding, NextStep, next_step
+from hangtop.diagnosis.finding import Finding, next_step
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import count, duration, ranks_on
+from hangtop.diagnosis.phrasing import count, duration, ranks_on, who_wait
 from hangtop.diagnosis.stacks.states import Meaning
 from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, WORTH_SAYING_S
 from hangtop.diagnosis.tables.wchan import is_frozen, sleep_at
@@ -50,6 +49,9 @@ NOT_LAUNCHED = (
     "It has not launched what the others wait in, or waits for ranks of its own node: look at what its GPU does (the "
     "kernel before that, Xid lines, power), and at its stack."
 )
+CONTINUE = "kill -CONT {pid} lets it go on. Find out who stopped it: a shell, a batch system."
+THAW = "Whoever froze it must thaw it (docker unpause, systemctl thaw): see /proc/{pid}/cgroup."
+IN_A_KERNEL = "in a kernel that does not end, with nothing under way in the network while all others have"
 KERNEL = (
     "Storage or a driver does not answer. Look at the kernel log of the node; drain the node if it does not come back."
 )
@@ -89,25 +91,19 @@ def _kind_of(status: RankStatus) -> str:
 
 
 def _stuck(job_status: JobStatus, graph: WaitGraph, kind: str, members: Sequence[RankStatus]) -> Finding:
-    first = members[0]
+    first, kernel = members[0], in_a_kernel(members[0])
     doing = first.activity
     assert doing is not None
-    wake, kernel = job_status.wake_set(first), in_a_kernel(first)
-    what = first.where or doing.label
-    manner = f", {wake.figures}" if wake.figures and wake.figures != what else ""
+    told = [_doing(job_status, first)]
     if kernel:
-        manner = ", in a kernel that does not end, with nothing under way in the network while all others have"
-    far = node_at(job_status.job, doing.target.host)
+        told = [f"{first.where}, {IN_A_KERNEL}"]
     failed = None if first.busy else _failed_thread(job_status.job, first)
-    behind = filter(None, (children_told(first), _thread_told(failed) if failed else ""))
-    advice = (
-        CHILDREN if doing.waits == "helper" and kind in ("rank_stuck_on_lock", "rank_stuck_in_code") else ADVICE[kind]
-    )
+    told += [f"its thread {text_of(failed.event, 'thread')} failed with {failed.told}"] if failed else []
+    by_child = doing.waits == "helper" and kind in ("rank_stuck_on_lock", "rank_stuck_in_code")
     return Finding(
         kind, "critical", weight_of(job_status, graph, members),
         f"{ranks_on((m.rank for m in members), nodes_of(members))} {'hold' if len(members) > 1 else 'holds'} up "
-        f"{count(len(graph.waiters), 'other')}: {what}{manner}{f' ({far})' if far else ''}"
-        f"{''.join(f'; {words}' for words in behind)}",
+        f"{count(len(graph.waiters), 'other')}: {'; '.join(told)}",
         ranks=tuple(member.rank for member in members), nodes=nodes_of(members),
         evidence=(
             *evidence_of(first),
@@ -115,9 +111,20 @@ def _stuck(job_status: JobStatus, graph: WaitGraph, kind: str, members: Sequence
             *waiters_of(graph),
             watch_of(graph, len(first.readings)),
         ),
-        advice=FAILED_THREAD if failed else NOT_LAUNCHED if kernel else advice,
+        advice=FAILED_THREAD if failed else NOT_LAUNCHED if kernel else CHILDREN if by_child else ADVICE[kind],
         next=(next_step("^n", "stacks", first.node or "NODE", "--rank", str(first.rank), "--native"),),
     )  # fmt: skip
+
+
+def _doing(job_status: JobStatus, status: RankStatus) -> str:
+    """``tune_kernels (job2.py:61), 1.0 core busy``; where a worker's frame is shown, it is said to be the worker's.
+
+    Example: ``blocked on pipe: its process 4242 is in fetch (data.py:31)``.
+    """
+    doing, figures, child = status.activity, job_status.wake_set(status).figures, children_told(status)
+    if doing is not None and doing.helper_pid is not None and doing.where:
+        return f"{figures or doing.label}: its process {doing.helper_pid} is in {doing.where}"
+    return "; ".join(filter(None, (", ".join(dict.fromkeys(filter(None, (status.where, figures)))), child)))
 
 
 def _failed_thread(job: Job, status: RankStatus) -> Failure | None:
@@ -128,11 +135,6 @@ def _failed_thread(job: Job, status: RankStatus) -> Failure | None:
         if failure.rank == status.rank and text_of(failure.event, "thread") not in {"", "MainThread", *alive}
     ]  # fmt: skip
     return told[-1] if told else None
-
-
-def _thread_told(failure: Failure) -> str:
-    where = f" at {failure.frame}" if failure.frame else ""
-    return f"its thread {text_of(failure.event, 'thread')} failed with {failure.what}{where}"
 
 
 def waits(job_status: JobStatus) -> Iterator[Finding]:
@@ -149,29 +151,22 @@ def waits(job_status: JobStatus) -> Iterator[Finding]:
     alike: dict[str, list[RankStatus]] = defaultdict(list)
     for member in members:
         alike[member.where].append(member)
-    places = [_place(job_status, own) for own in sorted(alike.values(), key=len, reverse=True)]
-    before, held, timeout = job_status.job.usual_pause or 0.0, graph.held, job_status.job.collective_timeout
-    long = f"; the longest wait before was {duration(before)}" if before and held >= job_status.outside_patience else ""
-    if timeout is not None and 0.5 * timeout <= held < timeout:
-        long += f"; the watchdog ends the job in {duration(timeout - held)}"
+    places = [
+        ": ".join(filter(None, (ranks_on((one.rank for one in own), nodes_of(own)), _doing(job_status, own[0]))))
+        for own in sorted(alike.values(), key=len, reverse=True)
+    ]
+    held, timeout = graph.held, job_status.job.collective_timeout
+    ends = timeout is not None and 0.5 * timeout <= held < timeout
     yield Finding(
         "waiting", "warning", 0.8,
-        f"{count(len(graph.waiters), 'rank')} {'waits' if len(graph.waiters) == 1 else 'wait'} {duration(held)} "
-        f"for {'; '.join(places[:PLACES_TOLD])}{long}",
+        f"{who_wait(graph.waiters, 'rank')} {duration(held)} for {'; '.join(places[:PLACES_TOLD])}"
+        f"{f'; the watchdog ends the job in {duration((timeout or 0.0) - held)}' if ends else ''}",
         ranks=tuple(member.rank for member in members), nodes=nodes_of(members),
         evidence=(*(line for one in members[:PLACES_TOLD] for line in evidence_of(one)), *waiters_of(graph)),
         advice="Whether this is a fault is not known yet: the rank is at work, or what it waits for may still come. "
         "Watch on: the rank is called hung once nothing of it makes progress.",
         next=(next_step("d", "stacks", members[0].node or "NODE", "--rank", str(members[0].rank)),),
     )  # fmt: skip
-
-
-def _place(job_status: JobStatus, alike: Sequence[RankStatus]) -> str:
-    """``rank 2 on node1: tune_kernels (job2.py:61), 1.0 core busy``."""
-    first = alike[0]
-    told = (first.where, job_status.wake_set(first).figures, children_told(first))
-    words = ", ".join(dict.fromkeys(filter(None, told)))
-    return f"{ranks_on((one.rank for one in alike), nodes_of(alike))}{f': {words}' if words else ''}"
 
 
 def coming_up(graph: WaitGraph) -> bool:
@@ -195,38 +190,32 @@ def halted(job_status: JobStatus) -> Iterator[Finding]:
 
     rank_uninterruptible: state D in every look.
     """
-    for status in job_status.of("stopped"):
-        state, pid = status.motion.state or (status.activity.state if status.activity else "T"), status.pid or "PID"
-        tracer = (status.activity.waiting_on if status.activity else "") or "a debugger"
-        if is_frozen(status.motion.wchan):
-            what, why = "is frozen by its control group", ""
-            advice = f"Whoever froze it must thaw it (docker unpause, systemctl thaw): see /proc/{pid}/cgroup."
-        elif state == "t":
-            what, why, advice = "is stopped (state t)", f": {tracer} traces it", f"Detach {tracer}: that lets it go on."
-        else:
-            what, why = "is stopped (state T)", ": somebody sent it a stop signal"
-            advice = f"kill -CONT {pid} lets it go on. Find out who stopped it: a shell, a batch system."
-        steps = (next_step("K", "repair", "continue", *nodes_of((status,))),) if state == "T" and why else ()
-        yield _halted(job_status, "rank_stopped", status, 0.97, what, advice, why, steps)
-    for status in job_status.of("uninterruptible"):
-        if status.held >= job_status.due(status):
-            wchan = status.motion.wchan or (status.activity.wchan if status.activity else "")
-            hint = ", ".join(filter(None, (wchan, sleep_at(wchan).meaning if wchan else "")))
-            what = f"is in a kernel call that no signal ends (state D for {duration(status.held)})"
-            why = f": {hint}" if hint else ""
-            yield _halted(job_status, "rank_uninterruptible", status, 0.93, f"{what}{why}", KERNEL)
-
-
-def _halted(job_status: JobStatus, kind: str, status: RankStatus, weight: float, what: str, advice: str, why: str = "",
-            steps: tuple[NextStep, ...] = ()) -> Finding:  # fmt: skip
     graph = job_status.graph
     waiting = graph.waiters if graph is not None and graph.pattern == "held_up" else ()
-    held_up = f" and holds up {count(len(waiting), 'other')}" if waiting else ""
-    return Finding(
-        kind, "critical", weight, f"{ranks_on([status.rank], [status.node])} {what}{held_up}{why}",
-        ranks=(status.rank,), nodes=nodes_of((status,)),
-        evidence=(*evidence_of(status), *(waiters_of(graph) if graph else ())), advice=advice, next=steps,
-    )  # fmt: skip
+    for status in job_status.of("stopped", "uninterruptible"):
+        doing, moved, kind, weight = status.activity, status.motion, "rank_stopped", 0.97
+        state, wchan = moved.state or (doing.state if doing else "T"), moved.wchan or (doing.wchan if doing else "")
+        what, advice = "is stopped (state T): somebody sent it a stop signal", CONTINUE.format(pid=status.pid or "PID")
+        if status.state == "uninterruptible":
+            if status.held < job_status.due(status):
+                continue
+            kind, weight, advice = "rank_uninterruptible", 0.93, KERNEL
+            what = f"is in a kernel call that no signal ends (state D for {duration(status.held)})"
+            what += f": {', '.join(filter(None, (wchan, sleep_at(wchan).meaning)))}" if wchan else ""
+        elif is_frozen(wchan):
+            what, advice = "is frozen by its control group", THAW.format(pid=status.pid or "PID")
+        elif state == "t":
+            tracer = (doing.waiting_on if doing else "") or "a debugger"
+            what, advice = f"is stopped (state t): {tracer} traces it", f"Detach {tracer}: that lets it go on."
+        held_up = f" and holds up {count(len(waiting), 'other')}" if waiting else ""
+        head, _, why = what.partition(": ")
+        yield Finding(
+            kind, "critical", weight,
+            f"{ranks_on([status.rank], [status.node])} {head}{held_up}{f': {why}' if why else ''}",
+            ranks=(status.rank,), nodes=nodes_of((status,)),
+            evidence=(*evidence_of(status), *(waiters_of(graph) if graph else ())), advice=advice,
+            next=(next_step("K", "repair", "continue", *nodes_of((status,))),) if advice.startswith("kill") else (),
+        )  # fmt: skip
 
 
 def keeps_gil(job_status: JobStatus) -> Iterator[Finding]:

@@ -18,7 +18,6 @@ from hangtop.diagnosis.failures.first import ENDED, LATE_S, WENT_ON_S
 from hangtop.diagnosis.failures.record import failures
 from hangtop.diagnosis.finding import Finding, Outcome, Verdict
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.leaf_switches import with_shared_leaf
 from hangtop.diagnosis.roster import blind, out_of_sight
 from hangtop.diagnosis.rules import RULES, STATUS_RULES
 from hangtop.diagnosis.rules.disagree import job_stalled
@@ -48,7 +47,7 @@ def diagnose(job: Job) -> Verdict:
     job_status = status_of_job(job)
     found = [_survived(job_status, finding) for finding in _found(job_status)]
     found += job_stalled(job_status, found)
-    findings = with_shared_leaf(job, rank_findings(found))
+    findings = rank_findings(found)
     outcome = _outcome(job_status, findings)
     waits = wait_boxes(job_status, findings) if outcome in ("hung", "waiting") else ()
     summary = summary_of(job_status, outcome, findings)

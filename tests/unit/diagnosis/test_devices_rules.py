@@ -345,15 +345,6 @@ def test_another_job_at_work_on_the_node_is_no_leftover() -> None:
     assert first(job.verdict()).kind == "zombie_process"
 
 
-def test_a_notebook_on_a_gpu_of_the_job_is_nobodys_leftover() -> None:
-    picture = watched(gpu(0, pids=[1000, 4242], memory=20 * GIB)).job()
-    rank = picture.ranks[0]
-    nameless = Unnumbered("node1", 4242)
-    notebook = replace(rank, rank=nameless, node="node1", process=rank.process._replace(pid=4242, rank=nameless))
-    assert "zombie_process" in kinds(diagnose(picture))
-    assert "zombie_process" not in kinds(diagnose(replace(picture, bystanders=(notebook,))))
-
-
 def test_two_notebooks_of_one_user_may_share_a_gpu() -> None:
     picture = Sketch(world=2, nodes=1).node("node1", gpus=(gpu(0, pids=[1000, 1001]), gpu(1, memory=0))).job()
 
@@ -367,20 +358,6 @@ def test_two_notebooks_of_one_user_may_share_a_gpu() -> None:
 
     assert "gpu_assignment_conflict" not in kinds(diagnose(nameless(None)))
     assert "gpu_assignment_conflict" in kinds(diagnose(nameless(29500)))
-
-
-@pytest.mark.parametrize(("ago", "told"), [(4.0, False), (60.0, True)])
-def test_a_rank_that_has_just_ended_is_no_stranger_on_its_gpu(ago: float, told: bool) -> None:
-    job = watched(gpu(0, pids=[1000]), gpu(1, pids=[1001], memory=20 * GIB))
-    job.ranks(1).gone(ago)
-    assert ("zombie_process" in kinds(job.verdict())) is told
-
-
-def test_a_stranger_on_a_gpu() -> None:
-    job = watched(gpu(0, pids=[1000, 4242], memory=20 * GIB))
-    assert first(job.verdict()).kind == "zombie_process"
-    container = watched(gpu(0, pids=[900_001], memory=20 * GIB))
-    assert alarms(container.verdict()) == [], "pids of another namespace compare with nothing"
 
 
 @pytest.mark.parametrize(
