@@ -78,7 +78,6 @@ def activity(dumps: Sequence[StackDump]) -> Activity:
     where = _stays(looks) if moving else next(iter(last.user), None)
     says = last.stack.says
     found = says._replace(
-        frame=where,
         where=place(where) if where is not None else "",
         place=last.place,
         frames=last.frames,

@@ -8,7 +8,7 @@ pytorch#95944 and of nccl#901. What no row names gets what the kernel's side and
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple, get_args
 
@@ -87,38 +87,31 @@ def operation(frame: Frame, row: FrameRow) -> str:
     return ALIASES.get(name, name)
 
 
-def _lines(table: str) -> Iterator[tuple[str, str, str]]:
-    """Lines ``WHAT=more REST`` as (what, more, rest). ``#`` begins a remark."""
-    for line in table.splitlines():
-        head, _, rest = line.partition("  #")[0].strip().partition(" ")
-        if head and head != "#":
+_PHASE_NAMES: dict[str, Phase] = {phase: phase for phase in get_args(Phase)}
+
+
+def _table(python: str, native: str = "") -> FrameTable:
+    """Rows ``MEANING=op FILE FILE : NAME NAME`` or ``phase=MEANING …``; of native frames ``MEANING=op PATTERN``."""
+    rows = []
+    for text in (python, native):
+        for line in filter(None, text.splitlines()):
+            head, _, rest = line.partition(" ")
             what, _, more = head.partition("=")
-            yield what, more, rest
-
-
-def _python(rest: str) -> tuple[tuple[str, ...], frozenset[str]]:
-    files, _, names = rest.partition(" : ")
-    return tuple(files.split()), OPERATIONS | set(ALIASES) if names == "OPERATIONS" else frozenset(names.split())
-
-
-def _meanings(python: str, native: str) -> FrameTable:
-    """Rows ``MEANING=op FILE FILE : NAME NAME``, then those of native frames, ``MEANING=op PATTERN``."""
-    rows = [FrameRow(*_python(rest), Meaning[what], op) for what, op, rest in _lines(python)]
-    rows += [FrameRow((), frozenset(), Meaning[what], op, None, re.compile(rest)) for what, op, rest in _lines(native)]
+            files, _, names = rest.partition(" : ")
+            if what == "#":
+                continue
+            if text is native:
+                rows.append(FrameRow((), frozenset(), Meaning[what], more, native=re.compile(rest)))
+                continue
+            called = OPERATIONS | set(ALIASES) if names == "OPERATIONS" else frozenset(names.split())
+            if (phase := _PHASE_NAMES.get(what)) is not None:
+                rows.append(FrameRow(tuple(files.split()), called, Meaning[more] if more else None, phase=phase))
+            else:
+                rows.append(FrameRow(tuple(files.split()), called, Meaning[what], more))
     return FrameTable(rows)
 
 
-def _phases(table: str) -> FrameTable:
-    """Rows ``phase=MEANING FILE FILE : NAME NAME``."""
-    by_name: dict[str, Phase] = {phase: phase for phase in get_args(Phase)}
-    rows = [
-        FrameRow(*_python(rest), Meaning[said] if said else None, phase=by_name[phase])
-        for phase, said, rest in _lines(table)
-    ]
-    return FrameTable(rows)
-
-
-PEERS = _meanings(
+PEERS = _table(
     """
 # operations; those between two ranks are told by their names
 COLLECTIVE torch/distributed/distributed_c10d.py torch/distributed/_functional_collectives.py : OPERATIONS
@@ -190,7 +183,7 @@ GPU_QUEUE_FULL (?:cuda|cu|hip)(?:Ext)?(?:Module)?(?:Graph)?Launch
 )
 """Frames in which a rank waits for other ranks or for its own GPU; native ones are in ``--native`` dumps alone."""
 
-PROGRAM = _meanings(
+PROGRAM = _table(
     """
 PROMPT /pdb.py : interaction _cmdloop cmdloop
 PROMPT /code.py : interact raw_input
@@ -227,7 +220,7 @@ COMPUTES mkl_blas|at::native::|sgemm_kernel|dgemm_kernel|gc_collect_main|deflate
 )
 """Frames in which any Python program waits. They count only where no row above does, and no phase says more."""
 
-PHASES = _phases("""
+PHASES = _table("""
 data=DATA_WORKERS torch/utils/data/dataloader.py : _try_get_data _get_data _shutdown_workers _reset
 data=DATA torch/utils/data/ /torchdata/ /webdataset/ /site-packages/datasets/ /streaming/base/ accelerate/data_loader.py
 data=DATA loops/fetchers.py megatron/core/datasets/ megatron/training/datasets/ transformers/tokenization_utils

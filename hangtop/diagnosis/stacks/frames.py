@@ -38,9 +38,18 @@ _CARRIERS = re.compile(
     r"0x[0-9a-f]+$|\?\?$|pybind11|thread_run|_?Py|std::|pthread_|start_thread|clone3?$|__libc_start|_start$"
 )
 """Beginnings of native functions that only carry a call: the interpreter, pybind11, the C library's start."""
-_NAMELESS = frozenset(("<lambda>", "<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"))
-_FORKED = frozenset(("_bootstrap", "_worker_loop"))
-_FORK_FILES = ("/multiprocessing/process.py", "torch/utils/data/_utils/worker.py")
+_FORKS = ("/multiprocessing/process.py", "torch/utils/data/_utils/worker.py")
+_WORD_STARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_USER_NAMES: tuple[tuple[Phase, re.Pattern[str]], ...] = (
+    ("checkpoint", re.compile(r"(?:^|_)(?:checkpoint|ckpt|snapshot)|^_*sav(?:e|ing)(?:_|$)")),
+    ("data", re.compile(
+        r"(?:^|_)(?:dataset|data_?loader|reader|shard|tokeni[sz]|collat|sampler|getitem|prefetch|corpus|augment)"
+        r"|^data$|loader$"
+        r"|^_*(?:load|next|gets?|fetch|read|iter|decode|pre_?process|parse|download)_.*(?:batch|sample|example|data|record)"
+    )),
+    ("evaluation", re.compile(r"^_*(?:eval|valid)")),
+)  # fmt: skip
+"""How people call functions and classes of their own that read data, save, or evaluate: a hint, no proof."""
 
 
 @lru_cache(maxsize=8192)
@@ -53,10 +62,8 @@ def library(path: str) -> str:
     if path.startswith("<eval_with_key>"):
         return "torch"
     if not path.startswith("/"):  # py-spy's text leaves out the folder that Python imports from
-        first = path.partition("/")[0]
-        if first.removesuffix(".py") in sys.stdlib_module_names:
-            return "python"
-        return first if first in LIBRARIES else ""
+        first = path.partition("/")[0].removesuffix(".py")
+        return "python" if first in sys.stdlib_module_names else first if first in LIBRARIES else ""
     tree = next((tree for tree in _SOURCE_TREES if tree in path), "")
     return tree.removeprefix("/src").strip("/").partition("/")[0]
 
@@ -73,19 +80,12 @@ def is_user(frame: Frame) -> bool:
     return not frame.native and not library(frame.file) and not imported
 
 
-@lru_cache(maxsize=8192)
 def function(name: str) -> str:
     """Name of a function without its classes; nameless ones take that of the function around them."""
     parts = [part for part in name.split(".") if part != "<locals>"]
-    while len(parts) > 1 and parts[-1] in _NAMELESS:
+    while len(parts) > 1 and parts[-1].startswith("<"):
         parts.pop()
     return parts[-1]
-
-
-def owner_class(name: str) -> str:
-    """Class that a qualified name belongs to; empty for a function, and before Python 3.11."""
-    parts = name.partition(".<locals>")[0].split(".")
-    return parts[-2] if len(parts) > 1 else ""
 
 
 @lru_cache(maxsize=8192)
@@ -95,7 +95,6 @@ def is_in(path: str, part: str) -> bool:
     return ("/" + path).endswith(whole) if part.endswith(".py") else whole in "/" + path
 
 
-@lru_cache(maxsize=8192)
 def is_transparent(path: str) -> bool:
     """True for code that passes calls on."""
     return any(is_in(path, part) for part in _TRANSPARENT)
@@ -109,50 +108,31 @@ def is_carrier(frame: Frame) -> bool:
 def own(frames: Sequence[Frame]) -> tuple[Frame, ...]:
     """Frames since the process was forked: what is further out belongs to its parent, at the time of the fork."""
     for index, frame in enumerate(frames):
-        if function(frame.name) in _FORKED and any(is_in(frame.file, part) for part in _FORK_FILES):
+        if function(frame.name) in ("_bootstrap", "_worker_loop") and any(is_in(frame.file, one) for one in _FORKS):
             return tuple(frames[: index + 1])
     return tuple(frames)
 
 
 def place(frame: Frame) -> str:
     """A frame as people write it: ``read_shard (data.py:88)``; native ones without a line."""
-    return _place(frame.name, frame.file, None if frame.native else frame.line)
-
-
-@lru_cache(maxsize=8192)
-def _place(name: str, path: str, line: int | None) -> str:
-    folder, _, short = path.rpartition("/")
+    folder, _, short = frame.file.rpartition("/")
     if short == "__init__.py":  # of a package, with its folder
         short = f"{folder.rpartition('/')[2]}/{short}"
-    if not short:  # a native frame whose library is not told
-        return name
-    return f"{name} ({short})" if line is None else f"{name.replace('.<locals>', '')} ({short}:{line})"
+    if frame.native:
+        return f"{frame.name} ({short})" if short else frame.name
+    return f"{frame.name.replace('.<locals>', '')} ({short}:{frame.line})"
 
 
-_WORD_STARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_USER_NAMES: tuple[tuple[Phase, re.Pattern[str]], ...] = (
-    ("checkpoint", re.compile(r"(?:^|_)(?:checkpoint|ckpt|snapshot)|^_*sav(?:e|ing)(?:_|$)")),
-    ("data", re.compile(
-        r"(?:^|_)(?:dataset|data_?loader|reader|shard|tokeni[sz]|collat|sampler|getitem|prefetch|corpus|augment)"
-        r"|^data$|loader$"
-        r"|^_*(?:load|next|gets?|fetch|read|iter|decode|pre_?process|parse|download)_.*(?:batch|sample|example|data|record)"
-    )),
-    ("evaluation", re.compile(r"^_*(?:eval|valid)")),
-)  # fmt: skip
-"""How people call functions and classes of their own that read data, save, or evaluate: a hint, no proof."""
+def phase_by_name(user: Sequence[Frame]) -> Phase | None:
+    """What the names of user functions (innermost first), of the innermost one's class and of its file say."""
+    inner = user[:1]
+    names = [part for frame in inner for part in reversed(frame.name.split("."))]
+    names += [frame.file.rpartition("/")[2].removesuffix(".py") for frame in inner]
+    names += [function(frame.name) for frame in user[1:]]
+    return next((phase for name in names if (phase := _phase_of_name(name)) is not None), None)
 
 
 @lru_cache(maxsize=4096)
 def _phase_of_name(name: str) -> Phase | None:
     words = _WORD_STARTS.sub("_", name).lower()
     return next((phase for phase, pattern in _USER_NAMES if pattern.search(words)), None)
-
-
-def phase_by_name(user: Sequence[Frame]) -> Phase | None:
-    """What the names of user functions (innermost first), of the innermost one's class and of its file say."""
-    if not user:
-        return None
-    inner = user[0]
-    stem = inner.file.rpartition("/")[2].removesuffix(".py")
-    names = [function(inner.name), owner_class(inner.name), stem, *(function(frame.name) for frame in user[1:])]
-    return next((phase for name in names if (phase := _phase_of_name(name)) is not None), None)

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from itertools import takewhile
+from typing import NamedTuple
 
 from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.phrasing import folded as folded_ranks
-from hangtop.diagnosis.phrasing import of_several
+from hangtop.diagnosis.phrasing import folded, of_several
 from hangtop.diagnosis.stacks.activity import activity
 from hangtop.diagnosis.stacks.states import Activity
 
 
-@dataclass(frozen=True, slots=True)
-class StackLine:
+class StackLine(NamedTuple):
     """One line of a group's stack. ``differs``: further in than the largest group shares."""
 
     text: str
     differs: bool
 
 
-@dataclass(frozen=True, slots=True)
-class StackGroup:
+class StackGroup(NamedTuple):
     """Ranks that are at the same point of the program."""
 
     ranks: frozenset[int]
@@ -34,19 +32,21 @@ class StackGroup:
     @property
     def folded(self) -> str:
         """The ranks as people write them: ``0-36,38-63``."""
-        return folded_ranks(self.ranks)
+        return folded(self.ranks)
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
+class Merged(NamedTuple):
     """All that was dumped, in one picture."""
 
     groups: tuple[StackGroup, ...]
     """Smallest first; of equal size, ranks that do not wait for other ranks first, then lowest rank first."""
     activities: Mapping[int, Activity]
     """By rank."""
-    at: float
-    """Time of the newest dump; 0 when there is none."""
+
+    @property
+    def at(self) -> float:
+        """Time of the newest dump; 0 when there is none."""
+        return max((doing.at for doing in self.activities.values()), default=0.0)
 
     @property
     def looks(self) -> int:
@@ -60,8 +60,18 @@ def merge(entries: Iterable[tuple[int, StackDump]]) -> Merged:
     for rank, dump in entries:
         by_rank[rank].append(dump)
     activities = {rank: activity(dumps) for rank, dumps in sorted(by_rank.items())}
-    at = max((dump.at for dumps in by_rank.values() for dump in dumps), default=0.0)
-    return Merged(_groups(activities), activities, at)
+    members: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for rank, doing in activities.items():
+        members[_key(doing)].append(rank)
+    parties = sorted(members.values(), key=lambda ranks: (len(ranks), activities[ranks[0]].waits == "peers", ranks[0]))
+    crowd = activities[parties[-1][0]].frames if parties else ()
+    groups = []
+    for ranks in parties:
+        doing = activities[ranks[0]]
+        shared = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(doing.frames, crowd, strict=False))))
+        lines = [StackLine(text, place >= shared) for place, text in enumerate(doing.frames)]
+        groups.append(StackGroup(frozenset(ranks), doing, tuple(reversed(lines))))
+    return Merged(tuple(groups), activities)
 
 
 def _key(doing: Activity) -> tuple[str, ...]:
@@ -69,36 +79,8 @@ def _key(doing: Activity) -> tuple[str, ...]:
     if doing.error:
         return ("no frames", doing.error, doing.state, doing.wchan)
     if doing.moving:
-        stays = doing.frame
-        return ("moves", doing.kind, stays.name if stays else "", stays.file if stays else "")
+        return ("moves", doing.kind, doing.where.rpartition(":")[0])
     return ("stands", doing.kind, doing.place)
-
-
-def _groups(activities: Mapping[int, Activity]) -> tuple[StackGroup, ...]:
-    members: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for rank, doing in activities.items():
-        members[_key(doing)].append(rank)
-    # of two groups of one size, those who wait for others are the crowd
-    ordered = sorted(
-        members.values(), key=lambda ranks: (len(ranks), activities[min(ranks)].waits == "peers", min(ranks))
-    )
-    if not ordered:
-        return ()
-    crowd = activities[min(ordered[-1])].frames
-    return tuple(
-        StackGroup(frozenset(ranks), activities[min(ranks)], _lines(activities[min(ranks)].frames, crowd))
-        for ranks in ordered
-    )
-
-
-def _lines(frames: Sequence[str], crowd: Sequence[str]) -> tuple[StackLine, ...]:
-    shared = 0
-    for mine, theirs in zip(frames, crowd, strict=False):
-        if mine != theirs:
-            break
-        shared += 1
-    lines = [StackLine(text, index >= shared) for index, text in enumerate(frames)]
-    return tuple(reversed(lines))
 
 
 def summary(group: StackGroup) -> str:
@@ -110,10 +92,10 @@ def summary(group: StackGroup) -> str:
         state = f", state {doing.state}" if doing.state else ""
         kernel = f" in {doing.wchan}" if doing.wchan else ""
         return f"{ranks}: {label}: {doing.error}{state}{kernel} ({doing.said})"
+    on = f" ({doing.waiting_on})" if doing.waits == "storage" and doing.waiting_on else ""
     where = f", at {doing.where}" if doing.where else ""
     motion = {True: ", moving", False: ", frozen", None: ""}[doing.moving]
     cpu = f", {doing.cpu}" if doing.cpu in ("busy", "blocked") else ""
-    on = f" ({doing.waiting_on})" if doing.waits == "storage" and doing.waiting_on else ""
     return f"{ranks}: {label}{on}{where}{motion}{cpu}"
 
 

@@ -33,6 +33,8 @@ _PASSES: dict[tuple[Phase | None, bool], Meaning] = {
 """By the phase, and whether the thread sleeps in C code there."""
 _NUMBER = re.compile(r"[0-9]{1,9}")
 """A node may send anything in its place."""
+_MAY_BE_WAITS: frozenset[Kind] = frozenset(("code", "checkpoint", "backward", "forward"))
+"""A rank that gathers what it saves waits for its GPU, and for the others, in C code that looks like work."""
 _PACKS = ("_object_to_tensor", "_tensor_to_object")
 _REMEMBERED = 4096
 
@@ -113,12 +115,13 @@ def _parse(frames: Sequence[Frame], view: KernelView, *, main: bool) -> ParsedSt
         world=found.world,
         peer=found.peer,
         members=found.members,
-        frame=user[0] if user else None,
         where=place(user[0]) if user else "",
         by_frame=by_frame,
         frames=_folded(mine, user, words if by_frame or meaning.kind not in ("code", "unknown") else ""),
         by_name=not peers and (meaning is Meaning.READS_FILE or (named == meaning.kind and not by_rows)),
-        native_would_tell=not by_frame and _native_would_tell(meaning.kind, waits, mine),
+        native_would_tell=not by_frame
+        and not any(frame.native for frame in mine)
+        and (waits == "unknown" or (waits in ("device", "nothing") and meaning.kind in _MAY_BE_WAITS)),
     )
     return ParsedStack(says, user, mine)
 
@@ -247,17 +250,6 @@ def _left_program(frames: tuple[Frame, ...], view: KernelView) -> bool:
     if python and (view.waits == "nothing" or not is_user(python[-1])):
         return False
     return not any(frame.name in _FIRST_FRAMES or frame.name.endswith("._bootstrap") for frame in python)
-
-
-def _native_would_tell(kind: Kind, waits: Waits, frames: tuple[Frame, ...]) -> bool:
-    """Whether native frames could say more: C code that Python called is not on a Python stack.
-
-    A rank that gathers what it saves waits for its GPU, and for the others, in a call that looks like work.
-    """
-    if any(frame.native for frame in frames):
-        return False
-    busy = kind in ("code", "checkpoint") and waits in ("device", "nothing")
-    return busy or kind in ("backward", "forward") or waits == "unknown"
 
 
 # --- how it is written -------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from collectors.samples.stacks import RUNS, Frame
+from collectors.samples.stacks import RUNS
 
 Kind = Literal[
     "collective", "p2p", "store", "init", "shutdown", "device", "data", "checkpoint", "lock", "compile", "evaluation",
@@ -191,10 +191,9 @@ class Activity(NamedTuple):
     """For ``p2p``: the rank it sends to or receives from, where the arguments tell."""
     members: tuple[int, ...] = ()
     """Ranks of the group that is being made, where the arguments tell."""
-    frame: Frame | None = None
-    """Innermost user frame; in a data worker when the parent waits for it."""
     where: str = ""
-    """That frame as ``read_shard (data.py:88)``; empty without one."""
+    """Innermost user frame as ``read_shard (data.py:88)``, in a data worker when the rank waits for that; empty without
+    one."""
     by_frame: bool = False
     """A frame gave the meaning, not the kernel (state, system call) or the user's line itself."""
     place: str = ""
