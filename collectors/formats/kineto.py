@@ -1,19 +1,211 @@
-"""Profiler traces (Chrome's trace event JSON as Kineto and torch.profiler write it), plain or gzip, of any size.
+"""One rank's profiler trace (torch.profiler, Kineto), plain or gzip, of any size, as a few figures.
 
-The same reader as on the nodes (``collectors.probes.remote.trace``).
+Where a trace has GPU activity the GPU's time counts: kernels that are not communication are compute, ``gpu_memcpy`` and
+``gpu_memset`` are copies. Where it has none, operators on the CPU are compute and c10d's are communication. Every
+figure is the length of a union of intervals: what runs at the same time on several streams or threads counts once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import glob
+import gzip
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO
 
 from collectors.fleet.clean import clean_value
 from collectors.formats import BadFormat
-from collectors.probes.remote.trace import of_file, reduced
-from collectors.probes.remote.trace_events import BadTrace, looks_like
-from collectors.samples.traces import RankTrace
+from collectors.formats.trace_events import Read, TraceEvents, looks_like
+from collectors.samples.traces import RankTrace, TraceCall
 
-__all__ = ["looks_like", "of_stream", "read"]
+__all__ = ["find", "looks_like", "of_stream", "read"]
+
+CALLS = 4_000
+"""Collectives that are kept to be compared with those of other ranks: tens of steps of a sharded model."""
+FRESH = 100_000
+"""Intervals that wait before they are merged into the union."""
+FILES, HEAD = 4_096, 1 << 13
+"""Files of one search; bytes by which a trace is told: Kineto names its schema and devices at once."""
+CUT = "it ends before its last event"
+_LATEST = 1e17
+"""Microseconds; nobody's clock shows more."""
+
+_KERNELS = frozenset(("kernel", "Kernel", "concurrent_kernel"))
+_COPIES = frozenset(("gpu_memcpy", "gpu_memset", "Memcpy", "Memset"))
+_COUNTED = _KERNELS | _COPIES | {"cpu_op", "user_annotation"}
+_STEP = re.compile(r"ProfilerStep#\d{1,12}$")
+_LOADING = re.compile(r"enumerate\(DataLoader\)#|^DataLoader\b|dataloader.{0,200}?(?:next|fetch)", re.IGNORECASE)
+_RANK = re.compile(r"(?:^|[^a-zA-Z])rank[-_.= ]?(\d{1,6})(?!\d)", re.IGNORECASE)
+_KERNEL = re.compile(r"nccl\w{0,80}?Kernel|rcclGeneric|nvshmem|msccl|cross_device_reduce", re.IGNORECASE)
+"""Names of communication kernels: NCCL and RCCL of all versions, NVSHMEM, MSCCL, vLLM's own."""
+_ANNOTATION = re.compile(r"(?:gloo|nccl|mpi|ucc|xccl):(?=\w)")
+"""Begins c10d's annotation of one operation; on CPU from call to completion."""
+_OPS = (
+    ("allreduce", "all_reduce"), ("reducescatter", "reduce_scatter"), ("allgather", "all_gather"),
+    ("alltoall", "all_to_all"), ("broadcast", "broadcast"), ("barrier", "barrier"), ("sendrecv", "send_recv"),
+    ("send", "send"), ("recv", "recv"), ("gather", "gather"), ("scatter", "scatter"), ("reduce", "reduce"),
+)  # fmt: skip
+COMPUTE, COPY, COLLECTIVE, OPERATOR, C10D, ANNOTATED, STEP, DATA = (
+    "compute", "copy", "collective", "operator", "c10d", "annotated", "step", "data",
+)  # fmt: skip
+
+Span = tuple[float, float]
+
+
+def merged(*parts: Iterable[Span]) -> list[Span]:
+    """Several lists of intervals as disjoint intervals in order."""
+    found: list[Span] = []
+    for start, end in sorted(chain.from_iterable(parts)):
+        if found and start <= found[-1][1]:
+            if end > found[-1][1]:
+                found[-1] = (found[-1][0], end)
+        else:
+            found.append((start, end))
+    return found
+
+
+def length(*parts: Iterable[Span]) -> float:
+    """Length of the union of several lists of intervals."""
+    return sum(end - start for start, end in merged(*parts))
+
+
+def op_of(name: str) -> str:
+    """``all_reduce`` for ``allreduce``, ``ncclDevKernel_AllReduce_Sum_f32_RING_LL(…)`` and ``gloo:all_reduce``."""
+    letters = re.sub(r"[^a-z]", "", name[:200].lower())
+    return next((op for word, op in _OPS if word in letters), name[:60])
+
+
+def described(name: str, args: Mapping[str, object], seconds: float) -> TraceCall:
+    """What a communication event says; ``args`` may hold anything.
+
+    Kineto copies c10d's own record onto NCCL's kernels (output_json.cpp); without it the kernel's name must do, which
+    tells the operation, though one kernel may run several when calls are grouped.
+    """
+    collective, ranks = args.get("Collective name"), args.get("Process Group Ranks")
+    words = [args.get("Process Group Name"), args.get("Process Group Description")]
+    return TraceCall(
+        op_of(collective if isinstance(collective, str) and collective else name),
+        " ".join(word for word in words if isinstance(word, str) and word not in ("", "undefined"))[:100],
+        str(ranks)[:100] if isinstance(ranks, (str, list)) else "",
+        round(seconds, 9),
+        _count(args.get("Seq")),
+    )
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53 else None
+
+
+def _number(value: object) -> bool:
+    # a whole number that no float can hold would raise
+    return isinstance(value, float) or (type(value) is int and -(1 << 63) < value < 1 << 63)
+
+
+class Reduction:
+    """Takes events, in any order, and tells a :class:`RankTrace`."""
+
+    def __init__(self) -> None:
+        self._spans: dict[str, list[Span]] = {}
+        self._room: dict[str, int] = {}
+        """Intervals of a kind from which on they are merged again."""
+        self._kinds: dict[tuple[str, str], str] = {}
+        self._steps: set[str] = set()
+        self._calls: dict[str, list[tuple[float, TraceCall]]] = {COLLECTIVE: [], ANNOTATED: []}
+        self._first, self._last = float("inf"), float("-inf")
+        self._events = 0
+
+    def take(self, event: Any) -> None:
+        """One event; what has not the types of a complete one (phase X) is left out."""
+        if not isinstance(event, dict) or event.get("ph") != "X":
+            return
+        category, name, at, duration = map(event.get, ("cat", "name", "ts", "dur"))
+        if not isinstance(category, str) or category not in _COUNTED or not isinstance(name, str):
+            return
+        if not (_number(at) and _number(duration)) or not (-_LATEST < at < _LATEST and 0 <= duration < _LATEST):  # type: ignore[operator]
+            return
+        kind = self._kinds.get((category, name))
+        if kind is None:
+            kind = self._kinds[category, name] = _kind(category, name)
+        if kind:
+            self._add(kind, name, at * 1e-6, (at + duration) * 1e-6, event.get("args"))  # type: ignore[operator]
+
+    def _add(self, kind: str, name: str, start: float, end: float, args: object) -> None:
+        self._events += 1
+        self._first, self._last = min(self._first, start), max(self._last, end)
+        if kind == STEP:
+            self._steps.add(name)
+            return
+        spans = self._spans.setdefault(kind, [])
+        spans.append((start, end))
+        if len(spans) > self._room.get(kind, FRESH):
+            spans[:] = merged(spans)
+            self._room[kind] = FRESH + 2 * len(spans)
+        if kind in self._calls:
+            calls = self._calls[kind]
+            calls.append((start, described(name, args if isinstance(args, dict) else {}, end - start)))
+            if len(calls) > 4 * CALLS:
+                self._calls[kind] = sorted(calls, key=lambda one: one[0])[:CALLS]
+
+    def result(self, about: Mapping[str, Any], path: str, why: str) -> RankTrace:
+        """The figures. ``about`` is what the document says of itself, ``why`` why it was not read to its end."""
+
+        def of(*kinds: str) -> list[Span]:
+            return merged(*(self._spans.get(kind, []) for kind in kinds))
+
+        gpu = bool(of(COMPUTE, COLLECTIVE, COPY))
+        talks = of(COLLECTIVE) if gpu else of(ANNOTATED, C10D)
+        data = of(DATA)
+
+        def computed(*others: list[Span]) -> float:
+            """Length of the union of compute and these: on a CPU the operators of a data loader are no compute."""
+            if gpu:
+                return length(of(COMPUTE), *others)
+            return length(of(OPERATOR), data, *others) - length(data, *others) + length(*others)
+
+        wall = max(0.0, self._last - self._first) if self._events else 0.0
+        busy = computed(talks, of(COPY))
+        told, base = about.get("distributedInfo"), about.get("baseTimeNanoseconds")
+        known: Mapping[str, Any] = told if isinstance(told, dict) else {}
+        began = self._first + (base / 1e9 if type(base) is int and abs(base) < 1 << 63 else 0.0)
+        rank, named = _count(known.get("rank")), _RANK.search(path.rsplit("/", 1)[-1])
+        calls = sorted(self._calls[COLLECTIVE if gpu else ANNOTATED], key=lambda one: one[0])[:CALLS]
+        return RankTrace(
+            node="", path=path, rank=int(named.group(1)) if rank is None and named else rank,
+            world_size=_count(known.get("world_size")), device="gpu" if gpu else "cpu", events=self._events,
+            steps=len(self._steps), why=why, began=round(began, 9) if self._events and began > 1e8 else None,
+            wall=round(wall, 9), compute=round(computed(), 9), communication=round(length(talks), 9),
+            exposed=round(computed(talks) - computed(), 9), memcpy=round(length(of(COPY)), 9),
+            idle=round(max(0.0, wall - busy), 9), data=round(computed(talks, of(COPY), data) - busy, 9),
+            calls=[call for _, call in calls],
+        )  # fmt: skip
+
+
+def _kind(category: str, name: str) -> str:
+    if category in _KERNELS:
+        return COLLECTIVE if _KERNEL.search(name) else COMPUTE
+    if category in _COPIES:
+        return COPY
+    if _STEP.match(name):
+        return STEP
+    if _ANNOTATION.match(name):
+        return ANNOTATED
+    if category == "cpu_op" and (name.startswith("c10d::") or name == "record_param_comms"):
+        return C10D
+    if _LOADING.search(name):
+        return DATA
+    return OPERATOR if category == "cpu_op" else ""
+
+
+def of_stream(read: Read, path: str) -> RankTrace:
+    """The figures of a trace that is read piece by piece. Raises :class:`BadFormat` when it is no trace."""
+    events, reduction = TraceEvents(read), Reduction()
+    for event in events:
+        reduction.take(event)
+    cleaned: RankTrace = clean_value(reduction.result(events.about, path, "" if events.whole else CUT))
+    return cleaned
 
 
 def read(path: str, advance: Callable[[], None] = lambda: None) -> RankTrace:
@@ -21,14 +213,61 @@ def read(path: str, advance: Callable[[], None] = lambda: None) -> RankTrace:
 
     ``advance`` is called between reads; what it raises ends the reading.
     """
-    cleaned: RankTrace = clean_value(of_file(path, advance))
-    return cleaned
+    damage = ""
 
+    def piece(count: int) -> bytes:
+        nonlocal damage
+        advance()
+        try:
+            return uncompressed(count)
+        except EOFError:
+            damage = "the compressed data ends too soon"
+        except (OSError, zlib.error):
+            damage = "the compressed data is damaged"
+        return b""
 
-def of_stream(read: Callable[[int], bytes], path: str) -> RankTrace:
-    """The figures of a trace that is read piece by piece. Raises :class:`BadFormat` when it is no trace."""
     try:
-        cleaned: RankTrace = clean_value(reduced(read, path))
-    except BadTrace as error:
-        raise BadFormat(str(error)) from error
-    return cleaned
+        with Path(path).open("rb") as file:
+            uncompressed = _reader(file)
+            trace = of_stream(piece, path)
+            return trace._replace(why=damage or trace.why)
+    except BadFormat as error:
+        damage = damage or str(error)
+    except OSError as error:
+        damage = error.strerror or str(error)
+    return Reduction().result({}, path, damage)
+
+
+def _reader(file: BinaryIO) -> Read:
+    """Reads a file's uncompressed bytes; what was read before the place where the data ends too soon is not lost."""
+    packed = file.read(2) == b"\x1f\x8b"
+    file.seek(0)
+    return gzip.GzipFile(fileobj=file).read1 if packed else file.read
+
+
+def _may_be_trace(path: str) -> bool:
+    try:
+        with Path(path).open("rb") as file:
+            return looks_like(_reader(file)(HEAD))
+    except (EOFError, OSError, zlib.error):
+        return False
+
+
+def find(patterns: Sequence[str]) -> list[str]:
+    """Files that paths, folders and globs name, each once. A path that is given as it is comes whatever it holds.
+
+    Of folders and globs only files count that look like traces. What names none comes as it is: reading it says why.
+    """
+    found: list[str] = []
+    for pattern in patterns:
+        files = [] if Path(pattern).is_file() else list(_below(pattern))
+        found += [path for path in files if _may_be_trace(path)] or [pattern]
+    return list(dict.fromkeys(found))[:FILES]
+
+
+def _below(pattern: str) -> Iterator[str]:
+    """Files that a glob names, and those of JSON in the folders that it names."""
+    for path in map(Path, [pattern] if Path(pattern).is_dir() else sorted(glob.glob(pattern))):  # noqa: PTH207 - of an absolute pattern, too
+        if path.is_file():
+            yield str(path)
+        yield from (str(one) for one in sorted(path.rglob("*.json*")) if one.name.endswith((".json", ".json.gz")))

@@ -6,7 +6,6 @@ import functools
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ import click
 from collectors.probes.allreduce.plan import parse_sizes
 from hangtop.cli.answer import Answer, as_json, as_text, wants_colour
 from hangtop.cli.groups import DefaultGroup
-from hangtop.cli.node_command import NOT_WATCHING, NodeRun, Reply, finish, node_command, node_run, painted
-from hangtop.cli.options import Converted, Decorator, SectionedCommand, connection
+from hangtop.cli.node_command import NOT_WATCHING, NodeRun, Reply, finish, node_command, painted
+from hangtop.cli.options import Converted, Decorator, SectionedCommand
 from hangtop.cli.terminal import Status, interrupted_cleanly
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
@@ -27,7 +26,7 @@ from hangtop.session.probes.capture import capture_probe
 from hangtop.session.probes.collectives import collectives_probe
 from hangtop.session.probes.infiniband import infiniband_probe
 from hangtop.session.probes.path import path_probe
-from hangtop.session.probes.traces import traces_here, traces_on_nodes
+from hangtop.session.probes.traces import traces
 
 probe_command = functools.partial(
     node_command, yes="Do not ask before a probe beside a running job.",
@@ -148,36 +147,23 @@ async def capture(run: NodeRun, seconds: float, most: int, folder: str) -> Reply
 
 
 @click.command("trace", cls=SectionedCommand)
-@click.argument("words", metavar="[PATH | NODE]...", nargs=-1)
-@click.option("--on-nodes", metavar="GLOB", multiple=True,
-              help="Read these files or folders on the nodes that are named; only figures are sent.")  # fmt: skip
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @click.option("--json", is_flag=True, help="Answer as JSON (docs/findings.md), with every rank and collective.")
-@connection(hidden=NOT_WATCHING)
-def trace(words: tuple[str, ...], on_nodes: tuple[str, ...], options: SessionOptions, json: bool) -> None:
+def trace(paths: tuple[str, ...], json: bool) -> None:
     """Read profiler traces (torch.profiler, Kineto; .json, .json.gz) and say who computes, communicates and waits.
 
-    PATH is a file, a folder or a glob on this machine; with --on-nodes the words are nodes. Exit code: 0 ok, 1 slow or
-    nothing to read, 2 wrong usage, 3 no node reachable.
+    PATH is a file, a folder or a glob on this machine. Exit code: 0 ok, 1 slow or nothing to read, 2 wrong usage.
     """
-    if not words:
-        raise click.UsageError("name traces: files, folders or globs; or nodes with --on-nodes GLOB")
-    work = _traces_on_nodes(replace(options, targets=words), on_nodes) if on_nodes else _traces_here(words)
-    finish(interrupted_cleanly(work), as_json=json)
+    finish(interrupted_cleanly(_traces(paths)), as_json=json)
 
 
-async def _traces_here(patterns: tuple[str, ...]) -> Reply:
+async def _traces(paths: tuple[str, ...]) -> Reply:
     began, status = time.monotonic(), Status()
     try:
-        result = await traces_here(patterns).run(status.say)
+        result = await traces(paths).run(status.say)
     finally:
         status.clear()
     return probe_reply(result, Job(now=time.time(), watched=0.0, live=False), began)
-
-
-async def _traces_on_nodes(options: SessionOptions, patterns: tuple[str, ...]) -> Reply:
-    began = time.monotonic()
-    async with node_run(options, ("ranks",)) as run:
-        return await run_probe(run, traces_on_nodes(run.session, patterns), began)
 
 
 command = DefaultGroup(

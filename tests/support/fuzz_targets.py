@@ -27,11 +27,9 @@ from collectors.probes.allreduce.nccl import network_of
 from collectors.probes.allreduce.workers import read_report
 from collectors.probes.flame import profile
 from collectors.probes.remote.repair import RepairCandidate, Signalled
-from collectors.probes.remote.trace import ListedTrace
 from collectors.probes.running import Unreadable, one_of
 from collectors.samples.asked import Observation, PathFigure, RasAnswer, RecorderFile
 from collectors.samples.registry import SAMPLES
-from collectors.samples.traces import RankTrace
 from hangtop.session.entries import About
 from hangtop.session.folder import files_session
 from hangtop.session.options import SessionOptions
@@ -43,7 +41,7 @@ from tests.support.made import gpu_row, hello, process, pulse, tick
 
 _told = one_of(
     Observation, PathFigure, RasAnswer, RecorderFile, RepairCandidate, Signalled, FlameProgress, Recorded,
-    WantsPySpy, RankTrace, ListedTrace,
+    WantsPySpy,
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Profiler traces of a job: read here, or where they lie on the nodes; as lines with bars and as JSON."""
+"""Profiler traces of a job, as lines with bars and as JSON."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import asyncio
 import statistics
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
-from collectors.fleet.transport import TransportError
 from collectors.formats import kineto
-from collectors.probes import trace as node_traces
-from collectors.probes.remote.trace import ListedTrace, find, unread
 from collectors.samples.traces import RankTrace
 from hangtop.diagnosis.phrasing import count
 from hangtop.diagnosis.traces import TracePicture, findings, lasting, outcome, picture
-from hangtop.session.probes import Line, Probe, ProbeResult, ProbeSession, Say, Shade
+from hangtop.session.probes import Line, Probe, ProbeResult, Say, Shade
 
 BAR = 51
 """Cells of a rank's bar."""
@@ -30,14 +27,7 @@ SHOWN = 12
 """Collectives that are shown; the JSON has all."""
 
 
-class TracingSession(ProbeSession, Protocol):
-    """What tracing needs of a session."""
-
-    traces: TracePicture | None
-    """What was found last, for the verdict."""
-
-
-def traces_here(patterns: Sequence[str]) -> Probe:
+def traces(patterns: Sequence[str]) -> Probe:
     """Read the traces that paths, folders and globs of this machine name."""
 
     async def run(say: Say) -> ProbeResult:
@@ -48,7 +38,7 @@ def traces_here(patterns: Sequence[str]) -> Probe:
                 raise asyncio.CancelledError
 
         def read() -> list[RankTrace]:
-            found, paths = [], find(patterns)
+            found, paths = [], kineto.find(patterns)
             for number, path in enumerate(paths, start=1):
                 loop.call_soon_threadsafe(say, f"trace {number} of {len(paths)}: {path}")
                 found.append(kineto.read(path, advance))
@@ -58,37 +48,6 @@ def traces_here(patterns: Sequence[str]) -> Probe:
             return result(picture(await asyncio.to_thread(read)))
         finally:
             stopped.set()  # or a thread would read on when nobody waits for it any more
-
-    return Probe(f"Profiler traces: {' '.join(patterns)}", "", "", run)
-
-
-def traces_on_nodes(session: TracingSession, patterns: Sequence[str]) -> Probe:
-    """Read the traces that lie on the nodes; each is reduced there, one on shared storage by one node."""
-
-    async def run(say: Say) -> ProbeResult:
-        failed: list[RankTrace] = []
-
-        async def find_on(node: str) -> list[ListedTrace]:
-            try:
-                return await node_traces.find(session.transport(node), session.python(node), patterns)
-            except TransportError as error:
-                failed.append(unread(" ".join(patterns), str(error))._replace(node=node))
-                return []
-
-        async def read_on(node: str, paths: list[str]) -> list[RankTrace]:
-            try:
-                return await node_traces.read(session.transport(node), session.python(node), paths, say)
-            except TransportError as error:
-                return [unread(path, str(error))._replace(node=node) for path in paths]
-
-        nodes = sorted(session.job().nodes)
-        found = await asyncio.gather(*map(find_on, nodes))
-        shares = node_traces.share_out(dict(zip(nodes, found, strict=True)))
-        parts = await asyncio.gather(*(read_on(node, paths) for node, paths in shares.items() if paths))
-        seen = picture([trace for part in (*parts, failed) for trace in part])
-        if seen.ranks:
-            session.traces = seen
-        return result(seen)
 
     return Probe(f"Profiler traces: {' '.join(patterns)}", "", "", run)
 

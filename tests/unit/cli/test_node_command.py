@@ -87,7 +87,7 @@ def test_one_ctrl_c_is_enough_at_a_question_within_a_loop(typed: bytes, ends: by
         ("probe capture --read-only", "--read-only refuses captures"),
         ("repair orphans --read-only", "--read-only refuses repairs"),
         ("flame --rank x", "no ranks"),
-        ("probe trace", "name traces"),
+        ("probe trace", "Missing argument"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(words: str, said: str) -> None:

@@ -54,7 +54,7 @@ def test_the_answer_as_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "name traces"),
+        ([], "Missing argument"),
     ],
 )
 def test_wrong_usage(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Reads Chrome's trace JSON (torch.profiler, Kineto), plain or gzip, event by event: a file of any size fits in memory.
+"""Reads Chrome's trace JSON (torch.profiler, Kineto), event by event: a file of any size fits in memory.
 
 The events are the member ``traceEvents`` of an object, or the whole document is the array. ``distributedInfo`` stands
 before them (torch.profiler) or behind them (asked for by dynolog). A trace that is copied while it is written may end
@@ -8,14 +8,12 @@ anywhere.
 from __future__ import annotations
 
 import codecs
-import gzip
 import json
-import os
 import re
-import zlib
-from typing import Any, Callable, Dict, Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from collectors.node.files import opened
+from collectors.formats import BadFormat
 
 CHUNK = 2 << 20
 """Bytes that are read at once."""
@@ -35,44 +33,11 @@ _FOLLOWING = re.compile(r'\}\s*,\s*(?=\{\s*"ph"\s*:)')
 _MEMBERS = ("distributedInfo", "baseTimeNanoseconds")
 
 
-class BadTrace(ValueError):
-    """No trace; the text says why."""
-
-
 def looks_like(head: bytes) -> bool:
     """Whether a file that begins so may be a trace."""
     text = head.decode("utf-8", "replace")
     known = _EVENTS.search(text) is not None or '"deviceProperties"' in text
     return known or (_ARRAY.match(text) is not None and '"ph"' in text)
-
-
-class TraceFile:
-    """The uncompressed bytes of a file; a context manager. Opening raises :class:`OSError`."""
-
-    def __init__(self, path: str) -> None:
-        self._raw = os.fdopen(opened(path), "rb")
-        self.damage = ""
-        """Why it could not be read to its end."""
-        packed = self._raw.read(2) == b"\x1f\x8b"
-        self._raw.seek(0)
-        # read1: what was read before the place where the data ends too soon is not lost
-        self._next: Read = gzip.GzipFile(fileobj=self._raw).read1 if packed else self._raw.read
-
-    def __enter__(self) -> "TraceFile":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._raw.close()
-
-    def read(self, count: int) -> bytes:
-        """The next bytes; none at the end, also where that comes too soon."""
-        try:
-            return self._next(count)
-        except EOFError:
-            self.damage = "the compressed data ends too soon"
-        except (OSError, zlib.error):
-            self.damage = "the compressed data is damaged"
-        return b""
 
 
 class TraceEvents:
@@ -81,19 +46,19 @@ class TraceEvents:
     def __init__(self, read: Read) -> None:
         self._read = read
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
-        self.about: Dict[str, Any] = {}
+        self.about: dict[str, Any] = {}
         """``distributedInfo`` and ``baseTimeNanoseconds``, as far as the document has them."""
         self.whole = False
         """The end of the array was met."""
 
     def __iter__(self) -> Iterator[Any]:
-        """Go through the document. Raises :class:`BadTrace` when it has no events to begin with."""
+        """Go through the document. Raises :class:`BadFormat` when it has no events to begin with."""
         decode = json.JSONDecoder().raw_decode
         text, place = "", 0
         while not (found := _EVENTS.search(text) or _ARRAY.match(text)):
             more = self._more(CHUNK) if len(text) < LARGEST_HEAD else ""
             if not more:
-                raise BadTrace("no trace: it has no traceEvents" if text.strip() else "empty")
+                raise BadFormat("no trace: it has no traceEvents" if text.strip() else "empty")
             text += more
         self._note(text[: found.start()])
         place = text.index("[", found.start()) + 1
@@ -124,7 +89,7 @@ class TraceEvents:
     def _note(self, part: str) -> None:
         """Take the members that say whose trace it is."""
         for name in _MEMBERS:
-            place = part.find('"%s"' % name)
+            place = part.find(f'"{name}"')
             if place >= 0 and name not in self.about:
                 value = part[place + len(name) + 2 :].lstrip(" :\t\r\n")
                 try:
