@@ -24,7 +24,7 @@ from hangtop.session.options import SessionOptions, completed, names_no_node
 from hangtop.session.state.changes import Change
 from hangtop.session.state.job_state import RankState
 from hangtop.session.watching.job_sources import JobSources
-from hangtop.session.watching.looking import StackLooks, StackRequest
+from hangtop.session.watching.looking import StackLooks
 from hangtop.session.watching.watcher import Watcher
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Session(Intake):
         self._timeout: float | None = None
         self._living: tuple[int, list[RankState]] = (-1, [])
         self.node_settings = NodeSettings(options, self.state, feed.settings if feed else None)
-        self._looks = StackLooks(self, feed)
+        self._looks = StackLooks(self)
         self.watcher = Watcher(self)
         self.job_sources = JobSources(self)
         self._watching: asyncio.Task[None] | None = None
@@ -230,9 +230,8 @@ class Session(Intake):
     async def dump_stacks(
         self, ranks: Collection[int] | None, *, native: bool = False, samples: int = 1, unasked: bool = False
     ) -> list[tuple[str, StackDump]]:
-        """Look at the stacks of these ranks, or of all (see :meth:`~hangtop.session.watching.looking.Looks.dump`)."""
-        request = StackRequest(native, samples, unasked, self.options.py_spy or "", self.options.sudo)
-        dumps = await self._looks.dump(ranks, request)
+        """Look at the stacks of these ranks, or of all (:meth:`~hangtop.session.watching.looking.StackLooks.dump`)."""
+        dumps = await self._looks.dump(ranks, native=native, samples=samples, unasked=unasked)
         if dumps and not unasked:
             seen = len({(node, dump.rank_pid) for node, dump in dumps})
             text = f"stacks of {seen} rank{'' if seen == 1 else 's'} were read"

@@ -26,14 +26,12 @@ if TYPE_CHECKING:
 
 RAS_SAFE = (2, 29)
 """Older NCCL can crash when its RAS is asked (NVIDIA/nccl#1669, #1718, #1762): it is left alone."""
-RAS_PERIOD = 15.0
-"""Seconds between two questions; three answers in which counts stand still are needed to call a mismatch a hang."""
-RAS_NODES = 3
-"""Nodes at which RAS is asked, at the most, where the first has no answer about this job, ..."""
-RAS_SLOW = 5.0
-"""... if that took less than so many seconds."""
-RAS_RETRY = 120.0
-"""Seconds after which a job whose RAS did not answer is asked again."""
+RAS_PERIOD, RAS_RETRY = 15.0, 120.0
+"""Seconds between two questions (three answers in which counts stand still are needed to call a mismatch a hang), and
+after which a job whose RAS did not answer is asked again."""
+RAS_NODES, RAS_SLOW = 3, 5.0
+"""Nodes at which RAS is asked, at the most, where the first has no answer about this job, if that took less than so
+many seconds."""
 CLOCK_SLACK = 1.0
 """Seconds by which the start of a process, reckoned from that of its machine, may be off."""
 ANSWER_SEEN = 2.5
@@ -61,22 +59,20 @@ class JobSources:
         parts = await asyncio.gather(*(self._of_node(node, ranks, fresh) for node, ranks in by_node.items()))
         return [dump for part in parts for dump in part]
 
-    async def _of_node(self, node: str, ranks: list[RankState], fresh: bool) -> list[Dump]:
+    async def _of_node(self, name: str, ranks: list[RankState], fresh: bool) -> list[Dump]:
         # Imported here: the probe brings the payload's machinery, which the first frame does not need.
         from collectors.probes.recorder import Dump, fetch
 
-        session = self._session
-        shift = session.state.nodes[node].clock_offset or 0.0
-        rows = [(rank.process.rank, rank.process.pid, rank.process.started + shift) for rank in ranks]
-        answering = session.state.nodes[node].answering
-        if fresh:
-            answering.update((rank.process.pid, inf) for rank in ranks)
+        session, node = self._session, self._session.state.nodes[name]
+        rows = [(rank.process.rank, rank.process.pid, rank.process.started + (node.clock_offset or 0.0))
+                for rank in ranks]  # fmt: skip
+        node.answering.update((rank.process.pid, inf) for rank in ranks if fresh)
         try:
-            dumps = await fetch(session.transport(node), session.python(node), rows, fresh=fresh)
+            dumps = await fetch(session.transport(name), session.python(name), rows, fresh=fresh)
         except TransportError as error:
-            return [Dump(node, rank.process.rank, "", None, b"", "", str(error)) for rank in ranks]
+            return [Dump(name, rank.process.rank, "", None, b"", "", str(error)) for rank in ranks]
         finally:
-            answering.update((pid, session.now() + ANSWER_SEEN) for _, pid, _ in rows if fresh)
+            node.answering.update((rank.process.pid, session.now() + ANSWER_SEEN) for rank in ranks if fresh)
         kept: list[Dump] = []
         while dumps:  # each is let go once it is read
             dump = dumps.pop(0)
@@ -105,11 +101,9 @@ class JobSources:
     def _of_another_run(self, node: str, dump: RecorderDump) -> bool:
         """Whether a dump holds what was called before the rank's process began: runs of one home share their names."""
         own = [rank for rank in self._session.living() if (rank.node, rank.process.rank) == (node, dump.rank)]
-        if not own:
-            return False
-        began = min(rank.process.started for rank in own) + (self._session.state.nodes[node].clock_offset or 0.0)
+        began = min((rank.process.started for rank in own), default=-inf)
         first = min((each.created for each in dump.collectives if each.created is not None), default=inf)
-        return first < began - CLOCK_SLACK
+        return first < began + (self._session.state.nodes[node].clock_offset or 0.0) - CLOCK_SLACK if own else False
 
     async def ras(self, again: float = RAS_PERIOD) -> RasReport | None:
         """Ask RAS once, if the job has it and it is time; an answer about other processes is not this job's.

@@ -1,4 +1,4 @@
-"""Stacks of one node's ranks, on demand: what cannot be seen comes back as a dump with an error, which is evidence."""
+"""Stacks of the ranks, on demand: what cannot be seen comes back as a dump with an error, which is evidence."""
 
 from __future__ import annotations
 
@@ -6,66 +6,52 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from collectors.fleet.transport import TransportError
 from collectors.samples.stacks import StackDump
 from hangtop.session.apply.clock import shift_of
-from hangtop.session.feed import Feed
 
 if TYPE_CHECKING:
+    from collectors.probes.stacks import DumpRequest
     from hangtop.session.session import Session
-
-
-@dataclass(frozen=True, slots=True)
-class StackRequest:
-    """How to look at stacks."""
-
-    native: bool = False
-    """With native frames, which pauses a process for some milliseconds."""
-    samples: int = 1
-    unasked: bool = False
-    """Nobody asked for it: it only reads, and never pauses a process."""
-    py_spy: str = ""
-    """py-spy on the nodes; empty looks for one."""
-    sudo: bool = False
-    """``sudo -n`` may be tried where the login may not trace."""
 
 
 class StackLooks:
     """The looks of one session, node by node; each node's dumps go into the session as they come."""
 
-    def __init__(self, session: Session, feed: Feed | None) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
-        self._feed = feed
         self._looking: Counter[str] = Counter()
         """Looks that are under way, by node."""
 
-    async def dump(self, ranks: Collection[int] | None, request: StackRequest) -> list[tuple[str, StackDump]]:
-        """Look at the stacks of these ranks, or of all.
+    async def dump(
+        self, ranks: Collection[int] | None, *, native: bool, samples: int, unasked: bool
+    ) -> list[tuple[str, StackDump]]:
+        """Look at the stacks of these ranks, or of all; ``native`` frames pause a process for some milliseconds.
 
-        A slow node keeps nobody waiting but the caller. A look that is ``unasked`` only reads, and leaves out nodes
-        that still work on an earlier one. A node that cannot be asked gives dumps with an ``error``: that is evidence.
+        A slow node keeps nobody waiting but the caller. A look that is ``unasked`` only reads, never pauses a process,
+        and leaves out nodes that still work on an earlier one. A node that cannot be asked gives dumps with an
+        ``error``: that is evidence.
         """
-        pids = self._pids(ranks)
-        if request.unasked:
-            pids = {node: of for node, of in pids.items() if not self._looking[node]}
+        # Imported here: the probe brings the payload's machinery, which the first frame does not need.
+        from collectors.probes.stacks import DumpRequest
+
+        options = self._session.options
+        request = DumpRequest(
+            native=native, blocking=not unasked, samples=samples, py_spy=options.py_spy or "", sudo=options.sudo
+        )
+        pids: dict[str, list[int]] = {}
+        for rank in self._session.living():
+            if (ranks is None or rank.process.rank in ranks) and not (unasked and self._looking[rank.node]):
+                pids.setdefault(rank.node, []).append(rank.process.pid)
         parts = await asyncio.gather(*(self._look(node, of, request) for node, of in pids.items()))
         return [(node, dump) for node, dumps in zip(pids, parts, strict=True) for dump in dumps]
 
-    def _pids(self, ranks: Collection[int] | None) -> dict[str, list[int]]:
-        """Processes of these living ranks, or of all, by node."""
-        pids: dict[str, list[int]] = {}
-        for rank in self._session.living():
-            if ranks is None or rank.process.rank in ranks:
-                pids.setdefault(rank.node, []).append(rank.process.pid)
-        return pids
-
-    async def _look(self, node: str, pids: Sequence[int], request: StackRequest) -> list[StackDump]:
+    async def _look(self, node: str, pids: Sequence[int], request: DumpRequest) -> list[StackDump]:
         self._looking[node] += 1
         try:
-            dumps = await dump_node(self._feed, node, pids, request)
+            dumps = await self._asked(node, pids, request)
         finally:
             self._looking[node] -= 1
         shift = shift_of(self._session.state.nodes[node].clock_offset)
@@ -74,24 +60,12 @@ class StackLooks:
         self._session.stacks(node, [dump for dump in shifted if not (request.native and dump.error)])
         return shifted
 
+    async def _asked(self, node: str, pids: Sequence[int], request: DumpRequest) -> list[StackDump]:
+        from collectors.probes.stacks import dump
 
-async def dump_node(feed: Feed | None, node: str, pids: Sequence[int], request: StackRequest) -> list[StackDump]:
-    """Look at these processes of one node and at what they wait for."""
-    # Imported here: the probe brings the payload's machinery, which the first frame does not need.
-    from collectors.probes.stacks import DumpRequest, dump
-
-    if feed is None:
-        return [no_dump(pid, "unreachable: this session has no connections") for pid in pids]
-    asked = DumpRequest(
-        native=request.native, blocking=not request.unasked, samples=request.samples, py_spy=request.py_spy,
-        sudo=request.sudo,
-    )  # fmt: skip
-    try:
-        return await dump(feed.transport(node), pids, asked, python=feed.python(node))
-    except TransportError as error:
-        return [no_dump(pid, f"unreachable: {error}") for pid in pids]
-
-
-def no_dump(pid: int, error: str) -> StackDump:
-    """The answer of a process that could not be looked at."""
-    return StackDump(pid, pid, time.time(), "none", "", "", "", 0.0, error, [])
+        try:
+            transport, python = self._session.transport(node), self._session.python(node)
+            return await dump(transport, pids, request, python=python)
+        except TransportError as error:
+            why = f"unreachable: {error}"
+            return [StackDump(pid, pid, time.time(), "none", "", "", "", 0.0, why, []) for pid in pids]

@@ -8,14 +8,11 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING
 
 from hangtop.diagnosis.finding import Unknown, Verdict
-from hangtop.session.job_snapshot import NodeSnapshot
 from hangtop.session.threads import run_in_thread
 
 if TYPE_CHECKING:
     from hangtop.session.session import Session
 
-SLICE = 24
-"""Nodes that are copied in one go: some 3 ms."""
 SMALL = 8
 """Nodes that are judged on the spot; with more of them the rules run in a thread, so that no key press waits."""
 LOOK_SECONDS = 5.0
@@ -40,6 +37,11 @@ class Scheduler:
         for task in self._tasks:
             task.cancel()
 
+    def stands(self, seconds: float) -> bool:
+        """Whether the job has stood still for so long."""
+        still = self.session.progress.stood_still
+        return still is not None and still >= seconds
+
     async def tick(self) -> None:
         """Look at the cheap signs of progress, a slice at a time."""
         for task in [task for task in self._tasks if task.done()]:
@@ -63,11 +65,16 @@ class Scheduler:
         """Whether an answer to this is still being waited for."""
         return any(known == name and not task.done() for task, known in self._tasks.items())
 
+    def look(self, name: str = "look") -> None:
+        """Look at the stacks of all ranks, which only reads; a node that works on an earlier look is left out."""
+        if not self.session.options.read_only:
+            self.ask(name, self.session.dump_stacks(None, unasked=True))
+
     async def answers(self, *names: str, seconds: float = LOOK_SECONDS) -> None:
-        """Wait for these answers, but no longer than so many seconds; what is late stays under way."""
+        """Wait for the answers whose names begin so, no longer than so many seconds; what is late stays under way."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
-            waited = [task for task, name in self._tasks.items() if name in names and not task.done()]
+            waited = [task for task, name in self._tasks.items() if name.startswith(names) and not task.done()]
             if not waited:
                 break
             await asyncio.wait(waited, timeout=min(TICK_EVERY, left))
@@ -97,35 +104,24 @@ class Scheduler:
 
     async def judge(self) -> Verdict:
         """Make a verdict and publish it; where the rules fail on what a node sent, that is the verdict."""
-        try:
-            verdict = await self._judge()
-        except Exception as error:  # noqa: BLE001 - one fault must not end the watch
-            verdict = failed("the diagnosis", error)
-        return self.session.publish(verdict)
-
-    async def _judge(self) -> Verdict:
         from hangtop.diagnosis.verdict.verdict import diagnose
 
-        session = self.session
-        nodes: dict[str, NodeSnapshot] = {}
         # CPU, not time: a machine that is busy with other work makes every verdict late, but none dearer.
-        copying, began = 0.0, time.thread_time()
-        for number, name in enumerate(list(session.state.nodes), 1):
-            nodes[name] = session.node_snapshot(name)
-            if number % SLICE == 0:
-                copying += time.thread_time() - began
-                await asyncio.sleep(0)
-                began = time.thread_time()
-        snapshot = session.snapshot(nodes)
-        copying += time.thread_time() - began
+        began = time.thread_time()
+        snapshot = self.session.snapshot()
+        copying = time.thread_time() - began
 
         def judged() -> Verdict:
             began = time.thread_time()
-            verdict = diagnose(session.job_of(snapshot))
+            verdict = diagnose(self.session.job_of(snapshot))
             self.verdict_cost = copying + time.thread_time() - began
             return verdict
 
-        return judged() if len(nodes) <= SMALL else await run_in_thread(judged)
+        try:
+            verdict = judged() if len(snapshot.nodes) <= SMALL else await run_in_thread(judged)
+        except Exception as error:  # noqa: BLE001 - one fault must not end the watch
+            verdict = failed("the diagnosis", error)
+        return self.session.publish(verdict)
 
 
 def failed(what: str, error: Exception) -> Verdict:

@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 
 STEP = 0.25
 """Seconds between two ticks."""
-LOOKS = (0.0, 0.09, 0.25, 0.5, 0.75, 1.0)
-"""When stacks are looked at, as shares of the watch: uneven, so that a rhythm of the job is not met in step."""
-THEN_EVERY = 2.0
-"""Seconds between two looks once the watch is over and nothing is decided."""
+LOOKS, THEN_EVERY = (0.0, 0.09, 0.25, 0.5, 0.75, 1.0), 2.0
+"""When stacks are looked at, as shares of the watch, uneven, so that a rhythm of the job is not met in step; and
+seconds between two looks once the watch is over and nothing is decided."""
 LEAST = 1.0
 """Seconds before any answer: two looks that show the same."""
 AT_MOST, AT_LEAST_TO = 6.0, 27.0
@@ -40,10 +39,9 @@ SOON = 5.0
 """Seconds within which a wait that is blocked inside the job is watched until it is called a hang."""
 LAST_LOOK = 4.0
 """Seconds that the answer waits for stacks and dumps that were asked for last; what comes later is not known."""
-RAS_GAP = 1.5
-"""Seconds between an answer of NCCL's RAS and the next question, of a job that stands still while it is watched."""
-RAS_SECONDS = 12.0
-"""Seconds that an answer which names nobody waits for RAS, which itself takes up to 10 s where ranks are silent."""
+RAS_GAP, RAS_SECONDS = 1.5, 12.0
+"""Seconds between an answer of NCCL's RAS and the next question, of a job that stands still; and that an answer which
+names nobody waits for RAS, which itself takes up to 10 s where ranks are silent."""
 
 
 async def watch_until_sure(session: Session, watch: float, say: Callable[[str], None]) -> Verdict:
@@ -69,9 +67,8 @@ class _Triage(Scheduler):
         super().__init__(session)
         self._watch, self._say = watch, say
         self._began = time.monotonic()
-        self._looks = 0
-        self._dumps_asked = self._dumps_partial = False
-        self._ras_answers = 0
+        self._looks = self._ras_answers = 0
+        self._dumps_asked = False
 
     @property
     def _past(self) -> float:
@@ -90,12 +87,13 @@ class _Triage(Scheduler):
                 continue
             if not self._dumps_asked:
                 self._dumps_asked = True
-                self.ask("recorders", self._fetch_dumps())
-            if self._stands():
+                self.ask("recorders", session.job_sources.recorders())
+            stands = self.stands(LEAST)
+            if stands:
                 if not self._ras_answers:
                     self.ask("RAS", self._hear_ras())
                 await self.look_natively(again=False)
-            if time.monotonic() < judge_at or (self._past < watch and not self._stands() and not self._ended()):
+            if time.monotonic() < judge_at or (self._past < watch and not stands and not self._ended()):
                 continue
             began = time.monotonic()
             verdict = await self.judge()
@@ -105,7 +103,7 @@ class _Triage(Scheduler):
                 so_far = f"; so far: {known_so_far(verdict)}" if past >= watch else ""
                 continue
             self._say("waiting for the last stacks")
-            await self.answers(*self._look_names(), "native look", seconds=LAST_LOOK)
+            await self.answers("look", "native look", seconds=LAST_LOOK)
             await self.look_natively(again=False)
             verdict = await self.judge()
             if self._settled(verdict, past) or past >= limit:
@@ -116,15 +114,7 @@ class _Triage(Scheduler):
         due = LOOKS[number] * self._watch if number < len(LOOKS) else self._watch + THEN_EVERY * (number - len(LOOKS))
         if self._past >= due:
             self._looks += 1
-            if not self.session.options.read_only:  # a node that still works on an earlier look is left out
-                self.ask(f"look {number}", self.session.dump_stacks(None, unasked=True))
-
-    def _look_names(self) -> list[str]:
-        return [f"look {number}" for number in range(self._looks)]
-
-    def _stands(self) -> bool:
-        still = self.session.progress.stood_still
-        return still is not None and still >= LEAST
+            self.look(f"look {number}")
 
     def _ended(self) -> bool:
         """A rank that was seen is gone."""
@@ -136,47 +126,39 @@ class _Triage(Scheduler):
     def _settled(self, verdict: Verdict, past: float) -> bool:
         sure = proven(verdict)
         one_more = THEN_EVERY if verdict.outcome == "hung" and not sure else 0.0  # it may know whose hang it is
-        if not (sure or past >= self._watch + one_more) or not self._all_heard(past):
+        nodes = [node for node in self.session.state.nodes.values() if node.tick is not None and node.link == "live"]
+        heard = past >= FIRST_WORDS or all(node.has_heard(source) for node in nodes for source in CAUSES)
+        if not heard or not (sure or past >= self._watch + one_more):
             return False
         job_status = status_of_job(self.session.job())
         return (sure or not self._undecided(verdict, job_status)) and not logs_behind(job_status)
-
-    def _all_heard(self, past: float) -> bool:
-        """Whatever may know a cause has said its first word, or is not waited for any longer."""
-        nodes = [node for node in self.session.state.nodes.values() if node.tick is not None and node.link == "live"]
-        return past >= FIRST_WORDS or all(node.has_heard(source) for node in nodes for source in CAUSES)
 
     def _undecided(self, verdict: Verdict, job_status: JobStatus) -> bool:
         """Nothing moved and nothing is known to be wrong, of ranks that are there; or nobody knows yet who is slow.
 
         A job that seems to start may as well hang while no look has come back, as on a node that is overloaded.
         """
+        session, graph = self.session, job_status.graph
         if verdict.outcome == "healthy" and self._past < SLOWNESS * self._watch:
-            readable = len({dump.rank_pid for _, dump in self.session.state.stacks if dump.threads}) > 1
+            readable = len({dump.rank_pid for _, dump in session.state.stacks if dump.threads}) > 1
             return readable and not slowness_judged(job_status)
-        graph = job_status.graph
         if verdict.outcome not in ("hung", "crashed") and graph is not None:
-            soon = graph.held + SOON
             for one in graph.culprits:
-                if one.read and (not job_status.measured(one) or graph.held < job_status.due(one) <= soon):
+                soon = graph.held < job_status.due(one) <= graph.held + SOON
+                if one.read and (soon or not job_status.measured(one)):
                     return True
         if verdict.outcome == "starting":
-            return not self.session.options.read_only and not self.session.state.stacks
-        return verdict.outcome == "unknown" and bool(self.session.living())
+            return not session.options.read_only and not session.state.stacks
+        return verdict.outcome == "unknown" and bool(session.living())
 
     # --- the job's own sources ---------------------------------------------------------------------------------------
 
-    async def _fetch_dumps(self) -> None:
-        """Fetch the dumps that lie on the nodes."""
-        found = [bool(dump.size) for dump in await self.session.job_sources.recorders()]
-        self._dumps_partial = any(found) and not all(found)
-
     async def _with_recorders(self, verdict: Verdict) -> Verdict:
-        """The verdict, once flight recorders have had their say: ranks of one time-out write theirs seconds apart."""
+        """The verdict, once flight recorders have had their say; ranks of one time-out write theirs seconds apart."""
         session = self.session
         self._say("fetching what flight recorders hold")
         await self.answers("recorders", seconds=LAST_LOOK)
-        if self._dumps_partial:
+        if 0 < len(session.state.recorders) < len(session.living()):
             await session.job_sources.recorders()
         if verdict.names_nobody and not session.options.read_only:
             await session.job_sources.recorders(fresh=True)
@@ -184,17 +166,15 @@ class _Triage(Scheduler):
 
     async def _hear_ras(self) -> None:
         """As many answers as tell counts that stand still, while the job does; none where there is no RAS."""
-        while await self.session.job_sources.ras(again=RAS_GAP) is not None:
+        while self._ras_answers < POLLS and await self.session.job_sources.ras(again=RAS_GAP) is not None:
             self._ras_answers += 1
-            if self._ras_answers == POLLS:
-                return
             await asyncio.sleep(RAS_GAP)
-            if not self._stands():
+            if not self.stands(LEAST):
                 return
 
     async def _with_ras(self, verdict: Verdict) -> Verdict:
         """The verdict, once RAS has had its say: one answer where a culprit is named, all where none is."""
-        if verdict.outcome not in {"hung", "unknown"} or not self._stands():
+        if verdict.outcome not in {"hung", "unknown"} or not self.stands(LEAST):
             return verdict
         named = verdict.outcome == "hung" and not verdict.names_nobody
         wanted, seconds = (1, LAST_LOOK) if named else (POLLS, RAS_SECONDS)

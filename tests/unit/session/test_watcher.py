@@ -15,7 +15,7 @@ from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
-from hangtop.session.watching import look_times, watcher
+from hangtop.session.watching import watcher
 from tests.support.made import hello, process, pulse, tick
 
 
@@ -65,7 +65,9 @@ class Watched:
         monkeypatch.setattr(self.session, "dump_stacks", self._dump)
         monkeypatch.setattr(watcher, "LEAST_PAUSE", 0.0)
         monkeypatch.setattr(watcher, "LEISURE", 0.0)
-        monkeypatch.setattr(look_times, "SAMPLED_RANKS", 0)  # looks at a job that moves have tests of their own
+        monkeypatch.setattr(watcher, "LOOKS", (0.0, 2.0, 10.0, 30.0))
+        monkeypatch.setattr(watcher, "THEN_EVERY", 60.0)
+        monkeypatch.setattr(watcher, "SAMPLED_RANKS", 0)  # looks at a job that moves have tests of their own
 
     def _diagnose(self, job: Job) -> Verdict:
         return self.verdict
@@ -149,7 +151,7 @@ async def test_a_job_that_moves_is_sampled_now_and_then(
     watch: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched = watch(patience=20.0)
-    monkeypatch.setattr(look_times, "SAMPLED_RANKS", 256)
+    monkeypatch.setattr(watcher, "SAMPLED_RANKS", 256)
     await watched.run(60, still=False)
     assert 5 <= len(watched.looked) <= 7, "every ten seconds, on the average"
 
