@@ -63,12 +63,8 @@ class JobSnapshot(NamedTuple):
         )
 
 
-def job_snapshot(state: JobState, about: Job, nodes: Mapping[str, NodeSnapshot] | None = None) -> JobSnapshot:
-    """Copy everything of one moment.
-
-    ``about`` is the moment, and what the session knows of it beside the state; ``nodes`` are those copied a moment ago,
-    where copying thousands at once would be felt.
-    """
+def job_snapshot(state: JobState, about: Job) -> JobSnapshot:
+    """Copy everything of one moment; ``about`` is the moment, and what the session knows of it beside the state."""
     oldest = about.now - max(STACKS_KEPT, (about.stood_still or 0.0) + 1.0) if about.live else float("-inf")
     return JobSnapshot(
         replace(
@@ -77,7 +73,7 @@ def job_snapshot(state: JobState, about: Job, nodes: Mapping[str, NodeSnapshot] 
             recorders=tuple(state.recorders.values()),
             ras=tuple(state.ras),
         ),
-        {name: node_snapshot(node) for name, node in state.nodes.items()} if nodes is None else nodes,
+        {name: node_snapshot(node) for name, node in state.nodes.items()},
         [(node, dump) for node, dump in state.stacks if dump.at >= oldest],
         tuple(state.events),
     )

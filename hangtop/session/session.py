@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 from collectors.fleet.ssh.asking import Asker
@@ -18,7 +18,7 @@ from hangtop.session.feed import Feed, Nobody, Player
 from hangtop.session.history.history import History, says
 from hangtop.session.intake import Intake
 from hangtop.session.job_selection import select_job
-from hangtop.session.job_snapshot import JobSnapshot, NodeSnapshot, job_snapshot, node_snapshot
+from hangtop.session.job_snapshot import JobSnapshot, job_snapshot
 from hangtop.session.node_settings import NodeSettings
 from hangtop.session.options import SessionOptions, completed, names_no_node
 from hangtop.session.state.changes import Change
@@ -128,11 +128,7 @@ class Session(Intake):
         """The job at this moment, frozen."""
         return self.job_of(self.snapshot())
 
-    def node_snapshot(self, name: str) -> NodeSnapshot:
-        """One node of this moment, copied."""
-        return node_snapshot(self.state.nodes[name])
-
-    def snapshot(self, nodes: Mapping[str, NodeSnapshot] | None = None) -> JobSnapshot:
+    def snapshot(self) -> JobSnapshot:
         """All of this moment, copied; see :func:`~hangtop.session.job_snapshot.job_snapshot`."""
         now = self.now()
         about = Job(
@@ -148,7 +144,7 @@ class Session(Intake):
             probed=tuple(self.probed),
             traces=self.traces,
         )
-        return job_snapshot(self.state, about, nodes)
+        return job_snapshot(self.state, about)
 
     def job_of(self, snapshot: JobSnapshot) -> Job:
         """Make the job of a snapshot, perhaps in another thread; remember which processes are not of the job."""
