@@ -17,9 +17,10 @@ from hangtop.diagnosis.failures.record import failures
 from hangtop.diagnosis.job import Job, Node
 from hangtop.diagnosis.phrasing import count, duration
 from hangtop.diagnosis.roster import home_of, living_on, world_or_logged
-from hangtop.diagnosis.tables.thresholds import UNREAD_S
 from hangtop.diagnosis.waits.job_status import JobStatus
 
+UNREAD_S = 15.0
+"""Ours: a node whose cores are all taken may take this long to read its logs; then it is said what is known without."""
 AT_ONCE_S = 5.0
 """Seconds between a process's end and the look that no longer finds it, at the most."""
 UNSEEN_LINKS = ("connecting", "stale", "lost")

@@ -18,11 +18,16 @@ from hangtop.diagnosis.roster import living_on, world_size
 from hangtop.diagnosis.rules.not_launched import RAN_OUT
 from hangtop.diagnosis.rules.stuck import begun
 from hangtop.diagnosis.rules.victims import OUT_OF_MEMORY, SEGFAULT
-from hangtop.diagnosis.tables.thresholds import GONE_S, LEAVING_S, LONG_WAIT_S, START_S, WORK_BYTES_PER_S
+from hangtop.diagnosis.tables.thresholds import START_S, WORK_BYTES_PER_S
 from hangtop.diagnosis.waits.evidence import children_told, evidence_of, waiters_of
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 
+GONE_S = 2.0
+"""Ours: ranks of one job end within a second of each other when it ends well."""
+LEAVING_S = 20.0
+"""Ours: threads that are joined, logs and queues that are emptied at a program's end take seconds."""
+LONG_WAIT_S = 300.0
 ELSEWHERE = (
     "The others are past the start, in which all take part: most likely a node that hangtop was not given runs it "
     "(name that node, too), or it has ended."

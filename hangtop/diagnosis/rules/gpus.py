@@ -16,16 +16,25 @@ from hangtop.diagnosis.failures.record import cuda_error
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity
 from hangtop.diagnosis.job import Gpu, Job, Look, Node
 from hangtop.diagnosis.phrasing import duration, listed, ranks_text, who
-from hangtop.diagnosis.tables.thresholds import (
-    BAD_EVENT_REASONS,
-    LATE_LOOKS,
-    LOAD_UTILIZATION,
-    LOW_CLOCK_SHARE,
-    REMAPPED_ROWS_UNCORRECTABLE,
-    SLOW_CLOCK_SHARE,
-)
+from hangtop.diagnosis.tables.thresholds import LATE_LOOKS
 from hangtop.diagnosis.tables.xid import xid
 
+LOAD_UTILIZATION = 50
+"""Per cent. Clocks and PCIe generation fall at idle by design; they are judged under load alone (nvidia-smi manual)."""
+SLOW_CLOCK_SHARE = 0.92
+"""Ours: SM clock under this share of the median of its peers. Boost clocks of equal GPUs differ by 1 to 3 %."""
+LOW_CLOCK_SHARE = 0.75
+"""Ours: SM clock under this share of the GPU's own maximum; power caps alone take 10 to 20 %."""
+BAD_EVENT_REASONS = {
+    0x8: "hardware slowdown",
+    0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "hardware power brake",
+}
+"""Bits of clocks_event_reasons.active that mean trouble (NVML's nvmlClocksEventReasons; the same set that gpud and
+Azure's health checks use). 0x4, the software power cap, is normal under load."""
+REMAPPED_ROWS_UNCORRECTABLE = 512
+"""Azure HPC node health checks: fail above."""
 LOST_XID = 79
 LOST_WORDS = re.compile(
     r"is lost|fallen off|unable to determine the device handle|(?<!\[)not found|requires reset", re.IGNORECASE

@@ -15,9 +15,14 @@ from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.phrasing import duration, listed, ranks_on, ranks_text
 from hangtop.diagnosis.roster import out_of_sight, ranks_on_node, world_size
-from hangtop.diagnosis.tables.thresholds import CPU_CROWDED, CPU_PEERS_SHARE, CPU_WAITED_SHARE
 from hangtop.diagnosis.waits.statuses import not_responding
 
+CPU_WAITED_SHARE = 25
+"""Ours: per cent of the time for which a rank is ready and has no CPU; one alone on its cores waits under 1 %."""
+CPU_CROWDED = 2.0
+"""Tasks that want to run for each CPU of a node; ours: each gets half of what it wants."""
+CPU_PEERS_SHARE = 3
+"""Ours: so many times as much as the others, at the least."""
 BOOT_SLACK_S = 5.0
 """Seconds by which the clocks that tell of a boot, and of a rank's end, may differ."""
 OTHERS_ANSWER = (

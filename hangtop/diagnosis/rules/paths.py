@@ -11,13 +11,14 @@ from hangtop.diagnosis.finding import Evidence, Finding, Observer, next_step
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node_names import nodes_text
 from hangtop.diagnosis.phrasing import count, listed, ranks_text
-from hangtop.diagnosis.tables.thresholds import (
-    TCP_RETRANSMIT_SHARE,
-    TCP_RETRANSMITS_PER_S,
-    TCP_SEGMENTS_PER_S,
-)
 from hangtop.diagnosis.waits.job_status import JobStatus
 
+TCP_RETRANSMIT_SHARE = 0.03
+"""Ours: a host whose CPUs are overloaded sends one segment in a hundred again without losing any."""
+TCP_RETRANSMITS_PER_S = 10.0
+"""Ours: below that rate the share says nothing."""
+TCP_SEGMENTS_PER_S = 100.0
+"""Ours: a share of fewer segments is that of keepalives and of our own channels, not of the job's traffic."""
 PRIVATE_BRIDGES = ("docker", "br-", "virbr", "cni", "flannel", "lxc", "podman", "veth")
 """Interfaces whose networks repeat on every host without being one network."""
 FRESH_S = 15.0

@@ -24,16 +24,12 @@ class Symptom(NamedTuple):
 SYMPTOMS = (
     Symptom("ib_link_flapped", ("link_downed", "link_error_recovery"), "the link went down or had to recover",
             "Check cable and transceiver at both ends; a link that flaps breaks every collective over it."),
-    Symptom("ib_symbol_errors", ("symbol_error",), "bits arrive broken: the physical layer",
-            "Reseat or replace cable and transceiver."),
-    Symptom("ib_receive_errors", ("port_rcv_errors", "port_rcv_remote_physical_errors"),
-            "packets arrive broken: look at the far end's port",
-            "Look at the counters of the switch port on the other side of this cable."),
-    Symptom("ib_transmit_discards", ("port_xmit_discards",),
-            "packets are thrown away unsent: congestion, or a peer that is down",
-            "Look at the switch: routing, congestion, a slow receiver."),
-    Symptom("ib_buffer_overrun", ("excessive_buffer_overrun_errors", "local_link_integrity_errors"),
-            "flow control fails", "Compare MTU and firmware of both ends."),
+    Symptom("ib_port_errors", (
+                "symbol_error", "port_rcv_errors", "port_rcv_remote_physical_errors", "port_xmit_discards",
+                "excessive_buffer_overrun_errors", "local_link_integrity_errors",
+            ), "packets arrive broken or are thrown away",
+            "Symbol errors: replace cable or transceiver. Receive errors: look at the port at the far end. "
+            "Discards: congestion, or a receiver that is slow or down. Overruns: compare MTU and firmware of both ends."),
     Symptom("roce_retransmits", (
                 "packet_seq_err", "out_of_sequence", "local_ack_timeout_err", "implied_nak_seq_err",
                 "rnr_nak_retry_err", "roce_adp_retrans", "roce_adp_retrans_to", "roce_slow_restart",

@@ -12,21 +12,26 @@ from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import duration, ranks_on, ranks_text
 from hangtop.diagnosis.stacks.states import Meaning
-from hangtop.diagnosis.tables.thresholds import (
-    CHANCE,
-    DOUBT,
-    DOUBT_SHARE,
-    LATE_COMPUTES_SHARE,
-    STOOD_STILL_S,
-    STRAGGLER_LOOKS,
-    STRAGGLER_SHARE,
-)
+from hangtop.diagnosis.tables.thresholds import STOOD_STILL_S
 from hangtop.diagnosis.waits.evidence import stack_of
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.patience import OF_PAUSE
 from hangtop.diagnosis.waits.peers import with_waits_of_many
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of, waits_for_others
 
+STRAGGLER_LOOKS = 4
+"""Ours: fewer looks cannot tell one rank from chance."""
+STRAGGLER_SHARE = 0.6
+"""Ours: least share of looks in which the others wait."""
+LATE_COMPUTES_SHARE = 0.85
+"""Ours: least share of the time that a GPU computes for which the others wait: between its steps it waits, too."""
+DOUBT_SHARE = 0.4
+"""Ours: the same of few looks, of which more would tell."""
+CHANCE = 0.02
+"""Ours: a share that chance gives less often than once in fifty is not chance. Once in twenty accuses one healthy
+job in so many: of two ranks, looked at four times each, one waited three times and the other never."""
+DOUBT = 0.2
+"""Ours: what chance gives less often than once in five is worth a few more looks before it is called chance."""
 ONE_WAIT_S, ONE_WAIT_SHARE = 5.0, 0.5
 """Seconds, and part of the time until the alarm, from which on one wait is no rhythm, though something moved lately."""
 WORK_OF_MINUTES = frozenset({"compile", "evaluation", "checkpoint"})

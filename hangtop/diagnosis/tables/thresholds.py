@@ -27,8 +27,6 @@ HELPERS_KNOWN_S = 5.0
 those that compile come and go in a second or two."""
 LATE_LOOKS = 2
 """Looks that a state must persist over before it means anything (rule of evidence 3)."""
-TRACED_S = 3.0
-"""Ours: a look at stacks holds a process for milliseconds, or seconds on a loaded machine; a debugger stays."""
 UNINTERRUPTIBLE_S = 2.0
 """Ours: ordinary disk reads leave state D within milliseconds; a healthy node under write-back within a second."""
 
@@ -44,34 +42,11 @@ LONG_WORK_S = 60.0
 be called stuck, however short the watch: the card's default patience."""
 START_LONGEST_S = 120.0
 """Ours: a start in which nothing moves for so long is a hang; thousands of ranks come up within a minute."""
-LONG_WAIT_S = 300.0
 WORTH_SAYING_S = 2.0
 """Ours: a wait shorter than this is not even mentioned."""
-STRAGGLER_LOOKS = 4
-"""Ours: fewer looks cannot tell one rank from chance."""
-STRAGGLER_SHARE = 0.6
-"""Ours: least share of looks in which the others wait."""
-LATE_COMPUTES_SHARE = 0.85
-"""Ours: least share of the time that a GPU computes for which the others wait: between its steps it waits, too."""
-DOUBT_SHARE = 0.4
-"""Ours: the same of few looks, of which more would tell."""
 
 # --- GPUs --------------------------------------------------------------------------------------------------------
 
-LOAD_UTILIZATION = 50
-"""Per cent. Clocks and PCIe generation fall at idle by design; they are judged under load alone (nvidia-smi manual)."""
-SLOW_CLOCK_SHARE = 0.92
-"""Ours: SM clock under this share of the median of its peers. Boost clocks of equal GPUs differ by 1 to 3 %."""
-LOW_CLOCK_SHARE = 0.75
-"""Ours: SM clock under this share of the GPU's own maximum; power caps alone take 10 to 20 %."""
-BAD_EVENT_REASONS = {
-    0x8: "hardware slowdown",
-    0x20: "software thermal slowdown",
-    0x40: "hardware thermal slowdown",
-    0x80: "hardware power brake",
-}
-"""Bits of clocks_event_reasons.active that mean trouble (NVML's nvmlClocksEventReasons; the same set that gpud and
-Azure's health checks use). 0x4, the software power cap, is normal under load."""
 SPIN_UTILIZATION = 95
 """Per cent: a NCCL kernel that waits keeps the GPU "utilised" (threads of m4-logs and marin report 100)."""
 SPIN_POWER_SHARE = 0.45
@@ -84,48 +59,13 @@ SPIN_MEMORY_UTILIZATION = 4
 waits of NCCL 2.28 on an H200. What is bound by memory, as a model that writes word by word, draws little power, too."""
 IDLE_UTILIZATION = 5
 """Per cent."""
-MEMORY_IDLE_BYTES = 1 << 30
-"""Ours: a CUDA context takes 0.3 to 0.6 GiB; under 1 GiB a GPU counts as unused."""
-REMAPPED_ROWS_UNCORRECTABLE = 512
-"""Azure HPC node health checks: fail above."""
-
-# --- network -----------------------------------------------------------------------------------------------------
-
-TCP_RETRANSMIT_SHARE = 0.03
-"""Ours: a host whose CPUs are overloaded sends one segment in a hundred again without losing any."""
-TCP_RETRANSMITS_PER_S = 10.0
-"""Ours: below that rate the share says nothing."""
-TCP_SEGMENTS_PER_S = 100.0
-"""Ours: a share of fewer segments is that of keepalives and of our own channels, not of the job's traffic."""
 
 TRICKLE_BYTES_PER_S = 16e3
 """Ours: what keeps watch over a job (stores, monitors, trackers) carries less on each of most of its ranks."""
 
-# --- starting and ending -----------------------------------------------------------------------------------------
-
 START_S = 20.0
 """Ours: importing torch takes 1 to 5 s, from a busy shared file system ten times that; younger ranks may yet appear."""
-LEAVING_S = 20.0
-"""Ours: threads that are joined, logs and queues that are emptied at a program's end take seconds."""
-GONE_S = 2.0
-"""Ours: ranks of one job end within a second of each other when it ends well."""
-UNREAD_S = 15.0
-"""Ours: a node whose cores are all taken may take this long to read its logs; then it is said what is known without."""
 SILENT_S = 8.0
 """Ours: a node sends every second, empty or not; this is a pause of many ticks, and shorter than a connection's end."""
-CHANCE = 0.02
-"""Ours: a share that chance gives less often than once in fifty is not chance. Once in twenty accuses one healthy
-job in so many: of two ranks, looked at four times each, one waited three times and the other never."""
-DOUBT = 0.2
-"""Ours: what chance gives less often than once in five is worth a few more looks before it is called chance."""
 TRACE_CHANCE = 0.05
 """Ours: the same of traces, which also tell what the lateness costs."""
-
-# --- waiting for a CPU -------------------------------------------------------------------------------------------
-
-CPU_WAITED_SHARE = 25
-"""Ours: per cent of the time for which a rank is ready and has no CPU; one alone on its cores waits under 1 %."""
-CPU_CROWDED = 2.0
-"""Tasks that want to run for each CPU of a node; ours: each gets half of what it wants."""
-CPU_PEERS_SHARE = 3
-"""Ours: so many times as much as the others, at the least."""

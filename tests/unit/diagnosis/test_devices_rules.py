@@ -170,11 +170,11 @@ def test_a_port_that_is_away_again_flaps() -> None:
 @pytest.mark.parametrize(
     ("counter", "kind"),
     [
-        ("symbol_error", "ib_symbol_errors"),
-        ("port_rcv_errors", "ib_receive_errors"),
-        ("port_xmit_discards", "ib_transmit_discards"),
-        ("excessive_buffer_overrun_errors", "ib_buffer_overrun"),
-        ("local_link_integrity_errors", "ib_buffer_overrun"),
+        ("symbol_error", "ib_port_errors"),
+        ("port_rcv_errors", "ib_port_errors"),
+        ("port_xmit_discards", "ib_port_errors"),
+        ("excessive_buffer_overrun_errors", "ib_port_errors"),
+        ("local_link_integrity_errors", "ib_port_errors"),
         ("link_error_recovery", "ib_link_flapped"),
         ("packet_seq_err", "roce_retransmits"),
     ],
