@@ -29,7 +29,7 @@ SYMPTOMS = (
                 "excessive_buffer_overrun_errors", "local_link_integrity_errors",
             ), "packets arrive broken or are thrown away",
             "Symbol errors: replace cable or transceiver. Receive errors: look at the port at the far end. "
-            "Discards: congestion, or a receiver that is slow or down. Overruns: compare MTU and firmware of both ends."),
+            "Discards: congestion, or a slow receiver. Overruns: compare MTU and firmware of both ends."),
     Symptom("roce_retransmits", (
                 "packet_seq_err", "out_of_sequence", "local_ack_timeout_err", "implied_nak_seq_err",
                 "rnr_nak_retry_err", "roce_adp_retrans", "roce_adp_retrans_to", "roce_slow_restart",
