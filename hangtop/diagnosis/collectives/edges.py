@@ -14,7 +14,6 @@ from hangtop.diagnosis.collectives.history import (
     P2POp,
     ends_together,
     histories,
-    newest,
     operation_of,
 )
 from hangtop.diagnosis.collectives.p2p import P2PMatch, match_p2p
@@ -46,7 +45,7 @@ class Recorded:
 
 def recorded(dumps: Iterable[RecorderDump]) -> Recorded:
     """Take the newest dump of every rank apart."""
-    own = newest(dumps)
+    own = {dump.rank: dump for dump in sorted(dumps, key=lambda dump: (dump.rank, dump.at or 0.0, dump.source))}
     history = histories(own.values())
     by_group: dict[Group, dict[int, GroupHistory]] = defaultdict(dict)
     for rank, one in history.items():

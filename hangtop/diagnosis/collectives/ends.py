@@ -34,31 +34,17 @@ def ends_of(edges: Sequence[WaitEdge], busy: Collection[int], dumped: Collection
             sure[edge.waiter].update(edge.for_ranks)
     awaited = {rank for targets in sure.values() for rank in targets}
     ranks = {rank for rank in awaited if rank not in busy and not every.get(rank)}
-    circle = {
-        rank
-        for component in strongly_connected_components(sure)
-        if all(target in component for member in component for target in every.get(member, ()))
-        for rank in component
-    }
+    core = dict(sure)
+    while dead := [rank for rank, targets in core.items() if not targets & core.keys()]:  # most waits lead to an end
+        core = {rank: targets for rank, targets in core.items() if rank not in set(dead)}
+    onward = {rank: _reached(rank, every) for rank in core}
+    circle = {rank for rank, after in onward.items() if rank in after and all(rank in onward.get(n, ()) for n in after)}
     missing = {rank for edge in edges if edge.why == "not dumped" for rank in edge.for_ranks} - set(dumped)
     accusable = not ranks and not circle and set(dumped) <= set(busy) and len(missing) <= len(every)
     return Ends(tuple(sorted(ranks)), tuple(sorted(circle)), tuple(sorted(missing)) if accusable else ())
 
 
-def strongly_connected_components(waits: Mapping[int, Collection[int]]) -> list[frozenset[int]]:
-    """Sets of two ranks and more that all wait for one another, directly or through others of them."""
-    core = {rank: set(targets) & waits.keys() for rank, targets in waits.items()}
-    while dead := [rank for rank, targets in core.items() if not targets]:  # most waits lead to an end: no circle
-        gone = set(dead)
-        core = {rank: targets - gone for rank, targets in core.items() if rank not in gone}
-    after = {rank: _reached(rank, core) for rank in core}
-    found = {
-        frozenset(other for other in onward if rank in after[other]) for rank, onward in after.items() if rank in onward
-    }
-    return sorted((component for component in found if len(component) > 1), key=min)
-
-
-def _reached(start: int, waits: Mapping[int, Iterable[int]]) -> frozenset[int]:
+def _reached(start: int, waits: Mapping[int, Iterable[int]]) -> set[int]:
     """All that a rank waits for, directly or through others; itself, where it waits in a circle."""
     seen: set[int] = set()
     todo = list(waits.get(start, ()))
@@ -67,4 +53,4 @@ def _reached(start: int, waits: Mapping[int, Iterable[int]]) -> frozenset[int]:
         if rank not in seen:
             seen.add(rank)
             todo += waits.get(rank, ())
-    return frozenset(seen)
+    return seen

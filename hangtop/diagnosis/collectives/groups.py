@@ -7,11 +7,7 @@ split, so that only name and ranks together tell them apart.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass
-
-from collectors.samples.collectives import Collective, RecorderDump
 
 WHOLE_NAME = "default_pg"
 """What torch calls the group of all ranks."""
@@ -55,25 +51,3 @@ class Group:
         if not self.ranks:
             return place
         return self.ranks[place] if place < len(self.ranks) else None
-
-
-class Groups:
-    """The groups of a set of dumps, one dump a rank."""
-
-    def __init__(self, dumps: Iterable[RecorderDump]) -> None:
-        self._by_name: dict[str, set[tuple[int, ...]]] = defaultdict(set)
-        self._described: dict[str, str] = {}
-        for dump in dumps:
-            for name, ranks in dump.groups.items():
-                self._by_name[name].add(tuple(ranks))
-            for entry in dump.collectives:
-                if entry.group_description:
-                    self._described.setdefault(entry.group, entry.group_description)
-
-    def of(self, dump: RecorderDump, entry: Collective) -> Group:
-        """The group that a rank means: by its own configuration, else by that of another member."""
-        ranks = tuple(dump.groups.get(entry.group, ()))
-        if not ranks:
-            candidates = [each for each in self._by_name.get(entry.group, ()) if dump.rank in each]
-            ranks = candidates[0] if len(candidates) == 1 else ()
-        return Group(entry.group, ranks, self._described.get(entry.group, ""))

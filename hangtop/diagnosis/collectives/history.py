@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from collectors.samples.collectives import Collective, RecorderDump
-from hangtop.diagnosis.collectives.groups import Group, Groups
+from hangtop.diagnosis.collectives.groups import Group
 from hangtop.diagnosis.collectives.progress import Operation
 
 _CLOSING = re.compile(r"coalesced|[A-Z_]+_coalesced")
@@ -113,33 +113,28 @@ def shape(sizes: Sequence[Sequence[int]]) -> str:
     return ", ".join("×".join(map(str, size)) or "scalar" for size in sizes)
 
 
-def newest(dumps: Iterable[RecorderDump]) -> dict[int, RecorderDump]:
-    """The newest dump of every rank; of two jobs' dumps in different folders, those of one job alone.
-
-    Two runs are told by their folders: where ranks have dumps in several of them, the folder that was written last has
-    the run. Dumps of different nodes have no rank twice, and stay together.
-    """
-    folders: dict[str, dict[int, RecorderDump]] = defaultdict(dict)
-    for dump in sorted(dumps, key=lambda dump: (dump.rank, dump.at or 0.0, dump.source)):
-        folders[dump.source.rpartition("/")[0]][dump.rank] = dump
-    kept: dict[int, RecorderDump] = {}
-    by_age = sorted(folders.items(), key=lambda item: (max(d.at or 0.0 for d in item[1].values()), item[0]))
-    for _, own in reversed(by_age):
-        if not kept.keys() & own.keys():
-            kept.update(own)
-    return dict(sorted(kept.items()))
-
-
 def histories(dumps: Collection[RecorderDump]) -> dict[int, LaunchHistory]:
-    """Every rank's history through its groups. One dump a rank."""
-    groups = Groups(dumps)
-    # active entries alone: nothing in them is done, and their status says that something was
+    """Every rank's history through its groups. One dump a rank.
+
+    Dumps are of active entries alone where nothing in them is done, and their status says that something was.
+    """
+    configured: dict[str, set[tuple[int, ...]]] = defaultdict(set)
+    for dump in dumps:
+        for name, ranks in dump.groups.items():
+            configured[name].add(tuple(ranks))
     listed = any(is_done(entry) for dump in dumps for entry in dump.collectives)
     partial = not listed and any((status.last_completed or 0) > 0 for dump in dumps for status in dump.status)
-    return {dump.rank: _history(dump, groups, partial) for dump in dumps}
+    return {dump.rank: _history(dump, configured, partial) for dump in dumps}
 
 
-def _history(dump: RecorderDump, groups: Groups, partial: bool) -> LaunchHistory:
+def _group(dump: RecorderDump, entry: Collective, configured: Mapping[str, Collection[tuple[int, ...]]]) -> Group:
+    """The group that a rank means: by its own configuration, else by that of another member."""
+    ranks = tuple(dump.groups.get(entry.group, ()))
+    candidates = [each for each in configured.get(entry.group, ()) if dump.rank in each]
+    return Group(entry.group, ranks or (candidates[0] if len(candidates) == 1 else ()), entry.group_description)
+
+
+def _history(dump: RecorderDump, configured: Mapping[str, Collection[tuple[int, ...]]], partial: bool) -> LaunchHistory:
     found = LaunchHistory(dump, partial=partial)
     collectives: dict[str, dict[int, tuple[int, Collective]]] = defaultdict(dict)
     batches: dict[tuple[str, int], list[tuple[int, Collective]]] = defaultdict(list)
@@ -151,20 +146,20 @@ def _history(dump: RecorderDump, groups: Groups, partial: bool) -> LaunchHistory
             collectives[entry.group][entry.seq] = place, entry  # of a batch the last, which closes it
     statuses = {status.group: status for status in dump.status}
     for name, placed in collectives.items():
+        entries = {seq: entry for seq, (_, entry) in placed.items()}
+        done = {seq for seq, entry in entries.items() if is_done(entry)}
         status = statuses.get(name)
-        enqueued = status.last_enqueued if status and status.last_enqueued is not None else -1
-        completed = status.last_completed if status and status.last_completed is not None else -1
-        done = {seq for seq, (_, entry) in placed.items() if is_done(entry)}
-        completed = max([completed, *done])
-        found.groups[groups.of(dump, next(iter(placed.values()))[1])] = GroupHistory(
-            entries={seq: entry for seq, (_, entry) in placed.items()},
+        completed = max([-1 if status is None or status.last_completed is None else status.last_completed, *done])
+        enqueued = -1 if status is None or status.last_enqueued is None else status.last_enqueued
+        found.groups[_group(dump, next(iter(entries.values())), configured)] = GroupHistory(
+            entries=entries,
             places={seq: place for seq, (place, _) in placed.items()},
-            enqueued=max(*placed, enqueued),
+            enqueued=max(*entries, enqueued),
             completed=completed,
-            unfinished=frozenset(seq for seq in placed if seq > completed and seq not in done),
+            unfinished=frozenset(seq for seq in entries if seq > completed and seq not in done),
         )
     for members in batches.values():
-        found.p2p += _p2p_ops(dump.rank, groups.of(dump, members[0][1]), members, partial)
+        found.p2p += _p2p_ops(dump.rank, _group(dump, members[0][1], configured), members, partial)
     found.p2p.sort(key=lambda op: op.place)
     return found
 

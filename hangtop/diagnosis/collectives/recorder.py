@@ -17,7 +17,7 @@ from hangtop.diagnosis.collectives.groups import Group
 from hangtop.diagnosis.collectives.history import closes, ends_together
 from hangtop.diagnosis.collectives.mismatch import Mismatch, mismatch
 from hangtop.diagnosis.collectives.order import LaunchOrder
-from hangtop.diagnosis.collectives.progress import WaitEdge
+from hangtop.diagnosis.collectives.progress import Operation, Progress, WaitEdge
 
 
 class Differs(NamedTuple):
@@ -32,17 +32,6 @@ class Differs(NamedTuple):
     created: float
 
 
-class Stalled(NamedTuple):
-    """A collective that all members of a group have launched and none has completed."""
-
-    group: Group
-    seq: int
-    op: str
-    ranks: tuple[int, ...]
-    since: float | None
-    """When the first of them launched it."""
-
-
 class Unfinished(NamedTuple):
     """The first operation that one rank has open although other members of the group have completed it.
 
@@ -51,9 +40,7 @@ class Unfinished(NamedTuple):
 
     rank: int
     group: Group
-    seq: int
-    op: str
-    since: float | None
+    operation: Operation
     completed: tuple[int, ...]
     """The members that have completed it."""
 
@@ -66,7 +53,8 @@ class Matched:
     edges: tuple[WaitEdge, ...]
     differs: tuple[Differs, ...]
     """The first of every group, the earliest first."""
-    stalled: tuple[Stalled, ...]
+    stalled: tuple[Group, ...]
+    """Groups all of whose members have launched one collective that none has completed."""
     circle: tuple[int, ...]
     """Ranks that wait for one another in sends and receives whose counterparts are all known."""
     culprits: tuple[int, ...]
@@ -100,7 +88,7 @@ def match(dumps: Iterable[RecorderDump]) -> Matched:
         given=given,
         edges=edges,
         differs=tuple(sorted(differs, key=lambda found: found.created)),
-        stalled=tuple(_stalled(given, groups, {edge.waiter for edge in edges})),
+        stalled=tuple(group for group in groups if _stands(given.progress[group], {edge.waiter for edge in edges})),
         circle=() if culprits or in_groups & set(ends.circle) else ends.circle,
         culprits=culprits,
         torn=not ends.ranks and not unfinished and len(culprits) > 1,
@@ -119,20 +107,18 @@ def _unfinished(given: Recorded) -> Iterator[Unfinished]:
             others = given.by_group[group].items()
             completed = sorted(other for other, its in others if other != rank and its.completed >= first.seq)
             if completed:
-                yield Unfinished(rank, group, first.seq, first.name, first.since, tuple(completed))
+                yield Unfinished(rank, group, first, tuple(completed))
                 break
 
 
-def _stalled(given: Recorded, groups: Iterable[Group], behind: Collection[int]) -> Iterator[Stalled]:
-    """Groups all of whose members stand in one collective, none of them ``behind`` something else: that moved data."""
-    for group in groups:
-        progress = given.progress[group]
-        waiting = progress.waiting
-        if waiting.keys() == progress.members and len({one.seq for one in waiting.values()}) == 1:
-            first = next(iter(waiting.values()))
-            since = min((one.since for one in waiting.values() if one.since is not None), default=None)
-            if not waiting.keys() & set(behind):
-                yield Stalled(group, first.seq, first.name, tuple(sorted(waiting)), since)
+def _stands(progress: Progress, behind: Collection[int]) -> bool:
+    """Whether all members stand in one collective, none of them ``behind`` something else: that moved data."""
+    waiting = progress.waiting
+    return (
+        waiting.keys() == progress.members
+        and len({one.seq for one in waiting.values()}) == 1
+        and not waiting.keys() & set(behind)
+    )
 
 
 def _differs(given: Recorded, group: Group, order: LaunchOrder) -> Differs | None:

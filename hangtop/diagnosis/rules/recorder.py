@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from hangtop.diagnosis.collectives.mismatch import SAME_INPUT, Vote, vote
-from hangtop.diagnosis.collectives.progress import WaitEdge
-from hangtop.diagnosis.collectives.recorder import Differs, Matched, Stalled
+from hangtop.diagnosis.collectives.mismatch import vote
+from hangtop.diagnosis.collectives.progress import Operation, WaitEdge
+from hangtop.diagnosis.collectives.recorder import Differs, Matched
 from hangtop.diagnosis.collectives.sources import matched_dumps, waits_of
 from hangtop.diagnosis.evidence.events import lines, warned
 from hangtop.diagnosis.failures.first import ended_ranks, left_at_exit
@@ -16,7 +16,6 @@ from hangtop.diagnosis.phrasing import count, duration, listed, of_several, rank
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.rules.not_launched import CODE
 from hangtop.diagnosis.waits.job_status import JobStatus
-from hangtop.diagnosis.waits.points import peers_awaited
 
 OWN_GPU = "Suspect a kernel on that GPU that does not end, or the GPU itself: look at its power, clocks and Xid errors."
 SCHEDULED = 0.7
@@ -62,15 +61,14 @@ def _differs(job: Job, differs: Differs, matched: Matched) -> Finding:
     what, counted = differs.how
     same = {"name": "operations", "size": f"sizes of {differs.op}", "dtype": f"types of {differs.op}"}[what]
     told = listed([f"rank {rank} {value}" for rank, value in sorted(counted.odd.items())])
-    open_vote = counted.tied and set(differs.accused) == set(counted.odd_ranks)
-    right = ranks_text(set(counted.odd_ranks) - set(differs.accused)) if counted.tied and not open_vote else ""
+    right = set(counted.odd_ranks) - set(differs.accused)
     undumped = [rank.rank for rank in job.ranks if rank.rank not in matched.given.dumps]
     return Finding(
         "collective_mismatch" if what == "name" else "collective_size_mismatch", "critical",
-        0.6 if open_vote else 0.75 if counted.tied else 0.95,
+        0.95 if not counted.tied else 0.75 if right else 0.6,
         f"different {same} at collective #{differs.seq} of group {differs.group.label}: {told}, "
         f"{ranks_text(counted.usual_ranks)} {counted.usual}"
-        f"{f'; at that point other groups like it do as {right}' if right else ''}"
+        f"{f'; at that point other groups like it do as {ranks_text(right)}' if right else ''}"
         f"{f'; no dump of {ranks_text(undumped)}' if undumped else ''}",
         ranks=differs.accused, nodes=homes(job, differs.accused),
         evidence=tuple(
@@ -84,32 +82,30 @@ def _differs(job: Job, differs: Differs, matched: Matched) -> Finding:
 def _circle(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     """p2p_deadlock. A receive may have been posted early, so a rank in the circle may be held up elsewhere."""
     waits = [edge for edge in matched.edges if edge.waiter in matched.circle and edge.certain]
-    if not waits or _age(job_status, matched, (edge.since for edge in waits)) is None:
-        return
-    told = [f"rank {edge.waiter} {'sends to' if edge.operation == 'send' else 'receives from'} "
-            f"{ranks_text(edge.for_ranks)}" for edge in waits]  # fmt: skip
-    yield Finding(
-        "p2p_deadlock", "critical", 0.8, f"sends and receives wait in a circle: {listed(told)}",
-        ranks=matched.circle, nodes=homes(job_status.job, matched.circle),
-        evidence=tuple(_dump(matched, edge.waiter, _open(edge)) for edge in waits[:4]),
-        advice="Pair sends with receives: even ranks send first, odd ones receive first; or use batch_isend_irecv. "
-        "Where receives are posted early, look at the stacks of these ranks first.",
-    )  # fmt: skip
+    if waits and _age(job_status, matched, (edge.since for edge in waits)) is not None:
+        yield Finding(
+            "p2p_deadlock", "critical", 0.8,
+            f"sends and receives wait in a circle: {listed([f'rank {edge.waiter} {_open(edge)}' for edge in waits])}",
+            ranks=matched.circle, nodes=homes(job_status.job, matched.circle),
+            evidence=tuple(_dump(matched, edge.waiter, _open(edge)) for edge in waits[:4]),
+            advice="Pair sends with receives: even ranks send first, odd ones receive first; or use batch_isend_irecv. "
+            "Where receives are posted early, look at the stacks of these ranks first.",
+        )  # fmt: skip
 
 
 def _unfinished(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     """collective_stalled of ranks that have open what other members of the group have completed."""
     ranks = tuple(one.rank for one in matched.unfinished)
-    if ranks and _age(job_status, matched, (one.since for one in matched.unfinished)) is not None:
+    if ranks and _age(job_status, matched, (one.operation.since for one in matched.unfinished)) is not None:
         first, on = matched.unfinished[0], homes(job_status.job, ranks)
         yield Finding(
             "collective_stalled", "critical", 0.85 if len(ranks) * 2 < len(matched.given.dumps) else SCHEDULED,
-            f"{ranks_on(ranks, on)} {of_several('has', len(ranks))} not finished {first.op} #{first.seq} of group "
+            f"{ranks_on(ranks, on)} {of_several('has', len(ranks))} not finished {_told(first.operation)} of group "
             f"{first.group.label}, which {ranks_text(first.completed)} {of_several('has', len(first.completed))}: "
             f"the GPU stands still; {_others_wait(job_status, ranks)}",
             ranks=ranks, nodes=on,
             evidence=tuple(
-                _dump(matched, rank, f"{one.op} #{one.seq} of group {one.group.label} {state}")
+                _dump(matched, rank, f"{_told(one.operation)} of group {one.group.label} {state}")
                 for one in matched.unfinished[:3]
                 for rank, state in ((one.rank, "open"), (one.completed[0], "completed"))
             ),
@@ -120,11 +116,15 @@ def _unfinished(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
 def _stayed_away(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     """Ranks at which all waits end; those without a dump where nobody of whom there is one is to blame."""
     job = job_status.job
-    culprits = () if matched.unfinished else _ends(job_status, matched) or matched.undumped
-    if not matched.culprits:
+    if matched.unfinished:
+        return
+    # gloo's recorder keeps no sends and receives: a rank that waits in one by its frames waits for others itself
+    in_pairs = {one.rank for one in job_status.of("waiting") if one.activity and one.activity.kind == "p2p"}
+    culprits = tuple(rank for rank in matched.culprits if rank not in in_pairs) or matched.culprits
+    if not culprits:
         # of ranks that failed by themselves, or spoke at their exit, something else tells why they wrote no dump
-        failed = {end.rank for end in ended_ranks(job_status) if not end.cause.consequence}
-        culprits = () if set(culprits) <= failed | left_at_exit(job).keys() else culprits
+        failed = {end.rank for end in ended_ranks(job_status) if not end.cause.consequence} | left_at_exit(job).keys()
+        culprits = () if set(matched.undumped) <= failed else matched.undumped
     direct = [edge for edge in matched.edges if set(edge.for_ranks) & set(culprits)]
     direct.sort(key=lambda edge: (not edge.certain, edge.p2p, edge.since or 0.0, edge.waiter))
     age = _age(job_status, matched, (edge.since for edge in direct))
@@ -137,7 +137,7 @@ def _stayed_away(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     yield Finding(
         "collective_stalled" if own_gpu else "collective_mismatch", "critical",
         0.8 if own_gpu else _weight(matched, direct),
-        f"{ranks_on(named, homes(job, named))} did not {_missed(first)}"
+        f"{ranks_on(named, homes(job, named))} did not {_missed(first)} of group {first.group}"
         f"{f'; and {ranks_text(rest)} not what others wait in' if rest else ''}"
         f"{'' if matched.culprits else ' (no dump of it, which is evidence: it may hang in its own shutdown)'}"
         f"{', as it waits for what its own GPU does not finish' if own_gpu else ''}; "
@@ -151,29 +151,10 @@ def _stayed_away(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _ends(job_status: JobStatus, matched: Matched) -> tuple[int, ...]:
-    """Culprits of the dumps, without those that wait in a send or receive by their frames, where others are left.
-
-    Each is followed along the peers that its frames name: gloo's recorder keeps no sends and receives.
-    """
-    in_pairs = {
-        one.rank: one for one in job_status.of("waiting") if one.activity is not None and one.activity.kind == "p2p"
-    }
-    peers = peers_awaited(in_pairs.values())
-    ends = set()
-    for rank in matched.culprits:
-        way = [rank]
-        while (peer := peers.get(way[-1])) is not None and peer not in way:
-            way.append(peer)
-        ends.add(rank if peer is not None else way[-1])
-    waiting = in_pairs.keys() | {edge.waiter for edge in matched.edges if edge.certain}
-    return tuple(sorted(ends - waiting or matched.culprits))
-
-
 def _waits_for_own_gpu(job_status: JobStatus, matched: Matched, rank: int) -> bool:
     """Whether a rank waits for its GPU while no collective of its own is open: its code has not erred."""
     status, history = job_status.statuses.get(rank), matched.given.histories.get(rank)
-    if status is None or status.activity is None or history is None or not history.dump.collectives:
+    if status is None or status.activity is None or history is None:
         return False
     is_open = history.first_open < len(history.dump.collectives)
     return status.activity.kind == "device" and status.load != "idle" and not is_open
@@ -192,55 +173,37 @@ def _weight(matched: Matched, direct: Iterable[WaitEdge]) -> float:
 def _stalled(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     """collective_stalled: all ranks of a group are in one collective, and none completed it.
 
-    Of a group of which one dump tells, others may not have come yet.
+    Of a group of which one dump tells, others may not have come yet. A rank that alone gave another size, where sizes
+    may differ, is likely wrong where NCCL also met a message of another size: collective_size_mismatch.
     """
     job = job_status.job
-    for one in matched.stalled:
-        if len(one.ranks) < 2 or _age(job_status, matched, [one.since]) is None:
+    for group in matched.stalled:
+        waiting = matched.given.progress[group].waiting
+        if len(waiting) < 2 or _age(job_status, matched, (one.since for one in waiting.values())) is None:
             continue
-        if (odd := _odd_size(matched, one)) is not None:
-            yield _of_another_size(job, one, odd, matched)
-        else:
-            yield Finding(
-                "collective_stalled", "critical", 0.8 if matched.timed else SCHEDULED,
-                f"all {count(len(one.ranks), 'rank')} {'joined' if matched.timed else 'launched'} {one.op} "
-                f"#{one.seq} of group {one.group.label}, and none completed it",
-                ranks=one.ranks, nodes=homes(job, one.ranks),
-                evidence=tuple(_dump(matched, rank, f"{one.op} #{one.seq} open") for rank in one.ranks[:4]),
-                advice="The code of all ranks agrees: suspect the network or a GPU. Run the allreduce probe.",
-            )  # fmt: skip
-
-
-def _odd_size(matched: Matched, one: Stalled) -> Vote[str] | None:
-    """The one rank that gave an operation whose sizes may differ another size than all others, which gave it one."""
-    if one.op.replace("_", "") in SAME_INPUT:
-        return None
-    counted = vote({rank: each.size for rank, each in matched.given.operations(one.group, one.seq).items()})
-    return counted if counted is not None and len(counted.odd) == 1 and not counted.tied else None
-
-
-def _of_another_size(job: Job, one: Stalled, odd: Vote[str], matched: Matched) -> Finding:
-    """Sizes may differ in this operation: likely wrong where NCCL also met a message of another size."""
-    (rank, size), *_ = odd.odd.items()
-    truncated = warned(job, "truncated")
-    sizes = (_dump(matched, each, f"#{one.seq}: {odd.odd.get(each, odd.usual)}") for each in one.ranks[:4])
-    return Finding(
-        "collective_size_mismatch", "critical", 0.77 if truncated else 0.5,
-        f"rank {rank} alone gave {one.op} #{one.seq} of group {one.group.label} another size: {size}, the others "
-        f"{odd.usual}; none completed it",
-        ranks=(rank,), nodes=homes(job, (rank,)), evidence=(*sizes, *lines(truncated[:1])),
-        advice="Each rank must send to each what that one expects of it: compare input_split_sizes and "
-        "output_split_sizes.",
-    )  # fmt: skip
+        sizes = vote({rank: one.size for rank, one in waiting.items()})
+        alone = sizes.odd if sizes is not None and len(sizes.odd) == 1 and not sizes.tied else {}
+        odd = "".join(
+            f"; rank {rank} alone gave {size}, the others {sizes.usual}" for rank, size in alone.items() if sizes
+        )
+        ranks, truncated = tuple(alone or sorted(waiting)), warned(job, "truncated") if alone else ()
+        yield Finding(
+            "collective_size_mismatch" if alone else "collective_stalled", "critical",
+            0.5 if alone and not truncated else 0.77 if matched.timed or truncated else SCHEDULED,
+            f"all {count(len(waiting), 'rank')} {'joined' if matched.timed else 'launched'} "
+            f"{_told(next(iter(waiting.values())))} of group {group.label}, and none completed it{odd}",
+            ranks=ranks, nodes=homes(job, ranks),
+            evidence=(*(_dump(matched, rank, f"{_told(waiting[rank])} open, {waiting[rank].size}")
+                        for rank in (*alone, *sorted(waiting))[:4]), *lines(truncated[:1])),
+            advice="Each rank must send to each what that one expects of it: compare input_split_sizes." if alone else
+            "The code of all ranks agrees: suspect the network or a GPU. Run the allreduce probe.",
+        )  # fmt: skip
 
 
 def _missed(edge: WaitEdge) -> str:
     """What a waiting operation lacks."""
-    if edge.operation == "send":
-        return f"launch the receive from rank {edge.waiter} of group {edge.group}"
-    if edge.operation == "recv":
-        return f"launch the send to rank {edge.waiter} of group {edge.group}"
-    return f"join {edge.operation} #{edge.seq} of group {edge.group}"
+    other = {"send": "receive from", "recv": "send to"}.get(edge.operation)
+    return f"launch the {other} rank {edge.waiter}" if other else f"join {edge.operation} #{edge.seq}"
 
 
 def _open(edge: WaitEdge) -> str:
@@ -248,9 +211,14 @@ def _open(edge: WaitEdge) -> str:
     return f"{edge.operation}{way}{ranks_text(edge.for_ranks)} open" if way else f"{edge.operation} #{edge.seq} open"
 
 
+def _told(operation: Operation) -> str:
+    return f"{operation.name} #{operation.seq}"
+
+
 def _last(matched: Matched, rank: int) -> str:
-    history = matched.given.histories[rank]
-    if not history.dump.collectives:
-        return "nothing launched"
-    last = history.dump.collectives[-1]
-    return f"launched last: {last.op} #{last.seq} of group {last.group} ({last.state})"
+    launched = matched.given.dumps[rank].collectives
+    return (
+        f"launched last: {launched[-1].op} #{launched[-1].seq} ({launched[-1].state})"
+        if launched
+        else "launched nothing"
+    )
