@@ -7,7 +7,6 @@ while all others are full and idle in power is the one that has not launched wha
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -100,26 +99,18 @@ def gpu_at(node: Node, bus_id: str) -> int | None:
     return next((gpu.index for gpu in node.gpus if gpu.facts and key and bus_key(gpu.facts.bus_id) == key), None)
 
 
-_GPU_NUMBER = re.compile(r"\bGPU[ #]?(\d{1,2})\b(?!:|\.\d| (?:GPUs?|[GM]i?B)\b)")
-_BUS = re.compile(r"\b([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.\d)?\b")
-
-
 def gpus_in(job: Job, events: Iterable[LogEvent]) -> tuple[str, ...]:
-    """``node4:3``, or ``node4:0000:5e:00`` where nothing tells which GPU that is; of each event the first it names."""
+    """The GPUs that events name: ``node4:3``, or ``node4:0000:5e:00`` where nothing tells which GPU that is."""
     found: set[str] = set()
     only = next(iter(job.nodes)) if len(job.nodes) == 1 else "node"
     for event in events:
         name = next(iter(hosts_in(job, [event])), only)
-        text = event.text[:1000]
         index = number_of(event, "gpu" if "gpu" in event.data else "device")
-        bus = text_of(event, "bus_id") or next(iter(_BUS.findall(text)), "")
+        bus = text_of(event, "bus_id")
         if index is None and bus:
-            index = gpu_at(job.nodes[name], bus) if name in job.nodes else None
-            if index is None:
-                found.add(f"{name}:{bus.lower()}")
-        elif index is None and (told := _GPU_NUMBER.search(text)) is not None:
-            index = int(told[1])
-        if index is not None and 0 <= index < 256:
+            at = gpu_at(job.nodes[name], bus) if name in job.nodes else None
+            found.add(f"{name}:{bus.lower() if at is None else at}")
+        elif index is not None and 0 <= index < 256:
             found.add(f"{name}:{index}")
     return tuple(sorted(found))
 

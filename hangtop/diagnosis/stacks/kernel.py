@@ -69,15 +69,13 @@ def _view(state: str, call: str, waiting_on: str) -> KernelView:
 def telling(dumps: list[StackDump], state: str) -> list[StackDump]:
     """Leave out looks that say nothing, where others do. The kernel last showed the process in ``state``.
 
-    Torn ones, and those that took too long at a process which runs. A look at a moment when another look held the
-    process shows no call, and the holder instead of what it waits on.
+    Torn ones, those that took too long at a process which runs (a full node gave the look no CPU), and those at a
+    moment when another look held the process: they show no call, and the holder instead of what it waits on.
     """
-    whole = [one for one in dumps if not (one.error.startswith("torn") or not_in_time(one))]
-    dumps = whole if any(dump.threads for dump in whole) else dumps
-    free = [dump for dump in dumps if dump.state != TRACED]
-    return free if state != TRACED and any(dump.threads for dump in free) else dumps
-
-
-def not_in_time(dump: StackDump) -> bool:
-    """A look that took too long at a process which runs: a full node gave the look no CPU, or that one too much."""
-    return dump.error.startswith("timeout") and dump.state == "R"
+    told = [
+        dump
+        for dump in dumps
+        if not (dump.error.startswith("torn") or (dump.error.startswith("timeout") and dump.state == "R"))
+        and (dump.state != TRACED or state == TRACED)
+    ]
+    return told if any(dump.threads for dump in told) else dumps

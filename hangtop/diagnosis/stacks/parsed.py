@@ -24,7 +24,6 @@ from hangtop.diagnosis.stacks.states import Activity, Kind, Meaning, Phase, Wait
 
 _NAMED_BY_CALLERS: frozenset[Kind] = frozenset(("collective", "p2p", "init", "store"))
 _PHASE_WORDS: dict[Phase, str] = {"checkpoint": " of a checkpoint", "evaluation": " of evaluation"}
-_FIRST_FRAMES = frozenset(("<module>", "_run_code", "_run_module_as_main", "_bootstrap", "run_path"))
 _BY_NAME: tuple[tuple[Phase, Meaning], ...] = (("data", Meaning.DATA), ("checkpoint", Meaning.CHECKPOINT))
 _PASSES: dict[tuple[Phase | None, bool], Meaning] = {
     ("backward", False): Meaning.BACKWARD, ("backward", True): Meaning.BACKWARD_WAITS,
@@ -87,7 +86,7 @@ def _parse(frames: Sequence[Frame], view: KernelView, *, main: bool) -> ParsedSt
     by_rows = named in context
     if named is not None:
         context.add(named)
-    if main and view.known and _left_program(mine, view):
+    if main and view.known and not python:  # it has returned from the program's first line
         context.add("shutdown")
     # in a collective of objects a rank that runs as it pickles or unpickles waits for nobody
     packs = next((one.name for one in mine if not one.native or PEERS.of(one) is not None), "") in _PACKS
@@ -238,18 +237,6 @@ def phase_of(frame: Frame) -> FrameRow | None:
     """The row of a frame that everything inside of it is a part of."""
     # a module that is being imported does nothing of what its functions do
     return None if frame.native or frame.name == "<module>" else PHASES.of(frame)
-
-
-def _left_program(frames: tuple[Frame, ...], view: KernelView) -> bool:
-    """A main thread that has returned from the program's first line, or has no frame at all, is on its way out.
-
-    Of one that computes, and of one whose outermost frame is a library's, frames are missing that changed as they were
-    read: those that end a program have rows.
-    """
-    python = [frame for frame in frames if not frame.native]
-    if python and (view.waits == "nothing" or not is_user(python[-1])):
-        return False
-    return not any(frame.name in _FIRST_FRAMES or frame.name.endswith("._bootstrap") for frame in python)
 
 
 # --- how it is written -------------------------------------------------------------------------------------------

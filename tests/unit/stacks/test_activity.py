@@ -44,18 +44,13 @@ def test_a_busy_loop_is_named_by_the_function_that_it_does_not_leave() -> None:
     [
         ([f"select {STDLIB}/selectors.py:415", f"Popen._communicate {STDLIB}/subprocess.py:2108"], False),
         ([f"wait {STDLIB}/threading.py:327", f"_shutdown {STDLIB}/threading.py:1590"], True),
-        ([f"wait {STDLIB}/threading.py:327", "close track.py:9"], True),
+        ([f"call_function {TORCH}/_dynamo/variables/builtin.py:9", f"helper {SCRIPT}:4"], False),
         ([], True),
     ],
-    ids=["a library's inner function", "Python's end", "the user's, to run at the end", "no frame at all"],
+    ids=["a wait that lost its outer frames", "Python's end", "work that lost them", "no frame at all"],
 )
-def test_a_wait_that_lost_its_outer_frames_is_no_end_of_a_program(frames: list[str], left: bool) -> None:
+def test_a_main_thread_at_pythons_end_or_without_a_frame_has_left_the_program(frames: list[str], left: bool) -> None:
     assert (activity([dump(thread(*frames))]).kind == "shutdown") is left
-
-
-def test_a_torn_stack_of_one_that_computes_is_no_end_of_its_program() -> None:
-    inner = thread(f"call_function {TORCH}/_dynamo/variables/builtin.py:9", f"helper {SCRIPT}:4")
-    assert activity([dump(inner, state="R", syscall="none")]).kind != "shutdown"
 
 
 # --- threads -----------------------------------------------------------------------------------------------------

@@ -51,7 +51,6 @@ EXPECTED: dict[str, tuple[Seen, Seen]] = {
     "both_receive": (Seen("p2p", "recv", "peers", "scenarios.py:"), Seen("p2p", "recv", "peers", "scenarios.py:")),
     "mismatch": (collective("barrier"), collective("all_gather")),
     # the crowd waits in all_reduce, the odd one …
-    "left_early": (WAITS, Seen("shutdown", "", "time", "forget_to_come")),
     "reader": (WAITS, Seen("data", "", "storage", "Shards.read_shard (scenarios.py:")),
     "data_workers": (WAITS, Seen("data", "", "helper", "Shards.read_shard (scenarios.py:")),
     "pinned_data_workers": (WAITS, Seen("data", "", "helper", "prefetch (scenarios.py:")),
