@@ -23,39 +23,20 @@ class RankLook(NamedTuple):
     """One dump of a rank's own process, read, with the helper that it waits for."""
 
     dump: StackDump
-    stack: ParsedStack
+    says: Activity
     role: Role
-    helper: StackDump | None = None
-    helper_stack: ParsedStack | None = None
-
-    @property
-    def user(self) -> tuple[Frame, ...]:
-        """User frames that show where it is, innermost first: a data worker's when the rank waits for that."""
-        return self.stack.user if self.helper_stack is None else self.helper_stack.user
-
-    @property
-    def place(self) -> str:
-        """Folded frames joined; without the line of an innermost user frame that is itself running."""
-        says = self.stack.says
-        lines = list(says.frames)
-        if not says.by_frame and says.where:
-            lines = [line.rpartition(":")[0] if line == says.where else line for line in lines]
-        return ";".join([*lines, *(place(frame) for frame in self.user[::-1] if self.helper is not None)])
-
-    @property
-    def frames(self) -> tuple[str, ...]:
-        """The folded frames for people, outermost first, those of the helper behind the rank's own."""
-        says = self.stack.says
-        if self.helper is None or self.helper_stack is None:
-            return says.frames
-        helper = "data worker" if says.kind == "data" else "child process"
-        return (*says.frames, f"[{helper} {self.helper.pid}]", *self.helper_stack.says.frames)
-
-    @property
-    def points(self) -> list[tuple[str, str, int]]:
-        """Python frames as they were, to tell moving from frozen."""
-        frames = (*self.stack.frames, *(self.helper_stack.frames if self.helper_stack is not None else ()))
-        return [(frame.name, frame.file, frame.line) for frame in frames if not frame.native]
+    """Of the thread that was judged."""
+    own: tuple[Frame, ...]
+    """Frames of that thread."""
+    helper: StackDump | None
+    user: tuple[Frame, ...]
+    """User frames that show where it is, innermost first: a data worker's when the rank waits for that."""
+    place: str
+    """Folded frames joined; without the line of an innermost user frame that is itself running."""
+    frames: tuple[str, ...]
+    """The folded frames for people, outermost first, those of the helper behind the rank's own."""
+    points: tuple[tuple[str, str, int], ...]
+    """Python frames as they were, to tell moving from frozen."""
 
 
 def activity(dumps: Sequence[StackDump]) -> Activity:
@@ -76,7 +57,7 @@ def activity(dumps: Sequence[StackDump]) -> Activity:
     last = looks[-1]
     moving = None if len(looks) == 1 else any(seen.points != last.points for seen in looks)
     where = _stays(looks) if moving else next(iter(last.user), None)
-    says = last.stack.says
+    says = last.says
     found = says._replace(
         where=place(where) if where is not None else "",
         place=last.place,
@@ -129,11 +110,20 @@ def _look_at(dump: StackDump, helpers: Sequence[StackDump]) -> RankLook | None:
     if main is None:
         return None
     stack, judged = thread_that_counts(dump, main, parse(main.frames, kernel_view(dump)))
-    helper = _helper(dump, helpers) if stack.says.waits == "helper" else None
-    return RankLook(dump, stack, judged, *(helper or (None, None)))
+    says, read = stack.says, stack.frames
+    running = says.where if not says.by_frame else ""
+    places = [line.rpartition(":")[0] if line == running else line for line in says.frames]
+    helper, inner = _helper(dump, helpers) if says.waits == "helper" else (None, None)
+    shown, user = says.frames, stack.user
+    if helper is not None and inner is not None:
+        title = f"[{'data worker' if says.kind == 'data' else 'child process'} {helper.pid}]"
+        shown, user, read = (*shown, title, *inner.says.frames), inner.user, (*read, *inner.frames)
+        places += [place(frame) for frame in reversed(user)]
+    points = tuple((frame.name, frame.file, frame.line) for frame in read if not frame.native)
+    return RankLook(dump, says, judged, stack.frames, helper, user, ";".join(places), shown, points)
 
 
-def _helper(waits: StackDump, helpers: Sequence[StackDump]) -> tuple[StackDump, ParsedStack] | None:
+def _helper(waits: StackDump, helpers: Sequence[StackDump]) -> tuple[StackDump, ParsedStack] | tuple[None, None]:
     """The helper that a rank waits for: one that is in user code, rather than one that waits for its orders.
 
     Where the kernel tells for which process it waits that one goes before all others: what it started may do the work.
@@ -148,7 +138,7 @@ def _helper(waits: StackDump, helpers: Sequence[StackDump]) -> tuple[StackDump, 
         # of a helper that was started as ``python -c`` no line of the job is seen
         if any(frame.file != "<string>" for frame in found.user) and not awaits_orders:
             return dump, found
-    return None
+    return None, None
 
 
 def _stays(looks: Sequence[RankLook]) -> Frame | None:
@@ -156,7 +146,7 @@ def _stays(looks: Sequence[RankLook]) -> Frame | None:
     newest = looks[-1].user
     paths = [[(frame.name, frame.file) for frame in reversed(seen.user)] for seen in looks]
     shared = len(list(takewhile(lambda level: len(set(level)) == 1, zip(*paths, strict=False))))
-    stays = all(seen.stack.says.kind in _STAYS for seen in looks)
+    stays = all(seen.says.kind in _STAYS for seen in looks)
     return newest[len(newest) - shared if stays and shared else 0] if newest else None
 
 
@@ -197,5 +187,5 @@ def _other_threads(seen: RankLook) -> tuple[ThreadNote, ...]:
     return tuple(
         _note(seen.dump, one)
         for one in seen.dump.threads
-        if one is not main and own(one.frames) != seen.stack.frames and any(map(is_user, one.frames))
+        if one is not main and own(one.frames) != seen.own and any(map(is_user, one.frames))
     )

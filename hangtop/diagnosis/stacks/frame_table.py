@@ -115,15 +115,12 @@ PEERS = _table(
     """
 # operations; those between two ranks are told by their names
 COLLECTIVE torch/distributed/distributed_c10d.py torch/distributed/_functional_collectives.py : OPERATIONS
-COLLECTIVE deepspeed/comm/ : OPERATIONS
 COLLECTIVE=coalesced torch/distributed/distributed_c10d.py : _coalescing_manager wait
 COLLECTIVE=wait_tensor torch/distributed/_functional_collectives : wait_tensor trigger_wait wait _wait_tensor _wait_all
 # DDP and FSDP: parts that go through C++ without a Python operation
-COLLECTIVE=broadcast torch/nn/parallel/distributed.py : _distributed_broadcast_coalesced _default_broadcast_coalesced
-COLLECTIVE=broadcast torch/nn/parallel/distributed.py : _sync_module_buffers _sync_buffers
+COLLECTIVE=broadcast torch/nn/parallel/distributed.py : _distributed_broadcast_coalesced _sync_module_buffers
 COLLECTIVE=broadcast torch/distributed/utils.py : _sync_module_states _sync_params_and_buffers
 COLLECTIVE=pre_forward torch/nn/parallel/distributed.py : _pre_forward
-COLLECTIVE=all_reduce torch/nn/parallel/distributed.py : _check_global_requires_backward_grad_sync main_hook
 COLLECTIVE=verify_params torch/distributed/utils.py : _verify_param_shape_across_processes
 COLLECTIVE=all_gather_into_tensor _fully_shard/_fsdp_collectives.py : foreach_all_gather_copy_out
 # libraries that wait on handles
@@ -134,22 +131,17 @@ COLLECTIVE=all_gather_into_tensor megatron/core/distributed/ : finish_param_sync
 COLLECTIVE=all_gather_into_tensor deepspeed/runtime/zero/partition : wait fetch_sub_module _fetch_sub_module_impl
 # start and end
 INIT torch/distributed/distributed_c10d.py : init_process_group new_group split_group shrink_group new_subgroups
-INIT=new_group torch/distributed/distributed_c10d.py : _new_group_with_tag _new_group_via_split_group
-INIT torch/distributed/distributed_c10d.py : _new_process_group_helper _store_based_barrier
 RENDEZVOUS=init_process_group torch/distributed/rendezvous.py
-INIT=init_device_mesh torch/distributed/device_mesh.py : init_device_mesh _init_process_groups _init_one_process_group
-LEFT_IN=destroy_process_group torch/distributed/distributed_c10d.py : destroy_process_group _shutdown_backend
+INIT=init_device_mesh torch/distributed/device_mesh.py
+LEFT_IN=destroy_process_group torch/distributed/distributed_c10d.py : destroy_process_group
 # its own GPU
 GPU torch/cuda/ torch/accelerator/__init__.py : synchronize
-GPU torch/amp/grad_scaler.py : _maybe_opt_step
-GPU torch/_tensor_str.py
+GPU torch/amp/grad_scaler.py torch/_tensor_str.py : _maybe_opt_step _str
 # JAX: results are awaited where they are read; a collective over hosts is awaited by its name
-COLLECTIVE jax/experimental/multihost_utils.py : sync_global_devices broadcast_one_to_all process_allgather
-COLLECTIVE jax/experimental/multihost_utils.py : assert_equal _handle_array_process_allgather _pjit
+COLLECTIVE jax/experimental/multihost_utils.py
 INIT=jax.distributed.initialize jax/_src/distributed.py : initialize connect
 LEFT_IN=jax.distributed.shutdown jax/_src/distributed.py : shutdown
-GPU jax/_src/array.py : _value __array__ block_until_ready item tolist __float__ __int__ __bool__ __index__
-GPU jax/_src/interpreters/pxla.py jax/_src/api.py : __call__ block_until_ready device_get effects_barrier
+GPU jax/_src/array.py jax/_src/interpreters/pxla.py jax/_src/api.py : _value block_until_ready __call__ device_get
 """,
     r"""
 # c10d, any backend

@@ -26,6 +26,7 @@ _SOURCE_TREES = (
 )  # fmt: skip
 """Libraries that are often run from a checkout, outside of site-packages; and the code that torch's compiler writes."""
 _TRANSPARENT = (
+    "torch/distributed/distributed_c10d.py",
     "torch/distributed/c10d_logger.py", "torch/utils/_contextlib.py", "torch/_dynamo/eval_frame.py", "torch/_ops.py",
     "torch/utils/_pytree.py", "torch/nn/modules/module.py", "/contextlib.py", "/functools.py",
     "deepspeed/utils/nvtx.py", "torch/_compile.py", "/selectors.py", "/_weakrefset.py",

@@ -33,7 +33,7 @@ EXPECTED: dict[str, tuple[Seen, Seen]] = {
     "all_reduce_in_subgroup": (collective("all_reduce"), ABSENT),
     "all_gather_object": (collective("all_gather_object"), ABSENT),
     "functional": (collective("wait_tensor"), ABSENT),
-    "ddp_forward": (collective("pre_forward"), ABSENT),
+    "ddp_forward": (collective("broadcast"), ABSENT),
     "ddp_constructor": (collective("verify_params"), ABSENT),
     "fsdp2_forward": (collective("all_gather_into_tensor"), ABSENT),
     "fsdp2_backward": (collective("reduce_scatter_tensor"), ABSENT),
