@@ -161,8 +161,6 @@ class Verdict:
     unknown: tuple[Unknown, ...] = ()
     waits: tuple[WaitBox, ...] = ()
     """Who waits for whom, of a job that hangs."""
-    place: str = ""
-    """Where the job stands, in the same words whenever it stands there; empty where it does not or nobody knows."""
 
     @property
     def names_nobody(self) -> bool:

@@ -186,7 +186,6 @@ class Session(Intake):
             verdict = completed(verdict, self.options, self.state.nodes)
         before, self.verdict = self.verdict, verdict
         self.progress.alarmed = verdict.outcome == "hung"
-        self.progress.place = verdict.place
         self.history.judged(self.now(), verdict)
         if before is None or before.outcome != verdict.outcome:
             self.state.changes.append(Change(self.now(), "", verdict.summary, verdict.outcome))

@@ -51,8 +51,7 @@ def diagnose(job: Job) -> Verdict:
     outcome = _outcome(job_status, findings)
     waits = wait_boxes(job_status, findings) if outcome in ("hung", "waiting") else ()
     summary = summary_of(job_status, outcome, findings)
-    place = job_status.graph.place if job_status.graph is not None else ""
-    return Verdict(outcome, summary, findings, unread_sources(job_status), waits, place)
+    return Verdict(outcome, summary, findings, unread_sources(job_status), waits)
 
 
 def _found(job_status: JobStatus) -> Iterable[Finding]:

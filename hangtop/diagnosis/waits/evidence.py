@@ -35,7 +35,7 @@ def process_of(status: RankStatus) -> Evidence | None:
     """Return what the kernel says of one rank's process; None when it says nothing."""
     doing, moved, pid = status.activity, status.motion, status.pid
     words = []
-    state, wchan = moved.state or (doing.state if doing else ""), moved.wchan or (doing.wchan if doing else "")
+    state, wchan = moved.state, moved.wchan
     if state:
         words.append(f"state {state}")
     if wchan and wchan != "0":
@@ -45,7 +45,7 @@ def process_of(status: RankStatus) -> Evidence | None:
         )
     if doing and doing.syscall not in ("", "none", "running"):
         words.append(f"system call {doing.syscall}" + (f" on {doing.waiting_on}" if doing.waiting_on else ""))
-    if moved.cpu is not None:
+    if moved.cpu is not None and moved.span:
         beside = f", {moved.threads:.2f} of them in its other threads" if (moved.threads or 0.0) >= 0.1 else ""
         words.append(f"{moved.cpu:.2f} cores over {duration(moved.span)}{beside}")
     if doing and (doing.carried or 0.0) > TRICKLE_BYTES_PER_S:

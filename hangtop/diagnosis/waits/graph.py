@@ -68,16 +68,6 @@ class WaitGraph:
     tied: bool = False
     """Nothing tells which of the points is the odd one."""
 
-    @property
-    def place(self) -> str:
-        """Where the job stands: ``data in read_shard (data.py``, of the ranks that are waited for, else of the waiters.
-
-        Without lines, as one looks at other lines of one loop each time.
-        """
-        held = self.culprits or tuple(point.members[0] for point in self.points)
-        doing = [one.activity for one in held if one.read and one.activity is not None]
-        return "; ".join(sorted({f"{one.kind} in {one.where.rpartition(':')[0] or one.label}" for one in doing}))
-
 
 def find_waits(statuses: Mapping[int, RankStatus]) -> WaitGraph | None:
     """Find who waits for whom in a job; None while nobody waits or the waits are seen to end and begin again."""

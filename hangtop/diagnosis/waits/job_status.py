@@ -8,7 +8,7 @@ from math import inf
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.sockets import FRESH_S, delivers
-from hangtop.diagnosis.job import Job, Rank
+from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.tables.thresholds import TRICKLE_BYTES_PER_S
 from hangtop.diagnosis.waits.graph import WaitGraph, find_waits
 from hangtop.diagnosis.waits.patience import seen_after
@@ -110,11 +110,10 @@ def status_of_job(job: Job) -> JobStatus:
 
 
 def in_order(job: Job) -> Job:
-    """Return the same picture with its parts in one certain order, whatever order they came in.
+    """Return the same picture with its ranks and events in one certain order, whatever order they came in.
 
     Rules may then speak of "the first": of events in time, those without one after the others, as in their files. Of
-    several equal events one is kept: a log on shared storage may be read by several nodes. Dumps stay as they came:
-    what tells the status of a rank sorts those of each.
+    several equal events one is kept: a log on shared storage may be read by several nodes.
     """
     nodes = job.event_nodes + ("",) * (len(job.events) - len(job.event_nodes))
     kept: dict[tuple[object, ...], tuple[str, LogEvent]] = {}
@@ -124,18 +123,10 @@ def in_order(job: Job) -> Job:
         kept.setdefault(key if event.line else (*key, event.at, len(kept)), (node, event))
     return replace(
         job,
-        ranks=tuple(sorted(job.ranks, key=_place)),
+        ranks=tuple(sorted(job.ranks, key=lambda rank: (rank.rank, rank.process.started, rank.node))),
         events=tuple(event for _, event in kept.values()),
         event_nodes=tuple(node for node, _ in kept.values()),
-        recorders=tuple(sorted(job.recorders, key=lambda dump: (dump.rank, dump.at or 0.0, dump.source))),
-        ras=tuple(sorted(job.ras, key=lambda look: (look.at, look.value.node))),
-        others=tuple(sorted(job.others, key=_place)),
-        bystanders=tuple(sorted(job.bystanders, key=_place)),
     )
-
-
-def _place(rank: Rank) -> tuple[int, float, str, int]:
-    return rank.rank, rank.process.started, rank.node, rank.process.pid
 
 
 def _time(told: tuple[str, LogEvent]) -> tuple[bool, float, str, int, str, str, str]:

@@ -146,5 +146,4 @@ def _point(status: RankStatus, doing: Activity) -> tuple[str, ...]:
 
     Folded frames, innermost user frame with its line, whether the process runs, and what its GPU does.
     """
-    state = status.motion.state or doing.state
-    return doing.place, doing.where, "R" if state == "R" else "S", status.load
+    return doing.place, doing.where, "R" if status.motion.state == "R" else "S", status.load

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.job import Look, Rank
+from hangtop.diagnosis.stacks.states import Activity, Cpu
 from hangtop.diagnosis.tables.thresholds import (
     A_POLL,
     BUSY_CORES,
     IDLE_CORES,
+    LATE_LOOKS,
     POLLS_PER_S,
     PREEMPTED_PER_S,
     QUIET_SWITCHES_PER_S,
@@ -21,6 +23,8 @@ from hangtop.diagnosis.tables.wchan import is_frozen
 
 HALTED = ("T", "t", "D")
 """States in which a process does nothing, whatever its stack says; how long they last is worth knowing."""
+OF_DUMPS: Mapping[Cpu, float] = {"busy": 1.0, "mixed": 0.3, "blocked": 0.0}
+"""Cores in use by what looks at stacks show alone."""
 HELPERS_SPAN = 8.0
 """Seconds over which helpers count: each is looked at every few ticks, and what they did before a hang is no sign."""
 
@@ -90,13 +94,18 @@ class Motion:
 NO_MOTION = Motion()
 
 
-def motion(rank: Rank | None, since: float | None = None) -> Motion:
-    """Sum up the looks at one rank's process; growth is counted over the looks from ``since`` on, where given.
+def motion(rank: Rank | None, doing: Activity | None = None) -> Motion:
+    """Sum up the looks at one rank's process, where it stays at its place since it came there.
 
-    A look before ``since`` is used when fewer than two came after it.
+    Of a process of which only dumps are known these tell its state, and whether it used its CPU between them.
     """
     if rank is None or not rank.looks:
-        return NO_MOTION
+        return NO_MOTION if doing is None else Motion(cpu=OF_DUMPS.get(doing.cpu), state=doing.state, wchan=doing.wchan)
+    return motion_since(rank, doing.since if doing is not None and doing.looks >= LATE_LOOKS else None)
+
+
+def motion_since(rank: Rank, since: float | None) -> Motion:
+    """The same over the looks from ``since`` on, where given, and one before where fewer than two came after it."""
     backwards = reversed(rank.looks)
     last = first = helped = next(backwards)
     for look in backwards:

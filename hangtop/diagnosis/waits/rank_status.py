@@ -60,16 +60,16 @@ class RankStatus(NamedTuple):
 
     @property
     def busy(self) -> bool:
-        """It computes, or polls: by its process, or by the looks at it."""
-        return self.motion.busy or (self.activity is not None and self.activity.cpu == "busy")
+        """It computes, or polls."""
+        return self.motion.busy
 
     @property
     def blocked(self) -> bool:
-        """It hardly used its CPU: by its process, or by looks. Where another Python thread does its work, that one."""
+        """It hardly used its CPU. Where another Python thread does its work, that one."""
         moved, doing = self.motion, self.activity
         if doing is not None and doing.thread == "python" and moved.threads is not None:
             return moved.threads < SOME_CORES
-        return moved.blocked or (doing is not None and doing.cpu == "blocked" and not moved.wants_cpu)
+        return moved.blocked
 
     @property
     def seen(self) -> bool:
@@ -146,7 +146,7 @@ def status_of(job: Job, number: int, node: str, dumps: list[StackDump], process:
     status = RankStatus(
         number, home, "unseen", process, None, tuple(activity(look) for look in looks),
         tuple(look[0].beside for look in looks),
-        motion(process, doing.since if doing is not None and doing.looks >= LATE_LOOKS else None), load=load,
+        motion(process, doing), load=load,
         native=told is not None, arrived=arrived,
     )  # fmt: skip
     return with_activity(job, status, told or doing)
@@ -224,14 +224,12 @@ def frozen(job: Job, status: RankStatus) -> bool | None:
         return None
     if doing.moving or (status.state in WAITS and moved.wakes):
         return False
-    if moved.cpu is None:
-        return True if doing.cpu == "blocked" else None
     return True if moved.blocked and not moved.wakes else None
 
 
 def _judged(status: RankStatus) -> State:
     doing, moved = status.activity, status.motion
-    letter = moved.state or (doing.state if doing else "")
+    letter = moved.state
     if letter in HALTED and _persists(status, letter, {"T": 0.0, "t": TRACED_LOOKS, "D": UNINTERRUPTIBLE_S}[letter]):
         return "uninterruptible" if letter == "D" else "stopped"
     if doing is None:
@@ -266,6 +264,5 @@ def waits_for_others(doing: Activity, moved: Motion = NO_MOTION) -> bool:
     if doing.waits == "peers" or doing.kind == "device":
         return True
     if doing.waits == "unknown" and doing.kind in ("backward", "forward"):
-        asleep = doing.cpu == "unknown" and doing.state == "S" and moved.cpu is None
-        return doing.cpu == "blocked" or moved.blocked or asleep
+        return moved.blocked or (moved.cpu is None and doing.state == "S")
     return False

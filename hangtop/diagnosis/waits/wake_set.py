@@ -25,7 +25,7 @@ from hangtop.diagnosis.stacks.kernel import FILE_LOCKS, OPENS, TRACED
 from hangtop.diagnosis.stacks.states import Activity, Meaning, Waits
 from hangtop.diagnosis.tables.thresholds import HELPERS_KNOWN_S, IDLE_CORES, LATE_LOOKS, SOME_CORES
 from hangtop.diagnosis.tables.wchan import call_at, sleep_at
-from hangtop.diagnosis.waits.process_motion import Motion, motion
+from hangtop.diagnosis.waits.process_motion import Motion, motion_since
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
 LITTLE_BYTES_PER_S = 4096.0
@@ -75,14 +75,16 @@ def wake_set_of(status: RankStatus, waiters: Sequence[RankStatus], since: float 
     if status.state == "on_gpu":
         return WakeSet(WakeProgress.INSIDE, "waits for its own GPU")
     if status.state == "uninterruptible":
-        wchan = status.motion.wchan or (doing.wchan if doing is not None else "")
+        wchan = status.motion.wchan
         progress = WakeProgress.OUTSIDE if sleep_at(wchan).ordinary else WakeProgress.INSIDE  # a big fsync ends
         return WakeSet(progress, f"state D{f' in {wchan}' if wchan else ''}")
     if status.state not in ("working", "leaving"):
         return WakeSet(WakeProgress.INSIDE)
     if doing is not None and doing.state == TRACED:
         return WakeSet(WakeProgress.UNKNOWN)
-    moved = status.motion if since is None else motion(status.process, max(since, doing.since if doing else since))
+    moved = status.motion
+    if since is not None and status.process is not None and status.process.looks:
+        moved = motion_since(status.process, max(since, doing.since if doing else since))
     if works := _work(status, moved, doing, waiters):
         return WakeSet(WakeProgress.WORKS, works)
     if doing is None or doing.error:
@@ -104,8 +106,6 @@ def _work(status: RankStatus, moved: Motion, doing: Activity | None, waiters: Se
     others = [one.motion for one in waiters]
     beside = _beyond(moved.threads, (other.threads for other in others))
     main = max(0.0, (moved.cpu or 0.0) - (moved.threads or 0.0))
-    if moved.cpu is None and doing is not None and doing.cpu in ("busy", "mixed"):
-        return "busy"
     if main > IDLE_CORES or moved.wants_cpu or (moved.cpu is not None and moved.state == "R"):
         lacks = status.waited_for_cpu
         without = f", without a CPU for {lacks}% of the time that it wants one" if lacks else ""
@@ -152,7 +152,7 @@ def _blocked_inside(
         children = [child for child in children if child.pid == doing.helper_pid] or children
         if doing.waits == "helper" and any(child.state in (*ENDED, *STOPPED) for child in children):
             return True  # which of several it waits for is not known, but that one does not answer
-        at_a_pipe = doing.target.pipe or call_at(status.motion.wchan or doing.wchan) in _AT_A_PIPE
+        at_a_pipe = doing.target.pipe or call_at(status.motion.wchan) in _AT_A_PIPE
         return (doing.waits == "helper" or at_a_pipe) and all(map(_child_inside, children))
     everywhere = {one.where for waiter in waiters if waiter.activity is not None for one in waiter.activity.others}
     brings = (one for one in doing.others if one.role == "python" and one.where and one.where not in everywhere)

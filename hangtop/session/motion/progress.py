@@ -5,9 +5,10 @@ collectives, reads or writes, when its helpers compute, when its GPU draws the p
 what such a job exchanges, or when its main thread is found elsewhere (:mod:`rank_progress`, :mod:`traffic`).
 
 In a hang the culprit may be busy, but those who wait are still; in a healthy job every rank moves once a step. So the
-job stands still as long as at least half of its ranks have been still. What a healthy job does in its pauses
-(evaluation, checkpoint, compilation) is learned (:mod:`pauses`). A hang that is older than the session is known by the
-last step of a log that told steps in a rhythm.
+job stands still as long as at least half of its ranks have been still. The longest pause that the job came back from
+(evaluation, checkpoint, compilation) is its usual one, and fades: ten minutes of compiling at the start must not make
+the watch deaf for days. A hang that is older than the session is known by the last step of a log that told steps in a
+rhythm.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.evidence.gpus import given_gpu
 from hangtop.diagnosis.job import JobMotion
 from hangtop.diagnosis.phrasing import count
-from hangtop.session.motion.pauses import ANYWHERE, Pauses
 from hangtop.session.motion.rank_progress import RankProgress, Sign, begun
 from hangtop.session.motion.steps import JobSteps
 from hangtop.session.motion.traffic import Traffic
@@ -31,6 +31,10 @@ NO_PAUSE = frozenset({"nonblocking", "none"})
 """Ways to read stacks that do not stop the process."""
 PAUSE = 2.0
 """Seconds: shorter pauses are the rhythm of looking, not of the job."""
+HALF_LIFE = 600.0
+"""Seconds in which a pause that does not come again is half forgotten."""
+ALARMS_APART = 1800.0
+"""Seconds between two hangs that the job came back from, at the most, where such a pause is how it runs."""
 LAG = 3.0
 """Seconds by which a node's last word may be old, where it speaks often; what it has not said then is not known."""
 LATELY, LOOKS = 5.0, 2.5
@@ -69,12 +73,13 @@ class Progress:
         """Seconds for which at least half of the ranks in view have been still; None without a rank in view."""
         self.motion = JobMotion()
         """What moved lately, and what proves it."""
-        self.place = ANYWHERE
-        """Where the job stands, in a word that is the same whenever it stands there; for pauses to be known by."""
         self.alarmed = False
         """Set while a hang is reported: such a pause is usual only when the job comes back from it again and again."""
         self._traffic: dict[str, Traffic] = {}
-        self._pauses = Pauses()
+        self._longest: tuple[float, float] | None = None
+        """Seconds of the longest pause that the job came back from, and when it did; ..."""
+        self._after_alarm: tuple[float, float] = (0.0, float("-inf"))
+        """... and of the last one that had been called a hang."""
         self._steps = JobSteps(0.0)
         self._now = 0.0
         self._stopped_by_us: set[Key] = set()
@@ -83,12 +88,18 @@ class Progress:
 
     @property
     def usual_pause(self) -> float | None:
-        """The longest pause that the job took at its present place and came back from; None while it has taken none.
+        """The longest pause that the job took and came back from, as it fades; None while it has taken none.
 
         Who has just come knows from the times in its log how long it takes for a step: that may be a pause as well.
         """
-        known = (self._pauses.usual(self.place, self._now), self._pause_of_a_step())
+        known = (self._faded(), self._pause_of_a_step())
         return max((pause for pause in known if pause is not None), default=None)
+
+    def _faded(self) -> float | None:
+        if self._longest is None:
+            return None
+        seconds, at = self._longest
+        return float(seconds * 0.5 ** ((self._now - at) / HALF_LIFE))
 
     def _pause_of_a_step(self) -> float | None:
         steps = self._steps
@@ -194,7 +205,21 @@ class Progress:
         if lasted >= LONG_PAUSE:
             self._ended.append((began, ended))
         if lasted >= PAUSE:
-            self._pauses.learn(self.place, lasted, now, alarmed=self.alarmed)
+            self._learn(lasted)
+
+    def _learn(self, seconds: float) -> None:
+        """The job came back from a pause of so many seconds.
+
+        After an alarm once is no habit: somebody may have helped. Twice within some time it is how this job runs, and
+        an alarm each time would be one that nobody listens to.
+        """
+        if self.alarmed:
+            before, at = self._after_alarm
+            self._after_alarm = seconds, self._now
+            if self._now - at > ALARMS_APART:
+                return
+            seconds = min(seconds, before)
+        self._longest = max(seconds, self._faded() or 0.0), self._now
 
     def _stillness(self, now: float, still: float, *, found: bool) -> float:
         """Seconds for which the job stood still, by its logs too; ``found``: its ranks never moved while watched."""

@@ -100,7 +100,7 @@ class _Triage(Scheduler):
             judge_at = time.monotonic() + max(STEP, REST * (time.monotonic() - began))
             past = self._past
             if not self._settled(verdict, past) and past < limit:
-                so_far = f"; so far: {known_so_far(verdict)}" if past >= watch else ""
+                so_far = f"; so far: {verdict.summary}" if past >= watch else ""
                 continue
             self._say("waiting for the last stacks")
             await self.answers("look", "native look", seconds=LAST_LOOK)
@@ -173,22 +173,13 @@ class _Triage(Scheduler):
                 return
 
     async def _with_ras(self, verdict: Verdict) -> Verdict:
-        """The verdict, once RAS has had its say: one answer where a culprit is named, all where none is."""
-        if verdict.outcome not in {"hung", "unknown"} or not self.stands(LEAST):
+        """The verdict, once RAS has had its say, which is waited for longer where no culprit is named."""
+        if verdict.outcome not in {"hung", "unknown"} or not self.asking("RAS"):
             return verdict
+        self._say("waiting for what NCCL's RAS answers")
         named = verdict.outcome == "hung" and not verdict.names_nobody
-        wanted, seconds = (1, LAST_LOOK) if named else (POLLS, RAS_SECONDS)
-        before, end = self._ras_answers, time.monotonic() + seconds
-        while self._ras_answers < wanted and self.asking("RAS") and time.monotonic() < end:
-            self._say("waiting for what NCCL's RAS answers")
-            await self.answers("RAS", seconds=STEP)
-        return await self.judge() if self._ras_answers > before else verdict
-
-
-def known_so_far(verdict: Verdict) -> str:
-    """What a verdict knows, without how long which ranks were watched for it."""
-    watched, _, told = verdict.summary.partition(": ")
-    return told if ", watched for " in watched else verdict.summary
+        await self.answers("RAS", seconds=LAST_LOOK if named else RAS_SECONDS)
+        return await self.judge()
 
 
 def proven(verdict: Verdict) -> bool:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from collectors.fleet.sink import LinkChange
 from collectors.samples.ranks import RankPulse
-from hangtop.session.motion.pauses import HALF_LIFE, Pauses
+from hangtop.session.motion.progress import HALF_LIFE, Progress
 from hangtop.session.motion.rank_progress import RankProgress, begun
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
@@ -90,27 +90,19 @@ def test_a_hang_that_was_reported_is_usual_once_the_job_comes_back_again() -> No
     assert usual == [None, pytest.approx(20, abs=2)]
 
 
-def test_a_pause_is_usual_where_it_was_taken_and_fades() -> None:
-    pauses = Pauses()
-    assert pauses.usual("", 0.0) is None
-    pauses.learn("compile", 600.0, 0.0)
-    pauses.learn("evaluate", 40.0, 0.0)
-    assert [pauses.usual(at, 0.0) for at in ("compile", "evaluate", "train", "")] == [600.0, 40.0, None, 600.0]
-    assert pauses.usual("compile", HALF_LIFE) == 300.0
+def test_a_pause_fades() -> None:
+    job = Job()
+    job.run(5, works)
+    job.run(300, spins)
+    job.run(1, works)
+    assert job.progress.usual_pause == pytest.approx(300, abs=2)
+    job.run(int(HALF_LIFE), works)
+    assert job.progress.usual_pause == pytest.approx(150, abs=2)
 
 
-def test_an_alarm_comes_back_as_a_habit_only_at_its_place_and_soon() -> None:
-    pauses = Pauses()
-    pauses.learn("save", 90.0, 0.0, alarmed=True)
-    pauses.learn("read", 20.0, 60.0, alarmed=True)
-    assert pauses.usual("read", 60.0) is None, "the first alarm was elsewhere"
-    pauses.learn("save", 90.0, 2 * HALF_LIFE, alarmed=True)
-    assert pauses.usual("save", 2 * HALF_LIFE) is None, "the first alarm was long ago"
-
-
-def test_the_alarm_of_a_session_stays_within_half_of_the_time_out() -> None:
+def test_the_alarm_of_a_session_stays_within_half_of_the_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
     session = Session(SessionOptions(patience=20.0))
-    session.progress._pauses.learn("", 900.0, 0.0)
+    monkeypatch.setattr(Progress, "usual_pause", 900.0)
     assert session.alarm_after == session.job().alarm_after == 300.0
 
 

@@ -6,8 +6,8 @@ from collectors.samples.gpus import GpuSample
 from collectors.samples.stream import SourceState
 from hangtop.session.state.job_state import GpuState, NodeState
 from hangtop.session.state.time_series import SampleRing, TimeSeries
-from hangtop.session.watching.triage import known_so_far, proven
-from tests.support.jobs import ALL_REDUCE, BARRIER, COMPUTING, MOVING, READING, Sketch, first
+from hangtop.session.watching.triage import proven
+from tests.support.jobs import ALL_REDUCE, BARRIER, MOVING, READING, Sketch, first
 
 
 def held_up_by(stack: list[str]) -> Sketch:
@@ -58,18 +58,6 @@ def test_that_of_gpus_is_well_before_its_first_row() -> None:
     assert node.has_heard("gpus")
     silent = NodeState("node1", sources={"gpus": SourceState("gpus", "late", "no answer from nvidia-smi", 1.0)})
     assert silent.has_heard("gpus")
-
-
-def test_what_is_known_while_it_is_watched_on_names_whom_the_others_wait_for() -> None:
-    """A loop and long work look alike for twenty seconds: a person reads whose it is before."""
-    job = Sketch(stood_still=6.0)
-    job.ranks().at(ALL_REDUCE)
-    job.ranks(2).at(COMPUTING, state="R").pulse(cores=0.99)
-    verdict = job.verdict()
-    assert not proven(verdict)
-    assert "rank 2" in known_so_far(verdict)
-    assert "watched for" not in known_so_far(verdict)
-    assert known_so_far(held_up_by(READING).verdict()).startswith("rank 2 on node2 holds up 3 others")
 
 
 def test_who_crashed_is_told_at_once_too() -> None:

@@ -184,19 +184,6 @@ async def test_pauses_that_are_usual_for_the_job_are_waited_out_once_more(
     assert native
 
 
-async def test_a_pause_is_known_by_where_the_job_stood(watch: Callable[..., Watched]) -> None:
-    watched = watch(patience=10.0)
-    await watched.run(3, still=False)
-    watched.verdict = Verdict("unknown", "", place="compile in step (train.py)")
-    await watched.run(40, still=True)
-    watched.verdict = Verdict("healthy", "")
-    await watched.run(3, still=False)
-    assert watched.session.alarm_after == pytest.approx(80, abs=4), "it may stand anywhere"
-    watched.verdict = Verdict("unknown", "", place="data in read (data.py)")
-    await watched.run(8, still=True)
-    assert watched.session.alarm_after == 10.0
-
-
 async def test_who_has_just_come_is_told_what_is_waited_for(watch: Callable[..., Watched]) -> None:
     watched = watch(patience=60.0)
     await watched.run(12, still=True)
