@@ -97,7 +97,8 @@ def capture(app: HangtopApp) -> Probe:
     """Capture packet headers of the job's network."""
     from hangtop.session.probes.capture import capture_probe
 
-    return capture_probe(app.session, _folder(app), seconds=CAPTURE_SECONDS, most=CAPTURE_BYTES, sudo=True)
+    sudo = app.session.options.sudo
+    return capture_probe(app.session, _folder(app), seconds=CAPTURE_SECONDS, most=CAPTURE_BYTES, sudo=sudo)
 
 
 def fabric(app: HangtopApp) -> Awaitable[Probe]:

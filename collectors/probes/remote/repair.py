@@ -14,11 +14,12 @@ from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Set
 
 from collectors.node import redact, watchdog
 from collectors.node.blocking import GuardedReader
-from collectors.node.files import link, read_or_none
-from collectors.node.processes.procfs import CLOCK_TICKS, boot_time, parse_status, read_stat, split_zeros
+from collectors.node.files import read_or_none
+from collectors.node.processes.commands import LAUNCHERS, program
+from collectors.node.processes.environ import RankEnvironment
+from collectors.node.processes.procfs import CLOCK_TICKS, Stat, boot_time, parse_status, read_stat, split_zeros
 from collectors.node.processes.sockets import LISTEN, TcpSocket, held_sockets, tcp_sockets
 from collectors.node.ranks.facts import users
-from collectors.node.ranks.process_tree import FamilyMember, ProcessRole, classify_tree
 from collectors.node.ranks.search import Adopters, Search
 from collectors.node.say import say_all
 
@@ -39,8 +40,6 @@ class RepairCandidate(NamedTuple):
     started: float
     """The same, by the node's wall clock."""
     rank: int
-    role: str
-    """``rank``, ``helper``, ``wrapper`` or ``stray`` (a helper whose rank is gone)."""
     user: str
     run_id: str
     command: str
@@ -60,108 +59,89 @@ class Signalled(NamedTuple):
     text: str
 
 
-END = RepairCandidate("end", 0, 0, 0.0, 0, "", "", "", "", "", [], "")
+END = RepairCandidate("end", 0, 0, 0.0, 0, "", "", "", "", [], "")
 
 
 # --- who can be helped -------------------------------------------------------------------------------------------
 
 
-class RankProcesses:
-    """Every process of the node that carries a rank, with its role."""
+class Ranked(NamedTuple):
+    """A process that carries a rank."""
 
-    def __init__(self, proc: str, keep: Set[int]) -> None:
-        """``keep`` are the pids of the running job's ranks."""
-        self._proc = proc
-        self._keep = keep
-        self._booted = boot_time()
-        self._states: Dict[int, str] = {}
-        self.members = self._members()
-        self.roles: Dict[int, ProcessRole] = classify_tree(self.members)
+    stat: Stat
+    env: RankEnvironment
+    words: List[str]
+    adopted: bool
+    """The process that started it is gone."""
 
-    def _members(self) -> Dict[int, FamilyMember]:
-        reader, adopters = GuardedReader(), Adopters(self._proc)
-        present = {int(name) for name in os.listdir(self._proc) if name.isdigit()} - {os.getpid()}
-        members: Dict[int, FamilyMember] = {}
-        for one in Search(self._proc, reader, nameless=False).find(present, set()):
-            stat = read_stat(self._proc, one.pid)
-            if stat is None or stat.has_ended:
-                continue
-            path = "%s/%d/cmdline" % (self._proc, one.pid)
-            answer = reader.read_all([path]).get(path)
-            words = split_zeros(answer) if isinstance(answer, bytes) else []
-            executable = link("%s/%d/exe" % (self._proc, one.pid))
-            self._states[one.pid] = stat.state
-            members[one.pid] = FamilyMember(
-                one.pid, stat.parent, stat.start_ticks, one.env, words, stat.comm, executable, adopters.adopted(stat)
-            )  # fmt: skip
-        return members
 
-    def candidates(self) -> Iterator[RepairCandidate]:
-        """Orphans, ranks before their helpers, then stopped processes of the running job."""
-        orphans = {pid: why for pid in self.members for why in [self._orphaned(pid)] if why}
-        for pid in sorted(orphans, key=lambda pid: (self.roles[pid].role != "rank", pid)):
-            yield self._candidate("orphan", pid, orphans[pid])
-        for pid in sorted(self.members):
-            if pid not in orphans and self._states[pid] == "T" and self._is_kept(pid):
-                yield self._candidate("stopped", pid, "a stop signal holds it (state T)")
+def ranked(proc: str) -> Dict[int, Ranked]:
+    """Every process of the node that carries a rank."""
+    reader, adopters = GuardedReader(), Adopters(proc)
+    present = {int(name) for name in os.listdir(proc) if name.isdigit()} - {os.getpid()}
+    found: Dict[int, Ranked] = {}
+    for one in Search(proc, reader, nameless=False).find(present, set()):
+        stat = read_stat(proc, one.pid)
+        if stat is not None and not stat.has_ended:
+            words = split_zeros(read_or_none("%s/%d/cmdline" % (proc, one.pid)) or b"")
+            found[one.pid] = Ranked(stat, one.env, words, adopters.adopted(stat))
+    return found
 
-    def _chain(self, pid: int) -> List[int]:
-        """The process and its ancestors, as far as they carry a rank."""
-        chain = [pid]
-        while self.members[chain[-1]].parent in self.members and self.members[chain[-1]].parent not in chain:
-            chain.append(self.members[chain[-1]].parent)
-        return chain
 
-    def _is_kept(self, pid: int) -> bool:
-        """True for what belongs to a rank of the running job."""
-        return not self._keep.isdisjoint([self.roles[pid].owner, *self._chain(pid)])
+def candidates(proc: str, keep: Set[int]) -> Iterator[RepairCandidate]:
+    """Orphans, then stopped processes of the running job; ``keep`` are the pids of its ranks."""
+    there, booted = ranked(proc), boot_time()
+    chains = {pid: _chain(there, pid) for pid in there}
+    kept = {pid for pid, chain in chains.items() if keep.intersection(chain)}
+    kept.update(above for pid in kept & keep for above in chains[pid])
+    orphans = {pid: why for pid in sorted(there) for why in [_orphaned(there, chains[pid], kept, booted)] if why}
+    for pid, why in orphans.items():
+        yield _candidate("orphan", pid, there[pid], booted, why, proc)
+    for pid in sorted(kept - orphans.keys()):
+        if there[pid].stat.state == "T":
+            yield _candidate("stopped", pid, there[pid], booted, "a stop signal holds it (state T)", proc)
 
-    def _orphaned(self, pid: int) -> str:
-        """Why a process is an orphan; empty for one that is none."""
-        chain, owner = self._chain(pid), self.roles[pid].owner
-        if owner and owner not in chain:  # a helper that detached itself from its rank goes with it
-            return self._orphaned(owner)
-        if any(self.roles[one].role == "launcher" for one in chain) or not self.members[chain[-1]].orphan:
-            return ""
-        if self.roles[pid].role == "stray":
-            return "a helper whose rank is gone"
-        rank = next((one for one in chain if self.roles[one].role == "rank"), owner or pid)
-        env = self.members[rank].env
-        run = [
-            other
-            for other, role in self.roles.items()
-            if role.role == "rank" and self.members[other].env.job == env.job
-        ]
-        launched = env.launcher != "env"
-        if env.local_world_size is not None and len(run) < env.local_world_size and self._age(run) > YOUNG:
-            return "%d of the %d ranks that its run had here are left" % (len(run), env.local_world_size)
-        return "its launcher (%s) is gone" % env.launcher if launched and not self._is_kept(pid) else ""
 
-    def _age(self, run: List[int]) -> float:
-        """Seconds since the youngest of these processes started."""
-        youngest = max((self.members[one].start_ticks for one in run), default=0)
-        return time.time() - (self._booted + youngest / CLOCK_TICKS)
+def _chain(there: Dict[int, Ranked], pid: int) -> List[int]:
+    """The process and its ancestors, as far as they carry a rank."""
+    chain = [pid]
+    while there[chain[-1]].stat.parent in there and there[chain[-1]].stat.parent not in chain:
+        chain.append(there[chain[-1]].stat.parent)
+    return chain
 
-    def _candidate(self, what: str, pid: int, why: str) -> RepairCandidate:
-        member = self.members[pid]
-        base = "%s/%d" % (self._proc, pid)
-        status = parse_status(read_or_none(base + "/status") or b"", pid)
-        uid = status.uid if status is not None else -1
-        held = held_sockets(pid, self._proc)
-        return RepairCandidate(
-            what=what,
-            pid=pid,
-            start_ticks=member.start_ticks,
-            started=round(self._booted + member.start_ticks / CLOCK_TICKS, 2),
-            rank=member.env.rank,
-            role=self.roles[pid].role,
-            user=users().get(uid, str(uid)),
-            run_id=member.env.run_id,
-            command=redact.command(member.words, 256) or member.comm,
-            state=self._states[pid],
-            ports=sorted({one.port for one in _listeners(pid, self._proc) if one.inode in held}),
-            why=why,
-        )
+
+def _orphaned(there: Dict[int, Ranked], chain: List[int], kept: Set[int], booted: float) -> str:
+    """Why the first process of a chain is an orphan; empty for one that is none."""
+    if not there[chain[-1]].adopted or any(program(there[pid].words) in LAUNCHERS for pid in chain):
+        return ""
+    env = there[chain[0]].env
+    run = {pid: one for pid, one in there.items() if one.env.job == env.job}
+    left = len({one.env.rank for one in run.values()})
+    youngest = booted + max(one.stat.start_ticks for one in run.values()) / CLOCK_TICKS
+    if env.local_world_size is not None and left < env.local_world_size and time.time() - youngest > YOUNG:
+        return "%d of the %d ranks that its run had here are left" % (left, env.local_world_size)
+    # a helper that detached itself from a living rank goes with it
+    goes_with = any(pid in kept and one.env.rank == env.rank for pid, one in run.items())
+    return "" if goes_with or env.launcher == "env" else "its launcher (%s) is gone" % env.launcher
+
+
+def _candidate(what: str, pid: int, one: Ranked, booted: float, why: str, proc: str) -> RepairCandidate:
+    status = parse_status(read_or_none("%s/%d/status" % (proc, pid)) or b"", pid)
+    uid = status.uid if status is not None else -1
+    held = held_sockets(pid, proc)
+    return RepairCandidate(
+        what=what,
+        pid=pid,
+        start_ticks=one.stat.start_ticks,
+        started=round(booted + one.stat.start_ticks / CLOCK_TICKS, 2),
+        rank=one.env.rank,
+        user=users().get(uid, str(uid)),
+        run_id=one.env.run_id,
+        command=redact.command(one.words, 256) or one.stat.comm,
+        state=one.stat.state,
+        ports=sorted({one.port for one in _listeners(pid, proc) if one.inode in held}),
+        why=why,
+    )
 
 
 def _listeners(pid: int, proc: str) -> List[TcpSocket]:
@@ -265,7 +245,7 @@ def main(arguments: Dict[str, object]) -> None:
     """
     keep, rows = arguments.get("keep"), arguments.get("targets")
     if isinstance(keep, list):
-        say_all([*RankProcesses("/proc", {int(str(pid)) for pid in keep}).candidates(), END])
+        say_all([*candidates("/proc", {int(str(pid)) for pid in keep}), END])
     elif isinstance(rows, list):
         targets = [SignalTarget(int(str(pid)), int(str(ticks))) for pid, ticks in rows]
         grace = float(str(arguments.get("grace", 0.0)))

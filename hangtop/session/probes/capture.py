@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from collectors.probes.capture import Captured, CaptureNode, capture, describe
@@ -15,7 +15,7 @@ EFFECT = "The headers of their packets are copied and sent here meanwhile."
 
 
 def capture_probe(session: ProbeSession, folder: Path, *, seconds: float, most: int, sudo: bool) -> Probe:
-    """Capture headers into ``folder``, ``most`` bytes a node at most; with ``sudo``, ``sudo -n`` may be tried."""
+    """Capture headers into ``folder``, ``most`` bytes a node at most; with ``sudo``, through ``sudo -n``."""
     job = session.job()
     there, absent = nodes_of(session, job)
     addresses = {name: address_of(job, node) for name, node in sorted(job.nodes.items())}
@@ -36,39 +36,26 @@ def capture_probe(session: ProbeSession, folder: Path, *, seconds: float, most: 
             captures = await capture(nodes, folder, name, seconds=seconds, most=most, sudo=sudo)
         except OSError as error:
             raise ProbeRefused(f"{folder}: the capture cannot be written: {error.strerror or error}") from None
-        return result([*captures, *(Captured(node, None, 0, None, None, why) for node, why in absent.items())])
+        return result([*captures, *(Captured(node, "", 0, why) for node, why in absent.items())])
 
     brief = (
         f"{count(len(nodes), 'node')}, packet headers for {seconds:g} s, at most {most / 1e6:g} MB each, sends nothing"
     )
-    command = "\n".join(describe(nodes, seconds, most, sudo=sudo)) if nodes else ""
+    command = "\n".join(describe(nodes, seconds, sudo=sudo))
     return Probe("Capture packets", brief, command, run, EFFECT, tuple(node.name for node in there))
 
 
 def result(captures: Sequence[Captured]) -> ProbeResult:
     """Where the files are, and why there are none."""
-    failed = [one for one in captures if one.path is None]
+    failed = [one for one in captures if not one.file]
     summary = f"{count(len(captures), 'capture')}, for Wireshark or tcpdump -r"
     if failed or not captures:
         names = ", ".join(one.node for one in failed) or "any node"
         summary = f"no capture on {names}" + (f": {failed[0].why}" if failed else "")
-    rows = [
-        {
-            "node": one.node, "file": str(one.path) if one.path else None, "bytes": one.size, "packets": one.packets,
-            "dropped_by_kernel": one.dropped, "why": one.why,
-        }
+    lines = [
+        f"{one.node:<20}{f'{one.file}  {size(one.bytes)}' if one.file else f'no capture: {one.why}'}"
         for one in captures
-    ]  # fmt: skip
+    ]
+    figures = {"backend": "tcpdump", "captures": [one._asdict() for one in captures]}
     outcome = "failed" if failed or not captures else "ok"
-    figures = {"backend": "tcpdump", "captures": rows}
-    return ProbeResult("Packet capture", outcome, summary, text_lines(_lines(captures)), figures)
-
-
-def _lines(captures: Sequence[Captured]) -> Iterator[str]:
-    for one in captures:
-        if one.path is None:
-            yield f"{one.node:<20}no capture: {one.why}"
-        else:
-            dropped = f", {one.dropped} dropped for want of room" if one.dropped else ""
-            packets = "" if one.packets is None else f", {count(one.packets, 'packet')}"
-            yield f"{one.node:<20}{one.path}  {size(one.size)}{packets}{dropped}"
+    return ProbeResult("Packet capture", outcome, summary, text_lines(lines), figures)

