@@ -141,16 +141,6 @@ def test_two_sides_of_a_split_carry_one_name() -> None:
     assert match(dumps).culprits == (1,)
 
 
-def test_dumps_of_two_jobs_are_not_mixed() -> None:
-    """The newer folder is the job; a job's nodes have folders of their own, and no rank twice."""
-    old = [dump(rank, *history(rank, 2, op="broadcast")) for rank in range(4)]
-    old = [one._replace(at=NOW - 9000, source=f"/old/fr_{one.rank}") for one in old]
-    new = [dump(rank, *history(rank, 6, op="all_reduce")) for rank in range(3)]
-    new = [one._replace(source=f"/node{one.rank}/fr_{one.rank}") for one in new]
-    assert tuple(match([*old[:3], *new]).given.dumps) == (0, 1, 2)
-    assert match([*old, *new]).undumped == (3,)
-
-
 def test_other_pairs_tell_which_of_two_is_right() -> None:
     pairs = {"tp0": [0, 1], "tp1": [2, 3]}
     dumps = []
