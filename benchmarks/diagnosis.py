@@ -20,7 +20,7 @@ from hangtop.diagnosis.finding import Outcome
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.verdict.verdict import diagnose
 from hangtop.session.job_snapshot import job_snapshot
-from hangtop.session.threads import TURN
+from hangtop.session.live import TURN
 from tests.support.made import gpu_row, pulse
 from tests.support.screens import NOW, PID, Paper
 

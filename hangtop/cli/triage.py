@@ -15,7 +15,6 @@ from hangtop.cli.connecting import all_answered, all_spoken
 from hangtop.cli.options import SectionedCommand, connection, nodes
 from hangtop.cli.terminal import Status, asker, interrupted_cleanly
 from hangtop.session.options import SessionOptions
-from hangtop.session.threads import run_in_thread
 
 WATCH = 4.0
 """Seconds of watching without ``--watch``."""
@@ -65,7 +64,7 @@ async def triage(options: SessionOptions, watch: float, began: float, record: st
     try:
         await session.start(watching=False)
         # The rules take as long to load as nodes take to answer.
-        rules = asyncio.create_task(run_in_thread(lambda: importlib.import_module("hangtop.session.watching.triage")))
+        rules = asyncio.create_task(asyncio.to_thread(importlib.import_module, "hangtop.session.watching.triage"))
         await all_answered(session, status.say)
         if not session.living():
             await all_spoken(session)

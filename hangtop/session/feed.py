@@ -1,48 +1,29 @@
-"""Where a session's samples come from: a live fleet, a recording, or files."""
+"""Where a session's samples come from: a live fleet, a recording, or nowhere."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+import time
+from typing import TYPE_CHECKING
 
 from collectors.fleet.ssh.asking import Question
-from collectors.fleet.transport import Transport
+from collectors.fleet.transport import Transport, TransportError
 from collectors.samples.control import Settings
 
 if TYPE_CHECKING:
     from hangtop.session.session import Session
 
 
-class Player(Protocol):
-    """What plays a recording."""
+class Feed:
+    """What delivers into a session; this one delivers nothing, and reaches no node."""
 
-    paused: bool
-    speed: float
-
-    @property
-    def ends(self) -> float:
-        """Time of the recording's last entry."""
-
-    @property
-    def ended(self) -> bool:
-        """True when everything has been delivered."""
-
-    async def seek(self, at: float) -> None:
-        """Go on to a later time at once, with the event loop running in between."""
-
-
-class Feed(Protocol):
-    """What delivers into a session. What reaches a node raises :class:`~collectors.fleet.transport.TransportError`."""
-
-    @property
-    def live(self) -> bool:
-        """False for logs after the fact: silence means nothing then."""
-
-    @property
-    def connected(self) -> bool:
-        """True when nodes can be asked for more than they send; False for a recording."""
+    connected = False
+    """True when nodes can be asked for more than they send."""
+    unreached = "this session has no connections"
+    """Why no node can be reached."""
 
     def now(self) -> float:
         """The feed's present: wall clock, or a recording's time."""
+        return time.time()
 
     async def start(self, session: Session) -> None:
         """Begin to deliver to a session."""
@@ -51,13 +32,16 @@ class Feed(Protocol):
         """Stop, and leave nothing behind."""
 
     def transport(self, node: str) -> Transport:
-        """The open connection to a node."""
+        """The open connection to a node. Raises :class:`~collectors.fleet.transport.TransportError`."""
+        raise TransportError(f"{node}: {self.unreached}")
 
     def python(self, node: str) -> str:
-        """The interpreter that was found on a node."""
+        """The interpreter that was found on a node. Raises the same."""
+        raise TransportError(f"{node}: {self.unreached}")
 
     def retry(self, node: str) -> None:
-        """Try to reach a lost node now."""
+        """Try to reach a lost node now. Raises the same."""
+        raise TransportError(f"{node}: {self.unreached}")
 
     def settings(self, node: str | None, settings: Settings) -> None:
         """Send new settings to one node, or to all."""

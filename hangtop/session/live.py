@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -16,12 +16,17 @@ from collectors.fleet.via.srun import srun
 from collectors.fleet.via.way import KUBECTL, SLURM, Way, way_of
 from collectors.samples.control import Settings
 from hangtop import __version__
+from hangtop.session.feed import Feed
 from hangtop.session.options import SessionOptions, job_of_slurm
 from hangtop.session.session import Session
-from hangtop.session.threads import run_in_thread
 
 if TYPE_CHECKING:
     from collectors.fleet.fleet import Fleet
+
+
+TURN = 1e-4
+"""Seconds after which a thread that works beside the event loop gives it a turn. With Python's 5 ms a loop that waits
+for 2,048 connections, and so gives way thousands of times a second, would stand still for as long as a thread works."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +111,9 @@ def ssh_words(options: SessionOptions) -> list[str]:
     return ["ssh"] if options.ssh_config is None else ["ssh", "-F", str(options.ssh_config)]
 
 
-class LiveFeed:
+class LiveFeed(Feed):
     """Delivers what the nodes send, as long as it is started."""
 
-    live = True
     connected = True
 
     def __init__(self, reached: Reach, options: SessionOptions) -> None:
@@ -117,10 +121,6 @@ class LiveFeed:
         self._options = options
         self._fleet: Fleet | None = None
         self._asking: asyncio.Task[None] | None = None
-
-    def now(self) -> float:
-        """The wall clock."""
-        return time.time()
 
     async def start(self, session: Session) -> None:
         """Start connecting to every node."""
@@ -141,7 +141,8 @@ class LiveFeed:
                 version=__version__,
             ),
         )
-        await self._fleet.start(run_in_thread)
+        sys.setswitchinterval(TURN)
+        await self._fleet.start(asyncio.to_thread)
         if self._reach.parts:
             self._asking = asyncio.create_task(self._ask_slurm(session), name="hangtop Slurm")
 

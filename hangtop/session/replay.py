@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 from collectors.fleet.sink import LinkChange
-from collectors.fleet.transport import Transport, TransportError
 from collectors.samples.collectives import RasReport, RecorderDump
-from collectors.samples.control import Settings
 from collectors.samples.logs import LogEvent, LogLines
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Verdict
 from hangtop.session.entries import OTHERS, BadLine, End, Entry, StackLook
+from hangtop.session.feed import Feed
 from hangtop.session.options import SessionOptions
 from hangtop.session.recording import Recording
 from hangtop.session.session import Session
@@ -42,11 +41,10 @@ BEFORE = 60.0
 """Seconds played before a moment at least, where there are so many: charts and rules look back as far."""
 
 
-class RecordedFeed:
-    """What every feed from a recording has in common: nobody can be asked, and nothing can be set."""
+class RecordedFeed(Feed):
+    """What every feed from a recording has in common."""
 
-    live = True
-    connected = False
+    unreached = "this is a recording"
 
     def __init__(self, at: float) -> None:
         self.at = at
@@ -69,27 +67,6 @@ class RecordedFeed:
             for payload in payloads:
                 _deliver(session, node, payload)
         self.at = max(self.at, until)
-
-    async def start(self, session: Session) -> None:
-        """Nothing comes by itself."""
-
-    async def close(self) -> None:
-        """Nothing to end."""
-
-    def transport(self, node: str) -> Transport:
-        """There is none."""
-        raise TransportError(f"{node}: this is a recording")
-
-    def python(self, node: str) -> str:
-        """There is none."""
-        raise TransportError(f"{node}: this is a recording")
-
-    def retry(self, node: str) -> None:
-        """Refuse."""
-        raise TransportError(f"{node}: this is a recording")
-
-    def settings(self, node: str | None, settings: Settings) -> None:
-        """What was recorded is recorded."""
 
 
 def _deliver(session: Session, node: str, payload: object) -> None:

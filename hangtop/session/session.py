@@ -8,13 +8,13 @@ from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 from collectors.fleet.ssh.asking import Asker
-from collectors.fleet.transport import Transport, TransportError
+from collectors.fleet.transport import Transport
 from collectors.samples.control import Settings
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.waits.patience import alarm_after
-from hangtop.session.feed import Feed, Nobody, Player
+from hangtop.session.feed import Feed, Nobody
 from hangtop.session.history.history import History, says
 from hangtop.session.intake import Intake
 from hangtop.session.job_selection import select_job
@@ -30,6 +30,7 @@ from hangtop.session.watching.watcher import Watcher
 if TYPE_CHECKING:
     from collectors.samples.probes import ProbeReport
     from hangtop.diagnosis.traces import TracePicture
+    from hangtop.session.replay import ReplayFeed
 
 OnVerdict = Callable[[Verdict | None, Verdict], None]
 """Called with the verdict before and the new one, when what it says changed."""
@@ -55,13 +56,13 @@ class Session(Intake):
         self.asker: Asker = asker or Nobody()
         self.on_verdict: list[OnVerdict] = []
         self.verdict: Verdict | None = None
-        self._feed = feed
+        self._feed = feed or Feed()
         self.history = History()
         self.unrelated: frozenset[tuple[str, int]] = frozenset()
         """Nodes and pids of processes that look like ranks and are not of the job, as the last job told."""
         self._timeout: float | None = None
         self._living: tuple[int, list[RankState]] = (-1, [])
-        self.node_settings = NodeSettings(options, self.state, feed.settings if feed else None)
+        self.node_settings = NodeSettings(options, self.state, self._feed.settings)
         self._looks = StackLooks(self)
         self.watcher = Watcher(self)
         self.job_sources = JobSources(self)
@@ -70,7 +71,7 @@ class Session(Intake):
         """Answers of the probes of collectives that were asked for, oldest first."""
         self.traces: TracePicture | None = None
         """What the profiler traces that were read last say together."""
-        self.player: Player | None = None
+        self.player: ReplayFeed | None = None
         """What plays a recording in this session; None where it watches a job."""
 
     @property
@@ -81,12 +82,12 @@ class Session(Intake):
     @property
     def live(self) -> bool:
         """False when it shows logs after the fact: silence means nothing then."""
-        return self._feed is None or self._feed.live
+        return True
 
     @property
     def can_act(self) -> bool:
         """True when nodes can be asked for more than they send."""
-        return self._feed is not None and self._feed.connected
+        return self._feed.connected
 
     # --- its life ------------------------------------------------------------------------------------------------
 
@@ -95,8 +96,7 @@ class Session(Intake):
 
         Without ``watching`` the session neither judges nor looks at stacks by itself: the caller does.
         """
-        if self._feed is not None:
-            await self._feed.start(self)
+        await self._feed.start(self)
         if watching:
             self._watching = asyncio.create_task(self.watcher.run(), name="hangtop watcher")
 
@@ -105,8 +105,7 @@ class Session(Intake):
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait([self._watching])
-        if self._feed is not None:
-            await self._feed.close()
+        await self._feed.close()
         self.recordings.close()
 
     # --- thinking ------------------------------------------------------------------------------------------------
@@ -202,21 +201,16 @@ class Session(Intake):
     # --- acting --------------------------------------------------------------------------------------------------
 
     def transport(self, node: str) -> Transport:
-        """The open connection to a node. Raises :class:`TransportError` when there is none."""
-        return self._connections(node).transport(node)
+        """The open connection to a node. Raises :class:`~collectors.fleet.transport.TransportError`."""
+        return self._feed.transport(node)
 
     def python(self, node: str) -> str:
-        """The interpreter that was found on a node. Raises :class:`TransportError` when there is none."""
-        return self._connections(node).python(node)
+        """The interpreter that was found on a node. Raises :class:`~collectors.fleet.transport.TransportError`."""
+        return self._feed.python(node)
 
     def retry(self, node: str) -> None:
         """Try to reach a lost node now. Raises :class:`TransportError` where nothing connects."""
-        self._connections(node).retry(node)
-
-    def _connections(self, node: str) -> Feed:
-        if self._feed is None:
-            raise TransportError(f"{node}: this session has no connections")
-        return self._feed
+        self._feed.retry(node)
 
     def settings(self, node: str | None = None) -> Settings:
         """What a node side is told to do: one node's, or those that any starts with."""

@@ -8,7 +8,6 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING
 
 from hangtop.diagnosis.finding import Unknown, Verdict
-from hangtop.session.threads import run_in_thread
 
 if TYPE_CHECKING:
     from hangtop.session.session import Session
@@ -95,7 +94,7 @@ class Scheduler:
         def wanted() -> tuple[int, ...]:
             return native_wanted(self.session.job_of(snapshot))
 
-        ranks = wanted() if len(snapshot.nodes) <= SMALL else await run_in_thread(wanted)
+        ranks = wanted() if len(snapshot.nodes) <= SMALL else await asyncio.to_thread(wanted)
         ranks = tuple(rank for rank in ranks if again or rank not in self.native_ranks)
         if ranks and not self.asking("native look"):
             self.native_ranks.update(ranks)
@@ -118,7 +117,7 @@ class Scheduler:
             return verdict
 
         try:
-            verdict = judged() if len(snapshot.nodes) <= SMALL else await run_in_thread(judged)
+            verdict = judged() if len(snapshot.nodes) <= SMALL else await asyncio.to_thread(judged)
         except Exception as error:  # noqa: BLE001 - one fault must not end the watch
             verdict = failed("the diagnosis", error)
         return self.session.publish(verdict)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.waits.patience import seen_after
-from hangtop.session.threads import run_in_thread
 from hangtop.session.watching.scheduler import Scheduler, failed
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ class Watcher(Scheduler):
     async def run(self) -> None:
         """Watch until cancelled."""
         for name in NEEDED:
-            await run_in_thread(partial(importlib.import_module, name))
+            await asyncio.to_thread(partial(importlib.import_module, name))
         try:
             while True:
                 await asyncio.sleep(min(LONGEST_PERIOD, max(PERIOD, LEISURE * self.tick_cost)))

@@ -19,12 +19,12 @@ from hangtop.session.watching.job_sources import asked_ranks
 from tests.support.local_session import LocalSession, local_session
 from tests.support.made import hello, process, tick
 from tests.support.ras_server import RasServer, ras_server
-from tests.unit.session.test_watcher import Feed
+from tests.unit.session.test_watcher import MovedFeed
 
 
 @pytest.mark.parametrize(("moving", "asked"), [(True, 0), (None, 1), (False, 1)])
 async def test_a_job_that_moves_is_not_asked(monkeypatch: pytest.MonkeyPatch, moving: bool | None, asked: int) -> None:
-    session = Session(SessionOptions(), feed=Feed())
+    session = Session(SessionOptions(), feed=MovedFeed())
     questions: list[float] = []
 
     async def ras() -> None:

@@ -8,21 +8,20 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from collectors.fleet.sink import LinkChange
-from collectors.fleet.transport import Transport, TransportError
 from collectors.samples.control import Settings
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
+from hangtop.session.feed import Feed
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 from hangtop.session.watching import watcher
 from tests.support.made import hello, process, pulse, tick
 
 
-class Feed:
+class MovedFeed(Feed):
     """A live feed whose clock the test moves."""
 
-    live = True
     connected = True
 
     def __init__(self) -> None:
@@ -32,21 +31,6 @@ class Feed:
     def now(self) -> float:
         return self.time
 
-    async def start(self, session: Session) -> None:
-        """Nothing comes by itself."""
-
-    async def close(self) -> None:
-        """Nothing to close."""
-
-    def transport(self, node: str) -> Transport:
-        raise TransportError(f"{node}: not in this test")
-
-    def python(self, node: str) -> str:
-        raise TransportError(f"{node}: not in this test")
-
-    def retry(self, node: str) -> None:
-        raise TransportError(f"{node}: not in this test")
-
     def settings(self, node: str | None, settings: Settings) -> None:
         self.told.append((node, settings))
 
@@ -55,7 +39,7 @@ class Watched:
     """A session whose watcher is stepped by hand; every look at stacks is noted with its time."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, options: SessionOptions) -> None:
-        self.feed = Feed()
+        self.feed = MovedFeed()
         self.session = Session(options, feed=self.feed)
         self.looked: list[float] = []
         self.verdict = Verdict("healthy", "")
@@ -229,12 +213,12 @@ async def test_it_watches_by_itself_until_it_is_closed(
 
 
 async def test_stacks_of_a_node_without_connection_are_dumps_with_an_error() -> None:
-    session = Session(SessionOptions(), feed=Feed())
+    session = Session(SessionOptions(), feed=MovedFeed())
     session.link(LinkChange("node1", "live", "", 1000.0))
     session.samples("node1", [hello(1000.0), process(0), process(1), tick(1000.0)])
     dumps = await session.dump_stacks([1])
     assert [(node, dump.pid, dump.error) for node, dump in dumps] == [
-        ("node1", 1001, "unreachable: node1: not in this test")
+        ("node1", 1001, "unreachable: node1: this session has no connections")
     ]
     assert list(session.state.stacks) == dumps
 
