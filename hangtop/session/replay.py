@@ -16,7 +16,7 @@ from collectors.samples.logs import LogEvent, LogLines
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Verdict
 from hangtop.session.entries import OTHERS, BadLine, End, Entry, StackLook
-from hangtop.session.feed import Feed
+from hangtop.session.feed import Player
 from hangtop.session.options import SessionOptions
 from hangtop.session.recording import Recording
 from hangtop.session.session import Session
@@ -41,7 +41,7 @@ BEFORE = 60.0
 """Seconds played before a moment at least, where there are so many: charts and rules look back as far."""
 
 
-class RecordedFeed(Feed):
+class RecordedFeed(Player):
     """What every feed from a recording has in common."""
 
     unreached = "this is a recording"

@@ -14,7 +14,7 @@ from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.waits.patience import alarm_after
-from hangtop.session.feed import Feed, Nobody
+from hangtop.session.feed import Feed, Nobody, Player
 from hangtop.session.history.history import History, says
 from hangtop.session.intake import Intake
 from hangtop.session.job_selection import select_job
@@ -30,7 +30,6 @@ from hangtop.session.watching.watcher import Watcher
 if TYPE_CHECKING:
     from collectors.samples.probes import ProbeReport
     from hangtop.diagnosis.traces import TracePicture
-    from hangtop.session.replay import ReplayFeed
 
 OnVerdict = Callable[[Verdict | None, Verdict], None]
 """Called with the verdict before and the new one, when what it says changed."""
@@ -71,7 +70,7 @@ class Session(Intake):
         """Answers of the probes of collectives that were asked for, oldest first."""
         self.traces: TracePicture | None = None
         """What the profiler traces that were read last say together."""
-        self.player: ReplayFeed | None = None
+        self.player: Player | None = None
         """What plays a recording in this session; None where it watches a job."""
 
     @property
