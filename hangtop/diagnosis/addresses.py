@@ -63,10 +63,3 @@ def nodes_by_name(job: Job, looks: Iterable[tuple[str, StackDump]] = ()) -> dict
     for node, name in [*told, *((node, address) for node, dump in looks for address in dump.addresses)]:
         found[name] = node if found.get(name, node) == node else ""
     return found
-
-
-def node_at(job: Job, address: str) -> str:
-    """Name the node of the job that has an address; empty for a stranger's, and for a loopback."""
-    if not address or address.startswith("127.") or address == "::1":
-        return ""
-    return next((name for name, node in job.nodes.items() if address in names_of(node)), "")

@@ -44,8 +44,7 @@ class RankEnd:
     @property
     def bare(self) -> bool:
         """A launcher's exit code is all that is known."""
-        own = [word for word in self.words if not word.consequence] or self.words
-        return all(word.bare for word in own)
+        return all(word.bare for word in [word for word in self.words if not word.consequence] or self.words)
 
     @property
     def unheard(self) -> bool:
@@ -81,27 +80,25 @@ def first_failure(ends: Sequence[RankEnd]) -> RankEnd | None:
 def _end(words: Sequence[Failure]) -> RankEnd:
     """A launcher's exit code adds nothing to what a rank says itself, nor does the copy of a traceback that is cut.
 
-    Nor does an abort without a reason behind an exception: threads that nobody joined end the process so.
+    Causes go before consequences, then words that say what happened, then by time; those without a time last.
     """
     whole = {word.frame for word in words if word.manner == "exception" and not word.cut}
     own = [word for word in words if (not word.bare or word.signal) and not (word.cut and word.frame in whole)]
     if any(word.manner == "exception" and word.consequence for word in words):
-        own = [word for word in own if word.signal != "ABRT" or word.reasoned]
-    return RankEnd(tuple(sorted(own or words, key=_weight)))
-
-
-def _weight(word: Failure) -> tuple[bool, bool, float]:
-    """Causes before consequences, then words that say what happened, then by time; those without a time last."""
-    says_little = word.bare or (word.signal == "ABRT" and not word.reasoned)
-    return word.consequence, says_little, inf if word.at is None else word.at
+        own = [word for word in own if not word.plain_abort]  # threads that nobody joined end the process so
+    weight = [(word.consequence, word.bare or word.plain_abort, inf if word.at is None else word.at) for word in words]
+    order = dict(zip(map(id, words), weight, strict=True))
+    return RankEnd(tuple(sorted(own or words, key=lambda word: order[id(word)])))
 
 
 def _time(end: RankEnd) -> tuple[float, bool, bool, str, int]:
     """When a rank ended: its cause's own time, else the earliest word's. Exit codes without a time come last."""
     cause, event = end.cause, end.cause.event
-    own = [word.at for word in end.words if word.at is not None and not word.consequence]
-    own = own or [word.at for word in end.words if word.at is not None]
-    at = cause.at if cause.at is not None and not cause.consequence else min(own, default=inf)
+    at = inf if cause.at is None or cause.consequence else cause.at
+    if at == inf:
+        at = min((word.at for word in end.words if word.at is not None and not word.consequence), default=inf)
+    if at == inf:
+        at = min((word.at for word in end.words if word.at is not None), default=inf)
     return at, event.data.get("root") is not True, at == inf and end.bare, event.source, event.line
 
 
@@ -130,10 +127,10 @@ def _with_traceback(ends: list[RankEnd], unnamed: Sequence[Failure]) -> list[Ran
 
     It must stand in the log of the launcher that tells the exit code; else it is an end of its own.
     """
-    raised = [word for word in unnamed if word.manner in ("exception", "device") and not word.consequence]
-    nccl = [word for word in unnamed if word.manner == "exception" and word.signature == "nccl"]
     if not ends or not all(end.bare for end in ends if not all(word.consequence for word in end.words)):
         return ends
+    raised = [word for word in unnamed if word.manner in ("exception", "device") and not word.consequence]
+    nccl = [word for word in unnamed if word.manner == "exception" and word.signature == "nccl"]
     if nccl and not raised:
         return [RankEnd(tuple(nccl))]  # what NCCL said to a rank that is not named says more than bare exit codes
     first, own = ends[0], [word for word in raised if not word.cut]
@@ -159,11 +156,12 @@ def lost_connections(job: Job) -> tuple[LogEvent, ...]:
         *said(job, "gloo.closed"),
     ]  # fmt: skip
     lines = {(event.source, event.line, event.rank) for event in told}
-    for event in said(job, "python.exception", "connection"):
-        to_child = any("/multiprocessing/" in frame for frame in words_of(event, "frames")[-1:])
-        if event.data.get("survived") is not True and not to_child:
-            told += [event] if (event.source, event.line, event.rank) not in lines else []
-    return tuple(told)
+    raised = [
+        event for event in said(job, "python.exception", "connection")
+        if event.data.get("survived") is not True and (event.source, event.line, event.rank) not in lines
+        and not any("/multiprocessing/" in frame for frame in words_of(event, "frames")[-1:])  # to a child of its own
+    ]  # fmt: skip
+    return (*told, *raised)
 
 
 AT_EXIT = "torch.program_exit"

@@ -29,7 +29,6 @@ VICTIM_SIGNATURES = frozenset({"connection", "interrupt", "child_failed", "nccl"
 """Signatures of exceptions that follow from the end of another rank."""
 TIMED_OUT = ("torch.watchdog_timeout", "torch.taken_down", "gloo.timeout")
 """Events after which torch aborts the process itself."""
-LAUNCHERS = {"ray": "Ray", "vllm": "vLLM", "mpi": "mpirun"}
 TASKS = 64
 """Tasks of one line of a launcher that are taken one by one."""
 CLOCKS_S = 1.0
@@ -78,10 +77,11 @@ class Failure:
         return self.event.kind == "python.exception" and not text_of(self.event, "type")
 
     @property
-    def reasoned(self) -> bool:
-        """An abort whose log line gives its reason."""
+    def plain_abort(self) -> bool:
+        """An abort whose log line does not give its reason."""
         data = self.event.data
-        return (data.get("spoken") is True and data.get("cut") is not True) or data.get("heap") is True
+        reason = (data.get("spoken") is True and data.get("cut") is not True) or data.get("heap") is True
+        return self.signal == "ABRT" and not reason
 
 
 def signal_name(event: LogEvent) -> str:
@@ -103,28 +103,26 @@ def failures_before_restart(job: Job) -> tuple[Failure, ...]:
 
 
 def _by_run(job: Job) -> tuple[tuple[Failure, ...], tuple[Failure, ...]]:
+    """Those of this run and those of earlier starts.
+
+    An abort of a rank whose collective timed out or whose GPU failed is torch's own doing, and so a consequence; so is
+    a kill of its workers by an inference engine whose call timed out.
+    """
     aborted = {event.rank for event in job.events if event.kind in TIMED_OUT or cuda_error(event)}
     engine = bool(job.events_of("engine.timeout"))
-    found = [_with_reason(failure, aborted, engine) for event in job.events for failure in _of_event(job, event)]
-    found.sort(key=lambda f: (f.at is None, f.at or 0.0, f.event.source, f.event.line))
-    started: dict[int | None, float] = {rank.rank: rank.process.started for rank in job.ranks} if found else {}
-    now: list[Failure] = []
-    before: list[Failure] = []
-    for one in found:
-        earlier = one.at is not None and one.at + CLOCKS_S < started.get(one.rank, -inf)
-        (before if earlier else now).append(one)
-    return tuple(now), tuple(before)
-
-
-def _with_reason(failure: Failure, aborted: set[int | None], engine: bool) -> Failure:
-    """An abort of a rank whose collective timed out or whose GPU failed is torch's own doing, and so a consequence.
-
-    So is a kill of its workers by an inference engine whose call timed out.
-    """
-    abort = failure.signal == "ABRT" or failure.what == "Aborted"
-    by_torch = abort and bool(aborted) and (failure.rank is None or bool(aborted & {failure.rank, None}))
-    by_engine = engine and failure.manner == "signal" and failure.signal in ("KILL", "QUIT")
-    return replace(failure, consequence=True) if by_torch or by_engine else failure
+    started = {rank.rank: rank.process.started for rank in job.ranks}
+    runs: tuple[list[Failure], list[Failure]] = ([], [])
+    for event in job.events:
+        for one in _of_event(job, event):
+            abort = one.signal == "ABRT" or one.what == "Aborted"
+            by_torch = abort and bool(aborted) and (one.rank is None or bool(aborted & {one.rank, None}))
+            by_engine = engine and one.manner == "signal" and one.signal in ("KILL", "QUIT")
+            begun = started.get(one.rank, -inf) if one.rank is not None else -inf
+            earlier = one.at is not None and one.at + CLOCKS_S < begun
+            runs[earlier].append(replace(one, consequence=one.consequence or by_torch or by_engine))
+    for run in runs:
+        run.sort(key=lambda f: (f.at is None, f.at or 0.0, f.event.source, f.event.line))
+    return tuple(runs[0]), tuple(runs[1])
 
 
 def by_rank(all_failures: Sequence[Failure]) -> Mapping[int, tuple[Failure, ...]]:
@@ -183,6 +181,7 @@ def cuda_error(event: LogEvent) -> str:
 
 
 def _what(event: LogEvent, signal: str, code: int | None) -> str:
+    """What happened, in a line: ``ValueError: bad shard``, ``CUDA out of memory``, ``signal KILL``, ``exit code 1``."""
     name, message, reason = text_of(event, "type"), text_of(event, "message"), text_of(event, "what")
     if name:
         return f"{name}: {message.splitlines()[0]}" if message else name
@@ -190,18 +189,14 @@ def _what(event: LogEvent, signal: str, code: int | None) -> str:
         return "CUDA out of memory"
     if cuda_error(event):
         return f"CUDA error: {cuda_error(event)}"
-    if event.kind == "python.exception":
-        return "an exception, the end of its traceback is cut off"
-    if event.kind == "python.fatal":
-        return text_of(event, "error") or "Fatal Python error"
-    thrown = event.kind == "process.signal" and ("::" in reason.partition(": ")[0] or event.data.get("spoken"))
-    if thrown or event.data.get("heap") is True:
-        return reason.splitlines()[0][:240]  # what C++ threw, and nobody caught; what malloc found
+    if event.kind in ("python.exception", "python.fatal"):
+        return text_of(event, "error") or "an exception, the end of its traceback is cut off"
+    if event.data.get("spoken") or event.data.get("heap") or "::" in reason.partition(": ")[0]:
+        return reason.splitlines()[0][:240] if reason else f"signal {signal}"  # what C++ threw; what malloc found
     if signal or code is not None:
         return f"signal {signal}" if signal else f"exit code {code}"
     if event.kind == "launcher.exit":
-        launcher, reason = text_of(event, "launcher"), text_of(event, "reason")[:120]
-        of = f", of process {event.pid}" if event.pid else ""
-        told = f"no word but {LAUNCHERS.get(launcher, launcher)}'s ({reason}{of})"
+        reason, of = text_of(event, "reason")[:120], f", of process {event.pid}" if event.pid else ""
+        told = f"no word but that of its launcher, {text_of(event, 'launcher')} ({reason}{of})"
         return told if reason else "an exception that was not recorded"
     return event.text.splitlines()[0][:120] if event.text else event.kind

@@ -93,7 +93,6 @@ STATUS_RULES: tuple[StatusRule, ...] = (
     absent.missing,
     absent.ended,
     absent.leaving,
-    absent.stuck_at_exit,
     startup.init_hang,
     paths.path_blocked,
     slow.straggler_rank,

@@ -1,4 +1,4 @@
-"""Ranks that are not there while others wait for them, and ranks that are done and do not end."""
+"""Ranks that are not there, or that have left training, while others wait for them."""
 
 from __future__ import annotations
 
@@ -11,23 +11,20 @@ from hangtop.diagnosis.evidence.events import event_line
 from hangtop.diagnosis.failures.first import left_at_exit
 from hangtop.diagnosis.failures.record import by_rank, failures
 from hangtop.diagnosis.failures.unheard import UNSEEN_LINKS, kernel_at, kernel_between, kernel_text, logs_read_to
-from hangtop.diagnosis.finding import Evidence, Finding, Observer, next_step
+from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import duration, listed, of_several, on_nodes, ranks_on, ranks_text, who_wait
 from hangtop.diagnosis.roster import living_on, world_size
 from hangtop.diagnosis.rules.not_launched import RAN_OUT
 from hangtop.diagnosis.rules.stuck import begun
 from hangtop.diagnosis.rules.victims import OUT_OF_MEMORY, SEGFAULT
-from hangtop.diagnosis.tables.thresholds import START_S, WORK_BYTES_PER_S
-from hangtop.diagnosis.waits.evidence import children_told, evidence_of, waiters_of
+from hangtop.diagnosis.tables.thresholds import START_S
+from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 
 GONE_S = 2.0
 """Ours: ranks of one job end within a second of each other when it ends well."""
-LEAVING_S = 20.0
-"""Ours: threads that are joined, logs and queues that are emptied at a program's end take seconds."""
-LONG_WAIT_S = 300.0
 ELSEWHERE = (
     "The others are past the start, in which all take part: most likely a node that hangtop was not given runs it "
     "(name that node, too), or it has ended."
@@ -39,8 +36,6 @@ KILLED = (
     "A rank that writes nothing was killed from outside (out of memory, the batch system, somebody) or ended by "
     "itself: look at the kernel log of its node and at its launcher's last lines."
 )
-TOGETHER = "destroy_process_group"
-"""An end in which ranks may wait for each other."""
 
 
 def missing(job_status: JobStatus) -> Iterator[Finding]:
@@ -165,38 +160,3 @@ def _left_early(job_status: JobStatus, leavers: Sequence[RankStatus], exits: Seq
         evidence=(*map(event_line, exits[:2]), *evidence_of(leavers[0]), *(waiters_of(graph) if graph else ())),
         advice=RAN_OUT,
     )  # fmt: skip
-
-
-def stuck_at_exit(job_status: JobStatus) -> Iterator[Finding]:
-    """rank_stuck_at_exit: all ranks that are left shut down, and some of them do not come to an end.
-
-    20 s at the least, five minutes where it waits for a process that may have much to send. A rank that still writes,
-    sends or computes is given all the time that it takes. Where some wait in destroy_process_group, and others are past
-    that, the others are named.
-    """
-    job, leaving = job_status.job, job_status.of("leaving")
-    if not leaving or not job.live or len(leaving) < len(job_status.present) or not all(map(_rests, leaving)):
-        return
-    named = [one for one in leaving if one.activity and one.activity.op != TOGETHER] or leaving
-    first, held, ranks = named[0], min(one.held for one in named), tuple(one.rank for one in named)
-    doing = first.activity
-    if doing is None or held < max(LEAVING_S if doing.waits == "lock" else LONG_WAIT_S, job_status.alarm_after):
-        return
-    threads = [f"its thread {note.name} is at {note.where}" for note in doing.others[:3] if note.where]
-    told = [doing.label, *threads, children_told(first)]
-    yield Finding(
-        "rank_stuck_at_exit", "critical", 0.85,
-        f"{ranks_on(ranks, nodes_of(named))} {of_several('has', len(ranks))} finished and "
-        f"{of_several('does', len(ranks))} not end, for {duration(held)} now: {'; '.join(filter(None, told))}",
-        ranks=ranks, nodes=nodes_of(named), evidence=evidence_of(first),
-        advice="The training is over; what keeps the process is a thread that is no daemon, a queue that nobody "
-        "empties, or a process that it started: end those before the program ends. To free the node, end the process.",
-        next=(next_step("^n", "stacks", first.node or "NODE", "--rank", str(first.rank), "--native"),),
-    )  # fmt: skip
-
-
-def _rests(status: RankStatus) -> bool:
-    """Neither it nor its processes do anything: they may have much to write or to send at the end."""
-    carries = (status.activity.carried or 0.0) if status.activity else 0.0
-    works = status.busy or status.motion.moves_data or status.motion.helped or carries > WORK_BYTES_PER_S
-    return status.frozen is not False and not works

@@ -91,8 +91,6 @@ ROWS: tuple[Kind, ...] = (
     Kind("p2p_deadlock", "hung", 2, "ranks wait to receive from, or to send to, one another in a circle", DISAGREES),
     Kind("rank_left_early", "hung", 2, "a rank finished while the others still want it in a collective",
          (_same("rank", "collective_mismatch"), *DISAGREES)),
-    Kind("rank_stuck_at_exit", "hung", 3,
-         "all ranks that are left have finished, and one of them does not end", (_job(WAITS_END),)),
     Kind("rank_missing", "hung", 5,
          "fewer ranks are alive than the job's size says, or NCCL's RAS does not find one", HOLDS_UP),
     Kind("collective_stalled", "hung", 5,

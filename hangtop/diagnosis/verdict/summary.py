@@ -101,7 +101,7 @@ def _unsettled(job_status: JobStatus, waiting: str) -> str:
         *(("a log that counts steps",) if job.motion.last_step is None else ()),
         "watching for longer",
     ]
-    return f"{still}; {listed(missing)} would tell"
+    return f"{still}; what would tell: {', '.join(missing)}"
 
 
 def _nodes_seen(job: Job) -> int:

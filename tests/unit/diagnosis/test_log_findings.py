@@ -137,11 +137,11 @@ CASES: dict[str, tuple[list[Event], str, tuple[int, ...], str]] = {
     "shared memory of NCCL": (say("nccl.warn", 2, signature="shared_memory"), "shm_too_small", (2,), "shared memory"),
     "Ray's word alone that a worker is gone": (
         say("launcher.exit", launcher="ray", reason="The actor died"), "child_failed_no_detail", NOBODY,
-        "no word but Ray's (The actor died)",
+        "no word but that of its launcher, ray (The actor died)",
     ),
     "a worker of an engine": (
         say("launcher.exit", launcher="vllm", task=3, reason="Worker proc died unexpectedly"),
-        "child_failed_no_detail", (3,), "no word but vLLM's",
+        "child_failed_no_detail", (3,), "no word but that of its launcher, vllm",
     ),
     # by elimination
     "the rank that left no word": (
