@@ -64,8 +64,7 @@ class Child:
     ) -> None:
         """``argv[0]`` is a path, or a name that :func:`find` looks for; ``limit`` bounds the bytes of one read.
 
-        ``feed`` is its standard input, written before this returns.
-        ``become`` makes it another user's before it runs (:func:`collectors.node.processes.owner.becoming`). Raises
+        ``feed`` is its standard input, written before this returns; ``become`` is called in it before it runs. Raises
         :class:`Absent` when the program is not there.
         """
         import subprocess  # 1 MB and 10 ms: some nodes run no other program
@@ -106,9 +105,7 @@ class Child:
         self._limit = limit
         self._out = self._process.stdout
         self._err = self._process.stderr
-        self.output = self._out.fileno()
-        """Descriptor of its standard output, to select on: readable and nothing to read means that it closed it."""
-        os.set_blocking(self.output, False)
+        os.set_blocking(self._out.fileno(), False)
         os.set_blocking(self._err.fileno(), False)
 
     @property
@@ -131,7 +128,7 @@ class Child:
 
     def read(self) -> bytes:
         """Standard output since the last call, at most ``limit`` bytes; empty when there is none (yet, or any more)."""
-        return self._take(self.output)
+        return self._take(self._out.fileno())
 
     def read_errors(self) -> bytes:
         """Standard error since the last call."""
@@ -139,7 +136,7 @@ class Child:
 
     def wait_output(self, seconds: float) -> bool:
         """Wait until there is something to read, or it ended; False when the time passed."""
-        return bool(select.select([self.output], [], [], seconds)[0])
+        return bool(select.select([self._out], [], [], seconds)[0])
 
     def kill(self) -> None:
         """End it without asking, its last output still to be read; one that the kernel holds dies when it lets go."""
@@ -147,7 +144,7 @@ class Child:
             self._process.kill()
 
     def end(self) -> None:
-        """End it without asking; a process that the kernel holds is left behind, dead as soon as it can be."""
+        """End it without asking, and forget it."""
         self.kill()
         self._out.close()
         self._err.close()
@@ -206,27 +203,21 @@ class Query:
     asked until it is really gone.
     """
 
-    def __init__(self, argv: Sequence[str], *, patience: float, limit: int = OUTPUT, feed: bytes = b"") -> None:
-        """``patience`` bounds the seconds of an answer, ``limit`` its bytes; ``feed`` is the standard input."""
+    def __init__(self, argv: Sequence[str], *, patience: float, limit: int = OUTPUT) -> None:
+        """``patience`` bounds the seconds of an answer, ``limit`` its bytes."""
         self._argv = list(argv)
         self._patience = patience
         self._limit = limit
-        self._feed = feed
         self._child: Optional[Child] = None
         self._until = 0.0
         self._out = self._err = b""
-
-    @property
-    def waits(self) -> bool:
-        """True while an answer is outstanding."""
-        return self._child is not None
 
     def ask(self) -> None:
         """Ask, unless the last question is still open. Raises :class:`~collectors.node.source.Absent`."""
         if self._child is None:
             self._out = self._err = b""
             self._until = time.monotonic() + self._patience
-            self._child = Child(self._argv, limit=min(self._limit, 1 << 20), feed=self._feed)
+            self._child = Child(self._argv, limit=min(self._limit, 1 << 20))
 
     def answer(self) -> Optional[ChildEnded]:
         """The answer once it is whole; a ``status`` of None says that it was waited for too long."""
@@ -245,12 +236,12 @@ class Query:
 
     def result(self) -> ChildEnded:
         """Wait for the answer until its time is up; what came of one that is not whole."""
-        while time.monotonic() <= self._until:
-            child, had = self._child, len(self._out)
+        while self._child is not None and time.monotonic() <= self._until:
+            had = len(self._out)
             ended = self.answer()
-            if ended is not None or child is None:
-                return ended or ChildEnded(None, self._out, self._err)
-            if len(self._out) == had and child.wait_output(0.05):
+            if ended is not None:
+                return ended
+            if len(self._out) == had and self._child.wait_output(0.05):
                 time.sleep(0.002)  # it has closed its output, and is about to end
         return ChildEnded(None, self._out, self._err)
 
@@ -261,12 +252,12 @@ class Query:
             self._child = None
 
 
-def run(argv: Sequence[str], timeout: float, limit: int = OUTPUT, feed: bytes = b"") -> ChildEnded:
+def run(argv: Sequence[str], timeout: float, limit: int = OUTPUT) -> ChildEnded:
     """Run a program to its end, or end it when ``timeout`` seconds or ``limit`` bytes of output are over.
 
-    ``feed`` is its standard input. Raises :class:`Absent` when it is not there.
+    Raises :class:`Absent` when it is not there.
     """
-    query = Query(argv, patience=timeout, limit=limit, feed=feed)
+    query = Query(argv, patience=timeout, limit=limit)
     query.ask()
     try:
         return query.result()

@@ -19,7 +19,7 @@ from collectors.node.machine.pcie import pcie
 from collectors.node.network import tcp
 from collectors.node.network.firewall import firewalls
 from collectors.node.processes import procfs
-from collectors.node.say import say_all
+from collectors.node.wire import say
 from collectors.samples.asked import Observation
 
 LIMITS = {
@@ -130,7 +130,7 @@ def main(arguments: Dict[str, object]) -> None:
     sockets, answers = listen([int(str(port)) for port in _list(arguments, "listen")])
     for listener in sockets:
         threading.Thread(target=_accept, args=(listener,), daemon=True).start()
-    say_all([Observation("clock", "", time.time(), ""), *answers])
+    say(Observation("clock", "", time.time(), ""), *answers)
     targets = [(str(pair[0]), int(pair[1])) for pair in _list(arguments, "connect") if isinstance(pair, list)]
     looked: List[Observation] = []
     if arguments.get("look", True):
@@ -145,7 +145,7 @@ def main(arguments: Dict[str, object]) -> None:
             *firewalls(),
             *pcie(),
         ]
-    say_all([*looked, *reach(targets), Observation("done", "", True, "")])
+    say(*looked, *reach(targets), Observation("done", "", True, ""))
     if sockets:
         watchdog.stay()
 

@@ -16,7 +16,7 @@ from collectors.node import watchdog
 from collectors.node.processes.namespaces import in_network_of
 from collectors.node.processes.procfs import read_status
 from collectors.node.processes.sockets import LISTEN, tcp_sockets
-from collectors.node.say import say
+from collectors.node.wire import say
 from collectors.samples.asked import RasAnswer
 
 REQUESTS = (b"CLIENT PROTOCOL 2\nSET FORMAT json\nVERBOSE STATUS\n", b"VERBOSE STATUS\n")

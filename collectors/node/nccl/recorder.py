@@ -20,7 +20,7 @@ from collectors.node import watchdog
 from collectors.node.files import link, opened, read_or_none, regular
 from collectors.node.processes import environ, owner, pages
 from collectors.node.processes.namespaces import seen_by
-from collectors.node.say import say
+from collectors.node.wire import say
 from collectors.samples.asked import RecorderFile
 
 STEMS = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "TORCHCOMM_FR_DUMP_TEMP_FILE")

@@ -23,7 +23,7 @@ from typing import Callable, Dict, List, Optional, Tuple
 from collectors.node import watchdog
 from collectors.node.network import tcp
 from collectors.node.network.interfaces import interface_of
-from collectors.node.say import say
+from collectors.node.wire import say
 from collectors.samples.asked import Observation, PathFigure
 
 ECHO, SINK = b"e", b"s"

@@ -9,8 +9,8 @@ import zlib
 from typing import Callable, Iterable, NamedTuple, Optional
 
 from collectors.node import watchdog
-from collectors.node.say import say
 from collectors.node.stacks import pyspy
+from collectors.node.wire import say
 
 FETCH_SECONDS = 30.0
 """Seconds that a loan may take to come."""

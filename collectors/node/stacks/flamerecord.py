@@ -18,9 +18,9 @@ from typing import List, NamedTuple, Sequence
 
 from collectors.node.child import Child
 from collectors.node.processes import process_state
-from collectors.node.say import say
 from collectors.node.source import Absent
 from collectors.node.stacks import asking, look, pyspy, pyspy_output
+from collectors.node.wire import say
 
 _STEP = 0.5
 _GRACE = 10

@@ -16,9 +16,9 @@ from queue import SimpleQueue
 from typing import List, NamedTuple, Sequence, Tuple, Union
 
 from collectors.node.processes import process_state
-from collectors.node.say import say
 from collectors.node.stacks import asking, pyspy_output
 from collectors.node.stacks.look import Manner, Sudo, look
+from collectors.node.wire import say
 from collectors.samples.stacks import StackDump
 
 _PARENTAL = ("torch/utils/data/dataloader.py", "/multiprocessing/", "/concurrent/futures/", "/subprocess.py")

@@ -21,7 +21,7 @@ from collectors.node.processes.procfs import CLOCK_TICKS, Stat, boot_time, parse
 from collectors.node.processes.sockets import LISTEN, TcpSocket, held_sockets, tcp_sockets
 from collectors.node.ranks.facts import users
 from collectors.node.ranks.search import Adopters, Search
-from collectors.node.say import say_all
+from collectors.node.wire import say
 
 YOUNG = 60.0
 """Seconds for which a run of which ranks are missing may still be starting."""
@@ -245,9 +245,9 @@ def main(arguments: Dict[str, object]) -> None:
     """
     keep, rows = arguments.get("keep"), arguments.get("targets")
     if isinstance(keep, list):
-        say_all([*candidates("/proc", {int(str(pid)) for pid in keep}), END])
+        say(*candidates("/proc", {int(str(pid)) for pid in keep}), END)
     elif isinstance(rows, list):
         targets = [SignalTarget(int(str(pid)), int(str(ticks))) for pid, ticks in rows]
         grace = float(str(arguments.get("grace", 0.0)))
         told = continue_all(targets) if arguments.get("signal") == "CONT" else end_all(targets, grace)
-        say_all([*told, Signalled(0, "end", "")])
+        say(*told, Signalled(0, "end", ""))

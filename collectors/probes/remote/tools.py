@@ -13,8 +13,8 @@ from collectors.node.child import Child, find, run
 from collectors.node.files import text
 from collectors.node.network.firewall import firewalls
 from collectors.node.network.tcp import last_line, start_server
-from collectors.node.say import say_all
 from collectors.node.source import Absent
+from collectors.node.wire import say
 from collectors.samples.asked import Observation
 
 PRINTED = 16_000
@@ -71,6 +71,6 @@ def main(arguments: Dict[str, object]) -> None:
         answers.append(serve([str(word) for word in server]))
     if isinstance(words, list):
         answers.append(output([str(word) for word in words], float(str(arguments.get("seconds", 15.0)))))
-    say_all([*answers, Observation("done", "", True, "")])
+    say(*answers, Observation("done", "", True, ""))
     if isinstance(server, list) and not answers[-1].error:
         watchdog.stay()

@@ -12,7 +12,6 @@ import re
 from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from collectors.node import files
-from collectors.node.globbing import matches
 from collectors.node.logs import file_names
 from collectors.node.processes.namespaces import seen_by
 from collectors.node.processes.procfs import parse_stat
@@ -93,7 +92,7 @@ class LogPlaces:
     def named(self, patterns: Sequence[str], now: float) -> Iterator[WantedLog]:
         """Files that the user's patterns match, as of the last search."""
         for pattern in patterns:
-            found = self._known((pattern,), now, matches, os.path.expanduser(pattern))
+            found = sorted(self._known((pattern,), now, glob.glob, os.path.expanduser(pattern)))
             for path in filter(os.path.isfile, found):
                 yield WantedLog(os.path.abspath(path), None, file_names.hints(path).rank, "extra", "")
 
