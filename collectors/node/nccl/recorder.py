@@ -18,7 +18,8 @@ from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
 from collectors.node import watchdog
 from collectors.node.files import link, opened, read_or_none, regular
-from collectors.node.processes import environ, owner, pages
+from collectors.node.processes import environ, pages
+from collectors.node.processes.launch import owner_of
 from collectors.node.processes.namespaces import seen_by
 from collectors.node.wire import say
 from collectors.samples.asked import RecorderFile
@@ -142,7 +143,7 @@ def _whose(pid: int) -> Optional[int]:
     """Uid that must own the rank's files; None where the kernel already sees to it, or where the rank is root's."""
     if os.geteuid() != 0:
         return None
-    found = owner.owner_of(pid)
+    found = owner_of(pid)
     return -1 if found is None else found.uid or None
 
 

@@ -1,22 +1,25 @@
 """Starts a program with a rank's interpreter and environment, feeds it from memory, and takes it along when it ends.
 
-As root it is started as the rank's owner (see ``owner``): all that it loads is that user's to choose. The environment
-is read here and goes no further than the child: it holds secrets. Standard input carries control lines; each re-arms
-this process's alarm (see ``watchdog``), all but heartbeats, which are empty, are passed on to the child. The child
-writes to our standard output and standard error itself.
+The interpreter, PATH, ``LD_*`` and ``PYTHON*`` of a rank are its user's, and a process of root's into which they come
+is that user's: as root the program is started as the rank's owner. The environment is read here and goes no further
+than the child: it holds secrets. Standard input carries control lines; each re-arms this process's alarm (see
+``watchdog``), all but heartbeats, which are empty, are passed on to the child. The child writes to our standard output
+and standard error itself.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import struct
 import subprocess
 import sys
-from typing import Callable, Dict, NamedTuple, Optional
+from typing import Callable, Dict, NamedTuple, Optional, Tuple
 
 from collectors.node import loader, watchdog
 from collectors.node.files import is_ours, link, read_or_none
-from collectors.node.processes import environ, owner, procfs
+from collectors.node.processes import environ
+from collectors.node.processes.procfs import colon_field, read_stat, split_zeros
 
 # Of the job's environment, what decides how its libraries are found and what they do; rank and rendezvous are the
 # probe's own.
@@ -25,6 +28,87 @@ KEPT_PREFIXES = (
 )  # fmt: skip
 KEPT = ("PATH", "HOME", "USER", "LANG", "TMPDIR", "VIRTUAL_ENV")
 DROPPED = ("NCCL_DEBUG_FILE", "TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "NCCL_COMM_ID", "PYTHONSTARTUP", "PYTHONINSPECT")
+_NO_NEW_PRIVS = 38
+"""Option of prctl(2): no program that is run from now on has more rights than the process that runs it."""
+_AT_SECURE = 23
+"""Entry of the auxiliary vector (getauxval(3)): the program was started with more rights than its caller has."""
+
+
+# --- whose process it is ---------------------------------------------------------------------------------------------
+
+
+class ProcessOwner(NamedTuple):
+    """As whom a process runs."""
+
+    uid: int
+    gid: int
+    groups: Tuple[int, ...]
+    started: int
+    """Clock ticks since boot: a pid that was given anew has another one."""
+
+
+def owner_of(pid: int, proc: str = "/proc") -> Optional[ProcessOwner]:
+    """Owner of a process; None when it is gone, or is not simply one user's.
+
+    Of no single user is a process whose user ids differ, or whose program had more rights than its caller (a setuid
+    program): its environment and its name may have come from another user.
+    """
+    folder = "%s/%d" % (proc, pid)
+    status, stat = read_or_none(folder + "/status") or b"", read_stat(proc, pid)
+    uids, gids, groups = (colon_field(status, name).split() for name in (b"Uid", b"Gid", b"Groups"))
+    if stat is None or len(set(uids)) != 1 or len(set(gids)) != 1 or _is_secure(folder):
+        return None
+    return ProcessOwner(int(uids[0]), int(gids[0]), tuple(map(int, groups)), stat.start_ticks)
+
+
+def _is_secure(folder: str) -> bool:
+    """True for a program that was started with more rights than its caller has, and where that cannot be told."""
+    data = read_or_none(folder + "/auxv") or b""
+    entries: Dict[int, int] = dict(struct.iter_unpack("@LL", data[: len(data) // 16 * 16]))
+    return entries.get(_AT_SECURE, 1) != 0
+
+
+def may_be_imitated(pid: int, owner: ProcessOwner, proc: str = "/proc") -> bool:
+    """True where a program may run with what this process has, once it runs as its owner.
+
+    As root: of root's own only what is on the host as we are. Root in a container has fewer rights than we, and its
+    paths lead elsewhere. Of others everything, but nothing from a container whose root is root here as well: devices
+    that this root makes may be opened by a process that is out of the container. A container with a user namespace of
+    its own has no such root. As anybody else: one's own alone.
+    """
+    if os.geteuid() != 0:
+        return owner.uid == os.geteuid()
+    ours = {
+        place: link("%s/%d/%s" % (proc, pid, place)) == link("%s/self/%s" % (proc, place)) != ""
+        for place in ("ns/mnt", "ns/user", "ns/pid", "root")  # "root": another one with chroot alone
+    }
+    return all(ours.values()) if owner.uid == 0 else ours["ns/mnt"] or not ours["ns/user"]
+
+
+def becoming(owner: Optional[ProcessOwner]) -> Callable[[], None]:
+    """What a child calls between fork and exec to run as that user: nothing where this is not root, or it is root's.
+
+    Before it asks for a parent-death signal: a change of user takes that away. Setuid programs do not help that user:
+    in a folder that a container shares with the node the user may have been root.
+    """
+    if owner is None or os.geteuid() != 0 or owner.uid == 0:
+        return lambda: None
+    import ctypes  # not every Python has it
+
+    uid, gid, groups = owner.uid, owner.gid, list(owner.groups)
+    prctl = ctypes.CDLL(None).prctl
+
+    def become() -> None:
+        os.setgroups(groups)
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+        if prctl(_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+            raise OSError(0, "the kernel does not let it do without more rights")
+
+    return become
+
+
+# --- what it lends ---------------------------------------------------------------------------------------------------
 
 
 def environment_of(pid: Optional[int]) -> Dict[str, str]:
@@ -41,16 +125,15 @@ def interpreter_of(pid: Optional[int], wanted: str) -> str:
     A rank is started by its virtual environment's link (``venv/bin/python``), which /proc/PID/exe no longer shows: the
     first word of its command line does, where it is a path.
     """
-    if wanted or pid is None:
-        return wanted or shutil.which("python3") or "python3"
-    first = (procfs.split_zeros(read_or_none("/proc/%d/cmdline" % pid) or b"") or [""])[0]
-    if "/" in first:
-        first = os.path.join(link("/proc/%d/cwd" % pid), first)
-    home = environment_of(pid).get("VIRTUAL_ENV", "")
-    for candidate in (first, home and os.path.join(home, "bin", "python"), link("/proc/%d/exe" % pid)):
-        if os.path.isabs(candidate) and os.access(candidate, os.X_OK):
-            return candidate
-    return interpreter_of(None, "")
+    candidates = [wanted]
+    if pid is not None and not wanted:
+        first = (split_zeros(read_or_none("/proc/%d/cmdline" % pid) or b"") or [""])[0]
+        if "/" in first:
+            first = os.path.join(link("/proc/%d/cwd" % pid), first)
+        home = environment_of(pid).get("VIRTUAL_ENV", "")
+        places = (first, home and os.path.join(home, "bin", "python"), link("/proc/%d/exe" % pid))
+        candidates = [place for place in places if os.path.isabs(place) and os.access(place, os.X_OK)]
+    return next(filter(None, candidates), None) or shutil.which("python3") or "python3"
 
 
 class Borrowed(NamedTuple):
@@ -69,17 +152,17 @@ def borrow(pid: Optional[int], wanted: str) -> Borrowed:
     interpreter that nobody else can change is run.
     """
     if pid is not None:
-        before = owner.owner_of(pid)
-        if before is not None and owner.may_be_imitated(pid, before):
-            lent = Borrowed(environment_of(pid), interpreter_of(pid, wanted), owner.becoming(before))
+        before = owner_of(pid)
+        if before is not None and may_be_imitated(pid, before):
+            lent = Borrowed(environment_of(pid), interpreter_of(pid, wanted), becoming(before))
             ours = is_ours(lent.python) and is_ours(os.path.realpath(lent.python))
-            if owner.owner_of(pid) == before and (before.uid != 0 or ours):
+            if owner_of(pid) == before and (before.uid != 0 or ours):
                 return lent
         sys.stderr.write(
             "hangtop: nothing of process %d may be used (gone, another user's, in a container, or writable by others):"
             " this runs with the node's own Python and settings\n" % pid
         )
-    return Borrowed(environment_of(None), interpreter_of(None, wanted), owner.becoming(None))
+    return Borrowed(environment_of(None), interpreter_of(None, wanted), becoming(None))
 
 
 def main(arguments: Dict[str, object]) -> None:

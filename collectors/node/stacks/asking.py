@@ -6,7 +6,7 @@ import os
 import threading
 import time
 import zlib
-from typing import Callable, Iterable, NamedTuple, Optional
+from typing import Callable, NamedTuple, Optional
 
 from collectors.node import watchdog
 from collectors.node.stacks import pyspy
@@ -75,9 +75,9 @@ class Hearing:
         return True
 
 
-def find_or_borrow(hearing: Hearing, pids: Iterable[int], given: str) -> Optional[pyspy.PySpy]:
+def find_or_borrow(hearing: Hearing, given: str) -> Optional[pyspy.PySpy]:
     """The py-spy of this node (see :func:`pyspy.find`), else a lent one; None when there is none to lend."""
-    found = pyspy.find(pids, given)
+    found = pyspy.find(given)
     return found or borrow(hearing, "py-spy %s" % (given + " cannot be run here" if given else "is not here"))
 
 

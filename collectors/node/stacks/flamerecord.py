@@ -63,7 +63,7 @@ def main(arguments: Sequence[object]) -> None:
     """Answer one request."""
     request = FlameRequest(*arguments)  # type: ignore[arg-type]
     hearing = asking.Hearing()
-    spy = asking.find_or_borrow(hearing, request.pids, request.py_spy)
+    spy = asking.find_or_borrow(hearing, request.py_spy)
     running: List[_Recording] = []
     for pid in request.pids:
         seen = process_state.of(pid)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Callable, List, NamedTuple, Optional
+from typing import List, NamedTuple, Optional
 
 from collectors.node import child, files
 from collectors.node.network.tcp_info import CarriedBytes, TrafficTold
@@ -22,8 +22,6 @@ SAID = 32 << 20
 """Bytes that one py-spy may say: threads, frames and names are the process's to make up."""
 NO_NATIVE = "native frames of a process in a container: connect into it, by --via docker or kubectl"
 """py-spy asks the kernel for a thread by the number that it has in its own PID namespace."""
-
-Run = Callable[[List[str]], child.ChildEnded]
 
 
 class Attempt(NamedTuple):
@@ -58,17 +56,16 @@ class Manner(NamedTuple):
     """Seconds that one py-spy may take."""
 
 
-def look(pid: int, rank_pid: int, manner: Manner, run: Optional[Run] = None) -> StackDump:
-    """Look at one process; ``run`` runs a command in place of :func:`collectors.node.child.run`."""
-    return _Look(pid, rank_pid, manner, run or (lambda words: child.run(words, manner.deadline, SAID))).taken()
+def look(pid: int, rank_pid: int, manner: Manner) -> StackDump:
+    """Look at one process."""
+    return _Look(pid, rank_pid, manner).taken()
 
 
 class _Look:
-    def __init__(self, pid: int, rank_pid: int, manner: Manner, run: Run) -> None:
+    def __init__(self, pid: int, rank_pid: int, manner: Manner) -> None:
         self._pid = pid
         self._rank_pid = rank_pid
         self._manner = manner
-        self._run = run
         self._at = time.time()
         status = procfs.read_status("/proc", pid)
         self._own_pid = None if status is None else status.inner_pid
@@ -111,10 +108,10 @@ class _Look:
         """Make an attempt; those that may help after it."""
         spy, sudo = self._manner.spy, self._manner.sudo
         assert spy is not None
-        program = spy.for_sudo if attempt.sudo else spy.path
-        words = pyspy.dump_command(program, self._pid, attempt.method, attempt.with_locals)
+        words = pyspy.dump_command(spy.path, self._pid, attempt.method, attempt.with_locals)
         try:
-            ended = self._run(["sudo", "-n", *words] if attempt.sudo else words)
+            command = ["sudo", "-n", *words] if attempt.sudo else words
+            ended = child.run(command, self._manner.deadline, SAID)
         except Absent as reason:
             ended = child.ChildEnded(1, b"", str(reason).encode())
         if ended.status == 0:
@@ -192,8 +189,6 @@ def way_out(pid: int, proc: str = "/proc") -> str:
             "this root lacks CAP_SYS_PTRACE (a container?): start it with --cap-add SYS_PTRACE "
             "(Kubernetes: securityContext.capabilities), or connect to the host"
         )
-    if os.geteuid() == 0 and scope == 3:
-        return "kernel.yama.ptrace_scope is 3: nobody may trace until the node is booted anew"
     if os.geteuid() == 0:
         return "root was refused: the process may be stuck in the kernel, or a security module forbids it"
     if status is not None and status.uid != os.geteuid():
@@ -201,6 +196,4 @@ def way_out(pid: int, proc: str = "/proc") -> str:
     if scope:
         own = "sysctl kernel.yama.ptrace_scope=0"
         return "kernel.yama.ptrace_scope is %d: connect as root, %s, or as root run %s" % (scope, sudo, own)
-    if files.link("%s/%d/ns/user" % (proc, pid)) != files.link(proc + "/self/ns/user"):
-        return "the process is in another user namespace (a rootless container): connect as root, or into the container"
     return "connect as root, or %s" % sudo

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Dict, Iterable, List, NamedTuple, Optional
 
 from collectors.node import files
@@ -27,23 +28,12 @@ class DumpFailure(NamedTuple):
 
 
 _SIGNS = (
-    ("Permission Denied", "denied"),
-    ("Permission denied (os error 13)", "denied"),
-    ("Operation not permitted", "denied"),
-    ("EPERM", "denied"),
-    ("No such file or directory (os error 2)", "gone"),
-    ("No such process", "gone"),
-    ("ESRCH", "gone"),
+    ("ermission ?[Dd]enied|Operation not permitted|EPERM", "denied"),
+    (r"No such file or directory \(os error 2\)|No such process|ESRCH", "gone"),
     ("unexpected waitpid result", "stopped"),
     ("Unsupported version of Python", "unsupported"),
-    ("Failed to find python version", "not-python"),
-    ("Failed to find a python interpreter", "not-python"),
-    ("doesn't appear to be a python", "not-python"),
-    ("Failed to copy", "torn"),
-    ("Failed to get stack traces", "torn"),
-    ("Failed to get local variables", "torn"),
-    ("Bad address", "torn"),
-    ("Max thread recursion", "torn"),
+    ("Failed to find (?:a )?python|doesn't appear to be a python", "not-python"),
+    ("Failed to (?:copy|get stack traces|get local variables)|Bad address|Max thread recursion", "torn"),
 )
 """First sign wins: a refusal shows inside "Failed to get stack traces" too. ``unsupported`` never leaves the node."""
 
@@ -55,7 +45,7 @@ def failure(stderr: bytes) -> DumpFailure:
     told = [line.partition("Error: ")[2] if line.startswith("Error: ") else line for line in lines]
     text = "; ".join(dict.fromkeys(line for line in told if line and line != "Caused by:"))[:600]
     for sign, word in _SIGNS:
-        if sign in said:
+        if re.search(sign, said):
             return DumpFailure(word, text)
     return DumpFailure("failed", text or "py-spy said nothing")
 

@@ -78,7 +78,7 @@ class StackDumper:
         self._hearing = hearing
         self._said = 0
         self._sudo = Sudo()
-        self._spy = asking.find_or_borrow(hearing, [rank_pid for _, rank_pid in request.targets], request.py_spy)
+        self._spy = asking.find_or_borrow(hearing, request.py_spy)
         self._asked = False
         self._wanted: "SimpleQueue[Tuple[Target, Manner]]" = SimpleQueue()
         self._done: "SimpleQueue[Union[StackDump, Exception]]" = SimpleQueue()
@@ -94,7 +94,7 @@ class StackDumper:
             unsupported = self._dump(request, [(pid, rank_pid) for pid, rank_pid in request.targets])
             if unsupported and self._spy is not None and not self._spy.lent and not self._asked:
                 self._asked = True
-                why = "the py-spy here, %s, is older than the job's Python" % self._spy.name
+                why = "the py-spy here, %s, is older than the job's Python" % self._spy.path
                 self._spy = asking.borrow(self._hearing, why)
             if unsupported:
                 self._dump(request, unsupported, last=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from collectors.fleet import payload
-from collectors.node.processes import owner
+from collectors.node.processes import launch as owner
 from tests.support.fake_proc import FakeProc
 from tests.support.node_agent import wait_gone
 

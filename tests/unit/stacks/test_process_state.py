@@ -108,7 +108,6 @@ def make_node(folder: Path, scope: str | None, uid: int) -> str:
         (1000, 1001, None, "belongs to uid 1001"),
         (1000, 1000, "1", "ptrace_scope is 1"),
         (1000, 1000, None, "connect as root"),
-        (0, 1000, "3", "until the node is booted"),
         (0, 1000, None, "stuck in the kernel"),
     ],
 )
