@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import accumulate
 from typing import Dict, List, Optional
 
 from collectors.node.logs.rule import ParsedEvent, Rule
@@ -14,6 +13,8 @@ OPENS, NAMES = 1, 2
 _READER = {OPENS: "Traceback (|Fatal Python error|Failures:|Root Cause| last):", NAMES: " world_rank="}
 _BITS = {4 << place: rule for place, rule in enumerate(RULES)}
 _DIGITS = b"0123456789\0"
+_KNOWN = 256 << 10
+"""Bytes of different lines that are remembered."""
 
 
 def _words() -> Dict[bytes, int]:
@@ -28,26 +29,41 @@ def _words() -> Dict[bytes, int]:
 _WORDS = _words()
 
 
-def hits(text: bytes) -> Dict[int, int]:
-    """Start of each line that has one of the words, and the bits of its words; ascending. Lines end with LF.
+class Prefilter:
+    """Finds the lines that have one of the words.
 
-    Most logs say the same over and over with other numbers: without digits the lines of a block are few different ones,
-    and only these are searched. So no word has a digit.
+    Most logs say the same over and over with other numbers: without digits their lines are few different ones, and each
+    is searched once. So no word has a digit.
     """
-    bare = text.translate(None, _DIGITS).split(b"\n")
-    kinds = b"\n".join(set(bare))
-    saying: Dict[bytes, int] = {}
-    for word, mask in _WORDS.items():
-        at = kinds.find(word)
-        while at >= 0:
-            start, end = kinds.rfind(b"\n", 0, at) + 1, kinds.find(b"\n", at)
-            line = kinds[start:] if end < 0 else kinds[start:end]
-            saying[line] = saying.get(line, 0) | mask
-            at = -1 if end < 0 else kinds.find(word, end)
-    if not saying:
-        return {}
-    starts = accumulate([0, *(len(line) + 1 for line in text.split(b"\n"))])
-    return {start: saying[line] for start, line in zip(starts, bare) if line in saying}
+
+    def __init__(self) -> None:
+        self._known: Dict[bytes, int] = {}
+        """Bits of the words of each different line."""
+        self._size = 0
+
+    def hits(self, text: bytes) -> Dict[int, int]:
+        """Index of each line that may have a word, and the bits of its words; ascending."""
+        bare = text.translate(None, _DIGITS).split(b"\n")
+        kinds = set(bare)
+        fresh = kinds.difference(self._known)
+        if fresh and self._size > _KNOWN:
+            self._known, self._size, fresh = {}, 0, kinds
+        if fresh:
+            self._known.update(dict.fromkeys(fresh, 0))
+            self._search(b"\n".join(fresh))
+        if not any(map(self._known.__getitem__, kinds)):
+            return {}
+        return {index: mask for index, mask in enumerate(map(self._known.__getitem__, bare)) if mask}
+
+    def _search(self, lines: bytes) -> None:
+        self._size += len(lines)
+        for word, mask in _WORDS.items():
+            at = lines.find(word)
+            while at >= 0:
+                start, end = lines.rfind(b"\n", 0, at) + 1, lines.find(b"\n", at)
+                line = lines[start:] if end < 0 else lines[start:end]
+                self._known[line] |= mask
+                at = -1 if end < 0 else lines.find(word, end)
 
 
 def mask_of(text: str) -> int:

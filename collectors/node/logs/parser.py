@@ -7,10 +7,10 @@ sums them up.
 
 from __future__ import annotations
 
-from typing import List, Optional
+from typing import Dict, List, Optional, Sequence
 
 from collectors.node.logs import matching, prefixes
-from collectors.node.logs.collective_counts import COUNT, RANKS, CommunicatorProgress
+from collectors.node.logs.collective_counts import COUNT, INFO, RANKS, CommunicatorProgress
 from collectors.node.logs.prefixes import Line, LogWriter
 from collectors.node.logs.reader import Reader
 from collectors.samples.logs import CommProgress, LogEvent
@@ -39,6 +39,7 @@ class LogParser:
         self.coll = CommunicatorProgress(source, rank, now)
         self._reader = Reader(source, rank, pid, host, now)
         self._now = now
+        self._prefilter = matching.Prefilter()
         self._pending = b""
         self._cutting = False
         self._before = b""
@@ -116,49 +117,59 @@ class LogParser:
 
     def _block(self, block: bytes) -> None:
         """Count the collectives of whole lines; show the reader those that have a word, and all while it waits."""
-        text = block.replace(b"\r\n", b" \n").replace(b"\r", b"\n") if b"\r" in block else block
-        rest = text
+        text = plain = (block.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in block else block)[:-1]
+        lines: List[bytes] = []
+        numbers: Sequence[int] = ()
         if COUNT in text or RANKS in text:
-            rest = self.coll.take(text, _LineNumbers(block, self.line).at)
-        hits, numbers, at = matching.hits(rest), _LineNumbers(block, self.line), 0
-        upcoming = iter([*hits, len(text)])
-        following = next(upcoming)
-        while at < len(text):
+            lines = text.split(b"\n")
+            numbers = _numbers(block, self.line, len(lines))
+            plain = self.coll.take(text, lines, numbers)
+        hits = self._prefilter.hits(plain)
+        if hits or self._reader.open:
+            lines = lines or text.split(b"\n")
+            numbers = numbers or _numbers(block, self.line, len(lines))
+            self._lines(lines, numbers, hits)
+        self.line += len(lines) if lines and b"\r" not in block else block.count(b"\n")
+        self._before = (self._before + text[-BEFORE:] + b"\n")[-BEFORE:]
+
+    def _lines(self, lines: List[bytes], numbers: Sequence[int], hits: Dict[int, int]) -> None:
+        """Show the reader the lines that have a word, and all while it waits; not those that are counted."""
+        upcoming = iter([*hits, len(lines)])
+        following, index = next(upcoming), 0
+        while index < len(lines):
             if not self._reader.open:
-                while following < at:
+                while following < index:
                     following = next(upcoming)
-                at = following
-            end = text.find(b"\n", at)
-            if at < len(text) and (not rest.startswith(b"\0", at) or rest[at:end].strip(b"\0")):  # else it was counted
-                self._line(text, at, end, hits.get(at, 0), numbers)
-            at = end + 1 if at < len(text) else at
-        self.line += block.count(b"\n")
-        self._before = (self._before + text[-BEFORE:])[-BEFORE:]
+                index = following
+            if index < len(lines) and not (COUNT in lines[index] and INFO in lines[index]):
+                self._line(lines, index, numbers[index], hits.get(index, 0))
+            index += 1
 
-    def _line(self, text: bytes, at: int, end: int, mask: int, numbers: "_LineNumbers") -> None:
+    def _in_front(self, lines: List[bytes], index: int) -> bytes:
+        """The last bytes before a line."""
+        start, size = index, 0
+        while start and size < BEFORE:
+            start -= 1
+            size += len(lines[start]) + 1
+        return (self._before + b"".join(line + b"\n" for line in lines[start:index]))[-BEFORE:]
+
+    def _line(self, lines: List[bytes], index: int, number: int, mask: int) -> None:
         def before() -> bytes:
-            return (self._before + text[max(0, at - BEFORE) : at])[-BEFORE:]
+            return self._in_front(lines, index)
 
-        raw = text[at:end]
-        found = list(prefixes.records(raw, numbers.at(at), self._now))
+        raw = lines[index]
+        found = list(prefixes.records(raw, number, self._now))
         for line in found:
             whole = len(found) == 1 and len(raw) <= prefixes.LONGEST
             self._reader.read(line, mask if whole else matching.mask_of(line.text), before)
 
 
-class _LineNumbers:
-    """Numbers of the lines of one block by their offsets, which must be asked for in ascending order."""
-
-    def __init__(self, block: bytes, first: int) -> None:
-        self._block = block
-        self._number = first
-        self._offset = 0
-
-    def at(self, offset: int) -> int:
-        """Number of the line that begins at an offset; what follows a carriage return is of the same line."""
-        self._number += self._block.count(b"\n", self._offset, offset)
-        self._offset = offset
-        return self._number
+def _numbers(block: bytes, first: int, count: int) -> Sequence[int]:
+    """Numbers of the lines of a block; what follows a carriage return is of the same line."""
+    if b"\r" not in block:
+        return range(first, first + count)
+    lines = block.replace(b"\r\n", b"\n").split(b"\n")
+    return [number for number, line in enumerate(lines, first) for _ in line.split(b"\r")]
 
 
 def kernel_event(text: str, at: Optional[float], source: str, line: int = 0) -> Optional[LogEvent]:

@@ -144,7 +144,6 @@ def test_numbers_beyond_bounds_are_none() -> None:
 
 
 def test_a_search_finds_the_lines_with_a_word_and_no_others() -> None:
-    text = b"step 1\nCUDA out of memory: 3\nstep 2\nNVRM: Xid (PCI\n" * 30
-    starts = sorted(found.start() for word in (b"CUDA", b"NVRM") for found in re.finditer(word, text))
-    assert list(matching.hits(text)) == starts
-    assert matching.hits(b"step 9\n" * 500) == {}
+    found = matching.Prefilter()
+    assert list(found.hits(b"step 1\nCUDA out of memory: 3\nstep 2\nNVRM: Xid (PCI\n" * 9)) == [*range(1, 36, 2)]
+    assert found.hits(b"step 9\n" * 500) == {}

@@ -23,10 +23,8 @@ LOGGERS = {
     " (ms): 812.4 | learning rate: 1.5E-04 |",
     "equals": "global_step={n}, skipped=0, lr=[0.0001], mom=[(0.9, 0.95)]",
     "coloured": "\x1b[31mstep: \x1b[32m{n:2d}  \x1b[33mloss: 2.9\x1b[0m",
-    "bracket": "[{n}] mean loss 0.31",
     "fraction": "Epoch: [0][ {n}/5005]\tTime 0.4 (0.5)\tLoss 6.9",
     "samples": "Train Epoch: 1 [{n}/60000 (1%)]\tLoss: 2.3",
-    "batches": "| epoch   1 |   {n}/ 2928 batches | lr 20.00 | ms/batch 11.0 | loss 5.8",
     "epoch and batch": "Epoch 3, batch {n}",
     "json": '{{"loss": 0.3, "step": {n}, "lr": 1e-05, "epoch": 0.4}}',
     "json text": '{{"epoch": 1, "update": 0.1, "num_updates": "{n}", "wps": "99"}}',
@@ -34,13 +32,11 @@ LOGGERS = {
     "after labels": "[rank0]: eta: 0:01:02  iter: {n}  total_loss: 1.2  time: 0.2",
     "thousands": "completed step: 1,{n:03d}, seconds: 0.41",
     "train word": "Iter(train) [ {n}/40000]  lr: 1.0e-04",
-    "keras": "{n}/938 [=>............] - ETA: 12s - loss: 2.2",
 }
 BARS = {
     "bar": "Epoch 0:  45%|████▌     | {n}/1000 [00:10<00:12, 45.10it/s, v_num=0]",
     "bar without an end": "{n}it [00:10, 45.1it/s]",
     "bar of thousands": "shards:  45%|████▌     | {n}.5k/9.99k [00:10<00:12]",
-    "keras": "{n}/938 ━━━━━━━━━━━━━━━━━━━━ 12s 14ms/step - loss: 2.2 ",
 }
 NO_STEPS = {
     "heartbeat": "heartbeat {n}",

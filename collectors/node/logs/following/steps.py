@@ -17,14 +17,11 @@ SEEN = 32 << 10
 """Bytes of the end of what came in one look that are read for steps."""
 ALIKE, LINES = 8, 128
 """Lines of them that are read, the last ones: so many of one kind, and so many in all."""
-_KIND = 400
-"""Bytes of a line by which its kind is told."""
-_VARY = b"0123456789abcdef.,+- "
-"""What lines of one kind differ by."""
-KINDS = 64
-"""Counters that are followed in one file, and …"""
-NEW = 256
-"""… kinds of lines that are remembered: a log with more says something else each time, and none of it is news."""
+_KIND, _VARY = 400, b"0123456789abcdef.,+- "
+"""Bytes of a line by which its kind is told, and what lines of one kind differ by."""
+KINDS, NEW = 64, 256
+"""Counters that are followed in one file, and kinds of lines that are remembered: a log with more says something else
+each time, and none of it is news."""
 RISES = 8
 """Times of rises that are remembered for the rhythm."""
 EVEN, UNEVEN = 3, 0.2
@@ -36,9 +33,8 @@ class _Counter:
 
     __slots__ = ("at", "climbs", "high", "last", "name", "order", "pace", "rises", "times")
 
-    def __init__(self, seen: Counted, at: Optional[float]) -> None:
-        self.name = seen.name
-        self.order = seen.kind
+    def __init__(self, seen: Counted, at: Optional[float], stamp: Optional[float]) -> None:
+        self.name, self.order = seen.name, seen.kind
         self.last = self.high = (seen.epoch, seen.value)
         self.at = at
         """When its last number was written."""
@@ -46,23 +42,20 @@ class _Counter:
         """Rises so far, the backlog's too; -1 for one that cannot be a count."""
         self.climbs = 2
         """Rises without a fall since it last began anew: two make it a count again."""
-        self.times: List[Tuple[float, float]] = []
+        self.times = [] if stamp is None else [(stamp, seen.value)]
         """Times of the last rises, and of the first line, as these print them, and the numbers that they rose to."""
         self.pace: Optional[float] = None
-        """Seconds that a step takes, as the last line says."""
+        """Seconds that a step takes, as the last line of a bar says."""
 
     def take(self, seen: Counted, at: Optional[float], stamp: Optional[float]) -> bool:
         """Take the next number; True when it went on."""
         before, self.last = self.last, (seen.epoch, seen.value)
-        if self.rises < 0 or self.last == before:
-            return False
         if self.last < before:
             if self.order == BARE:
                 self.rises = -1  # numbers of ranks or devices go up and down
             elif self.last <= (self.high[0], self.high[1] / 2):
                 self.climbs, self.high = 0, self.last
-            return False
-        if self.last <= self.high:
+        if self.rises < 0 or self.last <= before or self.last <= self.high:
             return False
         self.high, self.at = self.last, at
         self.climbs += 1
@@ -73,28 +66,17 @@ class _Counter:
             self.times = [*self.times, (stamp, seen.value)][-RISES:]
         return True
 
-    def every(self) -> Optional[float]:
-        """Seconds between two rises, in the middle; where the lines print no times, what they say of a step."""
-        spans = sorted(after - before for (before, _), (after, _) in zip(self.times, self.times[1:]))
-        return spans[len(spans) // 2] if len(spans) > 1 and spans[0] >= 0.0 else self.pace
-
-    def longest(self) -> Optional[float]:
-        """Seconds that one took at the longest, of the last rises."""
-        steps = self._each()
-        return max(steps) if steps else self.pace
-
-    def even(self) -> Optional[float]:
-        """Seconds that each of the last :data:`EVEN` took, at the longest, where they took as good as the same."""
-        steps = self._each()[-EVEN:]
-        return max(steps) if len(steps) == EVEN and max(steps) - min(steps) <= UNEVEN * max(steps) else None
-
-    def _each(self) -> List[float]:
-        """Seconds that one took between two lines, of the last rises, on the average of what these count."""
-        return [
-            (after - before) / (value - earlier)
-            for (before, earlier), (after, value) in zip(self.times, self.times[1:])
-            if value > earlier and after >= before
-        ]
+    def rhythm(self) -> Tuple[Optional[float], Optional[float], Optional[float]]:
+        """Seconds between two rises, in the middle; those that one of what is counted took at the longest; and those of
+        the last :data:`EVEN`, where they took as good as the same. Where lines print no times, what they say of a step.
+        """
+        pairs = list(zip(self.times, self.times[1:]))
+        spans = sorted(after - before for (before, _), (after, _) in pairs)
+        each = [(after - at) / (to - value) for (at, value), (after, to) in pairs if to > value and after >= at]
+        last = each[-EVEN:]
+        even = len(last) == EVEN and max(last) - min(last) <= UNEVEN * max(last)
+        every = spans[len(spans) // 2] if len(spans) > 1 and spans[0] >= 0.0 else self.pace
+        return every, max(each) if each else self.pace, max(last) if even else None
 
 
 class LogSteps:
@@ -115,13 +97,12 @@ class LogSteps:
         ``live`` is False for what was there before the file was followed.
         """
         whole = self._pending + data
-        if len(whole) > SEEN:
-            whole = whole[-SEEN:]
-            whole = whole[min(end for end in (whole.find(b"\n"), whole.find(b"\r"), SEEN) if end >= 0) :]
         # A bar is drawn over by the next one: its end comes after it, or never.
-        lines = whole.replace(b"\r", b"\n").split(b"\n")
-        self._pending = lines[-1][-4 * counters.LONGEST :]
-        if lines[-1][-1:].isdigit():
+        lines = whole[-SEEN:].replace(b"\r", b"\n").split(b"\n")
+        if len(whole) > SEEN:
+            del lines[0]
+        self._pending = lines[-1][-4 * counters.LONGEST :] if lines else b""
+        if self._pending[-1:].isdigit():
             lines[-1] = b""  # its number may go on
         telling = _telling(lines)
         for index in telling:
@@ -136,23 +117,19 @@ class LogSteps:
                 self._kind(counters.words(text), text, live)
             return
         known = self._counters.get(seen.template)
+        if known is not None and known.last == (seen.epoch, seen.value):
+            return
+        found = times.find(text, now)
+        stamp = None if found is None else found.at
+        when = at if live or stamp is None else stamp
         if known is None:
-            if len(self._counters) < KINDS:
-                stamp = times.find(text, now)
-                known = _Counter(seen, at if stamp is None or live else stamp.at)
-                known.times = [] if stamp is None else [(stamp.at, seen.value)]
-                known.pace = counters.pace(text) if seen.kind == BAR else None
-                self._counters[seen.template] = known
-                self._kind(seen.template, text, live)
-            return
-        if known.last == (seen.epoch, seen.value):
-            return
-        if seen.kind == BAR:
-            known.pace = counters.pace(text)
-        stamp = times.find(text, now)
-        when = at if live or stamp is None else stamp.at
-        if known.take(seen, when, None if stamp is None else stamp.at) and live:
+            if len(self._counters) == KINDS:
+                return
+            known = self._counters[seen.template] = _Counter(seen, when, stamp)
+            self._kind(seen.template, text, live)
+        elif known.take(seen, when, stamp) and live:
             self.grown += 1
+        known.pace = counters.pace(text) if seen.kind == BAR else None
 
     def _kind(self, words: str, text: str, live: bool) -> None:
         """Remember a kind of line; a new one is news, unless it says that something is wrong or waits."""
@@ -166,8 +143,7 @@ class LogSteps:
         if not known:
             return StepCount(path, pid, rank, "", None, None, self.grown, self.fresh, None) if self.fresh else None
         best = min(known, key=lambda each: (each.order, -(each.at or 0.0), -each.rises))
-        far, rhythm = (best.name, best.high[1], best.at), (best.every(), best.longest(), best.even())
-        return StepCount(path, pid, rank, *far, self.grown, self.fresh, *rhythm)
+        return StepCount(path, pid, rank, best.name, best.high[1], best.at, self.grown, self.fresh, *best.rhythm())
 
 
 def _telling(lines: List[bytes]) -> List[int]:
@@ -175,13 +151,8 @@ def _telling(lines: List[bytes]) -> List[int]:
     chosen: List[int] = []
     counts: Dict[bytes, int] = {}
     for index in range(len(lines) - 1, -1, -1):
-        line = lines[index]
-        if not line.strip():
-            continue
-        kind = line[:_KIND].translate(None, _VARY)
-        known = counts[kind] = counts.get(kind, 0) + 1
-        if known <= ALIKE:
+        kind = lines[index][:_KIND].translate(None, _VARY)
+        counts[kind] = counts.get(kind, 0) + 1
+        if lines[index].strip() and counts[kind] <= ALIKE and len(chosen) < LINES:
             chosen.append(index)
-            if len(chosen) == LINES:
-                break
     return chosen[::-1]
