@@ -67,8 +67,9 @@ class _Counter:
         return True
 
     def rhythm(self) -> Tuple[Optional[float], Optional[float], Optional[float]]:
-        """Seconds between two rises, in the middle; those that one of what is counted took at the longest; and those of
-        the last :data:`EVEN`, where they took as good as the same. Where lines print no times, what they say of a step.
+        """Seconds between two rises, of one step at the longest, and of the last ones where they took the same.
+
+        Where lines print no times, what a bar says of a step.
         """
         pairs = list(zip(self.times, self.times[1:]))
         spans = sorted(after - before for (before, _), (after, _) in pairs)
