@@ -15,7 +15,8 @@ from hangtop.cli.node_command import NodeRun, Reply, node_command
 from hangtop.cli.options import RANKS
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.phrasing import rank_text
-from hangtop.diagnosis.stacks import Activity, Merged, StackGroup, as_text, merge, summary
+from hangtop.diagnosis.stacks.merge import Merged, StackGroup, as_text, merge, summary
+from hangtop.diagnosis.stacks.states import Activity
 from hangtop.session.probes import plain
 from hangtop.session.probes.flame import flame_probe
 

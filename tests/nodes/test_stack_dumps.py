@@ -21,7 +21,7 @@ from collectors.probes.flame import record
 from collectors.probes.stacks import DumpRequest, dump, loan
 from collectors.probes.stacks import dump as dump_module
 from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.stacks import activity
+from hangtop.diagnosis.stacks.activity import activity
 
 pytestmark = pytest.mark.nodes
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from hangtop.diagnosis.phrasing import ranks_text
-from hangtop.diagnosis.stacks import Merged, as_text, merge
+from hangtop.diagnosis.stacks.merge import Merged, as_text, merge
 from tui.looks.format import age, plural
 from tui.looks.theme import Colour
 from tui.panels.base import Place, TextWanted

@@ -49,7 +49,7 @@ class Report:
 
 
 def _sections(state: JobState, job: Job) -> Iterator[str]:
-    from hangtop.diagnosis.stacks import as_text, merge
+    from hangtop.diagnosis.stacks.merge import as_text, merge
 
     yield _title("stacks")
     found = zip(job.stack_nodes, job.stacks, strict=True)

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable
 
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.phrasing import duration, of_several, rank_text
-from hangtop.diagnosis.stacks import Activity, StackGroup
-from hangtop.diagnosis.stacks.states import target_of
+from hangtop.diagnosis.stacks.merge import StackGroup
+from hangtop.diagnosis.stacks.states import Activity, target_of
 from hangtop.diagnosis.stacks.threads import main_thread
 from hangtop.session.state.job_state import JobState
 from tui.frames import where

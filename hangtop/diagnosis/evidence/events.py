@@ -20,20 +20,20 @@ def said(job: Job, kind: str, *signatures: str) -> tuple[LogEvent, ...]:
     What other runs' processes on a node say is left out.
     """
     events = job.events_of(kind)
-    started = {rank.rank: rank.process.started for rank in job.ranks} if events else {}
-    again = {rank.rank for rank in job.ranks if rank.process.restart} if events else set()
-    alien = {(other.node, other.process.pid) for other in job.others} if events else set()
+    runs = {rank.rank: rank.process for rank in job.ranks} if events and job.live else {}
+    alien = {(other.node, other.process.pid) for other in job.others}
+
+    def of_this_run(event: LogEvent) -> bool:
+        process = runs.get(event.rank) if event.rank is not None else None
+        at = when(event) if process is not None and process.restart else event.at
+        return process is None or at is None or at >= process.started
+
     return tuple(
         event
         for node, event in events
         if (not signatures or text_of(event, "signature") in signatures)
         and (node, event.pid) not in alien
-        and not (
-            job.live
-            and event.rank is not None
-            and (at := when(event) if event.rank in again else event.at) is not None
-            and at < started.get(event.rank, float("-inf"))
-        )
+        and of_this_run(event)
     )
 
 

@@ -8,7 +8,6 @@ pytorch#95944 and of nccl#901. What no row names gets what the kernel's side and
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple, get_args
 
@@ -26,7 +25,6 @@ OPERATIONS = frozenset(
 POINT_TO_POINT = frozenset("send recv isend irecv batch_isend_irecv send_object_list recv_object_list".split())
 ALIASES = {
     "all_gather_single": "all_gather_into_tensor",  # its name from torch 2.13 on
-    "_all_gather_base": "all_gather_into_tensor",
     "all_gather_tensor": "all_gather_into_tensor",  # functional
     "reduce_scatter_single": "reduce_scatter_tensor",  # its name from torch 2.13 on
     "_reduce_scatter_base": "reduce_scatter_tensor",
@@ -42,76 +40,66 @@ ALIASES = {
 class FrameRow(NamedTuple):
     """Frames, and what a thread in them does."""
 
-    files: tuple[str, ...]
-    """Ends of a file's path, folders within it (with ``/`` at the end), or beginnings of a file's name; ``*`` is any
-    library's."""
-    names: frozenset[str]
-    """Functions without their classes; empty: every function of the file."""
     meaning: Meaning | None
     op: str = ""
     """Operation; empty: the function's own name, where the meaning has one."""
     phase: Phase | None = None
     """What everything inside of these functions is a part of; ``meaning`` where no frame further in says more."""
+    files: tuple[str, ...] = ()
+    """Ends of a file's path, folders within it (with ``/`` at the end), or beginnings of a file's name; ``*`` is any
+    library's."""
+    names: frozenset[str] = frozenset()
+    """Functions without their classes; empty: every function of the file."""
     native: re.Pattern[str] | None = None
     """Of native frames: the beginning of the function's name; a group of it names the operation."""
+
+    def operation(self, frame: Frame) -> str:
+        """Name of the operation that a frame of this row stands for, the same in all versions of torch."""
+        name = "" if frame.native else function(frame.name)
+        if self.native is not None and (found := self.native.match(frame.name)) is not None and found.lastindex:
+            name = found[1]
+        return self.op or ALIASES.get(name, name)
 
 
 class FrameTable:
     """Rows, of which the first that fits a frame is taken."""
 
-    def __init__(self, rows: Sequence[FrameRow]) -> None:
-        self._rows = rows
-        self._known = lru_cache(maxsize=8192)(self._row)  # thousands of ranks are in the same few frames
+    def __init__(self, python: str, native: str = "") -> None:
+        """Take lines ``MEANING=op FILE FILE : NAME NAME`` or ``phase=MEANING …``; native ``MEANING=op PATTERN``."""
+        self._python = [_row(line) for line in python.splitlines() if line and line[0] != "#"]
+        heads = (line.partition(" ") for line in native.splitlines() if line and line[0] != "#")
+        self._native = [_row(head)._replace(native=re.compile(pattern)) for head, _, pattern in heads]
+        self._known = lru_cache(maxsize=8192)(self._find)  # thousands of ranks are in the same few frames
 
     def of(self, frame: Frame) -> FrameRow | None:
         """The row of a frame; None where none fits."""
         return self._known(frame.name, frame.file, frame.native)
 
-    def _row(self, name: str, path: str, native: bool) -> FrameRow | None:
+    def _find(self, name: str, path: str, native: bool) -> FrameRow | None:
         if native:
-            return next((row for row in self._rows if row.native is not None and row.native.match(name)), None)
+            return next((row for row in self._native if row.native is not None and row.native.match(name)), None)
         called, of_library = function(name), not is_user(Frame(name, path, 0, False))
-        for row in self._rows:
-            named = row.native is None and called in (row.names or {called})
-            if named and any(of_library if where == "*" else is_in(path, where) for where in row.files):
+        for row in self._python:
+            in_file = (of_library if where == "*" else is_in(path, where) for where in row.files)
+            if called in (row.names or {called}) and any(in_file):
                 return row
         return None
-
-
-def operation(frame: Frame, row: FrameRow) -> str:
-    """Name of the operation that a frame of this row stands for, the same in all versions of torch."""
-    if row.op:
-        return row.op
-    found = row.native.match(frame.name) if row.native is not None else None
-    name = function(frame.name) if row.native is None else found[1] if found and found.re.groups else ""
-    return ALIASES.get(name, name)
 
 
 _PHASE_NAMES: dict[str, Phase] = {phase: phase for phase in get_args(Phase)}
 
 
-def _table(python: str, native: str = "") -> FrameTable:
-    """Rows ``MEANING=op FILE FILE : NAME NAME`` or ``phase=MEANING …``; of native frames ``MEANING=op PATTERN``."""
-    rows = []
-    for text in (python, native):
-        for line in filter(None, text.splitlines()):
-            head, _, rest = line.partition(" ")
-            what, _, more = head.partition("=")
-            files, _, names = rest.partition(" : ")
-            if what == "#":
-                continue
-            if text is native:
-                rows.append(FrameRow((), frozenset(), Meaning[what], more, native=re.compile(rest)))
-                continue
-            called = OPERATIONS | set(ALIASES) if names == "OPERATIONS" else frozenset(names.split())
-            if (phase := _PHASE_NAMES.get(what)) is not None:
-                rows.append(FrameRow(tuple(files.split()), called, Meaning[more] if more else None, phase=phase))
-            else:
-                rows.append(FrameRow(tuple(files.split()), called, Meaning[what], more))
-    return FrameTable(rows)
+def _row(line: str) -> FrameRow:
+    head, _, rest = line.partition(" ")
+    what, _, more = head.partition("=")
+    files, _, names = rest.partition(" : ")
+    called = OPERATIONS | set(ALIASES) if names == "OPERATIONS" else frozenset(names.split())
+    if (phase := _PHASE_NAMES.get(what)) is not None:
+        return FrameRow(Meaning[more] if more else None, "", phase, tuple(files.split()), called)
+    return FrameRow(Meaning[what], more, None, tuple(files.split()), called)
 
 
-PEERS = _table(
+PEERS = FrameTable(
     """
 # operations; those between two ranks are told by their names
 COLLECTIVE torch/distributed/distributed_c10d.py torch/distributed/_functional_collectives.py : OPERATIONS
@@ -175,7 +163,7 @@ GPU_QUEUE_FULL (?:cuda|cu|hip)(?:Ext)?(?:Module)?(?:Graph)?Launch
 )
 """Frames in which a rank waits for other ranks or for its own GPU; native ones are in ``--native`` dumps alone."""
 
-PROGRAM = _table(
+PROGRAM = FrameTable(
     """
 PROMPT /pdb.py : interaction _cmdloop cmdloop
 PROMPT /code.py : interact raw_input
@@ -212,7 +200,7 @@ COMPUTES mkl_blas|at::native::|sgemm_kernel|dgemm_kernel|gc_collect_main|deflate
 )
 """Frames in which any Python program waits. They count only where no row above does, and no phase says more."""
 
-PHASES = _table("""
+PHASES = FrameTable("""
 data=DATA_WORKERS torch/utils/data/dataloader.py : _try_get_data _get_data _shutdown_workers _reset
 data=DATA torch/utils/data/ /torchdata/ /webdataset/ /site-packages/datasets/ /streaming/base/ accelerate/data_loader.py
 data=DATA loops/fetchers.py megatron/core/datasets/ megatron/training/datasets/ transformers/tokenization_utils

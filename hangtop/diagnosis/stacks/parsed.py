@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from collectors.samples.stacks import Frame
 from hangtop.diagnosis.phrasing import rank_text, ranks_text
-from hangtop.diagnosis.stacks.frame_table import PEERS, PHASES, POINT_TO_POINT, PROGRAM, FrameRow, FrameTable, operation
+from hangtop.diagnosis.stacks.frame_table import PEERS, PHASES, POINT_TO_POINT, PROGRAM, FrameRow, FrameTable
 from hangtop.diagnosis.stacks.frames import (
     is_carrier,
     is_transparent,
@@ -25,6 +26,7 @@ from hangtop.diagnosis.stacks.states import Activity, Kind, Meaning, Phase, Wait
 _NAMED_BY_CALLERS: frozenset[Kind] = frozenset(("collective", "p2p", "init", "store"))
 _PHASE_WORDS: dict[Phase, str] = {"checkpoint": " of a checkpoint", "evaluation": " of evaluation"}
 _BY_NAME: tuple[tuple[Phase, Meaning], ...] = (("data", Meaning.DATA), ("checkpoint", Meaning.CHECKPOINT))
+_OPEN: tuple[Phase, ...] = ("backward", "forward")
 _PASSES: dict[tuple[Phase | None, bool], Meaning] = {
     ("backward", False): Meaning.BACKWARD, ("backward", True): Meaning.BACKWARD_WAITS,
     ("forward", False): Meaning.FORWARD, ("forward", True): Meaning.FORWARD_WAITS,
@@ -164,14 +166,14 @@ def _innermost(frames: Iterable[Frame], table: FrameTable) -> _Found | None:
             if found is not None and not (frame.native or is_transparent(frame.file)):
                 break
         elif found is None:
-            found = _Found(meaning, operation(frame, row), frame.native)
+            found = _Found(meaning, row.operation(frame), frame.native)
         elif found.meaning is Meaning.NCCL_PROXY:  # whatever operation it was called for, it has not launched that
             break
         elif table is PROGRAM:  # a condition inside of a queue: the queue says more
             found = replace(found, meaning=meaning)
         elif meaning.kind in _NAMED_BY_CALLERS:
             better = found.native or found.meaning.kind != meaning.kind
-            found = replace(found, meaning=meaning if better else found.meaning, op=operation(frame, row) or found.op)
+            found = replace(found, meaning=meaning if better else found.meaning, op=row.operation(frame) or found.op)
         else:
             break
         if found is not None and frame.arguments:
@@ -216,21 +218,13 @@ def _without_peers(
     by_name = next((meaning for phase, meaning in _BY_NAME if phase in context), None)
     if by_name is not None or program is not None:
         return by_name or seen, waits
-    if (inside := _PASSES.get((_phase_inside_of(frames), seen is Meaning.IN_C))) is not None:
+    # in a backward pass, or in a wrapper's forward, where nothing but libraries is further in than that
+    inner = takewhile(lambda frame: not is_user(frame), frames)
+    phase = next((row.phase for one in inner if (row := phase_of(one)) is not None and row.phase in _OPEN), None)
+    if (inside := _PASSES.get((phase, seen is Meaning.IN_C))) is not None:
         # the engine does not sleep: the kernel was asked a moment before the frames were read
         return inside, "unknown" if waits == "time" else waits
     return seen, waits
-
-
-def _phase_inside_of(frames: tuple[Frame, ...]) -> Phase | None:
-    """The backward pass or a wrapper's forward, when nothing but libraries is further in than that."""
-    for frame in frames:
-        if is_user(frame):
-            return None
-        row = phase_of(frame)
-        if row is not None and row.phase in ("backward", "forward"):
-            return row.phase
-    return None
 
 
 def phase_of(frame: Frame) -> FrameRow | None:

@@ -17,7 +17,7 @@ from hangtop.cli.probe import command as probe
 from hangtop.cli.stacks import command as stacks
 from hangtop.cli.stacks import stacks_reply
 from hangtop.diagnosis.job import Job, Node, Rank
-from hangtop.diagnosis.stacks import merge
+from hangtop.diagnosis.stacks.merge import merge
 from tests.support.made import process
 from tests.support.stacks import TORCH, dump, main_dump, scenario
 from tests.unit.cli.test_main import run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from collectors.samples.stacks import StackDump, ThreadStack
-from hangtop.diagnosis.stacks import activity
+from hangtop.diagnosis.stacks.activity import activity
 from tests.support.stacks import SCRIPT, STDLIB, TORCH, dump, main_dump, thread
 
 ALL_REDUCE = f"all_reduce {TORCH}/distributed/distributed_c10d.py:2806"

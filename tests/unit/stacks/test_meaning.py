@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from collectors.samples.stacks import Frame
-from hangtop.diagnosis.stacks import activity
+from hangtop.diagnosis.stacks.activity import activity
 from hangtop.diagnosis.stacks.frames import library, own, place
 from tests.support.stacks import SCRIPT, STDLIB, TORCH, dump, frame, main_dump
 

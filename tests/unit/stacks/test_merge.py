@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.stacks import as_text, merge
+from hangtop.diagnosis.stacks.merge import as_text, merge
 from tests.support.stacks import SCRIPT, TORCH, dump, main_dump, scenario
 
 ALL_REDUCE = f"all_reduce {TORCH}/distributed/distributed_c10d.py:2806"

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from hangtop.diagnosis.stacks import activity
+from hangtop.diagnosis.stacks.activity import activity
 from tests.support.stacks import scenario, scenario_names
 
 
