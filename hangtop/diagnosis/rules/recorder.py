@@ -216,9 +216,11 @@ def _told(operation: Operation) -> str:
 
 
 def _last(matched: Matched, rank: int) -> str:
+    """``launched last: all_reduce #6 (completed), at train_step (/job/loop.py:40)``, of the user's own frames."""
     launched = matched.given.dumps[rank].collectives
-    return (
-        f"launched last: {launched[-1].op} #{launched[-1].seq} ({launched[-1].state})"
-        if launched
-        else "launched nothing"
-    )
+    if not launched:
+        return "launched nothing"
+    one, torch = launched[-1], ("site-packages", "/torch/")
+    own = next((frame for frame in one.frames if not any(word in frame.file for word in torch)), None)
+    where = f", at {own.name} ({own.file}:{own.line})" if own is not None else ""
+    return f"launched last: {one.op} #{one.seq} ({one.state}){where}"
