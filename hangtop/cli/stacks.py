@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -114,14 +112,12 @@ def _rank(rank: Rank, doing: Activity) -> dict[str, Any]:
 @click.option("--out", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), default=Path(),
               show_default=True, help="Folder for the file.")  # fmt: skip
 async def flame(run: NodeRun, ranks: frozenset[int] | None, seconds: float, out: Path) -> Reply:
-    """Sample the stacks of ranks for some seconds, without pausing them; Ctrl-C stops early and keeps what there is.
+    """Sample the stacks of ranks for some seconds, without pausing them.
 
     Saves an SVG, and prints the heaviest frames. Exit code: 0 when every rank
     gave samples, 1 when one did not, 2 wrong usage, 3 no node reachable.
     """
-    stop = asyncio.Event()
-    probe = flame_probe(run.session, ranks, out, seconds=seconds, stop=stop)
+    probe = flame_probe(run.session, ranks, out, seconds=seconds)
     click.echo(probe.command, err=True)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
     result = await run.measure(probe)
     return Reply(dict(result.figures), plain(result.lines), int(result.outcome != "ok"))

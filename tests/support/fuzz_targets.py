@@ -21,7 +21,6 @@ from collectors.formats import BadFormat, flight_recorder, kineto, nccl_tests, n
 from collectors.node.gpus.nvidia_smi import rejected_field
 from collectors.node.logs.parser import LogParser
 from collectors.node.stacks.asking import WantsPySpy
-from collectors.node.stacks.flamerecord import FlameProgress
 from collectors.node.stacks.flamerecord import FlameRecording as Recorded
 from collectors.probes.allreduce.nccl import network_of
 from collectors.probes.allreduce.workers import read_report
@@ -40,7 +39,7 @@ from tests.support.fuzzing import FIXTURES, LONGEST, Target, fixtures, in_file
 from tests.support.made import gpu_row, hello, process, pulse, tick
 
 _told = one_of(
-    Observation, PathFigure, RasAnswer, RecorderFile, RepairCandidate, Signalled, FlameProgress, Recorded,
+    Observation, PathFigure, RasAnswer, RecorderFile, RepairCandidate, Signalled, Recorded,
     WantsPySpy,
 )  # fmt: skip
 

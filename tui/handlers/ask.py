@@ -45,17 +45,14 @@ def confirm(app: HangtopApp, told: tuple[str, str, str, str], go: Callable[[], C
         take(True)
 
 
-async def run(app: HangtopApp, probe: Probe, *, stop: Callable[[], object] | None = None) -> None:
-    """Run it under a dialog that shows its progress, then its answer, and mark it on the line of time.
-
-    ``stop`` ends it early with an answer; without it the task is cancelled.
-    """
+async def run(app: HangtopApp, probe: Probe) -> None:
+    """Run it under a dialog that shows its progress, then its answer, and mark it on the line of time."""
     from tui.dialogs.base import RunningDialog
     from tui.texts.findings import answer_text
 
     task = asyncio.current_task()
     assert task is not None
-    dialog = RunningDialog(probe.title, stop or task.cancel)
+    dialog = RunningDialog(probe.title, task.cancel)
     await app.push_screen(dialog)
     try:
         result = await probe.run(dialog.say)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -88,9 +87,8 @@ async def flame_graph(app: HangtopApp) -> None:
     ranks = app.panel.chosen_ranks()
     if not ranks:
         raise ActionRefused("no rank here: go to one")
-    stop = asyncio.Event()
-    probe = flame_probe(app.session, ranks, _folder(app), seconds=FLAME_SECONDS, stop=stop)
-    app.run_worker(run(app, probe, stop=stop.set), name=probe.title, exit_on_error=False)
+    probe = flame_probe(app.session, ranks, _folder(app), seconds=FLAME_SECONDS)
+    app.run_worker(run(app, probe), name=probe.title, exit_on_error=False)
 
 
 def capture(app: HangtopApp) -> Probe:

@@ -1,16 +1,13 @@
 """Samples the stacks of processes of this node for some seconds, with py-spy record, without pausing them.
 
-Its arguments are the fields of :class:`FlameRequest`. It prints a :class:`FlameProgress` twice a second and a
-:class:`FlameRecording` for each process; anything but heartbeats on its standard input makes it stop early and print
-what there is. py-spy writes into memory of this process: nothing is on a disk, and all of it ends with this program,
-however that ends.
+Its arguments are the fields of :class:`FlameRequest`. It prints a :class:`FlameRecording` for each process. py-spy
+writes into memory of this process: nothing is on a disk, and all of it ends with this program, however that ends.
 """
 
 from __future__ import annotations
 
 import os
 import resource
-import signal
 import time
 import zlib
 from base64 import b64encode
@@ -40,20 +37,10 @@ class FlameRequest(NamedTuple):
     py_spy: str = ""
 
 
-class FlameProgress(NamedTuple):
-    """How far it is."""
-
-    elapsed: float
-    running: int
-    """Processes that are being recorded."""
-
-
 class FlameRecording(NamedTuple):
     """What one process gave: folded stacks of py-spy's ``raw`` format, compressed and in base 64, or an error."""
 
     pid: int
-    seconds: float
-    """How long it was recorded."""
     stacks: str
     error: str
     """``word: what was said``, as in :class:`collectors.samples.stacks.StackDump`."""
@@ -68,22 +55,17 @@ def main(arguments: Sequence[object]) -> None:
     for pid in request.pids:
         seen = process_state.of(pid)
         if seen is None or seen.state in "ZXx":
-            say(FlameRecording(pid, 0.0, "", "gone: no such process"))
+            say(FlameRecording(pid, "", "gone: no such process"))
         elif spy is None:
-            say(FlameRecording(pid, 0.0, "", "no-py-spy: no py-spy on this node, and none to lend to it"))
+            say(FlameRecording(pid, "", "no-py-spy: no py-spy on this node, and none to lend to it"))
         else:
             try:
                 running.append(_Recording(pid, spy, request))
             except Absent as reason:
-                say(FlameRecording(pid, 0.0, "", "failed: %s" % reason))
-    begun, stopped = time.monotonic(), False
-    until = begun + request.seconds + _GRACE
+                say(FlameRecording(pid, "", "failed: %s" % reason))
+    until = time.monotonic() + request.seconds + _GRACE
     while running and time.monotonic() < until:
-        say(FlameProgress(round(time.monotonic() - begun, 1), len(running)))
-        if hearing.line(_STEP) is not None and not stopped:
-            stopped, until = True, time.monotonic() + _GRACE
-            for one in running:
-                os.kill(one.child.pid, signal.SIGINT)  # py-spy then writes what it has
+        hearing.line(_STEP)
         for one in running:
             one.child.read()  # py-spy's own progress: nobody reads it, but a full pipe would block it
         for one in [one for one in running if one.child.status is not None]:
@@ -98,8 +80,6 @@ class _Recording:
 
     def __init__(self, pid: int, spy: pyspy.PySpy, request: FlameRequest) -> None:
         self._pid = pid
-        self._seconds = request.seconds
-        self._begun = time.monotonic()
         self._memory = os.memfd_create("stacks")
         target = "/proc/%d/fd/%d" % (os.getpid(), self._memory)
         words = pyspy.record_command(spy.path, pid, request.seconds, request.rate, target)
@@ -123,8 +103,7 @@ class _Recording:
         elif not stacks:
             error = "%s: %s" % pyspy_output.failure(said) if status else "timeout: py-spy wrote nothing"
             error += "; " + look.way_out(self._pid) if error.startswith("denied") else ""
-        took = min(time.monotonic() - self._begun, self._seconds)
-        return FlameRecording(self._pid, took, b64encode(zlib.compress(stacks, 6)).decode(), error)
+        return FlameRecording(self._pid, b64encode(zlib.compress(stacks, 6)).decode(), error)
 
 
 def _limit_files() -> None:

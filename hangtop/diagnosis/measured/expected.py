@@ -83,44 +83,22 @@ def bandwidth_low(job: Job, report: ProbeReport) -> Iterator[Finding]:
     found, figure = expected(job, report), best(report)
     if found is None or figure is None or figure.busbw >= found.least:
         return
+    sockets = [name for name, said in sorted(report.network.items()) if said.get("network", "").startswith("Socket")]
+    why = f"; NCCL goes over plain sockets on {', '.join(sockets)}" if sockets else ""
     yield Finding(
         "bandwidth_low", "warning", 0.75,
         f"all_reduce reaches {figure.busbw:.3g} GB/s (busbw), {figure.busbw / found.busbw:.0%} of the "
-        f"{found.busbw:.3g} that {found.of} should give",
+        f"{found.busbw:.3g} that {found.of} should give{why}",
         nodes=tuple(sorted({rank.node for rank in report.ranks if rank.rank >= 0})),
         evidence=(
             Evidence(Observer.PROBE, f"{report.backend} probe", report.at,
                      f"{figure.op} of {figure.size} bytes: busbw {figure.busbw:.3g} GB/s"),
             Evidence(Observer.CONTEXT, "table of links", None, f"{found.of}: {found.busbw:.3g} GB/s ({found.source})"),
         ),
-        advice="No node stands out: look at what all share. Network in use and GPU Direct RDMA, MTU, NCCL_* settings "
-        "that limit channels or cards, other traffic, PCIe topology (nvidia-smi topo -m).",
+        advice="Look for NCCL_IB_DISABLE, for a missing plugin or libibverbs in the container, at NCCL_IB_HCA and at "
+        "the rights on /dev/infiniband." if sockets else "No node stands out: look at what all share. GPU Direct RDMA, "
+        "MTU, NCCL_* settings that limit channels or cards, other traffic, PCIe topology (nvidia-smi topo -m).",
     )  # fmt: skip
-
-
-def socket_fallback(job: Job, report: ProbeReport) -> Iterator[Finding]:
-    """network_socket_fallback: the probe's own NCCL log says Socket on nodes with active InfiniBand or RoCE ports."""
-    cards = {
-        name: found for name, said in sorted(report.network.items())
-        if said.get("network", "").lower().startswith("socket") and name in job.nodes
-        and (found := _active_cards(job.nodes[name]))
-    }  # fmt: skip
-    if cards:
-        yield Finding(
-            "network_socket_fallback", "warning", 0.9,
-            f"Socket, not IB: NCCL goes over plain sockets on {', '.join(cards)}, which have active ports",
-            nodes=tuple(cards),
-            ports=tuple(f"{name}:{card.device}/{card.port}" for name, found in cards.items() for card in found),
-            evidence=tuple(
-                Evidence(
-                    Observer.PROBE, f"NCCL log of the probe on {name}", report.at,
-                    f"network {report.network[name]['network']}"
-                )
-                for name in cards
-            ),
-            advice="Look for NCCL_IB_DISABLE, for a missing plugin or libibverbs in the container, at NCCL_IB_HCA and "
-            "at the rights on /dev/infiniband.",
-        )  # fmt: skip
 
 
 def _least(found: list[Expected | None]) -> Expected | None:

@@ -42,11 +42,9 @@ def path_findings(figures: Sequence[PathFigure], report: ProbeReport) -> tuple[F
 
 
 def _path_mtu(figures: Sequence[PathFigure], at: float) -> Iterator[Finding]:
-    """mtu_mismatch: packets of the sender's own MTU do not arrive, or interfaces of one network differ."""
+    """mtu_mismatch: packets of the sender's own MTU do not arrive."""
     narrow = [f for f in figures if f.mtu is not None and f.local_mtu is not None and f.mtu < f.local_mtu]
     if not narrow:
-        local = {(f.a, f.interface): f.local_mtu for f in figures if f.local_mtu is not None}
-        yield from _odd_mtu("path probe", at, [(node, device, mtu) for (node, device), mtu in sorted(local.items())])
         return
     involved = Counter(name for figure in narrow for name in {figure.a, figure.b})
     most = max(involved.values())
@@ -69,8 +67,8 @@ def _path_mtu(figures: Sequence[PathFigure], at: float) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _odd_mtu(source: str, at: float, rows: Sequence[tuple[str, str, int]], ports: bool = False) -> Iterator[Finding]:
-    """mtu_mismatch: nodes, their devices and MTUs, of which most have one MTU and some another."""
+def _odd_mtu(at: float, rows: Sequence[tuple[str, str, int]]) -> Iterator[Finding]:
+    """mtu_mismatch: nodes, their ports and MTUs, of which most have one MTU and some another."""
     usual = Counter(mtu for _, _, mtu in rows).most_common(1)
     odd = [row for row in rows if row[2] != usual[0][0]]
     if odd:
@@ -79,9 +77,9 @@ def _odd_mtu(source: str, at: float, rows: Sequence[tuple[str, str, int]], ports
             f"MTU differs: {listed([f'{mtu} on {node} {device}' for node, device, mtu in odd])}, "
             f"elsewhere {usual[0][0]}",
             nodes=tuple(sorted({node for node, _, _ in odd})),
-            ports=tuple(f"{node}:{device}" for node, device, _ in odd) if ports else (),
+            ports=tuple(f"{node}:{device}" for node, device, _ in odd),
             evidence=tuple(Evidence(
-                Observer.PROBE, source, at, f"{node}: {device} has MTU {mtu}"
+                Observer.PROBE, "ibv_devinfo", at, f"{node}: {device} has MTU {mtu}"
             ) for node, device, mtu in rows[:6]),
             advice=MTU_ADVICE,
         )  # fmt: skip
@@ -111,7 +109,7 @@ def infiniband_findings(
     for port in ports:
         if port.state == "PORT_ACTIVE" and port.active_mtu:
             active[port.name, port.link_layer].append((port.node, port.name, port.active_mtu))
-    mtus = [finding for _, rows in sorted(active.items()) for finding in _odd_mtu("ibv_devinfo", report.at, rows, True)]
+    mtus = [finding for _, rows in sorted(active.items()) for finding in _odd_mtu(report.at, rows)]
     well = [one for one in carried if not blamed & {one.a, one.b}]
     return (*paired, *_low(job, well, report.at), *mtus)
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from collectors.samples.probes import ProbePair, ProbeRank, ProbeReport
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Observer, next_step
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.measured.expected import bandwidth_low, socket_fallback
+from hangtop.diagnosis.measured.expected import bandwidth_low
 from hangtop.diagnosis.rules.paths import mtu_mismatch
 
 NEARLY_ALL = 2 / 3
@@ -98,8 +98,8 @@ def measured(report: ProbeReport, job: Job) -> tuple[Finding, ...]:
 
     That the whole is too slow is said only where nothing tells which node or link makes it so.
     """
-    found = [*findings(report), *socket_fallback(job, report)]
-    return tuple(found if {f.kind for f in found} & LOCATED else [*found, *bandwidth_low(job, report)])
+    found = findings(report)
+    return found if {f.kind for f in found} & LOCATED else (*found, *bandwidth_low(job, report))
 
 
 def all_findings(report: ProbeReport, job: Job) -> tuple[Finding, ...]:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from collectors.fleet.transport import TransportError
 from collectors.probes.flame import Flame, FoldedStacks, profile, record, save, shown_command
-from hangtop.diagnosis.job import Rank
 from hangtop.diagnosis.phrasing import count, rank_text, ranks_on
 from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, ProbeSession, Say, text_lines
 
@@ -21,51 +20,39 @@ LEAST = 0.02
 """Share of samples under which a frame is not told."""
 
 
-def flame_probe(
-    session: ProbeSession, ranks: Collection[int] | None, folder: Path, *, seconds: float, stop: asyncio.Event
-) -> Probe:
-    """Sample these ranks, or all, without pausing them; an SVG file in ``folder``.
-
-    Setting ``stop`` ends it early with what there is; cancelling it does so without.
-    """
+def flame_probe(session: ProbeSession, ranks: Collection[int] | None, folder: Path, *, seconds: float) -> Probe:
+    """Sample these ranks, or all, without pausing them; an SVG file in ``folder``."""
     wanted = [rank for rank in session.job().ranks if rank.gone_at is None and (ranks is None or rank.rank in ranks)]
     by_node: dict[str, list[int]] = {}
     for rank in wanted:
         by_node.setdefault(rank.node, []).append(rank.process.pid)
     py_spy = session.options.py_spy or ""
 
-    async def of_node(node: str, pids: list[int], say: Say) -> list[FoldedStacks]:
-        def progress(done: float, _running: int) -> None:
-            say(f"sampling on {count(len(by_node), 'node')}: {done:.0f} of {seconds:.0f} s")
-
+    async def of_node(node: str, pids: list[int]) -> list[FoldedStacks]:
         try:
             return await record(
-                session.transport(node), pids, seconds=seconds, rate=RATE, py_spy=py_spy, python=session.python(node),
-                on_progress=progress, stop=stop,
-            )  # fmt: skip
+                session.transport(node), pids, seconds=seconds, rate=RATE, py_spy=py_spy, python=session.python(node)
+            )
         except TransportError as error:
-            return [FoldedStacks(pid, 0.0, "", f"unreachable: {error}") for pid in pids]
+            return [FoldedStacks(pid, "", f"unreachable: {error}") for pid in pids]
 
     async def run(say: Say) -> ProbeResult:
-        parts = await asyncio.gather(*(of_node(node, pids, say) for node, pids in by_node.items()))
+        say(f"sampling on {count(len(by_node), 'node')} for {seconds:g} s")
+        parts = await asyncio.gather(*(of_node(node, pids) for node, pids in by_node.items()))
         recorded = {(node, one.pid): one for node, some in zip(by_node, parts, strict=True) for one in some}
         name = time.strftime("flame-%Y%m%d-%H%M%S")
-        stacks = [(ranks_on([rank.rank], [rank.node]), recorded[_key(rank)].stacks) for rank in wanted]
-        tree = profile(stacks, name)
+        of_rank = [(rank, recorded[rank.node, rank.process.pid]) for rank in wanted]
+        tree = profile([(ranks_on([rank.rank], [rank.node]), one.stacks) for rank, one in of_rank], name)
         saved = folder / f"{name}.svg"
         try:
             await asyncio.to_thread(save, tree, saved)
         except OSError as error:
             raise ProbeRefused(f"the flame graph could not be written: {error}") from None
-        return result(tree, saved, {rank.rank: why for rank in wanted if (why := recorded[_key(rank)].error)})
+        return result(tree, saved, {rank.rank: one.error for rank, one in of_rank if one.error})
 
     commands = [f"on {node}: {shown_command(pids, seconds, RATE, py_spy)}" for node, pids in by_node.items()]
     brief = f"{count(len(wanted), 'rank')}, sampled for {seconds:g} s without pausing them"
     return Probe("Flame graph", brief, "\n".join(commands), run, nodes=tuple(by_node))
-
-
-def _key(rank: Rank) -> tuple[str, int]:
-    return rank.node, rank.process.pid
 
 
 def result(tree: Flame, saved: Path, errors: dict[int, str]) -> ProbeResult:

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from collectors.fleet import bounds
 from collectors.node.stacks.asking import WantsPySpy
-from collectors.node.stacks.flamerecord import FlameProgress, FlameRecording
+from collectors.node.stacks.flamerecord import FlameRecording
 from collectors.probes.allreduce.workers import read_report
 from collectors.probes.remote.repair import RepairCandidate, Signalled
 from collectors.probes.running import Unreadable, answer, one_of
 from collectors.samples.asked import Observation, PathFigure, RasAnswer, RecorderFile
 
 KINDS: list[type[Any]] = [
-    Observation, PathFigure, RasAnswer, RecorderFile, RepairCandidate, Signalled, FlameProgress,
+    Observation, PathFigure, RasAnswer, RecorderFile, RepairCandidate, Signalled,
     FlameRecording, WantsPySpy,
 ]  # fmt: skip
 DECODERS: dict[str, Callable[[bytes], Any]] = {kind.__name__: answer(kind) for kind in KINDS}

@@ -8,7 +8,7 @@ from collectors.samples.fabric import PortFacts
 from collectors.samples.gpus import GpuFacts
 from collectors.samples.probes import ProbeFigure, ProbeRank, ProbeReport
 from hangtop.diagnosis.job import Gpu, Job, Node, Port
-from hangtop.diagnosis.measured.expected import Expected, bandwidth_low, expected, socket_fallback
+from hangtop.diagnosis.measured.expected import Expected, bandwidth_low, expected
 
 H100 = "NVIDIA H100 80GB HBM3"
 
@@ -95,7 +95,7 @@ def test_clearly_too_little_is_a_finding_with_figure_and_source() -> None:
     assert "issue 267" in finding.evidence[1].text
 
 
-def test_sockets_beside_active_ports_are_a_finding() -> None:
-    (finding,) = socket_fallback(job(ports=cards(400.0, 1)), report(1.0, network="Socket"))
-    assert (finding.kind, finding.nodes) == ("network_socket_fallback", ("node1", "node2"))
-    assert finding.ports == ("node1:mlx5_0/1", "node2:mlx5_0/1")
+def test_plain_sockets_are_the_reason_that_is_told() -> None:
+    (finding,) = bandwidth_low(job(gpus=gpus(H100), ports=cards(400.0)), report(5.0, network="Socket"))
+    assert "NCCL goes over plain sockets on node1, node2" in finding.summary
+    assert "NCCL_IB_DISABLE" in finding.advice
