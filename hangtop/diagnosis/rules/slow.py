@@ -61,7 +61,8 @@ def straggler_rank(job_status: JobStatus) -> Iterator[Finding]:
     job, seen = job_status.job, _looked_at(job_status)
     late = [one for one, chance in _chances(seen, STRAGGLER_SHARE) if chance < CHANCE]
     by_stacks = 0 < len(late) <= max(1, len(seen) // 4) and not any(_late_once(job, one, seen) for one in late)
-    if not by_stacks or all(one.waited_for_cpu >= STARVED_SHARE for one in seen):  # who is last at a look is chance
+    starved = all(one.process is not None and one.process.waited_for_cpu >= STARVED_SHARE for one in seen)
+    if not by_stacks or starved:  # where all lack CPUs, who is last at a look is chance
         yield from _straggling_gpu(job_status)
         return
     ranks = tuple(one.rank for one in late)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.job import Look, Rank
@@ -117,22 +117,30 @@ def motion_since(rank: Rank, since: float | None) -> Motion:
     state, wchan = state_of(last.value), last.value.wchan
     if last.at <= first.at:
         return Motion(state=state, wchan=wchan)
+    return replace(
+        between(first, last),
+        helpers_cpu=_rate("helpers_cpu", first if helped is last else helped, last),
+        helpers_bytes=_rate("helpers_bytes", helped, last),
+        helper_runs=any(helper.state == "R" for helper in rank.helpers),
+        halted_for=_halted_for(rank.looks, state) if state in HALTED else 0.0,
+    )
+
+
+def between(first: Look[RankPulse], last: Look[RankPulse]) -> Motion:
+    """What moved from one look to a later one."""
     cpu = (_rate("cpu_user", first, last) or 0.0) + (_rate("cpu_system", first, last) or 0.0)
     main = _rate("main_cpu", first, last)
     return Motion(
         span=last.at - first.at,
         cpu=cpu,
         threads=None if main is None else max(0.0, cpu - main),
-        helpers_cpu=_rate("helpers_cpu", first if helped is last else helped, last),
-        helpers_bytes=_rate("helpers_bytes", helped, last),
-        helper_runs=any(helper.state == "R" for helper in rank.helpers),
+        helpers_cpu=_rate("helpers_cpu", first, last),
         switches=_rate("voluntary_switches", first, last),
         preempted=_rate("involuntary_switches", first, last) or 0.0,
         read=_rate("read_bytes", first, last),
         written=_rate("written_bytes", first, last),
-        state=state,
-        halted_for=_halted_for(rank.looks, state) if state in HALTED else 0.0,
-        wchan=wchan,
+        state=state_of(last.value),
+        wchan=last.value.wchan,
     )
 
 

@@ -87,11 +87,6 @@ class RankStatus(NamedTuple):
         return self.process.process.pid if self.process else None
 
     @property
-    def waited_for_cpu(self) -> int:
-        """Per cent of the time in which it was ready to run and had no CPU."""
-        return 0 if self.process is None else self.process.waited_for_cpu
-
-    @property
     def present(self) -> bool:
         """A process of this rank is there."""
         return self.state not in ("gone", "missing")

@@ -34,8 +34,6 @@ ENOUGH = 32
 """Ours: waiters whose figures are read, of however many: the past of each is kept packed."""
 STOPPED, ENDED = ("T", "t"), ("Z", "X")
 """Letters of the kernel: halted; ended and not yet reaped."""
-NO_PARTNER = ("wait_for_partner", "fifo_open")
-"""Kernel functions in which the opening of a named pipe waits for a process at its other end (fs/pipe.c, fs/fifo.c)."""
 _AT_A_PIPE = frozenset({"read", "write", "openat"})
 """Calls by the kernel function that they sleep in, which for these is a pipe's (:func:`call_at`)."""
 _ANY_OF = frozenset({"select", "pselect6", "poll", "ppoll", "epoll_wait", "epoll_pwait", "none"})
@@ -107,7 +105,7 @@ def _work(status: RankStatus, moved: Motion, doing: Activity | None, waiters: Se
     beside = _beyond(moved.threads, (other.threads for other in others))
     main = max(0.0, (moved.cpu or 0.0) - (moved.threads or 0.0))
     if main > IDLE_CORES or moved.wants_cpu or (moved.cpu is not None and moved.state == "R"):
-        lacks = status.waited_for_cpu
+        lacks = status.process.waited_for_cpu if status.process is not None else 0
         without = f", without a CPU for {lacks}% of the time that it wants one" if lacks else ""
         return _cores(main + beside) + without
     if beside > SOME_CORES:
@@ -203,10 +201,7 @@ def _blocked_on(doing: Activity) -> str:
     if doing.meaning in (Meaning.PROMPT, Meaning.LOCK_FILE):
         return doing.meaning.words
     if doing.waiting_on and doing.syscall in OPENS:
-        file = f"{target.path} to {target.purpose}" if target.purpose else doing.waiting_on
-        return f"blocked opening {file}" + (
-            ", a named pipe whose other end nobody opens" if doing.wchan in NO_PARTNER else ""
-        )
+        return f"blocked opening {f'{target.path} to {target.purpose}' if target.purpose else doing.waiting_on}"
     if doing.waiting_on:
         return f"blocked on {doing.waiting_on}"
     if doing.syscall not in ("", "none", "running", "futex"):

@@ -13,7 +13,9 @@ from enum import Enum, auto
 
 from collectors.samples.ranks import RankPulse
 from collectors.samples.stacks import Frame, StackDump
+from hangtop.diagnosis.job import Look
 from hangtop.diagnosis.tables.thresholds import IDLE_CORES
+from hangtop.diagnosis.waits.process_motion import Motion, between
 from hangtop.session.state.job_state import GpuState, RankState
 
 SWITCHES = 2
@@ -106,7 +108,7 @@ class RankProgress:
         ``exchanged`` is when its node had the job's traffic, if it is seen to have had it since the last look; ``own``
         says that we stopped the process for a moment meanwhile.
         """
-        pulse, before, span = rank.looks.newest, self.pulse, at - self.seen_at
+        pulse, before = rank.looks.newest, Look(self.seen_at, self.pulse)
         assert pulse is not None
         self.looks += 1
         self.pulse, self.seen_at = pulse, at
@@ -114,12 +116,12 @@ class RankProgress:
         launched, self.launched = rank.launched > self.launched, rank.launched
         if own:
             return
-        cores = max(0.0, pulse.cpu_user + pulse.cpu_system - before.cpu_user - before.cpu_system) / span
+        moved = between(before, Look(at, pulse))
         works = [
-            self._computes(before, span, cores if gpu is None else _of_main_thread(before, pulse, cores, span)),
-            self._reads(before, span),
-            (pulse.helpers_cpu - before.helpers_cpu) / span >= HELPERS,
-            self._changed(cores),
+            self._computes(moved, beside_gpu=gpu is not None),
+            self._reads(moved),
+            (moved.helpers_cpu or 0.0) >= HELPERS,
+            self._changed(moved),
         ]
         signs = {Sign.LAUNCHES: launched, Sign.GPU: self._gpu_moves(gpu_figures(gpu)), Sign.WORKS: any(works)}
         self.seen.update((sign, at) for sign, shown in signs.items() if shown)
@@ -131,36 +133,37 @@ class RankProgress:
             self.moves += 1
             self.looks = 0
 
-    def _computes(self, before: RankPulse, span: float, cores: float) -> bool:
-        """Whether it hands over and is handed work, rather than polls or sleeps."""
-        switches = max(0, self.pulse.voluntary_switches - before.voluntary_switches) / span
+    def _computes(self, moved: Motion, *, beside_gpu: bool) -> bool:
+        """Whether it hands over and is handed work, rather than polls or sleeps.
+
+        Beside a GPU its main thread counts alone: another one may spin in a wait for that.
+        """
+        switches, cores = moved.switches or 0.0, (moved.cpu or 0.0) - (moved.threads or 0.0) * beside_gpu
         if self.rate is None:
             self.rate, self.cores = switches, cores
         self.rate += (1.0 - SMOOTH) * (switches - self.rate)
         self.cores += (1.0 - SMOOTH) * (cores - self.cores)
-        written = _grown(before.written_bytes, self.pulse.written_bytes) / span
-        usual = max(0.0, self.cores - 2 * TICK_S / max(span, SMOOTHED_S))
+        usual = max(0.0, self.cores - 2 * TICK_S / max(moved.span, SMOOTHED_S))
         if self.rate <= SELDOM:
-            least = min(ASLEEP, A_SCRIPTS_WAKE * max(self.rate, switches))
-            cheap = min(usual, cores) < least
+            cheap = min(usual, cores) < min(ASLEEP, A_SCRIPTS_WAKE * max(self.rate, switches))
         else:
             cheap = usual < min(AWAKE, A_WAKE * self.rate)
-        self.polling = cheap and written < max(WRITES, WRITES_A_WAKE * switches)
-        return switches >= SWITCHES * max(1.0, 1.0 / span) and not self.polling
+        self.polling = cheap and (moved.written or 0.0) < max(WRITES, WRITES_A_WAKE * switches)
+        return switches >= SWITCHES * max(1.0, 1.0 / moved.span) and not self.polling
 
-    def _reads(self, before: RankPulse, span: float) -> bool:
+    def _reads(self, moved: Motion) -> bool:
         """Whether it reads or writes in earnest."""
-        now, twice = self.pulse, self.reads
-        amount = _grown(before.read_bytes, now.read_bytes) + _grown(before.written_bytes, now.written_bytes)
-        self.reads = amount >= IO_RATE * span
-        return self.reads and (twice or amount >= IO_ONCE)
+        rate, twice = (moved.read or 0.0) + (moved.written or 0.0), self.reads
+        self.reads = rate >= IO_RATE
+        return self.reads and (twice or rate * moved.span >= IO_ONCE)
 
-    def _changed(self, cores: float) -> bool:
+    def _changed(self, moved: Motion) -> bool:
         """Whether it went from sleeping to computing or back. A rank that spins but is given no CPU does not sleep.
 
         Nor does it begin to compute when it is given more: what it does was not known for as long as that was little.
         """
-        asleep = (self.polling and (self.rate or 0.0) > SELDOM) or (cores < ASLEEP and self.pulse.state != "R")
+        cores = moved.cpu or 0.0
+        asleep = (self.polling and (self.rate or 0.0) > SELDOM) or (cores < ASLEEP and moved.state != "R")
         self.between = 0 if asleep or cores > AWAKE else self.between + 1
         awake = not asleep if not self.between else self.awake if self.between < BETWEEN else None
         changed = None not in (self.awake, awake) and awake != self.awake
@@ -219,14 +222,3 @@ def frames_apart(one: Sequence[Frame], other: Sequence[Frame]) -> int:
     a, b = ([(f.name, f.file, f.line) for f in reversed(frames) if not f.native] for frames in (one, other))
     same = next((place for place, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
     return max(len(a), len(b)) - same
-
-
-def _grown(before: int | None, now: int | None) -> int:
-    return 0 if before is None or now is None else max(0, now - before)
-
-
-def _of_main_thread(before: RankPulse, now: RankPulse, cores: float, span: float) -> float:
-    """Cores that the main thread alone uses: beside a GPU another thread may spin in a wait for that."""
-    if before.main_cpu is None or now.main_cpu is None:
-        return cores
-    return max(0.0, now.main_cpu - before.main_cpu) / span

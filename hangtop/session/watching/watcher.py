@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hangtop.diagnosis.finding import Verdict
-from hangtop.diagnosis.waits.patience import seen_after
 from hangtop.session.watching.scheduler import Scheduler, failed
 
 if TYPE_CHECKING:
@@ -52,8 +51,6 @@ class Watcher(Scheduler):
         self._first_at = self._last_at = self._sample_at = self._judge_at = 0.0
         self._fresh_dumps = False
         """Recorders that the job has armed were asked for dumps of the present wait."""
-        self._ripe = False
-        """The present wait has lasted as long as an alarm needs."""
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -73,11 +70,6 @@ class Watcher(Scheduler):
         """Look once at progress, and do what it asks for."""
         session = self.session
         await self.tick()
-        ripe_before, self._ripe = self._ripe, self.stands(seen_after(session.alarm_after))
-        if self._ripe and not ripe_before and self._looked:
-            # what was seen of the wait is judged at once, without another look
-            await self._natively(again=False)
-            await self.judge()
         due = self._look_due()
         if not self._looked:
             self._fresh_dumps = False

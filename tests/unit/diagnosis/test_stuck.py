@@ -32,15 +32,6 @@ def held_up_by(
     return job
 
 
-@pytest.mark.parametrize(("wchan", "alone"), [("wait_for_partner", True), ("rpc_wait_bit_killable", False)])
-def test_a_named_pipe_that_nobody_else_opens_is_told_as_one(wchan: str, alone: bool) -> None:
-    job = held_up_by(0, ["main run.py:9"], syscall="openat", waiting_on="/ckpt/w.pt, to write")
-    job.ranks(0).pulse(wchan=wchan)
-    summary = first(job.verdict()).summary
-    assert "blocked opening /ckpt/w.pt to write" in summary
-    assert ("a named pipe whose other end nobody opens" in summary) == alone
-
-
 def test_lock() -> None:
     acquire = ["acquire /usr/lib/python3.11/threading.py:451", "wait /usr/lib/python3.11/threading.py:331", *LOCKED]
     found = first(held_up_by(2, acquire[1:]).verdict())

@@ -66,7 +66,7 @@ CASES = {
         {"syscall": "read", "waiting_on": "pipe"},
     ),
     "a named pipe": Case(
-        ("hung", "rank_stuck_in_data"), ("hung", "rank_stuck_in_data"), "whose other end nobody opens", READING,
+        ("hung", "rank_stuck_in_data"), ("hung", "rank_stuck_in_data"), "blocked opening /run/fifo to read", READING,
         {"syscall": "openat", "waiting_on": "/run/fifo, to read"}, {"wchan": "wait_for_partner"},
     ),
     "a program of it is stopped": Case(

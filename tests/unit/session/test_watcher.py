@@ -85,28 +85,6 @@ async def test_it_looks_half_way_to_the_alarm_and_looks_again(watch: Callable[..
     assert [at - began for at in watched.looked] == pytest.approx([10, 12, 20, 40, 100], abs=2)
 
 
-async def test_a_wait_is_judged_when_it_becomes_an_alarm_and_waits_for_no_look(
-    watch: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    watched = watch(patience=30.0)
-    monkeypatch.setattr(watcher, "LEAST_PAUSE", 1e9)  # else it is judged in every step
-    judged: list[float] = []
-
-    def publish(verdict: Verdict) -> Verdict:
-        judged.append(watched.feed.time)
-        return verdict
-
-    monkeypatch.setattr(watched.session, "publish", publish)
-    await watched.run(20, still=False)
-    began = watched.feed.time
-    judged.clear()
-    await watched.run(32, still=True)
-    assert [at - began for at in judged] == pytest.approx([15, 17, 25, 29], abs=2)
-    judged.clear()
-    await watched.run(5, still=False)
-    assert judged == []
-
-
 async def test_what_a_look_left_open_is_read_natively_once_before_the_next(
     watch: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
 ) -> None:
